@@ -1,0 +1,43 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/traceql demo -o demo.duckdb
+
+test: $(VENV)/.dev lint
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+# Compares with HolisticTraceAnalysis in one run; TRACE is a folder of ranks.
+TRACE ?= ../shared/traces/qwen3-8b-tp2-graph-serving
+bench: $(VENV)/.bench
+	$(BIN)/python benchmarks/bench.py $(TRACE)
+
+clean:
+	rm -rf $(VENV) demo.duckdb
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "traceql needs Python 3.11 or later; make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	$(PYTHON) -m venv $(VENV)/hta
+	$(VENV)/hta/bin/python -m pip install --quiet HolisticTraceAnalysis==0.5.0
+	touch $@

@@ -1,0 +1,33 @@
+-- One row per gap of the GPU, the longest first.
+--
+-- @param  limit             INTEGER = 20    Rows to return.
+-- @param  rank              BIGINT  = NULL  This rank only; all where NULL.
+-- @param  cause             VARCHAR = NULL  Gaps of this cause only; all where NULL.
+-- @values cause             sync host dependency launch unknown
+-- @column rank              BIGINT   Rank.
+-- @column ts                BIGINT   Start of the gap, ns since the run's first event.
+-- @column dur               BIGINT   Duration, ns.
+-- @column cause             VARCHAR  sync, host, dependency, launch or unknown (see the comment on gap.cause).
+-- @column step_id           BIGINT   Step of the kernel that ends the gap.
+-- @column phase             VARCHAR  Phase of that step.
+-- @column previous_kernel   VARCHAR  Kernel that ended when the gap began.
+-- @column next_kernel       VARCHAR  Kernel that ended the gap.
+-- @chart  bar x=dur y=ts color=cause
+SELECT
+    gap.rank,
+    gap.ts,
+    gap.dur,
+    gap.cause,
+    gap.step_id,
+    step.phase,
+    previous_kernel.name AS previous_kernel,
+    next_kernel.name AS next_kernel
+FROM gap
+LEFT JOIN step USING (step_id)
+LEFT JOIN kernel AS previous_kernel ON gap.previous_kernel_id = previous_kernel.id
+LEFT JOIN kernel AS next_kernel ON gap.next_kernel_id = next_kernel.id
+WHERE
+    ($rank::BIGINT IS NULL OR gap.rank = $rank::BIGINT)
+    AND ($cause::VARCHAR IS NULL OR gap.cause = $cause::VARCHAR)
+ORDER BY gap.dur DESC, gap.rank, gap.ts
+LIMIT $limit::INTEGER

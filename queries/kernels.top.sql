@@ -1,0 +1,42 @@
+-- One row per kernel name, by total GPU time.
+--
+-- Durations are summed over streams and ranks; the sum may exceed wall time.
+-- @param  limit      INTEGER = 20    Rows to return.
+-- @param  rank       BIGINT  = NULL  This rank only; all where NULL.
+-- @param  phase      VARCHAR = NULL  Steps of this phase only; all where NULL.
+-- @param  category   VARCHAR = NULL  Kernels of this category only; all where NULL.
+-- @values phase      prefill decode mixed idle
+-- @values category   gemm attention kv_cache norm rope activation moe collective elementwise sampling input_prep memcpy memset other
+-- @column name       VARCHAR  Kernel name.
+-- @column category   VARCHAR  What it is.
+-- @column calls      BIGINT   How often it ran.
+-- @column total_ns   BIGINT   Summed duration, ns.
+-- @column share_pct  DOUBLE   Percent of the summed duration of all kernels that pass the filters.
+-- @column mean_ns    DOUBLE   Mean duration, ns.
+-- @column p50_ns     DOUBLE   Median duration, ns.
+-- @column p99_ns     DOUBLE   99th percentile of the duration, ns.
+-- @column max_ns     BIGINT   Longest duration, ns.
+-- @chart  bar x=total_ns y=name color=category
+WITH chosen AS (
+    SELECT kernel.name, kernel.category, kernel.dur
+    FROM kernel
+    LEFT JOIN step USING (step_id)
+    WHERE
+        ($rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT)
+        AND ($phase::VARCHAR IS NULL OR step.phase = $phase::VARCHAR)
+        AND ($category::VARCHAR IS NULL OR kernel.category = $category::VARCHAR)
+)
+SELECT
+    name,
+    category,
+    COUNT(*) AS calls,
+    CAST(SUM(dur) AS BIGINT) AS total_ns,
+    100.0 * SUM(dur) / NULLIF(SUM(SUM(dur)) OVER (), 0) AS share_pct,
+    AVG(dur) AS mean_ns,
+    quantile_cont(dur, 0.5) AS p50_ns,
+    quantile_cont(dur, 0.99) AS p99_ns,
+    MAX(dur) AS max_ns
+FROM chosen
+GROUP BY name, category
+ORDER BY total_ns DESC, name
+LIMIT $limit::INTEGER

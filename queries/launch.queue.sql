@@ -1,0 +1,71 @@
+-- One row per rank and slice of time: kernels launched and not yet started.
+--
+-- A kernel is queued from the beginning of its launch call to its start; a graph launch queues all
+-- its kernels at once. An empty queue while the GPU is idle means that the host is late.
+-- @param  buckets      INTEGER = 100   Slices that the rank's span is cut into.
+-- @param  rank         BIGINT  = NULL  This rank only; all where NULL.
+-- @column rank         BIGINT  Rank.
+-- @column ts           BIGINT  Start of the slice of time, ns since the run's first event.
+-- @column dur          BIGINT  Its length, ns.
+-- @column mean_queued  DOUBLE  Kernels in the queue, mean over time.
+-- @column max_queued   BIGINT  Most kernels in the queue at once.
+-- @chart  line x=ts y=mean_queued color=rank
+WITH queued AS (
+    SELECT kernel.rank, launch.ts, GREATEST(kernel.ts, launch.ts) AS start_ts
+    FROM kernel
+    INNER JOIN launch ON kernel.launch_id = launch.id
+    WHERE $rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT
+),
+change AS (
+    SELECT rank, ts, SUM(delta) AS delta
+    FROM (
+        SELECT rank, ts, 1 AS delta FROM queued
+        UNION ALL
+        SELECT rank, start_ts, -1 FROM queued
+    )
+    GROUP BY rank, ts
+),
+level AS (
+    SELECT
+        rank,
+        ts,
+        LEAD(ts) OVER in_order AS end_ts,
+        SUM(delta) OVER in_order AS queued
+    FROM change
+    WINDOW in_order AS (PARTITION BY rank ORDER BY ts)
+),
+span AS (
+    SELECT
+        rank,
+        MIN(ts) AS ts,
+        GREATEST(1, CAST(CEIL((MAX(ts) - MIN(ts)) / $buckets::INTEGER) AS BIGINT)) AS width
+    FROM change
+    GROUP BY rank
+),
+-- A level that lasts over several slices of time counts in each.
+piece AS (
+    SELECT
+        level.rank,
+        span.ts + span.width * bucket.number AS bucket_ts,
+        span.width,
+        level.queued,
+        LEAST(level.end_ts, span.ts + span.width * (bucket.number + 1))
+        - GREATEST(level.ts, span.ts + span.width * bucket.number) AS dur
+    FROM level
+    INNER JOIN span USING (rank)
+    CROSS JOIN LATERAL (
+        SELECT UNNEST(
+            range((level.ts - span.ts) // span.width, (level.end_ts - 1 - span.ts) // span.width + 1)
+        ) AS number
+    ) AS bucket
+    WHERE level.end_ts IS NOT NULL
+)
+SELECT
+    rank,
+    bucket_ts AS ts,
+    ANY_VALUE(width) AS dur,
+    SUM(queued * dur) / SUM(dur) AS mean_queued,
+    CAST(MAX(queued) AS BIGINT) AS max_queued
+FROM piece
+GROUP BY rank, bucket_ts
+ORDER BY rank, bucket_ts

@@ -1,0 +1,49 @@
+-- One row per rank and device: the most memory allocated, when, and by which operator.
+--
+-- Only in traces that were captured with profile_memory.
+-- @column rank                 BIGINT   Rank.
+-- @column device_type          VARCHAR  cpu, cuda, hip or xpu.
+-- @column device               BIGINT   Device number on its host.
+-- @column peak_bytes           BIGINT   Most bytes allocated.
+-- @column ts                   BIGINT   When, ns since the run's first event.
+-- @column op                   VARCHAR  Innermost operator that ran then; NULL outside operators.
+-- @column start_bytes          BIGINT   Bytes allocated at the first event.
+-- @column reserved_bytes       BIGINT   Most bytes held by PyTorch's allocator.
+-- @column events               BIGINT   Allocations and frees.
+-- @chart  bar x=peak_bytes y=rank
+WITH peak AS (
+    SELECT
+        rank,
+        device_type,
+        device,
+        MAX(allocated) AS peak_bytes,
+        arg_max(ts, allocated) AS ts,
+        arg_min(allocated, ts) AS start_bytes,
+        MAX(reserved) AS reserved_bytes,
+        COUNT(*) AS events
+    FROM memory
+    GROUP BY rank, device_type, device
+),
+enclosing AS (
+    SELECT peak.rank, peak.device_type, peak.device, arg_max(slice.name, slice.ts) AS op
+    FROM peak
+    INNER JOIN slice
+        ON peak.rank = slice.rank
+        AND slice.ts <= peak.ts
+        AND slice.ts + slice.dur >= peak.ts
+    WHERE lower(slice.cat) IN ('cpu_op', 'operator')
+    GROUP BY peak.rank, peak.device_type, peak.device
+)
+SELECT
+    peak.rank,
+    peak.device_type,
+    peak.device,
+    peak.peak_bytes,
+    peak.ts,
+    enclosing.op,
+    peak.start_bytes,
+    peak.reserved_bytes,
+    peak.events
+FROM peak
+LEFT JOIN enclosing USING (rank, device_type, device)
+ORDER BY peak.rank, peak.device_type, peak.device

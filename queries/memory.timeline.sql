@@ -1,0 +1,38 @@
+-- One row per rank, device and slice of time in which the allocator did anything.
+--
+-- Only in traces that were captured with profile_memory.
+-- @param  buckets              INTEGER = 200   Slices that the rank's span is cut into.
+-- @param  rank                 BIGINT  = NULL  This rank only; all where NULL.
+-- @column rank                 BIGINT   Rank.
+-- @column device_type          VARCHAR  cpu, cuda, hip or xpu.
+-- @column device               BIGINT   Device number on its host.
+-- @column ts                   BIGINT   Start of the slice of time, ns since the run's first event.
+-- @column events               BIGINT   Allocations and frees.
+-- @column max_allocated_bytes  BIGINT   Most bytes allocated.
+-- @column last_allocated_bytes BIGINT   Bytes allocated at the end.
+-- @column max_reserved_bytes   BIGINT   Most bytes held by PyTorch's allocator.
+-- @chart  line x=ts y=max_allocated_bytes color=rank
+WITH chosen AS (
+    SELECT * FROM memory WHERE $rank::BIGINT IS NULL OR rank = $rank::BIGINT
+),
+span AS (
+    SELECT
+        rank,
+        MIN(ts) AS ts,
+        GREATEST(1, CAST(CEIL((MAX(ts) - MIN(ts)) / $buckets::INTEGER) AS BIGINT)) AS width
+    FROM chosen
+    GROUP BY rank
+)
+SELECT
+    chosen.rank,
+    chosen.device_type,
+    chosen.device,
+    span.ts + (chosen.ts - span.ts) // span.width * span.width AS ts,
+    COUNT(*) AS events,
+    MAX(chosen.allocated) AS max_allocated_bytes,
+    arg_max(chosen.allocated, chosen.ts) AS last_allocated_bytes,
+    MAX(chosen.reserved) AS max_reserved_bytes
+FROM chosen
+INNER JOIN span USING (rank)
+GROUP BY ALL
+ORDER BY chosen.rank, chosen.device_type, chosen.device, ts

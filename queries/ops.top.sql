@@ -1,0 +1,80 @@
+-- One row per CPU operator name, by the GPU time that it launched itself.
+--
+-- An operator launched a kernel itself where no operator inside it did (same "External id").
+-- total_gpu counts, for each call, everything launched on its thread while it ran; where an
+-- operator calls one of the same name, both count. A row without a name is what was launched
+-- outside any operator, such as graph launches by the engine.
+-- @param  limit         INTEGER = 20    Rows to return.
+-- @param  rank          BIGINT  = NULL  This rank only; all where NULL.
+-- @column name          VARCHAR  Operator; NULL for what no operator launched.
+-- @column calls         BIGINT   How often it ran.
+-- @column kernels       BIGINT   GPU activities that it launched itself.
+-- @column gpu_ns        BIGINT   Their summed duration, ns.
+-- @column share_pct     DOUBLE   Percent of the summed duration of all GPU activities.
+-- @column total_gpu_ns  BIGINT   Summed duration of all GPU activities launched while it ran, ns.
+-- @column host_ns       BIGINT   Its own summed duration on the host, operators inside it included, ns.
+-- @chart  bar x=gpu_ns y=name
+WITH op AS (
+    SELECT id, rank, name, tid, ts, ts + dur AS end_ts, dur, external_id
+    FROM slice
+    WHERE lower(cat) IN ('cpu_op', 'operator')
+        AND ($rank::BIGINT IS NULL OR rank = $rank::BIGINT)
+),
+launched AS (
+    SELECT
+        kernel.rank,
+        launch.tid,
+        launch.ts,
+        kernel.dur,
+        COALESCE(on_gpu.external_id, on_host.external_id) AS external_id
+    FROM kernel
+    INNER JOIN slice AS on_gpu ON kernel.id = on_gpu.id
+    LEFT JOIN launch ON kernel.launch_id = launch.id
+    LEFT JOIN slice AS on_host ON launch.id = on_host.id
+    WHERE $rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT
+),
+op_of_id AS (
+    SELECT rank, external_id, MIN(name) AS name FROM op GROUP BY rank, external_id
+),
+own AS (
+    SELECT op_of_id.name, COUNT(*) AS kernels, SUM(launched.dur) AS gpu_ns
+    FROM launched
+    LEFT JOIN op_of_id USING (rank, external_id)
+    GROUP BY op_of_id.name
+),
+-- GPU time launched on each thread up to each launch call.
+running AS (
+    SELECT
+        rank,
+        tid,
+        ts,
+        SUM(SUM(dur)) OVER (PARTITION BY rank, tid ORDER BY ts) AS gpu_ns
+    FROM launched
+    WHERE tid IS NOT NULL
+    GROUP BY rank, tid, ts
+),
+inclusive AS (
+    SELECT
+        op.name,
+        COUNT(*) AS calls,
+        SUM(op.dur) AS host_ns,
+        SUM(COALESCE(at_end.gpu_ns, 0) - COALESCE(at_start.gpu_ns, 0)) AS total_gpu_ns
+    FROM op
+    ASOF LEFT JOIN running AS at_end
+        ON op.rank = at_end.rank AND op.tid = at_end.tid AND op.end_ts > at_end.ts
+    ASOF LEFT JOIN running AS at_start
+        ON op.rank = at_start.rank AND op.tid = at_start.tid AND op.ts > at_start.ts
+    GROUP BY op.name
+)
+SELECT
+    COALESCE(own.name, inclusive.name) AS name,
+    COALESCE(inclusive.calls, 0) AS calls,
+    COALESCE(own.kernels, 0) AS kernels,
+    CAST(COALESCE(own.gpu_ns, 0) AS BIGINT) AS gpu_ns,
+    100.0 * COALESCE(own.gpu_ns, 0) / NULLIF(SUM(own.gpu_ns) OVER (), 0) AS share_pct,
+    CAST(COALESCE(inclusive.total_gpu_ns, own.gpu_ns) AS BIGINT) AS total_gpu_ns,
+    CAST(COALESCE(inclusive.host_ns, 0) AS BIGINT) AS host_ns
+FROM own
+FULL JOIN inclusive ON own.name = inclusive.name
+ORDER BY gpu_ns DESC, total_gpu_ns DESC, name
+LIMIT $limit::INTEGER

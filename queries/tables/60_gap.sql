@@ -1,0 +1,118 @@
+-- Intervals in which a device did nothing, and why, in the order of the definitions:
+-- sync, host, dependency, launch, unknown.
+
+CREATE OR REPLACE TABLE gap AS
+WITH idle AS (
+    SELECT rank, device, ts, dur FROM device_state WHERE NOT (compute OR comm OR copy)
+),
+before AS (
+    SELECT rank, device, ts + GREATEST(dur, 0) AS ts, MAX(id) AS id
+    FROM kernel
+    GROUP BY ALL
+),
+after AS (
+    SELECT rank, device, ts, MIN(id) AS id FROM kernel GROUP BY ALL
+),
+-- The launch of each kernel and of the one before it on its stream.
+launched AS (
+    SELECT
+        kernel.id,
+        kernel.stream,
+        kernel.step_id,
+        launch.ts AS launch_ts,
+        launch.tid,
+        LAG(launch.ts) OVER (
+            PARTITION BY kernel.rank, kernel.device, kernel.stream ORDER BY kernel.ts, kernel.id
+        ) AS earlier_launch_ts
+    FROM kernel
+    LEFT JOIN launch ON kernel.launch_id = launch.id
+),
+bounded AS (
+    SELECT
+        idle.rank,
+        idle.device,
+        idle.ts,
+        idle.dur,
+        before.id AS previous_kernel_id,
+        after.id AS next_kernel_id,
+        COALESCE(following.step_id, preceding.step_id) AS step_id,
+        following.launch_ts,
+        following.earlier_launch_ts,
+        following.tid,
+        preceding.stream <> following.stream AS other_stream,
+        LEAST(COALESCE(following.launch_ts, idle.ts + idle.dur), idle.ts + idle.dur) AS issued_ts
+    FROM idle
+    LEFT JOIN before USING (rank, device, ts)
+    LEFT JOIN after
+        ON idle.rank = after.rank AND idle.device = after.device AND idle.ts + idle.dur = after.ts
+    LEFT JOIN launched AS preceding ON before.id = preceding.id
+    LEFT JOIN launched AS following ON after.id = following.id
+),
+blocking_call AS (
+    SELECT rank, tid, ts, ts + dur AS end_ts
+    FROM launch
+    WHERE regexp_matches(name, '(Device|Stream|Event|Ctx)Synchronize|^(cuda|hip)Memcpy(WithStream)?$')
+),
+-- Time that the launching thread was blocked between the gap's start and the next launch.
+blocked AS (
+    SELECT
+        bounded.rank,
+        bounded.device,
+        bounded.ts,
+        SUM(
+            LEAST(blocking_call.end_ts, bounded.issued_ts)
+            - GREATEST(blocking_call.ts, bounded.ts)
+        ) AS blocked_ns
+    FROM bounded
+    INNER JOIN blocking_call
+        ON bounded.rank = blocking_call.rank
+        AND blocking_call.ts < bounded.issued_ts
+        AND blocking_call.end_ts > bounded.ts
+        AND blocking_call.tid = COALESCE(bounded.tid, blocking_call.tid)
+    WHERE bounded.launch_ts IS NULL OR bounded.launch_ts > bounded.ts
+    GROUP BY ALL
+),
+stream_wait AS (
+    SELECT rank, tid, ts FROM launch WHERE name LIKE '%StreamWaitEvent%'
+),
+-- The last wait that the launching thread put before the next kernel.
+awaited AS (
+    SELECT bounded.rank, bounded.device, bounded.ts, stream_wait.ts AS wait_ts
+    FROM bounded
+    ASOF INNER JOIN stream_wait
+        ON bounded.rank = stream_wait.rank
+        AND bounded.tid = stream_wait.tid
+        AND bounded.launch_ts >= stream_wait.ts
+    WHERE bounded.other_stream
+)
+SELECT
+    bounded.rank,
+    bounded.device,
+    bounded.ts,
+    bounded.dur,
+    CASE
+        WHEN blocked.blocked_ns * 2 >= bounded.issued_ts - bounded.ts THEN 'sync'
+        WHEN bounded.launch_ts > bounded.ts THEN 'host'
+        WHEN awaited.wait_ts > COALESCE(bounded.earlier_launch_ts, awaited.wait_ts - 1)
+            THEN 'dependency'
+        WHEN bounded.launch_ts IS NOT NULL THEN 'launch'
+        ELSE 'unknown'
+    END AS cause,
+    bounded.step_id,
+    bounded.previous_kernel_id,
+    bounded.next_kernel_id
+FROM bounded
+LEFT JOIN blocked USING (rank, device, ts)
+LEFT JOIN awaited USING (rank, device, ts)
+ORDER BY bounded.rank, bounded.device, bounded.ts;
+
+COMMENT ON TABLE gap IS 'One row per interval of a rank''s GPU span in which a device did nothing.';
+COMMENT ON COLUMN gap.rank IS 'Rank.';
+COMMENT ON COLUMN gap.device IS 'Device number on its host.';
+COMMENT ON COLUMN gap.ts IS 'Start, ns since trace.base_time_ns.';
+COMMENT ON COLUMN gap.dur IS 'Duration, ns.';
+COMMENT ON COLUMN gap.cause IS
+    'sync: nothing was queued and the launching thread was blocked in a synchronising call for at least half of the time up to the next launch. host: the next kernel''s launch call began after the gap. dependency: already launched, but behind a wait for an event of another stream. launch: already launched, not yet started. unknown: the next kernel''s launch is not in the trace.';
+COMMENT ON COLUMN gap.step_id IS 'Step of the kernel that ends the gap, else of the one before it.';
+COMMENT ON COLUMN gap.previous_kernel_id IS 'Kernel that ended when the gap began; NULL at the start.';
+COMMENT ON COLUMN gap.next_kernel_id IS 'Kernel that ended the gap; NULL at the end.';

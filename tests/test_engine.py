@@ -1,0 +1,440 @@
+"""The trace processor: bundled and native engines, and query results as Arrow tables."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from engine_server import serving
+
+from traceql.engine import TraceProcessor, arrow_table, module_cache, open_trace_processor
+from traceql.engine import session as session_module
+from traceql.engine.perfetto_api import api
+from traceql.engine.wasm import REQUEST_BYTES, WasmEngine
+from traceql.engine.wire import packed_varints
+from traceql.errors import EngineError, TraceNotFound
+
+ROOT = Path(__file__).resolve().parent.parent
+SLICES = "SELECT ts, dur, name, category FROM slice ORDER BY ts"
+TRACE = json.dumps(
+    {
+        "traceEvents": [
+            {"ph": "X", "cat": "kernel", "name": name, "pid": 1, "tid": 7, "ts": ts, "dur": dur}
+            for name, ts, dur in (("gemm", 1, 2), ("größe", 4, 1.5), ("copy", 9, 0.001))
+        ]
+    },
+    ensure_ascii=False,  # the bundled engine leaves escapes as they are
+).encode()
+ROWS = [
+    {"ts": 1000, "dur": 2000, "name": "gemm", "category": "kernel"},
+    {"ts": 4000, "dur": 1500, "name": "größe", "category": "kernel"},
+    {"ts": 9000, "dur": 1, "name": "copy", "category": "kernel"},
+]
+COUNTING = "WITH RECURSIVE n(x) AS (SELECT 0 UNION ALL SELECT x + 1 FROM n WHERE x < {last})"
+
+
+@pytest.fixture(scope="module")
+def tp() -> Iterator[TraceProcessor]:
+    with open_trace_processor() as tp:
+        yield tp
+
+
+@pytest.fixture(autouse=True)
+def no_choice_of_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(session_module.VARIABLE, raising=False)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Path:
+    """An executable that the official API starts as it would a native shell."""
+    return executable(
+        tmp_path / "trace_processor_shell",
+        f"import sys\nsys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'tests')!r}]\n"
+        "from engine_server import main\nmain()\n",
+    )
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache directory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "traceql"
+
+
+@pytest.fixture
+def tiny_wasm(tmp_path: Path) -> Path:
+    """A module that compiles at once, in place of the engine."""
+    wasm = tmp_path / "v0" / "tiny.wasm"
+    wasm.parent.mkdir()
+    wasm.write_bytes(b"\0asm\1\0\0\0")
+    return wasm
+
+
+def executable(path: Path, code: str) -> Path:
+    path.write_text(f"#!{sys.executable}\n{code}", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def cached_modules(cache: Path) -> list[Path]:
+    return sorted(cache.glob("*.cwasm"))
+
+
+# --- engines ---------------------------------------------------------------------------------
+
+
+def test_bundled_engine_loads_bytes() -> None:
+    with open_trace_processor([TRACE]) as tp:
+        assert arrow_table(tp, SLICES).to_pylist() == ROWS
+
+
+def test_single_bytes_are_gathered_before_they_are_sent() -> None:
+    with open_trace_processor(TRACE[i : i + 1] for i in range(len(TRACE))) as tp:
+        assert arrow_table(tp, SLICES).to_pylist() == ROWS
+
+
+def test_file_is_loaded_whatever_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("rank:0.json").write_bytes(TRACE)
+    with open_trace_processor("rank:0.json") as tp:
+        assert arrow_table(tp, SLICES).to_pylist() == ROWS
+
+
+def test_chunk_larger_than_a_request_is_split() -> None:
+    padding = b" " * (REQUEST_BYTES + 1)
+    with open_trace_processor([TRACE[:-2] + padding + TRACE[-2:]]) as tp:
+        assert arrow_table(tp, SLICES).to_pylist() == ROWS
+
+
+def test_two_engines_hold_different_traces() -> None:
+    one = TRACE.replace(b"gemm", b"conv")
+    with open_trace_processor([TRACE]) as first, open_trace_processor([one]) as second:
+        sql = "SELECT name FROM slice WHERE ts = 1000"
+        assert arrow_table(first, sql).to_pylist() == [{"name": "gemm"}]
+        assert arrow_table(second, sql).to_pylist() == [{"name": "conv"}]
+
+
+def test_http_server_gives_the_same_rows() -> None:
+    with serving() as server, TraceProcessor(trace=iter([TRACE]), addr=server.address) as tp:
+        assert arrow_table(tp, SLICES).to_pylist() == ROWS
+
+
+def test_native_shell_gives_the_same_rows(shell: Path) -> None:
+    with open_trace_processor([TRACE], trace_processor=shell) as tp:
+        assert tp.subprocess is not None
+        assert arrow_table(tp, SLICES).to_pylist() == ROWS
+
+
+def test_environment_variable_chooses_the_shell(
+    shell: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(session_module.VARIABLE, str(shell))
+    with open_trace_processor([TRACE]) as tp:
+        assert tp.subprocess is not None
+        assert arrow_table(tp, SLICES).to_pylist() == ROWS
+
+
+def test_relative_shell_is_not_looked_up_in_path(
+    shell: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(shell.parent)
+    with open_trace_processor([TRACE], trace_processor=shell.name) as tp:
+        assert arrow_table(tp, SLICES).to_pylist() == ROWS
+
+
+def test_official_query_summary_and_status_work() -> None:
+    spec = """metric_spec { id: "busy" value: "dur"
+              query { sql { sql: "SELECT sum(dur) AS dur FROM slice" column_names: "dur" } } }"""
+    with TraceProcessor(trace=iter([TRACE])) as tp:
+        assert [row.name for row in tp.query(SLICES)] == ["gemm", "größe", "copy"]
+        assert tp.trace_summary([spec]).metric_bundles[0].row[0].values[0].double_value == 3501
+        assert tp._backend.status().human_readable_version.startswith("Perfetto v")
+
+
+def test_bundled_engine_opens_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise AssertionError("the network was used")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(urllib.request, "urlopen", refuse)
+    monkeypatch.setattr(urllib.request, "urlretrieve", refuse)
+    with open_trace_processor([TRACE]) as tp:
+        assert arrow_table(tp, SLICES).num_rows == 3
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"fetch_latest_trace_processor": True}, {"extra_flags": ["-v"]}],
+    ids=["download", "flags"],
+)
+def test_option_for_a_native_shell_is_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(EngineError, match="native trace_processor_shell"):
+        TraceProcessor(config=api.TraceProcessorConfig(**option))
+
+
+def test_import_leaves_pandas_out_until_it_is_used() -> None:
+    code = (
+        "import sys; from traceql.engine import open_trace_processor as o\n"
+        "assert 'pandas' not in sys.modules\n"
+        "tp = o(); print(tp.query('SELECT 1 AS n').as_pandas_dataframe()['n'].sum())\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (ran.stdout, ran.stderr) == ("1\n", "")
+
+
+# --- errors ----------------------------------------------------------------------------------
+
+
+def test_missing_shell_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"no trace processor at .*/nowhere; set TRACEQL_"):
+        open_trace_processor(trace_processor=tmp_path / "nowhere")
+
+
+def test_shell_that_may_not_run_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "shell").write_text("", encoding="utf-8")
+    with pytest.raises(EngineError, match=r"not executable; chmod \+x"):
+        open_trace_processor(trace_processor=tmp_path / "shell")
+
+
+def test_shell_that_does_not_start_says_why(tmp_path: Path) -> None:
+    shell = executable(tmp_path / "shell", "raise SystemExit('GLIBC_2.99 not found')\n")
+    with pytest.raises(EngineError, match=r"does not start \(.*GLIBC_2.99 not found\)") as error:
+        open_trace_processor(trace_processor=shell)
+    assert "\n" not in str(error.value)
+
+
+def test_shell_of_another_format_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "shell").write_bytes(b"\x7fELF" + bytes(60))
+    (tmp_path / "shell").chmod(0o755)
+    with pytest.raises(EngineError, match="does not start"):
+        open_trace_processor(trace_processor=tmp_path / "shell")
+
+
+def test_garbage_is_rejected_by_both_engines(shell: Path) -> None:
+    for choice in (None, shell):
+        with pytest.raises(EngineError, match="rejected the trace: ") as error:
+            open_trace_processor([b"this is no trace " * 1000], trace_processor=choice)
+        assert "\n" not in str(error.value)
+
+
+def test_truncated_trace_is_rejected() -> None:
+    with pytest.raises(EngineError, match="rejected the trace: "):
+        open_trace_processor([TRACE[:-20]])
+
+
+def test_missing_file_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(TraceNotFound, match=r"cannot read .*nothing\.json"):
+        open_trace_processor(tmp_path / "nothing.json")
+
+
+def test_wrong_sql_names_the_reason_and_leaves_the_engine_usable(tp: TraceProcessor) -> None:
+    with pytest.raises(EngineError, match=r"rejected the query: no such table: nope$"):
+        arrow_table(tp, "SELECT *\nFROM nope")
+    assert arrow_table(tp, "SELECT 1 AS n").to_pylist() == [{"n": 1}]
+
+
+def test_error_of_a_feed_comes_through() -> None:
+    def feed() -> Iterator[bytes]:
+        yield TRACE
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        open_trace_processor(feed())
+
+
+def test_closed_engine_says_so() -> None:
+    tp = open_trace_processor()
+    tp.close()
+    tp.close()
+    with pytest.raises(EngineError, match="closed; open it again"):
+        arrow_table(tp, "SELECT 1")
+
+
+def test_engine_that_aborts_is_of_no_more_use() -> None:
+    engine = WasmEngine()
+    engine._on_request = lambda *_: engine._host._abort()  # type: ignore[assignment]
+    for _ in range(2):
+        with pytest.raises(EngineError, match="the trace processor stopped"):
+            engine.request(b"")
+    engine.close()
+
+
+# --- Arrow tables ----------------------------------------------------------------------------
+
+VALUES = [0, 1, -1, 127, 128, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63)]
+
+
+def varint(value: int) -> bytes:
+    """A reference encoder: one byte at a time."""
+    value &= 2**64 - 1
+    low = []
+    while value > 0x7F:
+        low.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*low, value])
+
+
+def test_varints_of_every_length_decode() -> None:
+    values = VALUES + [sign * (2**bit + step) for bit in range(63) for sign in (1, -1)
+                       for step in (-1, 0, 1)]  # fmt: skip
+    assert packed_varints(b"".join(map(varint, values))).tolist() == values
+    assert packed_varints(b"").tolist() == []
+
+
+def test_integers_keep_every_bit(tp: TraceProcessor) -> None:
+    # SQLite reads -(2**63) as a float, so it is computed.
+    rows = ", ".join(f"({v})" if v > -(2**63) else f"({v + 1} - 1)" for v in VALUES)
+    table = arrow_table(tp, f"WITH t(v) AS (VALUES {rows}) SELECT v FROM t")
+    assert table.schema == pa.schema([("v", pa.int64())])
+    assert table["v"].to_pylist() == VALUES
+
+
+def test_types_and_nulls_are_kept(tp: TraceProcessor) -> None:
+    table = arrow_table(
+        tp,
+        "WITH t(i, f, s, b, n, m) AS (VALUES (NULL, 0.5, 'a', x'00ff', NULL, 1),"
+        " (-7, NULL, '', NULL, NULL, 2.5), (3, -1e300, NULL, x'', NULL, NULL),"
+        " (4, 2.0, 'größe 日本 🚀', x'01', NULL, -4)) SELECT * FROM t",
+    )
+    assert [str(type_) for type_ in table.schema.types] == [
+        "int64", "double", "string", "binary", "null", "double",
+    ]  # fmt: skip
+    assert list(map(tuple, (row.values() for row in table.to_pylist()))) == [
+        (None, 0.5, "a", b"\0\xff", None, 1.0),
+        (-7, None, "", None, None, 2.5),
+        (3, -1e300, None, b"", None, None),
+        (4, 2.0, "größe 日本 🚀", b"\x01", None, -4.0),
+    ]
+
+
+def test_text_that_is_not_utf8_is_replaced(tp: TraceProcessor) -> None:
+    table = arrow_table(tp, "SELECT CAST(x'41ff42' AS TEXT) AS s UNION ALL SELECT 'ok'")
+    assert table["s"].to_pylist() == ["A\ufffdB", "ok"]
+
+
+def test_empty_result_has_names_and_takes_a_schema(tp: TraceProcessor) -> None:
+    sql = "SELECT 1 AS i, 'x' AS s WHERE false"
+    schema = pa.schema([("i", pa.int64()), ("s", pa.string())])
+    assert arrow_table(tp, sql).column_names == ["i", "s"]
+    assert arrow_table(tp, sql, schema=schema).schema == schema
+
+
+def test_statement_without_columns_gives_no_rows(tp: TraceProcessor) -> None:
+    assert arrow_table(tp, "CREATE PERFETTO TABLE made AS SELECT 1 AS one").num_rows == 0
+    assert arrow_table(tp, "SELECT one FROM made").to_pylist() == [{"one": 1}]
+
+
+def test_schema_that_does_not_fit_is_an_error(tp: TraceProcessor) -> None:
+    for schema in (pa.schema([("other", pa.int64())]), pa.schema([("s", pa.int64())])):
+        with pytest.raises(EngineError, match="do not fit the schema"):
+            arrow_table(tp, "SELECT 'x' AS s", schema=schema)
+
+
+def test_column_of_text_and_numbers_is_an_error(tp: TraceProcessor) -> None:
+    with pytest.raises(EngineError, match="'v' mixes varint and string values; CAST"):
+        arrow_table(tp, "SELECT 1 AS v UNION ALL SELECT 'one'")
+
+
+def test_many_rows_equal_those_of_the_stock_iterator(tp: TraceProcessor) -> None:
+    sql = COUNTING.format(last=199_999) + (
+        " SELECT x, -x * 1000003 AS negative, x * 0.25 AS real, 'k' || (x % 97) AS name,"
+        " CASE WHEN x % 3 THEN x * x END AS sparse, CASE WHEN x % 5 THEN 'é' || x END AS word"
+        " FROM n"
+    )
+    table = arrow_table(tp, sql)
+    assert table.num_rows == 200_000
+    x = np.arange(200_000)
+    assert (table["x"].to_numpy() == x).all()
+    assert (table["negative"].to_numpy() == -x * 1000003).all()
+    sample = range(0, 200_000, 9973)
+    stock = tp.query(sql).cells.reshape(-1, 6)[sample].tolist()
+    assert [list(row.values()) for row in table.take(pa.array(sample)).to_pylist()] == stock
+
+
+def test_http_engine_gives_equal_tables(tp: TraceProcessor) -> None:
+    sql = COUNTING.format(last=49_999) + " SELECT x, nullif(x % 4, 0) AS q, 'ä' || x AS s FROM n"
+    with serving() as server, TraceProcessor(addr=server.address) as remote:
+        assert arrow_table(remote, sql).equals(arrow_table(tp, sql))
+
+
+# --- the cache of compiled code --------------------------------------------------------------
+
+
+def test_second_start_reads_the_cache(cache: Path, tiny_wasm: Path) -> None:
+    module_cache.compiled(tiny_wasm, module_cache.RESERVED)
+    assert len(cached_modules(cache)) == 1
+    before = tiny_wasm.stat()
+    tiny_wasm.write_bytes(b"no wasm!")  # cannot be compiled
+    os.utime(tiny_wasm, ns=(before.st_atime_ns, before.st_mtime_ns))
+    module_cache.compiled(tiny_wasm, module_cache.RESERVED)
+
+
+def test_changed_wasm_is_compiled_anew(cache: Path, tiny_wasm: Path) -> None:
+    module_cache.compiled(tiny_wasm, module_cache.RESERVED)
+    os.utime(tiny_wasm, ns=(1, 1))
+    module_cache.compiled(tiny_wasm, module_cache.RESERVED)
+    assert len(cached_modules(cache)) == 2
+
+
+@pytest.mark.parametrize("keep", [0, 100, -1], ids=["empty", "head", "all but a byte"])
+def test_corrupt_cache_is_rebuilt(cache: Path, tiny_wasm: Path, keep: int) -> None:
+    module_cache.compiled(tiny_wasm, module_cache.RESERVED)
+    (cached,) = cached_modules(cache)
+    whole = cached.read_bytes()
+    cached.write_bytes(whole[:keep])
+    module_cache.compiled(tiny_wasm, module_cache.RESERVED)
+    assert len(cached.read_bytes()) == len(whole)
+
+
+def test_cache_that_cannot_be_written_is_done_without(
+    tmp_path: Path, tiny_wasm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))  # a file is no directory
+    _, module = module_cache.compiled(tiny_wasm, module_cache.RESERVED)
+    assert module.exports == []
+
+
+def test_processes_that_start_at_once_share_one_compilation(cache: Path, tiny_wasm: Path) -> None:
+    code = (
+        "import sys, pathlib; from traceql.engine import module_cache as m\n"
+        "store = m._store\n"
+        "m._store = lambda *a: (store(*a), print('compiled'))\n"
+        f"m.compiled(pathlib.Path({str(tiny_wasm)!r}), m.RESERVED)\n"
+    )
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE)
+        for _ in range(4)
+    ]
+    said = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    assert b"".join(said) == b"compiled\n"
+    assert len(cached_modules(cache)) == 1
+
+
+def test_engine_runs_where_address_space_is_limited() -> None:
+    resource = pytest.importorskip("resource")
+    code = (
+        "from traceql.engine import open_trace_processor as o, arrow_table as a\n"
+        f"print(a(o([{TRACE!r}]), 'SELECT count(*) AS n FROM slice')['n'][0])\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30)),
+    )
+    assert (ran.stdout, ran.stderr) == ("3\n", "")

@@ -1,0 +1,458 @@
+"""The kernel rules: each rule against its own example, known names, and real traces."""
+
+import csv
+import gzip
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import duckdb
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+RULES = ROOT / "queries" / "rules" / "kernels.csv"
+TRACES = ROOT.parent / "shared" / "traces"
+# 154 MB of JSON each, with the kernels of the other traces of the same model.
+TOO_LARGE = "qwen3-8b-tp2-graph-serving"
+
+CATEGORIES = {
+    *("gemm", "attention", "kv_cache", "norm", "rope", "activation", "moe", "collective"),
+    *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
+}
+# What each name is was decided by reading the kernel, not by running the rules.
+# Names are whole, or whole up to the parameter list.
+FA3 = (
+    "void cutlass::device_kernel<flash::enable_sm90_or_later<flash::FlashAttnFwdSm90<"
+    "flash::CollectiveMainloopFwdSm90<2, cute::tuple<cute::C<1>, cute::C<1>, cute::C<1> >, "
+    "cute::tuple<cute::C<64>, cute::C<128>, cute::C<128> >, 128, cutlass::bfloat16_t, float, "
+    "cutlass::arch::Sm90, true, false, false, true, true, false, false, true, true, true, true, "
+    "false, cutlass::bfloat16_t, 1>, flash::CollectiveEpilogueFwd<cute::tuple<cute::C<64>, "
+    "cute::C<128>, cute::C<128> >, cute::tuple<cute::C<1>, cute::C<1>, cute::C<1> >, "
+    "cutlass::bfloat16_t, cutlass::arch::Sm90, 128, true, true, true, false, 1>, "
+    "flash::VarlenDynamicPersistentTileScheduler<64, 128, 128, 128, true, true, true, true, "
+    "false, true> > > >"
+)
+FA3_COMBINE = (
+    "void cutlass::device_kernel<flash::FlashAttnFwdCombine<cute::tuple<cute::C<8>, "
+    "cute::C<128> >, 5, 256, 1, false, true, cutlass::bfloat16_t, float, cutlass::arch::Sm90> >"
+)
+FUSED_ADD_RMS_NORM = (
+    "std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type "
+    "vllm::fused_add_rms_norm_kernel<c10::BFloat16, 8, true>(c10::BFloat16*, long, "
+    "c10::BFloat16*, c10::BFloat16 const*, float, int, int)"
+)
+ACT_AND_MUL = (
+    "void vllm::act_and_mul_kernel<c10::BFloat16, __nv_bfloat162, &(c10::BFloat16 "
+    "vllm::silu_kernel<c10::BFloat16>(c10::BFloat16 const&, float)), &(__nv_bfloat162 "
+    "vllm::packed_silu_kernel<__nv_bfloat162>(__nv_bfloat162 const&, float)), true, true, "
+    "false, false>(c10::BFloat16*, c10::BFloat16 const*, int, float, float, float)"
+)
+ONESHOT_LAMPORT = (
+    "void flashinfer::trtllm_allreduce_fusion::allreduce_fusion_kernel_oneshot_lamport<"
+    "(flashinfer::trtllm_allreduce_fusion::AllReduceFusionPattern)1, __nv_bfloat16, 2, false, "
+    "false>(flashinfer::trtllm_allreduce_fusion::AllReduceFusionParams<__nv_bfloat16>)"
+)
+CROSS_DEVICE_REDUCE = (
+    "void vllm::cross_device_reduce_{}stage<__nv_bfloat16, 2>(vllm::RankData*, "
+    "vllm::RankSignals, vllm::Signal*, __nv_bfloat16*, int, int)"
+)
+ARGMAX = (
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
+    "at::native::ArgMaxOps<float>, unsigned int, long, 4, 4> >(at::native::ReduceOp<float, "
+    "at::native::ArgMaxOps<float>, unsigned int, long, 4, 4>)"
+)
+MEAN = (
+    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
+    "at::native::MeanOps<float, float, float, float>, unsigned int, float, 4> >"
+)
+TORCH_COPY = (
+    "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda("
+    "at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}::operator()() "
+    "const::{lambda(float)#1}, std::array<char*, 2ul>, 4, TrivialOffsetCalculator<1, unsigned "
+    "int>, TrivialOffsetCalculator<1, unsigned int>, at::native::memory::LoadWithCast<1>, "
+    "at::native::memory::StoreWithCast<1> >"
+)
+TORCH_SILU = (
+    "void at::native::vectorized_elementwise_kernel<8, at::native::(anonymous namespace)::"
+    "silu_kernel(at::TensorIteratorBase&)::{lambda()#1}::operator()() const::{lambda()#6}::"
+    "operator()() const::{lambda(c10::BFloat16)#1}, std::array<char*, 2ul> >"
+)
+TORCH_FILL = (
+    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, "
+    "std::array<char*, 1ul> >(int, at::native::FillFunctor<int>, std::array<char*, 1ul>)"
+)
+TORCH_SCATTER = (
+    "void at::native::_scatter_gather_elementwise_kernel<128, 8, "
+    "at::native::_cuda_scatter_gather_internal_kernel<false, at::native::OpaqueType<8>, long>::"
+    "operator()<at::native::TensorAssign>(at::TensorIterator&, long, long, long, "
+    "at::native::TensorAssign const&)::{lambda(int)#1}>"
+)
+EXPONENTIAL = (
+    "void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, "
+    "4, at::native::templates::cuda::exponential_kernel<at::CUDAGeneratorImpl*>("
+    "at::TensorIteratorBase&, double, at::CUDAGeneratorImpl*)::{lambda()#1}::operator()() const"
+)
+RESHAPE_AND_CACHE = (
+    "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16, "
+    "(vllm::Fp8KVCacheDataType)0>(__nv_bfloat16 const*, __nv_bfloat16 const*, __nv_bfloat16*, "
+    "__nv_bfloat16*, long const*, long, long, long, long, long, int, int, int, float const*, "
+    "float const*, int)"
+)
+SPLIT_K_REDUCE = (
+    "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float, __nv_bfloat16, "
+    "false, float, __nv_bfloat16, __nv_bfloat16, true, false, false, false>"
+)
+DEEP_GEMM = (
+    "void deep_gemm::sm90_fp8_gemm_1d2d_impl<(cute::UMMA::Major)0, 0u, 4096u, 1024u, 1u, 256u, "
+    "128u, 128u, 128u, 128u, 128u, 3u, 128u, 256u, 2u, true, 132u, (deep_gemm::GemmType){}, "
+    "deep_gemm::epilogue::transform::EpilogueIdentity>"
+)
+MARLIN = "void marlin::Marlin<1125899906909960l, 1125899907892224l, 1125899906909960l>"
+MOE_MARLIN = (
+    "void marlin_moe_wna16::Marlin<1125899906909960l, 562949953487106l, 1125899906909960l, "
+    "2814749767106568l, 128, 4, 8, 4, false, 4, 2, false>"
+)
+TRTLLM_BMM = (
+    "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1_16dp256b_rM_TN_"
+    "transOut_schedP2x1x2x3_biasM_bN_tma_tmaOpt_clmp_swiGlu_dynBatch_sm100f"
+)
+CUBLAS_HOPPER = (
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_warpgroupsize1x1x1_execute_"
+    "segment_k_off_kernel__5x_cublas"
+)
+WMMA = "cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_128x2_tn_align8"
+CUDNN_SDPA = (
+    "cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_3_64x64x128_4x1x1_kernel0_0"
+)
+FLASH_ATTENTION_4 = (
+    "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__"
+    "tensor0000o11101213_tensor0000o11101213_tensor0000o10111213_tensor0000o11101213_None_None_"
+    "None_Non_0"
+)
+CK_CONV = (
+    "_ZN2ck16tensor_operation6device12_GLOBAL__N_139kernel_grouped_conv_fwd_xdl_cshuffle_v3INS_"
+    "28GridwiseGemm_xdl_cshuffle_v3INS_13tensor_layout4gemm8RowMajor"
+)
+CK_FMHA = "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_40BlockFmha"
+AITER_NORM = (
+    "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_"
+    "S4_diiiiiiib"
+)
+SGL_ACT = (
+    "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_EXadL_Z4siluIS2_ES3_"
+    "S5_EEEEvPS3_PS4_i"
+)
+FBGEMM = "void fbgemm_gpu::permute_2D_data_kernel<false, int, int, decltype(nullptr)>(int, int)"
+BATCH_NORM_FUNCTOR = (
+    "void at::native::(anonymous namespace)::unrolled_elementwise_kernel_for_multi_outputs<3, "
+    "at::native::(anonymous namespace)::batch_norm_update_stats_and_invert(at::Tensor const&)"
+)
+VOCABULARY_MASK = (
+    "triton_poi_fused_add_bitwise_and_bitwise_not_bitwise_or_embedding_ge_lt_masked_fill_mul_sub_"
+    "unsqueeze_0"
+)
+
+TRAPS = [
+    # CUTLASS by name, attention by nature
+    (FA3, "attention"),
+    (FA3_COMBINE, "attention"),
+    (FLASH_ATTENTION_4, "attention"),
+    # every vendor's GEMM
+    ("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_splitK_TNT", "gemm"),
+    (CUBLAS_HOPPER, "gemm"),
+    (f"void cutlass::Kernel2<{WMMA}>({WMMA}::Params)", "gemm"),
+    (SPLIT_K_REDUCE, "gemm"),
+    ("Cijk_Ailk_Bljk_BBS_BH_MT64x64x64_MI16x16x16x1_SN_1LDSB0_APM1_ABV0", "gemm"),
+    # the return type comes first
+    (FUSED_ADD_RMS_NORM, "norm"),
+    # Inductor names carry the names of other ops
+    ("triton_poi_fused_add_all_reduce_4", "elementwise"),
+    ("triton_red_fused_fused_add_rms_norm_moe_forward_0", "norm"),
+    ("triton_poi_fused_rocm_unquantized_gemm_silu_0", "activation"),
+    ("triton_red_fused__to_copy_add_marlin_gemm_mean_mul_pow_rsqrt_1", "norm"),
+    ("triton_red_fused__to_copy_add_copy__fused_add_rms_norm_moe_forward_shared_3", "norm"),
+    # communication, mostly without nccl in the name
+    ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "collective"),
+    ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "collective"),
+    ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclDevComm*, unsigned long)", "collective"),
+    ("ncclSymkDevKernel_AllReduce_AGxLL_R_sum_f32(ncclSymkDevWorkArgs4K)", "collective"),
+    (CROSS_DEVICE_REDUCE.format(1), "collective"),
+    (CROSS_DEVICE_REDUCE.format(2), "collective"),
+    (
+        (
+            "void (anonymous namespace)::multimem_all_reduce_kernel<c10::BFloat16, 16>("
+            "c10::BFloat16*, unsigned long, unsigned int**, unsigned long, unsigned long)"
+        ),
+        "collective",
+    ),
+    (
+        (
+            "void (anonymous namespace)::two_shot_all_reduce_kernel_inplace<c10::BFloat16, 16, 2>("
+            "c10::BFloat16**, unsigned long, unsigned long, unsigned int**)"
+        ),
+        "collective",
+    ),
+    (
+        "void (anonymous namespace)::all_reduce_one_shot_push_kernel<__nv_bfloat16, 8u, true>",
+        "collective",
+    ),
+    (ONESHOT_LAMPORT, "collective"),
+    ("void deep_ep::internode_ll::dispatch<true, 3, 10, 7168>(void*, float*)", "collective"),
+    ("void deep_ep::intranode::combine<__nv_bfloat16, 8, 768, 4096>", "collective"),
+]
+
+KNOWN = [
+    ("nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT", "gemm"),
+    ("nvjet_sm90_tst_128x232_64x4_2x1_v_bz_coopA_TNT", "gemm"),
+    ("ampere_sgemm_128x64_nn", "gemm"),
+    ("volta_sgemm_64x32_sliced1x4_tn", "gemm"),
+    ("void gemvNSP_kernel<float, float, float, float, 1, 32, 4, 1024>", "gemm"),
+    ("void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensorStridedBatched>>", "gemm"),
+    ("void wvSplitK_hf_sml_<__hip_bfloat16, 64, 4, 16, 8, 2, 2>(int, int, int)", "gemm"),
+    ("cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1", "gemm"),
+    ("igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt64x64x64_wt32x32x8_ws1x1_wr1x1", "gemm"),
+    ("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>", "gemm"),
+    (CK_CONV, "gemm"),
+    (DEEP_GEMM.format(0), "gemm"),
+    (MARLIN, "gemm"),
+    ("_w8a8_block_fp8_matmul", "gemm"),
+    ("void fused_a_gemm_kernel<1, 2112, 7168, 16, 16, 256, 12>", "gemm"),
+    ("fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128", "attention"),
+    ("fmha_cutlassF_bf16_aligned_64x128_rf_sm80", "attention"),
+    ("void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4>", "attention"),
+    ("flash_fwd_splitkv_combine_kernel", "attention"),
+    (CUDNN_SDPA, "attention"),
+    (CK_FMHA, "attention"),
+    (
+        "void flashinfer::BatchDecodeWithPagedKVCacheKernel<(flashinfer::RotaryMode)0, false, 8ul",
+        "attention",
+    ),
+    (
+        (
+            "void flashinfer::BatchPrefillWithPagedKVCacheKernel<flashinfer::KernelTraits<"
+            "(flashinfer::MaskMode)1, 128u, 2u, 2u, 8u, 8u, 4u, 1u, (flashinfer::PosEncodingMode)0>"
+        ),
+        "attention",
+    ),
+    ("paged_attention_v2_kernel", "attention"),
+    ("kernel_unified_attention.kd", "attention"),
+    ("attn_fwd", "attention"),
+    ("_fwd_grouped_kernel_stage1", "attention"),
+    ("_bmm_chunk_fwd_kernel", "attention"),
+    (RESHAPE_AND_CACHE, "kv_cache"),
+    ("void (anonymous namespace)::store_kvcache<2048l, 4, false, long>", "kv_cache"),
+    (
+        (
+            "void vllm::concat_and_cache_mla_kernel<__nv_bfloat16, __nv_bfloat16, "
+            "(vllm::Fp8KVCacheDataType)0>"
+        ),
+        "kv_cache",
+    ),
+    ("void vllm::rms_norm_kernel<c10::BFloat16, 8, 3, true>", "norm"),
+    ("triton_red_fused_fused_add_rms_norm_2", "norm"),
+    ("triton_red_fused_3", "norm"),
+    ("triton_red_fused__to_copy_embedding_rms_norm_0", "norm"),
+    ("void flashinfer::norm::GemmaFusedAddRMSNormKernel<8u, __nv_bfloat16>", "norm"),
+    (AITER_NORM, "norm"),
+    (BATCH_NORM_FUNCTOR, "norm"),
+    ("void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>", "norm"),
+    ("void vllm::rotary_embedding_kernel<c10::BFloat16, c10::BFloat16, true>", "rope"),
+    ("_fused_inv_rope_fp8_quant_per_head", "rope"),
+    (ACT_AND_MUL, "activation"),
+    (SGL_ACT, "activation"),
+    (TORCH_SILU, "activation"),
+    ("triton_poi_fused_mul_silu_slice_1", "activation"),
+    ("silu_mul_fp8_quant_deep_gemm_kernel", "activation"),
+    ("fused_moe_kernel", "moe"),
+    ("void vllm::moe::topkGating<8, 128, 4, 16, 32, int, __nv_bfloat16>", "moe"),
+    ("void vllm::moe::moe_align_block_size_kernel<int>(int const*, int*)", "moe"),
+    ("void vllm::moe::count_and_sort_expert_tokens_kernel<int>(int const*, int*)", "moe"),
+    ("void vllm::moe::moe_sum_vec_kernel<c10::BFloat16, 8>", "moe"),
+    (MOE_MARLIN, "moe"),
+    (TRTLLM_BMM, "moe"),
+    (DEEP_GEMM.format(2), "moe"),
+    ("_fwd_kernel_ep_scatter_1", "moe"),
+    (
+        (
+            "void moe::dev::activation::activationDeepSeekKernel<"
+            "moe::dev::activation::KernelParams<cutlass::float_e4m3_t, 4, true> >"
+        ),
+        "moe",
+    ),
+    ("_gumbel_sample_kernel", "sampling"),
+    (ARGMAX, "sampling"),
+    (EXPONENTIAL, "sampling"),
+    ("rejection_greedy_sample_kernel", "sampling"),
+    ("void flash::prepare_varlen_num_blocks_kernel<1, false>(int, int, int)", "input_prep"),
+    ("_prepare_prefill_inputs_kernel", "input_prep"),
+    ("_prepare_pos_seq_lens_kernel", "input_prep"),
+    ("_combine_sampled_and_draft_tokens_kernel", "input_prep"),
+    ("_gather_block_tables_kernel", "input_prep"),
+    ("_compute_slot_mappings_kernel", "input_prep"),
+    ("_apply_write_kernel", "input_prep"),
+    ("_post_update_kernel", "input_prep"),
+    ("memcpy32_post", "memcpy"),
+    ("__amd_rocclr_copyBuffer", "memcpy"),
+    ("__amd_rocclr_fillBufferAligned.kd", "memset"),
+    (TORCH_COPY, "elementwise"),
+    (TORCH_FILL, "elementwise"),
+    (TORCH_SCATTER, "elementwise"),
+    (MEAN, "elementwise"),
+    (FBGEMM, "elementwise"),
+    (VOCABULARY_MASK, "elementwise"),
+    ("triton_poi_fused_4", "elementwise"),
+    ("triton__0d1d2d3d4d5d6d", "elementwise"),
+    ("void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*)", "elementwise"),
+    ("void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16>", "elementwise"),
+    ("void per_token_group_quant_8bit_kernel<c10::BFloat16>", "elementwise"),
+    ("void at::native::(anonymous namespace)::upsample_bilinear2d_out_frame<float>", "elementwise"),
+    ("void (anonymous namespace)::softmax_warp_forward<float, float, float, 10>", "elementwise"),
+    ("a_kernel_of_somebody_else", "other"),
+]
+
+
+class Rule(NamedTuple):
+    priority: int
+    pattern: str
+    category: str
+    example: str
+    note: str
+
+
+class Match(NamedTuple):
+    priority: int | None
+    category: str
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    with RULES.open(encoding="utf-8", newline="") as file:
+        return tuple(Rule(int(row.pop("priority")), **row) for row in csv.DictReader(file))
+
+
+@cache
+def rule_table() -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect()
+    con.execute(
+        """
+        CREATE TABLE rule AS
+        SELECT priority::INTEGER AS priority, pattern, category
+        FROM READ_CSV(?, header = true, all_varchar = true, delim = ',', quote = '"', escape = '"')
+        """,
+        [str(RULES)],
+    )
+    return con
+
+
+def classified(names: Iterable[str]) -> dict[str, Match]:
+    """What the rules make of each name: the lowest priority that matches wins."""
+    query = """
+        SELECT name, MIN(priority), COALESCE(ARG_MIN(category, priority), 'other')
+        FROM (SELECT DISTINCT UNNEST(?::VARCHAR[]) AS name)
+        LEFT JOIN rule ON REGEXP_MATCHES(name, pattern)
+        GROUP BY name
+    """
+    rows = rule_table().execute(query, [list(names)]).fetchall()
+    return {name: Match(priority, category) for name, priority, category in rows}
+
+
+@cache
+def known() -> dict[str, Match]:
+    return classified([name for name, _ in TRAPS + KNOWN] + [rule.example for rule in rules()])
+
+
+def test_priorities_are_unique_and_ascending() -> None:
+    priorities = [rule.priority for rule in rules()]
+    assert priorities == sorted(set(priorities))
+
+
+def test_categories_are_those_of_the_contract() -> None:
+    assert {rule.category for rule in rules()} <= CATEGORIES
+
+
+def test_every_rule_is_complete() -> None:
+    assert [rule for rule in rules() if not all(rule)] == []
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule.priority))
+def test_pattern_is_valid_re2(rule: Rule) -> None:
+    assert duckdb.execute("SELECT REGEXP_MATCHES('', ?)", [rule.pattern]).fetchone() is not None
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: str(rule.priority))
+def test_example_resolves_to_its_own_rule(rule: Rule) -> None:
+    assert known()[rule.example] == Match(rule.priority, rule.category)
+
+
+@pytest.mark.parametrize(("name", "category"), TRAPS)
+def test_misleading_name_is_seen_through(name: str, category: str) -> None:
+    assert known()[name].category == category
+
+
+@pytest.mark.parametrize(("name", "category"), KNOWN)
+def test_known_kernel_has_its_category(name: str, category: str) -> None:
+    assert known()[name].category == category
+
+
+def trace_files() -> list[Path]:
+    """One rank of each run, but both ends of a pipeline: other ranks run the same kernels."""
+    return [
+        path
+        for path in sorted(TRACES.rglob("*.json.gz"))
+        if TOO_LARGE not in path.parts
+        and ("rank" not in path.name or "rank0" in path.name or "pp2" in path.parent.name)
+    ]
+
+
+@cache
+def kernel_us(path: Path) -> Counter[str]:
+    """Summed duration, us, by kernel name; copies and fills under their kind."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    total: Counter[str] = Counter()
+    for event in events:
+        kind = str(event.get("cat", "")).lower()
+        if kind == "kernel":
+            total[event["name"]] += event["dur"]
+        elif kind in ("gpu_memcpy", "gpu_memset"):
+            total[kind] += event["dur"]
+    return total
+
+
+@cache
+def trace_categories() -> dict[str, Match]:
+    return classified({name for path in trace_files() for name in kernel_us(path)})
+
+
+def category_us(path: Path) -> dict[str, float]:
+    total: dict[str, float] = defaultdict(float)
+    for name, duration_us in kernel_us(path).items():
+        is_kind = name in ("gpu_memcpy", "gpu_memset")
+        total[name if is_kind else trace_categories()[name].category] += duration_us
+    return total
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the real traces are not here")
+@pytest.mark.parametrize("path", trace_files(), ids=lambda path: str(path.relative_to(TRACES)))
+def test_hardly_any_gpu_time_of_a_real_trace_is_other(path: Path) -> None:
+    categories = category_us(path)
+    limit = 0.05 if "third-party" in path.parts else 0.01
+    assert categories.get("other", 0) < limit * sum(categories.values())
+
+
+@pytest.mark.skipif(not TRACES.is_dir(), reason="the real traces are not here")
+@pytest.mark.parametrize(
+    ("path", "collective_ms"),
+    [
+        ("qwen3-8b-tp1-graph/rank0.pt.trace.json.gz", 0),
+        ("qwen3-32b-tp4-graph-nccl/rank0.pt.trace.json.gz", 36.9),
+        ("qwen3-30b-a3b-tp4-ep-graph/dp0_pp0_tp0_dcp0_ep0_rank0.pt.trace.json.gz", 70.2),
+        ("third-party/tracelens/mi300x-resnet-training.json.gz", 71.5),
+    ],
+)
+def test_collectives_of_a_real_trace_add_up(path: str, collective_ms: float) -> None:
+    measured = category_us(TRACES / path).get("collective", 0.0) / 1000
+    assert measured == pytest.approx(collective_ms, abs=0.05)

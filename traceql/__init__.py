@@ -1,0 +1,31 @@
+"""Where did my milliseconds go? Profiler traces of LLM inference, lossless in DuckDB."""
+
+from typing import TYPE_CHECKING, Any
+
+from traceql.errors import TraceqlError
+
+if TYPE_CHECKING:
+    from traceql.loading import load
+    from traceql.result import Result
+    from traceql.trace import Trace
+    from traceql.trace import open_trace as open
+
+__version__ = "0.1.0"
+__all__ = ["Result", "Trace", "TraceqlError", "__version__", "load", "open"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports on first use, so that `traceql --help` does not wait for DuckDB."""
+    if name == "load":
+        from traceql.loading import load
+
+        return load
+    if name in ("open", "Trace"):
+        from traceql import trace
+
+        return trace.open_trace if name == "open" else trace.Trace
+    if name == "Result":
+        from traceql.result import Result
+
+        return Result
+    raise AttributeError(f"module 'traceql' has no attribute '{name}'")

@@ -1,0 +1,5 @@
+"""`python -m traceql`."""
+
+from traceql.cli import main
+
+main()

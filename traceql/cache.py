@@ -1,0 +1,30 @@
+"""Databases of traces that were opened without naming one."""
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from traceql.loading import load
+from traceql.loading.discovery import trace_files
+
+
+def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | None) -> Path:
+    """A database with exactly these traces, loaded now unless an earlier one still holds.
+
+    It holds while path, size and modification time of every file are the same.
+    """
+    files = trace_files([Path(p) for p in paths])
+    stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    key = hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
+    database = _folder() / f"{key}.duckdb"
+    if not database.exists():
+        load(files, database, trace_processor=trace_processor)
+    return database
+
+
+def _folder() -> Path:
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = base / "traceql" / "databases"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,56 @@
+"""The command line: each command calls the library and shows what it returns."""
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from traceql import TraceqlError, __version__
+
+_COMMANDS = {
+    "demo": "Load the bundled trace of a four-GPU run and show where its time went.",
+    "load": "Load trace files, folders of ranks or run directories into one DuckDB file.",
+    "info": "Show what a database holds, and what its ledger says.",
+    "queries": "List canned queries, or describe one.",
+    "run": "Run a canned query.",
+    "sql": "Run any SQL that reads.",
+}
+
+
+class _Commands(click.Group):
+    """Imports a command when it is called: `--help` should not wait for DuckDB."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        if name not in _COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"traceql.cli.{name}").command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(_COMMANDS.items()))
+
+
+@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="traceql")
+def cli() -> None:
+    """Where did my milliseconds go? PyTorch profiler traces of LLM inference, in SQL.
+
+    Shell completion: eval "$(_TRACEQL_COMPLETE=bash_source traceql)" (or zsh_source, fish_source).
+    """
+
+
+def main() -> Any:
+    """Runs the command line; a TraceqlError becomes one line on stderr and exit status 1."""
+    try:
+        return cli(standalone_mode=True)
+    except TraceqlError as error:
+        click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
+        sys.exit(1)
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader of our output has left
+        sys.exit(1)

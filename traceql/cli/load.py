@@ -1,0 +1,54 @@
+"""traceql load"""
+
+from pathlib import Path
+
+import click
+
+from traceql.cli.progress import progress
+from traceql.cli.summary import write_summary
+
+
+@click.command("load")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default="run.duckdb",
+    show_default=True,
+    help="The database; what it already holds stays, files that it already has are skipped.",
+)
+@click.option(
+    "--trace-processor",
+    type=click.Path(path_type=Path),
+    help="A native trace_processor_shell to use in place of the bundled engine "
+    "(also: TRACEQL_TRACE_PROCESSOR).",
+)
+@click.option(
+    "--rules",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="CSV of classification rules of your own: priority, pattern, category.",
+)
+@click.option("--jobs", type=click.IntRange(1), help="Files read at once.  [default: processors]")
+def command(
+    paths: tuple[Path, ...],
+    output: Path,
+    trace_processor: Path | None,
+    rules: tuple[Path, ...],
+    jobs: int | None,
+) -> None:
+    """Load trace files, folders of ranks or run directories into one DuckDB file.
+
+    PATHS are .json or .json.gz of the PyTorch profiler (CUDA and ROCm), native Perfetto traces
+    (.pftrace, .perfetto-trace), or folders of these, one file per rank.
+    """
+    from traceql.loading import load
+
+    with progress() as done:
+        loaded = load(
+            paths, output, trace_processor=trace_processor, rules=rules, jobs=jobs, done=done
+        )
+    for path in loaded.skipped:
+        click.echo(f"skipped, already loaded: {path}", err=True)
+    write_summary(loaded.database)

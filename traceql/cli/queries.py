@@ -1,0 +1,51 @@
+"""traceql queries"""
+
+from pathlib import Path
+
+import click
+
+from traceql.cli.folders import queries_option
+from traceql.query import Query, catalog, query_named
+
+
+@click.command("queries")
+@click.argument("name", required=False)
+@queries_option
+def command(name: str | None, queries: tuple[Path, ...]) -> None:
+    """List canned queries; with a NAME, its parameters, columns, units and definition."""
+    found = catalog(queries)
+    if name:
+        click.echo(_description(query_named(name, found)))
+        return
+    width = max(map(len, found))
+    for query in found.values():
+        click.echo(f"{query.name:{width}}  {query.head.summary}")
+
+
+def _description(query: Query) -> str:
+    head = query.head
+    parameters = [
+        (f"--{p.name}", p.type.__name__, f"{p.text} [default: {_shown(p.default)}]")
+        for p in head.parameters
+    ]
+    columns = [(c.name, c.type, c.text) for c in head.columns]
+    parts = [
+        f"{query.name}: {head.summary}",
+        head.text,
+        _block("Parameters", parameters),
+        _block("Columns", columns),
+        f"File: {query.path}",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _shown(default: object) -> object:
+    return "all" if default is None else default
+
+
+def _block(title: str, rows: list[tuple[str, str, str]]) -> str:
+    if not rows:
+        return ""
+    first, second = (max(len(row[n]) for row in rows) for n in (0, 1))
+    lines = [f"  {name:{first}}  {kind:{second}}  {text}" for name, kind, text in rows]
+    return "\n".join([f"{title}:", *lines])

@@ -1,0 +1,74 @@
+"""traceql run"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from traceql.cli.folders import queries_option
+from traceql.cli.output import format_option, write_result
+from traceql.query import Parameter, Query, catalog, query_named
+from traceql.trace import Trace
+
+
+class _Queries(click.Group):
+    """A subcommand for each canned query, with options made from the query's head."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, _folders_first(args))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(catalog(ctx.params.get("queries", ())))
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command:
+        folders = ctx.params.get("queries", ())
+        return _query_command(query_named(name, catalog(folders)), folders)
+
+
+def _folders_first(args: Sequence[str]) -> list[str]:
+    """`--queries FOLDER` may stand anywhere; the name is looked up after it is known."""
+    first: list[str] = []
+    rest: list[str] = []
+    remaining = iter(args)
+    for arg in remaining:
+        if arg == "--queries":
+            first += [arg, *([value] if (value := next(remaining, None)) is not None else [])]
+        else:
+            (first if arg.startswith("--queries=") else rest).append(arg)
+    return first + rest
+
+
+def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
+    def run(database: Path, format_: str, **parameters: Any) -> None:
+        with Trace(database, queries=folders) as trace:
+            write_result(trace.run(query.name, **parameters), format_)
+
+    command = click.Command(
+        query.name,
+        callback=run,
+        help=f"{query.head.summary}\n\n{query.head.text}",
+        params=[click.Argument(["database"], type=click.Path(path_type=Path))],
+    )
+    command.params += [_option(parameter) for parameter in query.head.parameters]
+    return format_option(command)
+
+
+def _option(parameter: Parameter) -> click.Option:
+    kind = click.Choice(parameter.values) if parameter.values else parameter.type
+    names = [f"--{parameter.name}", parameter.name]
+    if parameter.type is bool:
+        return click.Option(names, is_flag=True, default=parameter.default, help=parameter.text)
+    return click.Option(
+        names,
+        type=kind,
+        default=parameter.default,
+        show_default=parameter.default is not None,
+        help=parameter.text,
+    )
+
+
+@click.command("run", cls=_Queries)
+@queries_option
+def command(queries: tuple[Path, ...]) -> None:
+    """Run a canned query: traceql run kernels.top run.duckdb --limit 10."""

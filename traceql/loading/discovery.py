@@ -1,0 +1,45 @@
+"""Finds the trace files that a user's paths stand for."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from traceql.errors import TraceNotFound
+
+_JSON = (".json", ".json.gz")
+_NATIVE = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
+_SUFFIXES = _JSON + _NATIVE
+_NOT_TRACES = ("run.json", "metrics.json", "config.json")  # a run directory has them beside traces
+
+
+def is_native(path: Path) -> bool:
+    return path.name.endswith(_NATIVE)
+
+
+def trace_files(paths: Iterable[Path]) -> list[Path]:
+    """The files among `paths` and those inside its folders, in order, each once.
+
+    A folder stands for the traces directly in it, else for those in its `traces` folder.
+
+    Raises:
+        TraceNotFound: a path does not exist, or a folder holds no trace.
+    """
+    found: dict[Path, None] = {}
+    for path in paths:
+        if path.is_dir():
+            found.update(dict.fromkeys(_files_of_folder(path)))
+        elif path.exists():
+            found[path.resolve()] = None
+        else:
+            raise TraceNotFound(f"{path}: no such file or folder")
+    return list(found)
+
+
+def _files_of_folder(folder: Path) -> list[Path]:
+    for place in (folder, folder / "traces"):
+        if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f)]):
+            return [f.resolve() for f in files]
+    raise TraceNotFound(f"{folder}: no traces in this folder (looked for *{', *'.join(_SUFFIXES)})")
+
+
+def _is_trace(path: Path) -> bool:
+    return path.is_file() and path.name.endswith(_SUFFIXES) and path.name not in _NOT_TRACES

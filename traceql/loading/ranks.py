@@ -1,0 +1,90 @@
+"""Which rank each file is: what the trace says, else its name, else its place among the files."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from traceql.errors import RankConflict
+
+_RANK_IN_NAME = re.compile(r"(?:^|[_\-.])rank[_\-]?(\d+)(?=\D|$)", re.IGNORECASE)
+_PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)(\d+)(?=[_\-.])")
+
+
+@dataclass(frozen=True)
+class Rank:
+    """A file's place in the job; parallel ranks are None where nothing names them."""
+
+    rank: int
+    world_size: int
+    source: str  # distributedInfo, file name or order of files
+    tp_rank: int | None = None
+    pp_rank: int | None = None
+    dp_rank: int | None = None
+    ep_rank: int | None = None
+
+
+def ranks(
+    files: Sequence[tuple[Path, Mapping[str, Any]]], taken: Mapping[int, str] | None = None
+) -> list[Rank]:
+    """One Rank per (path, metadata).
+
+    Args:
+        files: traces with their top-level metadata.
+        taken: ranks that the database already holds, with the path of their file.
+
+    Raises:
+        RankConflict: two files claim one rank.
+    """
+    owner = dict(taken or {})
+    claims = [_claim(path, metadata) for path, metadata in files]
+    for (path, _), (claimed, _) in zip(files, claims, strict=True):
+        if claimed is not None:
+            _require_free(owner, claimed, path)
+            owner[claimed] = str(path)
+    found = []
+    for (path, metadata), (claimed, source) in zip(files, claims, strict=True):
+        number = _next_free(owner) if claimed is None else claimed
+        owner[number] = str(path)
+        parallel = {f"{kind}_rank": int(n) for kind, n in _PARALLEL_IN_NAME.findall(path.name)}
+        found.append(Rank(number, _world_size(metadata), source, **parallel))
+    size = max([r.world_size for r in found] + [len(owner)])
+    return [r if r.world_size else _with_world_size(r, size) for r in found]
+
+
+def _claim(path: Path, metadata: Mapping[str, Any]) -> tuple[int | None, str]:
+    rank = _distributed(metadata).get("rank")
+    if isinstance(rank, int):
+        return rank, "distributedInfo"
+    if named := _RANK_IN_NAME.search(path.name):
+        return int(named[1]), "file name"
+    return None, "order of files"
+
+
+def _require_free(owner: Mapping[int, str], rank: int, path: Path) -> None:
+    if rank in owner:
+        raise RankConflict(
+            f"rank {rank} is claimed by {owner[rank]} and by {path}; "
+            "load different runs into different databases (-o)"
+        )
+
+
+def _next_free(owner: Mapping[int, str]) -> int:
+    return next(n for n in range(len(owner) + 1) if n not in owner)
+
+
+def _world_size(metadata: Mapping[str, Any]) -> int:
+    size = _distributed(metadata).get("world_size")
+    return size if isinstance(size, int) else 0
+
+
+def _distributed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    info = metadata.get("distributedInfo")
+    return info if isinstance(info, dict) else {}
+
+
+def _with_world_size(rank: Rank, size: int) -> Rank:
+    return Rank(
+        rank.rank, size, rank.source, rank.tp_rank, rank.pp_rank, rank.dp_rank, rank.ep_rank
+    )

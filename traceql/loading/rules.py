@@ -1,0 +1,94 @@
+"""Classification rules: the built-in ones and the user's, checked before they are used."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import duckdb
+
+from traceql.errors import RulesInvalid
+from traceql.resources import QUERIES
+
+BUILT_IN = QUERIES / "rules" / "kernels.csv"
+CATEGORIES = frozenset(
+    "gemm attention kv_cache norm rope activation moe collective elementwise sampling "
+    "input_prep memcpy memset other".split()
+)
+_REQUIRED = {"priority", "pattern", "category"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The matching rule with the lowest priority decides; pattern is RE2, found anywhere."""
+
+    priority: int
+    pattern: str
+    category: str
+    example: str = ""
+    note: str = ""
+
+
+def write_rules(con: duckdb.DuckDBPyConnection, own: Sequence[Path]) -> None:
+    """Fills `kernel_rule` with the user's rules and the built-in ones; of two with the same
+    priority, the user's stays.
+
+    Raises:
+        RulesInvalid: a file cannot be read, or a row has a broken pattern or no known category.
+    """
+    by_priority: dict[int, Rule] = {}
+    for path in (BUILT_IN, *own):
+        by_priority |= {rule.priority: rule for rule in read_rules(path)}
+    rules = list(by_priority.values())
+    _require_patterns(con, rules)
+    places = ", ".join(["(?, ?, ?, ?, ?)"] * len(rules))
+    con.execute("DELETE FROM kernel_rule")
+    con.execute(
+        f"INSERT INTO kernel_rule VALUES {places}",
+        [value for rule in rules for value in astuple(rule)],
+    )
+
+
+def _require_patterns(con: duckdb.DuckDBPyConnection, rules: Sequence[Rule]) -> None:
+    """All at once; one by one only to tell which is broken."""
+    tests = ", ".join(["regexp_matches('', ?)"] * len(rules))
+    try:
+        con.execute(f"SELECT {tests}", [rule.pattern for rule in rules]).fetchall()
+    except duckdb.Error:
+        for rule in rules:
+            _require_pattern(con, rule.pattern)
+
+
+def _require_pattern(con: duckdb.DuckDBPyConnection, pattern: str) -> None:
+    try:
+        con.execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise RulesInvalid(f"rule pattern '{pattern}': {reason}") from None
+
+
+def read_rules(path: Path) -> Iterator[Rule]:
+    """The rules of a CSV file with the columns priority, pattern, category, example, note."""
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RulesInvalid(f"cannot read rules {path}: {error}") from None
+    if rows and not set(rows[0]) >= _REQUIRED:
+        raise RulesInvalid(f"{path}: the first line must name priority, pattern and category")
+    for line, row in enumerate(rows, start=2):
+        yield _rule(f"{path}, rule {line - 1}", row)
+
+
+def _rule(place: str, row: dict[str, str]) -> Rule:
+    if row["category"] not in CATEGORIES:
+        raise RulesInvalid(
+            f"{place}: no category '{row['category']}' (there are {', '.join(sorted(CATEGORIES))})"
+        )
+    try:
+        priority = int(row["priority"])
+    except ValueError:
+        raise RulesInvalid(f"{place}: priority '{row['priority']}' is no whole number") from None
+    return Rule(
+        priority, row["pattern"], row["category"], row.get("example") or "", row.get("note") or ""
+    )

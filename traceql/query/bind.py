@@ -1,0 +1,41 @@
+"""A query's parameters, from what the user gave."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from traceql.errors import QueryInvalid
+from traceql.query.catalog import Query
+from traceql.query.head import Parameter
+
+
+def bound(query: Query, given: Mapping[str, Any]) -> dict[str, Any]:
+    """A value for each of the query's parameters.
+
+    Raises:
+        QueryInvalid: an unknown parameter, or a value of another type or not among the allowed.
+    """
+    known = {parameter.name: parameter for parameter in query.head.parameters}
+    for name in given:
+        if name not in known:
+            listed = ", ".join(known) or "none"
+            raise QueryInvalid(f"{query.name} has no parameter '{name}' (it has: {listed})")
+    return {
+        name: _value(query, parameter, given.get(name, parameter.default))
+        for name, parameter in known.items()
+    }
+
+
+def _value(query: Query, parameter: Parameter, value: Any) -> Any:
+    if value is None:
+        return None
+    if parameter.values and value not in parameter.values:
+        raise QueryInvalid(
+            f"{query.name}: {parameter.name} is '{value}', not one of {', '.join(parameter.values)}"
+        )
+    try:
+        return parameter.type(value)
+    except (TypeError, ValueError):
+        expected = parameter.type.__name__
+        raise QueryInvalid(
+            f"{query.name}: {parameter.name} is '{value}', not of type {expected}"
+        ) from None

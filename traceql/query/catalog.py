@@ -1,0 +1,63 @@
+"""Canned queries: the files of queries/ and of the user's own folders."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from pathlib import Path
+
+from traceql.errors import QueryNotFound
+from traceql.query.head import Head, parsed_head
+from traceql.resources import QUERIES
+
+VARIABLE = "TRACEQL_QUERIES"  # folders of a user's own, separated as in PATH
+
+
+@dataclass(frozen=True)
+class Query:
+    """One file; its name is the file's, `kernels.top` for `kernels.top.sql`."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        return self.path.name.removesuffix(".sql")
+
+    @cached_property
+    def sql(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def head(self) -> Head:
+        return parsed_head(self.name, self.sql)
+
+
+def catalog(folders: Sequence[Path] = ()) -> dict[str, Query]:
+    """All queries by name; one in a user's folder replaces a built-in one of the same name.
+
+    Args:
+        folders: the user's own, besides those in the environment variable TRACEQL_QUERIES.
+
+    Raises:
+        QueryNotFound: a folder does not exist.
+    """
+    from_environment = [Path(p) for p in os.environ.get(VARIABLE, "").split(os.pathsep) if p]
+    found: dict[str, Query] = {}
+    for folder in (QUERIES, *from_environment, *folders):
+        if not folder.is_dir():
+            raise QueryNotFound(f"no folder {folder} with queries")
+        found |= {query.name: query for query in map(Query, sorted(folder.glob("*.sql")))}
+    return dict(sorted(found.items()))
+
+
+def query_named(name: str, queries: dict[str, Query]) -> Query:
+    """
+    Raises:
+        QueryNotFound: the message offers the nearest name.
+    """
+    if name in queries:
+        return queries[name]
+    near = get_close_matches(name, queries, n=1, cutoff=0.5)
+    hint = f"did you mean '{near[0]}'?" if near else "traceql queries lists them"
+    raise QueryNotFound(f"no query '{name}'; {hint}")

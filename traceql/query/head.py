@@ -1,0 +1,128 @@
+"""The head of a query file: what a row means, parameters, columns and chart.
+
+    -- One row per kernel name, by total GPU time.
+    --
+    -- Sums over streams; may exceed wall time.
+    -- @param  limit     INTEGER = 20    Rows to return.
+    -- @values phase     prefill decode mixed
+    -- @column total_ns  BIGINT   Summed duration, ns.
+    -- @chart  bar x=total_ns y=name
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from traceql.errors import QueryInvalid
+
+_PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
+_COLUMN = re.compile(r"(\w+)\s+(\w+)\s+(.*)")
+_CONVERT: dict[str, type] = {
+    "INTEGER": int,
+    "BIGINT": int,
+    "DOUBLE": float,
+    "VARCHAR": str,
+    "BOOLEAN": bool,
+}
+
+
+@dataclass(frozen=True)
+class Parameter:
+    name: str
+    type: type
+    default: Any
+    text: str
+    values: tuple[str, ...] = ()  # the only ones allowed; any where empty
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    type: str  # DuckDB's name for it
+    text: str
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A kind of chart and which column goes where: {"x": "total_ns", "y": "name"}."""
+
+    kind: str
+    channels: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Head:
+    summary: str
+    text: str
+    parameters: tuple[Parameter, ...]
+    columns: tuple[Column, ...]
+    chart: Chart | None
+
+
+def parsed_head(name: str, sql: str) -> Head:
+    """Reads the comment that a query file begins with.
+
+    Raises:
+        QueryInvalid: a line is not understood; the message quotes it.
+    """
+    prose: list[str] = []
+    tags: dict[str, list[str]] = {"param": [], "values": [], "column": [], "chart": []}
+    for line in _head_lines(sql):
+        if not line.startswith("@"):
+            prose.append(line)
+            continue
+        tag, _, rest = line[1:].partition(" ")
+        if tag not in tags:
+            raise QueryInvalid(f"{name}: unknown tag in '-- {line}'")
+        tags[tag].append(rest.strip())
+    values = {key: tuple(rest.split()) for key, _, rest in (v.partition(" ") for v in tags["values"])}
+    parameters = tuple(_parameter(name, line, values) for line in tags["param"])
+    columns = tuple(_column(name, line) for line in tags["column"])
+    summary, _, text = "\n".join(prose).strip().partition("\n")
+    if not summary:
+        raise QueryInvalid(f"{name}: the file must begin with a comment that says what a row means")
+    return Head(summary, text.strip(), parameters, columns, _chart(tags["chart"]))
+
+
+def _head_lines(sql: str) -> list[str]:
+    lines = []
+    for line in sql.splitlines():
+        if not line.startswith("--"):
+            break
+        lines.append(line[2:].strip())
+    return lines
+
+
+def _parameter(query: str, line: str, values: dict[str, tuple[str, ...]]) -> Parameter:
+    found = _PARAM.fullmatch(line)
+    if not found or found[2] not in _CONVERT:
+        raise QueryInvalid(f"{query}: '@param {line}' is not 'name TYPE = default  text'")
+    name, type_name, default, text = found.groups()
+    convert = _CONVERT[type_name]
+    try:
+        value = _default(convert, default)
+    except ValueError:
+        raise QueryInvalid(f"{query}: default {default} of {name} is no {type_name}") from None
+    return Parameter(name, convert, value, text, values.get(name, ()))
+
+
+def _default(convert: type, text: str) -> Any:
+    if text == "NULL":
+        return None
+    if convert is bool:
+        return {"TRUE": True, "FALSE": False}[text]
+    return convert(text.strip("'"))
+
+
+def _column(query: str, line: str) -> Column:
+    found = _COLUMN.fullmatch(line)
+    if not found:
+        raise QueryInvalid(f"{query}: '@column {line}' is not 'name TYPE  text'")
+    return Column(*found.groups())
+
+
+def _chart(lines: list[str]) -> Chart | None:
+    if not lines or lines[0] == "none":
+        return None
+    kind, *channels = lines[0].split()
+    return Chart(kind, dict(channel.split("=", 1) for channel in channels))

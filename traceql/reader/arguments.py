@@ -1,0 +1,69 @@
+"""The arguments of events: their text for the database, and the ids that join events."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from traceql.reader.kineto_json import Event
+from traceql.reader.tables import JSON
+
+_SEPARATOR = b"\x00"  # no JSON text contains it
+_LINE_BREAKS = (b"\n      ", b"\n    ", b"\r", b"\n")  # the profiler's indentation first
+_INT64 = range(-(2**63), 2**63)
+
+
+class _Ids(msgspec.Struct, gc=False):
+    external_id: Any = msgspec.field(name="External id", default=None)
+    external_id_old: Any = msgspec.field(name="external id", default=None)
+    correlation: Any = None
+
+
+def args_column(events: Sequence[Event]) -> pa.Array:
+    """The text of each event's arguments, without its line breaks; NULL where it has none."""
+    if not events:
+        return pa.array([], JSON)
+    joined = _SEPARATOR.join([e.args for e in events]) + _SEPARATOR
+    for line_break in _LINE_BREAKS:
+        if line_break in joined:
+            joined = joined.replace(line_break, b"")
+    separators = np.flatnonzero(np.frombuffer(joined, np.uint8) == 0)
+    offsets = np.concatenate(([0], separators - np.arange(len(separators))))
+    valid = np.packbits(np.diff(offsets) > 0, bitorder="little")
+    text = joined.replace(_SEPARATOR, b"")
+    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(text)]
+    texts = pa.Array.from_buffers(pa.large_string(), len(events), buffers)
+    return pa.ExtensionArray.from_storage(JSON, texts)
+
+
+def id_columns(events: Sequence[Event]) -> tuple[pa.Array, pa.Array]:
+    """External id and correlation of each event, NULL where absent or no 64-bit integer."""
+    ids = _decoded_ids(events)
+    external = [i.external_id if i.external_id is not None else i.external_id_old for i in ids]
+    return int64_column(external), int64_column([i.correlation for i in ids])
+
+
+def int64_column(values: Sequence[Any]) -> pa.Array:
+    """Integers that fit 64 bits; NULL for anything else."""
+    try:
+        return pa.array(values, pa.int64())
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        fitting = [v if type(v) is int and v in _INT64 else None for v in values]
+        return pa.array(fitting, pa.int64())
+
+
+def _decoded_ids(events: Sequence[Event]) -> list[_Ids]:
+    joined = b"[" + b",".join([e.args or b"{}" for e in events]) + b"]"
+    try:
+        return msgspec.json.decode(joined, type=list[_Ids])
+    except msgspec.DecodeError:
+        return [_ids(e) for e in events]
+
+
+def _ids(event: Event) -> _Ids:
+    try:
+        return msgspec.json.decode(event.args, type=_Ids)
+    except msgspec.DecodeError:  # arguments that are no object, or a number beyond any type
+        return _Ids()

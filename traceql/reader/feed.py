@@ -1,0 +1,171 @@
+"""What the trace processor gets to see of a file: JSON in which nothing can be lost.
+
+Every process, and every lane of every thread, gets a number of its own, so that thread 0 does not
+become its process and negative ids do not merge. Times are rebased, because the trace processor
+reads them as doubles. For loading, each nanosecond is fed as a microsecond, a whole number of at
+most 53 bits, and `tts` (thread time, which these traces do not have) carries an event's index: by
+it, what comes back is joined to what was parsed.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceql.reader.timeline import Timeline
+from traceql.reader.tracks import Track
+
+Int64s = npt.NDArray[np.int64]
+SCALE = 1000  # of what the trace processor returns to what it was fed
+_FIRST_TID = 1_000_000  # above any pid, so that no thread becomes its process's main thread
+_EXACT_SPAN_NS = 2**53  # a double holds every whole number up to here
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Maps the file's times to the fed ones, monotonically."""
+
+    base_ns: int
+    instants: Int64s | None = None  # all times that occur, sorted, where ranks stand for times
+
+    def __call__(self, ts: Int64s) -> Int64s:
+        if self.instants is None:
+            return ts - self.base_ns
+        return np.searchsorted(self.instants, ts)
+
+
+def clock(slices: Timeline, flows: Timeline) -> Clock:
+    """Times since the first event; in a trace of more than 104 days, their order instead."""
+    every = np.concatenate((slices.ts, slices.ts + slices.fed_dur, flows.ts))
+    if not len(every):
+        return Clock(0)
+    first, last = int(every.min()), int(every.max())
+    if last - first < _EXACT_SPAN_NS:
+        return Clock(first)
+    return Clock(first, np.unique(every))
+
+
+@dataclass(frozen=True)
+class Ids:
+    """The pid and tid that stand for each (track, lane)."""
+
+    pid_of_track: Int64s
+    lanes: int
+
+    def pid(self, timeline: Timeline) -> Int64s:
+        return self.pid_of_track[timeline.track]
+
+    def tid(self, timeline: Timeline) -> Int64s:
+        return _FIRST_TID + timeline.track * self.lanes + timeline.lane
+
+
+def dense_ids(tracks: Sequence[Track], slices: Timeline) -> Ids:
+    numbers: dict[object, int] = {}
+    pids = [numbers.setdefault(track.pid, len(numbers) + 1) for track in tracks]
+    return Ids(np.array(pids, np.int64), int(slices.lane.max(initial=0)) + 1)
+
+
+def nesting_feed(slices: Timeline, flows: Timeline, ids: Ids, to_fed: Clock) -> Iterator[bytes]:
+    """Places, times and indexes of slices, and flows: all that nesting needs."""
+    yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
+    ts = to_fed(slices.ts)
+    dur = to_fed(slices.ts + slices.fed_dur) - ts
+    index = np.arange(len(ts))
+    yield _text(
+        ',{"ph":"X","pid":', ids.pid(slices), ',"tid":', ids.tid(slices),
+        ',"ts":', ts, ',"dur":', dur, ',"tts":', index, "}",
+    )  # fmt: skip
+    yield _text(
+        *(',{"ph":"', _phases(flows), '","pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
+        *(',"ts":', to_fed(flows.ts), *_flow_fields(flows), "}"),
+    )
+    yield b"]}"
+
+
+def described_feed(
+    slices: Timeline, flows: Timeline, tracks: Sequence[Track], ids: Ids, to_fed: Clock
+) -> Iterator[bytes]:
+    """The same with names, categories and the file's own arguments and times, for PerfettoSQL."""
+    yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
+    yield "".join(_name_lines(tracks, ids)).encode()
+    ts = to_fed(slices.ts)
+    events = slices.events
+    yield _text(
+        *(',{"ph":"X","pid":', ids.pid(slices), ',"tid":', ids.tid(slices)),
+        *(',"ts":', *_us(ts), ',"dur":', *_us(slices.fed_dur)),
+        *(',"name":', _strings([_quoted(e.name) for e in events])),
+        *(',"cat":', _strings([_quoted(e.cat) for e in events])),
+        *(',"args":', _strings([bytes(e.args) or b"{}" for e in events]), "}"),
+    )
+    yield _text(
+        *(',{"ph":"', _phases(flows), '","pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
+        *(',"ts":', *_us(to_fed(flows.ts)), *_flow_fields(flows), "}"),
+    )
+    yield b"]}"
+
+
+def _text(*parts: str | Int64s | pa.Array) -> bytes:
+    """One line per event: constants, numbers and strings joined, all lines in one buffer."""
+    texts = [
+        pc.cast(pa.array(part), pa.large_string()) if isinstance(part, np.ndarray)
+        else pa.scalar(part, pa.large_string()) if isinstance(part, str) else part
+        for part in parts
+    ]
+    if not len(next(t for t in texts if isinstance(t, pa.Array))):
+        return b""
+    lines = pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
+    arrays = lines.chunks if isinstance(lines, pa.ChunkedArray) else [lines]
+    return b"".join(array.buffers()[2].to_pybytes() for array in arrays)
+
+
+def _us(ns: Int64s) -> tuple[Int64s, str, pa.Array]:
+    """Nanoseconds as decimal microseconds: 12345 is 12, a dot, 345."""
+    fraction = pc.utf8_lpad(pc.cast(pa.array(ns % 1000), pa.large_string()), width=3, padding="0")
+    return ns // 1000, ".", fraction
+
+
+def _phases(flows: Timeline) -> pa.Array:
+    return _strings([e.ph for e in flows.events])
+
+
+def _flow_fields(flows: Timeline) -> tuple[pa.Array, str, pa.Array]:
+    events = flows.events
+    kind = _strings([_flow_kind(e.name, e.cat, e.bp) for e in events])
+    number = _strings([bytes(e.id) or b"0" for e in events])
+    return kind, ',"id":', number
+
+
+@lru_cache(maxsize=65536)
+def _flow_kind(name: object, cat: object, bind: object) -> str:
+    enclosing = ',"bp":"e"' if bind == "e" else ""
+    return f',"name":{_quoted(name)},"cat":{_quoted(cat)}{enclosing}'
+
+
+def _strings(values: Sequence[str | bytes]) -> pa.Array:
+    return pa.array(values, pa.large_string())
+
+
+def _name_lines(tracks: Sequence[Track], ids: Ids) -> Iterator[str]:
+    """Names of processes and threads; a lane has the name of its thread."""
+    for number, track in enumerate(tracks):
+        pid = int(ids.pid_of_track[number])
+        yield _name_line("process_name", pid, pid, track.process_name or track.pid)
+        for lane in range(ids.lanes):
+            tid = _FIRST_TID + number * ids.lanes + lane
+            yield _name_line("thread_name", pid, tid, track.thread_name or track.tid)
+
+
+def _name_line(kind: str, pid: int, tid: int, name: object) -> str:
+    return (
+        f',{{"ph":"M","name":"{kind}","pid":{pid},"tid":{tid},"args":{{"name":{_quoted(name)}}}}}'
+    )
+
+
+@lru_cache(maxsize=65536)
+def _quoted(text: object) -> str:
+    return json.dumps(str(text), ensure_ascii=False)

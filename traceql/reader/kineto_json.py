@@ -1,0 +1,106 @@
+"""The JSON of a PyTorch profiler (Kineto) or other Chrome trace, parsed in one pass."""
+
+import gzip
+import json
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from traceql.errors import TraceCorrupt
+from traceql.reader.json_text import repaired_json, valid_utf8
+
+Raw = msgspec.Raw
+ABSENT = Raw(b"")
+_GZIP_MAGIC = b"\x1f\x8b"
+
+
+class Event(msgspec.Struct, gc=False):
+    """A trace event; numbers and arguments stay as the text that stands in the file."""
+
+    ph: str = ""
+    name: Any = ""
+    cat: Any = ""
+    pid: Any = None
+    tid: Any = None
+    ts: Raw = ABSENT
+    dur: Raw = ABSENT
+    id: Raw = ABSENT
+    bp: Any = None
+    s: Any = None
+    args: Raw = ABSENT
+
+
+class _Events(msgspec.Struct):
+    trace_events: list[Event] = msgspec.field(name="traceEvents")
+
+
+@dataclass(frozen=True)
+class KinetoTrace:
+    events: list[Event]
+    metadata: dict[str, Any]  # every top-level key but traceEvents
+
+
+def read_kineto_json(path: Path) -> KinetoTrace:
+    """Parses a file, gzipped or not.
+
+    Raises:
+        TraceCorrupt: truncated or not a trace; the message says which and what to do.
+    """
+    text = _decompressed(path)
+    _require_json(path, text)
+    text = valid_utf8(text)
+    try:
+        return _parsed(path, text)
+    except msgspec.DecodeError:
+        return _parsed_after_repair(path, text)
+
+
+def _decompressed(path: Path) -> bytes:
+    content = path.read_bytes()
+    if not content.startswith(_GZIP_MAGIC):
+        return content
+    try:
+        one = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+        text = one.decompress(content)
+        return text if one.eof and not one.unused_data else gzip.decompress(content)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TraceCorrupt(
+            f"{path}: damaged or truncated gzip ({error}); copy it again or recapture"
+        ) from None
+
+
+def _require_json(path: Path, text: bytes) -> None:
+    first = _first_byte(text)
+    if not first:
+        raise TraceCorrupt(f"{path}: empty file; was the process killed before it was written?")
+    if first not in b"{[":
+        raise TraceCorrupt(f"{path}: not a trace (neither JSON nor a native Perfetto trace)")
+
+
+def _first_byte(text: bytes) -> bytes:
+    return text[:4096].lstrip()[:1]
+
+
+def _parsed(path: Path, text: bytes) -> KinetoTrace:
+    if _first_byte(text) == b"[":  # the Chrome format's array form: events without metadata
+        return KinetoTrace(msgspec.json.decode(text, type=list[Event]), {})
+    fields: dict[str, Raw] = msgspec.json.decode(text, type=dict[str, Raw])
+    events = fields.pop("traceEvents", None)
+    if events is None:
+        raise TraceCorrupt(f'{path}: JSON without "traceEvents"; is it a profiler trace?')
+    metadata = {key: json.loads(bytes(value)) for key, value in fields.items()}
+    return KinetoTrace(msgspec.json.decode(events, type=list[Event]), metadata)
+
+
+def _parsed_after_repair(path: Path, text: bytes) -> KinetoTrace:
+    try:
+        return _parsed(path, repaired_json(text))
+    except msgspec.ValidationError as error:
+        raise TraceCorrupt(f"{path}: not a profiler trace: {error}") from None
+    except msgspec.DecodeError as error:
+        raise TraceCorrupt(
+            f"{path}: truncated or damaged JSON ({error}); copy it again or recapture"
+        ) from None

@@ -1,0 +1,70 @@
+"""Spreads events that overlap without nesting over lanes, since a track holds only nested ones.
+
+The trace processor drops an event that begins inside another of its track and outlives it. On
+Hopper and Blackwell consecutive kernels of a stream do so (programmatic dependent launch).
+"""
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+
+def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
+    """One lane number per event, 0 wherever the events of its track nest.
+
+    Args:
+        track: dense track number of each event.
+        ts: start, ns.
+        dur: duration, ns, not negative.
+    """
+    lane = np.zeros(len(track), np.int64)
+    if not len(track):
+        return lane
+    # Of events that start together the longest is the outermost; doubled times leave room for an
+    # empty event to be open at its own start.
+    start, end = ts * 2, (ts + dur) * 2 + (dur == 0)
+    order = np.lexsort((-end, start, track))
+    borders = np.flatnonzero(np.diff(track[order])) + 1
+    for members in np.split(order, borders):
+        if not _nested(start[members], end[members]):
+            lane[members] = _first_fit(start[members].tolist(), end[members].tolist())
+    return lane
+
+
+def _nested(start: Int64s, end: Int64s) -> bool:
+    """True if any two of these intervals, sorted by (start, -end), are disjoint or nested.
+
+    An event's depth is the number of earlier events still open at its start; its parent is the
+    last earlier event one level up. All nest exactly if every parent outlives its child.
+    """
+    closed = np.searchsorted(np.sort(end), start, side="right")
+    depth = np.arange(len(start)) - closed
+    parents = np.flatnonzero(depth == 0)
+    for level in range(1, int(depth.max()) + 1):
+        children = np.flatnonzero(depth == level)
+        earlier = np.searchsorted(parents, children)
+        if not len(children) or not earlier.all():
+            return False
+        if (end[parents[earlier - 1]] < end[children]).any():
+            return False
+        parents = children
+    return True
+
+
+def _first_fit(start: list[int], end: list[int]) -> list[int]:
+    """The first lane of each event, sorted by (start, -end), in which it nests or stands free."""
+    open_ends: list[list[int]] = []
+    chosen: list[int] = []
+    for begin, finish in zip(start, end, strict=True):
+        for lane, ends in enumerate(open_ends):
+            while ends and ends[-1] <= begin:
+                ends.pop()
+            if not ends or finish <= ends[-1]:
+                break
+        else:
+            lane, ends = len(open_ends), []
+            open_ends.append(ends)
+        ends.append(finish)
+        chosen.append(lane)
+    return chosen

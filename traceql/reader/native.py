@@ -1,0 +1,174 @@
+"""Reads native Perfetto traces, whose events the trace processor keeps as they are."""
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
+from traceql.errors import EngineError, LossyLoad, TraceCorrupt
+from traceql.reader.arguments import int64_column
+from traceql.reader.nesting import raise_on_error_stats
+from traceql.reader.tables import COUNT, FLOW, INSTANT, JSON, NAME, REMARK, SLICE, TRACK, TraceTables
+
+_SLICES = """
+    SELECT
+        slice.id, slice.ts, slice.dur, slice.category, slice.name, slice.parent_id, slice.depth,
+        slice.arg_set_id, slice.track_id, trace_end() AS end_ts
+    FROM slice
+    ORDER BY slice.id
+"""
+_TRACKS = """
+    SELECT
+        track.id, process.pid, thread.tid, process.name AS process_name,
+        COALESCE(thread.name, track.name) AS thread_name
+    FROM track
+    LEFT JOIN thread_track ON thread_track.id = track.id
+    LEFT JOIN thread USING (utid)
+    LEFT JOIN process_track ON process_track.id = track.id
+    LEFT JOIN process ON process.upid = COALESCE(thread.upid, process_track.upid)
+    ORDER BY track.id
+"""
+_FLOWS = "SELECT slice_out, slice_in FROM flow"
+_ARGS = """
+    SELECT args.arg_set_id, key, value_type, int_value, real_value, string_value
+    FROM args JOIN (SELECT DISTINCT arg_set_id FROM slice) USING (arg_set_id)
+    ORDER BY args.id
+"""
+_COUNTERS = "SELECT COUNT(*) AS n FROM counter"
+_PREFIX = re.compile(r"^(?:debug|args)\.")
+_POSITIONS = re.compile(r"((?:\[\d+\])+)$")
+
+
+def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
+    """The tables of a native Perfetto trace (a `Reader`); `index` is the slice's id."""
+    if not path.stat().st_size:
+        raise TraceCorrupt(f"{path}: empty file; was the process killed before it was written?")
+    try:
+        with open_trace_processor(path, trace_processor=trace_processor) as tp:
+            raise_on_error_stats(tp)
+            tables = _tables(tp)
+    except (EngineError, LossyLoad) as error:
+        raise type(error)(f"{path}: {error}") from None
+    return TraceTables("trace_processor", "perfetto", tables)
+
+
+def _tables(tp: TraceProcessor) -> dict[str, pa.Table]:
+    found, tracks = arrow_table(tp, _SLICES), arrow_table(tp, _TRACKS)
+    slices, unfinished = _slice_table(found, tracks, _args_by_set(tp))
+    counters = arrow_table(tp, _COUNTERS)["n"][0].as_py()
+    return {
+        "slice": slices,
+        "flow": pa.table([_int64(c) for c in arrow_table(tp, _FLOWS).columns], schema=FLOW),
+        "instant": INSTANT.empty_table(),
+        "track": _track_table(tracks),
+        "count": _count_table(slices),
+        "remark": _remark_table(unfinished, counters, slices.num_rows),
+    }
+
+
+def _slice_table(
+    found: pa.Table, tracks: pa.Table, args: dict[int, str]
+) -> tuple[pa.Table, int]:
+    """Slices, and how many had no end: these last until the end of the trace."""
+    dur, ts = _int64(found["dur"]), _int64(found["ts"])
+    unfinished = pc.less(dur, 0)
+    dur = pc.if_else(unfinished, pc.subtract(_int64(found["end_ts"]), ts), dur)
+    row_of_track = {track: row for row, track in enumerate(tracks["id"].to_pylist())}
+    rows = pa.array([row_of_track[t] for t in found["track_id"].to_pylist()], pa.int64())
+    texts = [None if s is None else args.get(s) for s in found["arg_set_id"].to_pylist()]
+    ids = [json.loads(text) if text else {} for text in texts]
+    columns = [
+        _int64(found["id"]),
+        _name(found["category"]),
+        _name(found["name"]),
+        ts,
+        dur,
+        _int64(tracks["pid"]).take(rows),
+        _int64(tracks["tid"]).take(rows),
+        rows,
+        _int64(found["parent_id"]),
+        _int64(found["depth"]),
+        int64_column([i.get("External id") for i in ids]),
+        int64_column([i.get("correlation") for i in ids]),
+        pa.ExtensionArray.from_storage(JSON, pa.array(texts, pa.large_string())),
+    ]
+    return pa.table(columns, schema=SLICE), pc.sum(unfinished).as_py() or 0
+
+
+def _args_by_set(tp: TraceProcessor) -> dict[int, str]:
+    """Arguments as JSON text, with the lists that the trace processor flattens made whole."""
+    sets: defaultdict[int, dict[str, Any]] = defaultdict(dict)
+    for row in arrow_table(tp, _ARGS).to_pylist():
+        _put(sets[row["arg_set_id"]], _PREFIX.sub("", row["key"]), _value(row))
+    return {arg_set: json.dumps(args) for arg_set, args in sets.items()}
+
+
+def _put(args: dict[str, Any], key: str, value: Any) -> None:
+    positions = _POSITIONS.search(key)
+    if positions is None:
+        args[key] = value
+        return
+    place: Any = args.setdefault(key[: positions.start()], [])
+    if not isinstance(place, list):
+        args[key] = value
+        return
+    *outer, last = (int(n) for n in re.findall(r"\d+", positions[1]))
+    for position in outer:
+        place.extend([] for _ in range(position + 1 - len(place)))
+        place = place[position]
+    place.extend([None] * (last + 1 - len(place)))
+    place[last] = value
+
+
+def _value(row: dict[str, Any]) -> Any:
+    match row["value_type"]:
+        case "string" | "json":
+            return row["string_value"]
+        case "real":
+            return row["real_value"]
+        case "bool":
+            return bool(row["int_value"])
+        case _:
+            return row["int_value"]
+
+
+def _int64(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks().cast(pa.int64())
+
+
+def _name(column: pa.ChunkedArray) -> pa.Array:
+    return column.combine_chunks().cast(pa.large_string()).dictionary_encode().cast(NAME)
+
+
+def _track_table(tracks: pa.Table) -> pa.Table:
+    columns = [
+        pa.array(range(tracks.num_rows), pa.int64()),
+        *(
+            tracks[name].combine_chunks().cast(pa.large_string())
+            for name in ("pid", "tid", "process_name", "thread_name")
+        ),
+    ]
+    return pa.table(columns, schema=TRACK)
+
+
+def _count_table(slices: pa.Table) -> pa.Table:
+    cats = pa.table({"cat": slices["cat"].cast(pa.large_string()).fill_null(""), "dur": slices["dur"]})
+    counted = cats.group_by("cat").aggregate([("dur", "count"), ("dur", "sum")])
+    phase = pa.array(["slice"] * counted.num_rows, pa.large_string())
+    return pa.table(
+        [phase, counted["cat"], counted["dur_count"], counted["dur_sum"]], schema=COUNT
+    )
+
+
+def _remark_table(unfinished: int, counters: int, slices: int) -> pa.Table:
+    rows = [
+        ("trace processor errors", 0, 0, True, "no error statistics"),
+        ("slices without an end", unfinished, slices, None, "last until the end of the trace"),
+        ("counters not loaded", counters, counters, None, "counter samples stay in the file"),
+    ]
+    return pa.Table.from_pylist([dict(zip(REMARK.names, row, strict=True)) for row in rows], REMARK)

@@ -1,0 +1,114 @@
+"""Parents, depths and flows of a timeline, as the trace processor finds them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
+from traceql.errors import LossyLoad
+from traceql.reader import feed
+from traceql.reader.timeline import Timeline
+from traceql.reader.tracks import Track
+
+Int64s = npt.NDArray[np.int64]
+
+_SLICES = "SELECT id, ts, dur, parent_id, depth, thread_ts FROM slice"
+_FLOWS = "SELECT slice_out, slice_in FROM flow"
+_ERRORS = """
+    SELECT name, value FROM stats
+    WHERE severity IN ('error', 'data_loss') AND value > 0
+"""
+# A flow that finds no slice is not a lost slice; the ledger compares flows on their own.
+_FLOW_STATS = "flow_"
+
+
+@dataclass(frozen=True)
+class Nesting:
+    """Columns in the order of the timeline's events; flows by index of the events they join."""
+
+    parent: pa.Array
+    depth: pa.Array
+    slice_out: pa.Array
+    slice_in: pa.Array
+    engine: str
+
+
+def nesting(
+    slices: Timeline,
+    flows: Timeline,
+    tracks: Sequence[Track],
+    *,
+    trace_processor: Path | None,
+) -> Nesting:
+    """Feeds the events to the trace processor and joins what it found back by index.
+
+    Raises:
+        LossyLoad: an event did not come back, or came back with another time.
+    """
+    if not len(slices.events):
+        empty = pa.array([], pa.int64())
+        return Nesting(empty, empty, empty, empty, "no trace processor: the file has no slices")
+    ids, to_fed = feed.dense_ids(tracks, slices), feed.clock(slices, flows)
+    fed = feed.nesting_feed(slices, flows, ids, to_fed)
+    with open_trace_processor(fed, trace_processor=trace_processor) as tp:
+        raise_on_error_stats(tp)
+        found = arrow_table(tp, _SLICES)
+        joined = arrow_table(tp, _FLOWS)
+        engine = "the native trace processor" if trace_processor else "the bundled trace processor"
+    return _by_index(slices, found, joined, to_fed, engine)
+
+
+def raise_on_error_stats(tp: TraceProcessor) -> None:
+    """Any statistic of an error or of lost data is an error."""
+    stats = arrow_table(tp, _ERRORS).to_pylist()
+    fatal = [s for s in stats if not s["name"].startswith(_FLOW_STATS)]
+    if fatal:
+        listed = ", ".join(f"{s['name']}={s['value']}" for s in fatal)
+        raise LossyLoad(f"the trace processor lost data ({listed}); please report this trace")
+
+
+def _by_index(
+    slices: Timeline, found: pa.Table, joined: pa.Table, to_fed: feed.Clock, engine: str
+) -> Nesting:
+    slice_id, ts, dur, depth, index = (
+        _values(found[name]) for name in ("id", "ts", "dur", "depth", "thread_ts")
+    )
+    index //= feed.SCALE
+    _require_same(slices, index, ts, dur, to_fed)
+    index_of = np.full(int(slice_id.max()) + 1, -1, np.int64)
+    index_of[slice_id] = index
+    top = found["parent_id"].is_null().to_numpy()
+    parent = index_of[_values(found["parent_id"])]
+    order = np.argsort(index)
+    return Nesting(
+        parent=pa.array(parent[order], mask=top[order]),
+        depth=pa.array(depth[order]),
+        slice_out=pa.array(index_of[_values(joined["slice_out"])]),
+        slice_in=pa.array(index_of[_values(joined["slice_in"])]),
+        engine=engine,
+    )
+
+
+def _values(column: pa.ChunkedArray) -> Int64s:
+    """Integers, with 0 for NULL."""
+    values: Int64s = column.cast(pa.int64()).fill_null(0).to_numpy().copy()
+    return values
+
+
+def _require_same(
+    slices: Timeline, index: Int64s, ts: Int64s, dur: Int64s, to_fed: feed.Clock
+) -> None:
+    """Every event came back once, with the time that it was fed with."""
+    total = len(slices.events)
+    returned = np.bincount(index, minlength=total)
+    if len(index) != total or (returned != 1).any():
+        raise LossyLoad(f"the trace processor returned {len(index)} of {total} events")
+    fed_ts = to_fed(slices.ts)
+    fed_dur = to_fed(slices.ts + slices.fed_dur) - fed_ts
+    changed = (fed_ts[index] * feed.SCALE != ts) | (fed_dur[index] * feed.SCALE != dur)
+    if changed.any():
+        raise LossyLoad(f"the trace processor changed the time of {changed.sum()} events")

@@ -1,0 +1,16 @@
+"""Where the files that belong to the package are: beside it in a wheel, above it in a checkout."""
+
+from pathlib import Path
+
+_PACKAGE = Path(__file__).resolve().parent
+
+
+def resource(name: str) -> Path:
+    """The folder `queries` or `examples`, wherever this installation has it."""
+    installed = _PACKAGE / name
+    return installed if installed.is_dir() else _PACKAGE.parent / name
+
+
+QUERIES = resource("queries")
+EXAMPLES = resource("examples")
+EXAMPLE_TRACE = EXAMPLES / "qwen3-32b-tp4-graph-nccl"

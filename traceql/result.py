@@ -1,0 +1,82 @@
+"""What a query returns: rows, for pandas, Arrow, Altair or a program."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from traceql.errors import QueryInvalid
+from traceql.query.head import Chart
+
+if TYPE_CHECKING:
+    import altair
+    import pandas as pd
+    import pyarrow as pa
+
+
+class Result:
+    """Rows of one query, held in memory as DuckDB returned them."""
+
+    def __init__(self, table: "pa.Table", chart: Chart | None = None) -> None:
+        self._table = _with_int64(table)
+        self._chart = chart
+
+    @property
+    def columns(self) -> list[str]:
+        """Names, in order."""
+        return list(self._table.column_names)
+
+    def __len__(self) -> int:
+        return int(self._table.num_rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self.rows())
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per row."""
+        rows: list[dict[str, Any]] = self._table.to_pylist()
+        return rows
+
+    def arrow(self) -> "pa.Table":
+        return self._table
+
+    def df(self) -> "pd.DataFrame":
+        """A pandas DataFrame; integer columns with NULLs are of the nullable type Int64."""
+        import pandas as pd
+        import pyarrow as pa
+
+        nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
+        holes = {
+            field.type
+            for field, column in zip(self._table.schema, self._table.columns, strict=True)
+            if column.null_count and field.type in nullable
+        }
+        kept = {kind: nullable[kind] for kind in holes}
+        return self._table.to_pandas(types_mapper=kept.get)
+
+    def chart(self) -> "altair.Chart":
+        """The chart that the query's file asks for.
+
+        Raises:
+            QueryInvalid: it asks for none, as free SQL does.
+        """
+        if self._chart is None:
+            raise QueryInvalid("this query has no chart; use .df() with Altair")
+        from traceql.chart import drawn
+
+        return drawn(self._table, self._chart)
+
+    def __repr__(self) -> str:
+        return f"<Result: {len(self)} rows of {', '.join(self.columns)}>"
+
+
+def _with_int64(table: "pa.Table") -> "pa.Table":
+    """DuckDB sums integers to 128 bits, which arrive as decimals: as int64 where they fit."""
+    import pyarrow as pa
+
+    for n, field in enumerate(table.schema):
+        if field.type == pa.decimal128(38, 0):
+            try:
+                column = table.column(n).cast(pa.int64())
+            except pa.ArrowInvalid:
+                continue
+            table = table.set_column(n, field.name, column)
+    return table

@@ -1,0 +1,160 @@
+"""An open database: canned queries, SQL, and the trace processor on the original file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+
+from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
+from traceql.query import Chart, bound, catalog, query_named
+from traceql.result import Result
+
+if TYPE_CHECKING:
+    from traceql.engine import TraceProcessor
+
+# No statement can then reach another file, load an extension, or change these settings back.
+_LOCKED_DOWN = (
+    "SET enable_external_access = false",
+    "SET allow_community_extensions = false",
+    "SET autoinstall_known_extensions = false",
+    "SET autoload_known_extensions = false",
+    "SET lock_configuration = true",
+)
+
+
+class Trace:
+    """A loaded run, open for reading; closes with `with` or `close()`.
+
+    Raises:
+        DatabaseError: the file does not exist or is no traceql database.
+    """
+
+    def __init__(self, database: str | Path, *, queries: Sequence[str | Path] = ()) -> None:
+        self.path = Path(database)
+        self._folders = [Path(folder) for folder in queries]
+        self._con = _opened(self.path)
+
+    def run(self, name: str, /, **parameters: Any) -> Result:
+        """Runs a canned query, `trace.run("kernels.top", limit=10)`.
+
+        Raises:
+            QueryNotFound: no such query; the message offers the nearest.
+            QueryInvalid: an unknown parameter, a value that is not allowed, or broken SQL.
+        """
+        query = query_named(name, catalog(self._folders))
+        return self._result(query.sql, bound(query, parameters), query.head.chart)
+
+    def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
+        """Runs one statement that reads; nothing can be written, no other file reached.
+
+        Raises:
+            QueryInvalid: DuckDB's message, in one line.
+        """
+        return self._result(sql, parameters or {}, None)
+
+    def perfetto(self, rank: int | None = None) -> "TraceProcessor":
+        """The trace processor on a rank's file, for PerfettoSQL; the lowest rank by default.
+
+        `ts` is the database's. Processes and threads have numbers of their own there; their names
+        are the file's. Close it when done, or use `with`.
+
+        Raises:
+            TraceNotFound: no such rank, or its file has moved or changed since it was loaded.
+        """
+        from traceql.engine import open_trace_processor
+        from traceql.loading.discovery import is_native
+
+        path, base_ns = self._file_of(rank)
+        if is_native(path):
+            return open_trace_processor(path)
+        from traceql.reader.kineto import perfetto_feed
+
+        return open_trace_processor(perfetto_feed(path, base_ns))
+
+    def close(self) -> None:
+        self._con.close()
+
+    def __enter__(self) -> "Trace":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Trace {self.path}>"
+
+    def _result(self, sql: str, parameters: dict[str, Any], chart: Chart | None) -> Result:
+        try:
+            relation = self._con.sql(sql, params=parameters or None)
+            if relation is None:
+                raise QueryInvalid("the statement returns no rows; SELECT something")
+            return Result(relation.to_arrow_table(), chart)
+        except duckdb.Error as error:
+            raise QueryInvalid(_one_line(error)) from None
+
+    def _file_of(self, rank: int | None) -> tuple[Path, int]:
+        rows = self.sql(
+            "SELECT rank, path, size_bytes, file_offset_ns FROM trace ORDER BY rank"
+        ).rows()
+        row = next((r for r in rows if rank is None or r["rank"] == rank), None)
+        if row is None:
+            loaded = ", ".join(str(r["rank"]) for r in rows)
+            raise TraceNotFound(f"{self.path} has no rank {rank} (it has: {loaded or 'none'})")
+        path = Path(row["path"])
+        if not path.is_file() or path.stat().st_size != row["size_bytes"]:
+            raise TraceNotFound(f"{path} has moved or changed since it was loaded; load it again")
+        return path, -row["file_offset_ns"]
+
+
+def _opened(path: Path) -> duckdb.DuckDBPyConnection:
+    if not path.is_file():
+        raise DatabaseError(f"no database {path}; traceql load TRACE... -o {path} makes one")
+    try:
+        con = duckdb.connect(str(path), read_only=True)
+        con.execute("SELECT schema_version FROM traceql_database").fetchall()
+        for setting in _LOCKED_DOWN:
+            con.execute(setting)
+    except duckdb.Error:
+        raise DatabaseError(
+            f"{path} is no traceql database; traceql load TRACE... -o FILE.duckdb makes one"
+        ) from None
+    return con
+
+
+def _one_line(error: duckdb.Error) -> str:
+    """DuckDB's message without the quoted statement below it."""
+    return str(error).split("\n\nLINE ")[0].replace("\n", " ").strip()
+
+
+def open_trace(
+    path: str | Path,
+    *paths: str | Path,
+    queries: Sequence[str | Path] = (),
+    trace_processor: str | Path | None = None,
+) -> Trace:
+    """Opens a database, or trace files and folders, which are loaded first.
+
+    Loaded traces are kept in the cache folder, so that the second time is quick.
+
+    Args:
+        queries: folders with canned queries of your own.
+        trace_processor: a native trace_processor_shell for loading.
+
+    Raises:
+        TraceqlError: nothing there, or it cannot be loaded.
+    """
+    if not paths and Path(path).suffix in (".duckdb", ".db"):
+        return Trace(path, queries=queries)
+    from traceql.cache import cached_database
+
+    try:
+        return Trace(cached_database([path, *paths], trace_processor), queries=queries)
+    except OSError as error:
+        raise TraceqlError(f"cannot use the cache folder: {error}") from None

@@ -1,0 +1,37 @@
+"""Units for display: tables hold ns and bytes, people read ms and MiB."""
+
+import re
+from dataclasses import dataclass
+
+_TIME = re.compile(r"^(.*_)?(ts|dur)$|_ns$")
+_BYTES = re.compile(r"_bytes$|^bytes$")
+_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
+_SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+
+
+@dataclass(frozen=True)
+class Unit:
+    """How a column is shown: values are divided by `divisor`, its title names the unit."""
+
+    title: str
+    divisor: float
+    decimals: int = 3
+
+
+def display_unit(column: str, largest: float) -> Unit | None:
+    """The unit in which a column's largest value has one to four digits; None without units.
+
+    Which quantity it is follows from the name: ts, dur and *_ns are ns, *_bytes bytes.
+    """
+    if _TIME.search(column):
+        return _unit(column.removesuffix("_ns"), largest, _TIMES)
+    if _BYTES.search(column):
+        return _unit(column.removesuffix("_bytes"), largest, _SIZES)
+    if column.endswith("_pct"):
+        return Unit(f"{column.removesuffix('_pct')} %", 1, 1)
+    return None
+
+
+def _unit(title: str, largest: float, units: tuple[tuple[float, str], ...]) -> Unit:
+    divisor, name = next((u for u in units if abs(largest) >= u[0]), units[-1])
+    return Unit(f"{title} {name}", divisor)
