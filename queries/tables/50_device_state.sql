@@ -31,7 +31,13 @@ border AS (
     INNER JOIN span USING (rank)
 ),
 instant AS (
-    SELECT rank, device, ts, SUM(compute) AS compute, SUM(comm) AS comm, SUM(copy) AS copy
+    SELECT
+        rank,
+        device,
+        ts,
+        CAST(SUM(compute) AS BIGINT) AS compute,
+        CAST(SUM(comm) AS BIGINT) AS comm,
+        CAST(SUM(copy) AS BIGINT) AS copy
     FROM (
         FROM edge
         UNION ALL
@@ -49,7 +55,7 @@ interval_open AS (
         SUM(comm) OVER in_order > 0 AS comm,
         SUM(copy) OVER in_order > 0 AS copy
     FROM instant
-    WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts)
+    WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING)
 )
 SELECT rank, device, ts, dur, compute, comm, copy
 FROM interval_open

@@ -2,11 +2,11 @@
 
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-import numpy as np
 
 from traceql import __version__
 from traceql.loading.clocks import Extent, Placement, placements
@@ -29,6 +29,14 @@ class Placed:
     first_ts: int | None  # ns in the run's Unix time; None without events
 
 
+@dataclass(frozen=True)
+class _FirstIds:
+    """Where the ids of a rank's rows begin."""
+
+    slice: int
+    track: int
+
+
 def create_source_tables(con: duckdb.DuckDBPyConnection) -> None:
     con.execute(SOURCE_SCRIPT.read_text())
     con.execute("DELETE FROM traceql_database")
@@ -43,8 +51,14 @@ def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None
     """
     placed = _placed(con, files)
     base_ns = _rebase(con, placed)
-    for one in sorted(placed, key=lambda p: p.rank.rank):
-        _insert(con, one, base_ns)
+    firsts = _first_ids(con, placed)
+    with ThreadPoolExecutor() as pool:
+        jobs = [
+            pool.submit(_insert, con.cursor(), one, base_ns, first)
+            for one, first in zip(placed, firsts, strict=True)
+        ]
+        for job in jobs:
+            job.result()
 
 
 def classify(con: duckdb.DuckDBPyConnection) -> None:
@@ -94,17 +108,23 @@ def _start(extent: Extent, place: Placement) -> int | None:
     return extent.first_ts + place.shift_ns if extent.first_ts <= extent.last_ts else None
 
 
+def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> list[_FirstIds]:
+    first = _FirstIds(
+        _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM slice"),
+        _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM track"),
+    )
+    firsts = []
+    for one in placed:
+        firsts.append(first)
+        slices, tracks = (one.file.table(name).num_rows for name in ("slice", "track"))
+        first = _FirstIds(first.slice + slices, first.track + tracks)
+    return firsts
+
+
 def _extent(file: FileRead) -> Extent:
-    slices = file.table("slice")
     base = (file.metadata or {}).get("baseTimeNanoseconds")
     base_ns = base if isinstance(base, int) else None
-    ts, dur = (slices[name].to_numpy() for name in ("ts", "dur"))
-    if not len(ts):
-        ts = file.table("instant")["ts"].to_numpy()
-        dur = np.zeros_like(ts)
-    if not len(ts):
-        return Extent(0, -1, base_ns)
-    return Extent(int(ts.min()), int((ts + np.maximum(dur, 0)).max()), base_ns)
+    return Extent(file.first_ts, file.last_ts, base_ns)
 
 
 def _loaded_extent(con: duckdb.DuckDBPyConnection) -> list[Extent]:
@@ -137,13 +157,16 @@ def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> int:
     return int(base_ns)
 
 
-def _insert(con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int) -> None:
+def _insert(
+    con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, first: _FirstIds
+) -> None:
+    """One rank's rows, as a transaction of its own."""
     file, rank = placed.file, placed.rank
     offset = placed.placement.shift_ns - base_ns
     bound = {"rank": rank.rank, "offset": offset}
+    ids, tracks = {"first_id": first.slice}, {"first_track": first.track}
+    con.begin()
     _insert_trace(con, placed, base_ns, offset)
-    ids = {"first_id": _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM slice")}
-    tracks = {"first_track": _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM track")}
     _insert_from(con, file, "slice", _SLICE, bound | ids | tracks)
     _insert_from(con, file, "instant", _INSTANT, bound | tracks)
     _insert_from(con, file, "flow", _FLOW, {"rank": rank.rank} | ids)
@@ -151,6 +174,7 @@ def _insert(con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int) -> Non
     _insert_from(con, file, "count", _COUNT, {"rank": rank.rank})
     _insert_from(con, file, "remark", _REMARK, {"rank": rank.rank})
     _insert_own_remarks(con, placed)
+    con.commit()
 
 
 _SLICE = """

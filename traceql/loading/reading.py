@@ -14,13 +14,15 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from traceql import errors
 from traceql.loading.discovery import is_native
-from traceql.reader.tables import SCHEMAS, Reader
+from traceql.reader.tables import SCHEMAS, Reader, TraceTables
 
 _RESULT = "result.json"
+_BATCH_ROWS = 32_768  # DuckDB scans batches in parallel
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,8 @@ class FileRead:
     reader: str = ""
     format: str = ""
     metadata: dict[str, Any] | None = None
+    first_ts: int = 0  # ns, in the file's own time
+    last_ts: int = -1  # before first_ts where the file has no events
 
     def table(self, name: str) -> pa.Table:
         """One of `SCHEMAS`, mapped from disk."""
@@ -77,13 +81,19 @@ def read_files(
     return [_result(file, folder) for file, folder in zip(files, folders, strict=True)]
 
 
+def request(
+    file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None
+) -> list[Any]:
+    """What the reading process wants to know, as JSON on its stdin."""
+    return [str(file), str(folder), list(loaded), trace_processor and str(trace_processor)]
+
+
 def _read_in_process(
     file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None
 ) -> None:
-    request = [str(file), str(folder), list(loaded), trace_processor and str(trace_processor)]
     process = subprocess.run(
         [sys.executable, "-m", __name__],
-        input=json.dumps(request),
+        input=json.dumps(request(file, folder, loaded, trace_processor)),
         capture_output=True,
         text=True,
         check=False,
@@ -113,9 +123,20 @@ def _read(
         trace = _reader(file)(file, trace_processor=trace_processor)
         for name, schema in SCHEMAS.items():
             with pa.ipc.new_file(folder / f"{name}.arrow", schema) as sink:
-                sink.write(trace.tables[name])
+                sink.write_table(trace.tables[name], max_chunksize=_BATCH_ROWS)
         result |= {"reader": trace.reader, "format": trace.format, "metadata": trace.metadata}
+        result |= _extent(trace)
     (folder / _RESULT).write_text(json.dumps(result))
+
+
+def _extent(trace: TraceTables) -> dict[str, int]:
+    slices, instants = trace.tables["slice"], trace.tables["instant"]
+    starts = np.concatenate((slices["ts"].to_numpy(), instants["ts"].to_numpy()))
+    ends = slices["ts"].to_numpy() + np.maximum(slices["dur"].to_numpy(), 0)
+    if not len(starts):
+        return {}
+    last_ts = max(starts.max(), ends.max(initial=starts.max()))
+    return {"first_ts": int(starts.min()), "last_ts": int(last_ts)}
 
 
 def _reader(file: Path) -> Reader:

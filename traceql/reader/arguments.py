@@ -10,8 +10,6 @@ import pyarrow as pa
 from traceql.reader.kineto_json import Event
 from traceql.reader.tables import JSON
 
-_SEPARATOR = b"\x00"  # no JSON text contains it
-_LINE_BREAKS = (b"\n      ", b"\n    ", b"\r", b"\n")  # the profiler's indentation first
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -22,20 +20,14 @@ class _Ids(msgspec.Struct, gc=False):
 
 
 def args_column(events: Sequence[Event]) -> pa.Array:
-    """The text of each event's arguments, without its line breaks; NULL where it has none."""
-    if not events:
-        return pa.array([], JSON)
-    joined = _SEPARATOR.join([e.args for e in events]) + _SEPARATOR
-    for line_break in _LINE_BREAKS:
-        if line_break in joined:
-            joined = joined.replace(line_break, b"")
-    separators = np.flatnonzero(np.frombuffer(joined, np.uint8) == 0)
-    offsets = np.concatenate(([0], separators - np.arange(len(separators))))
-    valid = np.packbits(np.diff(offsets) > 0, bitorder="little")
-    text = joined.replace(_SEPARATOR, b"")
-    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(text)]
-    texts = pa.Array.from_buffers(pa.large_string(), len(events), buffers)
-    return pa.ExtensionArray.from_storage(JSON, texts)
+    """The text of each event's arguments as in the file; NULL where it has none."""
+    texts = [e.args for e in events]
+    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
+    valid = np.packbits(sizes > 0, bitorder="little")
+    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(texts))]
+    strings = pa.Array.from_buffers(pa.large_string(), len(texts), buffers)
+    return pa.ExtensionArray.from_storage(JSON, strings)
 
 
 def id_columns(events: Sequence[Event]) -> tuple[pa.Array, pa.Array]:

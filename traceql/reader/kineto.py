@@ -83,12 +83,13 @@ def _of_phases(by_phase: Mapping[str, list[Event]], phases: str) -> list[Event]:
     return [event for phase in phases for event in by_phase.get(phase, [])]
 
 
-def _names(values: Sequence[Any]) -> pa.Array:
-    try:
-        names = pa.array(values, pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
-        names = pa.array([None if v is None else str(v) for v in values], pa.large_string())
-    return names.dictionary_encode()
+def _names(values: Sequence[Any]) -> pa.DictionaryArray:
+    """Names as codes into the distinct ones; what is no string becomes one."""
+    distinct = dict.fromkeys(values)
+    code = {value: n for n, value in enumerate(distinct)}
+    codes = np.fromiter(map(code.__getitem__, values), np.int32, len(values))
+    names = [None if value is None else str(value) for value in distinct]
+    return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.large_string()))
 
 
 def _places(timeline: Timeline) -> tuple[pa.Array, pa.Array, pa.Array]:
@@ -146,13 +147,13 @@ def _text(value: Any) -> str | None:
 
 def _count_table(kineto: KinetoEvents) -> pa.Table:
     """Counted from the parsed file, not from what the trace processor returned."""
-    cats = _names([e.cat for e in kineto.slices.events]).cast(pa.large_string()).fill_null("")
-    slices = pa.table({"cat": cats, "dur": kineto.slices.dur}).group_by("cat")
-    counted = slices.aggregate([("dur", "count"), ("dur", "sum")])
-    rows: list[dict[str, Any]] = [
-        {"phase": "slice", "cat": row["cat"], "events": row["dur_count"], "dur": row["dur_sum"]}
-        for row in counted.to_pylist()
-    ]
+    cats = _names([e.cat for e in kineto.slices.events])
+    codes, dur = cats.indices.to_numpy(), kineto.slices.dur
+    rows: list[dict[str, Any]] = []
+    for code, cat in enumerate(cats.dictionary.to_pylist()):
+        durations = dur[codes == code]
+        total = {"events": len(durations), "dur": int(durations.sum())}
+        rows.append({"phase": "slice", "cat": cat or "", **total})
     for phase, n in kineto.phases.items():
         if phase != "X":
             rows.append({"phase": phase, "cat": "", "events": n, "dur": 0})

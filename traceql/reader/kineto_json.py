@@ -1,13 +1,13 @@
 """The JSON of a PyTorch profiler (Kineto) or other Chrome trace, parsed in one pass."""
 
-import gzip
 import json
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
+from isal import igzip, isal_zlib
 
 from traceql.errors import TraceCorrupt
 from traceql.reader.json_text import repaired_json, valid_utf8
@@ -33,8 +33,8 @@ class Event(msgspec.Struct, gc=False):
     args: Raw = ABSENT
 
 
-class _Events(msgspec.Struct):
-    trace_events: list[Event] = msgspec.field(name="traceEvents")
+class _Trace(msgspec.Struct):
+    trace_events: list[Event] | None = msgspec.field(name="traceEvents", default=None)
 
 
 @dataclass(frozen=True)
@@ -63,10 +63,8 @@ def _decompressed(path: Path) -> bytes:
     if not content.startswith(_GZIP_MAGIC):
         return content
     try:
-        one = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
-        text = one.decompress(content)
-        return text if one.eof and not one.unused_data else gzip.decompress(content)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        return igzip.decompress(content)
+    except (EOFError, isal_zlib.IsalError, igzip.BadGzipFile) as error:
         raise TraceCorrupt(
             f"{path}: damaged or truncated gzip ({error}); copy it again or recapture"
         ) from None
@@ -87,12 +85,38 @@ def _first_byte(text: bytes) -> bytes:
 def _parsed(path: Path, text: bytes) -> KinetoTrace:
     if _first_byte(text) == b"[":  # the Chrome format's array form: events without metadata
         return KinetoTrace(msgspec.json.decode(text, type=list[Event]), {})
-    fields: dict[str, Raw] = msgspec.json.decode(text, type=dict[str, Raw])
-    events = fields.pop("traceEvents", None)
+    events = msgspec.json.decode(text, type=_Trace).trace_events
     if events is None:
         raise TraceCorrupt(f'{path}: JSON without "traceEvents"; is it a profiler trace?')
-    metadata = {key: json.loads(bytes(value)) for key, value in fields.items()}
-    return KinetoTrace(msgspec.json.decode(events, type=list[Event]), metadata)
+    return KinetoTrace(events, _metadata(text, events))
+
+
+def _metadata(text: bytes, events: list[Event]) -> dict[str, Any]:
+    """Every top-level key but traceEvents, without parsing the events again.
+
+    The array of events ends at the first bracket after the last event's time from which the text
+    is whole: one inside that event would leave a brace too many.
+    """
+    if not events or not events[-1].ts:
+        return _without_events(json.loads(text))
+    head = text[: text.index(b"[", text.index(b'"traceEvents"'))]
+    tail = text[_address(events[-1].ts) - _address(text) :]
+    while (end := tail.find(b"]")) >= 0:
+        tail = tail[end:]
+        try:
+            return _without_events(json.loads(head + b"[" + tail))
+        except ValueError:
+            tail = tail[1:]
+    return _without_events(json.loads(text))
+
+
+def _address(text: bytes | Raw) -> int:
+    """Where the text lies in memory; that of an event is a part of the file's."""
+    return int(np.frombuffer(text, np.uint8).ctypes.data)
+
+
+def _without_events(trace: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in trace.items() if key != "traceEvents"}
 
 
 def _parsed_after_repair(path: Path, text: bytes) -> KinetoTrace:

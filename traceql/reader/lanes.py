@@ -28,8 +28,15 @@ def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
     borders = np.flatnonzero(np.diff(track[order])) + 1
     for members in np.split(order, borders):
         if not _nested(start[members], end[members]):
-            lane[members] = _first_fit(start[members].tolist(), end[members].tolist())
+            touching = members[_touching(start[members], end[members])]
+            lane[touching] = _first_fit(start[touching].tolist(), end[touching].tolist())
     return lane
+
+
+def _touching(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
+    """True for each interval, sorted by start, that shares time with another."""
+    follows = start[1:] < np.maximum.accumulate(end)[:-1]
+    return np.append(follows, False) | np.insert(follows, 0, False)
 
 
 def _nested(start: Int64s, end: Int64s) -> bool:

@@ -1,0 +1,133 @@
+"""Load time against HolisticTraceAnalysis, queries, memory: ratios measured in one run.
+
+    python benchmarks/bench.py FOLDER [--runs 3]
+
+FOLDER holds one .json.gz per rank. HTA 0.5.0 runs from .venv/hta, where `make bench` puts it.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import traceql
+from traceql.query import catalog
+
+_ROOT = Path(__file__).resolve().parent.parent
+_HTA = """
+import sys, time
+from hta.trace_analysis import TraceAnalysis
+start = time.perf_counter()
+TraceAnalysis(trace_dir=sys.argv[1])
+print(time.perf_counter() - start)
+"""
+_OPEN = """
+import time
+start = time.perf_counter()
+import traceql
+traceql.open({path!r}).sql("SELECT COUNT(*) FROM kernel").rows()
+print(time.perf_counter() - start)
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        database = Path(scratch) / "bench.duckdb"
+        _warm_up(Path(scratch))
+        _report_load(options.folder, database, options.runs)
+        _report_memory(options.folder)
+        _report_queries(database)
+        _report_opening(database)
+    _report_help()
+
+
+def _warm_up(scratch: Path) -> None:
+    """The engine is compiled once per machine; that is not what is measured."""
+    traceql.load([_ROOT / "examples" / "qwen3-8b-tp1-graph"], scratch / "warm.duckdb")
+
+
+def _report_load(folder: Path, database: Path, runs: int) -> None:
+    ours: list[float] = []
+    theirs: list[float] = []
+    for _ in range(runs):  # in turn, so that both see the same machine
+        database.unlink(missing_ok=True)
+        ours.append(_seconds(lambda: traceql.load([folder], database)))
+        theirs.append(float(_output(str(_ROOT / ".venv/hta/bin/python"), "-c", _HTA, str(folder))))
+    ratios = [a / b for a, b in zip(ours, theirs, strict=True)]
+    print(f"load to a queryable database  {_spread(ours)} s")
+    print(f"HTA 0.5.0, parse only         {_spread(theirs)} s")
+    print(f"ratio, run by run             {_spread(ratios)}    (goal: at most 0.5)")
+
+
+def _report_memory(folder: Path) -> None:
+    """Peak memory of the process that reads one rank."""
+    from traceql.loading.reading import request
+
+    file = max(folder.glob("*.json.gz"), key=lambda f: f.stat().st_size)
+    with gzip.open(file) as opened:
+        json_bytes = opened.seek(0, 2)
+    with tempfile.TemporaryDirectory() as scratch:
+        subprocess.run(
+            [sys.executable, "-m", "traceql.loading.reading"],
+            input=json.dumps(request(file, Path(scratch) / "0", (), None)),
+            text=True,
+            check=True,
+        )
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    print(
+        f"peak memory, one rank         {peak / 1e6:.0f} MB for {json_bytes / 1e6:.0f} MB of JSON, "
+        f"{peak / json_bytes:.1f} times    (goal: at most 8)"
+    )
+
+
+def _report_queries(database: Path) -> None:
+    with traceql.open(database) as trace:
+        times = {}
+        for name in catalog():
+            times[name] = _seconds(lambda name=name: trace.run(name))  # type: ignore[misc]
+        times["time.breakdown --by step"] = _seconds(lambda: trace.run("time.breakdown", by="step"))
+    for name, seconds in sorted(times.items(), key=lambda item: -item[1])[:4]:
+        print(f"query {name:24}{seconds:.3f} s")
+    print(f"slowest of {len(times)} queries         {max(times.values()):.3f} s    (goal: under 1)")
+
+
+def _report_opening(database: Path) -> None:
+    code = _OPEN.format(path=str(database))
+    times = [float(_output(sys.executable, "-c", code)) for _ in range(5)]
+    print(f"second open, with a query     {_spread(times)} s    (goal: under 0.3)")
+
+
+def _report_help() -> None:
+    times = [_seconds(lambda: _output(sys.executable, "-m", "traceql", "--help")) for _ in range(5)]
+    print(f"traceql --help, whole process {_spread(times)} s    (goal: under 0.3)")
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def _output(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+    return done.stdout.strip().splitlines()[-1]
+
+
+def _spread(values: list[float]) -> str:
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,436 @@
+"""Answers about real traces, against other calculations on the JSON and against known numbers."""
+
+import re
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import databases
+import pytest
+import traces
+from databases import OWN, FileEvent, cases, document, file_events, gpu_events, rank_files
+
+import traceql
+
+Interval = tuple[int, int]
+Row = dict[str, Any]
+
+# GPU span, busy, communication and overlap in ms, measured by hand; a row per rank.
+KNOWN_MS = {
+    "qwen3-8b-tp1-graph": [(105.1, 67.6, 0, 0)],
+    "qwen3-32b-tp4-graph-nccl": [(176.2, 166.7, 36.9, 0)],  # of rank 0 only
+    "qwen3-30b-a3b-tp4-ep-graph": [
+        (116.8, 106.5, 70.2, 0),
+        (116.8, 105.7, 71.2, 0),
+        (116.8, 105.6, 69.6, 0),
+        (116.8, 45.1, 9.8, 0),
+    ],
+    "qwen3-8b-pp2-graph": [(99.4, 84.5, 51.7, 0.010), (80.9, 53.9, 18.8, 0.127)],
+    "qwen3-8b-tp2-graph-serving": [(2182.6, 1510.6, 324.2, 0), (2182.4, 1845.6, 674.1, 0)],
+    "mi300x-resnet-training": [(86.6, 84.0, 71.5, 15.9)],
+}
+# Prompt tokens and generated tokens of each rank: 4 prompts, 6 tokens, of which prefill gives one.
+KNOWN_TOKENS = {
+    "qwen3-0.6b-tp1-eager": (4 * 512, 4 * 5),
+    "qwen3-8b-tp1-graph": (4 * 512, 4 * 5),
+    "qwen3-8b-pp2-graph": (4 * 512, 4 * 5),
+    "qwen3-32b-tp4-graph-nccl": (4 * 1024, 4 * 5),
+    "qwen3-30b-a3b-tp4-ep-graph": (4 * 512, 4 * 5),
+}
+PARSED = [name for name in OWN if name != databases.SERVING]
+
+
+# --- time.breakdown --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", cases())
+@pytest.mark.parametrize("by", ["rank", "step"])
+def test_parts_add_up_to_the_window(run: str, by: str) -> None:
+    breakdown = answers(run, "time.breakdown", by=by)
+    assert breakdown
+    for row in breakdown:
+        parts = ("computing_ns", "exposed_comm_ns", "exposed_copy_ns", "idle_ns")
+        assert sum(row[part] for part in parts) == row["window_ns"]
+
+
+@pytest.mark.parametrize("run", cases())
+def test_breakdown_of_ranks_equals_unions_of_the_file(run: str) -> None:
+    expected = [
+        breakdown_row(file.rank, None, activity, activity.window)
+        for file in rank_files(run)
+        for activity in [gpu_activity(run, file.path)]
+    ]
+    assert answers(run, "time.breakdown") == expected
+
+
+@pytest.mark.parametrize("run", cases())
+def test_breakdown_of_steps_equals_unions_of_the_file(run: str) -> None:
+    expected = []
+    for file in rank_files(run):
+        activity = gpu_activity(run, file.path)
+        for step in sql(run, STEP_WINDOWS, rank=file.rank):
+            start = step["gpu_ts"] - file.offset_ns
+            window = (start, start + step["gpu_dur"])
+            expected.append(breakdown_row(file.rank, step["step_id"], activity, window))
+    assert answers(run, "time.breakdown", by="step") == expected
+
+
+@pytest.mark.parametrize("run", cases(list(KNOWN_MS)))
+def test_known_times_are_found(run: str) -> None:
+    overview, overlap = answers(run, "overview.run"), answers(run, "comm.overlap")
+    for known, whole, comm in zip(KNOWN_MS[run], overview, overlap, strict=False):
+        found = (whole["window_ns"], whole["busy_ns"], comm["comm_ns"])
+        assert tuple(round(value / 1e6, 1) for value in found) == known[:3]
+        digits = 3 if 0 < known[3] < 1 else 1
+        assert round(comm["overlap_ns"] / 1e6, digits) == known[3]
+
+
+@pytest.mark.parametrize("run", cases())
+def test_overlap_and_overview_agree_with_the_breakdown(run: str) -> None:
+    parts = {row["rank"]: row for row in answers(run, "time.breakdown")}
+    for row in answers(run, "comm.overlap"):
+        part = parts[row["rank"]]
+        comm_ns = part["exposed_comm_ns"] + part["overlap_ns"]
+        assert row == {
+            "rank": row["rank"],
+            "comm_ns": comm_ns,
+            "overlap_ns": part["overlap_ns"],
+            "exposed_comm_ns": part["exposed_comm_ns"],
+            "overlap_pct": part["overlap_pct"],
+            "window_ns": part["window_ns"],
+            "exposed_pct": pytest.approx(100 * part["exposed_comm_ns"] / part["window_ns"]),
+        }
+    idle = {row["rank"]: row["idle_ns"] for row in answers(run, "overview.run")}
+    assert idle == {rank: part["idle_ns"] for rank, part in parts.items()}
+
+
+@pytest.mark.parametrize("run", cases())
+def test_gaps_of_all_causes_add_up_to_idle(run: str) -> None:
+    idle = Counter[int]()
+    for row in answers(run, "idle.by_cause"):
+        idle[row["rank"]] += row["idle_ns"]
+    assert idle == {row["rank"]: row["idle_ns"] for row in answers(run, "time.breakdown")}
+
+
+@pytest.mark.parametrize("run", cases())
+def test_each_gap_lies_between_the_kernels_that_it_names(run: str) -> None:
+    broken = sql(
+        run,
+        """
+        SELECT gap.ts
+        FROM gap
+        LEFT JOIN kernel AS previous ON previous_kernel_id = previous.id
+        LEFT JOIN kernel AS following ON next_kernel_id = following.id
+        WHERE previous.ts + previous.dur IS DISTINCT FROM gap.ts
+            OR following.ts IS DISTINCT FROM gap.ts + gap.dur
+        """,
+    )
+    assert broken == []
+
+
+# --- steps and launches ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", cases(OWN))
+def test_steps_are_the_annotations_of_the_file(run: str) -> None:
+    expected = [
+        (file.rank, number, event.name, event.ts + file.offset_ns, event.dur, *counted(event.name))
+        for file in rank_files(run)
+        for number, event in enumerate(annotations(file.path))
+    ]
+    found = sql(
+        run,
+        """
+        SELECT
+            rank, number, name, ts, dur, phase, context_requests, context_tokens,
+            generation_requests, generation_tokens
+        FROM step
+        ORDER BY rank, number
+        """,
+    )
+    assert [tuple(row.values()) for row in found] == expected
+
+
+@pytest.mark.parametrize("run", cases(list(KNOWN_TOKENS)))
+def test_tokens_are_those_of_the_workload(run: str) -> None:
+    found = [
+        (row["context_tokens"], row["generation_tokens"]) for row in answers(run, "overview.run")
+    ]
+    assert set(found) == {KNOWN_TOKENS[run]}
+
+
+@pytest.mark.parametrize("run", cases([databases.SERVING]))
+def test_serving_has_224_steps_a_rank(run: str) -> None:
+    steps = Counter[int]()
+    for row in answers(run, "steps.phases"):
+        if row["phase"] != "idle":
+            steps[row["rank"]] += row["steps"]
+    assert steps == {0: 224, 1: 224}
+
+
+@pytest.mark.parametrize("run", cases(PARSED))
+def test_kernels_belong_to_the_step_and_the_graph_of_their_launch(run: str) -> None:
+    found = sql(
+        run,
+        """
+        SELECT kernel.rank, step.number, in_graph, COUNT(*) AS kernels
+        FROM kernel
+        LEFT JOIN step USING (step_id)
+        GROUP BY ALL
+        """,
+    )
+    expected = Counter[tuple[int, int, bool]]()
+    for file in rank_files(run):
+        starts = [event.ts for event in annotations(file.path)]
+        for _, call in launched(file.path):
+            number = bisect_right(starts, call.ts) - 1
+            expected[file.rank, number, call.name == "cudaGraphLaunch"] += 1
+    assert {(r["rank"], r["number"], r["in_graph"]): r["kernels"] for r in found} == expected
+
+
+@pytest.mark.parametrize("run", cases(PARSED))
+def test_time_in_the_queue_is_from_launch_to_start(run: str) -> None:
+    queued = Counter[int]()
+    for row in answers(run, "launch.queue"):
+        queued[row["rank"]] += row["mean_queued"] * row["dur"]
+    assert queued == {
+        file.rank: pytest.approx(
+            sum(max(0, kernel.ts - call.ts) for kernel, call in launched(file.path)), rel=1e-12
+        )
+        for file in rank_files(run)
+    }
+
+
+def test_queue_holds_what_is_launched_and_not_started(tmp_path: Path) -> None:
+    # 1 queued from 0 to 10, 2 from 4 to 6: 0.006 us x 1000 in the first half of 5 us.
+    file = traces.write(
+        tmp_path / "a.json",
+        traces.launch(ts=0, correlation=1),
+        traces.launch(ts=4, correlation=2),
+        traces.kernel(ts=6, dur=1, correlation=2, stream=8),
+        traces.kernel(ts=9, dur=1, correlation=1),
+    )
+    traceql.load([file], tmp_path / "a.duckdb")
+    with traceql.Trace(tmp_path / "a.duckdb") as trace:
+        rows = trace.run("launch.queue", buckets=2).rows()
+    assert rows == [
+        {"rank": 0, "ts": 0, "dur": 4500, "mean_queued": pytest.approx(5000 / 4500),
+         "max_queued": 2},
+        {"rank": 0, "ts": 4500, "dur": 4500, "mean_queued": pytest.approx(6000 / 4500),
+         "max_queued": 2},
+    ]  # fmt: skip
+
+
+def test_last_slice_of_the_queue_ends_with_it(tmp_path: Path) -> None:
+    file = traces.write(
+        tmp_path / "a.json",
+        traces.launch(ts=0, dur=0.001, correlation=1),
+        traces.kernel(ts=0.005, dur=1, correlation=1),
+    )
+    traceql.load([file], tmp_path / "a.duckdb")
+    with traceql.Trace(tmp_path / "a.duckdb") as trace:
+        rows = trace.run("launch.queue", buckets=3).rows()
+    assert [(row["ts"], row["dur"]) for row in rows] == [(0, 2), (2, 2), (4, 1)]
+
+
+# --- operators, categories, memory -----------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", cases(OWN))
+def test_operators_and_the_rest_share_all_gpu_time(run: str) -> None:
+    total = sum(event.dur for file in rank_files(run) for event in gpu_events(file.path))
+    rows = answers(run, "ops.top", limit=1_000_000)
+    assert sum(row["gpu_ns"] for row in rows) == total
+    assert sum(row["share_pct"] for row in rows) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("run", cases(OWN))
+def test_kernels_and_categories_share_all_gpu_time(run: str) -> None:
+    events = [event for file in rank_files(run) for event in gpu_events(file.path)]
+    names = Counter[str]()
+    for event in events:
+        names[event.name] += event.dur
+    kernels = Counter[str]()
+    for row in answers(run, "kernels.top", limit=1_000_000):
+        kernels[row["name"]] += row["total_ns"]
+    assert kernels == names
+    categories = {row["category"]: row for row in answers(run, "kernels.by_category")}
+    assert sum(row["total_ns"] for row in categories.values()) == names.total()
+    assert sum(row["calls"] for row in categories.values()) == len(events)
+    assert "other" not in categories or categories["other"]["share_pct"] < 1
+
+
+@pytest.mark.parametrize("run", cases(["h100-qwen1.5", "mi300x-qwen1.5"]))
+def test_memory_peaks_where_the_allocator_says(run: str) -> None:
+    (file,) = rank_files(run)
+    samples = memory_samples(file.path)
+    by_device: dict[tuple[str, int], list[Row]] = {}
+    for sample in samples:
+        by_device.setdefault((sample["type"], sample["device"]), []).append(sample)
+    assert by_device
+    expected = []
+    for (kind, device), events in sorted(by_device.items()):
+        peak = max(events, key=lambda e: e["allocated"])
+        expected.append(
+            {
+                "rank": 0,
+                "device_type": kind,
+                "device": device,
+                "peak_bytes": peak["allocated"],
+                "ts": peak["ts"] + file.offset_ns,
+                "op": innermost_operator(file.path, peak["ts"]),
+                "start_bytes": min(events, key=lambda e: e["ts"])["allocated"],
+                "reserved_bytes": max(e["reserved"] for e in events),
+                "events": len(events),
+            }
+        )
+    assert answers(run, "memory.peak") == expected
+
+
+@pytest.mark.parametrize("run", cases(["h100-qwen1.5", "mi300x-qwen1.5"]))
+def test_memory_timeline_has_every_allocator_event_and_the_peaks(run: str) -> None:
+    (file,) = rank_files(run)
+    events, peak = Counter[str](), Counter[str]()
+    for row in answers(run, "memory.timeline", buckets=7):
+        events[row["device_type"]] += row["events"]
+        peak[row["device_type"]] = max(peak[row["device_type"]], row["max_allocated_bytes"])
+    samples = memory_samples(file.path)
+    assert events == Counter(sample["type"] for sample in samples)
+    assert peak == {
+        kind: max(s["allocated"] for s in samples if s["type"] == kind) for kind in events
+    }
+
+
+# --- the same, calculated from the file ------------------------------------------------------
+
+STEP_WINDOWS = """
+    SELECT step_id, gpu_ts, gpu_dur FROM step
+    WHERE rank = $rank AND gpu_ts IS NOT NULL
+    ORDER BY step_id
+"""
+_ANNOTATION = re.compile(r"execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)")
+_DEVICE_TYPES = {0: "cpu", 1: "cuda"}
+
+
+class Activity(NamedTuple):
+    """Unions of a rank's GPU time, in the file's own time; all of these traces use one device."""
+
+    window: Interval
+    compute: list[Interval]
+    comm: list[Interval]
+    copy: list[Interval]
+
+
+def answers(run: str, query: str, **parameters: Any) -> list[Row]:
+    return databases.trace(run).run(query, **parameters).rows()
+
+
+def sql(run: str, statement: str, **parameters: Any) -> list[Row]:
+    return databases.trace(run).sql(statement, parameters).rows()
+
+
+def gpu_activity(run: str, path: Path) -> Activity:
+    categories = {
+        row["name"]: row["category"] for row in sql(run, "SELECT name, category FROM kernel_class")
+    }
+    of_class: defaultdict[str, list[Interval]] = defaultdict(list)
+    for event in gpu_events(path):
+        category = categories[event.name] if event.cat == "kernel" else "memcpy"
+        part = {"collective": "comm", "memcpy": "copy", "memset": "copy"}.get(category, "compute")
+        of_class[part].append((event.ts, event.ts + event.dur))
+    whole = union(interval for part in of_class.values() for interval in part)
+    compute, comm, copy = (union(of_class[part]) for part in ("compute", "comm", "copy"))
+    return Activity((whole[0][0], whole[-1][1]), compute, comm, copy)
+
+
+def breakdown_row(rank: int, step_id: int | None, activity: Activity, window: Interval) -> Row:
+    compute, comm, copy = (
+        list(clipped(part, window)) for part in (activity.compute, activity.comm, activity.copy)
+    )
+    computing = length(compute)
+    with_comm = length(union([*compute, *comm]))
+    busy = length(union([*compute, *comm, *copy]))
+    overlap = computing + length(comm) - with_comm
+    return {
+        "rank": rank,
+        "step_id": step_id,
+        "window_ns": window[1] - window[0],
+        "computing_ns": computing,
+        "exposed_comm_ns": with_comm - computing,
+        "exposed_copy_ns": busy - with_comm,
+        "idle_ns": window[1] - window[0] - busy,
+        "overlap_ns": overlap,
+        "overlap_pct": pytest.approx(100 * overlap / length(comm)) if comm else None,
+    }
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    merged: list[Interval] = []
+    for start, end in sorted(intervals):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def clipped(intervals: Iterable[Interval], window: Interval) -> Iterator[Interval]:
+    for start, end in intervals:
+        if start < window[1] and end > window[0]:
+            yield max(start, window[0]), min(end, window[1])
+
+
+def length(intervals: Iterable[Interval]) -> int:
+    return sum(end - start for start, end in intervals)
+
+
+def annotations(path: Path) -> list[FileEvent]:
+    """vLLM's iterations, in order of time."""
+    found = (e for e in file_events(path) if e.cat == "user_annotation")
+    return sorted(
+        (e for e in found if _ANNOTATION.fullmatch(e.name)), key=lambda event: event.ts
+    )
+
+
+def counted(name: str) -> tuple[str, int, int, int, int]:
+    """The phase, and requests and tokens of prefill and of decode."""
+    found = _ANNOTATION.fullmatch(name)
+    assert found
+    context, context_tokens, generation, generation_tokens = map(int, found.groups())
+    phases = {(True, True): "mixed", (True, False): "prefill", (False, True): "decode"}
+    phase = phases.get((context > 0, generation > 0), "idle")
+    return phase, context, context_tokens, generation, generation_tokens
+
+
+def launched(path: Path) -> Iterator[tuple[FileEvent, FileEvent]]:
+    """Each GPU activity with the call that launched it, the outer one where two calls nest."""
+    calls: dict[int, FileEvent] = {}
+    for event in sorted(file_events(path), key=lambda e: (e.ts, -e.dur)):
+        if event.cat in ("cuda_runtime", "cuda_driver") and event.args:
+            calls.setdefault(event.args["correlation"], event)
+    for kernel in gpu_events(path):
+        assert kernel.args
+        yield kernel, calls[kernel.args["correlation"]]
+
+
+def memory_samples(path: Path) -> list[Row]:
+    return [
+        {
+            "ts": databases.ns(event["ts"]),
+            "type": _DEVICE_TYPES[event["args"]["Device Type"]],
+            "device": event["args"]["Device Id"],
+            "allocated": event["args"]["Total Allocated"],
+            "reserved": event["args"]["Total Reserved"],
+        }
+        for event in document(path)["traceEvents"]
+        if event["ph"] == "i" and event["name"] == "[memory]"
+    ]
+
+
+def innermost_operator(path: Path, ts: int) -> str | None:
+    open_then = [
+        e for e in file_events(path) if e.cat == "cpu_op" and e.ts <= ts <= e.ts + e.dur
+    ]
+    return max(open_then, key=lambda e: e.ts).name if open_then else None
