@@ -12,7 +12,7 @@
 -- @column phase             VARCHAR  Phase of that step.
 -- @column previous_kernel   VARCHAR  Kernel that ended when the gap began.
 -- @column next_kernel       VARCHAR  Kernel that ended the gap.
--- @chart  bar x=dur y=ts color=cause
+-- @chart  point x=ts y=dur color=cause
 SELECT
     gap.rank,
     gap.ts,

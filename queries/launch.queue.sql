@@ -47,7 +47,6 @@ piece AS (
     SELECT
         level.rank,
         span.ts + span.width * bucket.number AS bucket_ts,
-        span.width,
         level.queued,
         LEAST(level.end_ts, span.ts + span.width * (bucket.number + 1))
         - GREATEST(level.ts, span.ts + span.width * bucket.number) AS dur
@@ -63,7 +62,7 @@ piece AS (
 SELECT
     rank,
     bucket_ts AS ts,
-    ANY_VALUE(width) AS dur,
+    CAST(SUM(dur) AS BIGINT) AS dur,
     SUM(queued * dur) / SUM(dur) AS mean_queued,
     CAST(MAX(queued) AS BIGINT) AS max_queued
 FROM piece

@@ -11,7 +11,7 @@
 -- @column total_ns      BIGINT   Summed duration on the GPU, ns.
 -- @column tokens        BIGINT   Prompt tokens processed and tokens generated.
 -- @column tokens_per_s  DOUBLE   tokens per second of total.
--- @chart  bar x=median_ns y=phase
+-- @chart  bar x=median_ns y=phase group=rank
 SELECT
     rank,
     phase,

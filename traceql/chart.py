@@ -1,4 +1,12 @@
-"""Altair charts of query results, as their files' heads describe them."""
+"""Altair charts of query results, as their files' heads describe them.
+
+-- @chart bar x=total_ns y=name color=category      a bar per row
+-- @chart bar x=median_ns y=phase group=rank        bars of several ranks side by side
+-- @chart stacked x=computing_ns,idle_ns y=rank     several columns, or one by colour, in a bar
+-- @chart line x=ts y=mean_queued color=rank
+-- @chart point x=ts y=dur color=cause
+-- @chart timeline x=gpu_ts width=gpu_dur y=rank color=phase
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.errors import QueryInvalid
+from traceql.palette import COLOURS, SEQUENCE
 from traceql.query.head import Chart
 from traceql.units import display_unit
 
 _WIDTH, _HEIGHT, _ROW_HEIGHT = 640, 260, 22
 _LONGEST_LABEL = 260  # pixels
-# Okabe and Ito's palette, which colour-blind readers can tell apart.
-_COLOURS = "#0072B2 #E69F00 #009E73 #CC79A7 #56B4E9 #D55E00 #F0E442 #999999".split()
+_Channels = dict[str, str]
 
 
 def drawn(table: pa.Table, chart: Chart) -> alt.Chart:
@@ -24,43 +32,55 @@ def drawn(table: pa.Table, chart: Chart) -> alt.Chart:
     Raises:
         QueryInvalid: no such kind of chart.
     """
-    kinds: dict[str, Callable[[pa.Table, dict[str, str]], alt.Chart]] = {
+    kinds: dict[str, Callable[[pa.Table, _Channels], alt.Chart]] = {
         "bar": _bar,
         "line": _line,
+        "point": _point,
         "stacked": _stacked,
         "timeline": _timeline,
     }
     if chart.kind not in kinds:
         raise QueryInvalid(f"no chart '{chart.kind}' (there are {', '.join(kinds)})")
-    return kinds[chart.kind](table, chart.channels).configure_range(category=_COLOURS)
+    plain = kinds[chart.kind](table, chart.channels)
+    finished: alt.Chart = plain.configure_range(category=SEQUENCE)
+    return finished
 
 
-def _bar(table: pa.Table, channels: dict[str, str]) -> alt.Chart:
+def _bar(table: pa.Table, channels: _Channels) -> alt.Chart:
     data, (title,) = _in_display_units(table, [channels["x"]])
-    return (
-        alt.Chart(data)
-        .mark_bar()
-        .encode(x=_quantity(channels["x"], title), y=_rows(channels["y"]), **_colour(channels))
-        .properties(width=_WIDTH, height=alt.Step(_ROW_HEIGHT))
-    )
+    encoding: dict[str, Any] = {
+        "x": _quantity(channels["x"], title),
+        "y": _rows(channels["y"]),
+    }
+    step = _ROW_HEIGHT
+    if group := channels.get("group"):
+        encoding |= {"yOffset": alt.YOffset(field=group, type="nominal")} | _colour(data, group)
+        step //= 2
+    encoding |= _colour(data, channels.get("color"))
+    return _sized(alt.Chart(data).mark_bar().encode(**encoding), alt.Step(step))
 
 
-def _line(table: pa.Table, channels: dict[str, str]) -> alt.Chart:
+def _line(table: pa.Table, channels: _Channels) -> alt.Chart:
+    return _plane(table, channels, lambda chart: chart.mark_line(interpolate="step-after"))
+
+
+def _point(table: pa.Table, channels: _Channels) -> alt.Chart:
+    return _plane(table, channels, lambda chart: chart.mark_point(filled=True, size=60))
+
+
+def _plane(
+    table: pa.Table, channels: _Channels, marked: Callable[[alt.Chart], alt.Chart]
+) -> alt.Chart:
     data, (x_title, y_title) = _in_display_units(table, [channels["x"]], [channels["y"]])
-    return (
-        alt.Chart(data)
-        .mark_line(interpolate="step-after")
-        .encode(
-            x=_quantity(channels["x"], x_title),
-            y=_quantity(channels["y"], y_title),
-            **_colour(channels),
-        )
-        .properties(width=_WIDTH, height=_HEIGHT)
+    encoded = marked(alt.Chart(data)).encode(
+        x=_quantity(channels["x"], x_title),
+        y=_quantity(channels["y"], y_title),
+        **_colour(data, channels.get("color")),
     )
+    return _sized(encoded, _HEIGHT)
 
 
-def _stacked(table: pa.Table, channels: dict[str, str]) -> alt.Chart:
-    """Several columns, or the values of one by colour, stacked in one bar per row of y."""
+def _stacked(table: pa.Table, channels: _Channels) -> alt.Chart:
     columns = channels["x"].split(",")
     data, (title,) = _in_display_units(table, columns)
     if len(columns) > 1:
@@ -69,30 +89,27 @@ def _stacked(table: pa.Table, channels: dict[str, str]) -> alt.Chart:
             id_vars=[channels["y"]], value_vars=list(names.values()),
             var_name="part", value_name="value",
         )  # fmt: skip
-        _, _, unit = title.rpartition(" ")
-        colour = {"color": alt.Color("part", type="nominal", sort=list(names.values()))}
-        x = _quantity("value", f"time {unit}")
+        unit = title.rpartition(" ")[2]
+        x, colour = _quantity("value", f"time {unit}"), _colour(data, "part", list(names.values()))
     else:
-        x, colour = _quantity(columns[0], title), _colour(channels)
-    return (
-        alt.Chart(data)
-        .mark_bar()
-        .encode(x=x, y=_rows(channels["y"]), **colour)
-        .properties(width=_WIDTH, height=alt.Step(_ROW_HEIGHT))
-    )
+        x, colour = _quantity(columns[0], title), _colour(data, channels["color"])
+    bars = alt.Chart(data).mark_bar().encode(x=x, y=_rows(channels["y"]), **colour)
+    return _sized(bars, alt.Step(_ROW_HEIGHT))
 
 
-def _timeline(table: pa.Table, channels: dict[str, str]) -> alt.Chart:
+def _timeline(table: pa.Table, channels: _Channels) -> alt.Chart:
     start, width = channels["x"], channels["width"]
-    end = pc.add(table[start], table[width])
-    table = table.append_column("end", end)
+    table = table.append_column("end", pc.add(table[start], table[width]))
     data, (title,) = _in_display_units(table, [start, "end"])
-    return (
-        alt.Chart(data)
-        .mark_bar()
-        .encode(x=_quantity(start, title), x2="end", y=_rows(channels["y"]), **_colour(channels))
-        .properties(width=_WIDTH, height=alt.Step(2 * _ROW_HEIGHT))
-    )
+    encoding = {"x": _quantity(start, title), "x2": alt.X2(field="end"), "y": _rows(channels["y"])}
+    bars = alt.Chart(data.dropna(subset=[start])).mark_bar(stroke="white", strokeWidth=0.5)
+    bars = bars.encode(**encoding, **_colour(data, channels.get("color")))
+    return _sized(bars, alt.Step(_ROW_HEIGHT))
+
+
+def _sized(chart: alt.Chart, height: int | alt.Step) -> alt.Chart:
+    sized: alt.Chart = chart.properties(width=_WIDTH, height=height)
+    return sized
 
 
 def _quantity(column: str, title: str) -> Any:
@@ -100,13 +117,26 @@ def _quantity(column: str, title: str) -> Any:
 
 
 def _rows(column: str) -> alt.Y:
-    axis = alt.Axis(labelLimit=_LONGEST_LABEL)
-    return alt.Y(field=column, type="nominal", sort=None, title=column, axis=axis)
+    """Rows in the order of the data, ranks by number; the title stands above, clear of labels."""
+    axis = alt.Axis(
+        labelLimit=_LONGEST_LABEL, titleAngle=0, titleAlign="right", titleAnchor="start",
+        titleX=-6, titleY=-8,
+    )  # fmt: skip
+    order = "ascending" if column == "rank" else None
+    return alt.Y(field=column, type="nominal", sort=order, title=column, axis=axis)
 
 
-def _colour(channels: dict[str, str]) -> dict[str, Any]:
-    column = channels.get("color")
-    return {"color": alt.Color(field=column, type="nominal", title=column)} if column else {}
+def _colour(
+    data: pd.DataFrame, column: str | None, order: list[str] | None = None
+) -> dict[str, Any]:
+    """Each value's own colour where it has one, else the palette's in order."""
+    if column is None:
+        return {}
+    values = order or [v for v in dict.fromkeys(data[column]) if isinstance(v, str)]
+    if not values or any(value not in COLOURS for value in values):
+        return {"color": alt.Color(field=column, type="nominal", title=column, sort=order)}
+    scale = alt.Scale(domain=values, range=[COLOURS[value] for value in values])
+    return {"color": alt.Color(field=column, type="nominal", title=column, scale=scale)}
 
 
 def _in_display_units(table: pa.Table, *groups: list[str]) -> tuple[pd.DataFrame, list[str]]:

@@ -50,7 +50,8 @@ class Result:
             if column.null_count and field.type in nullable
         }
         kept = {kind: nullable[kind] for kind in holes}
-        return self._table.to_pandas(types_mapper=kept.get)
+        data: pd.DataFrame = self._table.to_pandas(types_mapper=kept.get)
+        return data
 
     def chart(self) -> "altair.Chart":
         """The chart that the query's file asks for.

@@ -144,6 +144,8 @@ def open_trace(
     Loaded traces are kept in the cache folder, so that the second time is quick.
 
     Args:
+        path: a database, a trace file or a folder of traces.
+        *paths: more trace files or folders of the same run.
         queries: folders with canned queries of your own.
         trace_processor: a native trace_processor_shell for loading.
 

@@ -11,7 +11,7 @@ from traceql.resources import EXAMPLE_TRACE
 from traceql.trace import Trace
 
 # Each query of the demo, and the question that it answers.
-_QUESTIONS = (
+_QUESTIONS: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("Where did each GPU's time go?", "time.breakdown", {}),
     ("Which kernels took it?", "kernels.by_category", {}),
     ("Which by name?", "kernels.top", {"limit": 8}),
@@ -48,4 +48,6 @@ def command(output: Path) -> None:
             click.echo(f"  traceql run {query} {output}{options}")
             write_table(trace.run(query, **parameters))
     click.echo("Ask your own:  traceql load YOUR_TRACES/ -o run.duckdb")
-    click.echo('               traceql sql run.duckdb "SELECT category, SUM(dur) FROM kernel GROUP BY 1"')
+    click.echo(
+        '               traceql sql run.duckdb "SELECT category, SUM(dur) FROM kernel GROUP BY 1"'
+    )

@@ -71,10 +71,10 @@ class _Column:
 
     def __init__(self, name: str, values: list[Any]) -> None:
         self._values = values
-        numbers = [v for v in values if isinstance(v, int | float | Decimal) and v == v]
+        numbers = [float(v) for v in values if isinstance(v, int | float | Decimal) and v == v]
         self.has_values = any(v is not None for v in values)
         self.is_number = bool(numbers) and not any(isinstance(v, bool | str) for v in values)
-        largest = float(max(map(abs, numbers))) if self.is_number else 0
+        largest = max(map(abs, numbers)) if self.is_number else 0
         self._unit: Unit | None = display_unit(name, largest) if self.is_number else None
         self.title = self._unit.title if self._unit else name
 

@@ -1,5 +1,6 @@
 """traceql sql"""
 
+import sys
 from pathlib import Path
 
 import click
@@ -19,6 +20,6 @@ def command(database: Path, statement: str, format_: str) -> None:
     reach another file.
     """
     if statement == "-":
-        statement = click.get_text_stream("stdin").read()
+        statement = sys.stdin.read()
     with Trace(database) as trace:
         write_result(trace.sql(statement), format_)

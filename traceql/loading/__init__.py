@@ -106,7 +106,9 @@ def _loaded_files(database: Path) -> frozenset[str]:
             f"{database} exists and is no traceql database; name another file with -o"
         ) from None
     if versions != [(SCHEMA_VERSION,)]:
-        raise DatabaseError(f"{database} was made by another version of traceql; load into a new file")
+        raise DatabaseError(
+            f"{database} was made by another version of traceql; load into a new file"
+        )
     return frozenset(row[0] for row in loaded)
 
 

@@ -4,7 +4,6 @@ import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from pathlib import Path
 
 import duckdb
 
@@ -157,9 +156,7 @@ def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> int:
     return int(base_ns)
 
 
-def _insert(
-    con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, first: _FirstIds
-) -> None:
+def _insert(con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, first: _FirstIds) -> None:
     """One rank's rows, as a transaction of its own."""
     file, rank = placed.file, placed.rank
     offset = placed.placement.shift_ns - base_ns

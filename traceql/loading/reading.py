@@ -109,9 +109,7 @@ def _read_in_process(
     raise getattr(errors, name)(message)
 
 
-def _read(
-    file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None
-) -> None:
+def _read(file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None) -> None:
     folder.mkdir()
     try:
         with file.open("rb") as opened:

@@ -12,8 +12,10 @@ from traceql.resources import QUERIES
 
 BUILT_IN = QUERIES / "rules" / "kernels.csv"
 CATEGORIES = frozenset(
-    "gemm attention kv_cache norm rope activation moe collective elementwise sampling "
-    "input_prep memcpy memset other".split()
+    {
+        *("gemm", "attention", "kv_cache", "norm", "rope", "activation", "moe", "collective"),
+        *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
+    }
 )
 _REQUIRED = {"priority", "pattern", "category"}
 

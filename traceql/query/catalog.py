@@ -52,9 +52,8 @@ def catalog(folders: Sequence[Path] = ()) -> dict[str, Query]:
 
 
 def query_named(name: str, queries: dict[str, Query]) -> Query:
-    """
-    Raises:
-        QueryNotFound: the message offers the nearest name.
+    """Raises:
+    QueryNotFound: the message offers the nearest name.
     """
     if name in queries:
         return queries[name]

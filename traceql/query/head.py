@@ -1,12 +1,12 @@
 """The head of a query file: what a row means, parameters, columns and chart.
 
-    -- One row per kernel name, by total GPU time.
-    --
-    -- Sums over streams; may exceed wall time.
-    -- @param  limit     INTEGER = 20    Rows to return.
-    -- @values phase     prefill decode mixed
-    -- @column total_ns  BIGINT   Summed duration, ns.
-    -- @chart  bar x=total_ns y=name
+-- One row per kernel name, by total GPU time.
+--
+-- Sums over streams; may exceed wall time.
+-- @param  limit     INTEGER = 20    Rows to return.
+-- @values phase     prefill decode mixed
+-- @column total_ns  BIGINT   Summed duration, ns.
+-- @chart  bar x=total_ns y=name
 """
 
 import re
@@ -75,7 +75,9 @@ def parsed_head(name: str, sql: str) -> Head:
         if tag not in tags:
             raise QueryInvalid(f"{name}: unknown tag in '-- {line}'")
         tags[tag].append(rest.strip())
-    values = {key: tuple(rest.split()) for key, _, rest in (v.partition(" ") for v in tags["values"])}
+    values = {
+        key: tuple(rest.split()) for key, _, rest in (v.partition(" ") for v in tags["values"])
+    }
     parameters = tuple(_parameter(name, line, values) for line in tags["param"])
     columns = tuple(_column(name, line) for line in tags["column"])
     summary, _, text = "\n".join(prose).strip().partition("\n")

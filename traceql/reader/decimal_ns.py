@@ -44,14 +44,15 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
     fraction = _fraction_value(text, dots, ends, plain)
     values = whole * 1000 + fraction
     values[negative] *= -1
-    for i in np.flatnonzero(~plain):
+    for i in np.flatnonzero(~plain).tolist():
         values[i] = _exact(bytes(numbers[i]))
     return values
 
 
 def _all_have_three_decimals(text: npt.NDArray[np.uint8], ends: Int64s) -> bool:
     """True where each number is as the profiler writes it, 1 to 15 digits, a dot and 3 more: then
-    the text without dots is whole nanoseconds."""
+    the text without dots is whole nanoseconds.
+    """
     dots = np.flatnonzero(text == _DOT)
     if not np.array_equal(dots, ends - 4):
         return False

@@ -112,8 +112,11 @@ def described_feed(
 def _text(*parts: str | Int64s | pa.Array) -> bytes:
     """One line per event: constants, numbers and strings joined, all lines in one buffer."""
     texts = [
-        pc.cast(pa.array(part), pa.large_string()) if isinstance(part, np.ndarray)
-        else pa.scalar(part, pa.large_string()) if isinstance(part, str) else part
+        pc.cast(pa.array(part), pa.large_string())
+        if isinstance(part, np.ndarray)
+        else pa.scalar(part, pa.large_string())
+        if isinstance(part, str)
+        else part
         for part in parts
     ]
     if not len(next(t for t in texts if isinstance(t, pa.Array))):

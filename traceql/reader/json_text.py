@@ -1,8 +1,8 @@
-"""Makes the JSON that profilers write into the JSON that parsers accept, losing nothing.
+r"""Makes the JSON that profilers write into the JSON that parsers accept, losing nothing.
 
 Three things found in traces are not JSON or not Unicode: bare `NaN` and `Infinity`, surrogate
 escapes without their other half, and bytes that are not UTF-8. Each becomes a string that shows
-what stood there: `"NaN"`, `\\ud800` as six characters, `\\xff` as four.
+what stood there: `"NaN"`, `\ud800` as six characters, `\xff` as four.
 """
 
 import re

@@ -63,11 +63,12 @@ def _decompressed(path: Path) -> bytes:
     if not content.startswith(_GZIP_MAGIC):
         return content
     try:
-        return igzip.decompress(content)
+        text: bytes = igzip.decompress(content)
     except (EOFError, isal_zlib.IsalError, igzip.BadGzipFile) as error:
         raise TraceCorrupt(
             f"{path}: damaged or truncated gzip ({error}); copy it again or recapture"
         ) from None
+    return text
 
 
 def _require_json(path: Path, text: bytes) -> None:

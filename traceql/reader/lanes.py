@@ -64,14 +64,13 @@ def _first_fit(start: list[int], end: list[int]) -> list[int]:
     open_ends: list[list[int]] = []
     chosen: list[int] = []
     for begin, finish in zip(start, end, strict=True):
-        for lane, ends in enumerate(open_ends):
+        for ends in open_ends:
             while ends and ends[-1] <= begin:
                 ends.pop()
-            if not ends or finish <= ends[-1]:
-                break
-        else:
-            lane, ends = len(open_ends), []
-            open_ends.append(ends)
-        ends.append(finish)
+        fitting = (n for n, ends in enumerate(open_ends) if not ends or finish <= ends[-1])
+        lane = next(fitting, len(open_ends))
+        if lane == len(open_ends):
+            open_ends.append([])
+        open_ends[lane].append(finish)
         chosen.append(lane)
     return chosen

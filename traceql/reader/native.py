@@ -13,7 +13,17 @@ from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import EngineError, LossyLoad, TraceCorrupt
 from traceql.reader.arguments import int64_column
 from traceql.reader.nesting import raise_on_error_stats
-from traceql.reader.tables import COUNT, FLOW, INSTANT, JSON, NAME, REMARK, SLICE, TRACK, TraceTables
+from traceql.reader.tables import (
+    COUNT,
+    FLOW,
+    INSTANT,
+    JSON,
+    NAME,
+    REMARK,
+    SLICE,
+    TRACK,
+    TraceTables,
+)
 
 _SLICES = """
     SELECT
@@ -71,9 +81,7 @@ def _tables(tp: TraceProcessor) -> dict[str, pa.Table]:
     }
 
 
-def _slice_table(
-    found: pa.Table, tracks: pa.Table, args: dict[int, str]
-) -> tuple[pa.Table, int]:
+def _slice_table(found: pa.Table, tracks: pa.Table, args: dict[int, str]) -> tuple[pa.Table, int]:
     """Slices, and how many had no end: these last until the end of the trace."""
     dur, ts = _int64(found["dur"]), _int64(found["ts"])
     unfinished = pc.less(dur, 0)
@@ -157,12 +165,14 @@ def _track_table(tracks: pa.Table) -> pa.Table:
 
 
 def _count_table(slices: pa.Table) -> pa.Table:
-    cats = pa.table({"cat": slices["cat"].cast(pa.large_string()).fill_null(""), "dur": slices["dur"]})
-    counted = cats.group_by("cat").aggregate([("dur", "count"), ("dur", "sum")])
-    phase = pa.array(["slice"] * counted.num_rows, pa.large_string())
-    return pa.table(
-        [phase, counted["cat"], counted["dur_count"], counted["dur_sum"]], schema=COUNT
+    cats = slices["cat"].cast(pa.large_string()).fill_null("")
+    counted = (
+        pa.table({"cat": cats, "dur": slices["dur"]})
+        .group_by("cat")
+        .aggregate([("dur", "count"), ("dur", "sum")])
     )
+    phase = pa.array(["slice"] * counted.num_rows, pa.large_string())
+    return pa.table([phase, counted["cat"], counted["dur_count"], counted["dur_sum"]], schema=COUNT)
 
 
 def _remark_table(unfinished: int, counters: int, slices: int) -> pa.Table:

@@ -44,9 +44,7 @@ def point_events(events: Sequence[Event], tracks: Tracks, slices: Timeline) -> T
     ts, track = _times(events), tracks.of(events)
     lane = np.zeros(len(events), np.int64)
     moved = np.flatnonzero(slices.lane)
-    lane_of = {
-        (slices.track[i], slices.ts[i]): slices.lane[i] for i in moved
-    }
+    lane_of = {(slices.track[i], slices.ts[i]): slices.lane[i] for i in moved}
     for i in np.flatnonzero(np.isin(ts, slices.ts[moved])):
         lane[i] = lane_of.get((track[i], ts[i]), 0)
     return Timeline(events, ts, np.zeros(len(events), np.int64), track, lane)

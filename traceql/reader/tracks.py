@@ -43,8 +43,9 @@ class Tracks:
             raise TraceCorrupt("an event's pid or tid is neither a number nor a string") from None
         pairs, pair_code = np.unique(pid_code * len(tids) + tid_code, return_inverse=True)
         numbers = [
-            self._numbers.setdefault((pids[pair // len(tids)], tids[pair % len(tids)]),
-                                     len(self._numbers))
+            self._numbers.setdefault(
+                (pids[pair // len(tids)], tids[pair % len(tids)]), len(self._numbers)
+            )
             for pair in pairs.tolist()
         ]
         return np.array(numbers, np.int64)[pair_code]
