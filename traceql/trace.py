@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from traceql.engine import TraceProcessor
 
 # No statement can then reach another file, load an extension, or change these settings back.
-_LOCKED_DOWN = (
-    "SET enable_external_access = false",
-    "SET allow_community_extensions = false",
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET lock_configuration = true",
-)
+_LOCKED_DOWN = {
+    "enable_external_access": "false",
+    "allow_community_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "lock_configuration": "true",
+}
 
 
 class Trace:
@@ -117,10 +117,8 @@ def _opened(path: Path) -> duckdb.DuckDBPyConnection:
     if not path.is_file():
         raise DatabaseError(f"no database {path}; traceql load TRACE... -o {path} makes one")
     try:
-        con = duckdb.connect(str(path), read_only=True)
+        con = duckdb.connect(str(path), read_only=True, config=_LOCKED_DOWN)
         con.execute("SELECT schema_version FROM traceql_database").fetchall()
-        for setting in _LOCKED_DOWN:
-            con.execute(setting)
     except duckdb.Error:
         raise DatabaseError(
             f"{path} is no traceql database; traceql load TRACE... -o FILE.duckdb makes one"

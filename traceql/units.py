@@ -5,8 +5,10 @@ from dataclasses import dataclass
 
 _TIME = re.compile(r"^(.*_)?(ts|dur)$|_ns$")
 _BYTES = re.compile(r"_bytes$|^bytes$")
-_TIMES = ((1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1, "ns"))
-_SIZES = ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"), (1, "B"))
+# From which value on a unit is used, what it divides by, its name. Seconds would hide what matters
+# in a trace of seconds.
+_TIMES = ((1e11, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0, 1, "ns"))
+_SIZES = ((2**30, 2**30, "GiB"), (2**20, 2**20, "MiB"), (2**10, 2**10, "KiB"), (0, 1, "B"))
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,7 @@ class Unit:
 
 
 def display_unit(column: str, largest: float) -> Unit | None:
-    """The unit in which a column's largest value has one to four digits; None without units.
+    """The unit that suits a column's largest value; None for what has no unit.
 
     Which quantity it is follows from the name: ts, dur and *_ns are ns, *_bytes bytes.
     """
@@ -32,6 +34,6 @@ def display_unit(column: str, largest: float) -> Unit | None:
     return None
 
 
-def _unit(title: str, largest: float, units: tuple[tuple[float, str], ...]) -> Unit:
-    divisor, name = next((u for u in units if abs(largest) >= u[0]), units[-1])
+def _unit(title: str, largest: float, units: tuple[tuple[float, float, str], ...]) -> Unit:
+    _, divisor, name = next(unit for unit in units if abs(largest) >= unit[0])
     return Unit(f"{title} {name}", divisor)

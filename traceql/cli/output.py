@@ -25,6 +25,7 @@ format_option = click.option(
 )
 _WIDTH_WITHOUT_TERMINAL = 160
 _LONGEST_TEXT = 72
+_NEVER_CUT = 20
 
 
 def write_result(result: Result, format_: str) -> None:
@@ -59,9 +60,9 @@ def write_table(result: Result) -> None:
             justify="right" if column.is_number else "left",
             no_wrap=True,
             overflow="ellipsis",
-            min_width=len(column.title) if column.is_number else None,
+            min_width=column.min_width,
         )
-    for cells in zip(*(column.cells() for column in columns), strict=True):
+    for cells in zip(*(column.cells for column in columns), strict=True):
         table.add_row(*(cell.replace("[", r"\[") for cell in cells))
     console.print(table)
 
@@ -70,7 +71,6 @@ class _Column:
     """One column of a table for people."""
 
     def __init__(self, name: str, values: list[Any]) -> None:
-        self._values = values
         numbers = [float(v) for v in values if isinstance(v, int | float | Decimal) and v == v]
         self.has_values = any(v is not None for v in values)
         self.is_number = bool(numbers) and not any(isinstance(v, bool | str) for v in values)
@@ -78,8 +78,9 @@ class _Column:
         self._unit: Unit | None = display_unit(name, largest) if self.is_number else None
         self.title = self._unit.title if self._unit else name
 
-    def cells(self) -> list[str]:
-        return [self._cell(value) for value in self._values]
+        self.cells = [self._cell(value) for value in values]
+        # Only long text is cut where the terminal is narrow.
+        self.min_width = min(max(map(len, [self.title, *self.cells])), _NEVER_CUT)
 
     def _cell(self, value: Any) -> str:
         if value is None:

@@ -164,6 +164,7 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
     spread = int((kineto.slices.lane > 0).sum())
     negative = int((kineto.slices.dur < 0).sum())
     total = len(kineto.slices.events)
+    bound, flows = len(nested.slice_out), _flow_ends_with_a_start(kineto.flows.events)
     rows = [
         {
             "check": "overlapping events",
@@ -180,9 +181,10 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
         },
         {
             "check": "flows bound to slices",
-            "value": len(nested.slice_out),
-            "total": kineto.phases["f"],
-            "note": "a flow whose end has no slice or whose start is outside the file stays out",
+            "value": bound,
+            "total": flows,
+            "ok": True if bound == flows else None,
+            "note": "flow ends whose start is in the file; those outside any slice stay out",
         },
     ]
     if negative:
@@ -196,3 +198,8 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, REMARK)
+
+
+def _flow_ends_with_a_start(flows: Sequence[Event]) -> int:
+    starts = {(e.cat, bytes(e.id)) for e in flows if e.ph == "s"}
+    return sum((e.cat, bytes(e.id)) in starts for e in flows if e.ph == "f")
