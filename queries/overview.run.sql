@@ -18,7 +18,7 @@ WITH device AS (
     SELECT
         rank,
         CAST(SUM(dur) AS BIGINT) AS window_ns,
-        CAST(SUM(dur) FILTER (compute OR comm OR copy) AS BIGINT) AS busy_ns,
+        CAST(COALESCE(SUM(dur) FILTER (compute OR comm OR copy), 0) AS BIGINT) AS busy_ns,
         CAST(COALESCE(SUM(dur) FILTER (comm), 0) AS BIGINT) AS comm_ns
     FROM device_state
     GROUP BY rank

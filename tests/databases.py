@@ -48,13 +48,17 @@ OTHERS = {
 RUNS = (*OWN, *OTHERS)
 GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
 
-# The profiler's own layout of an event's first two lines.
-_EVENT_LINES = re.compile(
-    r'^    "ph": "X", "cat": "([^"]*)", "name": "(.*)", "pid": (\S+), "tid": (.+),\n'
-    r'    "ts": (\d+)\.(\d{3}), "dur": (\d+)\.(\d{3})',
+# The profiler's own layout of an event's first lines, and of the one event over the whole trace.
+_EVENT = re.compile(
+    r'^ +"ph": "X", "cat": "(?P<cat>[^"]*)", "name": "(?P<name>.*)", '
+    r'"pid": (?P<pid>.+), "tid": (?P<tid>.+),\n +"ts": (?P<ts>[\d.]+), "dur": (?P<dur>[\d.]+)',
     re.MULTILINE,
 )
-_PARSED_BELOW_BYTES = 5_000_000  # of gzip; a larger file is searched for _EVENT_LINES
+_WHOLE = re.compile(
+    r'"ph": "X", "cat": "(?P<cat>Trace)", "ts": (?P<ts>[\d.]+), "dur": (?P<dur>[\d.]+),\n'
+    r' +"pid": (?P<pid>.+), "tid": (?P<tid>.+),\n +"name": "(?P<name>.+)"'
+)
+_PARSED_BELOW_BYTES = 5_000_000  # of gzip; a larger file is searched for the layouts
 
 
 class FileEvent(NamedTuple):
@@ -123,7 +127,7 @@ def is_parsed(path: Path) -> bool:
     return path.stat().st_size < _PARSED_BELOW_BYTES
 
 
-@lru_cache(maxsize=4)
+@cache
 def file_events(path: Path) -> list[FileEvent]:
     """All complete events of a file, in its order."""
     if not is_parsed(path):
@@ -167,8 +171,17 @@ def _folder() -> "TemporaryDirectory[str]":
 def _searched_events(path: Path) -> list[FileEvent]:
     text = gzip.decompress(path.read_bytes()).decode()
     found = [
-        FileEvent(cat, name, int(ts + ts_ns), int(dur + dur_ns), json.loads(pid), json.loads(tid), None)
-        for cat, name, pid, tid, ts, ts_ns, dur, dur_ns in _EVENT_LINES.findall(text)
+        FileEvent(
+            event["cat"],
+            event["name"],
+            ns(event["ts"]),
+            ns(event["dur"]),
+            json.loads(event["pid"]),
+            json.loads(event["tid"]),
+            None,
+        )
+        for layout in (_EVENT, _WHOLE)
+        for event in layout.finditer(text)
     ]
     assert len(found) == text.count('"ph": "X"')
     return found

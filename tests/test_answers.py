@@ -18,7 +18,7 @@ Interval = tuple[int, int]
 Row = dict[str, Any]
 
 # GPU span, busy, communication and overlap in ms, measured by hand; a row per rank.
-KNOWN_MS = {
+KNOWN_MS: dict[str, list[tuple[float, float, float, float]]] = {
     "qwen3-8b-tp1-graph": [(105.1, 67.6, 0, 0)],
     "qwen3-32b-tp4-graph-nccl": [(176.2, 166.7, 36.9, 0)],  # of rank 0 only
     "qwen3-30b-a3b-tp4-ep-graph": [
@@ -181,11 +181,12 @@ def test_kernels_belong_to_the_step_and_the_graph_of_their_launch(run: str) -> N
         GROUP BY ALL
         """,
     )
-    expected = Counter[tuple[int, int, bool]]()
+    expected = Counter[tuple[int, int | None, bool]]()
     for file in rank_files(run):
         starts = [event.ts for event in annotations(file.path)]
         for _, call in launched(file.path):
-            number = bisect_right(starts, call.ts) - 1
+            begun = bisect_right(starts, call.ts)
+            number = begun - 1 if begun else None
             expected[file.rank, number, call.name == "cudaGraphLaunch"] += 1
     assert {(r["rank"], r["number"], r["in_graph"]): r["kernels"] for r in found} == expected
 
@@ -311,7 +312,7 @@ STEP_WINDOWS = """
     ORDER BY step_id
 """
 _ANNOTATION = re.compile(r"execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+)\)")
-_DEVICE_TYPES = {0: "cpu", 1: "cuda"}
+_DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip"}
 
 
 class Activity(NamedTuple):
@@ -389,9 +390,7 @@ def length(intervals: Iterable[Interval]) -> int:
 def annotations(path: Path) -> list[FileEvent]:
     """vLLM's iterations, in order of time."""
     found = (e for e in file_events(path) if e.cat == "user_annotation")
-    return sorted(
-        (e for e in found if _ANNOTATION.fullmatch(e.name)), key=lambda event: event.ts
-    )
+    return sorted((e for e in found if _ANNOTATION.fullmatch(e.name)), key=lambda event: event.ts)
 
 
 def counted(name: str) -> tuple[str, int, int, int, int]:
@@ -430,7 +429,5 @@ def memory_samples(path: Path) -> list[Row]:
 
 
 def innermost_operator(path: Path, ts: int) -> str | None:
-    open_then = [
-        e for e in file_events(path) if e.cat == "cpu_op" and e.ts <= ts <= e.ts + e.dur
-    ]
+    open_then = [e for e in file_events(path) if e.cat == "cpu_op" and e.ts <= ts <= e.ts + e.dur]
     return max(open_then, key=lambda e: e.ts).name if open_then else None

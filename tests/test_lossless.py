@@ -22,7 +22,8 @@ def run(request: pytest.FixtureRequest) -> str:
 
 
 def rows(run: str, sql: str, rank: int) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in databases.trace(run).sql(sql, {"rank": rank})]
+    columns = databases.trace(run).sql(sql, {"rank": rank}).arrow().columns
+    return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def small_files(run: str) -> Iterable[RankFile]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from traceql.engine import TraceProcessor
 
 # No statement can then reach another file, load an extension, or change these settings back.
-_LOCKED_DOWN = {
+_LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",

@@ -18,7 +18,10 @@ slice_count AS (
     FULL JOIN (FROM file_count WHERE phase = 'slice') AS file_count USING (rank, cat)
 ),
 instant_count AS (
-    SELECT rank, SUM(file_count.events) AS file_events, ANY_VALUE(kept_instant.events) AS kept_events
+    SELECT
+        rank,
+        CAST(SUM(file_count.events) AS BIGINT) AS file_events,
+        ANY_VALUE(kept_instant.events) AS kept_events
     FROM file_count
     LEFT JOIN (SELECT rank, COUNT(*) AS events FROM instant GROUP BY rank) AS kept_instant
         USING (rank)

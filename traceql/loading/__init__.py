@@ -127,7 +127,7 @@ def _write(target: Path, draft: Path, files: Sequence[FileRead], rules: Sequence
             derive(con)
             con.execute("CHECKPOINT")
         draft.replace(target)
-    except (duckdb.IOException, duckdb.OutOfMemoryException, OSError) as error:
+    except (duckdb.Error, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DatabaseError(f"cannot write {target}: {reason}") from None
     finally:

@@ -1,7 +1,7 @@
 """Decimal microseconds, as text, to integer nanoseconds: exact, and never through a float."""
 
 from collections.abc import Sequence
-from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Decimal
 
 import msgspec
 import numpy as np
@@ -125,7 +125,7 @@ def _exact(number: bytes) -> int:
     try:
         microseconds = Decimal(number.strip().strip(b'"').decode())
         value = int((microseconds * 1000).to_integral_value(ROUND_HALF_EVEN))
-    except (InvalidOperation, ValueError, OverflowError, UnicodeDecodeError):
+    except (ArithmeticError, ValueError):
         raise TraceCorrupt(f"{number[:40].decode(errors='replace')!s} is not a time") from None
     if not _INT64.min <= value <= _INT64.max:
         raise TraceCorrupt(f"time {number[:40].decode()} us does not fit 64-bit nanoseconds")

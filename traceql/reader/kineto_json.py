@@ -1,5 +1,6 @@
 """The JSON of a PyTorch profiler (Kineto) or other Chrome trace, parsed in one pass."""
 
+import codecs
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def read_kineto_json(path: Path) -> KinetoTrace:
     Raises:
         TraceCorrupt: truncated or not a trace; the message says which and what to do.
     """
-    text = _decompressed(path)
+    text = _decompressed(path).removeprefix(codecs.BOM_UTF8)
     _require_json(path, text)
     text = valid_utf8(text)
     try:

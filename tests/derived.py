@@ -1,0 +1,65 @@
+"""Derived tables of events in words, made in memory: no file, no trace processor."""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import duckdb
+from traces import Event
+
+from traceql.loading.database import classify, create_source_tables, derive
+from traceql.loading.rules import write_rules
+from traceql.query import bound, catalog, query_named
+
+Row = tuple[Any, ...]
+
+_SLICE = "INSERT INTO slice VALUES (?, 0, ?, ?, ?, ?, ?, ?, 0, NULL, 0, ?, ?, ?)"
+_INSTANT = "INSERT INTO instant VALUES (0, '', ?, ?, ?, ?, 0, ?)"
+
+
+def database(*events: Event) -> duckdb.DuckDBPyConnection:
+    """All tables of one rank; slices are numbered from 0 in the order given."""
+    con = duckdb.connect()
+    create_source_tables(con)
+    write_rules(con, [])
+    con.execute("INSERT INTO trace (rank) VALUES (0)")
+    slices = [slice_row(i, e) for i, e in enumerate(e for e in events if e["ph"] == "X")]
+    if slices:
+        con.executemany(_SLICE, slices)
+    instants = [instant_row(e) for e in events if e["ph"] == "i"]
+    if instants:
+        con.executemany(_INSTANT, instants)
+    classify(con)
+    derive(con)
+    return con
+
+
+def slice_row(number: int, event: Event) -> Row:
+    args = event["args"]
+    return (
+        number,
+        event["cat"],
+        event["name"],
+        round(event["ts"] * 1000),
+        round(event["dur"] * 1000),
+        event["pid"],
+        event["tid"],
+        args.get("External id"),
+        args.get("correlation"),
+        json.dumps(args),
+    )
+
+
+def instant_row(event: Event) -> Row:
+    place = (event["pid"], event["tid"])
+    return event["name"], round(event["ts"] * 1000), *place, json.dumps(event["args"])
+
+
+def rows(con: duckdb.DuckDBPyConnection, sql: str) -> Sequence[Row]:
+    return con.execute(sql).fetchall()
+
+
+def answer(con: duckdb.DuckDBPyConnection, name: str, **parameters: Any) -> Sequence[Row]:
+    """The rows of a canned query."""
+    query = query_named(name, catalog())
+    return con.execute(query.sql, bound(query, parameters)).fetchall()

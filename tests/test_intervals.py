@@ -1,0 +1,328 @@
+"""Properties of everything that measures intervals, for events that Hypothesis makes up."""
+
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+import traces
+from derived import Row, answer, rows
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from traceql.errors import TraceCorrupt
+from traceql.loading.database import classify, create_source_tables, derive
+from traceql.loading.rules import write_rules
+from traceql.reader.decimal_ns import nanoseconds
+from traceql.reader.kineto import read_kineto
+from traceql.reader.lanes import lanes
+
+Interval = tuple[int, int]  # start and duration
+
+CLASSES = {
+    "compute": ("kernel", "nvjet_sm90_gemm"),
+    "comm": ("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"),
+    "copy": ("gpu_memcpy", "Memcpy DtoD"),
+}
+KERNELS = st.lists(
+    st.tuples(
+        st.sampled_from(list(CLASSES)),
+        st.integers(0, 40),  # ts
+        st.integers(0, 12),  # dur
+        st.integers(0, 2),  # stream
+        st.integers(0, 1),  # rank
+    ),
+    min_size=1,
+    max_size=12,
+)
+Kernel = tuple[str, int, int, int, int]
+
+FEW = settings(max_examples=15, deadline=None)
+SOME = settings(max_examples=15, deadline=None)
+MANY = settings(max_examples=400, deadline=None)
+
+
+# --- device_state, time.breakdown and gap ----------------------------------------------------
+
+
+@cache
+def tables() -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect()
+    create_source_tables(con)
+    write_rules(con, [])
+    con.execute("INSERT INTO trace (rank) VALUES (0), (1)")
+    return con
+
+
+def loaded(kernels: Sequence[Kernel], ids: Sequence[int]) -> duckdb.DuckDBPyConnection:
+    con = tables()
+    con.execute("DELETE FROM slice")
+    con.executemany(
+        """
+        INSERT INTO slice
+        SELECT id, rank, cat, name, ts, dur, 0, stream, stream, NULL, 0, NULL, NULL, NULL
+        FROM (VALUES (?, ?, ?, ?, ?, ?, ?)) AS t (id, rank, cat, name, ts, dur, stream)
+        """,
+        [
+            (number, rank, *CLASSES[kind], ts, dur, stream)
+            for number, (kind, ts, dur, stream, rank) in zip(ids, kernels, strict=True)
+        ],
+    )
+    classify(con)
+    derive(con)
+    return con
+
+
+def points(kernels: Sequence[Kernel], *kinds: str) -> set[int]:
+    """The nanoseconds during which any kernel of these kinds runs."""
+    return {
+        point for kind, ts, dur, *_ in kernels if kind in kinds for point in range(ts, ts + dur)
+    }
+
+
+def breakdown(rank: int, kernels: Sequence[Kernel]) -> Row:
+    """A row of time.breakdown, by counting single nanoseconds."""
+    compute, comm, copy = (points(kernels, kind) for kind in CLASSES)
+    window = max(ts + dur for _, ts, dur, *_ in kernels) - min(ts for _, ts, *_ in kernels)
+    overlap = len(comm & compute)
+    return (
+        rank,
+        None,
+        window,
+        len(compute),
+        len(comm - compute),
+        len(copy - comm - compute),
+        window - len(compute | comm | copy),
+        overlap,
+        pytest.approx(100 * overlap / len(comm)) if comm else None,
+    )
+
+
+def of_rank(kernels: Sequence[Kernel], rank: int) -> list[Kernel]:
+    return [k for k in kernels if k[4] == rank]
+
+
+@SOME
+@given(KERNELS)
+def test_breakdown_counts_each_nanosecond_once(kernels: list[Kernel]) -> None:
+    con = loaded(kernels, range(len(kernels)))
+    expected = [breakdown(r, of_rank(kernels, r)) for r in (0, 1) if of_rank(kernels, r)]
+    assert answer(con, "time.breakdown") == [row for row in expected if row[2] > 0]
+
+
+@SOME
+@given(KERNELS)
+def test_parts_add_up_and_unions_do_not_exceed_sums(kernels: list[Kernel]) -> None:
+    con = loaded(kernels, range(len(kernels)))
+    for rank, _, window, computing, comm, copy, idle, overlap, _ in answer(con, "time.breakdown"):
+        assert computing + comm + copy + idle == window
+        of_kind = Counter[str]()
+        for kind, _, dur, *_ in of_rank(kernels, rank):
+            of_kind[kind] += dur
+        assert computing <= of_kind["compute"]
+        assert comm + overlap <= of_kind["comm"]
+        assert copy <= of_kind["copy"]
+
+
+@SOME
+@given(KERNELS)
+def test_busy_and_gaps_make_up_the_window(kernels: list[Kernel]) -> None:
+    con = loaded(kernels, range(len(kernels)))
+    for row in answer(con, "overview.run"):
+        rank, _, window, busy, *_, idle, _, _, _, _ = row
+        if window is None:
+            assert not points(of_rank(kernels, rank), *CLASSES)
+            continue
+        ((gaps,),) = rows(con, f"SELECT COALESCE(SUM(dur), 0) FROM gap WHERE rank = {rank}")
+        assert busy == len(points(of_rank(kernels, rank), *CLASSES))
+        assert busy + idle == window
+        assert gaps == idle
+
+
+@SOME
+@given(KERNELS.flatmap(lambda ks: st.tuples(st.just(ks), st.permutations(range(len(ks))))))
+def test_order_and_ids_change_nothing(drawn: tuple[list[Kernel], list[int]]) -> None:
+    kernels, order = drawn
+    tables = (
+        "FROM device_state",
+        "SELECT rank, device, ts, dur, cause FROM gap",
+        "SELECT rank, ts, dur, gpu_ts, gpu_dur FROM step",
+    )
+    con = loaded(kernels, range(len(kernels)))
+    first = [rows(con, table) for table in tables]
+    con = loaded([kernels[n] for n in order], order[::-1])
+    assert [rows(con, table) for table in tables] == first
+
+
+# --- lanes -----------------------------------------------------------------------------------
+
+EVENTS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 12), st.integers(0, 6)), max_size=14
+)  # track, ts, dur
+
+
+def crosses(a: Interval, b: Interval) -> bool:
+    """Whether one begins inside the other and outlives it."""
+    (start, _), (later, _) = (first, second) = sorted((a, b))
+    end, later_end = start + first[1], later + second[1]
+    return start < later < end < later_end
+
+
+@MANY
+@given(EVENTS)
+def test_events_of_a_lane_nest(events: list[tuple[int, int, int]]) -> None:
+    track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
+    lane = lanes(track, ts, dur)
+    members: defaultdict[tuple[int, int], list[Interval]] = defaultdict(list)
+    for number, event in zip(lane.tolist(), events, strict=True):
+        members[event[0], number].append(event[1:])
+    for place in members.values():
+        assert not any(crosses(a, b) for a, b in combinations(place, 2))
+
+
+@MANY
+@given(EVENTS)
+def test_only_tracks_with_crossing_events_have_lanes(events: list[tuple[int, int, int]]) -> None:
+    track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
+    lane = lanes(track, ts, dur)
+    for number in {event[0] for event in events}:
+        of_track = [event[1:] for event in events if event[0] == number]
+        crossing = any(crosses(a, b) for a, b in combinations(of_track, 2))
+        assert bool(lane[track == number].any()) is crossing
+
+
+@MANY
+@given(EVENTS.flatmap(lambda e: st.tuples(st.just(e), st.permutations(range(len(e))))))
+def test_number_of_lanes_does_not_depend_on_order(
+    drawn: tuple[list[tuple[int, int, int]], list[int]],
+) -> None:
+    events, order = drawn
+    track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
+    lane, shuffled = lanes(track, ts, dur), lanes(track[order], ts[order], dur[order])
+    for number in set(track.tolist()):
+        used, used_shuffled = lane[track == number], shuffled[track[order] == number]
+        assert sorted(used.tolist()) == sorted(used_shuffled.tolist())
+
+
+def transposed(events: Sequence[tuple[int, int, int]]) -> Iterator[list[int]]:
+    return ([event[i] for event in events] for i in range(3))
+
+
+# --- decimal microseconds --------------------------------------------------------------------
+
+WHOLE = st.integers(0, 9_000_000_000_000_000).map(str)
+FRACTION = st.text("0123456789", min_size=1, max_size=9)
+SIGN = st.sampled_from(["", "-"])
+PROFILER = st.builds("{}.{:03}".format, st.integers(0, 10**15 - 1), st.integers(0, 999))
+PLAIN = st.builds("{}{}".format, SIGN, WHOLE) | st.builds("{}{}.{}".format, SIGN, WHOLE, FRACTION)
+HALF = st.builds("{}{}.{:03}5".format, SIGN, WHOLE, st.integers(0, 999))  # half a nanosecond
+EXPONENT = st.builds(
+    "{}{}.{}{}{}".format,
+    SIGN, st.integers(0, 9), FRACTION, st.sampled_from("eE"), st.integers(-9, 12),
+)  # fmt: skip
+NUMBERS = PROFILER | PLAIN | HALF | EXPONENT
+QUOTED = NUMBERS.map('"{}"'.format)
+
+
+@MANY
+@given(st.lists(NUMBERS | QUOTED, max_size=8) | st.lists(PROFILER, max_size=8))
+def test_decimal_texts_become_exact_nanoseconds(texts: list[str]) -> None:
+    # Python rounds a fraction half to even.
+    expected = [round(Fraction(text.strip('"')) * 1000) for text in texts]
+    assert nanoseconds([text.encode() for text in texts]).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    "odd",
+    ["", "-", ".", "--1", "1.2.3", "1e", "1,2", "x", "NaN", "-Infinity", '"', "\xff", "9e999999"],
+)
+def test_text_that_is_no_number_is_an_error(odd: str) -> None:
+    with pytest.raises(TraceCorrupt, match=r"is not a time$"):
+        nanoseconds([b"1.500", odd.encode("latin-1"), b"2"])
+
+
+@pytest.mark.parametrize("text", ["9223372036854775.807", "-9223372036854775.808"])
+def test_largest_nanoseconds_are_kept(text: str) -> None:
+    assert nanoseconds([text.encode()]).tolist() == [int(text.replace(".", ""))]
+
+
+@pytest.mark.parametrize("text", ["9223372036854775.808", "-9223372036854775.809", "1e17"])
+def test_nanoseconds_beyond_64_bits_are_an_error(text: str) -> None:
+    with pytest.raises(TraceCorrupt, match="does not fit"):
+        nanoseconds([text.encode()])
+
+
+# --- nesting by the trace processor ----------------------------------------------------------
+
+PLACES = st.sampled_from([(0, 0), (0, 7), (7, 0), (7, 7), (-1, 5), ("Spans", "PyTorch")])
+NESTING_EVENTS = st.lists(
+    st.tuples(PLACES, st.integers(0, 12), st.integers(0, 6)), min_size=1, max_size=30
+)
+
+
+@FEW
+@given(NESTING_EVENTS, st.sampled_from([0, 4_373_531_985_825_689, 1_795_228_173_609_696_229]))
+def test_every_event_comes_back_inside_its_parent(
+    events: list[tuple[tuple[Any, Any], int, int]], epoch_ns: int
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.json"
+        traces.write(path, *(event_at(*event, epoch_ns) for event in events))
+        slices = read_kineto(path, trace_processor=None).tables["slice"].to_pylist()
+    assert [(s["index"], s["ts"], s["dur"]) for s in slices] == [
+        (number, epoch_ns + ts, dur) for number, (_, ts, dur) in enumerate(events)
+    ]
+    for child in slices:
+        if child["parent"] is None:
+            assert child["depth"] == 0
+            continue
+        parent = slices[child["parent"]]
+        assert events[parent["index"]][0] == events[child["index"]][0]
+        assert child["depth"] == parent["depth"] + 1
+        assert parent["ts"] <= child["ts"]
+        assert child["ts"] + child["dur"] <= parent["ts"] + parent["dur"]
+
+
+@FEW
+@given(NESTING_EVENTS)
+def test_event_enclosed_by_others_of_a_nested_track_has_a_parent(
+    events: list[tuple[tuple[Any, Any], int, int]],
+) -> None:
+    place = events[0][0]
+    track = [(ts, dur) for at, ts, dur in events if at == place]
+    nested = [e for n, e in enumerate(track) if not any(crosses(e, a) for a in track[:n])]
+    nested = [e for e in nested if not any(crosses(e, a) for a in nested)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "a.json"
+        traces.write(path, *(event_at(place, ts, dur, 0) for ts, dur in nested))
+        slices = read_kineto(path, trace_processor=None).tables["slice"].to_pylist()
+    for (ts, dur), found in zip(nested, slices, strict=True):
+        strictly_inside = any(a_ts < ts and ts + dur < a_ts + a_dur for a_ts, a_dur in nested)
+        assert not strictly_inside or found["parent"] is not None
+
+
+def event_at(place: tuple[Any, Any], ts: int, dur: int, epoch_ns: int) -> traces.Event:
+    return {
+        "ph": "X", "cat": "cpu_op", "name": "op", "pid": place[0], "tid": place[1],
+        "ts": microseconds(epoch_ns + ts), "dur": microseconds(dur),
+    }  # fmt: skip
+
+
+def microseconds(ns: int) -> str:
+    """Text that keeps every digit, as some profilers quote it."""
+    return f"{ns // 1000}.{ns % 1000:03}"
+
+
+def test_helpers_count_nanoseconds() -> None:
+    kernels: list[Kernel] = [("compute", 0, 4, 0, 0), ("comm", 2, 4, 1, 0), ("copy", 8, 1, 1, 0)]
+    assert breakdown(0, kernels) == (0, None, 9, 4, 2, 1, 2, 2, 50.0)
+    assert crosses((2, 4), (0, 3))
+    assert not crosses((0, 3), (3, 1))
+    assert not crosses((0, 3), (0, 9))

@@ -1,0 +1,167 @@
+"""Every canned query: its head says what its SQL does, and it runs on whatever was loaded."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import traces
+
+import traceql
+from traceql.loading.rules import CATEGORIES
+from traceql.query import Query, bound, catalog
+from traceql.resources import EXAMPLES, QUERIES
+
+FILES = sorted(QUERIES.glob("*.sql"))
+_CHANNELS = {
+    "bar": {"x", "y"},
+    "line": {"x", "y"},
+    "point": {"x", "y"},
+    "stacked": {"x", "y"},
+    "timeline": {"x", "width", "y"},
+}
+
+
+@pytest.fixture(scope="module", params=["1 rank", "4 ranks", "no kernels", "no events"])
+def trace(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[traceql.Trace]:
+    folder = tmp_path_factory.mktemp("queries")
+    path = {
+        "1 rank": lambda: EXAMPLES / "qwen3-8b-tp1-graph",
+        "4 ranks": lambda: EXAMPLES / "qwen3-32b-tp4-graph-nccl",
+        "no kernels": lambda: traces.write(folder / "a.json", traces.host("aten::mm", ts=1, dur=2)),
+        "no events": lambda: traces.write(folder / "a.json"),
+    }[request.param]()
+    traceql.load([path], folder / "a.duckdb")
+    with traceql.Trace(folder / "a.duckdb") as opened:
+        yield opened
+
+
+def arguments(query: Query) -> list[dict[str, Any]]:
+    """The defaults, and each allowed value of each parameter."""
+    return [{}] + [
+        {parameter.name: value} for parameter in query.head.parameters for value in parameter.values
+    ]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_head_describes_the_statement(file: Path, trace: traceql.Trace) -> None:
+    query = Query(file)
+    (statement,) = duckdb.extract_statements(query.sql)
+    assert statement.type is duckdb.StatementType.SELECT
+    assert statement.named_parameters == {p.name for p in query.head.parameters}
+    described = trace.sql(f"DESCRIBE {query.sql}", bound(query, {}))
+    assert [(row["column_name"], row["column_type"]) for row in described] == [
+        (column.name, column.type) for column in query.head.columns
+    ]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_query_runs_with_every_allowed_value(file: Path, trace: traceql.Trace) -> None:
+    # A Trace has no access to other files, so a query that runs needs none.
+    query = Query(file)
+    columns = [column.name for column in query.head.columns]
+    for given in arguments(query):
+        assert trace.run(query.name, **given).columns == columns
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_chart_can_be_drawn(file: Path, trace: traceql.Trace) -> None:
+    query = Query(file)
+    if query.head.chart is None:
+        pytest.skip("no chart")
+    result = trace.run(query.name)
+    spec = result.chart().to_dict()
+    assert {"mark", "encoding"} <= spec.keys()
+    drawn = sum(map(len, spec["datasets"].values()))
+    columns = query.head.chart.channels["x"].split(",")
+    steps_on_gpu = query.head.chart.kind == "timeline"
+    shown = [row for row in result if not steps_on_gpu or row[columns[0]] is not None]
+    assert drawn == len(shown) * len(columns)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_chart_shows_columns(file: Path) -> None:
+    head = Query(file).head
+    if head.chart is None:
+        assert "-- @chart  none" in file.read_text(encoding="utf-8")
+        return
+    channels = head.chart.channels
+    assert _CHANNELS[head.chart.kind] <= channels.keys()
+    assert channels.keys() <= _CHANNELS[head.chart.kind] | {"color", "group"}
+    shown = {column for channel in channels.values() for column in channel.split(",")}
+    assert shown <= {column.name for column in head.columns}
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_head_has_one_sentence_first_and_units_for_numbers(file: Path) -> None:
+    head = Query(file).head
+    assert head.summary.startswith("One row per ")
+    assert head.summary.endswith(".")
+    for column in head.columns:
+        assert column.text.endswith(".")
+        if column.name.endswith("_ns") or column.name in ("ts", "dur"):
+            assert ", ns" in column.text
+        if column.name.endswith("_pct"):
+            assert "percent" in column.text.lower()
+
+
+def test_names_are_a_subject_and_a_question() -> None:
+    assert list(catalog()) == [file.stem for file in FILES]
+    assert all(len(file.stem.split(".")) == 2 for file in FILES)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("category", CATEGORIES),
+        ("phase", {"prefill", "decode", "mixed", "idle"}),
+        ("cause", {"sync", "host", "dependency", "launch", "unknown"}),
+    ],
+)
+def test_allowed_values_are_those_of_the_column(name: str, values: set[str]) -> None:
+    offered = {p.values for q in catalog().values() for p in q.head.parameters if p.name == name}
+    assert [set(o) for o in offered] == [values]
+
+
+def test_filters_leave_the_rows_that_they_name(trace: traceql.Trace) -> None:
+    every = trace.run("kernels.by_category").rows()
+    for row in every:
+        kernels = trace.run("kernels.top", category=row["category"], limit=1_000_000).rows()
+        assert {kernel["category"] for kernel in kernels} == {row["category"]}
+        assert sum(kernel["total_ns"] for kernel in kernels) == row["total_ns"]
+        assert len(kernels) == row["kernels"]
+    of_ranks = [trace.run("kernels.by_category", rank=r["rank"]) for r in trace.run("overview.run")]
+    assert sum(r["total_ns"] for rows in of_ranks for r in rows) == sum(
+        row["total_ns"] for row in every
+    )
+
+
+def test_every_table_and_column_has_a_comment(trace: traceql.Trace) -> None:
+    without = trace.sql("""
+        SELECT table_name, NULL AS column_name FROM duckdb_tables()
+        WHERE comment IS NULL AND NOT temporary
+        UNION ALL
+        SELECT view_name, NULL FROM duckdb_views()
+        WHERE comment IS NULL AND NOT temporary AND NOT internal
+        UNION ALL
+        SELECT table_name, column_name FROM duckdb_columns()
+        WHERE comment IS NULL AND NOT internal AND database_name = current_database()
+    """)
+    assert without.rows() == []
+    assert len(trace.sql("FROM duckdb_tables() WHERE NOT temporary")) > 10
+
+
+def test_whole_numbers_are_64_bits_wide(trace: traceql.Trace) -> None:
+    wide = trace.sql("FROM duckdb_columns() WHERE data_type = 'HUGEINT' AND NOT internal")
+    assert wide.rows() == []
+
+
+def test_result_is_the_same_in_every_form(trace: traceql.Trace) -> None:
+    result = trace.run("overview.run")
+    assert result.arrow().to_pylist() == result.rows()
+    frame = json.loads(result.df().to_json(orient="records", double_precision=15))
+    assert [row["rank"] for row in frame] == [row["rank"] for row in result.rows()]

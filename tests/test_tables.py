@@ -1,0 +1,424 @@
+"""Each derived table, from a few events whose rows are worked out by hand."""
+
+from collections.abc import Sequence
+
+import pytest
+from derived import Row, answer, database, rows
+from traces import PID, Event, host, kernel, launch, step
+
+from traceql.loading.database import derive
+
+ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"
+ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+
+# --- step ------------------------------------------------------------------------------------
+
+STEP = """
+    SELECT name, ts, dur, phase, context_requests, context_tokens, generation_requests,
+        generation_tokens, source
+    FROM step ORDER BY step_id
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "phase", "counts"),
+    [
+        ("execute_context_2(1024)_generation_4(4)", "mixed", (2, 1024, 4, 4)),
+        ("execute_context_0(0)_generation_16(32)", "decode", (0, 0, 16, 32)),
+        ("execute_context_0(0)_generation_0(0)", "idle", (0, 0, 0, 0)),
+        ("execute_context_1(888_788544)_generation_0(0)", "prefill", (1, 888, 0, 0)),
+        (
+            "execute_72_context_3(sq72sk72sqsq1856sqsk1856)_generation_0(sq0sk0sqsq0sqsk0)",
+            "prefill",
+            (3, 72, 0, 0),
+        ),
+        (
+            "execute_5_context_1(sq3sk9sqsq9sqsk27)_generation_2(sq2sk80sqsq2sqsk80)",
+            "mixed",
+            (1, 3, 2, 2),
+        ),
+    ],
+)
+def test_annotation_tells_phase_and_tokens(
+    name: str, phase: str, counts: tuple[int, int, int, int]
+) -> None:
+    con = database(host(name, ts=3, dur=2, cat="user_annotation"))
+    assert rows(con, STEP) == [(name, 3000, 2000, phase, *counts, "execute_context")]
+
+
+def test_profiler_steps_have_no_phase() -> None:
+    con = database(
+        host("ProfilerStep#7", ts=1, dur=2, cat="user_annotation"),
+        host("ProfilerStep#8", ts=4, dur=2, cat="user_annotation"),
+        host("Optimizer.step#SGD", ts=4, dur=1, cat="user_annotation"),
+    )
+    unknown = (None,) * 5
+    assert rows(con, STEP) == [
+        ("ProfilerStep#7", 1000, 2000, *unknown, "ProfilerStep"),
+        ("ProfilerStep#8", 4000, 2000, *unknown, "ProfilerStep"),
+    ]
+
+
+def test_annotations_of_the_engine_win_over_profiler_steps() -> None:
+    con = database(
+        host("ProfilerStep#7", ts=0, dur=9, cat="user_annotation"),
+        step(ts=1, dur=2, generation=(1, 1)),
+    )
+    assert [row[-1] for row in rows(con, STEP)] == ["execute_context"]
+
+
+def test_annotation_on_the_gpu_is_no_step() -> None:
+    con = database(
+        step(ts=1, dur=2, generation=(1, 1)),
+        kernel("execute_context_0(0)_generation_1(1)", ts=2, dur=2, cat="gpu_user_annotation"),
+    )
+    assert [row[1:3] for row in rows(con, STEP)] == [(1000, 2000)]
+
+
+def test_trace_without_annotations_is_one_step() -> None:
+    con = database(launch(ts=2, correlation=1), kernel(ts=5, dur=4, correlation=1))
+    assert rows(con, STEP) == [(None, 2000, 7000, *(None,) * 5, "trace")]
+    assert rows(con, "SELECT step_id FROM kernel") == [(0,)]
+
+
+def test_trace_without_events_has_no_step() -> None:
+    assert rows(database(), STEP) == []
+
+
+def test_step_on_the_gpu_lasts_from_its_first_kernel_to_its_last() -> None:
+    con = database(
+        step(ts=0, dur=3, context=(1, 8)),
+        launch(ts=1, correlation=1),
+        launch(ts=2, correlation=2),
+        kernel(ts=4, dur=9, correlation=1),
+        kernel(ts=6, dur=2, correlation=2, stream=8),
+        step(ts=20, dur=1),
+    )
+    found = rows(con, "SELECT ts, gpu_ts, gpu_dur, graph_mode FROM step ORDER BY ts")
+    assert found == [(0, 4000, 9000, "none"), (20_000, None, None, None)]
+
+
+@pytest.mark.parametrize(
+    ("attention", "mode"), [(1, "full"), (2, "piecewise")], ids=["inside", "outside"]
+)
+def test_graph_mode_says_where_attention_ran(attention: int, mode: str) -> None:
+    con = database(
+        step(ts=0, dur=5, generation=(1, 1)),
+        launch(ts=1, correlation=1, name="cudaGraphLaunch"),
+        launch(ts=3, correlation=2),
+        kernel(ts=6, dur=1, correlation=1),
+        kernel(ATTENTION, ts=7, dur=1, correlation=attention),
+    )
+    assert rows(con, "SELECT graph_mode FROM step") == [(mode,)]
+
+
+# --- launch and kernel -----------------------------------------------------------------------
+
+
+def test_launch_belongs_to_the_last_step_that_began() -> None:
+    con = database(
+        launch(ts=1, correlation=1),
+        step(ts=2, dur=3, context=(1, 8)),
+        launch(ts=2, correlation=2),
+        launch(ts=8, dur=2.5, correlation=3, name="cuLaunchKernelEx", tid=7),
+        step(ts=9, dur=3, generation=(1, 1)),
+        launch(ts=9.001, correlation=4, name="hipLaunchKernel"),
+        host("aten::mm", ts=9, dur=1),
+    )
+    assert rows(con, "FROM launch") == [
+        (0, 0, 1000, 1000, "cudaLaunchKernel", PID, 1, None),
+        (2, 0, 2000, 1000, "cudaLaunchKernel", PID, 2, 0),
+        (3, 0, 8000, 2500, "cuLaunchKernelEx", 7, 3, 0),
+        (5, 0, 9001, 1000, "hipLaunchKernel", PID, 4, 1),
+    ]
+
+
+def test_kernels_of_all_kinds_find_their_launch_and_step() -> None:
+    con = database(
+        step(ts=0, dur=9, generation=(1, 1)),
+        launch(ts=1, correlation=1, name="cudaGraphLaunch"),
+        launch(ts=3, correlation=2, name="cudaMemcpyAsync"),
+        kernel(ts=5, dur=2, correlation=1, grid=[8, 2, 1], block=[128, 1, 1]),
+        kernel(ATTENTION, ts=6, dur=2, correlation=1, stream=20),
+        kernel(
+            "Memcpy HtoD (Pinned -> Device)", ts=9, dur=1, correlation=2, cat="gpu_memcpy",
+            bytes=4096,
+        ),
+        kernel("Memset (Device)", ts=10, dur=1, correlation=9, cat="gpu_memset", bytes=16),
+        kernel("my_kernel", ts=11, dur=1, device=1),
+    )  # fmt: skip
+    found = rows(
+        con,
+        """
+        SELECT
+            id, device, stream, ts, dur, kind, category, step_id, launch_id, in_graph, bytes,
+            grid, block
+        FROM kernel
+        """,
+    )
+    no_shape = (None, None)
+    assert found == [
+        (3, 0, 7, 5000, 2000, "kernel", "gemm", 0, 1, True, None, [8, 2, 1], [128, 1, 1]),
+        (4, 0, 20, 6000, 2000, "kernel", "attention", 0, 1, True, None, *no_shape),
+        (5, 0, 7, 9000, 1000, "memcpy", "memcpy", 0, 2, False, 4096, *no_shape),
+        (6, 0, 7, 10_000, 1000, "memset", "memset", None, None, False, 16, *no_shape),
+        (7, 1, 7, 11_000, 1000, "kernel", "other", None, None, False, None, *no_shape),
+    ]
+
+
+def test_outer_of_two_calls_with_one_correlation_launches() -> None:
+    con = database(
+        launch(ts=1, dur=4, correlation=1),
+        host("cuLaunchKernel", ts=2, dur=1, cat="cuda_driver", correlation=1),
+        kernel(ts=6, dur=1, correlation=1),
+    )
+    assert rows(con, "SELECT id, launch_id FROM kernel") == [(2, 0)]
+
+
+def test_correlation_zero_joins_nothing() -> None:
+    con = database(launch(ts=1, correlation=0), kernel(ts=2, dur=1, correlation=0))
+    assert rows(con, "SELECT launch_id, in_graph FROM kernel") == [(None, False)]
+
+
+def test_kernel_without_device_and_stream_has_those_of_its_track() -> None:
+    event = kernel(ts=0, dur=1, device=3, stream=9)
+    con = database(event | {"args": {}})
+    assert rows(con, "SELECT device, stream FROM kernel") == [(3, 9)]
+
+
+# --- device_state and time.breakdown ---------------------------------------------------------
+
+OVERLAPPING = (
+    kernel(ts=0, dur=10, stream=7),
+    kernel(ALL_REDUCE, ts=5, dur=10, stream=8),
+    kernel("Memcpy DtoD", ts=12, dur=8, stream=9, cat="gpu_memcpy"),
+    kernel(ts=25, dur=1, stream=7),
+)
+
+
+def test_device_states_partition_the_span() -> None:
+    found = rows(database(*OVERLAPPING), "SELECT ts, dur, compute, comm, copy FROM device_state")
+    assert found == [
+        (0, 5000, True, False, False),
+        (5000, 5000, True, True, False),
+        (10_000, 2000, False, True, False),
+        (12_000, 3000, False, True, True),
+        (15_000, 5000, False, False, True),
+        (20_000, 5000, False, False, False),
+        (25_000, 1000, True, False, False),
+    ]
+
+
+def test_breakdown_counts_what_nothing_more_important_hides() -> None:
+    assert answer(database(*OVERLAPPING), "time.breakdown") == [
+        (0, None, 26_000, 11_000, 5000, 5000, 5000, 5000, 50.0)
+    ]
+
+
+def test_kernels_of_two_streams_count_once() -> None:
+    con = database(*(kernel(ts=ts, dur=4, stream=s) for s, ts in ((7, 0), (8, 2), (9, 2))))
+    assert answer(con, "time.breakdown") == [(0, None, 6000, 6000, 0, 0, 0, 0, None)]
+
+
+def test_breakdown_of_a_step_ends_with_its_last_kernel() -> None:
+    con = database(
+        step(ts=0, dur=1, context=(1, 8)),
+        launch(ts=0, correlation=1),
+        launch(ts=0.5, correlation=2),
+        step(ts=10, dur=1, generation=(1, 1)),
+        launch(ts=10, correlation=3),
+        kernel(ts=2, dur=3, correlation=1),
+        kernel(ALL_REDUCE, ts=4, dur=4, correlation=2, stream=8),
+        kernel(ts=7, dur=2, correlation=3),
+    )
+    assert answer(con, "time.breakdown", by="step") == [
+        # The second step's kernel computes during the last us of the first.
+        (0, 0, 6000, 4000, 2000, 0, 0, 2000, 50.0),
+        (0, 1, 2000, 2000, 0, 0, 0, 1000, 100.0),
+    ]
+
+
+def test_devices_of_a_rank_share_its_window() -> None:
+    con = database(kernel(ts=5, dur=15), kernel(ts=0, dur=10, device=1))
+    assert rows(con, "SELECT device, ts, dur, compute FROM device_state") == [
+        (0, 0, 5000, False),
+        (0, 5000, 15_000, True),
+        (1, 0, 10_000, True),
+        (1, 10_000, 10_000, False),
+    ]
+    gaps = "SELECT device, ts, dur, cause, previous_kernel_id, next_kernel_id FROM gap"
+    assert rows(con, gaps) == [
+        (0, 0, 5000, "unknown", None, 0),
+        (1, 10_000, 10_000, "unknown", 1, None),
+    ]
+
+
+def test_kernel_of_no_duration_occupies_nothing() -> None:
+    con = database(kernel(ts=0, dur=1), kernel(ts=3, dur=0), kernel(ts=6, dur=1))
+    assert answer(con, "time.breakdown") == [(0, None, 7000, 2000, 0, 0, 5000, 0, None)]
+    assert rows(con, "SELECT ts, dur FROM gap") == [(1000, 2000), (3000, 3000)]
+
+
+# --- gap -------------------------------------------------------------------------------------
+
+FIRST = (launch(ts=0, correlation=1), kernel(ts=10, dur=5, correlation=1))  # slices 0 and 1
+GAP = "SELECT ts, dur, cause, previous_kernel_id, next_kernel_id FROM gap"
+
+
+def gap_after_first(*events: Event) -> Sequence[Row]:
+    """The gap between the first kernel, which ends at 15, and the one of `events` (slice 2)."""
+    return rows(database(*FIRST, *events), GAP)
+
+
+def blocking(
+    *, ts: float, dur: float, name: str = "cudaStreamSynchronize", tid: int = PID
+) -> Event:
+    return launch(ts=ts, dur=dur, name=name, correlation=90, tid=tid)
+
+
+def test_late_launch_makes_the_host_the_cause() -> None:
+    late = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))
+    assert gap_after_first(*late) == [(15_000, 15_000, "host", 1, 2)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cudaStreamSynchronize", "cudaDeviceSynchronize", "hipEventSynchronize", "cudaMemcpy"],
+)
+def test_blocked_launching_thread_makes_sync_the_cause(name: str) -> None:
+    late = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))
+    # 3 of the 5 us from the gap's start to the launch.
+    assert gap_after_first(*late, blocking(ts=12, dur=6, name=name)) == [
+        (15_000, 15_000, "sync", 1, 2)
+    ]
+
+
+def test_thread_blocked_for_less_than_half_is_no_cause() -> None:
+    late = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))
+    assert gap_after_first(*late, blocking(ts=12, dur=5)) == [(15_000, 15_000, "host", 1, 2)]
+
+
+def test_other_blocked_thread_is_no_cause() -> None:
+    late = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))
+    assert gap_after_first(*late, blocking(ts=12, dur=6, tid=PID + 1)) == [
+        (15_000, 15_000, "host", 1, 2)
+    ]
+
+
+def test_blocking_while_the_next_kernel_is_queued_is_no_cause() -> None:
+    queued = (kernel(ts=30, dur=1, correlation=2), launch(ts=5, correlation=2))
+    assert gap_after_first(*queued, blocking(ts=7, dur=50)) == [(15_000, 15_000, "launch", 1, 2)]
+
+
+def test_launched_kernel_that_has_not_started_makes_launch_the_cause() -> None:
+    queued = (kernel(ts=30, dur=1, correlation=2), launch(ts=15, correlation=2))
+    assert gap_after_first(*queued) == [(15_000, 15_000, "launch", 1, 2)]
+
+
+def test_wait_for_another_stream_makes_dependency_the_cause() -> None:
+    waiting = (
+        kernel(ts=30, dur=1, correlation=2, stream=8),
+        launch(ts=4, correlation=80, name="cudaStreamWaitEvent"),
+        launch(ts=6, correlation=2),
+    )
+    assert gap_after_first(*waiting) == [(15_000, 15_000, "dependency", 1, 2)]
+
+
+def test_wait_on_one_stream_is_no_dependency() -> None:
+    waiting = (
+        kernel(ts=30, dur=1, correlation=2, stream=7),
+        launch(ts=4, correlation=80, name="cudaStreamWaitEvent"),
+        launch(ts=6, correlation=2),
+    )
+    assert gap_after_first(*waiting) == [(15_000, 15_000, "launch", 1, 2)]
+
+
+def test_wait_before_an_earlier_launch_of_the_stream_is_no_dependency() -> None:
+    con = database(
+        *FIRST,
+        kernel(ts=30, dur=1, correlation=3, stream=8),
+        kernel(ts=8, dur=1, correlation=2, stream=8),
+        launch(ts=4, correlation=80, name="cudaStreamWaitEvent"),
+        launch(ts=5, correlation=2),
+        launch(ts=6, correlation=3),
+    )
+    assert rows(con, GAP) == [
+        (9000, 1000, "launch", 3, 1),
+        (15_000, 15_000, "launch", 1, 2),
+    ]
+
+
+def test_kernel_without_a_launch_leaves_the_cause_unknown() -> None:
+    assert gap_after_first(kernel(ts=30, dur=1)) == [(15_000, 15_000, "unknown", 1, 2)]
+
+
+def test_gap_belongs_to_the_step_of_the_kernel_that_ends_it() -> None:
+    con = database(
+        step(ts=0, dur=1, context=(1, 8)),
+        launch(ts=0, correlation=1),
+        kernel(ts=1, dur=1, correlation=1),
+        step(ts=4, dur=1, generation=(1, 1)),
+        launch(ts=4, correlation=2),
+        kernel(ts=6, dur=1, correlation=2),
+        kernel(ts=9, dur=1),
+    )
+    assert rows(con, "SELECT ts, dur, cause, step_id FROM gap") == [
+        (2000, 4000, "host", 1),
+        (7000, 2000, "unknown", 1),
+    ]
+
+
+# --- memory ----------------------------------------------------------------------------------
+
+
+def allocator_event(
+    *, ts: float, type: int, device: int, delta: int, allocated: int, reserved: int
+) -> Event:
+    args = {
+        "Device Type": type, "Device Id": device, "Addr": 2**63 + 16, "Bytes": delta,
+        "Total Allocated": allocated, "Total Reserved": reserved, "Ev Idx": 4,
+    }  # fmt: skip
+    return {
+        "ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": PID,
+        "tid": PID, "ts": ts, "args": args,
+    }  # fmt: skip
+
+
+def test_allocator_events_are_rows_of_memory() -> None:
+    con = database(
+        allocator_event(ts=2, type=1, device=3, delta=-512, allocated=1024, reserved=4096),
+        allocator_event(ts=1, type=0, device=-1, delta=64, allocated=64, reserved=0),
+        allocator_event(ts=3, type=20, device=0, delta=1, allocated=1, reserved=1),
+        {**allocator_event(ts=4, type=1, device=0, delta=1, allocated=1, reserved=1), "name": "x"},
+    )
+    address = 2**63 + 16
+    assert rows(con, "FROM memory") == [
+        (0, 1000, -1, "cpu", 64, 64, 0, address),
+        (0, 2000, 3, "cuda", -512, 1024, 4096, address),
+        (0, 3000, 0, "20", 1, 1, 1, address),
+    ]
+
+
+# --- ledger ----------------------------------------------------------------------------------
+
+
+def test_ledger_tells_what_the_file_had_and_the_database_has_not() -> None:
+    con = database(kernel("my_kernel", ts=0, dur=2), kernel(ts=5, dur=98))
+    con.execute("INSERT INTO file_count VALUES (0, 'slice', 'kernel', 3, 100000)")
+    con.execute("INSERT INTO file_count VALUES (0, 'slice', 'cpu_op', 1, 7)")
+    con.execute("INSERT INTO file_count VALUES (0, 'B', '', 4, 0)")
+    con.execute("INSERT INTO file_count VALUES (0, 'i', '', 5, 0)")
+    derive(con)
+    found = rows(con, 'SELECT "check", value, total, ok FROM ledger')
+    assert found == [
+        ("events cpu_op", 0, 1, False),
+        ("events kernel", 2, 3, False),
+        ("duration cpu_op", 0, 7, False),
+        ("duration kernel", 100_000, 100_000, True),
+        ("instants", 0, 5, False),
+        ("phase B", 0, 4, False),
+        ("kernels with a launch", 0, 2, None),
+        ("kernels in a step", 0, 2, None),
+        ("time classified other", 2000, 100_000, False),
+        ("idle in gaps", 3000, 3000, True),
+    ]
