@@ -7,7 +7,6 @@ FOLDER holds one .json.gz per rank. HTA 0.5.0 runs from .venv/hta, where `make b
 
 import argparse
 import gzip
-import json
 import os
 import resource
 import statistics
@@ -15,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import traceql
@@ -30,10 +29,10 @@ TraceAnalysis(trace_dir=sys.argv[1])
 print(time.perf_counter() - start)
 """
 _OPEN = """
-import time
+import sys, time
 start = time.perf_counter()
 import traceql
-traceql.open({path!r}).sql("SELECT COUNT(*) FROM kernel").rows()
+traceql.open(sys.argv[1])
 print(time.perf_counter() - start)
 """
 
@@ -49,7 +48,7 @@ def main() -> None:
         _report_load(options.folder, database, options.runs)
         _report_memory(options.folder)
         _report_queries(database)
-        _report_opening(database)
+        _report_opening(options.folder)
     _report_help()
 
 
@@ -73,15 +72,15 @@ def _report_load(folder: Path, database: Path, runs: int) -> None:
 
 def _report_memory(folder: Path) -> None:
     """Peak memory of the process that reads one rank."""
-    from traceql.loading.reading import request
+    from traceql.loading.reading import WORKER, request
 
     file = max(folder.glob("*.json.gz"), key=lambda f: f.stat().st_size)
     with gzip.open(file) as opened:
         json_bytes = opened.seek(0, 2)
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run(
-            [sys.executable, "-m", "traceql.loading.reading"],
-            input=json.dumps(request(file, Path(scratch) / "0", (), None)),
+            WORKER,
+            input=request(file, Path(scratch) / "0", (), None),
             text=True,
             check=True,
         )
@@ -103,10 +102,14 @@ def _report_queries(database: Path) -> None:
     print(f"slowest of {len(times)} queries         {max(times.values()):.3f} s    (goal: under 1)")
 
 
-def _report_opening(database: Path) -> None:
-    code = _OPEN.format(path=str(database))
-    times = [float(_output(sys.executable, "-c", code)) for _ in range(5)]
-    print(f"second open, with a query     {_spread(times)} s    (goal: under 0.3)")
+def _report_opening(folder: Path) -> None:
+    """The first time a folder of traces is opened it is loaded into the cache; then not again."""
+    with tempfile.TemporaryDirectory() as cache:
+        environment = os.environ | {"XDG_CACHE_HOME": cache}
+        command = (sys.executable, "-c", _OPEN, str(folder))
+        _output(*command, env=environment)
+        times = [float(_output(*command, env=environment)) for _ in range(5)]
+    print(f"second open, import included  {_spread(times)} s    (goal: under 0.3)")
 
 
 def _report_help() -> None:
@@ -120,8 +123,8 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def _output(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=os.environ)
+def _output(*command: str, env: Mapping[str, str] = os.environ) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=env)
     return done.stdout.strip().splitlines()[-1]
 
 

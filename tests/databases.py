@@ -81,14 +81,9 @@ class RankFile:
 
 
 def cases(names: Sequence[str] = RUNS) -> list[Any]:
-    """Parameters for pytest: one worker has all tests of a run, so that it is loaded once."""
-    return [
-        pytest.param(
-            name,
-            marks=[pytest.mark.xdist_group(name), *([pytest.mark.slow] if name == SERVING else [])],
-        )
-        for name in names
-    ]
+    """Parameters for pytest, the largest run marked as slow."""
+    slow = pytest.mark.slow
+    return [pytest.param(name, marks=[slow] if name == SERVING else []) for name in names]
 
 
 def files(name: str) -> list[Path]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 from traceql.errors import TraceqlError
 
 if TYPE_CHECKING:
-    from traceql.loading import load
+    from traceql.loading.load import load
     from traceql.result import Result
     from traceql.trace import Trace
     from traceql.trace import open_trace as open
@@ -17,7 +17,7 @@ __all__ = ["Result", "Trace", "TraceqlError", "__version__", "load", "open"]
 def __getattr__(name: str) -> Any:
     """Imports on first use, so that `traceql --help` does not wait for DuckDB."""
     if name == "load":
-        from traceql.loading import load
+        from traceql.loading.load import load
 
         return load
     if name in ("open", "Trace"):

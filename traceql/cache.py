@@ -5,7 +5,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from traceql.loading import load
 from traceql.loading.discovery import trace_files
 
 
@@ -19,6 +18,8 @@ def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | N
     key = hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
     database = _folder() / f"{key}.duckdb"
     if not database.exists():
+        from traceql.loading.load import load
+
         load(files, database, trace_processor=trace_processor)
     return database
 

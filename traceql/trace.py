@@ -64,7 +64,7 @@ class Trace:
             TraceNotFound: no such rank, or its file has moved or changed since it was loaded.
         """
         from traceql.engine import open_trace_processor
-        from traceql.loading.discovery import is_native
+        from traceql.reader.formats import is_native
 
         path, base_ns = self._file_of(rank)
         if is_native(path):

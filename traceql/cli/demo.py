@@ -35,7 +35,7 @@ def command(output: Path) -> None:
     Qwen3-32B on four H200, tensor-parallel, CUDA graphs: one prefill step of 4 x 1024 tokens and
     five decode steps, as recorded. Needs no GPU and no network.
     """
-    from traceql.loading import load
+    from traceql.loading.load import load
 
     click.echo("Qwen3-32B on 4 x H200, vLLM, tensor parallel, CUDA graphs: a real recording.\n")
     with progress() as done:

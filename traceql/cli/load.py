@@ -43,7 +43,7 @@ def command(
     PATHS are .json or .json.gz of the PyTorch profiler (CUDA and ROCm), native Perfetto traces
     (.pftrace, .perfetto-trace), or folders of these, one file per rank.
     """
-    from traceql.loading import load
+    from traceql.loading.load import load
 
     with progress() as done:
         loaded = load(

@@ -4,15 +4,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from traceql.errors import TraceNotFound
+from traceql.reader.formats import SUFFIXES
 
-_JSON = (".json", ".json.gz")
-_NATIVE = (".pftrace", ".perfetto-trace", ".pftrace.gz", ".perfetto-trace.gz")
-_SUFFIXES = _JSON + _NATIVE
 _NOT_TRACES = ("run.json", "metrics.json", "config.json")  # a run directory has them beside traces
-
-
-def is_native(path: Path) -> bool:
-    return path.name.endswith(_NATIVE)
 
 
 def trace_files(paths: Iterable[Path]) -> list[Path]:
@@ -38,8 +32,8 @@ def _files_of_folder(folder: Path) -> list[Path]:
     for place in (folder, folder / "traces"):
         if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f)]):
             return [f.resolve() for f in files]
-    raise TraceNotFound(f"{folder}: no traces in this folder (looked for *{', *'.join(_SUFFIXES)})")
+    raise TraceNotFound(f"{folder}: no traces in this folder (looked for *{', *'.join(SUFFIXES)})")
 
 
 def _is_trace(path: Path) -> bool:
-    return path.is_file() and path.name.endswith(_SUFFIXES) and path.name not in _NOT_TRACES
+    return path.is_file() and path.name.endswith(SUFFIXES) and path.name not in _NOT_TRACES

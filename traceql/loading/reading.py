@@ -1,28 +1,21 @@
 """Reads trace files in parallel processes, each of which leaves its tables on disk."""
 
-import gc
 import json
 import os
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
-from hashlib import file_digest
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from traceql import errors
-from traceql.loading.discovery import is_native
-from traceql.reader.tables import SCHEMAS, Reader, TraceTables
+from traceql.reader.worker import RESULT
 
-_RESULT = "result.json"
-_BATCH_ROWS = 32_768  # DuckDB scans batches in parallel
+WORKER = (sys.executable, "-m", "traceql.reader.worker")
 
 
 @dataclass(frozen=True)
@@ -40,7 +33,7 @@ class FileRead:
     last_ts: int = -1  # before first_ts where the file has no events
 
     def table(self, name: str) -> pa.Table:
-        """One of `SCHEMAS`, mapped from disk."""
+        """One of the reader's tables, mapped from disk."""
         assert self.folder is not None
         with pa.memory_map(str(self.folder / f"{name}.arrow")) as source:
             return pa.ipc.open_file(source).read_all()
@@ -81,19 +74,18 @@ def read_files(
     return [_result(file, folder) for file, folder in zip(files, folders, strict=True)]
 
 
-def request(
-    file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None
-) -> list[Any]:
-    """What the reading process wants to know, as JSON on its stdin."""
-    return [str(file), str(folder), list(loaded), trace_processor and str(trace_processor)]
+def request(file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None) -> str:
+    """What the reading process wants to know on its stdin."""
+    native = trace_processor and str(trace_processor)
+    return json.dumps([str(file), str(folder), list(loaded), native])
 
 
 def _read_in_process(
     file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None
 ) -> None:
     process = subprocess.run(
-        [sys.executable, "-m", __name__],
-        input=json.dumps(request(file, folder, loaded, trace_processor)),
+        WORKER,
+        input=request(file, folder, loaded, trace_processor),
         capture_output=True,
         text=True,
         check=False,
@@ -109,72 +101,6 @@ def _read_in_process(
     raise getattr(errors, name)(message)
 
 
-def _read(file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None) -> None:
-    folder.mkdir()
-    try:
-        with file.open("rb") as opened:
-            sha256 = file_digest(opened, "sha256").hexdigest()
-    except OSError as error:
-        raise errors.TraceNotFound(f"{file}: {error.strerror}") from None
-    result: dict[str, Any] = {"sha256": sha256, "size_bytes": file.stat().st_size}
-    if sha256 not in loaded:
-        trace = _reader(file)(file, trace_processor=trace_processor)
-        for name, schema in SCHEMAS.items():
-            with pa.ipc.new_file(folder / f"{name}.arrow", schema) as sink:
-                sink.write_table(trace.tables[name], max_chunksize=_BATCH_ROWS)
-        result |= {"reader": trace.reader, "format": trace.format, "metadata": trace.metadata}
-        result |= _extent(trace)
-    (folder / _RESULT).write_text(json.dumps(result))
-
-
-def _extent(trace: TraceTables) -> dict[str, int]:
-    slices, instants = trace.tables["slice"], trace.tables["instant"]
-    starts = np.concatenate((slices["ts"].to_numpy(), instants["ts"].to_numpy()))
-    ends = slices["ts"].to_numpy() + np.maximum(slices["dur"].to_numpy(), 0)
-    if not len(starts):
-        return {}
-    last_ts = max(starts.max(), ends.max(initial=starts.max()))
-    return {"first_ts": int(starts.min()), "last_ts": int(last_ts)}
-
-
-def _reader(file: Path) -> Reader:
-    if is_native(file):
-        from traceql.reader.native import read_native
-
-        return read_native
-    from traceql.reader.kineto import read_kineto
-
-    return read_kineto
-
-
 def _result(file: Path, folder: Path) -> FileRead:
-    result = json.loads((folder / _RESULT).read_text())
+    result = json.loads((folder / RESULT).read_text())
     return FileRead(file, folder=folder if "reader" in result else None, **result)
-
-
-def _hide_pandas() -> None:
-    """Keeps pyarrow from importing pandas, for which this process has no use, in 0.3 s."""
-    stand_in = ModuleType("pandas")
-    stand_in.__dict__["__version__"] = "0"  # too old for pyarrow, which says so
-    sys.modules["pandas"] = stand_in
-    warnings.filterwarnings("ignore", "pyarrow requires pandas")
-
-
-def _main() -> int:
-    """Serves one request from stdin; a TraceqlError goes to stdout as [class, message]."""
-    _hide_pandas()
-    gc.disable()  # it would walk millions of live events again and again
-    file, folder, loaded, trace_processor = json.load(sys.stdin)
-    try:
-        _read(Path(file), Path(folder), loaded, trace_processor and Path(trace_processor))
-    except errors.TraceqlError as error:
-        json.dump([type(error).__name__, str(error)], sys.stdout)
-        return 1
-    except OSError as error:
-        json.dump(["DatabaseError", f"cannot write {folder}: {error.strerror}"], sys.stdout)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(_main())

@@ -1,0 +1,135 @@
+"""Trace files into one DuckDB file, whole or not at all."""
+
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from traceql.errors import DatabaseError
+from traceql.loading.database import (
+    SCHEMA_VERSION,
+    add_files,
+    classify,
+    create_source_tables,
+    derive,
+)
+from traceql.loading.discovery import trace_files
+from traceql.loading.reading import FileRead, read_files
+from traceql.loading.rules import write_rules
+from traceql.loading.workspace import workspace
+
+DEFAULT_DATABASE = Path("run.duckdb")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a load did: the database, and the files that are new in it or were there before."""
+
+    database: Path
+    added: Sequence[Path]
+    skipped: Sequence[Path]
+
+
+def load(
+    paths: Sequence[str | Path],
+    database: str | Path = DEFAULT_DATABASE,
+    *,
+    trace_processor: str | Path | None = None,
+    rules: Sequence[str | Path] = (),
+    jobs: int | None = None,
+    done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
+) -> Loaded:
+    """Loads trace files, folders of ranks or run directories into one DuckDB file.
+
+    The database is replaced when everything is in the new one, and left as it was where
+    anything fails. Files that it already holds (same SHA-256) are skipped.
+
+    Args:
+        trace_processor: a native trace_processor_shell to use in place of the bundled engine.
+        rules: CSV files of classification rules that come before the built-in ones.
+        jobs: files read at once; None for one per processor.
+        done: called with what was done, how many of it and of how many.
+
+    Raises:
+        TraceqlError: nothing was written; the message says what is wrong and what to do.
+    """
+    files = trace_files([Path(p) for p in paths])
+    target = Path(database).absolute()
+    with workspace(target) as folder:
+        loaded = _loaded_files(target)
+        read = read_files(
+            files,
+            folder,
+            loaded=loaded,
+            trace_processor=Path(trace_processor) if trace_processor else None,
+            jobs=jobs,
+            done=_counted(done, len(files)),
+        )
+        new = _distinct([file for file in read if file.folder])
+        if new or rules:
+            done("database", 0, 1)
+            _write(target, folder / "new.duckdb", new, [Path(r) for r in rules])
+            done("database", 1, 1)
+    added = [file.path for file in new]
+    return Loaded(Path(database), added, [f for f in files if f not in added])
+
+
+def _counted(done: Callable[[str, int, int], None], total: int) -> Callable[[Path], None]:
+    finished: list[Path] = []
+
+    def count(path: Path) -> None:
+        finished.append(path)
+        done("files", len(finished), total)
+
+    return count
+
+
+def _distinct(files: Sequence[FileRead]) -> list[FileRead]:
+    by_content: dict[str, FileRead] = {}
+    for file in files:
+        by_content.setdefault(file.sha256, file)
+    return list(by_content.values())
+
+
+def _loaded_files(database: Path) -> frozenset[str]:
+    if not database.exists():
+        return frozenset()
+    try:
+        with duckdb.connect(str(database), read_only=True) as con:
+            versions = con.execute("SELECT schema_version FROM traceql_database").fetchall()
+            loaded = con.execute("SELECT sha256 FROM trace").fetchall()
+    except duckdb.Error:
+        raise DatabaseError(
+            f"{database} exists and is no traceql database; name another file with -o"
+        ) from None
+    if versions != [(SCHEMA_VERSION,)]:
+        raise DatabaseError(
+            f"{database} was made by another version of traceql; load into a new file"
+        )
+    return frozenset(row[0] for row in loaded)
+
+
+def _write(target: Path, draft: Path, files: Sequence[FileRead], rules: Sequence[Path]) -> None:
+    try:
+        if target.exists():
+            shutil.copyfile(target, draft)
+        with duckdb.connect(str(draft)) as con:
+            con.execute("SET preserve_insertion_order = true")
+            fresh = not target.exists()
+            create_source_tables(con)
+            if rules or fresh:
+                write_rules(con, rules)
+            add_files(con, files)
+            classify(con)
+            derive(con)
+            con.execute("CHECKPOINT")
+        draft.replace(target)
+    except (duckdb.Error, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise DatabaseError(f"cannot write {target}: {reason}") from None
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
