@@ -42,9 +42,7 @@ def launch(
     **args: Any,
 ) -> Event:
     """A runtime call that launches what has the same correlation."""
-    return host(
-        name, ts=ts, dur=dur, tid=tid, cat="cuda_runtime", correlation=correlation, **args
-    )
+    return host(name, ts=ts, dur=dur, tid=tid, cat="cuda_runtime", correlation=correlation, **args)
 
 
 def host(
@@ -58,7 +56,11 @@ def host(
 
 
 def step(
-    *, ts: float, dur: float, context: tuple[int, int] = (0, 0), generation: tuple[int, int] = (0, 0)
+    *,
+    ts: float,
+    dur: float,
+    context: tuple[int, int] = (0, 0),
+    generation: tuple[int, int] = (0, 0),
 ) -> Event:
     """A vLLM iteration: (requests, tokens) of prefill and of decode."""
     name = f"execute_context_{context[0]}({context[1]})_generation_{generation[0]}({generation[1]})"

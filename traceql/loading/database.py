@@ -58,6 +58,7 @@ def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None
         ]
         for job in jobs:
             job.result()
+    con.execute(_WORLD_SIZE)
 
 
 def classify(con: duckdb.DuckDBPyConnection) -> None:
@@ -174,6 +175,13 @@ def _insert(con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, first:
     con.commit()
 
 
+# Where no file names the world size, it is at least the ranks that are there.
+_WORLD_SIZE = """
+    UPDATE trace SET world_size = GREATEST(world_size, (SELECT COUNT(*) FROM trace));
+    UPDATE remark SET total = trace.world_size
+    FROM trace
+    WHERE trace.rank = remark.rank AND remark."check" = 'rank of world size';
+"""
 _SLICE = """
     INSERT INTO slice
     SELECT

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
+_DEEPEST = 500  # the trace processor drops what is nested 512 deep
 
 
 def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
@@ -40,13 +41,15 @@ def _touching(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
 
 
 def _nested(start: Int64s, end: Int64s) -> bool:
-    """True if any two of these intervals, sorted by (start, -end), are disjoint or nested.
+    """True if these intervals, sorted by (start, -end), are disjoint or nested, not too deeply.
 
     An event's depth is the number of earlier events still open at its start; its parent is the
     last earlier event one level up. All nest exactly if every parent outlives its child.
     """
     closed = np.searchsorted(np.sort(end), start, side="right")
     depth = np.arange(len(start)) - closed
+    if depth.max() >= _DEEPEST:
+        return False
     parents = np.flatnonzero(depth == 0)
     for level in range(1, int(depth.max()) + 1):
         children = np.flatnonzero(depth == level)
@@ -67,7 +70,11 @@ def _first_fit(start: list[int], end: list[int]) -> list[int]:
         for ends in open_ends:
             while ends and ends[-1] <= begin:
                 ends.pop()
-        fitting = (n for n, ends in enumerate(open_ends) if not ends or finish <= ends[-1])
+        fitting = (
+            n
+            for n, ends in enumerate(open_ends)
+            if not ends or (finish <= ends[-1] and len(ends) < _DEEPEST)
+        )
         lane = next(fitting, len(open_ends))
         if lane == len(open_ends):
             open_ends.append([])

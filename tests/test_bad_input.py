@@ -1,0 +1,218 @@
+"""Bad input: one line that says what is wrong, exit status 1, and nothing half-written."""
+
+import gzip
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import traces
+
+import traceql
+
+_GOOD = {"traceEvents": [traces.kernel("gemm", ts=1, dur=5)]}
+
+
+def _loaded(*arguments: str | Path, limit_file_bytes: int | None = None) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of `traceql load`."""
+
+    def limit() -> None:
+        if limit_file_bytes is not None:
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_file_bytes, limit_file_bytes))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "traceql", "load", *map(str, arguments)],
+        capture_output=True, text=True, check=False, preexec_fn=limit,
+    )  # fmt: skip
+    return done.returncode, done.stdout, done.stderr
+
+
+def _text(content: str | bytes) -> Callable[[Path], Path]:
+    """Writes a file with this content, as bad.json."""
+
+    def write(folder: Path) -> Path:
+        path = folder / "bad.json"
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    return write
+
+
+def _named(name: str, content: bytes) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        (folder / name).write_bytes(content)
+        return folder / name
+
+    return write
+
+
+def _missing(folder: Path) -> Path:
+    return folder / "missing.json"
+
+
+def _folder_without_traces(folder: Path) -> Path:
+    (folder / "notes").mkdir()
+    (folder / "notes" / "readme.txt").write_text("no trace")
+    return folder / "notes"
+
+
+def _two_of_one_rank(folder: Path) -> Path:
+    info = {"rank": 3, "world_size": 8}
+    for name in ("a", "b"):
+        event = traces.kernel(name, ts=1, dur=5)
+        traces.write(folder / "two" / f"{name}.json", event, distributedInfo=info)
+    return folder / "two"
+
+
+_EVENT = '{"ph": "X", "name": "odd one", "pid": 1, "tid": 1, %s}'
+_BINARY = bytes(range(256)) * 64
+BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
+    "missing file": (_missing, "no such file"),
+    "empty file": (_text(""), "empty file"),
+    "truncated gzip": (
+        _named("bad.json.gz", gzip.compress(json.dumps(_GOOD).encode())[:-9]), "truncated gzip",
+    ),
+    "truncated JSON": (_text(json.dumps(_GOOD)[:-20]), "truncated"),
+    "text": (_text("hello"), "not a trace"),
+    "number": (_text("123"), "not a trace"),
+    "no traceEvents": (_text('{"events": []}'), "traceEvents"),
+    "traceEvents of another type": (_text('{"traceEvents": {"a": 1}}'), "not a profiler trace"),
+    "event without ts": (_text('{"traceEvents": [%s]}' % _EVENT % '"dur": 1'), "odd one"),
+    "ts that is no number": (
+        _text('{"traceEvents": [%s]}' % _EVENT % '"ts": "soon", "dur": 1'), "soon",
+    ),
+    "ts beyond 64 bits": (_text('{"traceEvents": [%s]}' % _EVENT % '"ts": 1e18, "dur": 1'), "64"),
+    "binary": (_text(_BINARY), "not a trace"),
+    "binary called pftrace": (_named("bad.pftrace", _BINARY), "rejected"),
+    "empty pftrace": (_named("bad.pftrace", b""), "empty file"),
+    "folder without traces": (_folder_without_traces, "no traces"),
+    "two files of one rank": (_two_of_one_rank, "rank 3"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A database that a failing load must leave as it is."""
+    good = traces.write(tmp_path / "good" / "rank7.json", *_GOOD["traceEvents"])
+    return traceql.load([good], tmp_path / "run.duckdb").database
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_one_line_that_names_it(name: str, tmp_path: Path) -> None:
+    write, reason = BAD[name]
+    path, target = write(tmp_path), tmp_path / "out.duckdb"
+    before = sorted(tmp_path.iterdir())
+    status, out, err = _loaded(path, "-o", target)
+    assert (status, out, err.count("\n")) == (1, "", 1), err
+    assert reason in err
+    assert path.name in err or "two" in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_bad_input_leaves_the_old_database_as_it_was(database: Path, tmp_path: Path) -> None:
+    before = database.read_bytes()
+    bad = [write(tmp_path) for write, _ in (BAD["truncated JSON"],)]
+    for path in bad:
+        with pytest.raises(traceql.TraceqlError):
+            traceql.load([tmp_path / "good", path], database)
+    assert database.read_bytes() == before
+    assert not list(tmp_path.glob(".*loading*"))
+
+
+def test_target_that_cannot_be_written(database: Path, tmp_path: Path) -> None:
+    good = tmp_path / "good"
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    for target, reason in (
+        (tmp_path / "notes.txt", "no traceql database"),
+        (tmp_path / "notes.txt" / "x.duckdb", "cannot write"),
+        (tmp_path / "nowhere" / "x.duckdb", "cannot write"),
+        (tmp_path / "folder", "is a folder"),
+    ):
+        status, out, err = _loaded(good, "-o", target)
+        assert (status, out, err.count("\n")) == (1, "", 1), err
+        assert reason in err
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("limit", [2_000, 200_000])
+def test_full_disk_leaves_the_old_database_as_it_was(
+    limit: int, database: Path, tmp_path: Path
+) -> None:
+    before = database.read_bytes()
+    events = [traces.host("op " * 20, ts=n, dur=1) for n in range(2_000)]
+    big = traces.write(tmp_path / "rank8.json", *events)
+    status, out, err = _loaded(big, "-o", database, limit_file_bytes=limit)
+    assert (status, out, err.count("\n")) == (1, "", 1), err
+    assert "cannot write" in err
+    assert database.read_bytes() == before
+    assert not list(tmp_path.glob(".*loading*"))
+
+
+def test_killed_load_leaves_the_old_database_and_the_next_one_cleans_up(
+    database: Path, tmp_path: Path
+) -> None:
+    before = database.read_bytes()
+    events = [traces.host("op", ts=n, dur=1) for n in range(300_000)]
+    big = traces.write(tmp_path / "rank8.json", *events)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "traceql", "load", str(big), "-o", str(database)]
+    )
+    while not list(tmp_path.glob(".*loading*")) and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    assert database.read_bytes() == before
+    assert list(tmp_path.glob(".*loading*")), "killed too late to test anything"
+    traceql.load([tmp_path / "good"], database)
+    assert not list(tmp_path.glob(".*loading*"))
+
+
+def test_interrupted_load_leaves_nothing(tmp_path: Path) -> None:
+    events = [traces.host("op", ts=n, dur=1) for n in range(300_000)]
+    big = traces.write(tmp_path / "rank8.json", *events)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "traceql", "load", str(big), "-o", str(tmp_path / "x.duckdb")],
+        stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
+    while not list(tmp_path.glob(".*loading*")) and process.poll() is None:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    assert [path.name for path in tmp_path.iterdir()] == ["rank8.json"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "reason"),
+    [
+        (None, "cannot read"),
+        ("pattern\nx\n", "first line"),
+        ("priority,pattern,category\n1,(,gemm\n", "pattern '('"),
+        ("priority,pattern,category\n1,x,matmul\n", "no category 'matmul'"),
+        ("priority,pattern,category\nfirst,x,gemm\n", "no whole number"),
+    ],
+)
+def test_broken_rules_are_refused(rules: str | None, reason: str, tmp_path: Path) -> None:
+    good = traces.write(tmp_path / "good.json", *_GOOD["traceEvents"])
+    file = tmp_path / "rules.csv"
+    if rules is not None:
+        file.write_text(rules)
+    with pytest.raises(traceql.TraceqlError, match=reason.replace("(", r"\(")):
+        traceql.load([good], tmp_path / "x.duckdb", rules=[file])
+    assert not (tmp_path / "x.duckdb").exists()
+
+
+def test_missing_trace_processor_is_refused(tmp_path: Path) -> None:
+    good = traces.write(tmp_path / "good.json", *_GOOD["traceEvents"])
+    with pytest.raises(traceql.TraceqlError, match="no trace processor at"):
+        traceql.load([good], tmp_path / "x.duckdb", trace_processor=tmp_path / "shell")
+    assert not (tmp_path / "x.duckdb").exists()

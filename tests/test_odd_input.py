@@ -1,0 +1,289 @@
+"""Odd but readable input: loaded all the same, and nothing is lost."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import traces
+
+import traceql
+
+Row = tuple[Any, ...]
+Load = Callable[..., traceql.Trace]
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Loads texts (or lists of events) as the ranks of one run."""
+
+    def loaded(*ranks: str | bytes | list[traces.Event], **metadata: Any) -> traceql.Trace:
+        for n, rank in enumerate(ranks):
+            path = tmp_path / "run" / f"rank{n}.json"
+            if isinstance(rank, list):
+                traces.write(path, *rank, **metadata)
+            else:
+                path.parent.mkdir(exist_ok=True)
+                path.write_bytes(rank if isinstance(rank, bytes) else rank.encode())
+        return traceql.open(traceql.load([tmp_path / "run"], tmp_path / "run.duckdb").database)
+
+    return loaded
+
+
+CLOCK_NOTE = "SELECT note FROM ledger WHERE rank = 1 AND \"check\" = 'clock shift'"
+
+
+def rows(trace: traceql.Trace, sql: str) -> list[Row]:
+    return [tuple(row.values()) for row in trace.sql(sql)]
+
+
+def nothing_failed(trace: traceql.Trace) -> bool:
+    return not len(trace.run("quality.ledger", failed=True))
+
+
+def event(**fields: str) -> str:
+    """One complete event as JSON text, so that numbers stand exactly as given."""
+    plain = {"ph": '"X"', "name": '"op"', "pid": "1", "tid": "1", "ts": "0", "dur": "1"}
+    return "{%s}" % ", ".join(f'"{key}": {value}' for key, value in (plain | fields).items())
+
+
+def trace_text(*events: str) -> str:
+    return '{"traceEvents": [%s]}' % ", ".join(events)
+
+
+def test_numbers_that_are_no_json_become_strings(load: Load) -> None:
+    args = '{"a": NaN, "b": [Infinity, -Infinity], "c": "x: NaN, y", "d": "\\"", "e": nan}'
+    trace = load(trace_text(event(args=args), event(name='"is: NaN, so"', ts="5")))
+    (first, second) = rows(trace, "SELECT name, args FROM slice ORDER BY ts")
+    assert json.loads(first[1]) == {
+        "a": "NaN", "b": ["Infinity", "-Infinity"], "c": "x: NaN, y", "d": '"', "e": "nan",
+    }  # fmt: skip
+    assert second == ("is: NaN, so", None)
+    assert nothing_failed(trace)
+
+
+def test_lone_surrogates_and_broken_utf8_are_spelled_out(load: Load) -> None:
+    text = trace_text(
+        event(name='"half \\ud800 and whole \\ud83d\\ude00"', args='{"k": "\\udc00"}'),
+        event(name='"caf\u00e9 BYTE"', ts="5"),
+    ).encode()
+    trace = load(text.replace(b"BYTE", b"\xff"))
+    assert rows(trace, "SELECT name, args ->> 'k' FROM slice ORDER BY ts") == [
+        ("half \\ud800 and whole \U0001f600", "\\udc00"),
+        ("caf\u00e9 \\xff", None),
+    ]
+    assert nothing_failed(trace)
+
+
+def test_numbers_beyond_64_bits_stay_exact_in_args(load: Load) -> None:
+    ids = '{"External id": 18446744073709551615, "correlation": -1, "n": 1234567890123456789012345}'
+    trace = load(trace_text(event(args=ids), event(args='{"External id": 7}', ts="5")))
+    assert rows(trace, "SELECT external_id, correlation FROM slice ORDER BY ts") == [
+        (None, -1), (7, None),
+    ]  # fmt: skip
+    (text,) = rows(trace, "SELECT args FROM slice ORDER BY ts LIMIT 1")[0]
+    assert json.loads(text) == json.loads(ids)
+
+
+def test_threads_keep_their_ids_whatever_they_are(load: Load) -> None:
+    ids = ["0", "-5", "7", '"Spans"', '"7"', "18446744073709551615", "null"]
+    trace = load(trace_text(*(event(pid="7", tid=tid, ts=str(n)) for n, tid in enumerate(ids))))
+    assert rows(
+        trace,
+        "SELECT slice.tid, track.tid AS t FROM slice JOIN track ON track_id = track.id ORDER BY ts",
+    ) == [
+        (0, "0"), (-5, "-5"), (7, "7"), (None, "Spans"), (None, "7"),
+        (None, "18446744073709551615"), (None, None),
+    ]  # fmt: skip
+    assert rows(trace, "SELECT COUNT(DISTINCT track_id) FROM slice") == [(7,)]
+    assert nothing_failed(trace)
+
+
+def test_times_are_exact_integers(load: Load) -> None:
+    times = [
+        "1712195495406752.837",
+        "1712195495406752.8",
+        '"1712195495406753.5"',
+        "1712195495406754",
+    ]
+    trace = load(trace_text(*(event(ts=ts, dur="0.001") for ts in times)))
+    assert rows(trace, "SELECT ts - file_offset_ns, dur FROM slice, trace ORDER BY 1") == [
+        (1712195495406752800, 1),
+        (1712195495406752837, 1),
+        (1712195495406753500, 1),
+        (1712195495406754000, 1),
+    ]
+
+
+def test_one_event_at_zero_and_the_others_at_epoch_lose_nothing(load: Load) -> None:
+    trace = load(trace_text(event(), event(ts="1712195495406752.837"), event(ts="1e9", dur="2e3")))
+    assert rows(trace, "SELECT ts, dur FROM slice ORDER BY ts") == [
+        (0, 1_000),
+        (1_000_000_000_000, 2_000_000),
+        (1712195495406752837, 1_000),
+    ]
+    assert nothing_failed(trace)
+
+
+def test_duplicates_ties_and_empty_events_are_all_kept(load: Load) -> None:
+    times = [(0, 10), (0, 10), (0, 0), (0, 0), (10, 0), (10, 5), (10, 5), (4, 0), (2, 20), (3, 25)]
+    trace = load([traces.host("op", ts=ts, dur=dur) for ts, dur in times])
+    assert rows(trace, "SELECT ts // 1000, dur // 1000 FROM slice ORDER BY id") == times
+    assert rows(
+        trace,
+        """
+        SELECT COUNT(*) FROM slice JOIN slice AS parent ON slice.parent_id = parent.id
+        WHERE parent.ts > slice.ts OR parent.ts + parent.dur < slice.ts + slice.dur
+        """,
+    ) == [(0,)]
+    assert nothing_failed(trace)
+
+
+def test_order_in_the_file_changes_nothing(load: Load) -> None:
+    outer, inner = traces.host("outer", ts=0, dur=9), traces.host("inner", ts=2, dur=3)
+    trace = load([inner, outer], [outer, inner])
+    assert rows(
+        trace,
+        "SELECT slice.rank, slice.name, parent.name AS p, slice.depth FROM slice "
+        "LEFT JOIN slice AS parent ON slice.parent_id = parent.id ORDER BY ALL",
+    ) == [(n, *row) for n in (0, 1) for row in [("inner", "outer", 1), ("outer", None, 0)]]
+
+
+def test_nesting_deeper_than_the_trace_processor_allows_is_kept(load: Load) -> None:
+    deep = [traces.host(f"level {n}", ts=n, dur=2_000 - 2 * n) for n in range(700)]
+    trace = load(deep)
+    assert rows(trace, "SELECT COUNT(*), SUM(dur) // 1000 FROM slice") == [
+        (700, sum(2_000 - 2 * n for n in range(700))),
+    ]  # fmt: skip
+    assert rows(trace, "SELECT COUNT(*) FROM slice WHERE depth = 499") == [(1,)]
+    assert nothing_failed(trace)
+
+
+def test_negative_and_missing_durations_are_kept_and_told(load: Load) -> None:
+    trace = load(trace_text(event(dur="-3"), event(ts="5").replace(', "dur": 1', "")))
+    assert rows(trace, "SELECT ts, dur FROM slice ORDER BY ts") == [(0, -3_000), (5_000, 0)]
+    assert rows(
+        trace, "SELECT value, total FROM ledger WHERE \"check\" = 'negative durations' AND NOT ok"
+    ) == [(1, 2)]
+
+
+def test_traces_without_gpu_without_host_or_without_events_load(load: Load) -> None:
+    trace = load(
+        [traces.host("op", ts=1, dur=2)], [traces.kernel("gemm", ts=1, dur=2, correlation=4)], []
+    )
+    assert rows(trace, "SELECT rank, COUNT(slice.id) FROM trace LEFT JOIN slice USING (rank) "
+                       "GROUP BY ALL ORDER BY ALL") == [(0, 1), (1, 1), (2, 0)]  # fmt: skip
+    assert rows(trace, "SELECT rank, launch_id, step_id FROM kernel") == [(1, None, None)]
+    assert [row["rank"] for row in trace.run("overview.run")] == [0, 1, 2]
+    assert nothing_failed(trace)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("[%s]" % event(), id="array form"),
+        pytest.param("\ufeff" + trace_text(event()), id="byte order mark"),
+        pytest.param('\n {"a": [1, {"b": "]}"}], "traceEvents" : [\n%s\n], "z": [[2]]}' % event(),
+                     id="metadata around"),
+        pytest.param(trace_text(event(name="5", cat="null", args="[1, 2]")), id="odd types"),
+    ],
+)  # fmt: skip
+def test_other_shapes_of_the_format_load(text: str, load: Load) -> None:
+    trace = load(text)
+    assert rows(trace, "SELECT ts, dur, pid, tid FROM slice") == [(0, 1_000, 1, 1)]
+    assert nothing_failed(trace)
+
+
+def test_metadata_is_kept_as_parsed(load: Load) -> None:
+    about = {"x": [1, [2]], "y": {"z": "]"}}
+    trace = load([traces.host("op", ts=1, dur=2, shape=[1, 2])], **about)
+    (metadata,) = rows(trace, "SELECT metadata FROM trace")[0]
+    assert json.loads(metadata) == about
+
+
+def test_rank_and_world_size_come_from_the_best_source(tmp_path: Path) -> None:
+    one = traces.kernel("gemm", ts=1, dur=2)
+    run = tmp_path / "run"
+    traces.write(run / "a.json", one, distributedInfo={"rank": 2, "world_size": 4})
+    traces.write(run / "dp0_pp1_tp3_dcp0_ep2_rank1.171.pt.trace.json", one)
+    traces.write(run / "z.json.gz", one)
+    with traceql.open(traceql.load([run], tmp_path / "run.duckdb").database) as trace:
+        assert rows(
+            trace,
+            "SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, ep_rank, note FROM trace "
+            "JOIN ledger ON trace.rank = ledger.rank AND \"check\" LIKE 'rank %' ORDER BY 1",
+        ) == [
+            (0, 4, None, None, None, None, "rank from order of files"),
+            (1, 4, 3, 1, 0, 2, "rank from file name"),
+            (2, 4, None, None, None, None, "rank from distributedInfo"),
+        ]
+
+
+def test_ranks_loaded_one_by_one_equal_ranks_loaded_at_once(tmp_path: Path) -> None:
+    events = [traces.launch(ts=1, correlation=1), traces.kernel(ts=5, dur=2, correlation=1)]
+    earlier = [traces.launch(ts=0.5, correlation=1), traces.kernel(ts=2, dur=2, correlation=1)]
+    first = traces.write(tmp_path / "rank0.json", *events)
+    second = traces.write(tmp_path / "rank1.json", *earlier)
+    traceql.load([first], tmp_path / "parts.duckdb")
+    parts = traceql.load([second, first], tmp_path / "parts.duckdb")
+    assert (parts.added, parts.skipped) == ([second], [first])
+    traceql.load([first, second], tmp_path / "whole.duckdb")
+    tables = (
+        "trace",
+        "slice",
+        "track",
+        "launch",
+        "kernel",
+        "step",
+        "gap",
+        "device_state",
+        "ledger",
+    )
+    with (
+        traceql.open(tmp_path / "parts.duckdb") as parted,
+        traceql.open(tmp_path / "whole.duckdb") as whole,
+    ):
+        for table in tables:
+            sql = f"SELECT * FROM {table} ORDER BY ALL"
+            assert rows(parted, sql) == rows(whole, sql), table
+        assert rows(whole, "SELECT rank, MIN(ts) FROM slice GROUP BY 1 ORDER BY 1") == [
+            (0, 500), (1, 0),
+        ]  # fmt: skip
+
+
+def test_hosts_with_different_base_times_share_one_time(tmp_path: Path) -> None:
+    for rank, base, ts in ((0, 5_000_000_000, 10), (1, 4_000_000_000, 1_000_013)):
+        path = tmp_path / "run" / f"rank{rank}.json"
+        traces.write(path, traces.kernel(ts=ts, dur=1), baseTimeNanoseconds=base)
+    with traceql.open(traceql.load([tmp_path / "run"], tmp_path / "x.duckdb").database) as trace:
+        assert rows(trace, "SELECT rank, ts FROM kernel ORDER BY rank") == [(0, 0), (1, 3_000)]
+        assert rows(trace, "SELECT DISTINCT base_time_ns FROM trace") == [(5_000_010_000,)]
+        (note,) = rows(trace, "SELECT note FROM ledger WHERE rank = 1 AND \"check\" LIKE 'clock%'")[
+            0
+        ]
+        assert note.startswith("another base time")
+
+
+def test_clocks_that_count_from_another_boot_are_aligned_and_told(tmp_path: Path) -> None:
+    for rank, ts in ((0, 1_000_000), (1, 90_000_000_000)):
+        traces.write(tmp_path / "run" / f"rank{rank}.json", traces.kernel(ts=ts, dur=1))
+    with traceql.open(traceql.load([tmp_path / "run"], tmp_path / "x.duckdb").database) as trace:
+        assert rows(trace, "SELECT rank, ts FROM kernel ORDER BY rank") == [(0, 0), (1, 0)]
+        (note,) = rows(trace, "SELECT note FROM ledger WHERE rank = 1 AND \"check\" LIKE 'clock%'")[
+            0
+        ]
+        assert note.startswith("clock unrelated")
+
+
+def test_rules_of_ones_own_come_first(tmp_path: Path) -> None:
+    trace_file = traces.write(tmp_path / "t.json", traces.kernel("my_gemm", ts=1, dur=2))
+    rules = tmp_path / "rules.csv"
+    rules.write_text("priority,pattern,category\n1,^my_,moe\n")
+    database = traceql.load([trace_file], tmp_path / "x.duckdb").database
+    traceql.load([trace_file], database, rules=[rules])  # a loaded trace is classified again
+    with traceql.open(database) as trace:
+        assert rows(trace, "SELECT category FROM kernel") == [("moe",)]
+        assert rows(trace, "SELECT name, category, priority FROM kernel_class") == [
+            ("my_gemm", "moe", 1),
+        ]  # fmt: skip
