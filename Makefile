@@ -4,13 +4,17 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test quick lint bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/traceql demo -o demo.duckdb
 
 test: $(VENV)/.dev lint
 	$(BIN)/python -m pytest -n auto
+
+# What a developer runs all day: without the traces that are not bundled.
+quick: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto -m "not slow"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -81,9 +81,9 @@ class RankFile:
 
 
 def cases(names: Sequence[str] = RUNS) -> list[Any]:
-    """Parameters for pytest, the largest run marked as slow."""
+    """Parameters for pytest; all runs but the bundled ones are marked as slow."""
     slow = pytest.mark.slow
-    return [pytest.param(name, marks=[slow] if name == SERVING else []) for name in names]
+    return [pytest.param(name, marks=[] if name in BUNDLED else [slow]) for name in names]
 
 
 def files(name: str) -> list[Path]:

@@ -435,6 +435,7 @@ def category_us(path: Path) -> dict[str, float]:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TRACES.is_dir(), reason="the real traces are not here")
 @pytest.mark.parametrize("path", trace_files(), ids=lambda path: str(path.relative_to(TRACES)))
 def test_hardly_any_gpu_time_of_a_real_trace_is_other(path: Path) -> None:

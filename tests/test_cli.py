@@ -1,0 +1,239 @@
+"""The command line as a new user meets it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from databases import EXAMPLES
+
+import traceql
+
+_HELP = """\
+Usage: traceql [OPTIONS] COMMAND [ARGS]...
+
+  Where did my milliseconds go? PyTorch profiler traces of LLM inference, in
+  SQL.
+
+  Shell completion: eval "$(_TRACEQL_COMPLETE=bash_source traceql)" (or
+  zsh_source, fish_source).
+
+Options:
+  --version   Show the version and exit.
+  -h, --help  Show this message and exit.
+
+Commands:
+  demo     Load the bundled trace of a four-GPU run and show where its time
+           went.
+  load     Load trace files, folders of ranks or run directories into one
+           DuckDB file.
+  info     Show what a database holds, and what its ledger says.
+  queries  List canned queries, or describe one.
+  run      Run a canned query.
+  sql      Run any SQL that reads.
+"""
+_PROGRAM = "import sys; sys.argv[0] = 'traceql'; from traceql.cli import main; main()"
+
+
+def traceql_command(
+    *arguments: str | Path, **environment: str
+) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-c", _PROGRAM, *map(str, arguments)],
+        capture_output=True, check=False, env=os.environ | environment,
+    )  # fmt: skip
+
+
+def output(*arguments: str | Path, **environment: str) -> str:
+    done = traceql_command(*arguments, **environment)
+    assert (done.returncode, done.stderr) == (0, b"")
+    return done.stdout.decode()
+
+
+def refusal(*arguments: str | Path, status: int = 1) -> str:
+    """The last line on stderr of a command that fails and writes nothing to stdout."""
+    done = traceql_command(*arguments)
+    assert (done.returncode, done.stdout) == (status, b"")
+    lines = done.stderr.decode().splitlines()
+    assert status == 2 or len(lines) == 1, lines
+    return lines[-1]
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("cli") / "run.duckdb"
+    return traceql.load([EXAMPLES / "qwen3-8b-tp1-graph"], target).database
+
+
+def test_help_and_version() -> None:
+    assert output("--help", COLUMNS="80") == _HELP
+    assert output("--version") == f"traceql, version {traceql.__version__}\n"
+    for command in ("demo", "load", "info", "queries", "run", "sql"):
+        assert output(command, "--help").startswith(f"Usage: traceql {command} ")
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = "import sys, traceql.cli; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"duckdb", "pyarrow", "numpy", "pandas", "rich"} & set(done.stdout.split())
+
+
+def test_completion_knows_queries() -> None:
+    completed = output(
+        _TRACEQL_COMPLETE="bash_complete", COMP_WORDS="traceql run kernels.", COMP_CWORD="2"
+    )
+    assert completed.split() == ["plain,kernels.by_category", "plain,kernels.top"]
+
+
+def test_load_says_what_it_did_and_that_it_skips(database: Path) -> None:
+    done = traceql_command("load", EXAMPLES / "qwen3-8b-tp1-graph", "-o", database)
+    assert done.returncode == 0
+    assert done.stderr.decode().startswith("skipped, already loaded: ")
+    assert "1 of 1 ranks, 9,529 slices, 3,663 GPU activities, 9 steps" in done.stdout.decode()
+    assert "nothing was lost" in done.stdout.decode()
+
+
+def test_info_marks_a_failed_check(database: Path, tmp_path: Path) -> None:
+    assert "✗" not in output("info", database)
+    broken = tmp_path / "broken.duckdb"
+    broken.write_bytes(database.read_bytes())
+    with duckdb.connect(str(broken)) as con:
+        con.execute(
+            "UPDATE ledger SET value = value - 1, ok = FALSE WHERE \"check\" = 'events kernel'"
+        )
+    said = output("info", broken, COLUMNS="160")
+    assert "✗ ledger: 1 of" in said
+    assert "✗ FAILED   events kernel" in said
+
+
+def test_queries_are_listed_and_described() -> None:
+    listed = [line.split()[0] for line in output("queries").splitlines()]
+    assert listed == sorted(listed)
+    assert {"kernels.top", "time.breakdown", "quality.ledger"} <= set(listed)
+    described = output("queries", "kernels.top")
+    assert described.startswith("kernels.top: One row per kernel name, by total GPU time.")
+    assert "--limit" in described
+    assert "Summed duration, ns." in described
+
+
+def test_a_query_comes_in_every_format(database: Path, tmp_path: Path) -> None:
+    run = ("run", "kernels.top", database, "--limit", "2", "--format")
+    expected = [
+        (row["name"], row["total_ns"])
+        for row in traceql.open(database).sql(
+            "SELECT name, SUM(dur) AS total_ns FROM kernel GROUP BY 1 ORDER BY 2 DESC LIMIT 2"
+        )
+    ]
+    rows = json.loads(output(*run, "json"))
+    assert [(row["name"], row["total_ns"]) for row in rows] == expected
+    header, *lines = output(*run, "csv").splitlines()
+    assert header.split(",")[:4] == ["name", "category", "calls", "total_ns"]
+    assert len(lines) == 2
+    assert "total ms" in output(*run, "table")
+    (tmp_path / "rows.parquet").write_bytes(traceql_command(*run, "parquet").stdout)
+    assert pq.read_table(tmp_path / "rows.parquet").column("total_ns").to_pylist() == [
+        total for _, total in expected
+    ]
+
+
+def test_queries_of_ones_own_are_found_wherever_the_folder_stands(
+    database: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "my.sql").write_text(
+        "-- One row.\n-- @param  n  INTEGER = 1  A number.\n-- @column n  INTEGER  It.\n"
+        "SELECT $n::INTEGER AS n"
+    )
+    for arguments in (
+        ("run", "--queries", tmp_path, "my", database, "--n", "5"),
+        ("run", "my", database, "--n", "5", "--queries", tmp_path),
+        ("run", "my", database, "--n", "5", f"--queries={tmp_path}"),
+    ):
+        assert json.loads(output(*arguments, "--format", "json")) == [{"n": 5}]
+    shown = output("run", "my", database, "--format", "csv", TRACEQL_QUERIES=str(tmp_path))
+    assert shown == "n\n1\n"
+
+
+def test_mistakes_are_refused_with_the_next_step(database: Path, tmp_path: Path) -> None:
+    assert refusal("run", "kernel.top", database).endswith("did you mean 'kernels.top'?")
+    assert "traceql load" in refusal("info", tmp_path / "none.duckdb")
+    assert "no traceql database" in refusal("info", EXAMPLES.parent / "README.md")
+    assert "'week' is not one of" in refusal(
+        "run", "time.breakdown", database, "--by", "week", status=2
+    )
+    assert "No such option" in refusal("run", "kernels.top", database, "--top", "3", status=2)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TABLE mine (n INTEGER)",
+        "INSERT INTO kernel SELECT * FROM kernel",
+        "UPDATE kernel SET dur = 0",
+        "SELECT 1; DROP TABLE kernel",
+        "COPY kernel TO 'FILE'",
+        "EXPORT DATABASE 'FILE'",
+        "ATTACH 'FILE'",
+        "SELECT * FROM read_csv('README')",
+        "SELECT * FROM read_text('README')",
+        "SELECT * FROM 'README'",
+        "SELECT * FROM glob('*')",
+        "INSTALL httpfs",
+        "SET enable_external_access = true",
+        "SELECT",
+    ],
+)
+def test_sql_can_neither_write_nor_reach_other_files(
+    statement: str, database: Path, tmp_path: Path
+) -> None:
+    before = database.read_bytes()
+    statement = statement.replace("FILE", str(tmp_path / "out"))
+    statement = statement.replace("README", str(EXAMPLES.parent / "README.md"))
+    assert refusal("sql", database, statement).startswith("traceql: ")
+    assert database.read_bytes() == before
+    assert not list(tmp_path.iterdir())
+
+
+def test_python_gives_the_same_rows_as_pandas_arrow_and_chart(database: Path) -> None:
+    with traceql.open(database) as trace:
+        result = trace.run("kernels.top", limit=3)
+        assert result.arrow().num_rows == len(result.df()) == len(result.rows()) == 3
+        assert list(result.df()["total_ns"]) == [row["total_ns"] for row in result.rows()]
+        chart = result.chart().to_dict()
+        assert (chart["mark"]["type"], chart["encoding"]["x"]["field"]) == ("bar", "total_ns")
+        with pytest.raises(traceql.TraceqlError, match="has no parameter 'top'"):
+            trace.run("kernels.top", top=3)
+
+
+def test_traces_opened_by_path_are_loaded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with traceql.open(EXAMPLES / "qwen3-8b-tp1-graph") as first:
+        rows = first.run("overview.run").rows()
+    (kept,) = (tmp_path / "traceql" / "databases").iterdir()
+    written = kept.stat().st_mtime_ns
+    with traceql.open(EXAMPLES / "qwen3-8b-tp1-graph") as second:
+        assert second.run("overview.run").rows() == rows
+    assert kept.stat().st_mtime_ns == written
+
+
+def test_perfetto_sees_the_same_kernels_at_the_same_times(database: Path) -> None:
+    with traceql.open(database) as trace, trace.perfetto(rank=0) as tp:
+        seen = tp.query("SELECT ts, dur, name FROM slice WHERE category = 'kernel'")
+        assert sorted((row.ts, row.dur, row.name) for row in seen) == sorted(
+            tuple(row.values())
+            for row in trace.sql("SELECT ts, dur, name FROM kernel WHERE kind = 'kernel'")
+        )
+        with pytest.raises(traceql.TraceqlError, match="has no rank 5"):
+            trace.perfetto(rank=5)
+
+
+def test_demo_answers_on_the_bundled_trace(tmp_path: Path) -> None:
+    said = output("demo", "-o", tmp_path / "demo.duckdb")
+    assert "4 of 4 ranks, 52,601 slices" in said
+    assert "nothing was lost" in said
+    assert "176.176" in said  # the window of rank 0, ms
