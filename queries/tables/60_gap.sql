@@ -13,17 +13,8 @@ before AS (
 after AS (
     SELECT rank, device, ts, MIN(id) AS id FROM kernel GROUP BY ALL
 ),
--- The launch of each kernel and of the one before it on its stream.
 launched AS (
-    SELECT
-        kernel.id,
-        kernel.stream,
-        kernel.step_id,
-        launch.ts AS launch_ts,
-        launch.tid,
-        LAG(launch.ts) OVER (
-            PARTITION BY kernel.rank, kernel.device, kernel.stream ORDER BY kernel.ts, kernel.id
-        ) AS earlier_launch_ts
+    SELECT kernel.id, kernel.stream, kernel.step_id, launch.ts AS launch_ts, launch.tid
     FROM kernel
     LEFT JOIN launch ON kernel.launch_id = launch.id
 ),
@@ -37,7 +28,7 @@ bounded AS (
         after.id AS next_kernel_id,
         COALESCE(following.step_id, preceding.step_id) AS step_id,
         following.launch_ts,
-        following.earlier_launch_ts,
+        following.stream,
         following.tid,
         preceding.stream <> following.stream AS other_stream,
         LEAST(COALESCE(following.launch_ts, idle.ts + idle.dur), idle.ts + idle.dur) AS issued_ts
@@ -75,15 +66,26 @@ blocked AS (
 stream_wait AS (
     SELECT rank, tid, ts FROM launch WHERE name LIKE '%StreamWaitEvent%'
 ),
--- The last wait that the launching thread put before the next kernel.
+-- The last wait that the launching thread put before the next kernel, and the launch of the kernel
+-- before that one on its stream.
 awaited AS (
-    SELECT bounded.rank, bounded.device, bounded.ts, stream_wait.ts AS wait_ts
-    FROM bounded
+    SELECT
+        bounded.rank,
+        bounded.device,
+        bounded.ts,
+        stream_wait.ts AS wait_ts,
+        earlier_launch.ts AS earlier_launch_ts
+    FROM (FROM bounded WHERE other_stream AND launch_ts <= ts) AS bounded
     ASOF INNER JOIN stream_wait
         ON bounded.rank = stream_wait.rank
         AND bounded.tid = stream_wait.tid
         AND bounded.launch_ts >= stream_wait.ts
-    WHERE bounded.other_stream
+    ASOF LEFT JOIN kernel AS earlier
+        ON bounded.rank = earlier.rank
+        AND bounded.device = earlier.device
+        AND bounded.stream = earlier.stream
+        AND bounded.ts > earlier.ts
+    LEFT JOIN launch AS earlier_launch ON earlier.launch_id = earlier_launch.id
 )
 SELECT
     bounded.rank,
@@ -93,7 +95,7 @@ SELECT
     CASE
         WHEN blocked.blocked_ns * 2 >= bounded.issued_ts - bounded.ts THEN 'sync'
         WHEN bounded.launch_ts > bounded.ts THEN 'host'
-        WHEN awaited.wait_ts > COALESCE(bounded.earlier_launch_ts, awaited.wait_ts - 1)
+        WHEN awaited.wait_ts > COALESCE(awaited.earlier_launch_ts, awaited.wait_ts - 1)
             THEN 'dependency'
         WHEN bounded.launch_ts IS NOT NULL THEN 'launch'
         ELSE 'unknown'
