@@ -208,6 +208,11 @@ def test_python_gives_the_same_rows_as_pandas_arrow_and_chart(database: Path) ->
             trace.run("kernels.top", top=3)
 
 
+def test_columns_of_one_name_do_not_hide_each_other(database: Path) -> None:
+    with traceql.open(database) as trace:
+        assert trace.sql("SELECT 1 AS n, 2 AS n").rows() == [{"n": 1, "n_1": 2}]
+
+
 def test_traces_opened_by_path_are_loaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

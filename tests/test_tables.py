@@ -422,3 +422,8 @@ def test_ledger_tells_what_the_file_had_and_the_database_has_not() -> None:
         ("time classified other", 2000, 100_000, False),
         ("idle in gaps", 3000, 3000, True),
     ]
+
+
+def test_kernel_without_a_launch_makes_the_cause_unknown_though_the_host_waits() -> None:
+    waiting = (blocking(ts=15, dur=20), kernel(ts=17, dur=5))
+    assert [row[:3] for row in gap_after_first(*waiting)] == [(15_000, 2_000, "unknown")]

@@ -16,7 +16,7 @@ class Result:
     """Rows of one query, held in memory as DuckDB returned them."""
 
     def __init__(self, table: "pa.Table", chart: Chart | None = None) -> None:
-        self._table = _with_int64(table)
+        self._table = _with_int64(table.rename_columns(_distinct(table.column_names)))
         self._chart = chart
 
     @property
@@ -81,3 +81,14 @@ def _with_int64(table: "pa.Table") -> "pa.Table":
                 continue
             table = table.set_column(n, field.name, column)
     return table
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """A name that occurs again gets a number, so that no column hides another."""
+    seen: dict[str, int] = {}
+    distinct = []
+    for name in names:
+        again = seen.get(name, 0)
+        seen[name] = again + 1
+        distinct.append(f"{name}_{again}" if again else name)
+    return distinct

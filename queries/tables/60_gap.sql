@@ -31,7 +31,7 @@ bounded AS (
         following.stream,
         following.tid,
         preceding.stream <> following.stream AS other_stream,
-        LEAST(COALESCE(following.launch_ts, idle.ts + idle.dur), idle.ts + idle.dur) AS issued_ts
+        LEAST(following.launch_ts, idle.ts + idle.dur) AS issued_ts
     FROM idle
     LEFT JOIN before USING (rank, device, ts)
     LEFT JOIN after
@@ -59,8 +59,8 @@ blocked AS (
         ON bounded.rank = blocking_call.rank
         AND blocking_call.ts < bounded.issued_ts
         AND blocking_call.end_ts > bounded.ts
-        AND blocking_call.tid = COALESCE(bounded.tid, blocking_call.tid)
-    WHERE bounded.launch_ts IS NULL OR bounded.launch_ts > bounded.ts
+        AND blocking_call.tid = bounded.tid
+    WHERE bounded.launch_ts > bounded.ts
     GROUP BY ALL
 ),
 stream_wait AS (

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from traceql.reader.kineto_json import Event
+from traceql.reader.kineto_json import Event, Raw
 from traceql.reader.tables import JSON
 
 _INT64 = range(-(2**63), 2**63)
@@ -15,26 +15,27 @@ _INT64 = range(-(2**63), 2**63)
 
 class _Ids(msgspec.Struct, gc=False):
     external_id: Any = msgspec.field(name="External id", default=None)
-    external_id_old: Any = msgspec.field(name="external id", default=None)
     correlation: Any = None
 
 
 def args_column(events: Sequence[Event]) -> pa.Array:
     """The text of each event's arguments as in the file; NULL where it has none."""
-    texts = [e.args for e in events]
+    return pa.ExtensionArray.from_storage(JSON, joined_strings([e.args for e in events]))
+
+
+def joined_strings(texts: Sequence[Raw]) -> pa.Array:
+    """A string for each text, without a Python object for any; NULL for an empty one."""
     sizes = np.fromiter(map(len, texts), np.int64, len(texts))
     offsets = np.concatenate(([0], np.cumsum(sizes)))
     valid = np.packbits(sizes > 0, bitorder="little")
     buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(texts))]
-    strings = pa.Array.from_buffers(pa.large_string(), len(texts), buffers)
-    return pa.ExtensionArray.from_storage(JSON, strings)
+    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers)
 
 
 def id_columns(events: Sequence[Event]) -> tuple[pa.Array, pa.Array]:
     """External id and correlation of each event, NULL where absent or no 64-bit integer."""
     ids = _decoded_ids(events)
-    external = [i.external_id if i.external_id is not None else i.external_id_old for i in ids]
-    return int64_column(external), int64_column([i.correlation for i in ids])
+    return int64_column([i.external_id for i in ids]), int64_column([i.correlation for i in ids])
 
 
 def int64_column(values: Sequence[Any]) -> pa.Array:

@@ -17,12 +17,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceql.reader.arguments import joined_strings
+from traceql.reader.kineto_json import Raw
 from traceql.reader.timeline import Timeline
 from traceql.reader.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
+_ZERO = Raw(b"0")
 SCALE = 1000  # of what the trace processor returns to what it was fed
-_FIRST_TID = 1_000_000  # above any pid, so that no thread becomes its process's main thread
+_FIRST_TID = 10_000  # above the pids, so that no thread becomes its process's main thread
 _EXACT_SPAN_NS = 2**53  # a double holds every whole number up to here
 
 
@@ -81,8 +84,8 @@ def nesting_feed(slices: Timeline, flows: Timeline, ids: Ids, to_fed: Clock) -> 
         ',"ts":', ts, ',"dur":', dur, ',"tts":', index, "}",
     )  # fmt: skip
     yield _text(
-        *(',{"ph":"', _phases(flows), '","pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
-        *(',"ts":', to_fed(flows.ts), *_flow_fields(flows), "}"),
+        *(",{", *_flow_fields(flows), ',"pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
+        *(',"ts":', to_fed(flows.ts), "}"),
     )
     yield b"]}"
 
@@ -103,8 +106,8 @@ def described_feed(
         *(',"args":', _strings([bytes(e.args) or b"{}" for e in events]), "}"),
     )
     yield _text(
-        *(',{"ph":"', _phases(flows), '","pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
-        *(',"ts":', *_us(to_fed(flows.ts)), *_flow_fields(flows), "}"),
+        *(",{", *_flow_fields(flows), ',"pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
+        *(',"ts":', *_us(to_fed(flows.ts)), "}"),
     )
     yield b"]}"
 
@@ -132,21 +135,20 @@ def _us(ns: Int64s) -> tuple[Int64s, str, pa.Array]:
     return ns // 1000, ".", fraction
 
 
-def _phases(flows: Timeline) -> pa.Array:
-    return _strings([e.ph for e in flows.events])
-
-
 def _flow_fields(flows: Timeline) -> tuple[pa.Array, str, pa.Array]:
-    events = flows.events
-    kind = _strings([_flow_kind(e.name, e.cat, e.bp) for e in events])
-    number = _strings([bytes(e.id) or b"0" for e in events])
-    return kind, ',"id":', number
+    """Phase, name, category and binding, which few values share, and the flow's number."""
+    kinds = [(e.ph, e.name, e.cat, e.bp) for e in flows.events]
+    distinct = dict.fromkeys(kinds)
+    code = {kind: n for n, kind in enumerate(distinct)}
+    codes = np.fromiter(map(code.__getitem__, kinds), np.int32, len(kinds))
+    texts = pa.array([_flow_kind(*kind) for kind in distinct], pa.large_string())
+    numbers = [e.id or _ZERO for e in flows.events]
+    return texts.take(pa.array(codes)), ',"id":', joined_strings(numbers)
 
 
-@lru_cache(maxsize=65536)
-def _flow_kind(name: object, cat: object, bind: object) -> str:
+def _flow_kind(phase: str, name: object, cat: object, bind: object) -> str:
     enclosing = ',"bp":"e"' if bind == "e" else ""
-    return f',"name":{_quoted(name)},"cat":{_quoted(cat)}{enclosing}'
+    return f'"ph":"{phase}","name":{_quoted(name)},"cat":{_quoted(cat)}{enclosing}'
 
 
 def _strings(values: Sequence[str | bytes]) -> pa.Array:

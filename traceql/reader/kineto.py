@@ -63,7 +63,7 @@ def kineto_events(path: Path) -> KinetoEvents:
     try:
         slices = complete_events(by_phase.get("X", []), tracks)
         instants = point_events(_of_phases(by_phase, _INSTANT_PHASES), tracks, slices)
-        flows = point_events(_of_phases(by_phase, _FLOW_PHASES), tracks, slices)
+        flows = point_events(_with_a_start(_of_phases(by_phase, _FLOW_PHASES)), tracks, slices)
     except TraceCorrupt as error:
         raise TraceCorrupt(f"{path}: {error}") from None
     named = tracks.named(by_phase.get("M", []))
@@ -81,6 +81,12 @@ def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
 
 def _of_phases(by_phase: Mapping[str, list[Event]], phases: str) -> list[Event]:
     return [event for phase in phases for event in by_phase.get(phase, [])]
+
+
+def _with_a_start(flows: Sequence[Event]) -> list[Event]:
+    """Without the ends that the profiler writes for launches whose flow never began."""
+    starts = {(e.cat, bytes(e.id)) for e in flows if e.ph == "s"}
+    return [e for e in flows if (e.cat, bytes(e.id)) in starts]
 
 
 def _names(values: Sequence[Any]) -> pa.DictionaryArray:
@@ -164,7 +170,7 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
     spread = int((kineto.slices.lane > 0).sum())
     negative = int((kineto.slices.dur < 0).sum())
     total = len(kineto.slices.events)
-    bound, flows = len(nested.slice_out), _flow_ends_with_a_start(kineto.flows.events)
+    bound, flows = len(nested.slice_out), sum(e.ph == "f" for e in kineto.flows.events)
     rows = [
         {
             "check": "overlapping events",
@@ -198,8 +204,3 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
             }
         )
     return pa.Table.from_pylist(rows, REMARK)
-
-
-def _flow_ends_with_a_start(flows: Sequence[Event]) -> int:
-    starts = {(e.cat, bytes(e.id)) for e in flows if e.ph == "s"}
-    return sum((e.cat, bytes(e.id)) in starts for e in flows if e.ph == "f")
