@@ -7,6 +7,7 @@ A folder apart from the database's code, so that the process imports only what r
 
 import gc
 import json
+import os
 import sys
 import warnings
 from collections.abc import Collection
@@ -85,4 +86,6 @@ def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> d
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # freeing millions of objects one by one would take as long as a query
