@@ -11,6 +11,7 @@ def resource(name: str) -> Path:
     return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
+SCHEMA_VERSION = 2  # of the database that the scripts in queries/tables make
 QUERIES = resource("queries")
 EXAMPLES = resource("examples")
 EXAMPLE_TRACE = EXAMPLES / "qwen3-32b-tp4-graph-nccl"

@@ -76,6 +76,23 @@ COMMENT ON COLUMN slice.external_id IS 'Argument "External id": joins an operato
 COMMENT ON COLUMN slice.correlation IS 'Argument "correlation": joins a launch and what it launched.';
 COMMENT ON COLUMN slice.args IS 'Arguments as in the file, JSON.';
 
+CREATE TABLE IF NOT EXISTS activity (
+    id BIGINT,
+    device BIGINT,
+    stream BIGINT,
+    bytes BIGINT,
+    grid INTEGER [],
+    block INTEGER []
+);
+COMMENT ON TABLE activity IS
+    'One row per slice of a GPU category: the arguments that say where it ran; kernel has the rest.';
+COMMENT ON COLUMN activity.id IS 'Row of slice.';
+COMMENT ON COLUMN activity.device IS 'Argument "device".';
+COMMENT ON COLUMN activity.stream IS 'Argument "stream".';
+COMMENT ON COLUMN activity.bytes IS 'Argument "bytes".';
+COMMENT ON COLUMN activity.grid IS 'Argument "grid".';
+COMMENT ON COLUMN activity.block IS 'Argument "block".';
+
 CREATE TABLE IF NOT EXISTS flow (
     rank BIGINT,
     slice_out BIGINT,
@@ -112,7 +129,10 @@ CREATE TABLE IF NOT EXISTS track (
     pid VARCHAR,
     tid VARCHAR,
     process_name VARCHAR,
-    thread_name VARCHAR
+    thread_name VARCHAR,
+    process_labels VARCHAR,
+    process_sort_index BIGINT,
+    thread_sort_index BIGINT
 );
 COMMENT ON TABLE track IS 'One row per process and thread (or device and stream) of a file.';
 COMMENT ON COLUMN track.id IS 'Unique over all ranks.';
@@ -121,6 +141,9 @@ COMMENT ON COLUMN track.pid IS 'Process id as in the file, as text.';
 COMMENT ON COLUMN track.tid IS 'Thread id as in the file, as text.';
 COMMENT ON COLUMN track.process_name IS 'Name that the file gives the process.';
 COMMENT ON COLUMN track.thread_name IS 'Name that the file gives the thread.';
+COMMENT ON COLUMN track.process_labels IS 'Labels of the process, such as GPU 0; NULL where it has none.';
+COMMENT ON COLUMN track.process_sort_index IS 'Its place among processes in a viewer.';
+COMMENT ON COLUMN track.thread_sort_index IS 'Place of the thread in its process.';
 
 CREATE TABLE IF NOT EXISTS file_count (
     rank BIGINT,

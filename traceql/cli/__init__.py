@@ -1,6 +1,7 @@
 """The command line: each command calls the library and shows what it returns."""
 
 import importlib
+import signal
 import sys
 from typing import Any
 
@@ -46,6 +47,7 @@ def cli() -> None:
 
 def main() -> Any:
     """Runs the command line; a TraceqlError becomes one line on stderr and exit status 1."""
+    signal.signal(signal.SIGTERM, _stop)
     try:
         return cli(standalone_mode=True)
     except TraceqlError as error:
@@ -54,3 +56,8 @@ def main() -> Any:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has left
         sys.exit(1)
+
+
+def _stop(number: int, _frame: object) -> None:
+    """Leaves as after an error, so that nothing half-made stays behind."""
+    sys.exit(128 + number)

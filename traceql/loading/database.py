@@ -11,11 +11,10 @@ from traceql import __version__
 from traceql.loading.clocks import Extent, Placement, placements
 from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
-from traceql.resources import QUERIES
+from traceql.resources import QUERIES, SCHEMA_VERSION
 
 _TABLES = QUERIES / "tables"
 SOURCE_SCRIPT = _TABLES / "00_source.sql"
-SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,7 @@ def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[P
     found = ranks([(f.path, f.metadata or {}) for f in files], taken)
     in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
     extents = [_extent(file) for file, _ in in_order]
-    reference = _loaded_extent(con)
-    places = placements([*reference, *extents])[len(reference) :]
+    places = placements(extents, _loaded_extents(con))
     return [
         Placed(file, rank, place, _start(extent, place))
         for (file, rank), extent, place in zip(in_order, extents, places, strict=True)
@@ -127,20 +125,20 @@ def _extent(file: FileRead) -> Extent:
     return Extent(file.first_ts, file.last_ts, base_ns)
 
 
-def _loaded_extent(con: duckdb.DuckDBPyConnection) -> list[Extent]:
-    """The extent of the lowest loaded rank, in its file's own time, or nothing."""
+def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
+    """Of the loaded ranks with events, in their files' own times, and their clocks' shifts."""
     rows = con.execute("""
         SELECT
             MIN(slice.ts) - ANY_VALUE(file_offset_ns),
             MAX(slice.ts + slice.dur) - ANY_VALUE(file_offset_ns),
+            ANY_VALUE(TRY_CAST(metadata ->> '$.baseTimeNanoseconds' AS BIGINT)),
             ANY_VALUE(base_time_ns + file_offset_ns)
         FROM trace
         JOIN slice USING (rank)
         GROUP BY trace.rank
         ORDER BY trace.rank
-        LIMIT 1
     """).fetchall()
-    return [Extent(*row) for row in rows]
+    return [(Extent(first, last, base), shift - (base or 0)) for first, last, base, shift in rows]
 
 
 def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> int:
@@ -166,6 +164,7 @@ def _insert(con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, first:
     con.begin()
     _insert_trace(con, placed, base_ns, offset)
     _insert_from(con, file, "slice", _SLICE, bound | ids | tracks)
+    _insert_from(con, file, "activity", _ACTIVITY, ids)
     _insert_from(con, file, "instant", _INSTANT, bound | tracks)
     _insert_from(con, file, "flow", _FLOW, {"rank": rank.rank} | ids)
     _insert_from(con, file, "track", _TRACK, {"rank": rank.rank} | tracks)
@@ -189,6 +188,10 @@ _SLICE = """
         $first_id + parent, depth, external_id, correlation, args
     FROM incoming
 """
+_ACTIVITY = """
+    INSERT INTO activity
+    SELECT $first_id + index, device, stream, bytes, grid, block FROM incoming
+"""
 _INSTANT = """
     INSERT INTO instant
     SELECT $rank, cat, name, ts + $offset, pid, tid, $first_track + track, args
@@ -197,7 +200,9 @@ _INSTANT = """
 _FLOW = "INSERT INTO flow SELECT $rank, $first_id + slice_out, $first_id + slice_in FROM incoming"
 _TRACK = """
     INSERT INTO track
-    SELECT $first_track + track, $rank, pid, tid, process_name, thread_name
+    SELECT
+        $first_track + track, $rank, pid, tid, process_name, thread_name, process_labels,
+        process_sort_index, thread_sort_index
     FROM incoming
 """
 _COUNT = "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming"

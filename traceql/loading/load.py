@@ -10,7 +10,6 @@ import duckdb
 
 from traceql.errors import DatabaseError
 from traceql.loading.database import (
-    SCHEMA_VERSION,
     add_files,
     classify,
     create_source_tables,
@@ -20,6 +19,7 @@ from traceql.loading.discovery import trace_files
 from traceql.loading.reading import FileRead, read_files
 from traceql.loading.rules import write_rules
 from traceql.loading.workspace import workspace
+from traceql.resources import SCHEMA_VERSION
 
 DEFAULT_DATABASE = Path("run.duckdb")
 
@@ -34,7 +34,7 @@ class Loaded:
 
 
 def load(
-    paths: Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path],
     database: str | Path = DEFAULT_DATABASE,
     *,
     trace_processor: str | Path | None = None,
@@ -56,7 +56,8 @@ def load(
     Raises:
         TraceqlError: nothing was written; the message says what is wrong and what to do.
     """
-    files = trace_files([Path(p) for p in paths])
+    given = [paths] if isinstance(paths, str | Path) else paths
+    files = trace_files([Path(p) for p in given])
     target = Path(database).absolute()
     with workspace(target) as folder:
         loaded = _loaded_files(target)

@@ -8,7 +8,7 @@ it, what comes back is joined to what was parsed.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,13 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.reader.arguments import joined_strings
-from traceql.reader.kineto_json import Raw
+from traceql.reader.flows import Flows
 from traceql.reader.timeline import Timeline
 from traceql.reader.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
-_ZERO = Raw(b"0")
 SCALE = 1000  # of what the trace processor returns to what it was fed
 _FIRST_TID = 10_000  # above the pids, so that no thread becomes its process's main thread
 _EXACT_SPAN_NS = 2**53  # a double holds every whole number up to here
@@ -42,9 +40,9 @@ class Clock:
         return np.searchsorted(self.instants, ts)
 
 
-def clock(slices: Timeline, flows: Timeline) -> Clock:
+def clock(slices: Timeline, flows: Flows) -> Clock:
     """Times since the first event; in a trace of more than 104 days, their order instead."""
-    every = np.concatenate((slices.ts, slices.ts + slices.fed_dur, flows.ts))
+    every = np.concatenate((slices.ts, slices.ts + slices.fed_dur, flows.ends.ts))
     if not len(every):
         return Clock(0)
     first, last = int(every.min()), int(every.max())
@@ -73,7 +71,7 @@ def dense_ids(tracks: Sequence[Track], slices: Timeline) -> Ids:
     return Ids(np.array(pids, np.int64), int(slices.lane.max(initial=0)) + 1)
 
 
-def nesting_feed(slices: Timeline, flows: Timeline, ids: Ids, to_fed: Clock) -> Iterator[bytes]:
+def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Iterator[bytes]:
     """Places, times and indexes of slices, and flows: all that nesting needs."""
     yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
     ts = to_fed(slices.ts)
@@ -84,14 +82,14 @@ def nesting_feed(slices: Timeline, flows: Timeline, ids: Ids, to_fed: Clock) -> 
         ',"ts":', ts, ',"dur":', dur, ',"tts":', index, "}",
     )  # fmt: skip
     yield _text(
-        *(",{", *_flow_fields(flows), ',"pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
-        *(',"ts":', to_fed(flows.ts), "}"),
+        *(*_flow_fields(flows, _nameless_kinds(flows)), *_flow_places(flows, ids)),
+        *(',"ts":', to_fed(flows.ends.ts), "}"),
     )
     yield b"]}"
 
 
 def described_feed(
-    slices: Timeline, flows: Timeline, tracks: Sequence[Track], ids: Ids, to_fed: Clock
+    slices: Timeline, flows: Flows, tracks: Sequence[Track], ids: Ids, to_fed: Clock
 ) -> Iterator[bytes]:
     """The same with names, categories and the file's own arguments and times, for PerfettoSQL."""
     yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
@@ -106,8 +104,8 @@ def described_feed(
         *(',"args":', _strings([bytes(e.args) or b"{}" for e in events]), "}"),
     )
     yield _text(
-        *(",{", *_flow_fields(flows), ',"pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
-        *(',"ts":', *_us(to_fed(flows.ts)), "}"),
+        *(*_flow_fields(flows, _named_kinds(flows)), *_flow_places(flows, ids)),
+        *(',"ts":', *_us(to_fed(flows.ends.ts)), "}"),
     )
     yield b"]}"
 
@@ -135,20 +133,26 @@ def _us(ns: Int64s) -> tuple[Int64s, str, pa.Array]:
     return ns // 1000, ".", fraction
 
 
-def _flow_fields(flows: Timeline) -> tuple[pa.Array, str, pa.Array]:
-    """Phase, name, category and binding, which few values share, and the flow's number."""
-    kinds = [(e.ph, e.name, e.cat, e.bp) for e in flows.events]
-    distinct = dict.fromkeys(kinds)
-    code = {kind: n for n, kind in enumerate(distinct)}
-    codes = np.fromiter(map(code.__getitem__, kinds), np.int32, len(kinds))
-    texts = pa.array([_flow_kind(*kind) for kind in distinct], pa.large_string())
-    numbers = [e.id or _ZERO for e in flows.events]
-    return texts.take(pa.array(codes)), ',"id":', joined_strings(numbers)
+def _nameless_kinds(flows: Flows) -> Iterator[str]:
+    return (f'"ph":"{phase}"{_binding(bind)}' for phase, _, _, bind in flows.kinds)
 
 
-def _flow_kind(phase: str, name: object, cat: object, bind: object) -> str:
-    enclosing = ',"bp":"e"' if bind == "e" else ""
-    return f'"ph":"{phase}","name":{_quoted(name)},"cat":{_quoted(cat)}{enclosing}'
+def _named_kinds(flows: Flows) -> Iterator[str]:
+    for phase, name, cat, bind in flows.kinds:
+        yield f'"ph":"{phase}","name":{_quoted(name)},"cat":{_quoted(cat)}{_binding(bind)}'
+
+
+def _binding(bind: object) -> str:
+    return ',"bp":"e"' if bind == "e" else ""
+
+
+def _flow_fields(flows: Flows, kinds: Iterable[str]) -> tuple[str, pa.Array, str, Int64s]:
+    """What stands in `kinds` for each end, and the flow's number."""
+    return ",{", _strings(list(kinds)).take(pa.array(flows.kind)), ',"id":', flows.number
+
+
+def _flow_places(flows: Flows, ids: Ids) -> tuple[str, Int64s, str, Int64s]:
+    return ',"pid":', ids.pid(flows.ends), ',"tid":', ids.tid(flows.ends)
 
 
 def _strings(values: Sequence[str | bytes]) -> pa.Array:
