@@ -26,6 +26,7 @@ format_option = click.option(
 _WIDTH_WITHOUT_TERMINAL = 160
 _LONGEST_TEXT = 72
 _NEVER_CUT = 20
+_EDGES = 2
 _BETWEEN_COLUMNS = 3
 
 
@@ -55,8 +56,8 @@ def write_table(result: Result) -> None:
     rows = result.rows()
     columns = [_Column(name, [row[name] for row in rows]) for name in result.columns]
     columns = [column for column in columns if column.has_values]
-    shown = _fitting(columns, width)
-    for column, room in zip(shown, _widths(shown, width), strict=True):
+    shown = _fitting(columns, width - _EDGES)
+    for column, room in zip(shown, _widths(shown, width - _EDGES), strict=True):
         table.add_column(
             column.title,
             justify="right" if column.is_number else "left",
