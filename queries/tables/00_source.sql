@@ -175,6 +175,18 @@ COMMENT ON COLUMN remark.total IS 'Out of how much.';
 COMMENT ON COLUMN remark.ok IS 'Whether it is as it should be; NULL where there is nothing to prove.';
 COMMENT ON COLUMN remark.note IS 'Meaning of the numbers.';
 
+CREATE TABLE IF NOT EXISTS model_config (
+    model_type VARCHAR,
+    layers BIGINT,
+    families VARCHAR [],
+    path VARCHAR
+);
+COMMENT ON TABLE model_config IS 'At most one row: the model''s configuration, where it was given.';
+COMMENT ON COLUMN model_config.model_type IS 'model_type of config.json.';
+COMMENT ON COLUMN model_config.layers IS 'num_hidden_layers of config.json.';
+COMMENT ON COLUMN model_config.families IS 'Layer grammars for this model_type.';
+COMMENT ON COLUMN model_config.path IS 'Where it was read.';
+
 CREATE TABLE IF NOT EXISTS kernel_rule (
     priority BIGINT,
     pattern VARCHAR,

@@ -41,6 +41,7 @@ SELECT
     CASE gpu_slice.kind WHEN 'kernel' THEN COALESCE(kernel_class.category, 'other') ELSE gpu_slice.kind END AS category,
     CAST(NULL AS VARCHAR) AS role,
     launch.step_id,
+    CAST(NULL AS BIGINT) AS pass,
     CAST(NULL AS BIGINT) AS layer,
     launch.id AS launch_id,
     COALESCE(launch.name LIKE '%GraphLaunch%', FALSE) AS in_graph,
@@ -51,8 +52,7 @@ SELECT
 FROM gpu_slice
 LEFT JOIN kernel_class ON gpu_slice.name = kernel_class.name AND gpu_slice.kind = 'kernel'
 LEFT JOIN launching_call USING (rank, correlation)
-LEFT JOIN launch ON launching_call.id = launch.id
-ORDER BY gpu_slice.id;
+LEFT JOIN launch ON launching_call.id = launch.id;
 
 COMMENT ON TABLE kernel IS 'One row per GPU activity: kernel, memory copy or memory set.';
 COMMENT ON COLUMN kernel.id IS 'Row of slice.';
@@ -67,6 +67,7 @@ COMMENT ON COLUMN kernel.category IS
     'What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset or other (no rule matches; see kernel_class).';
 COMMENT ON COLUMN kernel.role IS 'Which part of the model asked for it; NULL where not known.';
 COMMENT ON COLUMN kernel.step_id IS 'Step in which it was launched; NULL without a launch or before the first step.';
+COMMENT ON COLUMN kernel.pass IS 'Forward pass of the rank that it belongs to, from 0; NULL outside layers.';
 COMMENT ON COLUMN kernel.layer IS 'Model layer, global, from 0; NULL where not known.';
 COMMENT ON COLUMN kernel.launch_id IS 'Row of launch that launched it; NULL where the trace has none.';
 COMMENT ON COLUMN kernel.in_graph IS 'Whether a CUDA or HIP graph launch launched it.';

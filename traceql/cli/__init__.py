@@ -13,6 +13,7 @@ _COMMANDS = {
     "demo": "Load the bundled trace of a four-GPU run and show where its time went.",
     "load": "Load trace files, folders of ranks or run directories into one DuckDB file.",
     "info": "Show what a database holds, and what its ledger says.",
+    "check": "Check layers and sums of a database; exit status 1 where anything is found.",
     "queries": "List canned queries, or describe one.",
     "run": "Run a canned query.",
     "sql": "Run any SQL that reads.",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import duckdb
 
 from traceql import __version__
+from traceql.layers.attribution import attribute_by_sequence
 from traceql.loading.clocks import Extent, Placement, placements
 from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
@@ -15,6 +16,7 @@ from traceql.resources import QUERIES, SCHEMA_VERSION
 
 _TABLES = QUERIES / "tables"
 SOURCE_SCRIPT = _TABLES / "00_source.sql"
+_LAYER_SCRIPT = _TABLES / "45_layer.sql"
 
 
 @dataclass(frozen=True)
@@ -86,6 +88,8 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
 def derive(con: duckdb.DuckDBPyConnection) -> None:
     """Makes every table that is not a file's own, in the order of the scripts' names."""
     for script in sorted(_TABLES.glob("*.sql")):
+        if script == _LAYER_SCRIPT:
+            attribute_by_sequence(con)
         if script != SOURCE_SCRIPT:
             con.execute(script.read_text())
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from traceql.errors import DatabaseError
+from traceql.layers.model_config import write_model_config
 from traceql.loading.database import (
     add_files,
     classify,
@@ -39,6 +40,7 @@ def load(
     *,
     trace_processor: str | Path | None = None,
     rules: Sequence[str | Path] = (),
+    model_config: str | Path | None = None,
     jobs: int | None = None,
     done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
 ) -> Loaded:
@@ -50,6 +52,8 @@ def load(
     Args:
         trace_processor: a native trace_processor_shell to use in place of the bundled engine.
         rules: CSV files of classification rules that come before the built-in ones.
+        model_config: the model's config.json, to check the recognised layers against; by default
+            what a run.json beside the traces says.
         jobs: files read at once; None for one per processor.
         done: called with what was done, how many of it and of how many.
 
@@ -70,9 +74,10 @@ def load(
             done=_counted(done, len(files)),
         )
         new = _distinct([file for file in read if file.folder])
-        if new or rules:
+        if new or rules or model_config:
             done("database", 0, 1)
-            _write(target, folder / "new.duckdb", new, [Path(r) for r in rules])
+            config = Path(model_config) if model_config else None
+            _write(target, folder / "new.duckdb", new, [Path(r) for r in rules], config)
             done("database", 1, 1)
     added = [file.path for file in new]
     return Loaded(Path(database), added, [f for f in files if f not in added])
@@ -113,7 +118,13 @@ def _loaded_files(database: Path) -> frozenset[str]:
     return frozenset(row[0] for row in loaded)
 
 
-def _write(target: Path, draft: Path, files: Sequence[FileRead], rules: Sequence[Path]) -> None:
+def _write(
+    target: Path,
+    draft: Path,
+    files: Sequence[FileRead],
+    rules: Sequence[Path],
+    model_config: Path | None,
+) -> None:
     try:
         if target.exists():
             shutil.copyfile(target, draft)
@@ -123,6 +134,7 @@ def _write(target: Path, draft: Path, files: Sequence[FileRead], rules: Sequence
             create_source_tables(con)
             if rules or fresh:
                 write_rules(con, rules)
+            write_model_config(con, model_config, [file.path for file in files])
             add_files(con, files)
             classify(con)
             derive(con)

@@ -18,6 +18,12 @@ from traceql.reader.worker import RESULT
 # -P: no module is taken from the folder that the user happens to be in.
 WORKER = (sys.executable, "-P", "-m", "traceql.reader.worker")
 
+# For glibc: memory in large pages, kept rather than given back, since a worker soon ends.
+_TUNABLES = (
+    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
+    "glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=67108864"
+)
+
 
 @dataclass(frozen=True)
 class FileRead:
@@ -100,7 +106,10 @@ class _Workers:
     ) -> None:
         """Returns when the file's tables are in the folder, or raises what the process did."""
         pipe = subprocess.PIPE
-        process = subprocess.Popen(WORKER, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+        environment = {"GLIBC_TUNABLES": _TUNABLES} | os.environ
+        process = subprocess.Popen(
+            WORKER, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+        )
         self._running.add(process)
         if self._stopped:
             process.kill()
