@@ -9,11 +9,8 @@ WITH work AS (
         kernel.pass,
         kernel.layer,
         kernel.role,
-        COUNT(*) FILTER (kernel_symbol.letter IN ('g', 'a', 'k', 'v', 'T', 'X')) AS kernels
+        COUNT(*) FILTER (kernel.symbol IN ('g', 'a', 'k', 'v', 'T', 'X')) AS kernels
     FROM kernel
-    INNER JOIN kernel_symbol
-        ON kernel.category = kernel_symbol.category
-        AND kernel.name IS NOT DISTINCT FROM kernel_symbol.name
     WHERE kernel.layer IS NOT NULL
     GROUP BY kernel.rank, kernel.step_id, kernel.pass, kernel.layer, kernel.role
 ),

@@ -17,11 +17,12 @@ _SLICE = "INSERT INTO slice VALUES (?, 0, ?, ?, ?, ?, ?, ?, 0, NULL, 0, ?, ?, ?)
 # As a reader would read them from the arguments.
 ACTIVITIES = """
     INSERT INTO activity
-    SELECT id, where_.device, where_.stream, where_.bytes, where_.grid, where_.block
+    SELECT id, where_.device, where_.stream, where_.bytes, where_.grid, where_.block,
+        where_."graph node id"
     FROM (
         SELECT id, json_transform(args, '{
             "device": "BIGINT", "stream": "BIGINT", "bytes": "BIGINT",
-            "grid": ["INTEGER"], "block": ["INTEGER"]
+            "grid": ["INTEGER"], "block": ["INTEGER"], "graph node id": "BIGINT"
         }') AS where_
         FROM slice WHERE cat IN ('kernel', 'gpu_memcpy', 'gpu_memset')
     )

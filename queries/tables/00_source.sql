@@ -82,7 +82,8 @@ CREATE TABLE IF NOT EXISTS activity (
     stream BIGINT,
     bytes BIGINT,
     grid INTEGER [],
-    block INTEGER []
+    block INTEGER [],
+    graph_node_id BIGINT
 );
 COMMENT ON TABLE activity IS
     'One row per slice of a GPU category: the arguments that say where it ran; kernel has the rest.';
@@ -92,6 +93,7 @@ COMMENT ON COLUMN activity.stream IS 'Argument "stream".';
 COMMENT ON COLUMN activity.bytes IS 'Argument "bytes".';
 COMMENT ON COLUMN activity.grid IS 'Argument "grid".';
 COMMENT ON COLUMN activity.block IS 'Argument "block".';
+COMMENT ON COLUMN activity.graph_node_id IS 'Argument "graph node id"; NULL where the profiler writes none.';
 
 CREATE TABLE IF NOT EXISTS flow (
     rank BIGINT,
@@ -175,6 +177,17 @@ COMMENT ON COLUMN remark.total IS 'Out of how much.';
 COMMENT ON COLUMN remark.ok IS 'Whether it is as it should be; NULL where there is nothing to prove.';
 COMMENT ON COLUMN remark.note IS 'Meaning of the numbers.';
 
+CREATE TABLE IF NOT EXISTS graph_node (
+    rank BIGINT,
+    graph_node_id BIGINT,
+    path VARCHAR
+);
+COMMENT ON TABLE graph_node IS
+    'One row per node of a CUDA graph whose module the capture wrote down (graph_nodes.json).';
+COMMENT ON COLUMN graph_node.rank IS 'Rank that captured the graph.';
+COMMENT ON COLUMN graph_node.graph_node_id IS 'Argument "graph node id" of its kernels.';
+COMMENT ON COLUMN graph_node.path IS 'Module that was captured there, with slashes.';
+
 CREATE TABLE IF NOT EXISTS model_config (
     model_type VARCHAR,
     layers BIGINT,
@@ -204,9 +217,11 @@ COMMENT ON COLUMN kernel_rule.note IS 'Why.';
 CREATE TABLE IF NOT EXISTS kernel_class (
     name VARCHAR,
     category VARCHAR,
-    priority BIGINT
+    priority BIGINT,
+    symbol VARCHAR
 );
 COMMENT ON TABLE kernel_class IS 'One row per distinct kernel name: the rule that decided it.';
 COMMENT ON COLUMN kernel_class.name IS 'Kernel name.';
 COMMENT ON COLUMN kernel_class.category IS 'Category; other where no rule matches.';
 COMMENT ON COLUMN kernel_class.priority IS 'Row of kernel_rule; NULL where no rule matches.';
+COMMENT ON COLUMN kernel_class.symbol IS 'Letter in the layer grammars.';

@@ -1,5 +1,5 @@
 -- Where host code was in the model: nn.Module frames of a trace with stacks, and ranges named
--- after modules (model.layers.12.self_attn.qkv_proj); and which of them launched each kernel.
+-- after modules (model.layers.12.self_attn.qkv_proj, with or without "module: "); and which of them launched each kernel.
 
 CREATE OR REPLACE TEMP TABLE scope AS
 SELECT
@@ -8,16 +8,15 @@ SELECT
     CASE WHEN name LIKE 'nn.Module: %' THEN 'module' ELSE 'annotation' END AS kind,
     CASE
         WHEN name LIKE 'nn.Module: %' THEN regexp_extract(name, '^nn\.Module: (.*?)(_\d+)?$', 1)
-        ELSE name
+        ELSE replace(regexp_replace(name, '^module: ', ''), '.', '/')
     END AS class,
-    TRY_CAST(regexp_extract(name, '(?:_|layers\.)(\d+)', 1) AS BIGINT) AS number
+    TRY_CAST(regexp_extract(name, '(?:_|layers[./])(\d+)', 1) AS BIGINT) AS number
 FROM slice
 WHERE
     (lower(cat) = 'python_function' AND name LIKE 'nn.Module: %')
-    OR (lower(cat) IN ('user_annotation', 'cpu_op') AND regexp_matches(name, '(^|\.)layers\.\d+(\.|$)'))
     OR (
         lower(cat) = 'user_annotation'
-        AND regexp_matches(name, '^(model\.)?(embed_tokens|norm)$|^(lm_head|logits_processor)$')
+        AND regexp_matches(name, '^module: |(^|\.)layers\.\d+(\.|$)')
     );
 
 -- Down the tree of slices, each of which is visited once.
@@ -70,7 +69,7 @@ SELECT
     class,
     number,
     parent_id,
-    CASE WHEN kind = 'annotation' THEN replace(path, '.', '/') ELSE path END AS path,
+    path,
     ROW_NUMBER() OVER (PARTITION BY rank, parent_id, class ORDER BY id) AS position,
     layer
 FROM placed
@@ -81,7 +80,7 @@ COMMENT ON TABLE module IS
 COMMENT ON COLUMN module.id IS 'Row of slice.';
 COMMENT ON COLUMN module.rank IS 'Rank that recorded it.';
 COMMENT ON COLUMN module.kind IS 'module (frame of a trace with stacks) or annotation (range).';
-COMMENT ON COLUMN module.class IS 'Class of the module, or the range''s name.';
+COMMENT ON COLUMN module.class IS 'Class of the module, or its name with slashes where a range tells it.';
 COMMENT ON COLUMN module.number IS 'Number of the instance, or the layer in the range''s name.';
 COMMENT ON COLUMN module.parent_id IS 'Row of module that called it; NULL at the top.';
 COMMENT ON COLUMN module.path IS 'Classes from the outermost module to this one, with slashes.';

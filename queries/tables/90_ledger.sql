@@ -111,7 +111,7 @@ entry AS (
     FROM gpu
     UNION ALL
     SELECT
-        61, rank, 'time without a layer or role', unknown_dur, dur, unknown_dur * 200 <= dur,
+        61, rank, 'time without a layer or role', unknown_dur, dur, CASE WHEN rank IN (SELECT rank FROM rank_model) THEN unknown_dur * 200 <= dur END,
         'GPU time in forward passes of which neither is known; all of it, ns; at most 0.5%'
     FROM forward
     UNION ALL

@@ -8,13 +8,12 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.layers.grammar import grammars, symbols
+from traceql.layers.grammar import grammars
 from traceql.layers.sequence import Layers, Stream, layers, roles
 from traceql.layers.stages import stages
 from traceql.resources import QUERIES
 
 _MODULE_ROLES = QUERIES / "layers" / "modules.csv"
-_UNKNOWN = "o"
 _KERNEL_LAYER = pa.schema(
     [
         ("id", pa.int64()),
@@ -60,11 +59,10 @@ class _Found:
 def attribute_by_sequence(con: duckdb.DuckDBPyConnection) -> None:
     """Writes what scripts join evidence from.
 
-    kernel_symbol: the letter of each kernel name; kernel_layer: layer (on its rank) and role of
+    kernel_layer: layer (on its rank) and role of
     kernels; rank_model: family, layers and pipeline stage of each rank; model_stream: the streams
     that forward passes were found on; module_role: the rules for modules.
     """
-    _write_symbols(con)
     found = [one for place in _streams(con) if (one := _recognised(*place))]
     _write(con, "kernel_layer", pa.concat_tables([*map(_kernel_layer, found), _EMPTY]))
     _write(con, "rank_model", _rank_model(con, found))
@@ -80,19 +78,6 @@ def _write(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     con.register("incoming", table)
     con.execute(f"CREATE OR REPLACE TABLE {name} AS FROM incoming")
     con.unregister("incoming")
-
-
-def _write_symbols(con: duckdb.DuckDBPyConnection) -> None:
-    tests = "WHEN category = ? AND regexp_matches(COALESCE(name, ''), ?) THEN ? " * len(symbols())
-    bound = [value for s in symbols() for value in (s.category, s.pattern, s.letter)]
-    con.execute(
-        f"""
-        CREATE OR REPLACE TABLE kernel_symbol AS
-        SELECT category, name, COALESCE(CASE {tests} END, '{_UNKNOWN}') AS letter
-        FROM (SELECT DISTINCT category, name FROM kernel)
-        """,
-        bound,
-    )
 
 
 def _module_roles() -> pa.Table:
@@ -119,12 +104,9 @@ def _streams(
             kernel.device,
             kernel.stream,
             kernel.id,
-            ord(kernel_symbol.letter)::UTINYINT AS code,
+            ord(kernel.symbol)::UTINYINT AS code,
             COALESCE(kernel.step_id, -1) AS step
         FROM kernel
-        INNER JOIN kernel_symbol
-            ON kernel.category = kernel_symbol.category
-            AND kernel.name IS NOT DISTINCT FROM kernel_symbol.name
         WHERE (kernel.rank, kernel.device, kernel.stream) IN (
             SELECT (rank, device, stream) FROM kernel WHERE category = 'kv_cache'
         )

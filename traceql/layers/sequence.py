@@ -4,10 +4,11 @@ Of one stream, with one letter per kernel. Nothing here looks at single kernels 
 layer's letters repeat from step to step, and what one of them means is worked out once.
 """
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ Int64s = npt.NDArray[np.int64]
 _KV_WRITE = "k"
 _BORDERS = "izPB"  # between two forward passes there is one of these, or another step
 _OUTSIDE = "eEimzPBo"  # in front of the first layer there is one of these, copies aside
+_OF_A_LAYER = re.compile("[akvTLXU]")
 _ROLE_OF_LETTER = {"i": "input_prep", "z": "sample", "P": "pp", "B": "pp"}
 
 
@@ -27,6 +29,17 @@ class Stream:
 
     letters: str
     step: Int64s  # of each kernel; -1 where it has none
+
+    @cached_property
+    def _step_starts(self) -> Int64s:
+        return np.append(0, np.flatnonzero(np.diff(self.step)) + 1)
+
+    def step_bounds(self, at: int) -> tuple[int, int]:
+        """Where the kernels of the step of the kernel at `at` begin and end."""
+        place = int(np.searchsorted(self._step_starts, at, side="right"))
+        starts = self._step_starts
+        end = int(starts[place]) if place < len(starts) else len(self.letters)
+        return int(starts[place - 1]), end
 
     @property
     def letter_codes(self) -> npt.NDArray[np.uint8]:
@@ -98,26 +111,36 @@ class _Pass:
 
     @property
     def begins(self) -> bool:
-        """Whether what comes before the first layer is there."""
+        """Whether what comes before the first layer is there, and is no part of a layer."""
         first = self.found[0]
         if first < 0:
             return False
         at = int(self._start[first])
-        letters, step = self._stream.letters, self._stream.step
-        before = letters[max(at - 8, 0) : at].rstrip("yA")[-1:]
-        return at > 0 and step[at - 1] == step[at] and before != "" and before in _OUTSIDE
+        begin = max(self._stream.step_bounds(at)[0], int(self._end[first - 1]) if first else 0)
+        before = self._stream.letters[begin:at]
+        return before.rstrip("yA")[-1:] in tuple(_OUTSIDE) and not _OF_A_LAYER.search(before)
 
     @property
     def ends(self) -> bool:
-        """Whether the final norm and the logits follow, or the next stage's work or step."""
+        """Whether what comes after the last layer is there, and is no part of a layer.
+
+        A final norm and logits look like the beginning of a layer: where the recording ends with
+        this step, sampling must follow.
+        """
         last = self.found[-1]
         if last < 0:
             return False
         at = int(self._end[last])
-        letters = self._stream.letters
-        return bool(self._grammar.after.pattern.match(letters, at)) or (
-            at < len(letters) and letters[at] in _OUTSIDE + "y"
-        )
+        end = self._stream.step_bounds(at - 1)[1]
+        following = last + 1
+        if following < len(self._start):
+            end = min(end, int(self._start[following]))
+        after = self._stream.letters[at:end]
+        if _OF_A_LAYER.search(after):
+            return False
+        if self._grammar.after.pattern.match(after):
+            return "z" in after or end < len(self._stream.letters)
+        return after[:1] in tuple(_OUTSIDE + "y")
 
     def number_into(self, number: Int64s, count: int) -> None:
         found = self.found

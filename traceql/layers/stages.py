@@ -29,7 +29,7 @@ def stages(con: duckdb.DuckDBPyConnection, layers: Mapping[int, int]) -> dict[in
     named = dict(con.execute("SELECT rank, pp_rank FROM trace").fetchall())
     if layers and all(named.get(rank) is not None for rank in layers):
         return _numbered({rank: named[rank] for rank in layers}, layers, "file names")
-    exchanging = _ranks(con, "kernel_symbol.letter = 'P'")
+    exchanging = _ranks(con, "kernel.symbol = 'P'")
     if not exchanging:
         return {rank: Stage(0, 1, 0, "no pipeline") for rank in layers}
     with_logits = sorted(_ranks(con, "kernel_layer.role = 'lm_head'"))
@@ -57,9 +57,6 @@ def _ranks(con: duckdb.DuckDBPyConnection, condition: str) -> set[int]:
     rows = con.execute(f"""
         SELECT DISTINCT kernel.rank
         FROM kernel
-        INNER JOIN kernel_symbol
-            ON kernel.category = kernel_symbol.category
-            AND kernel.name IS NOT DISTINCT FROM kernel_symbol.name
         LEFT JOIN kernel_layer USING (id)
         WHERE {condition}
     """).fetchall()

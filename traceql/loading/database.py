@@ -9,6 +9,8 @@ import duckdb
 
 from traceql import __version__
 from traceql.layers.attribution import attribute_by_sequence
+from traceql.layers.grammar import symbols
+from traceql.layers.graph_nodes import write_graph_nodes
 from traceql.loading.clocks import Extent, Placement, placements
 from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
@@ -63,25 +65,34 @@ def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None
 
 
 def classify(con: duckdb.DuckDBPyConnection) -> None:
-    """Decides each distinct kernel name by the first rule that matches it.
+    """Decides each distinct kernel name by the first rule that matches it, and then its symbol.
 
     One CASE over all rules with bound patterns: a pattern from a column would be compiled again
     for every row.
     """
     rules = con.execute("SELECT priority, pattern FROM kernel_rule ORDER BY priority").fetchall()
-    tests = "WHEN regexp_matches(name, ?) THEN ? " * len(rules)
+    rule_tests = "WHEN regexp_matches(name, ?) THEN ? " * len(rules)
+    symbol_tests = "WHEN category = ? AND regexp_matches(name, ?) THEN ? " * len(symbols())
     con.execute("DELETE FROM kernel_class")
     con.execute(
         f"""
         INSERT INTO kernel_class
-        SELECT name, COALESCE(kernel_rule.category, 'other'), decided.priority
-        FROM (
-            SELECT name, CASE {tests} END AS priority
+        WITH decided AS (
+            SELECT name, CASE {rule_tests} END AS priority
             FROM (SELECT DISTINCT name FROM slice WHERE lower(cat) = 'kernel')
-        ) AS decided
-        LEFT JOIN kernel_rule USING (priority)
+        ),
+        known AS (
+            SELECT name, COALESCE(kernel_rule.category, 'other') AS category, decided.priority
+            FROM decided
+            LEFT JOIN kernel_rule USING (priority)
+        )
+        SELECT name, category, priority, CASE {symbol_tests} END
+        FROM known
         """,
-        [bound for priority, pattern in rules for bound in (pattern, priority)],
+        [
+            *(bound for priority, pattern in rules for bound in (pattern, priority)),
+            *(bound for s in symbols() for bound in (s.category, s.pattern, s.letter)),
+        ],
     )
 
 
@@ -175,6 +186,7 @@ def _insert(con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, first:
     _insert_from(con, file, "count", _COUNT, {"rank": rank.rank})
     _insert_from(con, file, "remark", _REMARK, {"rank": rank.rank})
     _insert_own_remarks(con, placed)
+    write_graph_nodes(con, rank.rank, file.path)
     con.commit()
 
 
@@ -194,7 +206,8 @@ _SLICE = """
 """
 _ACTIVITY = """
     INSERT INTO activity
-    SELECT $first_id + index, device, stream, bytes, grid, block FROM incoming
+    SELECT $first_id + index, device, stream, bytes, grid, block, graph_node_id
+    FROM incoming
 """
 _INSTANT = """
     INSERT INTO instant

@@ -26,6 +26,7 @@ def activity_table(cats: pa.DictionaryArray, arguments: Sequence[Arguments]) -> 
         int64_column([a.bytes for a in found]),
         _int32_lists([a.grid for a in found]),
         _int32_lists([a.block for a in found]),
+        int64_column([a.graph_node_id for a in found]),
     ]
     return pa.table(columns, schema=ACTIVITY)
 

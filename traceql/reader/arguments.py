@@ -23,6 +23,7 @@ class Arguments(msgspec.Struct, gc=False):
     bytes: Any = None
     grid: Any = None
     block: Any = None
+    graph_node_id: Any = msgspec.field(name="graph node id", default=None)
 
 
 _NOTHING = Arguments()

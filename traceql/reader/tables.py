@@ -42,6 +42,7 @@ ACTIVITY = pa.schema(
         ("bytes", pa.int64()),
         ("grid", pa.list_(pa.int32())),
         ("block", pa.list_(pa.int32())),
+        ("graph_node_id", pa.int64()),
     ]
 )
 # Arrows between slices, by `index`.
