@@ -1,7 +1,6 @@
 """A run's folder: marked incomplete from its first moment until everything is in it."""
 
 import json
-import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,11 +46,7 @@ class RunDirectory:
         return self.path / _SCRATCH
 
     def write(self, facts: dict[str, Any], *, status: str, reason: str | None = None) -> None:
-        """Replaces run.json in one step."""
-        head = {"schema_version": SCHEMA_VERSION, "status": status, "reason": reason}
-        draft = self.path / ".run.json"
-        draft.write_text(json.dumps(head | facts, indent=1) + "\n")
-        os.replace(draft, self.path / "run.json")
+        write_run_json(self.path, facts, status=status, reason=reason)
 
     def finish(self, facts: dict[str, Any]) -> None:
         """Marks the run complete; what ranks left behind in passing goes."""
@@ -62,3 +57,18 @@ class RunDirectory:
         """Marks the run incomplete, and says why; log and whatever was written stay."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.write(facts, status="incomplete", reason=reason)
+
+
+def write_run_json(
+    folder: Path, facts: dict[str, Any], *, status: str, reason: str | None = None
+) -> None:
+    """Replaces run.json in one step.
+
+    Args:
+        status: complete or incomplete.
+        reason: why a run is incomplete.
+    """
+    head = {"schema_version": SCHEMA_VERSION, "status": status, "reason": reason}
+    draft = folder / ".run.json"
+    draft.write_text(json.dumps(head | facts, indent=1) + "\n")
+    draft.replace(folder / "run.json")

@@ -57,11 +57,12 @@ class _Window:
     def __init__(self, worker: Any) -> None:
         self._worker = worker
         self._execute_model = worker.execute_model
-        self._profiled = self._recording = False
-        self._skip, self._steps = 0, None
+        self._profiled = False
+        self._skip = 0
+        self._steps: int | None = None
         self._iterations: list[tuple[int, dict[str, int]]] = []
-        self._first, self._last = 0, None
-        self._begin_ns = self._end_ns = None
+        self._begin_ns: int | None = None
+        self._end_ns: int | None = None
 
     def begin(self, *, profiled: bool, skip: int, steps: int | None) -> None:
         self._profiled, self._skip, self._steps = profiled, skip, steps

@@ -3,8 +3,12 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
 
 _LABELS = {
     "engine": "starting the engine",
@@ -35,11 +39,18 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 @contextmanager
 def _bars() -> Iterator[Callable[[str, int, int], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+    )
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bars:
-        tasks: dict[str, int] = {}
+        tasks: dict[str, TaskID] = {}
 
         def done(phase: str, count: int, total: int) -> None:
             if phase not in tasks:
@@ -51,11 +62,7 @@ def _bars() -> Iterator[Callable[[str, int, int], None]]:
         _finish(bars, tasks)
 
 
-def _finish(bars: object, tasks: dict[str, int]) -> None:
-    from rich.progress import Progress, TaskID
-
-    assert isinstance(bars, Progress)
+def _finish(bars: "Progress", tasks: "dict[str, TaskID]") -> None:
     for task in tasks.values():
-        total = bars.tasks[task].total or 1
-        bars.update(TaskID(task), completed=total, total=total)
-        bars.stop_task(TaskID(task))
+        bars.update(task, completed=1, total=1)
+        bars.stop_task(task)
