@@ -19,6 +19,7 @@ from traceql.loading.database import (
 from traceql.loading.discovery import trace_files
 from traceql.loading.reading import FileRead, read_files
 from traceql.loading.rules import write_rules
+from traceql.loading.run_directory import add_runs
 from traceql.loading.workspace import workspace
 
 DEFAULT_DATABASE = Path("run.duckdb")
@@ -123,6 +124,7 @@ def _write(target: Path, draft: Path, files: Sequence[FileRead], rules: Sequence
             if rules or fresh:
                 write_rules(con, rules)
             add_files(con, files)
+            add_runs(con, [file.path for file in files])
             classify(con)
             derive(con)
             con.execute("CHECKPOINT")
