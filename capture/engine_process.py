@@ -19,6 +19,7 @@ from typing import Any
 from capture.drive import Chunk, Pass, Stream, drive
 from capture.errors import CaptureError
 from capture.metrics import metrics
+from capture.outputs import write_outputs
 from capture.plan import Plan
 from capture.ranks import collected_ranks, rank_folder
 from capture.worker_extension import WINDOW_CLOSED
@@ -168,7 +169,7 @@ def _result(plan: Plan, workload: Workload, passes: _Passes) -> dict[str, Any]:
     until_ns = window["end_unix_ns"] if plan.steps is not None else None
     measured = metrics(passes.profiled, passes.unprofiled, until_ns=until_ns)
     _write_json(plan.folder / "metrics.json", measured)
-    _write_outputs(plan.folder / "outputs.jsonl", passes.profiled)
+    write_outputs(plan.folder / "outputs.jsonl", passes.profiled)
     return {
         "ranks": ranks,
         "window": {
@@ -220,19 +221,6 @@ def _recorded(plan: Plan, name: str) -> dict[str, Any]:
             f"begins after --skip {plan.skip}; lower --skip or give more --prompts"
         )
     return found
-
-
-def _write_outputs(path: Path, profiled: Pass) -> None:
-    with path.open("w") as file:
-        for answer in profiled.answers:
-            row = {
-                "request_id": answer.request.request_id,
-                "prompt": answer.request.prompt,
-                "output_token_ids": answer.token_ids,
-                "text": answer.text or None,
-                "finish_reason": answer.finish_reason,
-            }
-            file.write(json.dumps(row) + "\n")
 
 
 def _write_json(path: Path, value: Any) -> None:

@@ -1,6 +1,7 @@
 """What a run found, in a few lines on stdout."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,10 +27,15 @@ def write_report(recorded: Recorded) -> None:
         f"{overhead['overhead_pct']:+.1f}% "
         f"({overhead['profiled_ns'] / 1e6:.1f} ms against {overhead['unprofiled_ns'] / 1e6:.1f} ms)"
     )
-    passes = json.loads((recorded.path / "metrics.json").read_text())["passes"]
+    write_latencies(recorded.path)
+    click.echo(f"next: traceql load {recorded.path} -o run.duckdb")
+
+
+def write_latencies(run: Path) -> None:
+    """A line for each pass of a run directory."""
+    passes = json.loads((run / "metrics.json").read_text())["passes"]
     for name, measured in passes.items():
         click.echo(f"{name}: {_latencies(measured['summary'])}")
-    click.echo(f"next: traceql load {recorded.path} -o run.duckdb")
 
 
 def _latencies(summary: dict[str, Any]) -> str:
