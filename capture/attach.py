@@ -46,6 +46,7 @@ def attach(
     workload: Workload | None = None,
     traces: Path | None = None,
     done: Done = lambda _phase, _count, _total: None,
+    warn: Callable[[str], None] = lambda _message: None,
 ) -> Attached:
     """Records what a server does for some seconds.
 
@@ -57,7 +58,7 @@ def attach(
     Raises:
         ServerUnusable: no server, or one without a profiler; nothing is written then.
     """
-    return asyncio.run(_attach(url, path, seconds, workload, traces, done))
+    return asyncio.run(_attach(url, path, seconds, workload, traces, done, warn))
 
 
 async def _attach(
@@ -67,6 +68,7 @@ async def _attach(
     workload: Workload | None,
     traces: Path | None,
     done: Done,
+    warn: Callable[[str], None],
 ) -> Attached:
     async with Server(url) as server:
         said = await server.facts()
@@ -84,7 +86,7 @@ async def _attach(
             await server.stop_profiler()
             raise
         try:
-            with sampled(directory.path / "telemetry.parquet"):
+            with sampled(directory.path / "telemetry.parquet", warn):
                 measured = await _recorded(server, seconds, workload, facts, done)
             ranks = _collected(folder, before, directory)
             if measured:

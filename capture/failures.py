@@ -13,6 +13,11 @@ _KNOWN: Sequence[tuple[tuple[str, ...], str]] = (
         "or take a smaller model",
     ),
     (
+        ("died unexpectedly (exit code: -9)", "Failed core proc(s): {'EngineCore': -9"),
+        "a worker was killed, most likely by the system for want of host memory: record less "
+        "with --steps, without --stacks, or give fewer --prompts",
+    ),
+    (
         ("less than desired GPU memory utilization", "Free memory on device"),
         "another program holds GPU memory: end it, or lower --engine-arg "
         "gpu_memory_utilization=...",

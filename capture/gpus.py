@@ -1,5 +1,6 @@
 """NVIDIA's management library, where the machine has it."""
 
+import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -8,22 +9,25 @@ from typing import Any
 @contextmanager
 def management_library() -> Iterator[Any | None]:
     """The module pynvml, initialised; None without nvidia-ml-py, a driver or a GPU."""
+    nvml = _module()
     try:
-        import pynvml
-
-        pynvml.nvmlInit()
-    except (ImportError, OSError):
-        yield None
-        return
-    except Exception as error:
-        if type(error).__name__.startswith("NVMLError"):
-            yield None
-            return
-        raise
+        if nvml:
+            nvml.nvmlInit()
+    except Exception:  # NVMLError, which has a subclass per code: no driver, no permission, ...
+        nvml = None
     try:
-        yield pynvml
+        yield nvml
     finally:
-        pynvml.nvmlShutdown()
+        if nvml:
+            reading(nvml.nvmlShutdown)
+
+
+def _module() -> Any | None:
+    """nvidia-ml-py, else the copy that vLLM ships."""
+    for name in ("pynvml", "vllm.third_party.pynvml"):
+        with suppress(Exception):
+            return importlib.import_module(name)
+    return None
 
 
 def handles(nvml: Any) -> list[Any]:

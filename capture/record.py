@@ -77,7 +77,7 @@ def record_run(
     try:
         plan = _plan(options, directory)
         facts["engine_arguments"] = plan.engine_arguments
-        with sampled(directory.path / "telemetry.parquet"):
+        with sampled(directory.path / "telemetry.parquet", warn):
             found = run_engine(plan, directory.log, _environment_of_engine(options, vllm), done)
         collect_traces(directory.path, directory.scratch, found["ranks"])
     except KeyboardInterrupt:

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,14 @@ COLUMNS = (
 
 
 @contextmanager
-def sampled(path: Path) -> Iterator[None]:
-    """Writes what was sampled in the block to a Parquet file; none without a GPU."""
+def sampled(path: Path, warn: Callable[[str], None]) -> Iterator[None]:
+    """Writes what was sampled in the block to a Parquet file; none without a GPU.
+
+    A run is worth more than its telemetry: what fails here is told to `warn`, never raised.
+    """
     rows: list[tuple[Any, ...]] = []
     finished = threading.Event()
-    thread = threading.Thread(target=_sample, args=(rows, finished), daemon=True)
+    thread = threading.Thread(target=_sample, args=(rows, finished, warn), daemon=True)
     thread.start()
     try:
         yield
@@ -36,16 +39,21 @@ def sampled(path: Path) -> Iterator[None]:
         finished.set()
         thread.join()
         if rows:
-            _write(path, rows)
+            _write(path, rows, warn)
 
 
-def _sample(rows: list[tuple[Any, ...]], finished: threading.Event) -> None:
-    with management_library() as nvml:
-        if nvml is None:
-            return
-        devices = [(n, h, text(nvml.nvmlDeviceGetUUID(h))) for n, h in enumerate(handles(nvml))]
-        while not finished.wait(PERIOD_S):
-            rows += [_row(nvml, *device) for device in devices]
+def _sample(
+    rows: list[tuple[Any, ...]], finished: threading.Event, warn: Callable[[str], None]
+) -> None:
+    try:
+        with management_library() as nvml:
+            if nvml is None:
+                return
+            devices = [(n, h, text(nvml.nvmlDeviceGetUUID(h))) for n, h in enumerate(handles(nvml))]
+            while not finished.wait(PERIOD_S):
+                rows += [_row(nvml, *device) for device in devices]
+    except Exception as error:
+        warn(f"no more telemetry of the GPUs: {error}")
 
 
 def _row(nvml: Any, number: int, handle: Any, uuid: str) -> tuple[Any, ...]:
@@ -64,13 +72,14 @@ def _row(nvml: Any, number: int, handle: Any, uuid: str) -> tuple[Any, ...]:
     )
 
 
-def _write(path: Path, rows: list[tuple[Any, ...]]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
+def _write(path: Path, rows: list[tuple[Any, ...]], warn: Callable[[str], None]) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
 
-    types = {name: pa.string() if name == "uuid" else pa.int64() for name in COLUMNS}
-    columns = zip(*rows, strict=True)
-    pq.write_table(
-        pa.table([pa.array(c, types[n]) for n, c in zip(COLUMNS, columns, strict=True)], COLUMNS),
-        path,
-    )
+        types = [pa.string() if name == "uuid" else pa.int64() for name in COLUMNS]
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(values, type_) for values, type_ in zip(columns, types, strict=True)]
+        pq.write_table(pa.table(arrays, COLUMNS), path)
+    except Exception as error:
+        warn(f"telemetry was not written: {error}")

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from capture.cli.progress import progress
+from capture.cli.progress import progress, warn
 from capture.cli.report import write_latencies
 from capture.cli.workload_options import workload_options
 
@@ -65,6 +65,7 @@ def command(
             workload=workload,
             traces=traces,
             done=done,
+            warn=warn,
         )
     if attached.traces_elsewhere:
         raise click.ClickException(attached.traces_elsewhere)

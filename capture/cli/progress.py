@@ -66,3 +66,8 @@ def _finish(bars: "Progress", tasks: "dict[str, TaskID]") -> None:
     for task in tasks.values():
         bars.update(task, completed=1, total=1)
         bars.stop_task(task)
+
+
+def warn(message: str) -> None:
+    """Tells what the user should know, and goes on."""
+    click.echo(f"traceql: warning: {message}", err=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from capture.cli.progress import progress
+from capture.cli.progress import progress, warn
 from capture.cli.report import write_report
 from capture.cli.workload_options import workload_options
 from capture.models import built_in_models
@@ -92,7 +92,7 @@ def command(
             run,
             output or Path("runs") / _name(model, engine.tp, engine.pp),
             done=done,
-            warn=lambda message: click.echo(f"traceql: warning: {message}", err=True),
+            warn=warn,
         )
     write_report(recorded)
 
