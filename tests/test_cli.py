@@ -30,6 +30,7 @@ Options:
 Commands:
   demo     Load the bundled trace of a four-GPU run and show where its time
            went.
+  capture  Record vLLM under torch.profiler into a run directory.
   load     Load trace files, folders of ranks or run directories into one
            DuckDB file.
   info     Show what a database holds, and what its ledger says.

@@ -58,7 +58,7 @@ def files_of(name: str) -> list[Path]:
 def modules_of_kernels(events: list[dict[str, Any]]) -> dict[Key, tuple[int, str]]:
     """Layer and path of modules around each kernel's launch, from the file alone."""
     frames: defaultdict[Key, list[tuple[float, float, str]]] = defaultdict(list)
-    launches = {}
+    launches: dict[int, dict[str, Any]] = {}
     for e in events:
         if e.get("cat") == "python_function" and e["name"].startswith("nn.Module: "):
             frames[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"], e["name"][11:]))

@@ -11,6 +11,7 @@ from traceql import TraceqlError, __version__
 
 _COMMANDS = {
     "demo": "Load the bundled trace of a four-GPU run and show where its time went.",
+    "capture": "Record vLLM under torch.profiler into a run directory.",
     "load": "Load trace files, folders of ranks or run directories into one DuckDB file.",
     "info": "Show what a database holds, and what its ledger says.",
     "check": "Check layers and sums of a database; exit status 1 where anything is found.",
@@ -29,7 +30,8 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"traceql.cli.{name}").command
+        module = "capture.cli" if name == "capture" else f"traceql.cli.{name}"
+        command: click.Command = importlib.import_module(module).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

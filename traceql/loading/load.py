@@ -19,6 +19,7 @@ from traceql.loading.database import (
 from traceql.loading.discovery import trace_files
 from traceql.loading.reading import FileRead, read_files
 from traceql.loading.rules import write_rules
+from traceql.loading.run_directory import add_runs
 from traceql.loading.workspace import workspace
 from traceql.resources import SCHEMA_VERSION
 
@@ -136,6 +137,7 @@ def _write(
                 write_rules(con, rules)
             write_model_config(con, model_config, [file.path for file in files])
             add_files(con, files)
+            add_runs(con, [file.path for file in files])
             classify(con)
             derive(con)
             con.execute("CHECKPOINT")

@@ -1,4 +1,4 @@
-"""Which rank each file is: what the trace says, else its name, else its place among the files."""
+"""Which rank each file is: what run.json says, else the trace, its name, its place."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from traceql.errors import RankConflict
+from traceql.loading.run_directory import rank_in_run
 
 _RANK_IN_NAME = re.compile(r"(?:^|[_\-.])rank[_\-]?(\d+)(?=\D|$)", re.IGNORECASE)
 _PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)(\d+)(?=[_\-.])")
@@ -18,7 +19,7 @@ class Rank:
 
     rank: int
     world_size: int
-    source: str  # distributedInfo, file name or order of files
+    source: str  # run.json, distributedInfo, file name or order of files
     tp_rank: int | None = None
     pp_rank: int | None = None
     dp_rank: int | None = None
@@ -47,13 +48,20 @@ def ranks(
     for (path, metadata), (claimed, source) in zip(files, claims, strict=True):
         number = _next_free(owner) if claimed is None else claimed
         owner[number] = str(path)
-        parallel = {f"{kind}_rank": int(n) for kind, n in _PARALLEL_IN_NAME.findall(path.name)}
-        found.append(Rank(number, _world_size(metadata), source, **parallel))
+        found.append(Rank(number, _world_size(path, metadata), source, **_parallel_ranks(path)))
     size = max([r.world_size for r in found] + [len(owner)])
     return [r if r.world_size else _with_world_size(r, size) for r in found]
 
 
+def _parallel_ranks(path: Path) -> dict[str, int | None]:
+    if in_run := rank_in_run(path):
+        return {name: in_run.get(name) for name in ("tp_rank", "pp_rank", "dp_rank", "ep_rank")}
+    return {f"{kind}_rank": int(n) for kind, n in _PARALLEL_IN_NAME.findall(path.name)}
+
+
 def _claim(path: Path, metadata: Mapping[str, Any]) -> tuple[int | None, str]:
+    if in_run := rank_in_run(path):
+        return int(in_run["rank"]), "run.json"
     rank = _distributed(metadata).get("rank")
     if isinstance(rank, int):
         return rank, "distributedInfo"
@@ -74,7 +82,9 @@ def _next_free(owner: Mapping[int, str]) -> int:
     return next(n for n in range(len(owner) + 1) if n not in owner)
 
 
-def _world_size(metadata: Mapping[str, Any]) -> int:
+def _world_size(path: Path, metadata: Mapping[str, Any]) -> int:
+    if in_run := rank_in_run(path):
+        return int(in_run["world_size"])
     size = _distributed(metadata).get("world_size")
     return size if isinstance(size, int) else 0
 

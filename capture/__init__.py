@@ -1,0 +1,19 @@
+"""Records vLLM, or any PyTorch program, under torch.profiler into a run directory."""
+
+from typing import TYPE_CHECKING, Any
+
+from capture.errors import CaptureError
+
+if TYPE_CHECKING:
+    from capture.program import profile
+
+__all__ = ["CaptureError", "profile"]
+
+
+def __getattr__(name: str) -> Any:
+    """Imports on first use: `profile` belongs to programs that have PyTorch."""
+    if name == "profile":
+        from capture.program import profile
+
+        return profile
+    raise AttributeError(f"module 'capture' has no attribute '{name}'")

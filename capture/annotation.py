@@ -1,0 +1,50 @@
+"""Names each module of a model in the trace, by wrapping its forward in record_function.
+
+Works where Python calls the modules, in eager mode; compiled code and CUDA graphs skip them.
+"""
+
+from collections import Counter
+from typing import Any
+
+PREFIX = "module: "
+_ORIGINAL = "_capture_forward"
+# Placeholders of layers that another pipeline rank has, and containers that are never called.
+_NEVER_CALLED = frozenset({"PPMissingLayer", "ModuleList"})
+
+
+def annotate(model: Any) -> list[str]:
+    """Wraps the forward of every module of a torch.nn.Module; the names that traces will show.
+
+    Names are the model's own, so layers keep their global numbers on each pipeline rank. A module
+    that several others share (the rotary embedding) is left out: it has no name of its own.
+    """
+    named = list(model.named_modules(remove_duplicate=False))
+    places = Counter(id(module) for _, module in named)
+    names = []
+    for name, module in named:
+        if not name or places[id(module)] > 1 or type(module).__name__ in _NEVER_CALLED:
+            continue
+        if _ORIGINAL not in module.__dict__:
+            _wrap(module, PREFIX + name)
+        names.append(name)
+    return names
+
+
+def remove_annotation(model: Any) -> None:
+    """Gives every module its own forward back."""
+    for module in model.modules():
+        if _ORIGINAL in module.__dict__:
+            del module.__dict__[_ORIGINAL], module.__dict__["forward"]
+
+
+def _wrap(module: Any, label: str) -> None:
+    import torch
+
+    original = module.forward
+
+    def forward(*args: Any, **keywords: Any) -> Any:
+        with torch.profiler.record_function(label):
+            return original(*args, **keywords)
+
+    module.__dict__[_ORIGINAL] = original
+    module.__dict__["forward"] = forward

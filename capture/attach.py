@@ -1,0 +1,213 @@
+"""Records a running vLLM server from outside, into a run directory."""
+
+import asyncio
+import gzip
+import json
+import re
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from capture.drive import Pass, drive
+from capture.environment import environment
+from capture.metrics import metrics
+from capture.outputs import write_outputs
+from capture.run_directory import RunDirectory
+from capture.server import Server
+from capture.server_process import server_command, trace_folder
+from capture.telemetry import sampled
+from capture.workload import Workload, require_fitting
+
+_RANK = re.compile(r"rank(\d+)\.\d+\.pt\.trace\.json(\.gz)?$")
+_PARALLEL = re.compile(r"(?:^|_)(tp|pp|dp|ep)(\d+)(?=_)")
+Done = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Attached:
+    """A run directory and what its run.json says; `traces_elsewhere` where they were not found."""
+
+    path: Path
+    facts: Mapping[str, Any]
+    traces_elsewhere: str | None
+
+
+def attach(
+    url: str,
+    path: Path,
+    *,
+    seconds: float,
+    workload: Workload | None = None,
+    traces: Path | None = None,
+    done: Done = lambda _phase, _count, _total: None,
+    warn: Callable[[str], None] = lambda _message: None,
+) -> Attached:
+    """Records what a server does for some seconds.
+
+    Args:
+        workload: requests to send while it records, over and over; None leaves the server to its
+            own load.
+        traces: the server's torch_profiler_dir; None finds it in the server's command line.
+
+    Raises:
+        ServerUnusable: no server, or one without a profiler; nothing is written then.
+    """
+    return asyncio.run(_attach(url, path, seconds, workload, traces, done, warn))
+
+
+async def _attach(
+    url: str,
+    path: Path,
+    seconds: float,
+    workload: Workload | None,
+    traces: Path | None,
+    done: Done,
+    warn: Callable[[str], None],
+) -> Attached:
+    async with Server(url) as server:
+        said = await server.facts()
+        if workload:
+            longest = said["model"].get("max_model_len") or sys.maxsize
+            require_fitting(workload, max_model_len=longest, vocab_size=sys.maxsize)
+        command = server_command(url)
+        folder = traces or (trace_folder(command) if command else None)
+        before = _traces(folder)
+        facts = _facts(said, command, workload, seconds)
+        await server.start_profiler()
+        try:
+            directory = RunDirectory.create(path, facts)
+        except BaseException:
+            await server.stop_profiler()
+            raise
+        try:
+            with sampled(directory.path / "telemetry.parquet", warn):
+                measured = await _recorded(server, seconds, workload, facts, done)
+            ranks = _collected(folder, before, directory)
+            if measured:
+                measures = metrics(measured, None, until_ns=facts["window"]["end_unix_ns"])
+                (directory.path / "metrics.json").write_text(json.dumps(measures, indent=1) + "\n")
+                write_outputs(directory.path / "outputs.jsonl", measured)
+        except (Exception, asyncio.CancelledError) as error:
+            directory.abandon(facts, " ".join(str(error).split()) or type(error).__name__)
+            raise
+        facts["ranks"] = ranks
+        facts["parallel"] = {"world_size": max((r["rank"] + 1 for r in ranks), default=0)}
+        if ranks:
+            directory.finish(facts)
+            return Attached(directory.path, facts, None)
+        where = _elsewhere(folder, url)
+        directory.abandon(facts, where)
+        return Attached(directory.path, facts, where)
+
+
+async def _recorded(
+    server: Server, seconds: float, workload: Workload | None, facts: dict[str, Any], done: Done
+) -> Pass | None:
+    """Lets the profiler run; fills in the window. The profiler is stopped whatever happens."""
+    finished = asyncio.Event()
+    load = asyncio.create_task(_load(server, workload, finished)) if workload else None
+    begin_ns = time.time_ns()
+    try:
+        await _wait(seconds, load, done)
+    finally:
+        finished.set()
+        facts["window"] = {"begin_unix_ns": begin_ns, "end_unix_ns": time.time_ns()}
+        done("write", 0, 0)
+        writing = time.monotonic_ns()
+        await server.stop_profiler()
+        facts["write_ns"] = time.monotonic_ns() - writing
+    return await load if load else None
+
+
+async def _wait(seconds: float, load: asyncio.Task[Pass] | None, done: Done) -> None:
+    """Ends early where the load fails; its error is raised when it is awaited."""
+    deadline = time.monotonic() + seconds
+    while (left := deadline - time.monotonic()) > 0 and not (load and load.done()):
+        done("record", int(seconds - left), int(seconds))
+        await asyncio.sleep(min(0.2, left))
+
+
+async def _load(server: Server, workload: Workload, finished: asyncio.Event) -> Pass:
+    """The workload again and again, each time with request ids of its own."""
+    rounds: list[Pass] = []
+    while not finished.is_set():
+        requests = [
+            replace(request, request_id=f"{request.request_id}-{len(rounds)}")
+            for request in workload.requests
+        ]
+        again = replace(workload, requests=requests)
+        rounds.append(await drive(again, server.stream, stop=finished))
+    answers = [answer for one in rounds for answer in one.answers]
+    return Pass(answers, rounds[0].begin_ns, rounds[-1].end_ns)
+
+
+def _traces(folder: Path | None) -> frozenset[Path]:
+    found = folder.glob("*.pt.trace.json*") if folder and folder.is_dir() else ()
+    return frozenset(found)
+
+
+def _collected(
+    folder: Path | None, before: frozenset[Path], directory: RunDirectory
+) -> list[dict[str, Any]]:
+    """Copies what the server's ranks have written since `before`; which rank is what.
+
+    The server's own process writes a trace too, of Python frames: it is of no rank, and stays.
+    """
+    new = sorted(file for file in _traces(folder) - before if _RANK.search(file.name))
+    numbers = [int(_RANK.search(file.name)[1]) for file in new]  # type: ignore[index]
+    if len(set(numbers)) < len(numbers):
+        numbers = list(range(len(new)))  # data-parallel engines each count from 0
+    ranks = []
+    for number, file in zip(numbers, new, strict=True):
+        target = directory.path / "traces" / f"rank{number}.pt.trace.json.gz"
+        target.parent.mkdir(exist_ok=True)
+        _copy_compressed(file, target)
+        parallel = {f"{kind}_rank": int(n) for kind, n in _PARALLEL.findall(file.name)}
+        ranks.append({"rank": number, **parallel, "trace": f"traces/{target.name}"})
+    return ranks
+
+
+def _copy_compressed(file: Path, target: Path) -> None:
+    if file.name.endswith(".gz"):
+        shutil.copyfile(file, target)
+        return
+    with file.open("rb") as source, gzip.open(target, "wb") as compressed:
+        shutil.copyfileobj(source, compressed)
+
+
+def _elsewhere(folder: Path | None, url: str) -> str:
+    if folder is None:
+        return (
+            f"the server at {url} is not on this host, or its command line names no "
+            "torch_profiler_dir: its traces are where it was told to write them; give --traces"
+        )
+    return f"the server wrote no traces of ranks into {folder}; its log says why"
+
+
+def _facts(
+    said: dict[str, Any], command: list[str] | None, workload: Workload | None, seconds: float
+) -> dict[str, Any]:
+    return {
+        "kind": "vllm-server",
+        "command": shlex.join(sys.argv),
+        "server_command": shlex.join(command) if command else None,
+        "start_unix_ns": time.time_ns(),
+        "start": datetime.now(UTC).isoformat(timespec="seconds"),
+        "model": said["model"]["id"],
+        "server": said,
+        "seconds": seconds,
+        "workload": workload
+        and {
+            "mix": workload.mix,
+            "seed": workload.seed,
+            "requests": len(workload.requests),
+            "concurrency": workload.concurrency,
+        },
+        **environment(),
+    }

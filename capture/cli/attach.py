@@ -1,0 +1,75 @@
+"""traceql capture attach"""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from capture.cli.progress import progress, warn
+from capture.cli.report import write_latencies
+from capture.cli.workload_options import workload_options
+
+# Every model knows these token ids; a server does not say how many more it has.
+_VOCABULARY = 1000
+
+
+@click.command("attach")
+@click.argument("url")
+@click.option(
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    default=2.0,
+    show_default=True,
+    help="How long to record. Writing takes several times as long.",
+)
+@click.option("--load", is_flag=True, help="Send requests while recording, until it ends.")
+@workload_options
+@click.option(
+    "--traces",
+    type=click.Path(path_type=Path),
+    help="The server's torch_profiler_dir.  [default: as its command line says, on this host]",
+)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.")
+def command(
+    url: str,
+    seconds: float,
+    load: bool,
+    traces: Path | None,
+    output: Path | None,
+    prompts_file: Path | None,
+    **options: Any,
+) -> None:
+    """Record a running vllm serve for some seconds: traceql capture attach http://localhost:8000.
+
+    The server must have been started with --profiler-config. Options that describe a workload
+    need --load; without it the server's own requests are recorded.
+    """
+    from capture.attach import attach
+    from capture.workload import file_workload, random_workload
+
+    workload = None
+    if load and prompts_file:
+        workload = file_workload(
+            prompts_file,
+            output_tokens=options["output_tokens"],
+            concurrency=options["concurrency"],
+        )
+    elif load:
+        workload = random_workload(vocab_size=_VOCABULARY, **options)
+    with progress() as done:
+        attached = attach(
+            url,
+            output or Path("runs") / f"attach-{datetime.now():%Y%m%d-%H%M%S}",
+            seconds=seconds,
+            workload=workload,
+            traces=traces,
+            done=done,
+            warn=warn,
+        )
+    if attached.traces_elsewhere:
+        raise click.ClickException(attached.traces_elsewhere)
+    click.echo(f"{attached.path}: {len(attached.facts['ranks'])} ranks recorded for {seconds:g} s")
+    if workload:
+        write_latencies(attached.path)
+    click.echo(f"next: traceql load {attached.path} -o run.duckdb")

@@ -1,0 +1,48 @@
+"""What a run found, in a few lines on stdout."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+
+from capture.record import Recorded
+
+_METRICS = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "end to end"))
+
+
+def write_report(recorded: Recorded) -> None:
+    """Overhead, latencies and the next step."""
+    facts = recorded.facts
+    window = facts["window"]
+    traces = [recorded.path / rank["trace"] for rank in facts["ranks"]]
+    size = sum(trace.stat().st_size for trace in traces) / 1e6
+    click.echo(
+        f"{recorded.path}: {len(traces)} ranks, {window['iterations']} engine iterations, "
+        f"{size:.1f} MB of traces"
+    )
+    overhead = facts["overhead"]
+    click.echo(
+        f"overhead of the profiler, measured over the {overhead['measured_over']}: "
+        f"{overhead['overhead_pct']:+.1f}% "
+        f"({overhead['profiled_ns'] / 1e6:.1f} ms against {overhead['unprofiled_ns'] / 1e6:.1f} ms)"
+    )
+    write_latencies(recorded.path)
+    click.echo(f"next: traceql load {recorded.path} -o run.duckdb")
+
+
+def write_latencies(run: Path) -> None:
+    """A line for each pass of a run directory."""
+    passes = json.loads((run / "metrics.json").read_text())["passes"]
+    for name, measured in passes.items():
+        click.echo(f"{name}: {_latencies(measured['summary'])}")
+
+
+def _latencies(summary: dict[str, Any]) -> str:
+    parts = [
+        f"{title} {found['p50'] / 1e6:.1f} ms (p99 {found['p99'] / 1e6:.1f})"
+        for key, title in _METRICS
+        if (found := summary[key])
+    ]
+    rate = summary["output_tokens_per_s"]
+    return ", ".join([*parts, f"{rate:,.0f} output tokens/s" if rate else "no tokens"])

@@ -1,0 +1,87 @@
+"""Sends a workload and notes when each token arrives."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from capture.workload import Request, Workload
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """What one message of a server or engine brings: usually one token."""
+
+    tokens: int
+    token_ids: Sequence[int] = ()
+    text: str = ""
+    finish_reason: str | None = None
+
+
+Stream = Callable[[Request], AsyncIterator[Chunk]]
+
+
+@dataclass
+class Answer:
+    """One request's tokens with their times.
+
+    Attributes:
+        sent_ns: when the request was handed over, Unix time, ns.
+        token_ns: when each output token arrived, Unix time, ns.
+    """
+
+    request: Request
+    sent_ns: int
+    token_ns: list[int] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    text: str = ""
+    finish_reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One time through the workload; begin and end are Unix time, ns."""
+
+    answers: Sequence[Answer]
+    begin_ns: int
+    end_ns: int
+
+
+async def drive(
+    workload: Workload,
+    stream: Stream,
+    *,
+    done: Callable[[int, int], None] = lambda _count, _total: None,
+    stop: asyncio.Event | None = None,
+) -> Pass:
+    """Sends all requests, `workload.concurrency` at a time, in order.
+
+    Args:
+        done: called with the requests that have finished, and how many there are.
+        stop: no further request is sent once it is set.
+    """
+    waiting = iter(workload.requests)
+    answers: list[Answer] = []
+    begin_ns = time.time_ns()
+
+    async def send_all_free() -> None:
+        for request in waiting:
+            if stop and stop.is_set():
+                return
+            answers.append(await _answer(request, stream))
+            done(len(answers), len(workload.requests))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(min(workload.concurrency, len(workload.requests))):
+            group.create_task(send_all_free())
+    return Pass(answers, begin_ns, time.time_ns())
+
+
+async def _answer(request: Request, stream: Stream) -> Answer:
+    answer = Answer(request, time.time_ns())
+    async for chunk in stream(request):
+        answer.token_ns += [time.time_ns()] * chunk.tokens
+        answer.token_ids += chunk.token_ids
+        answer.text += chunk.text
+        answer.finish_reason = chunk.finish_reason or answer.finish_reason
+    return answer

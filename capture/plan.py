@@ -1,0 +1,53 @@
+"""What the engine's process is told to do."""
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from capture.workload import Workload, file_workload, random_workload
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All of a run; it travels as JSON.
+
+    Attributes:
+        folder: the run directory.
+        scratch: what ranks leave behind until the run is put together.
+        random: arguments of `random_workload`; unused where prompts_file is given.
+        skip: engine iterations before the recorded window.
+        steps: engine iterations in it; None for the whole workload.
+        warmup_passes: times through the workload before anything is measured.
+        events_descriptor: file descriptor for progress and result.
+    """
+
+    folder: Path
+    scratch: Path
+    engine_arguments: dict[str, Any]
+    random: dict[str, Any]
+    prompts_file: Path | None = None
+    annotate_layers: bool = False
+    skip: int = 0
+    steps: int | None = None
+    warmup_passes: int = 1
+    events_descriptor: int = -1
+
+    def workload(self, vocab_size: int) -> Workload:
+        if self.prompts_file is None:
+            return random_workload(vocab_size=vocab_size, **self.random)
+        return file_workload(
+            self.prompts_file,
+            output_tokens=self.random["output_tokens"],
+            concurrency=self.random["concurrency"],
+        )
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        fields = json.loads(text)
+        for name in ("folder", "scratch", "prompts_file"):
+            fields[name] = fields[name] and Path(fields[name])
+        return cls(**fields)

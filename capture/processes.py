@@ -1,0 +1,90 @@
+"""Ends what a run started: its processes, and the shared memory that killed ones leave."""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+_SHARED_MEMORY = Path("/dev/shm")
+_LITTER = ("psm_", "vllm", "sem.mp-", "sem.loky-", "nccl-", "torch_", "cuda.shm.")
+_GRACE_S = 15
+_SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, linux/prctl.h
+
+
+def adopt_orphans() -> None:
+    """Makes this process the parent of descendants whose own parent has died (Linux)."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1, 0, 0, 0)
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    """Ends a process and all that it started: asks first, kills what remains."""
+    alive = [process.pid, *_descendants(process.pid)]
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE_S)
+    # Descendants of the dead are ours now, see adopt_orphans.
+    for pid in {*alive, *_descendants(process.pid), *_session(process.pid)}:
+        with suppress(psutil.NoSuchProcess):
+            psutil.Process(pid).kill()
+    process.wait()
+    _reap()
+
+
+def _descendants(pid: int) -> list[int]:
+    try:
+        return [child.pid for child in psutil.Process(pid).children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def _session(leader: int) -> list[int]:
+    """Processes of the session that `leader` began, also where it has ended."""
+    found = []
+    for pid in psutil.pids():
+        with suppress(ProcessLookupError, PermissionError):
+            if pid != os.getpid() and os.getsid(pid) == leader:
+                found.append(pid)
+    return found
+
+
+def _reap() -> None:
+    deadline = time.monotonic() + 1
+    with suppress(ChildProcessError):
+        while time.monotonic() < deadline:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(0.02)
+
+
+def shared_memory() -> frozenset[str]:
+    """Names in shared memory that vLLM, PyTorch or multiprocessing may have made."""
+    if not _SHARED_MEMORY.is_dir():
+        return frozenset()
+    return frozenset(f.name for f in _SHARED_MEMORY.iterdir() if f.name.startswith(_LITTER))
+
+
+def remove_shared_memory(before: frozenset[str]) -> None:
+    """Removes what came since `before` and no living process has mapped or open."""
+    new = shared_memory() - before
+    for name in new - _in_use():
+        with suppress(OSError):
+            (_SHARED_MEMORY / name).unlink()
+
+
+def _in_use() -> set[str]:
+    used: set[str] = set()
+    for pid in psutil.pids():
+        with suppress(OSError):
+            maps = Path(f"/proc/{pid}/maps").read_text()
+            used |= {
+                Path(line.split()[-1]).name for line in maps.splitlines() if "/dev/shm/" in line
+            }
+        with suppress(psutil.Error):
+            used |= {Path(file.path).name for file in psutil.Process(pid).open_files()}
+    return used

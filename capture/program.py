@@ -1,0 +1,89 @@
+"""torch.profiler around any PyTorch program, with a run directory as its result."""
+
+import os
+import shlex
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from capture.run_directory import write_run_json
+
+
+@contextmanager
+def profile(
+    path: str | Path,
+    *,
+    stacks: bool = False,
+    shapes: bool = True,
+    memory: bool = False,
+    rank: int | None = None,
+) -> Iterator[Any]:
+    """Records the block on this rank into `path/traces/rank<N>.pt.trace.json.gz`.
+
+    All ranks of a job may name the same path; rank 0 writes run.json. Yields the
+    torch.profiler.profile, whose `step()` marks iterations.
+
+    Args:
+        rank: this process's; None asks torch.distributed, then the variable RANK that torchrun
+            sets, and is 0 without either.
+
+    Raises:
+        FileExistsError: this rank has a trace there already.
+    """
+    import torch
+
+    number, world_size = _place(rank)
+    folder = Path(path)
+    trace = folder / "traces" / f"rank{number}.pt.trace.json.gz"
+    if trace.exists():
+        raise FileExistsError(f"{trace} exists; name another run directory")
+    trace.parent.mkdir(parents=True, exist_ok=True)
+    start_unix_ns = time.time_ns()
+    recorder = torch.profiler.profile(
+        record_shapes=shapes, profile_memory=memory, with_stack=stacks
+    )
+    with recorder:
+        begin_unix_ns = time.time_ns()
+        yield recorder
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        end_unix_ns = time.time_ns()
+    draft = trace.with_name(f".{trace.name}")
+    recorder.export_chrome_trace(str(draft))
+    draft.replace(trace)
+    if number == 0:
+        facts = _facts(start_unix_ns, world_size) | {
+            "window": {"begin_unix_ns": begin_unix_ns, "end_unix_ns": end_unix_ns},
+            "profiler": {"stacks": stacks, "shapes": shapes, "memory": memory},
+        }
+        write_run_json(folder, facts, status="complete")
+
+
+def _place(rank: int | None) -> tuple[int, int]:
+    """The rank of this process, and how many there are."""
+    import torch
+
+    distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
+    size = (
+        torch.distributed.get_world_size() if distributed else int(os.environ.get("WORLD_SIZE", 1))
+    )
+    if rank is not None:
+        return rank, max(size, rank + 1)
+    return (torch.distributed.get_rank() if distributed else int(os.environ.get("RANK", 0))), size
+
+
+def _facts(start_unix_ns: int, world_size: int) -> dict[str, Any]:
+    from capture.environment import environment
+
+    return {
+        "kind": "program",
+        "command": shlex.join(sys.argv),
+        "start_unix_ns": start_unix_ns,
+        "start": datetime.fromtimestamp(start_unix_ns / 1e9, UTC).isoformat(timespec="seconds"),
+        "parallel": {"world_size": world_size},
+        **environment(),
+    }

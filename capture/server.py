@@ -1,0 +1,123 @@
+"""A running vLLM server: what it says of itself, its profiler, and its requests, over HTTP."""
+
+import json
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any
+
+import aiohttp
+
+from capture.drive import Chunk
+from capture.errors import ServerUnusable
+from capture.workload import Request
+
+_PROFILER = (
+    "start it with --profiler-config "
+    """'{"profiler": "torch", "torch_profiler_dir": "/tmp/traces", """
+    """"torch_profiler_with_stack": false, "torch_profiler_record_shapes": true}'"""
+)
+_ANSWER_S = 30
+
+
+class Server:
+    """An open connection to a vLLM server; use it with `async with`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        self.model = ""
+
+    async def __aenter__(self) -> "Server":
+        # Writing traces may take many minutes, in which the server does not answer.
+        self._session = aiohttp.ClientSession(
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=_ANSWER_S),
+            connector=aiohttp.TCPConnector(limit=0),
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        await self._session.close()
+
+    async def facts(self) -> dict[str, Any]:
+        """Model and version.
+
+        Raises:
+            ServerUnusable: nothing answers, or not as vLLM does.
+        """
+        models = await self._get("/v1/models")
+        try:
+            served = models["data"][0]
+            self.model = served["id"]
+        except (KeyError, IndexError, TypeError):
+            raise ServerUnusable(f"{self.url} serves no model; is it a vLLM server?") from None
+        version = await self._get("/version")
+        return {"model": served, "version": version.get("version")}
+
+    async def start_profiler(self) -> None:
+        """Begins to record on all ranks.
+
+        Raises:
+            ServerUnusable: the server was started without a profiler, or refuses.
+        """
+        async with self._session.post(f"{self.url}/start_profile") as answer:
+            if answer.status == 404:
+                raise ServerUnusable(f"the server at {self.url} has no profiler; {_PROFILER}")
+            if answer.status != 200:
+                said = (await answer.text())[:200]
+                raise ServerUnusable(
+                    f"{self.url}/start_profile answers {answer.status}: {said}; is another "
+                    f"capture running? curl -X POST {self.url}/stop_profile ends it"
+                )
+
+    async def stop_profiler(self) -> None:
+        """Ends recording; returns when all ranks have written their traces."""
+        async with self._session.post(f"{self.url}/stop_profile") as answer:
+            if answer.status != 200:
+                said = (await answer.text())[:200]
+                raise ServerUnusable(f"{self.url}/stop_profile answers {answer.status}: {said}")
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """Completes one prompt, greedily, all its tokens; yields as they arrive."""
+        body = {
+            "model": self.model,
+            "prompt": request.prompt if isinstance(request.prompt, str) else list(request.prompt),
+            "max_tokens": request.output_tokens,
+            "temperature": 0,
+            "ignore_eos": True,
+            "stream": True,
+            "return_token_ids": True,
+        }
+        async with self._session.post(f"{self.url}/v1/completions", json=body) as answer:
+            if answer.status != 200:
+                said = (await answer.text())[:200]
+                raise ServerUnusable(f"{self.url} refuses a request ({answer.status}): {said}")
+            async for line in answer.content:
+                text = line.decode().strip()
+                if text.startswith("data: {"):
+                    yield _chunk(json.loads(text.removeprefix("data: ")))
+
+    async def _get(self, path: str) -> Any:
+        try:
+            async with self._session.get(
+                self.url + path, timeout=aiohttp.ClientTimeout(total=_ANSWER_S)
+            ) as answer:
+                return await answer.json(content_type=None)
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise ServerUnusable(
+                f"no vLLM server answers at {self.url} ({type(error).__name__}); "
+                "is it up, and is this its address?"
+            ) from None
+
+
+def _chunk(event: dict[str, Any]) -> Chunk:
+    if "error" in event:
+        raise ServerUnusable(f"the server gave up a request: {event['error'].get('message')}")
+    choices = event.get("choices") or [{}]
+    ids = choices[0].get("token_ids") or []
+    text = choices[0].get("text") or ""
+    # Servers that do not return ids send a message per token.
+    return Chunk(len(ids) or int(bool(text)), ids, text, choices[0].get("finish_reason"))

@@ -1,0 +1,39 @@
+"""The server's own process, where it is on this host: its command, and where its traces go."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import psutil
+
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
+_OPTION = "--profiler-config"
+_FOLDER = "torch_profiler_dir"
+
+
+def server_command(url: str) -> list[str] | None:
+    """The command line of the process that listens on a local URL; None where it can't be seen."""
+    parts = urlsplit(url)
+    if parts.hostname not in _LOCAL:
+        return None
+    port = parts.port or 80
+    with suppress(psutil.Error):
+        for connection in psutil.net_connections("tcp"):
+            listens = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
+            if listens and connection.pid:
+                return list(psutil.Process(connection.pid).cmdline())
+    return None
+
+
+def trace_folder(command: list[str]) -> Path | None:
+    """The folder that `--profiler-config` names, in any of the ways that vLLM takes it."""
+    for number, argument in enumerate(command):
+        name, equals, value = argument.partition("=")
+        value = value if equals else (command[number + 1] if number + 1 < len(command) else "")
+        if name.replace("_", "-") == f"{_OPTION}.{_FOLDER}".replace("_", "-"):
+            return Path(value)
+        if name.replace("_", "-") == _OPTION:
+            with suppress(ValueError, TypeError, KeyError):
+                return Path(json.loads(value)[_FOLDER])
+    return None

@@ -1,0 +1,87 @@
+"""Runs the engine in a process of its own, and ends all of it whatever happens."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from capture.errors import CaptureError, EngineFailed
+from capture.failures import explained
+from capture.plan import Plan
+from capture.processes import adopt_orphans, end, remove_shared_memory, shared_memory
+
+_PROGRAM = (sys.executable, "-m", "capture.engine_process")
+Done = Callable[[str, int, int], None]
+
+
+def run_engine(plan: Plan, log: Path, environment: dict[str, str], done: Done) -> dict[str, Any]:
+    """Carries out a plan; the engine process's result.
+
+    Args:
+        log: gets everything that the engine prints.
+        done: called with the phase, how many of it and of how many.
+
+    Raises:
+        EngineFailed: the message says why, what to do, and where the log is.
+        KeyboardInterrupt: everything that was started has ended.
+    """
+    before = shared_memory()
+    adopt_orphans()
+    ours, theirs = os.pipe()
+    with log.open("ab") as output, _terminated_as_interrupted():
+        process = subprocess.Popen(
+            _PROGRAM,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            pass_fds=(theirs,),
+            env=environment,
+            text=True,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        try:
+            assert process.stdin is not None
+            process.stdin.write(replace(plan, events_descriptor=theirs).to_json())
+            process.stdin.close()
+            with os.fdopen(ours) as events:
+                return _result(events, log, done)
+        finally:
+            end(process)
+            remove_shared_memory(before)
+
+
+def _result(events: Any, log: Path, done: Done) -> dict[str, Any]:
+    for line in events:
+        event = json.loads(line)
+        if "phase" in event:
+            done(event["phase"], event["count"], event["total"])
+        elif "failure" in event:
+            if event["known"]:
+                raise CaptureError(event["failure"])
+            raise EngineFailed(explained(f"{event['type']}: {event['failure']}", log))
+        else:
+            result: dict[str, Any] = event["result"]
+            return result
+    raise EngineFailed(explained("its process ended without a word", log))
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM, as a batch system sends it, is handled like Ctrl-C."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

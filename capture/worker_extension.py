@@ -1,0 +1,179 @@
+"""What capture adds to vLLM's worker processes, through `worker_extension_cls`.
+
+vLLM makes `WorkerExtension` a base of its worker class; its methods are called over
+`collective_rpc`, on all ranks. Their names have a prefix, because vLLM refuses a name that its
+worker has too. Results go into files: with data parallelism vLLM returns those of the first engine
+only.
+"""
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+QUALIFIED_NAME = "capture.worker_extension.WorkerExtension"
+WINDOW_CLOSED = "window-closed"
+_LAYER = re.compile(r"(?:^|\.)layers\.(\d+)$")
+
+
+class WorkerExtension:
+    """Methods of a vLLM worker; `self` is the worker."""
+
+    def capture_install(self: Any, folder: str, annotated: bool) -> None:
+        """Prepares a worker: counts its engine iterations and, if wanted, names its modules.
+
+        Args:
+            folder: where all ranks put what they have to say, each in a folder of its own.
+        """
+        from capture.annotation import annotate
+
+        self.capture_rank_folder = Path(folder) / f"rank{_global_rank(self)}"
+        self.capture_rank_folder.mkdir(parents=True, exist_ok=True)
+        self.capture_window = _Window(self)
+        self.execute_model = self.capture_window.execute_model
+        model = self.get_model()
+        names = annotate(model) if annotated else []
+        facts = _facts(self, model) | {"annotated_modules": len(names)}
+        (self.capture_rank_folder / "rank.json").write_text(json.dumps(facts))
+
+    def capture_begin(self: Any, profiled: bool, skip: int, steps: int | None) -> None:
+        """Begins a pass; of a profiled one, `steps` iterations after `skip` are recorded, or all
+        where `steps` is None.
+        """
+        self.capture_window.begin(profiled=profiled, skip=skip, steps=steps)
+
+    def capture_end(self: Any, name: str) -> None:
+        """Ends a pass, writes the trace where that has not happened, and the iterations."""
+        self.capture_window.end()
+        written = self.capture_window.record()
+        (self.capture_rank_folder / f"{name}.json").write_text(json.dumps(written))
+
+
+class _Window:
+    """Counts calls of the worker's execute_model, and records those between two counts."""
+
+    def __init__(self, worker: Any) -> None:
+        self._worker = worker
+        self._execute_model = worker.execute_model
+        self._profiled = False
+        self._skip = 0
+        self._steps: int | None = None
+        self._iterations: list[tuple[int, dict[str, int]]] = []
+        self._begin_ns: int | None = None
+        self._end_ns: int | None = None
+
+    def begin(self, *, profiled: bool, skip: int, steps: int | None) -> None:
+        self._profiled, self._skip, self._steps = profiled, skip, steps
+        self._iterations = []
+        self._begin_ns = self._end_ns = None
+        if skip == 0:
+            self._open()
+
+    def execute_model(self, scheduler_output: Any) -> Any:
+        """Takes the place of the worker's own; iterations without tokens count too."""
+        count = len(self._iterations)
+        if self._begin_ns is None and count == self._skip:
+            self._open()
+        elif self._steps is not None and count == self._skip + self._steps:
+            self._close()
+        scheduled = dict(scheduler_output.num_scheduled_tokens)
+        self._iterations.append((time.time_ns(), scheduled))
+        return self._execute_model(scheduler_output)
+
+    def end(self) -> None:
+        self._close()
+
+    def record(self) -> dict[str, Any]:
+        """The window and its iterations; times are Unix time, ns."""
+        last = None if self._steps is None else self._skip + self._steps
+        return {
+            "begin_unix_ns": self._begin_ns,
+            "end_unix_ns": self._end_ns,
+            "iterations": [
+                {"begin_unix_ns": begin_ns, "scheduled": scheduled}
+                for begin_ns, scheduled in self._iterations[self._skip : last]
+            ],
+            "iterations_of_pass": len(self._iterations),
+        }
+
+    def _open(self) -> None:
+        _synchronize()
+        if self._profiled:
+            # Ranks of dense data-parallel engines would give their files the same name.
+            folder = str(self._worker.capture_rank_folder)
+            self._worker.profiler_config.torch_profiler_dir = folder
+            self._worker.profile(True)
+        self._begin_ns = time.time_ns()
+
+    def _close(self) -> None:
+        if self._begin_ns is None or self._end_ns is not None:
+            return
+        _synchronize()
+        self._end_ns = time.time_ns()
+        if self._profiled:
+            (self._worker.capture_rank_folder / WINDOW_CLOSED).touch()
+            self._worker.profile(False)
+
+
+def _synchronize() -> None:
+    """Waits for what was launched, so that a window has the kernels of its own iterations."""
+    import torch
+
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def _global_rank(worker: Any) -> int:
+    """Counts over data-parallel engines, each of which numbers its own workers from 0."""
+    parallel = worker.parallel_config
+    return int(_dp_rank(parallel) * parallel.world_size + worker.rank)
+
+
+def _dp_rank(parallel: Any) -> int:
+    # Dense engines are told that they are alone; their index remains.
+    return int(getattr(parallel, "data_parallel_index", parallel.data_parallel_rank))
+
+
+def _facts(worker: Any, model: Any) -> dict[str, Any]:
+    from vllm.distributed import parallel_state
+
+    layers = [
+        int(found[1])
+        for name, module in model.named_modules()
+        if (found := _LAYER.search(name)) and type(module).__name__ != "PPMissingLayer"
+    ]
+    parallel = worker.parallel_config
+    return {
+        "rank": _global_rank(worker),
+        "tp_rank": parallel_state.get_tp_group().rank_in_group,
+        "pp_rank": parallel_state.get_pp_group().rank_in_group,
+        "dp_rank": _dp_rank(parallel),
+        "ep_rank": _ep_rank(parallel_state) if parallel.enable_expert_parallel else None,
+        "pid": os.getpid(),
+        "first_layer": min(layers, default=None),
+        "layers": len(layers),
+        "runner": type(worker.model_runner).__module__,
+        **_device(worker),
+    }
+
+
+def _ep_rank(parallel_state: Any) -> int | None:
+    try:
+        return int(parallel_state.get_ep_group().rank_in_group)
+    except AssertionError:
+        return None  # a dense model has no expert-parallel group
+
+
+def _device(worker: Any) -> dict[str, Any]:
+    import torch
+
+    if worker.device is None or torch.device(worker.device).type != "cuda":
+        return {"device": "cpu", "device_name": None, "device_uuid": None}
+    properties = torch.cuda.get_device_properties(worker.device)
+    return {
+        "device": str(worker.device),
+        "device_name": properties.name,
+        "device_uuid": f"GPU-{properties.uuid}",
+    }

@@ -1,0 +1,134 @@
+"""What the engine is asked while it is recorded: requests of fixed seed, or a user's prompts."""
+
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from capture.errors import WorkloadInvalid
+
+SEED = 0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One prompt, as token ids or as text, and how many tokens to generate for it."""
+
+    request_id: str
+    prompt: Sequence[int] | str
+    output_tokens: int
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Lengths that requests are drawn from, each with the same probability.
+
+    Attributes:
+        shapes: (prompt tokens, output tokens) of one kind of request.
+        prompts: how many requests where the user names no number.
+        concurrency: requests in flight at once where the user names no number.
+    """
+
+    shapes: Sequence[tuple[int, int]]
+    prompts: int
+    concurrency: int
+
+
+_CHAT = [(p, o) for p in (60, 150, 400, 900, 1800) for o in (8, 24, 48, 96)]
+MIXES = {
+    "prefill-heavy": Mix([(2048, 8)], prompts=16, concurrency=8),
+    "decode-heavy": Mix([(64, 256)], prompts=32, concurrency=32),
+    "chat": Mix(_CHAT, prompts=64, concurrency=16),
+    "mixed": Mix([(2048, 8), (64, 256)], prompts=32, concurrency=16),
+}
+DEFAULT_MIX = Mix([(512, 32)], prompts=8, concurrency=8)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Requests in the order in which they are sent.
+
+    Attributes:
+        concurrency: requests in flight at once; the next is sent when one has finished.
+        seed: what lengths and token ids were drawn with; None for a user's prompts.
+    """
+
+    requests: Sequence[Request]
+    concurrency: int
+    mix: str | None
+    seed: int | None
+
+
+def random_workload(
+    *,
+    vocab_size: int,
+    mix: str | None = None,
+    prompts: int | None = None,
+    prompt_tokens: int | None = None,
+    output_tokens: int | None = None,
+    concurrency: int | None = None,
+    seed: int = SEED,
+) -> Workload:
+    """Requests with random token ids; numbers that the caller gives replace those of the mix.
+
+    The same arguments give the same requests on every machine.
+    """
+    chosen = MIXES[mix] if mix else DEFAULT_MIX
+    draw = random.Random(seed)
+    requests = []
+    for number in range(prompts or chosen.prompts):
+        shape = draw.choice(chosen.shapes)
+        length = prompt_tokens or shape[0]
+        ids = [draw.randrange(min(1000, vocab_size // 8), vocab_size) for _ in range(length)]
+        requests.append(Request(f"request-{number}", ids, output_tokens or shape[1]))
+    return Workload(requests, concurrency or chosen.concurrency, mix, seed)
+
+
+def file_workload(path: Path, *, output_tokens: int | None, concurrency: int | None) -> Workload:
+    """One request per line: a JSON array of token ids, or text.
+
+    Raises:
+        WorkloadInvalid: the file cannot be read, or has no line.
+    """
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise WorkloadInvalid(f"cannot read prompts {path}: {error}") from None
+    if not lines:
+        raise WorkloadInvalid(f"{path} has no prompts; put one on each line")
+    wanted = output_tokens or DEFAULT_MIX.shapes[0][1]
+    requests = [Request(f"request-{n}", _prompt(line), wanted) for n, line in enumerate(lines)]
+    return Workload(requests, concurrency or DEFAULT_MIX.concurrency, None, None)
+
+
+def _prompt(line: str) -> list[int] | str:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return line
+    is_ids = isinstance(value, list) and value and all(type(item) is int for item in value)
+    return value if is_ids else line
+
+
+def require_fitting(workload: Workload, *, max_model_len: int, vocab_size: int) -> None:
+    """Checks what can be known before the engine is asked.
+
+    Raises:
+        WorkloadInvalid: a request is longer than the model, or has a token that it doesn't know.
+    """
+    for request in workload.requests:
+        if isinstance(request.prompt, str):
+            continue
+        length = len(request.prompt) + request.output_tokens
+        if length > max_model_len:
+            raise WorkloadInvalid(
+                f"{request.request_id} takes {len(request.prompt)} + {request.output_tokens} "
+                f"tokens, the model {max_model_len}; lower --prompt-tokens or --output-tokens, "
+                "or raise --engine-arg max_model_len=..."
+            )
+        if not 0 <= min(request.prompt) <= max(request.prompt) < vocab_size:
+            raise WorkloadInvalid(
+                f"{request.request_id} has a token id outside 0 to {vocab_size - 1}, "
+                "the model's vocabulary"
+            )
