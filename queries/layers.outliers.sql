@@ -47,8 +47,9 @@ outlier AS (
     INNER JOIN spread
         ON layer.rank = spread.rank AND layer.step_id = spread.step_id
         AND layer.pass IS NOT DISTINCT FROM spread.pass
-    WHERE spread.mad_ns > 0
-    QUALIFY score >= $score::DOUBLE
+    WHERE
+        spread.mad_ns > 0
+        AND layer.dur - spread.median_ns >= $score::DOUBLE * 1.4826 * spread.mad_ns
     ORDER BY excess_ns DESC
     LIMIT $limit::INTEGER
 ),

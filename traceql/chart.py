@@ -101,7 +101,7 @@ def _stacked(table: pa.Table, channels: _Channels) -> alt.Chart:
 
 def _heatmap(table: pa.Table, channels: _Channels) -> alt.Chart:
     data, (title,) = _in_display_units(table, [channels["color"]])
-    axis = alt.Axis(labelOverlap=True)
+    axis = alt.Axis(labelOverlap=True, labelAngle=0)
     encoding = {
         "x": alt.X(field=channels["x"], type="ordinal", axis=axis),
         "y": alt.Y(field=channels["y"], type="ordinal", axis=axis),
