@@ -32,7 +32,7 @@ first_activity AS (
         launch_id,
         COUNT(*) AS kernels,
         MIN(ts) AS ts,
-        arg_min(previous_end_ts, ts) AS previous_end_ts
+        arg_min_null(previous_end_ts, ts) AS previous_end_ts
     FROM activity
     WHERE launch_id IS NOT NULL AND ($rank::BIGINT IS NULL OR rank = $rank::BIGINT)
     GROUP BY rank, launch_id

@@ -10,7 +10,14 @@
 -- @column mean_queued  DOUBLE  Kernels in the queue, mean over time.
 -- @column max_queued   BIGINT  Most kernels in the queue at once.
 -- @chart  line x=ts y=mean_queued color=rank
-WITH queued AS (
+WITH number AS (
+    SELECT
+        CASE
+            WHEN $buckets::INTEGER BETWEEN 1 AND 100000 THEN $buckets::INTEGER
+            ELSE error('buckets must be from 1 to 100000')
+        END AS buckets
+),
+queued AS (
     SELECT kernel.rank, launch.ts, GREATEST(kernel.ts, launch.ts) AS start_ts
     FROM kernel
     INNER JOIN launch ON kernel.launch_id = launch.id
@@ -38,9 +45,10 @@ span AS (
     SELECT
         rank,
         MIN(ts) AS ts,
-        GREATEST(1, CAST(CEIL((MAX(ts) - MIN(ts)) / $buckets::INTEGER) AS BIGINT)) AS width
+        GREATEST(1, CAST(CEIL((MAX(ts) - MIN(ts)) / number.buckets) AS BIGINT)) AS width
     FROM change
-    GROUP BY rank
+    CROSS JOIN number
+    GROUP BY rank, number.buckets
 ),
 -- A level that lasts over several slices of time counts in each.
 piece AS (

@@ -14,6 +14,19 @@ from traceql.query import bound, catalog, query_named
 Row = tuple[Any, ...]
 
 _SLICE = "INSERT INTO slice VALUES (?, 0, ?, ?, ?, ?, ?, ?, 0, NULL, 0, ?, ?, ?)"
+# As a reader would read them from the arguments.
+ACTIVITIES = """
+    INSERT INTO activity
+    SELECT id, where_.device, where_.stream, where_.bytes, where_.grid, where_.block,
+        where_."graph node id"
+    FROM (
+        SELECT id, json_transform(args, '{
+            "device": "BIGINT", "stream": "BIGINT", "bytes": "BIGINT",
+            "grid": ["INTEGER"], "block": ["INTEGER"], "graph node id": "BIGINT"
+        }') AS where_
+        FROM slice WHERE cat IN ('kernel', 'gpu_memcpy', 'gpu_memset')
+    )
+"""
 _INSTANT = "INSERT INTO instant VALUES (0, '', ?, ?, ?, ?, 0, ?)"
 
 
@@ -26,6 +39,7 @@ def database(*events: Event) -> duckdb.DuckDBPyConnection:
     slices = [slice_row(i, e) for i, e in enumerate(e for e in events if e["ph"] == "X")]
     if slices:
         con.executemany(_SLICE, slices)
+        con.execute(ACTIVITIES)
     instants = [instant_row(e) for e in events if e["ph"] == "i"]
     if instants:
         con.executemany(_INSTANT, instants)

@@ -90,7 +90,7 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     ),
     "ts beyond 64 bits": (_text('{"traceEvents": [%s]}' % _EVENT % '"ts": 1e18, "dur": 1'), "64"),
     "binary": (_text(_BINARY), "not a trace"),
-    "binary called pftrace": (_named("bad.pftrace", _BINARY), "rejected"),
+    "binary called pftrace": (_named("bad.pftrace", _BINARY), "not a trace"),
     "empty pftrace": (_named("bad.pftrace", b""), "empty file"),
     "folder without traces": (_folder_without_traces, "no traces"),
     "two files of one rank": (_two_of_one_rank, "rank 3"),
@@ -199,6 +199,10 @@ def test_interrupted_load_leaves_nothing(tmp_path: Path) -> None:
         ("priority,pattern,category\n1,(,gemm\n", "pattern '('"),
         ("priority,pattern,category\n1,x,matmul\n", "no category 'matmul'"),
         ("priority,pattern,category\nfirst,x,gemm\n", "no whole number"),
+        ("category,pattern,priority\ngemm,foo\n", "no whole number"),
+        ("priority,category\n1,gemm\n", "first line"),
+        ("priority,category,pattern\n1,gemm,\n", "no pattern"),
+        ("\ufeffpriority,pattern,category\n5,nvjet,moe\n5,triton,rope\n", "same priority, 5"),
     ],
 )
 def test_broken_rules_are_refused(rules: str | None, reason: str, tmp_path: Path) -> None:

@@ -241,3 +241,20 @@ def test_native_ledger_tells_of_slices_without_an_end(trace: traceql.Trace) -> N
 def test_native_kernels_that_overlap_count_once(trace: traceql.Trace) -> None:
     (row,) = trace.run("time.breakdown").rows()
     assert (row["window_ns"], row["computing_ns"], row["idle_ns"]) == (11, 11, 0)
+
+
+def test_a_native_trace_cut_off_within_a_packet_is_refused(tmp_path: Path) -> None:
+    whole = native(tmp_path).read_bytes()
+    cut = tmp_path / "cut.pftrace"
+    cut.write_bytes(whole[:-7])
+    with pytest.raises(traceql.TraceqlError, match="truncated within a packet"):
+        traceql.load(cut, tmp_path / "cut.duckdb")
+
+
+def test_json_called_native_is_read_as_json(tmp_path: Path) -> None:
+    events = [traces.kernel(ts=1.001, dur=2, stream=0), traces.kernel(ts=9, dur=2, stream=7)]
+    path = traces.write(tmp_path / "rank0.pftrace", *events)
+    with traceql.open(traceql.load(path, tmp_path / "x.duckdb").database) as trace:
+        found = trace.sql("SELECT stream, ts FROM kernel ORDER BY ts").rows()
+        assert found == [{"stream": 0, "ts": 0}, {"stream": 7, "ts": 7_999}]
+        assert trace.sql("SELECT format FROM trace").rows() == [{"format": "json"}]

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -45,7 +46,7 @@ def traceql_command(
 ) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         [sys.executable, "-c", _PROGRAM, *map(str, arguments)],
-        capture_output=True, check=False, env=os.environ | environment,
+        capture_output=True, check=False, env=os.environ | {"COLUMNS": "160"} | environment,
     )  # fmt: skip
 
 
@@ -53,6 +54,16 @@ def output(*arguments: str | Path, **environment: str) -> str:
     done = traceql_command(*arguments, **environment)
     assert (done.returncode, done.stderr) == (0, b"")
     return done.stdout.decode()
+
+
+def test_a_narrow_table_says_what_it_leaves_out(database: Path) -> None:
+    shown = traceql_command("run", "kernels.top", database, COLUMNS="80")
+    header = shown.stdout.decode().splitlines()[1].split()
+    note = shown.stderr.decode()
+    assert "not shown, for want of width" in note
+    for title in ("share", "mean", "p50", "p99", "max"):
+        assert (title in header) != (title in note)
+    assert max(map(len, shown.stdout.decode().splitlines())) <= 80
 
 
 def refusal(*arguments: str | Path, status: int = 1) -> str:
@@ -243,3 +254,91 @@ def test_demo_answers_on_the_bundled_trace(tmp_path: Path) -> None:
     assert "4 of 4 ranks, 52,601 slices" in said
     assert "nothing was lost" in said
     assert "176.176" in said  # the window of rank 0, ms
+
+
+def test_statements_come_one_at_a_time(database: Path) -> None:
+    assert "more than one statement" in refusal("sql", database, "SELECT 1; SELECT 2")
+
+
+def test_buckets_have_bounds(database: Path) -> None:
+    for number in (-5, 0, 100_001):
+        assert "from 1 to 100000" in refusal("run", "launch.queue", database, f"--buckets={number}")
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"-- Rows.\n-- @chart bar x\nSELECT 1", "@chart bar x"),
+        (b"-- Rows.\n-- @param b BOOLEAN = true  t\nSELECT 1", "default true of b"),
+        (b"-- Rows.\n-- @param format INTEGER = 1  t\nSELECT 1", "cannot be called format"),
+        (b"-- Zeilen f\xfcr mich.\nSELECT 1", "cannot read"),
+    ],
+)
+def test_a_malformed_query_file_hides_no_other(content: bytes, reason: str, tmp_path: Path) -> None:
+    (tmp_path / "folder.sql").mkdir()
+    (tmp_path / "broken.sql").write_bytes(content)
+    listed = traceql_command("queries", "--queries", tmp_path)
+    assert listed.returncode == 1
+    assert b"kernels.top" in listed.stdout
+    assert reason in listed.stderr.decode()
+    assert len(listed.stderr.splitlines()) == 1
+
+
+def test_lists_are_json_in_csv(database: Path) -> None:
+    sql = "SELECT [1, NULL] AS some, ['NaN'::DOUBLE] AS odd"
+    assert output("sql", database, sql, "--format", "csv") == 'some,odd\n"[1, null]",[null]\n'
+
+
+def test_a_database_needs_no_suffix(database: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "run"
+    copy.write_bytes(database.read_bytes())
+    with traceql.open(copy) as trace:
+        assert len(trace.run("kernels.top", limit=1)) == 1
+        for wrong in ({"limit": 2.7}, {"limit": "many"}):
+            with pytest.raises(traceql.TraceqlError, match="not of type int"):
+                trace.run("kernels.top", **wrong)
+        with pytest.raises(traceql.TraceqlError, match="not of type bool"):
+            trace.run("quality.ledger", failed="false")
+
+
+def test_another_schema_is_refused(database: Path, tmp_path: Path) -> None:
+    import duckdb
+
+    copy = tmp_path / "old.duckdb"
+    copy.write_bytes(database.read_bytes())
+    with duckdb.connect(str(copy)) as con:
+        con.execute("UPDATE traceql_database SET schema_version = 99")
+    assert "another version" in refusal("info", copy)
+
+
+def test_a_module_in_the_folder_that_one_is_in_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "queue.py").write_text("raise SystemExit('taken from the folder')")
+    monkeypatch.chdir(tmp_path)
+    loaded = traceql.load(EXAMPLES / "qwen3-8b-tp1-graph", tmp_path / "run.duckdb")
+    assert loaded.database.exists()
+
+
+def test_two_loads_at_once_keep_both(tmp_path: Path) -> None:
+    files = sorted((EXAMPLES / "qwen3-32b-tp4-graph-nccl").rglob("*.json.gz"))[:3]
+    target = tmp_path / "run.duckdb"
+    with ThreadPoolExecutor() as pool:
+        done = list(pool.map(lambda file: traceql_command("load", file, "-o", target), files))
+    assert [d.returncode for d in done] == [0, 0, 0]
+    with traceql.open(target) as trace:
+        assert trace.sql("SELECT COUNT(*) AS n FROM trace").rows() == [{"n": 3}]
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["run.duckdb"]
+
+
+def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path) -> None:
+    target = tmp_path / "run.duckdb"
+    command = ("load", EXAMPLES / "qwen3-32b-tp4-graph-nccl", "-o", target)
+    process = subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM, *map(str, command)], stderr=subprocess.DEVNULL
+    )
+    while not any(tmp_path.glob(".*.loading/0")):
+        assert process.poll() is None
+    process.terminate()
+    assert process.wait(timeout=20) == 128 + 15
+    assert list(tmp_path.iterdir()) == []

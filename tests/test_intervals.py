@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pytest
 import traces
-from derived import Row, answer, rows
+from derived import ACTIVITIES, Row, answer, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -63,7 +63,7 @@ def tables() -> duckdb.DuckDBPyConnection:
 
 def loaded(kernels: Sequence[Kernel], ids: Sequence[int]) -> duckdb.DuckDBPyConnection:
     con = tables()
-    con.execute("DELETE FROM slice")
+    con.execute("DELETE FROM slice; DELETE FROM activity")
     con.executemany(
         """
         INSERT INTO slice
@@ -75,6 +75,7 @@ def loaded(kernels: Sequence[Kernel], ids: Sequence[int]) -> duckdb.DuckDBPyConn
             for number, (kind, ts, dur, stream, rank) in zip(ids, kernels, strict=True)
         ],
     )
+    con.execute(ACTIVITIES)
     classify(con)
     derive(con)
     return con

@@ -287,3 +287,78 @@ def test_rules_of_ones_own_come_first(tmp_path: Path) -> None:
         assert rows(trace, "SELECT name, category, priority FROM kernel_class") == [
             ("my_gemm", "moe", 1),
         ]  # fmt: skip
+
+
+def test_a_name_that_is_no_text_is_refused(load: Load) -> None:
+    with pytest.raises(traceql.TraceqlError, match=r"not a profiler trace.*name"):
+        load('{"traceEvents": [%s]}' % event(name="[1]"))
+
+
+def test_a_stray_byte_leaves_escapes_alone(load: Load) -> None:
+    text = trace_text(event(name=r'"C:\\xyz"', cat='"caf?"'))
+    with load(text.encode().replace(b"?", b"\xe9")) as trace:
+        assert rows(trace, "SELECT name, cat FROM slice") == [(r"C:\xyz", r"caf\xe9")]
+
+
+def test_metadata_before_the_events_may_speak_of_them(load: Load) -> None:
+    head = '{"note": "traceEvents", "x": [1, 2, 3], "y": {"z": 4}, "traceEvents": [%s]}'
+    with load(head % event()) as trace:
+        (metadata,) = rows(trace, "SELECT metadata FROM trace")[0]
+        assert json.loads(metadata) == {"note": "traceEvents", "x": [1, 2, 3], "y": {"z": 4}}
+
+
+def test_names_and_labels_of_processes_are_kept(load: Load) -> None:
+    told = [
+        {"ph": "M", "name": "process_labels", "pid": 5, "tid": 0, "args": {"labels": "GPU 5"}},
+        {"ph": "M", "name": "process_sort_index", "pid": 5, "args": {"sort_index": 12}},
+        {"ph": "M", "name": "thread_name", "pid": 5, "tid": 9, "args": {"name": "idle stream"}},
+        {"ph": "M", "name": "invented", "pid": 5, "tid": 9, "args": {}},
+    ]
+    with load([traces.kernel(ts=1, dur=1), *told]) as trace:
+        assert rows(
+            trace,
+            "SELECT pid, tid, thread_name, process_labels, process_sort_index FROM track "
+            "WHERE pid = '5'",
+        ) == [("5", "9", "idle stream", "GPU 5", 12)]
+        assert rows(
+            trace, "SELECT value, total, ok FROM ledger WHERE \"check\" = 'metadata events'"
+        ) == [(3, 4, False)]
+
+
+@pytest.mark.parametrize("number", ["18446744073709551615", "12.5", '"0x7f"', "-1"])
+def test_flows_of_any_number_are_kept(load: Load, number: str) -> None:
+    ends = [
+        {"ph": "s", "id": "N", "name": "ac2g", "cat": "ac2g", "pid": 100, "tid": 100, "ts": 1},
+        {"ph": "f", "id": "N", "name": "ac2g", "cat": "ac2g", "pid": 0, "tid": 7, "ts": 9},
+    ]
+    events = [traces.launch(ts=1, correlation=1), traces.kernel(ts=9, dur=1, correlation=1), *ends]
+    ends[1]["bp"] = "e"
+    with load(json.dumps({"traceEvents": events}).replace('"N"', number)) as trace:
+        assert rows(trace, "SELECT slice_out, slice_in FROM flow") == [(0, 1)]
+
+
+def test_ranks_of_one_unrelated_clock_keep_their_distance(tmp_path: Path) -> None:
+    starts = {0: 1_000_000, 1: 1_020_000, 2: 90_000_000_000, 3: 90_000_050_000}  # us
+    for rank, ts in starts.items():
+        traces.write(tmp_path / "run" / f"rank{rank}.json", traces.kernel(ts=ts, dur=1))
+    files = sorted((tmp_path / "run").iterdir())
+    expected = [(0, 0), (1, 20_000_000), (2, 0), (3, 50_000_000)]
+    for name, parts in {"once": [files], "one by one": [[f] for f in files]}.items():
+        for part in parts:
+            database = traceql.load(part, tmp_path / f"{name}.duckdb").database
+        with traceql.open(database) as trace:
+            assert rows(trace, "SELECT rank, ts FROM kernel ORDER BY rank") == expected
+
+
+def test_a_duration_read_wrong_fails_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from traceql.reader import decimal_ns, timeline
+    from traceql.reader.kineto import read_kineto
+
+    path = traces.write(tmp_path / "t.json", traces.kernel(ts=1, dur=10))
+    exact = decimal_ns.nanoseconds
+    monkeypatch.setattr(timeline, "nanoseconds", lambda texts: exact(texts) // 2)
+    tables = read_kineto(path, trace_processor=None).tables
+    assert tables["slice"]["dur"].to_pylist() == [5_000]
+    assert tables["count"]["dur"].to_pylist() == [10_000]

@@ -427,3 +427,30 @@ def test_ledger_tells_what_the_file_had_and_the_database_has_not() -> None:
 def test_kernel_without_a_launch_makes_the_cause_unknown_though_the_host_waits() -> None:
     waiting = (blocking(ts=15, dur=20), kernel(ts=17, dur=5))
     assert [row[:3] for row in gap_after_first(*waiting)] == [(15_000, 2_000, "unknown")]
+
+
+def test_a_call_inside_another_blocks_once() -> None:
+    con = database(
+        launch(ts=0, correlation=1),
+        kernel(ts=1, dur=4, correlation=1),
+        host("cudaDeviceSynchronize", ts=6, dur=38, cat="cuda_runtime"),
+        host("cuCtxSynchronize", ts=7, dur=36, cat="cuda_driver"),
+        launch(ts=100, correlation=2),
+        kernel(ts=105, dur=1, correlation=2),
+    )
+    assert rows(con, "SELECT cause FROM gap") == [("host",)]  # 38 of 95 us blocked
+
+
+def test_a_kernel_without_a_name_is_busy_time() -> None:
+    con = database(kernel(None, ts=0, dur=10), kernel(ts=10, dur=5))  # type: ignore[arg-type]
+    assert rows(con, "SELECT category FROM kernel WHERE id = 0") == [("other",)]
+    assert rows(con, "SELECT SUM(dur) FROM device_state WHERE compute") == [(15_000,)]
+
+
+def test_a_graph_launch_that_finds_its_stream_empty_is_counted() -> None:
+    con = database(
+        launch(ts=0, correlation=1, name="cudaGraphLaunch"),
+        *(kernel(ts=5 + n, dur=1, correlation=1) for n in range(3)),
+    )
+    ((*_, idle, p50, p99),) = answer(con, "launch.latency")
+    assert (idle, p50, p99) == (1, 5_000, 5_000)

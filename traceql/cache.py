@@ -5,17 +5,19 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from traceql import __version__
 from traceql.loading.discovery import trace_files
+from traceql.resources import SCHEMA_VERSION
 
 
 def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | None) -> Path:
     """A database with exactly these traces, loaded now unless an earlier one still holds.
 
-    It holds while path, size and modification time of every file are the same.
+    It holds while path, size and modification time of every file are the same, and traceql is.
     """
     files = trace_files([Path(p) for p in paths])
     stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    key = hashlib.sha256(repr(stats).encode()).hexdigest()[:16]
+    key = hashlib.sha256(repr((SCHEMA_VERSION, __version__, stats)).encode()).hexdigest()[:16]
     database = _folder() / f"{key}.duckdb"
     if not database.exists():
         from traceql.loading.load import load

@@ -5,6 +5,7 @@
 -- @chart stacked x=computing_ns,idle_ns y=rank     several columns, or one by colour, in a bar
 -- @chart line x=ts y=mean_queued color=rank
 -- @chart point x=ts y=dur color=cause
+-- @chart heatmap x=number y=layer color=dur        a cell per row
 -- @chart timeline x=gpu_ts width=gpu_dur y=rank color=phase
 """
 
@@ -34,6 +35,7 @@ def drawn(table: pa.Table, chart: Chart) -> alt.Chart:
     """
     kinds: dict[str, Callable[[pa.Table, _Channels], alt.Chart]] = {
         "bar": _bar,
+        "heatmap": _heatmap,
         "line": _line,
         "point": _point,
         "stacked": _stacked,
@@ -95,6 +97,23 @@ def _stacked(table: pa.Table, channels: _Channels) -> alt.Chart:
         x, colour = _quantity(columns[0], title), _colour(data, channels["color"])
     bars = alt.Chart(data).mark_bar().encode(x=x, y=_rows(channels["y"]), **colour)
     return _sized(bars, alt.Step(_ROW_HEIGHT))
+
+
+def _heatmap(table: pa.Table, channels: _Channels) -> alt.Chart:
+    data, (title,) = _in_display_units(table, [channels["color"]])
+    axis = alt.Axis(labelOverlap=True)
+    encoding = {
+        "x": alt.X(field=channels["x"], type="ordinal", axis=axis),
+        "y": alt.Y(field=channels["y"], type="ordinal", axis=axis),
+        "color": alt.Color(
+            field=channels["color"],
+            type="quantitative",
+            title=title,
+            scale=alt.Scale(scheme="viridis"),
+        ),
+    }
+    cells = alt.Chart(data).mark_rect().encode(**encoding)
+    return _sized(cells, 2 * _HEIGHT)
 
 
 def _timeline(table: pa.Table, channels: _Channels) -> alt.Chart:

@@ -37,5 +37,9 @@ class QueryInvalid(TraceqlError):
     """A query file's head, its parameters or its SQL is wrong."""
 
 
+class ModelConfigInvalid(TraceqlError):
+    """A model configuration cannot be read, or describes no model."""
+
+
 class RulesInvalid(TraceqlError):
     """A file of classification rules cannot be used."""

@@ -6,11 +6,13 @@ _PACKAGE = Path(__file__).resolve().parent
 
 
 def resource(name: str) -> Path:
-    """The folder `queries` or `examples`, wherever this installation has it."""
+    """The folder `queries`, `checks` or `examples`, wherever this installation has it."""
     installed = _PACKAGE / name
     return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
+SCHEMA_VERSION = 2  # of the database that the scripts in queries/tables make
 QUERIES = resource("queries")
+CHECKS = resource("checks")
 EXAMPLES = resource("examples")
 EXAMPLE_TRACE = EXAMPLES / "qwen3-32b-tp4-graph-nccl"

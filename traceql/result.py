@@ -35,6 +35,10 @@ class Result:
         rows: list[dict[str, Any]] = self._table.to_pylist()
         return rows
 
+    def head(self, rows: int) -> "Result":
+        """The first rows."""
+        return Result(self._table.slice(0, rows), self._chart)
+
     def arrow(self) -> "pa.Table":
         return self._table
 

@@ -9,6 +9,7 @@ import duckdb
 
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
 from traceql.query import Chart, bound, catalog, query_named
+from traceql.resources import SCHEMA_VERSION
 from traceql.result import Result
 
 if TYPE_CHECKING:
@@ -92,6 +93,8 @@ class Trace:
 
     def _result(self, sql: str, parameters: dict[str, Any], chart: Chart | None) -> Result:
         try:
+            if len(duckdb.extract_statements(sql)) > 1:
+                raise QueryInvalid("more than one statement; give them one at a time")
             relation = self._con.sql(sql, params=parameters or None)
             if relation is None:
                 raise QueryInvalid("the statement returns no rows; SELECT something")
@@ -118,12 +121,24 @@ def _opened(path: Path) -> duckdb.DuckDBPyConnection:
         raise DatabaseError(f"no database {path}; traceql load TRACE... -o {path} makes one")
     try:
         con = duckdb.connect(str(path), read_only=True, config=_LOCKED_DOWN)
-        con.execute("SELECT schema_version FROM traceql_database").fetchall()
+        versions = con.execute("SELECT schema_version FROM traceql_database").fetchall()
     except duckdb.Error:
         raise DatabaseError(
             f"{path} is no traceql database; traceql load TRACE... -o FILE.duckdb makes one"
         ) from None
+    if versions != [(SCHEMA_VERSION,)]:
+        raise DatabaseError(f"{path} was made by another version of traceql; load the traces again")
     return con
+
+
+def _is_database(path: Path) -> bool:
+    """By its name, or by how a DuckDB file begins."""
+    if path.suffix in (".duckdb", ".db"):
+        return True
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"
 
 
 def _one_line(error: duckdb.Error) -> str:
@@ -150,7 +165,7 @@ def open_trace(
     Raises:
         TraceqlError: nothing there, or it cannot be loaded.
     """
-    if not paths and Path(path).suffix in (".duckdb", ".db"):
+    if not paths and _is_database(Path(path)):
         return Trace(path, queries=queries)
     from traceql.cache import cached_database
 

@@ -76,6 +76,25 @@ COMMENT ON COLUMN slice.external_id IS 'Argument "External id": joins an operato
 COMMENT ON COLUMN slice.correlation IS 'Argument "correlation": joins a launch and what it launched.';
 COMMENT ON COLUMN slice.args IS 'Arguments as in the file, JSON.';
 
+CREATE TABLE IF NOT EXISTS activity (
+    id BIGINT,
+    device BIGINT,
+    stream BIGINT,
+    bytes BIGINT,
+    grid INTEGER [],
+    block INTEGER [],
+    graph_node_id BIGINT
+);
+COMMENT ON TABLE activity IS
+    'One row per slice of a GPU category: the arguments that say where it ran; kernel has the rest.';
+COMMENT ON COLUMN activity.id IS 'Row of slice.';
+COMMENT ON COLUMN activity.device IS 'Argument "device".';
+COMMENT ON COLUMN activity.stream IS 'Argument "stream".';
+COMMENT ON COLUMN activity.bytes IS 'Argument "bytes".';
+COMMENT ON COLUMN activity.grid IS 'Argument "grid".';
+COMMENT ON COLUMN activity.block IS 'Argument "block".';
+COMMENT ON COLUMN activity.graph_node_id IS 'Argument "graph node id"; NULL where the profiler writes none.';
+
 CREATE TABLE IF NOT EXISTS flow (
     rank BIGINT,
     slice_out BIGINT,
@@ -112,7 +131,10 @@ CREATE TABLE IF NOT EXISTS track (
     pid VARCHAR,
     tid VARCHAR,
     process_name VARCHAR,
-    thread_name VARCHAR
+    thread_name VARCHAR,
+    process_labels VARCHAR,
+    process_sort_index BIGINT,
+    thread_sort_index BIGINT
 );
 COMMENT ON TABLE track IS 'One row per process and thread (or device and stream) of a file.';
 COMMENT ON COLUMN track.id IS 'Unique over all ranks.';
@@ -121,6 +143,9 @@ COMMENT ON COLUMN track.pid IS 'Process id as in the file, as text.';
 COMMENT ON COLUMN track.tid IS 'Thread id as in the file, as text.';
 COMMENT ON COLUMN track.process_name IS 'Name that the file gives the process.';
 COMMENT ON COLUMN track.thread_name IS 'Name that the file gives the thread.';
+COMMENT ON COLUMN track.process_labels IS 'Labels of the process, such as GPU 0; NULL where it has none.';
+COMMENT ON COLUMN track.process_sort_index IS 'Its place among processes in a viewer.';
+COMMENT ON COLUMN track.thread_sort_index IS 'Place of the thread in its process.';
 
 CREATE TABLE IF NOT EXISTS file_count (
     rank BIGINT,
@@ -152,6 +177,29 @@ COMMENT ON COLUMN remark.total IS 'Out of how much.';
 COMMENT ON COLUMN remark.ok IS 'Whether it is as it should be; NULL where there is nothing to prove.';
 COMMENT ON COLUMN remark.note IS 'Meaning of the numbers.';
 
+CREATE TABLE IF NOT EXISTS graph_node (
+    rank BIGINT,
+    graph_node_id BIGINT,
+    path VARCHAR
+);
+COMMENT ON TABLE graph_node IS
+    'One row per node of a CUDA graph whose module the capture wrote down (graph_nodes.json).';
+COMMENT ON COLUMN graph_node.rank IS 'Rank that captured the graph.';
+COMMENT ON COLUMN graph_node.graph_node_id IS 'Argument "graph node id" of its kernels.';
+COMMENT ON COLUMN graph_node.path IS 'Module that was captured there, with slashes.';
+
+CREATE TABLE IF NOT EXISTS model_config (
+    model_type VARCHAR,
+    layers BIGINT,
+    families VARCHAR [],
+    path VARCHAR
+);
+COMMENT ON TABLE model_config IS 'At most one row: the model''s configuration, where it was given.';
+COMMENT ON COLUMN model_config.model_type IS 'model_type of config.json.';
+COMMENT ON COLUMN model_config.layers IS 'num_hidden_layers of config.json.';
+COMMENT ON COLUMN model_config.families IS 'Layer grammars for this model_type.';
+COMMENT ON COLUMN model_config.path IS 'Where it was read.';
+
 CREATE TABLE IF NOT EXISTS kernel_rule (
     priority BIGINT,
     pattern VARCHAR,
@@ -169,9 +217,11 @@ COMMENT ON COLUMN kernel_rule.note IS 'Why.';
 CREATE TABLE IF NOT EXISTS kernel_class (
     name VARCHAR,
     category VARCHAR,
-    priority BIGINT
+    priority BIGINT,
+    symbol VARCHAR
 );
 COMMENT ON TABLE kernel_class IS 'One row per distinct kernel name: the rule that decided it.';
 COMMENT ON COLUMN kernel_class.name IS 'Kernel name.';
 COMMENT ON COLUMN kernel_class.category IS 'Category; other where no rule matches.';
 COMMENT ON COLUMN kernel_class.priority IS 'Row of kernel_rule; NULL where no rule matches.';
+COMMENT ON COLUMN kernel_class.symbol IS 'Letter in the layer grammars.';

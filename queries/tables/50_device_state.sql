@@ -30,20 +30,11 @@ border AS (
     FROM edge
     INNER JOIN span USING (rank)
 ),
+-- Of edges at one instant only the last has an interval after it, and the sums of all of them.
 instant AS (
-    SELECT
-        rank,
-        device,
-        ts,
-        CAST(SUM(compute) AS BIGINT) AS compute,
-        CAST(SUM(comm) AS BIGINT) AS comm,
-        CAST(SUM(copy) AS BIGINT) AS copy
-    FROM (
-        FROM edge
-        UNION ALL
-        SELECT rank, device, ts, 0, 0, 0 FROM border
-    )
-    GROUP BY rank, device, ts
+    FROM edge
+    UNION ALL
+    SELECT rank, device, ts, 0, 0, 0 FROM border
 ),
 interval_open AS (
     SELECT

@@ -39,10 +39,15 @@ bounded AS (
     LEFT JOIN launched AS preceding ON before.id = preceding.id
     LEFT JOIN launched AS following ON after.id = following.id
 ),
+-- Calls of a thread nest: one inside another blocks it no longer.
 blocking_call AS (
     SELECT rank, tid, ts, ts + dur AS end_ts
     FROM launch
     WHERE regexp_matches(name, '(Device|Stream|Event|Ctx)Synchronize|^(cuda|hip)Memcpy(WithStream)?$')
+    QUALIFY COALESCE(ts >= MAX(ts + dur) OVER (
+        PARTITION BY rank, tid ORDER BY ts, dur DESC, id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ), TRUE)
 ),
 -- Time that the launching thread was blocked between the gap's start and the next launch.
 blocked AS (

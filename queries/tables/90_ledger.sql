@@ -42,6 +42,26 @@ gpu AS (
 gap_total AS (
     SELECT rank, CAST(SUM(dur) AS BIGINT) AS dur FROM gap GROUP BY rank
 ),
+-- Steps that ran layers, and the time of them that has no role.
+forward_step AS (
+    SELECT DISTINCT step_id FROM kernel WHERE layer IS NOT NULL
+),
+forward AS (
+    SELECT
+        kernel.rank,
+        CAST(SUM(kernel.dur) AS BIGINT) AS dur,
+        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.role IS NULL AND kernel.layer IS NULL), 0) AS BIGINT) AS unknown_dur,
+        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.layer IS NOT NULL), 0) AS BIGINT) AS layer_dur
+    FROM kernel
+    INNER JOIN forward_step USING (step_id)
+    GROUP BY kernel.rank
+),
+cache_writes AS (
+    SELECT rank, COUNT(*) AS writes, COUNT(layer) AS attributed
+    FROM kernel
+    WHERE category = 'kv_cache'
+    GROUP BY rank
+),
 device_total AS (
     SELECT
         rank,
@@ -89,6 +109,40 @@ entry AS (
         60, rank, 'time classified other', other_dur, dur, other_dur * 100 <= dur,
         'kernel time that no rule classifies; all kernel time, ns; at most 1%'
     FROM gpu
+    UNION ALL
+    SELECT
+        61, rank, 'time without a layer or role', unknown_dur, dur, CASE WHEN rank IN (SELECT rank FROM rank_model) THEN unknown_dur * 200 <= dur END,
+        'GPU time in forward passes of which neither is known; all of it, ns; at most 0.5%'
+    FROM forward
+    UNION ALL
+    SELECT
+        62, rank, 'time in layers', layer_dur, dur, NULL,
+        'GPU time of kernels whose model layer is known; all time in forward passes, ns'
+    FROM forward
+    UNION ALL
+    SELECT
+        63, rank, 'layers attributed', attributed, writes, NULL,
+        'KV-cache writes whose layer is known; KV-cache writes, one per layer and forward pass'
+    FROM cache_writes
+    UNION ALL
+    SELECT
+        64, rank_model.rank, 'layers of the model', held.layers, model_config.layers,
+        held.layers = model_config.layers,
+        'layers found on all stages (' || rank_model.family || ', stage by ' || rank_model.source
+        || '); in the configuration given'
+    FROM rank_model
+    CROSS JOIN (
+        SELECT SUM(layers) AS layers
+        FROM (SELECT stage, ANY_VALUE(layers) AS layers FROM rank_model GROUP BY stage)
+    ) AS held
+    LEFT JOIN model_config ON TRUE
+    UNION ALL
+    SELECT
+        65, rank_model.rank, 'model family', NULL, NULL,
+        list_contains(model_config.families, rank_model.family),
+        'recognised ' || rank_model.family || '; configured ' || model_config.model_type
+    FROM rank_model
+    INNER JOIN model_config ON TRUE
     UNION ALL
     SELECT
         70, rank, 'idle in gaps', COALESCE(gap_total.dur, 0), device_total.idle_ns,

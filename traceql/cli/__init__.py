@@ -1,6 +1,7 @@
 """The command line: each command calls the library and shows what it returns."""
 
 import importlib
+import signal
 import sys
 from typing import Any
 
@@ -13,6 +14,7 @@ _COMMANDS = {
     "capture": "Record vLLM under torch.profiler into a run directory.",
     "load": "Load trace files, folders of ranks or run directories into one DuckDB file.",
     "info": "Show what a database holds, and what its ledger says.",
+    "check": "Check layers and sums of a database; exit status 1 where anything is found.",
     "queries": "List canned queries, or describe one.",
     "run": "Run a canned query.",
     "sql": "Run any SQL that reads.",
@@ -48,6 +50,7 @@ def cli() -> None:
 
 def main() -> Any:
     """Runs the command line; a TraceqlError becomes one line on stderr and exit status 1."""
+    signal.signal(signal.SIGTERM, _stop)
     try:
         return cli(standalone_mode=True)
     except TraceqlError as error:
@@ -56,3 +59,8 @@ def main() -> Any:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has left
         sys.exit(1)
+
+
+def _stop(number: int, _frame: object) -> None:
+    """Leaves as after an error, so that nothing half-made stays behind."""
+    sys.exit(128 + number)

@@ -30,12 +30,19 @@ from traceql.cli.summary import write_summary
     type=click.Path(path_type=Path),
     help="CSV of classification rules of your own: priority, pattern, category.",
 )
+@click.option(
+    "--model-config",
+    type=click.Path(path_type=Path),
+    help="The model's config.json, to check the recognised layers against "
+    "(by default a run.json beside the traces).",
+)
 @click.option("--jobs", type=click.IntRange(1), help="Files read at once.  [default: processors]")
 def command(
     paths: tuple[Path, ...],
     output: Path,
     trace_processor: Path | None,
     rules: tuple[Path, ...],
+    model_config: Path | None,
     jobs: int | None,
 ) -> None:
     """Load trace files, folders of ranks or run directories into one DuckDB file.
@@ -47,7 +54,13 @@ def command(
 
     with progress() as done:
         loaded = load(
-            paths, output, trace_processor=trace_processor, rules=rules, jobs=jobs, done=done
+            paths,
+            output,
+            trace_processor=trace_processor,
+            rules=rules,
+            model_config=model_config,
+            jobs=jobs,
+            done=done,
         )
     for path in loaded.skipped:
         click.echo(f"skipped, already loaded: {path}", err=True)

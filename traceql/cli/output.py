@@ -4,7 +4,7 @@ import csv
 import json
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -26,6 +26,8 @@ format_option = click.option(
 _WIDTH_WITHOUT_TERMINAL = 160
 _LONGEST_TEXT = 72
 _NEVER_CUT = 20
+_EDGES = 2
+_BETWEEN_COLUMNS = 3
 
 
 def write_result(result: Result, format_: str) -> None:
@@ -54,17 +56,43 @@ def write_table(result: Result) -> None:
     rows = result.rows()
     columns = [_Column(name, [row[name] for row in rows]) for name in result.columns]
     columns = [column for column in columns if column.has_values]
-    for column in columns:
+    shown = _fitting(columns, width - _EDGES)
+    for column, room in zip(shown, _widths(shown, width - _EDGES), strict=True):
         table.add_column(
             column.title,
             justify="right" if column.is_number else "left",
             no_wrap=True,
             overflow="ellipsis",
-            min_width=column.min_width,
+            width=room,
         )
-    for cells in zip(*(column.cells for column in columns), strict=True):
+    for cells in zip(*(column.cells for column in shown), strict=True):
         table.add_row(*(cell.replace("[", r"\[") for cell in cells))
     console.print(table)
+    if hidden := [column.title for column in columns[len(shown) :]]:
+        click.echo(f"not shown, for want of width: {', '.join(hidden)} (or --format csv)", err=True)
+
+
+def _widths(columns: Sequence["_Column"], width: int) -> list[int]:
+    """Each column's own width, the widest cut first where they do not fit."""
+    widths = [column.width for column in columns]
+    excess = sum(widths) + _BETWEEN_COLUMNS * (len(widths) - 1) - width
+    while excess > 0:
+        cuttable = [n for n, column in enumerate(columns) if widths[n] > column.min_width]
+        if not cuttable:
+            break
+        widths[max(cuttable, key=widths.__getitem__)] -= 1
+        excess -= 1
+    return widths
+
+
+def _fitting(columns: list["_Column"], width: int) -> list["_Column"]:
+    """As many of the first columns as have room, at least one."""
+    used = 0
+    for number, column in enumerate(columns):
+        used += column.min_width + (_BETWEEN_COLUMNS if number else 0)
+        if used > width:
+            return columns[: max(number, 1)]
+    return columns
 
 
 class _Column:
@@ -80,7 +108,8 @@ class _Column:
 
         self.cells = [self._cell(value) for value in values]
         # Only long text is cut where the terminal is narrow.
-        self.min_width = min(max(map(len, [self.title, *self.cells])), _NEVER_CUT)
+        self.width = max(map(len, [self.title, *self.cells]))
+        self.min_width = self.width if self.is_number else min(self.width, _NEVER_CUT)
 
     def _cell(self, value: Any) -> str:
         if value is None:
@@ -103,7 +132,13 @@ def _shortened(text: str) -> str:
 def _write_csv(result: Result) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(result.columns)
-    writer.writerows([_plain(value) for value in row.values()] for row in result)
+    writer.writerows([_cell(value) for value in row.values()] for row in result)
+
+
+def _cell(value: Any) -> Any:
+    """A value for CSV: what is more than one number or text, as JSON."""
+    plain = _plain(value)
+    return json.dumps(plain, default=str) if isinstance(plain, list | dict) else plain
 
 
 def _write_json(result: Result) -> None:
@@ -118,6 +153,10 @@ def _plain(value: Any) -> Any:
         return int(value) if value == value.to_integral_value() else float(value)
     if isinstance(value, float) and value - value != 0:
         return None
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _plain(each) for key, each in value.items()}
     return value
 
 

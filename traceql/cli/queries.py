@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from traceql.cli.folders import queries_option
+from traceql.errors import QueryInvalid
 from traceql.query import Query, catalog, query_named
 
 
@@ -18,8 +19,14 @@ def command(name: str | None, queries: tuple[Path, ...]) -> None:
         click.echo(_description(query_named(name, found)))
         return
     width = max(map(len, found))
+    broken: list[str] = []
     for query in found.values():
-        click.echo(f"{query.name:{width}}  {query.head.summary}")
+        try:
+            click.echo(f"{query.name:{width}}  {query.head.summary}")
+        except QueryInvalid as error:
+            broken.append(str(error))
+    if broken:
+        raise QueryInvalid("; ".join(broken))
 
 
 def _description(query: Query) -> str:

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 import duckdb
 
 from traceql import __version__
+from traceql.layers.attribution import attribute_by_sequence
+from traceql.layers.grammar import symbols
+from traceql.layers.graph_nodes import write_graph_nodes
 from traceql.loading.clocks import Extent, Placement, placements
 from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
-from traceql.resources import QUERIES
+from traceql.resources import QUERIES, SCHEMA_VERSION
 
 _TABLES = QUERIES / "tables"
 SOURCE_SCRIPT = _TABLES / "00_source.sql"
-SCHEMA_VERSION = 1
+_LAYER_SCRIPT = _TABLES / "45_layer.sql"
 
 
 @dataclass(frozen=True)
@@ -62,31 +65,42 @@ def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None
 
 
 def classify(con: duckdb.DuckDBPyConnection) -> None:
-    """Decides each distinct kernel name by the first rule that matches it.
+    """Decides each distinct kernel name by the first rule that matches it, and then its symbol.
 
     One CASE over all rules with bound patterns: a pattern from a column would be compiled again
     for every row.
     """
     rules = con.execute("SELECT priority, pattern FROM kernel_rule ORDER BY priority").fetchall()
-    tests = "WHEN regexp_matches(name, ?) THEN ? " * len(rules)
+    rule_tests = "WHEN regexp_matches(name, ?) THEN ? " * len(rules)
+    symbol_tests = "WHEN category = ? AND regexp_matches(name, ?) THEN ? " * len(symbols())
     con.execute("DELETE FROM kernel_class")
     con.execute(
         f"""
         INSERT INTO kernel_class
-        SELECT name, COALESCE(kernel_rule.category, 'other'), decided.priority
-        FROM (
-            SELECT name, CASE {tests} END AS priority
+        WITH decided AS (
+            SELECT name, CASE {rule_tests} END AS priority
             FROM (SELECT DISTINCT name FROM slice WHERE lower(cat) = 'kernel')
-        ) AS decided
-        LEFT JOIN kernel_rule USING (priority)
+        ),
+        known AS (
+            SELECT name, COALESCE(kernel_rule.category, 'other') AS category, decided.priority
+            FROM decided
+            LEFT JOIN kernel_rule USING (priority)
+        )
+        SELECT name, category, priority, CASE {symbol_tests} END
+        FROM known
         """,
-        [bound for priority, pattern in rules for bound in (pattern, priority)],
+        [
+            *(bound for priority, pattern in rules for bound in (pattern, priority)),
+            *(bound for s in symbols() for bound in (s.category, s.pattern, s.letter)),
+        ],
     )
 
 
 def derive(con: duckdb.DuckDBPyConnection) -> None:
     """Makes every table that is not a file's own, in the order of the scripts' names."""
     for script in sorted(_TABLES.glob("*.sql")):
+        if script == _LAYER_SCRIPT:
+            attribute_by_sequence(con)
         if script != SOURCE_SCRIPT:
             con.execute(script.read_text())
 
@@ -96,8 +110,7 @@ def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[P
     found = ranks([(f.path, f.metadata or {}) for f in files], taken)
     in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
     extents = [_extent(file) for file, _ in in_order]
-    reference = _loaded_extent(con)
-    places = placements([*reference, *extents])[len(reference) :]
+    places = placements(extents, _loaded_extents(con))
     return [
         Placed(file, rank, place, _start(extent, place))
         for (file, rank), extent, place in zip(in_order, extents, places, strict=True)
@@ -127,20 +140,20 @@ def _extent(file: FileRead) -> Extent:
     return Extent(file.first_ts, file.last_ts, base_ns)
 
 
-def _loaded_extent(con: duckdb.DuckDBPyConnection) -> list[Extent]:
-    """The extent of the lowest loaded rank, in its file's own time, or nothing."""
+def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
+    """Of the loaded ranks with events, in their files' own times, and their clocks' shifts."""
     rows = con.execute("""
         SELECT
             MIN(slice.ts) - ANY_VALUE(file_offset_ns),
             MAX(slice.ts + slice.dur) - ANY_VALUE(file_offset_ns),
+            ANY_VALUE(TRY_CAST(metadata ->> '$.baseTimeNanoseconds' AS BIGINT)),
             ANY_VALUE(base_time_ns + file_offset_ns)
         FROM trace
         JOIN slice USING (rank)
         GROUP BY trace.rank
         ORDER BY trace.rank
-        LIMIT 1
     """).fetchall()
-    return [Extent(*row) for row in rows]
+    return [(Extent(first, last, base), shift - (base or 0)) for first, last, base, shift in rows]
 
 
 def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> int:
@@ -166,12 +179,14 @@ def _insert(con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, first:
     con.begin()
     _insert_trace(con, placed, base_ns, offset)
     _insert_from(con, file, "slice", _SLICE, bound | ids | tracks)
+    _insert_from(con, file, "activity", _ACTIVITY, ids)
     _insert_from(con, file, "instant", _INSTANT, bound | tracks)
     _insert_from(con, file, "flow", _FLOW, {"rank": rank.rank} | ids)
     _insert_from(con, file, "track", _TRACK, {"rank": rank.rank} | tracks)
     _insert_from(con, file, "count", _COUNT, {"rank": rank.rank})
     _insert_from(con, file, "remark", _REMARK, {"rank": rank.rank})
     _insert_own_remarks(con, placed)
+    write_graph_nodes(con, rank.rank, file.path)
     con.commit()
 
 
@@ -189,6 +204,11 @@ _SLICE = """
         $first_id + parent, depth, external_id, correlation, args
     FROM incoming
 """
+_ACTIVITY = """
+    INSERT INTO activity
+    SELECT $first_id + index, device, stream, bytes, grid, block, graph_node_id
+    FROM incoming
+"""
 _INSTANT = """
     INSERT INTO instant
     SELECT $rank, cat, name, ts + $offset, pid, tid, $first_track + track, args
@@ -197,7 +217,9 @@ _INSTANT = """
 _FLOW = "INSERT INTO flow SELECT $rank, $first_id + slice_out, $first_id + slice_in FROM incoming"
 _TRACK = """
     INSERT INTO track
-    SELECT $first_track + track, $rank, pid, tid, process_name, thread_name
+    SELECT
+        $first_track + track, $rank, pid, tid, process_name, thread_name, process_labels,
+        process_sort_index, thread_sort_index
     FROM incoming
 """
 _COUNT = "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming"

@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 
 from traceql.errors import DatabaseError
+from traceql.layers.model_config import write_model_config
 from traceql.loading.database import (
-    SCHEMA_VERSION,
     add_files,
     classify,
     create_source_tables,
@@ -21,6 +21,7 @@ from traceql.loading.reading import FileRead, read_files
 from traceql.loading.rules import write_rules
 from traceql.loading.run_directory import add_runs
 from traceql.loading.workspace import workspace
+from traceql.resources import SCHEMA_VERSION
 
 DEFAULT_DATABASE = Path("run.duckdb")
 
@@ -35,11 +36,12 @@ class Loaded:
 
 
 def load(
-    paths: Sequence[str | Path],
+    paths: str | Path | Sequence[str | Path],
     database: str | Path = DEFAULT_DATABASE,
     *,
     trace_processor: str | Path | None = None,
     rules: Sequence[str | Path] = (),
+    model_config: str | Path | None = None,
     jobs: int | None = None,
     done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
 ) -> Loaded:
@@ -51,13 +53,16 @@ def load(
     Args:
         trace_processor: a native trace_processor_shell to use in place of the bundled engine.
         rules: CSV files of classification rules that come before the built-in ones.
+        model_config: the model's config.json, to check the recognised layers against; by default
+            what a run.json beside the traces says.
         jobs: files read at once; None for one per processor.
         done: called with what was done, how many of it and of how many.
 
     Raises:
         TraceqlError: nothing was written; the message says what is wrong and what to do.
     """
-    files = trace_files([Path(p) for p in paths])
+    given = [paths] if isinstance(paths, str | Path) else paths
+    files = trace_files([Path(p) for p in given])
     target = Path(database).absolute()
     with workspace(target) as folder:
         loaded = _loaded_files(target)
@@ -70,9 +75,10 @@ def load(
             done=_counted(done, len(files)),
         )
         new = _distinct([file for file in read if file.folder])
-        if new or rules:
+        if new or rules or model_config:
             done("database", 0, 1)
-            _write(target, folder / "new.duckdb", new, [Path(r) for r in rules])
+            config = Path(model_config) if model_config else None
+            _write(target, folder / "new.duckdb", new, [Path(r) for r in rules], config)
             done("database", 1, 1)
     added = [file.path for file in new]
     return Loaded(Path(database), added, [f for f in files if f not in added])
@@ -113,7 +119,13 @@ def _loaded_files(database: Path) -> frozenset[str]:
     return frozenset(row[0] for row in loaded)
 
 
-def _write(target: Path, draft: Path, files: Sequence[FileRead], rules: Sequence[Path]) -> None:
+def _write(
+    target: Path,
+    draft: Path,
+    files: Sequence[FileRead],
+    rules: Sequence[Path],
+    model_config: Path | None,
+) -> None:
     try:
         if target.exists():
             shutil.copyfile(target, draft)
@@ -123,6 +135,7 @@ def _write(target: Path, draft: Path, files: Sequence[FileRead], rules: Sequence
             create_source_tables(con)
             if rules or fresh:
                 write_rules(con, rules)
+            write_model_config(con, model_config, [file.path for file in files])
             add_files(con, files)
             add_runs(con, [file.path for file in files])
             classify(con)

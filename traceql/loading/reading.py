@@ -15,7 +15,14 @@ import pyarrow as pa
 from traceql import errors
 from traceql.reader.worker import RESULT
 
-WORKER = (sys.executable, "-m", "traceql.reader.worker")
+# -P: no module is taken from the folder that the user happens to be in.
+WORKER = (sys.executable, "-P", "-m", "traceql.reader.worker")
+
+# For glibc: memory in large pages, kept rather than given back, since a worker soon ends.
+_TUNABLES = (
+    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
+    "glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=67108864"
+)
 
 
 @dataclass(frozen=True)
@@ -59,9 +66,10 @@ def read_files(
         TraceqlError: the first that any file raised.
     """
     folders = [workspace / str(i) for i in range(len(files))]
+    workers = _Workers()
     with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
         running = {
-            pool.submit(_read_in_process, file, folder, loaded, trace_processor): file
+            pool.submit(workers.read, file, folder, loaded, trace_processor): file
             for file, folder in zip(files, folders, strict=True)
         }
         try:
@@ -69,7 +77,8 @@ def read_files(
                 future.result()
                 done(running[future])
         except BaseException:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)
+            workers.stop()
             raise
     return [_result(file, folder) for file, folder in zip(files, folders, strict=True)]
 
@@ -80,25 +89,46 @@ def request(file: Path, folder: Path, loaded: Collection[str], trace_processor: 
     return json.dumps([str(file), str(folder), list(loaded), native])
 
 
-def _read_in_process(
-    file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None
-) -> None:
-    process = subprocess.run(
-        WORKER,
-        input=request(file, folder, loaded, trace_processor),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if process.returncode == 0:
-        return
+class _Workers:
+    """The processes that read files now."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+        for process in tuple(self._running):
+            process.kill()
+
+    def read(
+        self, file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None
+    ) -> None:
+        """Returns when the file's tables are in the folder, or raises what the process did."""
+        pipe = subprocess.PIPE
+        environment = {"GLIBC_TUNABLES": _TUNABLES} | os.environ
+        process = subprocess.Popen(
+            WORKER, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+        )
+        self._running.add(process)
+        if self._stopped:
+            process.kill()
+        output, errors_ = process.communicate(request(file, folder, loaded, trace_processor))
+        self._running.discard(process)
+        if process.returncode:
+            raise _failure(file, process.returncode, output, errors_)
+
+
+def _failure(file: Path, status: int, output: str, errors_: str) -> errors.TraceqlError:
     try:
-        name, message = json.loads(process.stdout)
+        name, message = json.loads(output)
     except ValueError:
-        last = (process.stderr.strip().splitlines() or ["no message"])[-1]
-        killed = "killed, out of memory?" if process.returncode < 0 else last
-        raise errors.TraceqlError(f"{file}: reading failed ({killed}); try fewer --jobs") from None
-    raise getattr(errors, name)(message)
+        last = (errors_.strip().splitlines() or ["no message"])[-1]
+        if status < 0:
+            return errors.TraceqlError(f"{file}: reading was killed, out of memory? try --jobs 1")
+        return errors.TraceqlError(f"{file}: reading failed ({last}); please report this trace")
+    error: errors.TraceqlError = getattr(errors, name)(message)
+    return error
 
 
 def _result(file: Path, folder: Path) -> FileRead:

@@ -39,8 +39,9 @@ def write_rules(con: duckdb.DuckDBPyConnection, own: Sequence[Path]) -> None:
         RulesInvalid: a file cannot be read, or a row has a broken pattern or no known category.
     """
     by_priority: dict[int, Rule] = {}
-    for path in (BUILT_IN, *own):
-        by_priority |= {rule.priority: rule for rule in read_rules(path)}
+    for rule in read_rules(BUILT_IN):
+        by_priority[rule.priority] = rule
+    by_priority |= _own_rules(own)
     rules = list(by_priority.values())
     _require_patterns(con, rules)
     places = ", ".join(["(?, ?, ?, ?, ?)"] * len(rules))
@@ -49,6 +50,17 @@ def write_rules(con: duckdb.DuckDBPyConnection, own: Sequence[Path]) -> None:
         f"INSERT INTO kernel_rule VALUES {places}",
         [value for rule in rules for value in astuple(rule)],
     )
+
+
+def _own_rules(files: Sequence[Path]) -> dict[int, Rule]:
+    found: dict[int, Rule] = {}
+    for path in files:
+        for rule in read_rules(path):
+            if rule.priority in found:
+                both = f"'{found[rule.priority].pattern}' and '{rule.pattern}'"
+                raise RulesInvalid(f"{path}: {both} have the same priority, {rule.priority}")
+            found[rule.priority] = rule
+    return found
 
 
 def _require_patterns(con: duckdb.DuckDBPyConnection, rules: Sequence[Rule]) -> None:
@@ -72,7 +84,7 @@ def _require_pattern(con: duckdb.DuckDBPyConnection, pattern: str) -> None:
 def read_rules(path: Path) -> Iterator[Rule]:
     """The rules of a CSV file with the columns priority, pattern, category, example, note."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RulesInvalid(f"cannot read rules {path}: {error}") from None
@@ -82,15 +94,15 @@ def read_rules(path: Path) -> Iterator[Rule]:
         yield _rule(f"{path}, rule {line - 1}", row)
 
 
-def _rule(place: str, row: dict[str, str]) -> Rule:
+def _rule(place: str, row: dict[str, str | None]) -> Rule:
+    priority, pattern = row["priority"] or "", row["pattern"]
+    if not pattern:
+        raise RulesInvalid(f"{place}: no pattern")
     if row["category"] not in CATEGORIES:
         raise RulesInvalid(
             f"{place}: no category '{row['category']}' (there are {', '.join(sorted(CATEGORIES))})"
         )
-    try:
-        priority = int(row["priority"])
-    except ValueError:
-        raise RulesInvalid(f"{place}: priority '{row['priority']}' is no whole number") from None
-    return Rule(
-        priority, row["pattern"], row["category"], row.get("example") or "", row.get("note") or ""
-    )
+    if not priority.strip().isdecimal():
+        raise RulesInvalid(f"{place}: priority '{priority}' is no whole number")
+    example, note = row.get("example") or "", row.get("note") or ""
+    return Rule(int(priority), pattern, row["category"], example, note)

@@ -33,9 +33,17 @@ def _value(query: Query, parameter: Parameter, value: Any) -> Any:
             f"{query.name}: {parameter.name} is '{value}', not one of {', '.join(parameter.values)}"
         )
     try:
-        return parameter.type(value)
+        return _converted(parameter.type, value)
     except (TypeError, ValueError):
         expected = parameter.type.__name__
         raise QueryInvalid(
             f"{query.name}: {parameter.name} is '{value}', not of type {expected}"
         ) from None
+
+
+def _converted(type_: type, value: Any) -> Any:
+    """The value as that type, where it is nothing else: 2.7 is no integer, "false" no boolean."""
+    converted = type_(value)
+    if type_ is str or (isinstance(value, str) and type_ is not bool) or converted == value:
+        return converted
+    raise ValueError(value)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
-from traceql.errors import QueryNotFound
+from traceql.errors import QueryInvalid, QueryNotFound
 from traceql.query.head import Head, parsed_head
 from traceql.resources import QUERIES
 
@@ -26,7 +26,10 @@ class Query:
 
     @cached_property
     def sql(self) -> str:
-        return self.path.read_text(encoding="utf-8")
+        try:
+            return self.path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise QueryInvalid(f"cannot read {self.path}: {error}") from None
 
     @cached_property
     def head(self) -> Head:
@@ -47,7 +50,8 @@ def catalog(folders: Sequence[Path] = ()) -> dict[str, Query]:
     for folder in (QUERIES, *from_environment, *folders):
         if not folder.is_dir():
             raise QueryNotFound(f"no folder {folder} with queries")
-        found |= {query.name: query for query in map(Query, sorted(folder.glob("*.sql")))}
+        files = [file for file in sorted(folder.glob("*.sql")) if file.is_file()]
+        found |= {query.name: query for query in map(Query, files)}
     return dict(sorted(found.items()))
 
 

@@ -16,7 +16,9 @@ from typing import Any
 from traceql.errors import QueryInvalid
 
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
+_CHANNEL = re.compile(r"\w+=\S+")
 _COLUMN = re.compile(r"(\w+)\s+(\w+)\s+(.*)")
+_RESERVED = {"database", "format", "help", "queries"}
 _CONVERT: dict[str, type] = {
     "INTEGER": int,
     "BIGINT": int,
@@ -83,7 +85,7 @@ def parsed_head(name: str, sql: str) -> Head:
     summary, _, text = "\n".join(prose).strip().partition("\n")
     if not summary:
         raise QueryInvalid(f"{name}: the file must begin with a comment that says what a row means")
-    return Head(summary, text.strip(), parameters, columns, _chart(tags["chart"]))
+    return Head(summary, text.strip(), parameters, columns, _chart(name, tags["chart"]))
 
 
 def _head_lines(sql: str) -> list[str]:
@@ -103,8 +105,10 @@ def _parameter(query: str, line: str, values: dict[str, tuple[str, ...]]) -> Par
     convert = _CONVERT[type_name]
     try:
         value = _default(convert, default)
-    except ValueError:
+    except (ValueError, KeyError):
         raise QueryInvalid(f"{query}: default {default} of {name} is no {type_name}") from None
+    if name in _RESERVED:
+        raise QueryInvalid(f"{query}: a parameter cannot be called {name}; the command line has it")
     return Parameter(name, convert, value, text, values.get(name, ()))
 
 
@@ -123,8 +127,10 @@ def _column(query: str, line: str) -> Column:
     return Column(*found.groups())
 
 
-def _chart(lines: list[str]) -> Chart | None:
+def _chart(query: str, lines: list[str]) -> Chart | None:
     if not lines or lines[0] == "none":
         return None
     kind, *channels = lines[0].split()
+    if not all(_CHANNEL.fullmatch(channel) for channel in channels):
+        raise QueryInvalid(f"{query}: '@chart {lines[0]}' is not 'kind channel=column ...'")
     return Chart(kind, dict(channel.split("=", 1) for channel in channels))

@@ -1,4 +1,4 @@
-"""The arguments of events: their text for the database, and the ids that join events."""
+"""The arguments of events: their text for the database, and those that become columns."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,9 +13,20 @@ from traceql.reader.tables import JSON
 _INT64 = range(-(2**63), 2**63)
 
 
-class _Ids(msgspec.Struct, gc=False):
+class Arguments(msgspec.Struct, gc=False):
+    """Those of an event that columns are made of, of whatever type they have in the file."""
+
     external_id: Any = msgspec.field(name="External id", default=None)
     correlation: Any = None
+    device: Any = None
+    stream: Any = None
+    bytes: Any = None
+    grid: Any = None
+    block: Any = None
+    graph_node_id: Any = msgspec.field(name="graph node id", default=None)
+
+
+_NOTHING = Arguments()
 
 
 def args_column(events: Sequence[Event]) -> pa.Array:
@@ -32,12 +43,6 @@ def joined_strings(texts: Sequence[Raw]) -> pa.Array:
     return pa.Array.from_buffers(pa.large_string(), len(texts), buffers)
 
 
-def id_columns(events: Sequence[Event]) -> tuple[pa.Array, pa.Array]:
-    """External id and correlation of each event, NULL where absent or no 64-bit integer."""
-    ids = _decoded_ids(events)
-    return int64_column([i.external_id for i in ids]), int64_column([i.correlation for i in ids])
-
-
 def int64_column(values: Sequence[Any]) -> pa.Array:
     """Integers that fit 64 bits; NULL for anything else."""
     try:
@@ -47,16 +52,22 @@ def int64_column(values: Sequence[Any]) -> pa.Array:
         return pa.array(fitting, pa.int64())
 
 
-def _decoded_ids(events: Sequence[Event]) -> list[_Ids]:
-    joined = b"[" + b",".join([e.args or b"{}" for e in events]) + b"]"
+def decoded(args: pa.Array) -> list[Arguments]:
+    """The arguments of each event, from their column: objects, one after the other, no gaps."""
+    texts = args.storage
+    present = texts.is_valid().to_numpy(zero_copy_only=False)
     try:
-        return msgspec.json.decode(joined, type=list[_Ids])
+        found = msgspec.json.Decoder(Arguments).decode_lines(texts.buffers()[2] or b"")
     except msgspec.DecodeError:
-        return [_ids(e) for e in events]
+        return [_decoded(text) for text in texts.to_pylist()]
+    if len(found) == len(present):
+        return found
+    in_order = iter(found)
+    return [next(in_order) if there else _NOTHING for there in present.tolist()]
 
 
-def _ids(event: Event) -> _Ids:
+def _decoded(text: str | None) -> Arguments:
     try:
-        return msgspec.json.decode(event.args, type=_Ids)
+        return msgspec.json.decode(text or "{}", type=Arguments)
     except msgspec.DecodeError:  # arguments that are no object, or a number beyond any type
-        return _Ids()
+        return _NOTHING

@@ -8,7 +8,7 @@ it, what comes back is joined to what was parsed.
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -17,13 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.reader.arguments import joined_strings
-from traceql.reader.kineto_json import Raw
+from traceql.reader.flows import Flows
 from traceql.reader.timeline import Timeline
 from traceql.reader.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
-_ZERO = Raw(b"0")
 SCALE = 1000  # of what the trace processor returns to what it was fed
 _FIRST_TID = 10_000  # above the pids, so that no thread becomes its process's main thread
 _EXACT_SPAN_NS = 2**53  # a double holds every whole number up to here
@@ -42,9 +40,9 @@ class Clock:
         return np.searchsorted(self.instants, ts)
 
 
-def clock(slices: Timeline, flows: Timeline) -> Clock:
+def clock(slices: Timeline, flows: Flows) -> Clock:
     """Times since the first event; in a trace of more than 104 days, their order instead."""
-    every = np.concatenate((slices.ts, slices.ts + slices.fed_dur, flows.ts))
+    every = np.concatenate((slices.ts, slices.ts + slices.fed_dur, flows.ends.ts))
     if not len(every):
         return Clock(0)
     first, last = int(every.min()), int(every.max())
@@ -73,47 +71,56 @@ def dense_ids(tracks: Sequence[Track], slices: Timeline) -> Ids:
     return Ids(np.array(pids, np.int64), int(slices.lane.max(initial=0)) + 1)
 
 
-def nesting_feed(slices: Timeline, flows: Timeline, ids: Ids, to_fed: Clock) -> Iterator[bytes]:
-    """Places, times and indexes of slices, and flows: all that nesting needs."""
+def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Iterator[bytes]:
+    """Places, times and indexes of slices, and flows: all that nesting needs.
+
+    In the order of time, which spares the trace processor sorting, and without pids, since every
+    tid is another.
+    """
     yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
-    ts = to_fed(slices.ts)
+    ts, flow_ts = to_fed(slices.ts), to_fed(flows.ends.ts)
     dur = to_fed(slices.ts + slices.fed_dur) - ts
     index = np.arange(len(ts))
-    yield _text(
-        ',{"ph":"X","pid":', ids.pid(slices), ',"tid":', ids.tid(slices),
-        ',"ts":', ts, ',"dur":', dur, ',"tts":', index, "}",
-    )  # fmt: skip
-    yield _text(
-        *(",{", *_flow_fields(flows), ',"pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
-        *(',"ts":', to_fed(flows.ts), "}"),
+    slice_lines = _lines(
+        *(',{"ph":"X","tid":', ids.tid(slices), ',"ts":', ts, ',"dur":', dur),
+        *(',"tts":', index, "}"),
     )
+    kind, number = _flow_fields(flows, _nameless_kinds(flows))
+    flow_lines = _lines(
+        *(",{", kind, ',"id":', number, ',"tid":', ids.tid(flows.ends), ',"ts":', flow_ts, "}")
+    )
+    order = np.argsort(np.concatenate((ts, flow_ts)), kind="stable")
+    yield _text(pa.concat_arrays([slice_lines, flow_lines]).take(pa.array(order)))
     yield b"]}"
 
 
 def described_feed(
-    slices: Timeline, flows: Timeline, tracks: Sequence[Track], ids: Ids, to_fed: Clock
+    slices: Timeline, flows: Flows, tracks: Sequence[Track], ids: Ids, to_fed: Clock
 ) -> Iterator[bytes]:
     """The same with names, categories and the file's own arguments and times, for PerfettoSQL."""
     yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
     yield "".join(_name_lines(tracks, ids)).encode()
     ts = to_fed(slices.ts)
     events = slices.events
-    yield _text(
+    slice_lines = _lines(
         *(',{"ph":"X","pid":', ids.pid(slices), ',"tid":', ids.tid(slices)),
         *(',"ts":', *_us(ts), ',"dur":', *_us(slices.fed_dur)),
         *(',"name":', _strings([_quoted(e.name) for e in events])),
         *(',"cat":', _strings([_quoted(e.cat) for e in events])),
         *(',"args":', _strings([bytes(e.args) or b"{}" for e in events]), "}"),
     )
-    yield _text(
-        *(",{", *_flow_fields(flows), ',"pid":', ids.pid(flows), ',"tid":', ids.tid(flows)),
-        *(',"ts":', *_us(to_fed(flows.ts)), "}"),
+    yield _text(slice_lines)
+    kind, number = _flow_fields(flows, _named_kinds(flows))
+    flow_lines = _lines(
+        *(",{", kind, ',"id":', number, ',"pid":', ids.pid(flows.ends)),
+        *(',"tid":', ids.tid(flows.ends), ',"ts":', *_us(to_fed(flows.ends.ts)), "}"),
     )
+    yield _text(flow_lines)
     yield b"]}"
 
 
-def _text(*parts: str | Int64s | pa.Array) -> bytes:
-    """One line per event: constants, numbers and strings joined, all lines in one buffer."""
+def _lines(*parts: str | Int64s | pa.Array) -> pa.Array:
+    """One line per event: constants, numbers and strings joined."""
     texts = [
         pc.cast(pa.array(part), pa.large_string())
         if isinstance(part, np.ndarray)
@@ -122,11 +129,13 @@ def _text(*parts: str | Int64s | pa.Array) -> bytes:
         else part
         for part in parts
     ]
-    if not len(next(t for t in texts if isinstance(t, pa.Array))):
-        return b""
     lines = pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
-    arrays = lines.chunks if isinstance(lines, pa.ChunkedArray) else [lines]
-    return b"".join(array.buffers()[2].to_pybytes() for array in arrays)
+    return lines.combine_chunks() if isinstance(lines, pa.ChunkedArray) else lines
+
+
+def _text(lines: pa.Array) -> bytes:
+    """All lines, which lie in one buffer."""
+    return lines.buffers()[2].to_pybytes() if len(lines) else b""
 
 
 def _us(ns: Int64s) -> tuple[Int64s, str, pa.Array]:
@@ -135,20 +144,22 @@ def _us(ns: Int64s) -> tuple[Int64s, str, pa.Array]:
     return ns // 1000, ".", fraction
 
 
-def _flow_fields(flows: Timeline) -> tuple[pa.Array, str, pa.Array]:
-    """Phase, name, category and binding, which few values share, and the flow's number."""
-    kinds = [(e.ph, e.name, e.cat, e.bp) for e in flows.events]
-    distinct = dict.fromkeys(kinds)
-    code = {kind: n for n, kind in enumerate(distinct)}
-    codes = np.fromiter(map(code.__getitem__, kinds), np.int32, len(kinds))
-    texts = pa.array([_flow_kind(*kind) for kind in distinct], pa.large_string())
-    numbers = [e.id or _ZERO for e in flows.events]
-    return texts.take(pa.array(codes)), ',"id":', joined_strings(numbers)
+def _nameless_kinds(flows: Flows) -> Iterator[str]:
+    return (f'"ph":"{phase}"{_binding(bind)}' for phase, _, _, bind in flows.kinds)
 
 
-def _flow_kind(phase: str, name: object, cat: object, bind: object) -> str:
-    enclosing = ',"bp":"e"' if bind == "e" else ""
-    return f'"ph":"{phase}","name":{_quoted(name)},"cat":{_quoted(cat)}{enclosing}'
+def _named_kinds(flows: Flows) -> Iterator[str]:
+    for phase, name, cat, bind in flows.kinds:
+        yield f'"ph":"{phase}","name":{_quoted(name)},"cat":{_quoted(cat)}{_binding(bind)}'
+
+
+def _binding(bind: object) -> str:
+    return ',"bp":"e"' if bind == "e" else ""
+
+
+def _flow_fields(flows: Flows, kinds: Iterable[str]) -> tuple[pa.Array, Int64s]:
+    """What stands in `kinds` for each end, and the flow's number."""
+    return _strings(list(kinds)).take(pa.array(flows.kind)), flows.number
 
 
 def _strings(values: Sequence[str | bytes]) -> pa.Array:

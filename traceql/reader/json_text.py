@@ -5,11 +5,13 @@ escapes without their other half, and bytes that are not UTF-8. Each becomes a s
 what stood there: `"NaN"`, `\ud800` as six characters, `\xff` as four.
 """
 
+import codecs
 import re
 
 _NON_FINITE = re.compile(
     rb"(?<=[:,\[\s])(?:-?NaN|-?Infinity|-?nan|-?inf)(?=\s*[,}\]])",
 )
+_SPELLED_OUT = "traceql.spelled_out"
 _QUOTE_OR_ESCAPE = re.compile(rb'\\.|"', re.DOTALL)
 _ESCAPES = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: kept
@@ -33,8 +35,17 @@ def valid_utf8(text: bytes) -> bytes:
     try:
         text.decode()
     except UnicodeDecodeError:
-        return text.decode(errors="backslashreplace").replace("\\x", "\\\\x").encode()
+        return text.decode(errors=_SPELLED_OUT).encode()
     return text
+
+
+def _spell_out(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    wrong = error.object[error.start : error.end]
+    return "".join(f"\\\\x{byte:02x}" for byte in wrong), error.end
+
+
+codecs.register_error(_SPELLED_OUT, _spell_out)
 
 
 def _spell_lone_surrogate(escape: re.Match[bytes]) -> bytes:

@@ -11,12 +11,16 @@ import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.reader import feed
-from traceql.reader.arguments import args_column, id_columns, int64_column
+from traceql.reader.activities import activity_table
+from traceql.reader.arguments import Arguments, args_column, decoded, int64_column
+from traceql.reader.coded import coded
+from traceql.reader.counted_ns import counted_ns
+from traceql.reader.flows import Flows, flow_ends
 from traceql.reader.kineto_json import Event, read_kineto_json
 from traceql.reader.nesting import Nesting, nesting
 from traceql.reader.tables import COUNT, FLOW, INSTANT, REMARK, SLICE, TRACK, TraceTables
 from traceql.reader.timeline import Timeline, complete_events, point_events
-from traceql.reader.tracks import Track, Tracks
+from traceql.reader.tracks import Track, Tracks, unread
 
 _INSTANT_PHASES = "iIRn"
 _FLOW_PHASES = "stf"
@@ -28,22 +32,27 @@ class KinetoEvents:
 
     slices: Timeline
     instants: Timeline
-    flows: Timeline
+    flows: Flows
     tracks: list[Track]
     phases: Counter[str]
+    unread_metadata: int  # metadata events of which no column tells
     metadata: dict[str, Any]
 
 
 def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
     """The tables of a PyTorch profiler trace, CUDA or ROCm (a `Reader`)."""
     kineto = kineto_events(path)
+    events = kineto.slices.events
+    cats, args = _names([e.cat for e in events]), args_column(events)
+    arguments = decoded(args)
     nested = nesting(kineto.slices, kineto.flows, kineto.tracks, trace_processor=trace_processor)
     tables = {
-        "slice": _slice_table(kineto.slices, nested),
+        "slice": _slice_table(kineto, nested, cats, args, arguments),
+        "activity": activity_table(cats, arguments),
         "flow": pa.table([nested.slice_out, nested.slice_in], schema=FLOW),
-        "instant": _instant_table(kineto.instants),
+        "instant": _instant_table(kineto),
         "track": _track_table(kineto.tracks),
-        "count": _count_table(kineto),
+        "count": _count_table(kineto, cats),
         "remark": _remark_table(kineto, nested),
     }
     return TraceTables("trace_processor", "json", tables, kineto.metadata)
@@ -63,12 +72,15 @@ def kineto_events(path: Path) -> KinetoEvents:
     try:
         slices = complete_events(by_phase.get("X", []), tracks)
         instants = point_events(_of_phases(by_phase, _INSTANT_PHASES), tracks, slices)
-        flows = point_events(_with_a_start(_of_phases(by_phase, _FLOW_PHASES)), tracks, slices)
+        flows = flow_ends(_of_phases(by_phase, _FLOW_PHASES), tracks, slices)
     except TraceCorrupt as error:
         raise TraceCorrupt(f"{path}: {error}") from None
-    named = tracks.named(by_phase.get("M", []))
+    about_tracks = by_phase.get("M", [])
+    named = tracks.named(about_tracks)
     phases = Counter({phase: len(events) for phase, events in by_phase.items()})
-    return KinetoEvents(slices, instants, flows, named, phases, trace.metadata)
+    return KinetoEvents(
+        slices, instants, flows, named, phases, unread(about_tracks), trace.metadata
+    )
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
@@ -83,53 +95,51 @@ def _of_phases(by_phase: Mapping[str, list[Event]], phases: str) -> list[Event]:
     return [event for phase in phases for event in by_phase.get(phase, [])]
 
 
-def _with_a_start(flows: Sequence[Event]) -> list[Event]:
-    """Without the ends that the profiler writes for launches whose flow never began."""
-    starts = {(e.cat, bytes(e.id)) for e in flows if e.ph == "s"}
-    return [e for e in flows if (e.cat, bytes(e.id)) in starts]
-
-
 def _names(values: Sequence[Any]) -> pa.DictionaryArray:
     """Names as codes into the distinct ones; what is no string becomes one."""
-    distinct = dict.fromkeys(values)
-    code = {value: n for n, value in enumerate(distinct)}
-    codes = np.fromiter(map(code.__getitem__, values), np.int32, len(values))
-    names = [None if value is None else str(value) for value in distinct]
-    return pa.DictionaryArray.from_arrays(codes, pa.array(names, pa.large_string()))
+    distinct, codes = coded(values)
+    return pa.DictionaryArray.from_arrays(codes.astype(np.int32), _texts(distinct))
 
 
-def _places(timeline: Timeline) -> tuple[pa.Array, pa.Array, pa.Array]:
-    pid = int64_column([e.pid for e in timeline.events])
-    tid = int64_column([e.tid for e in timeline.events])
-    return pid, tid, pa.array(timeline.track)
+def _places(timeline: Timeline, tracks: Sequence[Track]) -> tuple[pa.Array, pa.Array, pa.Array]:
+    number = pa.array(timeline.track)
+    pid = int64_column([track.pid for track in tracks])
+    tid = int64_column([track.tid for track in tracks])
+    return pid.take(number), tid.take(number), number
 
 
-def _slice_table(slices: Timeline, nested: Nesting) -> pa.Table:
-    events = slices.events
-    external_id, correlation = id_columns(events)
+def _slice_table(
+    kineto: KinetoEvents,
+    nested: Nesting,
+    cats: pa.DictionaryArray,
+    args: pa.Array,
+    arguments: Sequence[Arguments],
+) -> pa.Table:
+    slices = kineto.slices
     columns = [
-        pa.array(np.arange(len(events))),
-        _names([e.cat for e in events]),
-        _names([e.name for e in events]),
+        pa.array(np.arange(len(slices.events))),
+        cats,
+        _names([e.name for e in slices.events]),
         pa.array(slices.ts),
         pa.array(slices.dur),
-        *_places(slices),
+        *_places(slices, kineto.tracks),
         nested.parent,
         nested.depth,
-        external_id,
-        correlation,
-        args_column(events),
+        int64_column([a.external_id for a in arguments]),
+        int64_column([a.correlation for a in arguments]),
+        args,
     ]
     return pa.table(columns, schema=SLICE)
 
 
-def _instant_table(instants: Timeline) -> pa.Table:
+def _instant_table(kineto: KinetoEvents) -> pa.Table:
+    instants = kineto.instants
     events = instants.events
     columns = [
         _names([e.cat for e in events]),
         _names([e.name for e in events]),
         pa.array(instants.ts),
-        *_places(instants),
+        *_places(instants, kineto.tracks),
         args_column(events),
     ]
     return pa.table(columns, schema=INSTANT)
@@ -137,24 +147,26 @@ def _instant_table(instants: Timeline) -> pa.Table:
 
 def _track_table(tracks: Sequence[Track]) -> pa.Table:
     columns = [
-        range(len(tracks)),
-        [_text(track.pid) for track in tracks],
-        [_text(track.tid) for track in tracks],
-        [track.process_name for track in tracks],
-        [track.thread_name for track in tracks],
+        pa.array(range(len(tracks)), pa.int64()),
+        _texts([track.pid for track in tracks]),
+        _texts([track.tid for track in tracks]),
+        _texts([track.process_name for track in tracks]),
+        _texts([track.thread_name for track in tracks]),
+        _texts([track.process_labels for track in tracks]),
+        int64_column([track.process_sort_index for track in tracks]),
+        int64_column([track.thread_sort_index for track in tracks]),
     ]
-    arrays = [pa.array(c, field.type) for c, field in zip(columns, TRACK, strict=True)]
-    return pa.table(arrays, schema=TRACK)
+    return pa.table(columns, schema=TRACK)
 
 
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
+def _texts(values: Sequence[Any]) -> pa.Array:
+    texts = [None if value is None else str(value) for value in values]
+    return pa.array(texts, pa.large_string())
 
 
-def _count_table(kineto: KinetoEvents) -> pa.Table:
-    """Counted from the parsed file, not from what the trace processor returned."""
-    cats = _names([e.cat for e in kineto.slices.events])
-    codes, dur = cats.indices.to_numpy(), kineto.slices.dur
+def _count_table(kineto: KinetoEvents, cats: pa.DictionaryArray) -> pa.Table:
+    """Counted from the text of the file, apart from the arithmetic that slices go through."""
+    codes, dur = cats.indices.to_numpy(), counted_ns([e.dur for e in kineto.slices.events])
     rows: list[dict[str, Any]] = []
     for code, cat in enumerate(cats.dictionary.to_pylist()):
         durations = dur[codes == code]
@@ -170,7 +182,7 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
     spread = int((kineto.slices.lane > 0).sum())
     negative = int((kineto.slices.dur < 0).sum())
     total = len(kineto.slices.events)
-    bound, flows = len(nested.slice_out), sum(e.ph == "f" for e in kineto.flows.events)
+    bound, flows = len(nested.slice_out), kineto.flows.finishes
     rows = [
         {
             "check": "overlapping events",
@@ -193,6 +205,16 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
             "note": "flow ends whose start is in the file; those outside any slice stay out",
         },
     ]
+    if about_tracks := kineto.phases["M"]:
+        rows.append(
+            {
+                "check": "metadata events",
+                "value": about_tracks - kineto.unread_metadata,
+                "total": about_tracks,
+                "ok": not kineto.unread_metadata,
+                "note": "names, labels and sort indexes of processes and threads, in track",
+            }
+        )
     if negative:
         rows.append(
             {

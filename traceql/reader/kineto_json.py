@@ -14,6 +14,7 @@ from traceql.errors import TraceCorrupt
 from traceql.reader.json_text import repaired_json, valid_utf8
 
 Raw = msgspec.Raw
+Scalar = str | int | float | bool | None
 ABSENT = Raw(b"")
 _GZIP_MAGIC = b"\x1f\x8b"
 
@@ -22,15 +23,14 @@ class Event(msgspec.Struct, gc=False):
     """A trace event; numbers and arguments stay as the text that stands in the file."""
 
     ph: str = ""
-    name: Any = ""
-    cat: Any = ""
-    pid: Any = None
-    tid: Any = None
+    name: Scalar = ""
+    cat: Scalar = ""
+    pid: Scalar = None
+    tid: Scalar = None
     ts: Raw = ABSENT
     dur: Raw = ABSENT
     id: Raw = ABSENT
-    bp: Any = None
-    s: Any = None
+    bp: Scalar = None
     args: Raw = ABSENT
 
 
@@ -106,9 +106,13 @@ def _metadata(text: bytes, events: list[Event]) -> dict[str, Any]:
     while (end := tail.find(b"]")) >= 0:
         tail = tail[end:]
         try:
-            return _without_events(json.loads(head + b"[" + tail))
+            trace = json.loads(head + b"[" + tail)
         except ValueError:
             tail = tail[1:]
+            continue
+        if trace.get("traceEvents") == []:
+            return _without_events(trace)
+        break  # the name stood for something else before it stood for the events
     return _without_events(json.loads(text))
 
 

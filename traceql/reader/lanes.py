@@ -65,19 +65,16 @@ def _nested(start: Int64s, end: Int64s) -> bool:
 def _first_fit(start: list[int], end: list[int]) -> list[int]:
     """The first lane of each event, sorted by (start, -end), in which it nests or stands free."""
     open_ends: list[list[int]] = []
-    chosen: list[int] = []
-    for begin, finish in zip(start, end, strict=True):
-        for ends in open_ends:
-            while ends and ends[-1] <= begin:
-                ends.pop()
-        fitting = (
-            n
-            for n, ends in enumerate(open_ends)
-            if not ends or (finish <= ends[-1] and len(ends) < _DEEPEST)
-        )
-        lane = next(fitting, len(open_ends))
-        if lane == len(open_ends):
-            open_ends.append([])
-        open_ends[lane].append(finish)
-        chosen.append(lane)
-    return chosen
+    return [_fit(open_ends, *interval) for interval in zip(start, end, strict=True)]
+
+
+def _fit(open_ends: list[list[int]], begin: int, finish: int) -> int:
+    """Opens an event in the first lane that takes it, and returns the lane."""
+    for lane, ends in enumerate(open_ends):
+        while ends and ends[-1] <= begin:
+            ends.pop()
+        if not ends or (finish <= ends[-1] and len(ends) < _DEEPEST):
+            ends.append(finish)
+            return lane
+    open_ends.append([finish])
+    return len(open_ends) - 1

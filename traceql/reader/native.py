@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
-from traceql.errors import EngineError, LossyLoad, TraceCorrupt
-from traceql.reader.arguments import int64_column
+from traceql.errors import EngineError, LossyLoad
+from traceql.reader.activities import activity_table
+from traceql.reader.arguments import decoded, int64_column
 from traceql.reader.nesting import raise_on_error_stats
+from traceql.reader.packets import require_whole_packets
 from traceql.reader.tables import (
     COUNT,
     FLOW,
@@ -49,6 +51,15 @@ _ARGS = """
     FROM args JOIN (SELECT DISTINCT arg_set_id FROM slice) USING (arg_set_id)
     ORDER BY args.id
 """
+_COUNTS = """
+    SELECT
+        'slice' AS phase,
+        COALESCE(category, '') AS cat,
+        COUNT(*) AS events,
+        SUM(IIF(dur < 0, MAX(trace_end() - ts, 0), dur)) AS dur
+    FROM slice
+    GROUP BY category
+"""
 _COUNTERS = "SELECT COUNT(*) AS n FROM counter"
 _PREFIX = re.compile(r"^(?:debug|args)\.")
 _POSITIONS = re.compile(r"((?:\[\d+\])+)$")
@@ -56,8 +67,7 @@ _POSITIONS = re.compile(r"((?:\[\d+\])+)$")
 
 def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
     """The tables of a native Perfetto trace (a `Reader`); `index` is the slice's id."""
-    if not path.stat().st_size:
-        raise TraceCorrupt(f"{path}: empty file; was the process killed before it was written?")
+    require_whole_packets(path)
     try:
         with open_trace_processor(path, trace_processor=trace_processor) as tp:
             raise_on_error_stats(tp)
@@ -69,27 +79,32 @@ def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
 
 def _tables(tp: TraceProcessor) -> dict[str, pa.Table]:
     found, tracks = arrow_table(tp, _SLICES), arrow_table(tp, _TRACKS)
-    slices, unfinished = _slice_table(found, tracks, _args_by_set(tp))
+    slices, activities, unfinished = _slice_tables(found, tracks, _args_by_set(tp))
     counters = arrow_table(tp, _COUNTERS)["n"][0].as_py()
     return {
         "slice": slices,
+        "activity": activities,
         "flow": pa.table([_int64(c) for c in arrow_table(tp, _FLOWS).columns], schema=FLOW),
         "instant": INSTANT.empty_table(),
         "track": _track_table(tracks),
-        "count": _count_table(slices),
+        "count": arrow_table(tp, _COUNTS, schema=COUNT),
         "remark": _remark_table(unfinished, counters, slices.num_rows),
     }
 
 
-def _slice_table(found: pa.Table, tracks: pa.Table, args: dict[int, str]) -> tuple[pa.Table, int]:
-    """Slices, and how many had no end: these last until the end of the trace."""
+def _slice_tables(
+    found: pa.Table, tracks: pa.Table, args_by_set: dict[int, str]
+) -> tuple[pa.Table, pa.Table, int]:
+    """Slices, activities, and how many slices had no end: these last until the end of the trace."""
     dur, ts = _int64(found["dur"]), _int64(found["ts"])
     unfinished = pc.less(dur, 0)
-    dur = pc.if_else(unfinished, pc.subtract(_int64(found["end_ts"]), ts), dur)
+    to_the_end = pc.max_element_wise(pc.subtract(_int64(found["end_ts"]), ts), 0)
+    dur = pc.if_else(unfinished, to_the_end, dur)
     row_of_track = {track: row for row, track in enumerate(tracks["id"].to_pylist())}
     rows = pa.array([row_of_track[t] for t in found["track_id"].to_pylist()], pa.int64())
-    texts = [None if s is None else args.get(s) for s in found["arg_set_id"].to_pylist()]
-    ids = [json.loads(text) if text else {} for text in texts]
+    texts = [None if s is None else args_by_set.get(s) for s in found["arg_set_id"].to_pylist()]
+    args = pa.ExtensionArray.from_storage(JSON, pa.array(texts, pa.large_string()))
+    arguments = decoded(args)
     columns = [
         _int64(found["id"]),
         _name(found["category"]),
@@ -101,11 +116,12 @@ def _slice_table(found: pa.Table, tracks: pa.Table, args: dict[int, str]) -> tup
         rows,
         _int64(found["parent_id"]),
         _int64(found["depth"]),
-        int64_column([i.get("External id") for i in ids]),
-        int64_column([i.get("correlation") for i in ids]),
-        pa.ExtensionArray.from_storage(JSON, pa.array(texts, pa.large_string())),
+        int64_column([a.external_id for a in arguments]),
+        int64_column([a.correlation for a in arguments]),
+        args,
     ]
-    return pa.table(columns, schema=SLICE), pc.sum(unfinished).as_py() or 0
+    activities = activity_table(columns[1], arguments)
+    return pa.table(columns, schema=SLICE), activities, pc.sum(unfinished).as_py() or 0
 
 
 def _args_by_set(tp: TraceProcessor) -> dict[int, str]:
@@ -154,25 +170,18 @@ def _name(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _track_table(tracks: pa.Table) -> pa.Table:
+    absent = pa.nulls(tracks.num_rows)
     columns = [
         pa.array(range(tracks.num_rows), pa.int64()),
         *(
             tracks[name].combine_chunks().cast(pa.large_string())
             for name in ("pid", "tid", "process_name", "thread_name")
         ),
+        absent.cast(pa.large_string()),
+        absent.cast(pa.int64()),
+        absent.cast(pa.int64()),
     ]
     return pa.table(columns, schema=TRACK)
-
-
-def _count_table(slices: pa.Table) -> pa.Table:
-    cats = slices["cat"].cast(pa.large_string()).fill_null("")
-    counted = (
-        pa.table({"cat": cats, "dur": slices["dur"]})
-        .group_by("cat")
-        .aggregate([("dur", "count"), ("dur", "sum")])
-    )
-    phase = pa.array(["slice"] * counted.num_rows, pa.large_string())
-    return pa.table([phase, counted["cat"], counted["dur_count"], counted["dur_sum"]], schema=COUNT)
 
 
 def _remark_table(unfinished: int, counters: int, slices: int) -> pa.Table:

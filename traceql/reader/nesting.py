@@ -11,6 +11,7 @@ import pyarrow as pa
 from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import LossyLoad
 from traceql.reader import feed
+from traceql.reader.flows import Flows
 from traceql.reader.timeline import Timeline
 from traceql.reader.tracks import Track
 
@@ -39,7 +40,7 @@ class Nesting:
 
 def nesting(
     slices: Timeline,
-    flows: Timeline,
+    flows: Flows,
     tracks: Sequence[Track],
     *,
     trace_processor: Path | None,

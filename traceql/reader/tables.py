@@ -33,6 +33,18 @@ SLICE = pa.schema(
         ("args", JSON),
     ]
 )
+# Where events of categories kernel, gpu_memcpy and gpu_memset ran, by `index`.
+ACTIVITY = pa.schema(
+    [
+        ("index", pa.int64()),
+        ("device", pa.int64()),
+        ("stream", pa.int64()),
+        ("bytes", pa.int64()),
+        ("grid", pa.list_(pa.int32())),
+        ("block", pa.list_(pa.int32())),
+        ("graph_node_id", pa.int64()),
+    ]
+)
 # Arrows between slices, by `index`.
 FLOW = pa.schema([("slice_out", pa.int64()), ("slice_in", pa.int64())])
 # Events without a duration, such as allocator events.
@@ -55,6 +67,9 @@ TRACK = pa.schema(
         ("tid", pa.large_string()),
         ("process_name", pa.large_string()),
         ("thread_name", pa.large_string()),
+        ("process_labels", pa.large_string()),
+        ("process_sort_index", pa.int64()),
+        ("thread_sort_index", pa.int64()),
     ]
 )
 # Counted in the file before anything else saw it: one row per kind of event and category.
@@ -79,6 +94,7 @@ REMARK = pa.schema(
 
 SCHEMAS: Mapping[str, pa.Schema] = {
     "slice": SLICE,
+    "activity": ACTIVITY,
     "flow": FLOW,
     "instant": INSTANT,
     "track": TRACK,

@@ -1,27 +1,38 @@
 """The processes and threads of a file: numbered densely, named as the file names them."""
 
 import json
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from traceql.errors import TraceCorrupt
+from traceql.reader.coded import coded
 from traceql.reader.kineto_json import Event
 
+# Metadata events by name, and the argument that says it.
+_OF_PROCESS = {
+    "process_name": "name",
+    "process_labels": "labels",
+    "process_sort_index": "sort_index",
+}
+_OF_THREAD = {"thread_name": "name", "thread_sort_index": "sort_index"}
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Track:
-    """A pid and a tid as in the file, of whatever type, and their names where it gives them."""
+    """A pid and a tid, and their names where the file gives them: values of whatever type."""
 
     pid: Any
     tid: Any
-    process_name: str | None = None
-    thread_name: str | None = None
+    process_name: Any = None
+    thread_name: Any = None
+    process_labels: Any = None
+    process_sort_index: Any = None
+    thread_sort_index: Any = None
 
 
 class Tracks:
@@ -31,16 +42,9 @@ class Tracks:
         self._numbers: dict[tuple[Any, Any], int] = {}
 
     def of(self, events: Sequence[Event]) -> Int64s:
-        """The track of each event, new ones numbered.
-
-        Raises:
-            TraceCorrupt: an id is neither a number nor a string.
-        """
-        try:
-            pids, pid_code = _coded([e.pid for e in events])
-            tids, tid_code = _coded([e.tid for e in events])
-        except TypeError:  # unhashable: a list or an object
-            raise TraceCorrupt("an event's pid or tid is neither a number nor a string") from None
+        """The track of each event, new ones numbered."""
+        pids, pid_code = coded([e.pid for e in events])
+        tids, tid_code = coded([e.tid for e in events])
         pairs, pair_code = np.unique(pid_code * len(tids) + tid_code, return_inverse=True)
         numbers = [
             self._numbers.setdefault(
@@ -51,29 +55,42 @@ class Tracks:
         return np.array(numbers, np.int64)[pair_code]
 
     def named(self, metadata: Sequence[Event]) -> list[Track]:
-        """All tracks by number, with the names in the file's metadata events."""
-        processes: dict[Any, str | None] = {}
-        threads: dict[tuple[Any, Any], str | None] = {}
+        """All tracks by number, with what the file's metadata events say of them.
+
+        One that has no events but a name is there too.
+        """
+        processes: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        threads: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         for event in metadata:
-            if event.name == "process_name":
-                processes[event.pid] = _name_argument(event)
-            elif event.name == "thread_name":
-                threads[event.pid, event.tid] = _name_argument(event)
+            if event.name in _OF_PROCESS:
+                processes[event.pid][str(event.name)] = _argument(event, _OF_PROCESS)
+            elif event.name in _OF_THREAD:
+                threads[event.pid, event.tid][str(event.name)] = _argument(event, _OF_THREAD)
+        for pair in threads:
+            self._numbers.setdefault(pair, len(self._numbers))
+        for pid in processes.keys() - {pid for pid, _ in self._numbers}:
+            self._numbers[pid, None] = len(self._numbers)
         return [
-            Track(pid, tid, processes.get(pid), threads.get((pid, tid)))
+            Track(
+                pid,
+                tid,
+                processes[pid].get("process_name"),
+                threads[pid, tid].get("thread_name"),
+                processes[pid].get("process_labels"),
+                processes[pid].get("process_sort_index"),
+                threads[pid, tid].get("thread_sort_index"),
+            )
             for pid, tid in self._numbers
         ]
 
 
-def _coded(values: list[Any]) -> tuple[list[Any], Int64s]:
-    """The distinct values, and for each value its place among them."""
-    place = {value: n for n, value in enumerate(dict.fromkeys(values))}
-    codes = np.fromiter(map(place.__getitem__, values), np.int64, len(values))
-    return list(place), codes
+def unread(metadata: Sequence[Event]) -> int:
+    """How many metadata events say what no column has."""
+    return sum(e.name not in _OF_PROCESS and e.name not in _OF_THREAD for e in metadata)
 
 
-def _name_argument(event: Event) -> str | None:
+def _argument(event: Event, names: Mapping[str, str]) -> Any:
     try:
-        return str(json.loads(bytes(event.args))["name"])
+        return json.loads(bytes(event.args))[names[str(event.name)]]
     except (ValueError, KeyError, TypeError):
         return None

@@ -1,0 +1,8 @@
+-- One row per KV-cache write of a rank whose model is known that belongs to no layer.
+--
+-- Each stands for a layer that could not be attributed.
+SELECT kernel.rank, kernel.step_id, kernel.id, kernel.name
+FROM kernel
+INNER JOIN rank_model USING (rank)
+WHERE kernel.category = 'kv_cache' AND kernel.layer IS NULL
+ORDER BY ALL

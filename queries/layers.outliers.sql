@@ -1,0 +1,91 @@
+-- One row per layer of a forward pass that took much longer than its siblings of the same pass.
+--
+-- Robust: score is (dur - median) / (1.4826 x MAD) over the layers of the pass, where MAD is the
+-- median absolute deviation, but at least 1% of the median. For a normal distribution 1.4826 x MAD
+-- estimates the standard deviation (Rousseeuw and Croux 1993).
+-- @param  score       DOUBLE  = 5     Least score to report.
+-- @param  limit       INTEGER = 50    Rows to return.
+-- @column rank        BIGINT   Rank.
+-- @column step_id     BIGINT   Step.
+-- @column phase       VARCHAR  Its phase.
+-- @column layer       BIGINT   Model layer, from 0.
+-- @column dur         BIGINT   Its duration, ns.
+-- @column median_ns   DOUBLE   Median of the layers of its pass, ns.
+-- @column excess_ns   DOUBLE   dur beyond the median, ns.
+-- @column score       DOUBLE   How many standard deviations that is, robustly.
+-- @column slowest_role VARCHAR Role that is furthest above its own median in the pass.
+-- @chart  point x=layer y=excess_ns color=phase
+WITH centre AS (
+    SELECT rank, step_id, pass, median(dur) AS median_ns FROM layer GROUP BY rank, step_id, pass
+),
+spread AS (
+    SELECT
+        layer.rank,
+        layer.step_id,
+        layer.pass,
+        ANY_VALUE(centre.median_ns) AS median_ns,
+        GREATEST(
+            median(ABS(layer.dur - centre.median_ns)), 0.01 * ANY_VALUE(centre.median_ns)
+        ) AS mad_ns
+    FROM layer
+    INNER JOIN centre
+        ON layer.rank = centre.rank AND layer.step_id = centre.step_id
+        AND layer.pass IS NOT DISTINCT FROM centre.pass
+    GROUP BY layer.rank, layer.step_id, layer.pass
+),
+outlier AS (
+    SELECT
+        layer.rank,
+        layer.step_id,
+        layer.pass,
+        layer.layer,
+        layer.dur,
+        spread.median_ns,
+        layer.dur - spread.median_ns AS excess_ns,
+        (layer.dur - spread.median_ns) / (1.4826 * spread.mad_ns) AS score
+    FROM layer
+    INNER JOIN spread
+        ON layer.rank = spread.rank AND layer.step_id = spread.step_id
+        AND layer.pass IS NOT DISTINCT FROM spread.pass
+    WHERE spread.mad_ns > 0
+    QUALIFY score >= $score::DOUBLE
+    ORDER BY excess_ns DESC
+    LIMIT $limit::INTEGER
+),
+role_time AS (
+    SELECT rank, step_id, pass, layer, role, SUM(dur) AS dur
+    FROM kernel
+    WHERE (rank, step_id) IN (SELECT (rank, step_id) FROM outlier) AND layer IS NOT NULL
+    GROUP BY ALL
+),
+role_excess AS (
+    SELECT
+        rank,
+        step_id,
+        pass,
+        layer,
+        role,
+        dur - median(dur) OVER (PARTITION BY rank, step_id, pass, role) AS excess_ns
+    FROM role_time
+),
+slowest AS (
+    SELECT rank, step_id, pass, layer, arg_max(role, excess_ns) AS slowest_role
+    FROM role_excess
+    GROUP BY rank, step_id, pass, layer
+)
+SELECT
+    outlier.rank,
+    outlier.step_id,
+    step.phase,
+    outlier.layer,
+    outlier.dur,
+    outlier.median_ns,
+    outlier.excess_ns,
+    outlier.score,
+    slowest.slowest_role
+FROM outlier
+INNER JOIN step USING (step_id)
+LEFT JOIN slowest
+    ON outlier.rank = slowest.rank AND outlier.step_id = slowest.step_id
+    AND outlier.pass IS NOT DISTINCT FROM slowest.pass AND outlier.layer = slowest.layer
+ORDER BY outlier.excess_ns DESC, outlier.rank, outlier.step_id, outlier.layer

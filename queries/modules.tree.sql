@@ -1,0 +1,43 @@
+-- One row per module path: the GPU time that its calls launched, with and without inner modules.
+--
+-- From traces with stacks or annotated layers; no rows without. Kernels of graph replays belong to
+-- no module.
+-- @param  rank         BIGINT = NULL  This rank only; all where NULL.
+-- @column path         VARCHAR  Classes from the outermost module, with slashes.
+-- @column calls        BIGINT   Calls.
+-- @column own_ns       BIGINT   GPU time launched by it and by no inner module, ns.
+-- @column inclusive_ns BIGINT   GPU time launched by it and its inner modules, ns.
+-- @column share_pct    DOUBLE   inclusive_ns in all GPU time launched by modules, %.
+-- @column kernels      BIGINT   Kernels of inclusive_ns.
+-- @chart  bar x=inclusive_ns y=path
+WITH RECURSIVE own AS (
+    SELECT kernel_module.module_id AS id, SUM(kernel.dur) AS dur, COUNT(*) AS kernels
+    FROM kernel_module
+    INNER JOIN kernel USING (id)
+    WHERE $rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT
+    GROUP BY kernel_module.module_id
+),
+risen AS (
+    SELECT id, id AS outer_id, dur, kernels FROM own
+    UNION ALL
+    SELECT risen.id, module.parent_id, risen.dur, risen.kernels
+    FROM risen
+    INNER JOIN module ON risen.outer_id = module.id
+    WHERE module.parent_id IS NOT NULL
+),
+inclusive AS (
+    SELECT outer_id AS id, SUM(dur) AS dur, SUM(kernels) AS kernels FROM risen GROUP BY outer_id
+)
+SELECT
+    module.path,
+    COUNT(*) AS calls,
+    CAST(COALESCE(SUM(own.dur), 0) AS BIGINT) AS own_ns,
+    CAST(COALESCE(SUM(inclusive.dur), 0) AS BIGINT) AS inclusive_ns,
+    100.0 * COALESCE(SUM(inclusive.dur), 0) / (SELECT SUM(dur) FROM own) AS share_pct,
+    CAST(COALESCE(SUM(inclusive.kernels), 0) AS BIGINT) AS kernels
+FROM module
+LEFT JOIN own USING (id)
+LEFT JOIN inclusive ON module.id = inclusive.id
+WHERE $rank::BIGINT IS NULL OR module.rank = $rank::BIGINT
+GROUP BY module.path
+ORDER BY module.path

@@ -1,0 +1,43 @@
+-- One row per kernel of one step, in the order in which they ran.
+--
+-- gap_ns is the time since all earlier kernels of the step on the device had ended; 0 where they
+-- overlap.
+-- @param  step         BIGINT = NULL  step_id; the longest decode step, else the longest, where NULL.
+-- @column rank         BIGINT   Rank.
+-- @column step_id      BIGINT   Step.
+-- @column ts           BIGINT   Start, ns since the step's first kernel.
+-- @column dur          BIGINT   Duration, ns.
+-- @column gap_ns       BIGINT   Idle time of the device before it, ns.
+-- @column stream       BIGINT   Stream.
+-- @column layer        BIGINT   Model layer, from 0; NULL outside layers.
+-- @column role         VARCHAR  Part of the model.
+-- @column category     VARCHAR  What the kernel is.
+-- @column name         VARCHAR  Its name.
+-- @column layer_source VARCHAR  How layer and role are known.
+-- @column id           BIGINT   Row of kernel.
+-- @chart  timeline x=ts width=dur y=stream color=role
+WITH chosen AS (
+    SELECT step_id
+    FROM step
+    WHERE ($step::BIGINT IS NULL AND gpu_dur IS NOT NULL) OR step_id = $step::BIGINT
+    ORDER BY phase = 'decode' DESC NULLS LAST, gpu_dur DESC, step_id
+    LIMIT 1
+)
+SELECT
+    rank,
+    step_id,
+    ts - MIN(ts) OVER () AS ts,
+    dur,
+    GREATEST(0, ts - COALESCE(MAX(ts + GREATEST(dur, 0)) OVER (
+        PARTITION BY device ORDER BY ts, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ), ts)) AS gap_ns,
+    stream,
+    layer,
+    role,
+    category,
+    name,
+    layer_source,
+    id
+FROM kernel
+WHERE step_id IN (FROM chosen)
+ORDER BY ts, id

@@ -1,0 +1,65 @@
+"""The configuration of the model that ran, to check what was recognised against."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from traceql.errors import ModelConfigInvalid
+from traceql.layers.grammar import grammars
+
+
+def write_model_config(
+    con: duckdb.DuckDBPyConnection, given: Path | None, traces: Sequence[Path]
+) -> None:
+    """Fills `model_config` from the file given, else from a run.json beside the traces.
+
+    Raises:
+        ModelConfigInvalid: the file given cannot be read or describes no model.
+    """
+    found = _described(given) if given else next(_beside(traces), None)
+    if found is None:
+        return
+    path, config = found
+    families = [g.name for g in grammars() if config["model_type"] in g.model_types]
+    con.execute("DELETE FROM model_config")
+    con.execute(
+        "INSERT INTO model_config VALUES (?, ?, ?, ?)",
+        [config["model_type"], config["num_hidden_layers"], families, str(path)],
+    )
+
+
+def _described(path: Path) -> tuple[Path, dict[str, Any]]:
+    try:
+        config = _config(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise ModelConfigInvalid(f"cannot read the model configuration {path}: {error}") from None
+    if config is None:
+        raise ModelConfigInvalid(
+            f"{path} has no model_type and num_hidden_layers; give the model's config.json"
+        )
+    return path, config
+
+
+def _beside(traces: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
+    folders = dict.fromkeys(folder for trace in traces for folder in trace.parents[:2])
+    for folder in folders:
+        path = folder / "run.json"
+        if path.is_file():
+            try:
+                config = _config(json.loads(path.read_text(encoding="utf-8")))
+            except (OSError, ValueError):
+                continue
+            if config:
+                yield path, config
+
+
+def _config(value: Any) -> dict[str, Any] | None:
+    """The first object that describes a model, however deep: run.json has it inside."""
+    if not isinstance(value, dict):
+        return None
+    if isinstance(value.get("model_type"), str) and isinstance(value.get("num_hidden_layers"), int):
+        return value
+    return next((found for inner in value.values() if (found := _config(inner))), None)
