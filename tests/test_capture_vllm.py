@@ -163,6 +163,36 @@ def test_a_running_server_is_recorded_under_load(tmp_path: Path) -> None:
         assert trace.run("serving.requests", profiled=True).rows()
 
 
+_PROGRAM = """
+import sys, torch, capture
+with capture.profile(sys.argv[1]) as recorder:
+    for _ in range(3):
+        torch.ones(8, 8) @ torch.ones(8, 8)
+        recorder.step()
+"""
+
+
+def test_any_program_is_recorded_by_every_rank_of_a_job(tmp_path: Path) -> None:
+    for rank in ("0", "1"):
+        job = {"RANK": rank, "WORLD_SIZE": "2"}
+        program = [_PYTHON, "-c", _PROGRAM, str(tmp_path / "run")]
+        subprocess.run(program, check=True, env=os.environ | job)
+    again = subprocess.run(program, check=False, env=os.environ | job, capture_output=True)
+    assert b"name another run directory" in again.stderr
+    with loaded(tmp_path / "run") as trace:
+        products = trace.sql("""
+            SELECT rank, COUNT(*) AS products
+            FROM slice
+            WHERE name = 'aten::matmul'
+            GROUP BY rank
+            ORDER BY rank
+        """).rows()
+        assert [tuple(row.values()) for row in products] == [(0, 3), (1, 3)]
+        assert trace.sql("SELECT kind, world_size FROM run").rows() == [
+            {"kind": "program", "world_size": 2}
+        ]
+
+
 def _wait(condition: object, seconds: float = 120) -> None:
     assert callable(condition)
     deadline = time.monotonic() + seconds
