@@ -21,6 +21,7 @@ from capture.errors import CaptureError
 from capture.metrics import metrics
 from capture.outputs import write_outputs
 from capture.plan import Plan
+from capture.processes import end_with_parent
 from capture.ranks import collected_ranks, rank_folder
 from capture.worker_extension import WINDOW_CLOSED
 from capture.workload import Request, Workload, require_fitting
@@ -244,6 +245,7 @@ def main() -> int:
     events = Events(plan.events_descriptor)
     # The terminal's Ctrl-C reaches the parent, which ends this process in its own way.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    end_with_parent()
     try:
         events.result(asyncio.run(record(plan, events)))
     except BaseException as error:

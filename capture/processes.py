@@ -13,13 +13,23 @@ import psutil
 _SHARED_MEMORY = Path("/dev/shm")
 _LITTER = ("psm_", "vllm", "sem.mp-", "sem.loky-", "nccl-", "torch_", "cuda.shm.")
 _GRACE_S = 15
-_SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER, linux/prctl.h
+_SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, linux/prctl.h
+_SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 def adopt_orphans() -> None:
     """Makes this process the parent of descendants whose own parent has died (Linux)."""
+    _prctl(_SET_SUBREAPER, 1)
+
+
+def end_with_parent() -> None:
+    """Has this process asked to end when its parent dies, however that happens (Linux)."""
+    _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+
+
+def _prctl(option: int, value: int) -> None:
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_SET_SUBREAPER, 1, 0, 0, 0)
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def end(process: subprocess.Popen[str]) -> None:

@@ -36,6 +36,11 @@ class _Commands(click.Group):
         except CaptureError as error:
             click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
             ctx.exit(1)
+        except ModuleNotFoundError as error:
+            click.echo(
+                f"traceql: {error.name} is not installed; pip install 'traceql[capture]'", err=True
+            )
+            ctx.exit(1)
         except KeyboardInterrupt:
             click.echo("traceql: interrupted; nothing is left running", err=True)
             ctx.exit(_INTERRUPTED)

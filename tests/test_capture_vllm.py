@@ -1,0 +1,222 @@
+"""The real vLLM on a CPU, with tiny Qwen3 models: captured, loaded, questioned."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+import traceql
+from capture.models import write_model
+
+pytestmark = pytest.mark.vllm
+
+_ROOT = Path(__file__).parent.parent
+_PYTHON = os.environ.get("TRACEQL_VLLM_PYTHON", str(_ROOT / ".venv" / "vllm" / "bin" / "python"))
+_SMALL = ("--prompts", "3", "--prompt-tokens", "16", "--output-tokens", "6")
+_ONE_LAYER = r"regexp_extract(name, '^module: model\.layers\.(\d+)$', 1)"
+
+
+def command(*arguments: str | Path) -> list[str]:
+    return [_PYTHON, "-m", "traceql", "capture", *map(str, arguments)]
+
+
+def captured(folder: Path, model: str, *arguments: str) -> Path:
+    """A complete run directory of a built-in model with random weights."""
+    run = folder / "run"
+    done = subprocess.run(
+        command("run", "--model", model, "--dummy-weights", *_SMALL, *arguments, "-o", run),
+        capture_output=True, text=True, check=False, cwd=folder,
+    )  # fmt: skip
+    log = (run / "log.txt").read_text()[-3000:] if (run / "log.txt").exists() else ""
+    assert done.returncode == 0, done.stderr + log
+    assert "overhead of the profiler, measured over" in done.stdout
+    return run
+
+
+@contextmanager
+def loaded(run: Path) -> Iterator[traceql.Trace]:
+    database = traceql.load([run], run.parent / "run.duckdb").database
+    with traceql.open(database) as trace:
+        assert trace.run("quality.ledger", failed=True).rows() == []
+        yield trace
+
+
+def layers(trace: traceql.Trace, rank: int) -> list[int]:
+    """Numbers of the layers that annotations name on a rank."""
+    rows = trace.sql(
+        f"""
+        SELECT DISTINCT CAST(NULLIF({_ONE_LAYER}, '') AS INTEGER) AS layer
+        FROM slice
+        WHERE rank = $rank AND cat = 'user_annotation' AND {_ONE_LAYER} != ''
+        ORDER BY layer
+    """.replace("$rank", str(rank))
+    ).rows()
+    return [row["layer"] for row in rows]
+
+
+def test_annotated_dense_model_names_its_layers_and_serves_every_request(tmp_path: Path) -> None:
+    run = captured(tmp_path, "qwen3-tiny", "--eager", "--annotate", "layers")
+    facts = json.loads((run / "run.json").read_text())
+    assert (facts["status"], facts["model_config"]["num_hidden_layers"]) == ("complete", 4)
+    overhead = facts["overhead"]
+    assert overhead["profiled_ns"] > 0 < overhead["unprofiled_ns"]
+    outputs = [json.loads(line) for line in (run / "outputs.jsonl").read_text().splitlines()]
+    assert [len(output["output_token_ids"]) for output in outputs] == [6, 6, 6]
+    with loaded(run) as trace:
+        assert layers(trace, 0) == [0, 1, 2, 3]
+        processed = trace.sql(
+            "SELECT request_id, SUM(tokens)::BIGINT AS tokens FROM request_step GROUP BY ALL"
+        ).rows()
+        # The last token is never fed back.
+        assert {row["tokens"] for row in processed} == {16 + 6 - 1}
+        mismatched = trace.sql("""
+            SELECT step_id
+            FROM step
+            JOIN request_step USING (step_id)
+            GROUP BY step_id, context_tokens, generation_tokens
+            HAVING SUM(tokens) != context_tokens + generation_tokens
+        """)
+        assert mismatched.rows() == []
+        assert {row["pass"] for row in trace.run("serving.latency")} == {"profiled", "unprofiled"}
+    assert not (run / "telemetry.parquet").exists()
+
+
+def test_window_of_a_tensor_parallel_moe_has_the_steps_asked_for(tmp_path: Path) -> None:
+    run = captured(
+        tmp_path, "qwen3-tiny-moe", "--tp", "2", "--eager", "--skip", "1", "--steps", "3"
+    )
+    with loaded(run) as trace:
+        steps = trace.sql("SELECT rank, COUNT(*) AS steps FROM step GROUP BY rank ORDER BY rank")
+        assert [tuple(row.values()) for row in steps] == [(0, 3), (1, 3)]
+        ranks = trace.sql("SELECT rank, tp_rank, world_size FROM trace ORDER BY rank").rows()
+        assert [tuple(row.values()) for row in ranks] == [(0, 0, 2), (1, 1, 2)]
+        assert layers(trace, 0) == []
+
+
+def test_pipeline_ranks_name_layers_by_their_place_in_the_model(tmp_path: Path) -> None:
+    run = captured(tmp_path, "qwen3-tiny", "--pp", "2", "--eager", "--annotate", "layers")
+    with loaded(run) as trace:
+        assert (layers(trace, 0), layers(trace, 1)) == ([0, 1], [2, 3])
+    ranks = json.loads((run / "run.json").read_text())["ranks"]
+    assert [(r["pp_rank"], r["first_layer"], r["layers"]) for r in ranks] == [(0, 0, 2), (1, 2, 2)]
+
+
+def test_ctrl_c_leaves_no_process_no_shared_memory_and_says_incomplete(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    before = set(os.listdir("/dev/shm"))  # noqa: PTH208
+    process = subprocess.Popen(
+        command("run", "--model", "qwen3-tiny", "--dummy-weights", "--eager", "-o", run),
+        stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+    )  # fmt: skip
+    _wait(lambda: (run / "log.txt").exists() and "EngineCore" in (run / "log.txt").read_text())
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.splitlines()[-1]) == (
+        130, "traceql: interrupted; nothing is left running",
+    )  # fmt: skip
+    assert json.loads((run / "run.json").read_text())["reason"] == "interrupted"
+    assert _processes_of(run) == []
+    left = {name for name in set(os.listdir("/dev/shm")) - before if "vllm" in name}  # noqa: PTH208
+    assert left == set()
+
+
+def test_a_running_server_is_recorded_under_load(tmp_path: Path) -> None:
+    model = write_model("qwen3-tiny", tmp_path / "model")
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    profiler = {"profiler": "torch", "torch_profiler_dir": str(tmp_path / "served"),
+                "torch_profiler_with_stack": False, "ignore_frontend": True}  # fmt: skip
+    server = subprocess.Popen(
+        [_PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model),
+         "--load-format", "dummy", "--skip-tokenizer-init", "--enforce-eager",
+         "--max-model-len", "512", "--host", "127.0.0.1", "--port", str(port),
+         "--profiler-config", json.dumps(profiler)],
+        stdout=(tmp_path / "server.txt").open("w"), stderr=subprocess.STDOUT,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+                          "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1",
+                          "VLLM_NO_USAGE_STATS": "1"},
+        cwd=tmp_path,
+    )  # fmt: skip
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait(lambda: _answers(url) or server.poll() is not None)
+        done = subprocess.run(
+            command("attach", url, "--seconds", "1", "--load", *_SMALL, "-o", tmp_path / "run"),
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr + (tmp_path / "server.txt").read_text()[-2000:]
+    finally:
+        server.terminate()
+        server.wait(60)
+    with loaded(tmp_path / "run") as trace:
+        assert [row["kind"] for row in trace.sql("SELECT kind FROM run")] == ["vllm-server"]
+        assert len(trace.sql("SELECT * FROM step WHERE source = 'execute_context'")) > 1
+        assert trace.run("serving.requests", profiled=True).rows()
+
+
+_PROGRAM = """
+import sys, torch, capture
+with capture.profile(sys.argv[1]) as recorder:
+    for _ in range(3):
+        torch.ones(8, 8) @ torch.ones(8, 8)
+        recorder.step()
+"""
+
+
+def test_any_program_is_recorded_by_every_rank_of_a_job(tmp_path: Path) -> None:
+    for rank in ("0", "1"):
+        job = {"RANK": rank, "WORLD_SIZE": "2"}
+        program = [_PYTHON, "-c", _PROGRAM, str(tmp_path / "run")]
+        subprocess.run(program, check=True, env=os.environ | job)
+    again = subprocess.run(program, check=False, env=os.environ | job, capture_output=True)
+    assert b"name another run directory" in again.stderr
+    with loaded(tmp_path / "run") as trace:
+        products = trace.sql("""
+            SELECT rank, COUNT(*) AS products
+            FROM slice
+            WHERE name = 'aten::matmul'
+            GROUP BY rank
+            ORDER BY rank
+        """).rows()
+        assert [tuple(row.values()) for row in products] == [(0, 3), (1, 3)]
+        assert trace.sql("SELECT kind, world_size FROM run").rows() == [
+            {"kind": "program", "world_size": 2}
+        ]
+
+
+def _wait(condition: object, seconds: float = 120) -> None:
+    assert callable(condition)
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=1) as answer:
+            return bool(answer.status == 200)
+    except OSError:
+        return False
+
+
+def _processes_of(run: Path) -> list[str]:
+    """Command lines that name a run directory."""
+    found = []
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            command_line = (file.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if str(run).encode() in command_line:
+            found.append(command_line.decode())
+    return found
