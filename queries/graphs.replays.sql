@@ -17,7 +17,7 @@
 -- @column busy_ns         BIGINT   Of these, ns in which one of them ran.
 -- @column tokens          BIGINT   Tokens of the step.
 -- @column captured_tokens BIGINT   Tokens that the graph was captured for.
--- @column padding_pct     DOUBLE   Share of the captured tokens that are padding, %.
+-- @column padding_pct     DOUBLE   Share of the captured tokens that are padding, percent.
 -- @chart  point x=ts y=replay_ns color=phase
 WITH activity AS (
     SELECT
@@ -37,7 +37,7 @@ replay AS (
         MIN(ts) AS ts,
         MAX(end_ts) AS end_ts,
         CAST(SUM(added_ns) AS BIGINT) AS busy_ns,
-        MAX(grid[1]) FILTER (name LIKE '%reshape_and_cache%') AS captured_tokens
+        CAST(MAX(grid[1]) FILTER (name LIKE '%reshape_and_cache%') AS BIGINT) AS captured_tokens
     FROM activity
     GROUP BY launch_id
 )

@@ -10,7 +10,7 @@
 -- @column calls     BIGINT   Kernels.
 -- @column total_ns  BIGINT   Summed duration, ns.
 -- @column mean_ns   DOUBLE   Per kernel, ns.
--- @column share_pct DOUBLE   Of the phase's GPU time in layers, %.
+-- @column share_pct DOUBLE   Of the phase's GPU time in layers, percent.
 -- @chart  bar x=total_ns y=role color=phase
 SELECT
     step.phase,

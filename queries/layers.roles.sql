@@ -11,7 +11,7 @@
 -- @column layers    BIGINT   Layers that have it; 0 outside layers.
 -- @column total_ns  BIGINT   Summed duration, ns.
 -- @column mean_ns   DOUBLE   Per kernel, ns.
--- @column share_pct DOUBLE   Of the phase's GPU time, %.
+-- @column share_pct DOUBLE   Of the phase's GPU time, percent.
 -- @chart  bar x=total_ns y=role color=phase
 SELECT
     step.phase,

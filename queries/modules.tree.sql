@@ -7,7 +7,7 @@
 -- @column calls        BIGINT   Calls.
 -- @column own_ns       BIGINT   GPU time launched by it and by no inner module, ns.
 -- @column inclusive_ns BIGINT   GPU time launched by it and its inner modules, ns.
--- @column share_pct    DOUBLE   inclusive_ns in all GPU time launched by modules, %.
+-- @column share_pct    DOUBLE   inclusive_ns in all GPU time launched by modules, percent.
 -- @column kernels      BIGINT   Kernels of inclusive_ns.
 -- @chart  bar x=inclusive_ns y=path
 WITH RECURSIVE own AS (

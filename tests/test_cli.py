@@ -34,6 +34,8 @@ Commands:
   load     Load trace files, folders of ranks or run directories into one
            DuckDB file.
   info     Show what a database holds, and what its ledger says.
+  check    Check layers and sums of a database; exit status 1 where anything
+           is found.
   queries  List canned queries, or describe one.
   run      Run a canned query.
   sql      Run any SQL that reads.
@@ -84,7 +86,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_and_version() -> None:
     assert output("--help", COLUMNS="80") == _HELP
     assert output("--version") == f"traceql, version {traceql.__version__}\n"
-    for command in ("demo", "load", "info", "queries", "run", "sql"):
+    for command in ("demo", "load", "info", "check", "queries", "run", "sql"):
         assert output(command, "--help").startswith(f"Usage: traceql {command} ")
 
 

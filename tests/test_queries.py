@@ -21,6 +21,7 @@ _CHANNELS = {
     "point": {"x", "y"},
     "stacked": {"x", "y"},
     "timeline": {"x", "width", "y"},
+    "heatmap": {"x", "y", "color"},
 }
 
 

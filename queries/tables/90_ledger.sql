@@ -111,7 +111,8 @@ entry AS (
     FROM gpu
     UNION ALL
     SELECT
-        61, rank, 'time without a layer or role', unknown_dur, dur, CASE WHEN rank IN (SELECT rank FROM rank_model) THEN unknown_dur * 200 <= dur END,
+        61, rank, 'time without a layer or role', unknown_dur, dur, 
+        CASE WHEN rank IN (SELECT rank FROM rank_model) THEN unknown_dur * 200 <= dur END,
         'GPU time in forward passes of which neither is known; all of it, ns; at most 0.5%'
     FROM forward
     UNION ALL
@@ -132,7 +133,7 @@ entry AS (
         || '); in the configuration given'
     FROM rank_model
     CROSS JOIN (
-        SELECT SUM(layers) AS layers
+        SELECT CAST(SUM(layers) AS BIGINT) AS layers
         FROM (SELECT stage, ANY_VALUE(layers) AS layers FROM rank_model GROUP BY stage)
     ) AS held
     LEFT JOIN model_config ON TRUE
