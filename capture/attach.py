@@ -20,6 +20,7 @@ from capture.metrics import metrics
 from capture.outputs import write_outputs
 from capture.run_directory import RunDirectory
 from capture.server import Server
+from capture.server_layout import model_config, parallel_layout, placed
 from capture.server_process import server_command, trace_folder
 from capture.telemetry import sampled
 from capture.workload import Workload, require_fitting
@@ -96,8 +97,9 @@ async def _attach(
         except (Exception, asyncio.CancelledError) as error:
             directory.abandon(facts, " ".join(str(error).split()) or type(error).__name__)
             raise
-        facts["ranks"] = ranks
-        facts["parallel"] = {"world_size": max((r["rank"] + 1 for r in ranks), default=0)}
+        layout = parallel_layout(command or [])
+        facts["ranks"] = placed(ranks, layout)
+        facts["parallel"] = layout | {"world_size": max((r["rank"] + 1 for r in ranks), default=0)}
         if ranks:
             directory.finish(facts)
             return Attached(directory.path, facts, None)
@@ -200,6 +202,7 @@ def _facts(
         "start_unix_ns": time.time_ns(),
         "start": datetime.now(UTC).isoformat(timespec="seconds"),
         "model": said["model"]["id"],
+        "model_config": model_config(said["model"]),
         "server": said,
         "seconds": seconds,
         "workload": workload

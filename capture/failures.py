@@ -28,7 +28,7 @@ _KNOWN: Sequence[tuple[tuple[str, ...], str]] = (
         "--max-num-seqs",
     ),
     (
-        ("stored in KV cache", "to serve at least one request"),
+        ("stored in KV cache", "serve at least one request"),
         "the KV cache is too small for one request: lower --engine-arg max_model_len",
     ),
     (
@@ -72,7 +72,8 @@ def explained(failure: str, log: Path) -> str:
 def _root_cause(failure: str, log: Path) -> str:
     """The failure's first line, or the log's last error where it only points there."""
     first = _first_line(failure)
-    if not any(text in failure for text in _HEARSAY):
+    says_nothing = first.endswith(":")  # a type without a message
+    if not says_nothing and not any(text in failure for text in _HEARSAY):
         return first
     errors = [e for e in _ERROR_LINE.findall(_tail(log)) if not any(h in e for h in _HEARSAY)]
     return errors[-1].strip() if errors else first

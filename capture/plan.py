@@ -30,7 +30,7 @@ class Plan:
     annotate_layers: bool = False
     skip: int = 0
     steps: int | None = None
-    warmup_passes: int = 1
+    warmup_passes: int = 2
     events_descriptor: int = -1
 
     def workload(self, vocab_size: int) -> Workload:

@@ -12,7 +12,7 @@ import psutil
 
 _SHARED_MEMORY = Path("/dev/shm")
 _LITTER = ("psm_", "vllm", "sem.mp-", "sem.loky-", "nccl-", "torch_", "cuda.shm.")
-_GRACE_S = 15
+GRACE_S = 15
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, linux/prctl.h
 _SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
@@ -32,13 +32,19 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def end(process: subprocess.Popen[str]) -> None:
-    """Ends a process and all that it started: asks first, kills what remains."""
+def end(process: subprocess.Popen[str], *, grace_s: float = 0) -> None:
+    """Ends a process and all that it started: asks first, kills what remains.
+
+    Args:
+        grace_s: how long it may take to end by itself before it is asked.
+    """
     alive = [process.pid, *_descendants(process.pid)]
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(grace_s)
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_S)
+            process.wait(GRACE_S)
     # Descendants of the dead are ours now, see adopt_orphans.
     for pid in {*alive, *_descendants(process.pid), *_session(process.pid)}:
         with suppress(psutil.NoSuchProcess):

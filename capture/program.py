@@ -77,7 +77,7 @@ def _place(rank: int | None) -> tuple[int, int]:
 
 
 def _facts(start_unix_ns: int, world_size: int) -> dict[str, Any]:
-    from capture.environment import environment
+    from capture.environment import environment, torch_libraries, versions
 
     return {
         "kind": "program",
@@ -86,4 +86,5 @@ def _facts(start_unix_ns: int, world_size: int) -> dict[str, Any]:
         "start": datetime.fromtimestamp(start_unix_ns / 1e9, UTC).isoformat(timespec="seconds"),
         "parallel": {"world_size": world_size},
         **environment(),
+        "versions": versions() | torch_libraries(),
     }

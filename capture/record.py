@@ -39,7 +39,7 @@ class RunOptions:
     seed: int = 0
     skip: int = 0
     steps: int | None = None
-    warmup_passes: int = 1
+    warmup_passes: int = 2
 
 
 @dataclass(frozen=True)

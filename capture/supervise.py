@@ -15,7 +15,13 @@ from typing import Any
 from capture.errors import CaptureError, EngineFailed
 from capture.failures import explained
 from capture.plan import Plan
-from capture.processes import adopt_orphans, end, remove_shared_memory, shared_memory
+from capture.processes import (
+    GRACE_S,
+    adopt_orphans,
+    end,
+    remove_shared_memory,
+    shared_memory,
+)
 
 _PROGRAM = (sys.executable, "-m", "capture.engine_process")
 Done = Callable[[str, int, int], None]
@@ -47,30 +53,39 @@ def run_engine(plan: Plan, log: Path, environment: dict[str, str], done: Done) -
             start_new_session=True,
         )
         os.close(theirs)
+        grace_s = 0
         try:
             assert process.stdin is not None
             process.stdin.write(replace(plan, events_descriptor=theirs).to_json())
             process.stdin.close()
             with os.fdopen(ours) as events:
-                return _result(events, log, done)
+                last = _last_word(events, done)
+            grace_s = GRACE_S
+            return _result(last, log)
         finally:
-            end(process)
+            end(process, grace_s=grace_s)
             remove_shared_memory(before)
 
 
-def _result(events: Any, log: Path, done: Done) -> dict[str, Any]:
+def _last_word(events: Any, done: Done) -> dict[str, Any]:
+    """What the engine process says in the end; nothing where it died. Passes on its progress."""
     for line in events:
-        event = json.loads(line)
-        if "phase" in event:
-            done(event["phase"], event["count"], event["total"])
-        elif "failure" in event:
-            if event["known"]:
-                raise CaptureError(event["failure"])
-            raise EngineFailed(explained(f"{event['type']}: {event['failure']}", log))
-        else:
-            result: dict[str, Any] = event["result"]
-            return result
-    raise EngineFailed(explained("its process ended without a word", log))
+        event: dict[str, Any] = json.loads(line)
+        if "phase" not in event:
+            return event
+        done(event["phase"], event["count"], event["total"])
+    return {}
+
+
+def _result(last: dict[str, Any], log: Path) -> dict[str, Any]:
+    if "result" in last:
+        result: dict[str, Any] = last["result"]
+        return result
+    if not last:
+        raise EngineFailed(explained("its process ended without a word", log))
+    if last["known"]:
+        raise CaptureError(last["failure"])
+    raise EngineFailed(explained(f"{last['type']}: {last['failure']}", log))
 
 
 @contextmanager

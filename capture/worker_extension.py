@@ -63,11 +63,13 @@ class _Window:
         self._iterations: list[tuple[int, dict[str, int]]] = []
         self._begin_ns: int | None = None
         self._end_ns: int | None = None
+        self._write_ns = 0
 
     def begin(self, *, profiled: bool, skip: int, steps: int | None) -> None:
         self._profiled, self._skip, self._steps = profiled, skip, steps
         self._iterations = []
         self._begin_ns = self._end_ns = None
+        self._write_ns = 0
         if skip == 0:
             self._open()
 
@@ -96,6 +98,7 @@ class _Window:
                 for begin_ns, scheduled in self._iterations[self._skip : last]
             ],
             "iterations_of_pass": len(self._iterations),
+            "write_ns": self._write_ns,
         }
 
     def _open(self) -> None:
@@ -115,6 +118,7 @@ class _Window:
         if self._profiled:
             (self._worker.capture_rank_folder / WINDOW_CLOSED).touch()
             self._worker.profile(False)
+            self._write_ns = time.time_ns() - self._end_ns
 
 
 def _synchronize() -> None:

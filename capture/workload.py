@@ -111,6 +111,20 @@ def _prompt(line: str) -> list[int] | str:
     return value if is_ids else line
 
 
+def require_token_ids(workload: Workload) -> None:
+    """Checks the prompts of a model without a tokenizer.
+
+    Raises:
+        WorkloadInvalid: a prompt is text.
+    """
+    text = next((r for r in workload.requests if isinstance(r.prompt, str)), None)
+    if text:
+        raise WorkloadInvalid(
+            f"{text.request_id} is text, and the model's folder has no tokenizer: give its token "
+            "ids as a JSON array, or a model with its tokenizer"
+        )
+
+
 def require_fitting(workload: Workload, *, max_model_len: int, vocab_size: int) -> None:
     """Checks what can be known before the engine is asked.
 

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,14 +18,24 @@ import traces
 import traceql
 from capture.drive import Answer, Chunk, Pass, drive
 from capture.engine_options import parsed_arguments
+from capture.engine_result import stall_ns
 from capture.errors import CaptureError, UnsupportedVllm, WorkloadInvalid
 from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
 from capture.models import built_in_config, built_in_models
 from capture.run_directory import RunDirectory
+from capture.server_layout import parallel_layout, placed
 from capture.server_process import trace_folder
 from capture.vllm_version import _checked
-from capture.workload import Request, Workload, file_workload, random_workload, require_fitting
+from capture.workload import (
+    Request,
+    Workload,
+    file_workload,
+    random_workload,
+    require_fitting,
+    require_token_ids,
+)
+from traceql.loading.discovery import trace_files
 
 _MS = 1_000_000
 
@@ -175,6 +187,43 @@ def test_failures_name_the_fix_or_the_root_cause(tmp_path: Path) -> None:
     log.write_text(f"(Worker pid=3) ERROR ValueError: heads do not divide\n{hearsay}\n")
     said = explained(hearsay, log)
     assert said == f"the engine failed: ValueError: heads do not divide (log: {log})"
+    assert explained("EngineGenerateError: ", log) == said
+    log.write_text("ValueError: To serve at least one request with max seq len (40960)\n")
+    assert "lower --engine-arg max_model_len" in explained("EngineDeadError: see stack trace", log)
+
+
+def test_an_iteration_that_compiles_is_told_from_a_long_prefill() -> None:
+    def pass_of(*durations_ms: int) -> dict[str, Any]:
+        begins = [0, *accumulate(durations_ms)]
+        iterations = [{"begin_unix_ns": at * _MS} for at in begins[:-1]]
+        return {"iterations": iterations, "end_unix_ns": begins[-1] * _MS}
+
+    assert stall_ns(pass_of(80, 606, 6, 6, 6, 6)) == 606 * _MS
+    assert stall_ns(pass_of(80, 6, 6, 6, 6)) == 0  # two thousand tokens of prefill
+    assert stall_ns(pass_of(400, 300, 300)) == 0  # a slow machine
+    assert stall_ns(pass_of()) == 0
+
+
+def test_a_servers_ranks_are_placed_as_its_command_line_says() -> None:
+    layout = parallel_layout(["vllm", "serve", "m", "-tp", "2", "--pipeline-parallel-size=2"])
+    assert layout == {"tp": 2, "pp": 2, "dp": 1, "ep": False}
+    ranks = placed([{"rank": n} for n in range(4)], layout)
+    assert [(r["tp_rank"], r["pp_rank"]) for r in ranks] == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    assert placed([{"rank": 0}], layout) == [{"rank": 0}]  # others wrote no trace
+
+
+def test_text_needs_a_tokenizer() -> None:
+    text = Workload([Request("r", "hello", 4)], 1, None, None)
+    with pytest.raises(WorkloadInvalid, match="no tokenizer"):
+        require_token_ids(text)
+
+
+def test_json_beside_the_traces_of_a_run_is_no_trace(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"schema_version": 1, "status": "complete"}')
+    (tmp_path / "events.json").write_text("{}")
+    (tmp_path / "traces").mkdir()
+    trace = traces.write(tmp_path / "traces" / "rank0.json", traces.kernel("k", ts=0, dur=1))
+    assert trace_files([tmp_path]) == [trace.resolve()]
 
 
 def refusal(*arguments: str | Path, **environment: str) -> str:

@@ -109,6 +109,34 @@ def test_pipeline_ranks_name_layers_by_their_place_in_the_model(tmp_path: Path) 
     assert [(r["pp_rank"], r["first_layer"], r["layers"]) for r in ranks] == [(0, 0, 2), (1, 2, 2)]
 
 
+def test_data_parallel_engines_are_ranks_of_one_run(tmp_path: Path) -> None:
+    run = captured(tmp_path, "qwen3-tiny", "--dp", "2", "--eager", "--annotate", "layers")
+    ranks = json.loads((run / "run.json").read_text())["ranks"]
+    assert [(r["rank"], r["dp_rank"]) for r in ranks] == [(0, 0), (1, 1)]
+    with loaded(run) as trace:
+        assert layers(trace, 0) == layers(trace, 1) == [0, 1, 2, 3]
+        served = trace.sql(
+            "SELECT request_id, COUNT(DISTINCT rank) AS ranks FROM request_step GROUP BY 1"
+        )
+        assert {row["request_id"]: row["ranks"] for row in served} == {
+            f"request-{n}": 1 for n in range(3)
+        }
+
+
+def test_an_engine_ends_with_whoever_captures(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    process = subprocess.Popen(
+        command("run", "--model", "qwen3-tiny", "--dummy-weights", "--eager", "-o", run),
+        stderr=subprocess.DEVNULL, cwd=tmp_path,
+    )  # fmt: skip
+    _wait(lambda: (run / "log.txt").exists() and "EngineCore" in (run / "log.txt").read_text())
+    assert len(_processes_in(tmp_path)) >= 3  # ours, and those of the engine
+    process.kill()
+    process.wait()
+    _wait(lambda: _processes_in(tmp_path) == [])
+    assert json.loads((run / "run.json").read_text())["status"] == "incomplete"
+
+
 def test_ctrl_c_leaves_no_process_no_shared_memory_and_says_incomplete(tmp_path: Path) -> None:
     run = tmp_path / "run"
     before = set(os.listdir("/dev/shm"))  # noqa: PTH208
@@ -123,7 +151,7 @@ def test_ctrl_c_leaves_no_process_no_shared_memory_and_says_incomplete(tmp_path:
         130, "traceql: interrupted; nothing is left running",
     )  # fmt: skip
     assert json.loads((run / "run.json").read_text())["reason"] == "interrupted"
-    assert _processes_of(run) == []
+    assert _processes_in(tmp_path) == []
     left = {name for name in set(os.listdir("/dev/shm")) - before if "vllm" in name}  # noqa: PTH208
     assert left == set()
 
@@ -209,14 +237,16 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _processes_of(run: Path) -> list[str]:
-    """Command lines that name a run directory."""
+def _processes_in(folder: Path) -> list[str]:
+    """Command lines of processes that work in a folder, as all that a capture starts do.
+
+    vLLM renames its processes, so that their command lines say nothing.
+    """
     found = []
-    for file in Path("/proc").glob("[0-9]*/environ"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            command_line = (file.parent / "cmdline").read_bytes()
+            if (process / "cwd").readlink() == folder.resolve():
+                found.append((process / "cmdline").read_bytes().decode())
         except OSError:
             continue
-        if str(run).encode() in command_line:
-            found.append(command_line.decode())
     return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from capture.cli.progress import warn
 from capture.record import Recorded
 
 _METRICS = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "end to end"))
@@ -27,6 +28,13 @@ def write_report(recorded: Recorded) -> None:
         f"{overhead['overhead_pct']:+.1f}% "
         f"({overhead['profiled_ns'] / 1e6:.1f} ms against {overhead['unprofiled_ns'] / 1e6:.1f} ms)"
     )
+    for name in ("profiled", "unprofiled"):
+        if stall_ns := overhead[f"{name}_stall_ns"]:
+            warn(
+                f"one iteration of the {name} pass took {stall_ns / 1e6:.0f} ms, many times the "
+                "others: kernels were compiled in it, and the overhead is not the profiler's; "
+                "record again with a higher --warmup"
+            )
     write_latencies(recorded.path)
     click.echo(f"next: traceql load {recorded.path} -o run.duckdb")
 

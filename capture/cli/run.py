@@ -36,7 +36,7 @@ from capture.models import built_in_models
 @click.option(
     "--warmup",
     type=click.IntRange(0),
-    default=1,
+    default=2,
     show_default=True,
     help="Times through the workload before anything is measured.",
 )
@@ -67,7 +67,7 @@ def command(
 ) -> None:
     """Run vLLM with a workload of your choice, and record it.
 
-    The workload runs three times: to warm up, unprofiled, and recorded; the difference of the
+    The workload runs several times: to warm up, unprofiled, and recorded; the difference of the
     last two is the profiler's overhead, which is printed.
     """
     from capture.engine_options import EngineOptions, ProfilerOptions, parsed_arguments
