@@ -1,21 +1,21 @@
 -- One row per layer and role of which a forward pass has not exactly one.
 --
 -- Counted are the kernels that do the work: one attention, one qkv and one o projection; one
--- gate_up, activation and down projection, or one of each of an expert layer's roles.
+-- norm before attention and one after it; one gate_up, activation and down projection, or one of
+-- each of an expert layer's roles.
 WITH work AS (
     SELECT
         kernel.rank,
-        kernel.step_id,
         kernel.pass,
         kernel.layer,
         kernel.role,
-        COUNT(*) FILTER (kernel.symbol IN ('g', 'a', 'k', 'v', 'T', 'X')) AS kernels
+        COUNT(*) FILTER (kernel.symbol IN ('g', 'a', 'k', 'v', 'T', 'X', 'n', 'F')) AS kernels
     FROM kernel
     WHERE kernel.layer IS NOT NULL
-    GROUP BY kernel.rank, kernel.step_id, kernel.pass, kernel.layer, kernel.role
+    GROUP BY kernel.rank, kernel.pass, kernel.layer, kernel.role
 ),
 layer_done AS (
-    SELECT DISTINCT rank, step_id, pass, layer FROM work WHERE pass IS NOT NULL
+    SELECT DISTINCT rank, pass, layer FROM work WHERE pass IS NOT NULL
 ),
 expected AS (
     SELECT
@@ -24,11 +24,13 @@ expected AS (
             CASE
                 WHEN rank_model.family IN ('qwen3_moe', 'mixtral')
                     THEN [
-                        'kv_write', 'attention', 'qkv_proj', 'o_proj', 'router', 'topk',
+                        'input_norm', 'kv_write', 'attention', 'qkv_proj', 'o_proj',
+                        'post_attn_norm', 'router', 'topk',
                         'experts_gate_up', 'experts_down'
                     ]
                 ELSE [
-                    'kv_write', 'attention', 'qkv_proj', 'o_proj', 'gate_up_proj', 'act', 'down_proj'
+                    'input_norm', 'kv_write', 'attention', 'qkv_proj', 'o_proj',
+                    'post_attn_norm', 'gate_up_proj', 'act', 'down_proj'
                 ]
             END
         ) AS role
@@ -37,12 +39,11 @@ expected AS (
 )
 SELECT
     expected.rank,
-    expected.step_id,
     expected.pass,
     expected.layer,
     expected.role,
     COALESCE(work.kernels, 0) AS kernels
 FROM expected
-LEFT JOIN work USING (rank, step_id, pass, layer, role)
+LEFT JOIN work USING (rank, pass, layer, role)
 WHERE COALESCE(work.kernels, 0) <> 1
 ORDER BY ALL

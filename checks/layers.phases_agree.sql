@@ -1,13 +1,23 @@
--- One row per rank and role of layers that prefill has and decode has not, or the other way round.
-WITH phase_role AS (
-    SELECT DISTINCT kernel.rank, kernel.role, step.phase
+-- One row per rank, phase and role of layers that the rank's other phases have and this one has not.
+--
+-- A phase that writes to a KV cache and has no layer at all lacks every role.
+WITH phase AS (
+    SELECT DISTINCT kernel.rank, step.phase
     FROM kernel
     INNER JOIN step USING (step_id)
-    WHERE kernel.layer IS NOT NULL AND step.phase IN ('prefill', 'decode')
+    WHERE kernel.category = 'kv_cache' AND step.phase IS NOT NULL
+),
+phase_role AS (
+    SELECT DISTINCT kernel.rank, step.phase, kernel.role
+    FROM kernel
+    INNER JOIN step USING (step_id)
+    WHERE kernel.layer IS NOT NULL AND kernel.role IS NOT NULL
 )
-SELECT rank, role, STRING_AGG(phase) AS only_in
-FROM phase_role
-WHERE rank IN (SELECT rank FROM phase_role GROUP BY rank HAVING COUNT(DISTINCT phase) = 2)
-GROUP BY rank, role
-HAVING COUNT(*) = 1
+SELECT phase.rank, phase.phase, rank_role.role
+FROM phase
+INNER JOIN (SELECT DISTINCT rank, role FROM phase_role) AS rank_role USING (rank)
+LEFT JOIN phase_role
+    ON phase.rank = phase_role.rank AND phase.phase = phase_role.phase
+    AND rank_role.role = phase_role.role
+WHERE phase_role.role IS NULL
 ORDER BY ALL

@@ -19,6 +19,7 @@
 -- @column captured_tokens BIGINT   Tokens that the graph was captured for.
 -- @column padding_pct     DOUBLE   Share of the captured tokens that are padding, percent.
 -- @chart  point x=ts y=replay_ns color=phase
+-- @title  How long each graph replay took
 WITH activity AS (
     SELECT
         *,

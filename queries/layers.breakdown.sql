@@ -11,7 +11,8 @@
 -- @column total_ns  BIGINT   Summed duration, ns.
 -- @column mean_ns   DOUBLE   Per kernel, ns.
 -- @column share_pct DOUBLE   Of the phase's GPU time in layers, percent.
--- @chart  bar x=total_ns y=role color=phase
+-- @chart  heatmap x=layer y=role color=total_ns
+-- @title  GPU time by layer and role
 SELECT
     step.phase,
     kernel.layer,

@@ -12,6 +12,7 @@
 -- @column dur     BIGINT   Duration of the layer, ns.
 -- @column busy_ns BIGINT   Of these, ns in which a kernel of the layer ran.
 -- @chart  heatmap x=number y=layer color=dur
+-- @title  How long each layer took in each step
 SELECT
     layer.step_id,
     step.number,

@@ -13,8 +13,9 @@
 -- @column median_ns   DOUBLE   Median of the layers of its pass, ns.
 -- @column excess_ns   DOUBLE   dur beyond the median, ns.
 -- @column score       DOUBLE   How many standard deviations that is, robustly.
--- @column slowest_role VARCHAR Role that is furthest above its own median in the pass.
+-- @column slowest_role VARCHAR Role that is furthest above its own median in the pass; idle where the time between kernels is.
 -- @chart  point x=layer y=excess_ns color=phase
+-- @title  Layers much slower than their siblings
 WITH centre AS (
     SELECT rank, step_id, pass, median(dur) AS median_ns FROM layer GROUP BY rank, step_id, pass
 ),
@@ -69,9 +70,20 @@ role_excess AS (
         dur - median(dur) OVER (PARTITION BY rank, step_id, pass, role) AS excess_ns
     FROM role_time
 ),
+idle_excess AS (
+    SELECT
+        rank,
+        step_id,
+        pass,
+        layer,
+        'idle' AS role,
+        idle_ns - median(idle_ns) OVER (PARTITION BY rank, step_id, pass) AS excess_ns
+    FROM layer
+    WHERE (rank, step_id) IN (SELECT (rank, step_id) FROM outlier)
+),
 slowest AS (
     SELECT rank, step_id, pass, layer, arg_max(role, excess_ns) AS slowest_role
-    FROM role_excess
+    FROM (FROM role_excess UNION ALL FROM idle_excess)
     GROUP BY rank, step_id, pass, layer
 )
 SELECT

@@ -13,6 +13,7 @@
 -- @column mean_ns   DOUBLE   Per kernel, ns.
 -- @column share_pct DOUBLE   Of the phase's GPU time, percent.
 -- @chart  bar x=total_ns y=role color=phase
+-- @title  GPU time by role
 SELECT
     step.phase,
     kernel.role,

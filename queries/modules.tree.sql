@@ -10,6 +10,7 @@
 -- @column share_pct    DOUBLE   inclusive_ns in all GPU time launched by modules, percent.
 -- @column kernels      BIGINT   Kernels of inclusive_ns.
 -- @chart  bar x=inclusive_ns y=path
+-- @title  GPU time by module
 WITH RECURSIVE own AS (
     SELECT kernel_module.module_id AS id, SUM(kernel.dur) AS dur, COUNT(*) AS kernels
     FROM kernel_module

@@ -5,7 +5,7 @@
 -- @param  step         BIGINT = NULL  step_id; the longest decode step, else the longest, where NULL.
 -- @column rank         BIGINT   Rank.
 -- @column step_id      BIGINT   Step.
--- @column ts           BIGINT   Start, ns since the step's first kernel.
+-- @column start_ns     BIGINT   Start, ns since the step's first kernel.
 -- @column dur          BIGINT   Duration, ns.
 -- @column gap_ns       BIGINT   Idle time of the device before it, ns.
 -- @column stream       BIGINT   Stream.
@@ -15,7 +15,8 @@
 -- @column name         VARCHAR  Its name.
 -- @column layer_source VARCHAR  How layer and role are known.
 -- @column id           BIGINT   Row of kernel.
--- @chart  timeline x=ts width=dur y=stream color=role
+-- @chart  timeline x=start_ns width=dur y=stream color=role
+-- @title  One step, kernel by kernel
 WITH chosen AS (
     SELECT step_id
     FROM step
@@ -26,7 +27,7 @@ WITH chosen AS (
 SELECT
     rank,
     step_id,
-    ts - MIN(ts) OVER () AS ts,
+    ts - MIN(ts) OVER () AS start_ns,
     dur,
     GREATEST(0, ts - COALESCE(MAX(ts + GREATEST(dur, 0)) OVER (
         PARTITION BY device ORDER BY ts, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING

@@ -115,10 +115,23 @@ def test_sequence_agrees_with_the_modules_of_a_trace_with_stacks(name: str, tmp_
                     judged += row["dur"]
                     right_role += row["dur"] * bool(re.fullmatch(role, row["role"] or ""))
                     break
+        ordered = trace.sql("""
+            SELECT role, ROW_NUMBER() OVER (
+                PARTITION BY rank, pass, layer, symbol, role LIKE 'qk%' ORDER BY ts, id
+            ) AS place
+            FROM kernel
+            WHERE layer IS NOT NULL AND (symbol = 'X' OR (symbol = 'n' AND role NOT LIKE 'qk%'))
+        """).rows()
+        assert {(row["role"], row["place"]) for row in ordered} <= ROLE_AT
     assert right_layer >= 0.995 * total > 0
     assert right_role >= 0.995 * judged
     assert judged >= 0.95 * total  # the rest: copies and fills
 
+
+# A layer begins with its input norm; experts first widen what they then narrow.
+ROLE_AT = {
+    ("input_norm", 1), ("post_attn_norm", 2), ("experts_gate_up", 1), ("experts_down", 2)
+}  # fmt: skip
 
 OURS = {  # name: layers that each rank holds, as the model's configuration has them
     "qwen3-0.6b-tp1-eager": 28,
@@ -159,6 +172,45 @@ def test_traces_of_others(name: str, count: int, tmp_path: Path) -> None:
     with traceql.open(traceql.load(file, tmp_path / "x.duckdb").database) as trace:
         (row,) = trace.sql("SELECT COUNT(DISTINCT layer) AS layers FROM kernel")
         assert row["layers"] == count
+
+
+# What a layer of these two models launches, as the code of their modules has it: Qwen2 of Hugging
+# Face with three linear layers before attention and one after it, gpt-oss with experts.
+LAUNCHED = {
+    "h100-qwen1.5-0.5b-eager": {
+        "qkv_proj": 3, "attention": 1, "o_proj": 1, "gate_up_proj": 2, "down_proj": 1,
+    },
+    "b200-vllm-moe-eager": {
+        "qkv_proj": 1, "attention": 1, "o_proj": 1, "attn_allreduce": 1, "router": 1, "topk": 1,
+        "experts_gate_up": 1, "experts_down": 1, "moe_sum": 1, "mlp_allreduce": 1,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_modules_of_others_name_roles(name: str, tmp_path: Path) -> None:
+    file = TRACES / "third-party" / "tracelens" / f"{name}.json.gz"
+    if not file.exists():
+        pytest.skip(f"{name} is not bundled")
+    with traceql.open(traceql.load(file, tmp_path / "x.duckdb").database) as trace:
+        counted = trace.sql("""
+            SELECT layer, role, COUNT(*) AS kernels FROM kernel
+            WHERE layer IS NOT NULL AND symbol IN ('g', 'a', 'A', 'T', 'X', 'U')
+            GROUP BY layer, role
+        """).rows()
+        by_layer: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        for row in counted:
+            by_layer[row["layer"]][row["role"]] = row["kernels"]
+        assert by_layer
+        assert all(parts == LAUNCHED[name] for parts in by_layer.values())
+        (row,) = trace.sql(
+            "SELECT COUNT(*) AS n FROM kernel WHERE role = 'attention' AND symbol = 'e'"
+        )
+        (inner,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE layer_source = 'module'")
+        assert inner["n"] > 0
+        # gpt-oss copies its queries before they are quantised: those copies are attention's.
+        assert row["n"] == (36 if name.startswith("b200") else 0)
 
 
 @pytest.mark.slow
@@ -236,6 +288,10 @@ def test_annotated_ranges_name_layers(tmp_path: Path) -> None:
             (0, "qkv_proj", "annotation"), (0, "down_proj", "annotation"),
             (1, "qkv_proj", "annotation"), (1, "down_proj", "annotation"),
         ]  # fmt: skip
+        host = trace.run("layers.host").rows()
+        assert [(row["layer"], row["calls"], row["host_ns"]) for row in host] == [
+            (0, 2, 20_000), (1, 2, 20_000),
+        ]  # fmt: skip
         tree = trace.run("modules.tree").rows()
         assert {row["path"]: row["inclusive_ns"] for row in tree}[
             "model/layers/1/mlp/down_proj"
@@ -246,7 +302,11 @@ def test_annotated_ranges_name_layers(tmp_path: Path) -> None:
 COUNT = 6
 LAYER = {
     "qwen3": ["ngnekacgsngvgs", "ngnnrkaegAnmgvgA"],
-    "qwen3_moe": ["ngnekaegAngTLLeeXvXUyA", "ngnnrkacgngTLLeeXvXU"],
+    "qwen3_moe": [
+        "ngnekaegAngTLLeeXvXUyA",
+        "ngnnrkacgngTLLeeXvXU",
+        "ngnekacgsngTGLLeeXvXURy",  # data parallel: tokens gathered, results scattered
+    ],
     "llama": ["ngrkagngvg", "ngrkagAngvgA"],
     "qwen2": ["ngerkagngvg", "ngerkagAngvgA"],
     "mixtral": ["ngreekagyAyngeeeTLLXXUyAy"],
@@ -307,6 +367,23 @@ def test_two_passes_in_one_step_are_two() -> None:
     )
     assert found.number.tolist() == [*range(COUNT)] * 3
     assert len(set(found.pass_number.tolist())) == 3
+
+
+def test_a_pipeline_stage_gathers_activations_from_all_tensor_parallel_ranks() -> None:
+    layer = LAYER["qwen3"][1]
+    text = "yeeyiiiiiyeGGyy" + layer * COUNT + AFTER
+    found = layers(stream_of(text, text), grammar("qwen3"))
+    assert found.number.tolist() == [*range(COUNT)] * 2
+
+
+def test_data_parallel_experts_dispatch_and_combine() -> None:
+    letters = LAYER["qwen3_moe"][2]
+    known = roles(
+        stream_of(pass_of(letters)), layers(stream_of(pass_of(letters)), grammar("qwen3_moe"))
+    )
+    found = known.role[len(BEFORE) : len(BEFORE) + len(letters)].tolist()
+    assert found[letters.index("G")] == "dispatch"
+    assert found[letters.index("R")] == "combine"
 
 
 def test_no_whole_pass_means_no_layers() -> None:

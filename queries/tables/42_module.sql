@@ -1,6 +1,21 @@
 -- Where host code was in the model: nn.Module frames of a trace with stacks, and ranges named
 -- after modules (model.layers.12.self_attn.qkv_proj, with or without "module: "); and which of them launched each kernel.
 
+-- Whether a module is of another model than the decoder: one that encodes, or drafts tokens.
+CREATE OR REPLACE TEMP MACRO of_other_model(path) AS regexp_matches(
+    path, '(?i)vis(ion|ual)|vae|unet|audio|encoder(layer|model)?([./_]|$)|(^|[./])(text_\d+|image\w*|draft\w*|eagle\w*|mtp)([./]|$)'
+);
+
+-- The layer in a module's name, where its layers are those of the decoder.
+CREATE OR REPLACE TEMP MACRO decoder_layer(path) AS CASE
+    WHEN NOT of_other_model(path)
+        THEN TRY_CAST(regexp_extract(path, '(?:^|[./])(?:layers|h|blocks)[./](\d+)(?:[./]|$)', 1) AS BIGINT)
+END;
+
+-- Whether a class is a layer of the decoder.
+CREATE OR REPLACE TEMP MACRO is_decoder_layer(class, path) AS
+    regexp_matches(class, '(DecoderLayer|TransformerBlock|TransformerLayer)$') AND NOT of_other_model(path);
+
 CREATE OR REPLACE TEMP TABLE scope AS
 SELECT
     id,
@@ -10,7 +25,10 @@ SELECT
         WHEN name LIKE 'nn.Module: %' THEN regexp_extract(name, '^nn\.Module: (.*?)(_\d+)?$', 1)
         ELSE replace(regexp_replace(name, '^module: ', ''), '.', '/')
     END AS class,
-    TRY_CAST(regexp_extract(name, '(?:_|layers[./])(\d+)', 1) AS BIGINT) AS number
+    CASE
+        WHEN name LIKE 'nn.Module: %' THEN TRY_CAST(regexp_extract(name, '_(\d+)$', 1) AS BIGINT)
+        ELSE decoder_layer(regexp_replace(name, '^module: ', ''))
+    END AS number
 FROM slice
 WHERE
     (lower(cat) = 'python_function' AND name LIKE 'nn.Module: %')
@@ -40,9 +58,7 @@ WITH RECURSIVE placed AS (
         scope.*,
         slice_scope.outer_id AS parent_id,
         class AS path,
-        CASE
-            WHEN kind = 'annotation' OR regexp_matches(class, '(DecoderLayer|TransformerBlock|TransformerLayer)$') THEN number
-        END AS layer
+        CASE WHEN kind = 'annotation' OR is_decoder_layer(class, class) THEN number END AS layer
     FROM scope
     INNER JOIN slice_scope USING (id)
     WHERE slice_scope.outer_id IS NULL
@@ -54,7 +70,7 @@ WITH RECURSIVE placed AS (
             WHEN scope.kind = 'annotation' THEN scope.class ELSE placed.path || '/' || scope.class
         END,
         CASE
-            WHEN scope.kind = 'annotation' OR regexp_matches(scope.class, '(DecoderLayer|TransformerBlock|TransformerLayer)$')
+            WHEN scope.kind = 'annotation' OR is_decoder_layer(scope.class, placed.path || '/' || scope.class)
                 THEN scope.number
             ELSE placed.layer
         END

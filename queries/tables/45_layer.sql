@@ -7,7 +7,7 @@ WITH known AS (
     SELECT
         kernel.id,
         'graph_node' AS kind,
-        TRY_CAST(regexp_extract(graph_node.path, 'layers/(\d+)', 1) AS BIGINT) AS layer,
+        decoder_layer(graph_node.path) AS layer,
         graph_node.path,
         1 AS position,
         kernel.symbol,
@@ -35,12 +35,14 @@ WITH known AS (
     INNER JOIN module ON kernel_module.module_id = module.id
 ),
 path_role AS (
-    SELECT path, symbol, arg_min(module_role.role, module_role.priority) AS role
-    FROM (SELECT DISTINCT path, symbol FROM known)
+    SELECT path, symbol, position, arg_min(module_role.role, module_role.priority) AS role
+    FROM (SELECT DISTINCT path, symbol, LEAST(position, 9) AS position FROM known)
     INNER JOIN module_role
         ON regexp_matches(path, module_role.path_pattern)
         AND regexp_matches(symbol, module_role.symbols)
-    GROUP BY path, symbol
+        AND regexp_matches(CAST(position AS VARCHAR), module_role.positions)
+    WHERE NOT of_other_model(path)
+    GROUP BY path, symbol, position
 )
 -- The two norms of a layer, and the two products of its experts, differ by their order alone.
 SELECT
@@ -48,17 +50,20 @@ SELECT
     known.kind,
     known.layer,
     CASE
-        WHEN regexp_matches(known.path, '(DecoderLayer|TransformerBlock)/RMSNorm$') AND known.position = 1 THEN 'input_norm'
-        WHEN regexp_matches(known.path, '(DecoderLayer|TransformerBlock)/RMSNorm$') THEN 'post_attn_norm'
+        WHEN regexp_matches(known.path, '(DecoderLayer|TransformerBlock)/\w*RMSNorm$') AND known.position = 1 THEN 'input_norm'
+        WHEN regexp_matches(known.path, '(DecoderLayer|TransformerBlock)/\w*RMSNorm$') THEN 'post_attn_norm'
         WHEN known.symbol = 'X' AND known.place = 1 THEN 'experts_gate_up'
         WHEN known.symbol = 'X' THEN 'experts_down'
         ELSE path_role.role
     END AS role
 FROM known
-LEFT JOIN path_role USING (path, symbol);
+LEFT JOIN path_role
+    ON known.path = path_role.path AND known.symbol = path_role.symbol
+    AND LEAST(known.position, 9) = path_role.position;
 
--- Kernels of other streams, and of steps that run no layer: what they are tells their role, and for
--- copies and fills whether they ran before the layers of their step or after them.
+-- Kernels of other streams, and of steps that run no layer: what they are tells their role; for small
+-- kernels and fills whether they ran before the layers of their step or after them, and for copies
+-- meanwhile their direction. Sends and receipts tell theirs, where the file has it.
 CREATE OR REPLACE TEMP TABLE other_role AS
 WITH span AS (
     SELECT kernel.step_id, MIN(kernel.ts) AS first_ts, MAX(kernel.ts) AS last_ts
@@ -66,12 +71,25 @@ WITH span AS (
     INNER JOIN kernel USING (id)
     WHERE kernel_layer.layer IS NOT NULL
     GROUP BY kernel.step_id
+),
+exchange AS (
+    SELECT
+        kernel.id,
+        lower(CASE
+            WHEN slice.args LIKE '%"Collective name"%'
+                THEN json_extract_string(slice.args, '$."Collective name"')
+        END) AS operation
+    FROM kernel
+    INNER JOIN slice USING (id)
+    WHERE kernel.symbol = 'P'
 )
 SELECT
     kernel.id,
     CASE
         WHEN kernel.symbol = 'i' THEN 'input_prep'
         WHEN kernel.symbol = 'z' THEN 'sample'
+        WHEN exchange.operation LIKE '%send%' AND exchange.operation NOT LIKE '%recv%' THEN 'pp_send'
+        WHEN exchange.operation LIKE '%recv%' AND exchange.operation NOT LIKE '%send%' THEN 'pp_recv'
         WHEN kernel.symbol IN ('P', 'B') AND rank_model.stages > 1 THEN
             CASE
                 WHEN (rank_model.stage = 0) = (kernel.symbol = 'P') THEN 'pp_send'
@@ -79,13 +97,17 @@ SELECT
                     OR kernel.ts < span.first_ts THEN 'pp_recv'
                 ELSE 'pp_send'
             END
+        WHEN kernel.symbol IN ('P', 'B') AND rank_model.stages IS NULL THEN 'pp_exchange'
+        WHEN kernel.symbol NOT IN ('e', 'E', 'y', 'm') THEN NULL
         WHEN kernel.ts < span.first_ts THEN 'input_prep'
         WHEN kernel.ts > span.last_ts THEN 'sample'
-        WHEN span.first_ts IS NOT NULL THEN 'other'
+        WHEN span.first_ts IS NOT NULL AND kernel.name LIKE '%HtoD%' THEN 'input_prep'
+        WHEN span.first_ts IS NOT NULL AND kernel.name LIKE '%DtoH%' THEN 'sample'
     END AS role
 FROM kernel
 INNER JOIN rank_model USING (rank)
 LEFT JOIN span USING (step_id)
+LEFT JOIN exchange USING (id)
 LEFT JOIN model_stream USING (rank, device, stream)
 WHERE model_stream.stream IS NULL OR kernel.symbol IN ('P', 'B');
 
@@ -101,7 +123,11 @@ SELECT
     kernel.kind,
     kernel.category,
     kernel.symbol,
-    COALESCE(module_evidence.role, kernel_layer.role, other_role.role) AS role,
+    COALESCE(
+        module_evidence.role,
+        kernel_layer.role,
+        CASE WHEN module_evidence.layer IS NULL THEN other_role.role END
+    ) AS role,
     kernel.step_id,
     kernel_layer.pass,
     COALESCE(module_evidence.layer, kernel_layer.layer)
@@ -141,7 +167,8 @@ COMMENT ON COLUMN kernel.symbol IS 'Its letter in the layer grammars (queries/la
 COMMENT ON COLUMN kernel.role IS 'Which part of the model asked for it; NULL where not known.';
 COMMENT ON COLUMN kernel.step_id IS 'Step in which it was launched; NULL without a launch or before the first step.';
 COMMENT ON COLUMN kernel.pass IS 'Forward pass of the rank that it belongs to, from 0; NULL outside layers.';
-COMMENT ON COLUMN kernel.layer IS 'Model layer, global, from 0; NULL where not known.';
+COMMENT ON COLUMN kernel.layer IS
+    'Model layer, from 0; NULL where not known. Of the whole model, but counted on its rank where rank_model.first_layer is NULL.';
 COMMENT ON COLUMN kernel.launch_id IS 'Row of launch that launched it; NULL where the trace has none.';
 COMMENT ON COLUMN kernel.in_graph IS 'Whether a CUDA or HIP graph launch launched it.';
 COMMENT ON COLUMN kernel.bytes IS 'Bytes copied or set; NULL for kernels.';
@@ -153,9 +180,10 @@ COMMENT ON TABLE rank_model IS 'One row per rank that runs a model whose layers 
 COMMENT ON COLUMN rank_model.rank IS 'Rank.';
 COMMENT ON COLUMN rank_model.family IS 'Layer grammar that its kernels match (queries/layers).';
 COMMENT ON COLUMN rank_model.layers IS 'Layers that it runs in a forward pass.';
-COMMENT ON COLUMN rank_model.first_layer IS 'Global number of the first of them; NULL where the split is not known.';
-COMMENT ON COLUMN rank_model.stage IS 'Pipeline stage, from 0.';
-COMMENT ON COLUMN rank_model.stages IS 'Pipeline stages of the run.';
+COMMENT ON COLUMN rank_model.first_layer IS
+    'Number of the first of them in the whole model; NULL where the pipeline split is not known: layers then count from 0 on each rank.';
+COMMENT ON COLUMN rank_model.stage IS 'Pipeline stage, from 0; NULL where the split is not known.';
+COMMENT ON COLUMN rank_model.stages IS 'Pipeline stages of the run; NULL where that is not known.';
 COMMENT ON COLUMN rank_model.source IS 'What the stage was read from.';
 
 DROP TABLE module_evidence;
@@ -163,6 +191,9 @@ DROP TABLE other_role;
 DROP TABLE kernel_layer;
 DROP TABLE model_stream;
 DROP TABLE module_role;
+DROP MACRO decoder_layer;
+DROP MACRO is_decoder_layer;
+DROP MACRO of_other_model;
 
 CREATE OR REPLACE VIEW layer AS
 WITH activity AS (
@@ -217,7 +248,7 @@ COMMENT ON VIEW layer IS 'One row per rank, forward pass and model layer.';
 COMMENT ON COLUMN layer.rank IS 'Rank that ran it.';
 COMMENT ON COLUMN layer.step_id IS 'Step in which it was launched.';
 COMMENT ON COLUMN layer.pass IS 'Forward pass of the rank, from 0; NULL where modules alone tell the layer.';
-COMMENT ON COLUMN layer.layer IS 'Model layer, global, from 0.';
+COMMENT ON COLUMN layer.layer IS 'Model layer, as in kernel.';
 COMMENT ON COLUMN layer.ts IS 'Start of its first kernel, ns since trace.base_time_ns.';
 COMMENT ON COLUMN layer.dur IS 'From there to the end of its last kernel, ns.';
 COMMENT ON COLUMN layer.busy_ns IS 'Union of its kernels, ns.';

@@ -1,16 +1,18 @@
 """Which layer and role each kernel has by the order of kernels, and what model each rank runs."""
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.layers.grammar import grammars
-from traceql.layers.sequence import Layers, Stream, layers, roles
+from traceql.layers.grammar import Grammar, grammars
+from traceql.layers.sequence import Int64s, Layers, Stream, layers, roles
 from traceql.layers.stages import stages
+from traceql.loading.arrow import write_table
 from traceql.resources import QUERIES
 
 _MODULE_ROLES = QUERIES / "layers" / "modules.csv"
@@ -38,6 +40,7 @@ _MODULE_ROLE = pa.schema(
     [
         ("priority", pa.int64()),
         ("path_pattern", pa.string()),
+        ("positions", pa.string()),
         ("symbols", pa.string()),
         ("role", pa.string()),
     ]
@@ -45,39 +48,48 @@ _MODULE_ROLE = pa.schema(
 
 
 @dataclass(frozen=True)
-class _Found:
-    """One stream with forward passes that a grammar knows."""
+class _Place:
+    """One stream that writes to a KV cache, with its kernels."""
 
     rank: int
     device: int
     number: int
     ids: pa.Array
+    ts: Int64s
     stream: Stream
+
+
+@dataclass(frozen=True)
+class _Found:
+    """One stream with forward passes that a grammar knows."""
+
+    place: _Place
     layers: Layers
 
 
 def attribute_by_sequence(con: duckdb.DuckDBPyConnection) -> None:
     """Writes what scripts join evidence from.
 
-    kernel_layer: layer (on its rank) and role of
-    kernels; rank_model: family, layers and pipeline stage of each rank; model_stream: the streams
-    that forward passes were found on; module_role: the rules for modules.
+    kernel_layer: pass, layer (on its rank) and role of kernels; rank_model: family, layers and
+    pipeline stage of each rank; model_stream: the streams that forward passes were found on;
+    module_role: the rules for modules.
     """
-    found = [one for place in _streams(con) if (one := _recognised(*place))]
-    _write(con, "kernel_layer", pa.concat_tables([*map(_kernel_layer, found), _EMPTY]))
-    _write(con, "rank_model", _rank_model(con, found))
-    places = [{"rank": f.rank, "device": f.device, "stream": f.number} for f in found]
-    _write(con, "model_stream", pa.Table.from_pylist(places, _MODEL_STREAM))
-    _write(con, "module_role", _module_roles())
+    configured = con.execute("SELECT MAX(layers) FROM model_config").fetchall()[0][0]
+    by_rank = groupby(_streams(con), key=lambda place: place.rank)
+    ranks = [_recognised(list(places), configured) for _, places in by_rank]
+    tables = [table for found in ranks for table in _kernel_layers(found)]
+    write_table(con, "kernel_layer", pa.concat_tables([*tables, _EMPTY]))
+    write_table(con, "rank_model", _rank_model(con, [found[0] for found in ranks if found]))
+    places = [
+        {"rank": f.place.rank, "device": f.place.device, "stream": f.place.number}
+        for found in ranks
+        for f in found
+    ]
+    write_table(con, "model_stream", pa.Table.from_pylist(places, _MODEL_STREAM))
+    write_table(con, "module_role", _module_roles())
 
 
 _EMPTY = _KERNEL_LAYER.empty_table()
-
-
-def _write(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    con.register("incoming", table)
-    con.execute(f"CREATE OR REPLACE TABLE {name} AS FROM incoming")
-    con.unregister("incoming")
 
 
 def _module_roles() -> pa.Table:
@@ -86,6 +98,7 @@ def _module_roles() -> pa.Table:
             {
                 "priority": int(row["priority"]),
                 "path_pattern": row["path"],
+                "positions": row["positions"],
                 "symbols": row["symbols"],
                 "role": row["role"],
             }
@@ -94,16 +107,15 @@ def _module_roles() -> pa.Table:
     return pa.Table.from_pylist(rows, _MODULE_ROLE)
 
 
-def _streams(
-    con: duckdb.DuckDBPyConnection,
-) -> Sequence[tuple[int, int, int, pa.Array, Stream]]:
-    """Rank, device and number of every stream that writes to a KV cache, and its kernels."""
+def _streams(con: duckdb.DuckDBPyConnection) -> Sequence[_Place]:
+    """Every stream that writes to a KV cache, in the order of ranks."""
     table = con.sql("""
         SELECT
             kernel.rank,
             kernel.device,
             kernel.stream,
             kernel.id,
+            kernel.ts,
             ord(kernel.symbol)::UTINYINT AS code,
             COALESCE(kernel.step_id, -1) AS step
         FROM kernel
@@ -117,35 +129,74 @@ def _streams(
     starts, ends = np.append(0, borders), np.append(borders, table.num_rows)
     parts = [table.slice(a, b - a) for a, b in zip(starts, ends, strict=True) if b > a]
     return [
-        (
-            *(part[name][0].as_py() for name in ("rank", "device", "stream")),
+        _Place(
+            part["rank"][0].as_py(),
+            part["device"][0].as_py(),
+            part["stream"][0].as_py(),
             part["id"].combine_chunks(),
+            part["ts"].to_numpy(),
             Stream(part["code"].to_numpy().tobytes().decode("ascii"), part["step"].to_numpy()),
         )
         for part in parts
     ]
 
 
-def _recognised(
-    rank: int, device: int, number: int, ids: pa.Array, stream: Stream
-) -> _Found | None:
-    """By the grammar that explains most kernels; None where none knows a whole forward pass."""
-    best = max((layers(stream, grammar) for grammar in grammars()), key=_explained)
-    return _Found(rank, device, number, ids, stream, best) if _explained(best) else None
+def _recognised(places: Sequence[_Place], configured: int | None) -> Sequence[_Found]:
+    """The streams of one rank that the grammar explaining most kernels knows.
+
+    None where no grammar knows a whole forward pass. All streams run one model: that of the
+    largest pass.
+    """
+    return max(
+        (_by_grammar(places, grammar, configured) for grammar in grammars()),
+        key=lambda found: sum(one.layers.explained for one in found),
+    )
 
 
-def _explained(found: Layers) -> int:
+def _by_grammar(
+    places: Sequence[_Place], grammar: Grammar, configured: int | None
+) -> Sequence[_Found]:
+    found = [layers(place.stream, grammar, configured=configured) for place in places]
+    count = max((one.count for one in found if one.count), default=None)
+    same = [
+        one if one.count == count else layers(place.stream, grammar, count=count)
+        for place, one in zip(places, found, strict=True)
+    ]
+    return [
+        _Found(place, one) for place, one in zip(places, same, strict=True) if one.explained > 0
+    ]
+
+
+def _kernel_layers(found: Sequence[_Found]) -> Sequence[pa.Table]:
+    """Of each stream of a rank; its passes are counted over all of them, in order of time."""
+    begun = [
+        (int(one.place.ts[start]), stream, number)
+        for stream, one in enumerate(found)
+        for number, start in _pass_starts(one.layers)
+    ]
+    ordinal = {(stream, number): n for n, (_, stream, number) in enumerate(sorted(begun))}
+    return [
+        _kernel_layer(one, {n: p for (of, n), p in ordinal.items() if of == stream})
+        for stream, one in enumerate(found)
+    ]
+
+
+def _pass_starts(found: Layers) -> Sequence[tuple[int, int]]:
+    """Each pass with a numbered layer, and where its first one begins."""
     certain = found.number >= 0
-    return int((found.end - found.start)[certain].sum())
+    passes, first = np.unique(found.pass_number[certain], return_index=True)
+    return list(zip(passes.tolist(), found.start[certain][first].tolist(), strict=True))
 
 
-def _kernel_layer(found: _Found) -> pa.Table:
-    known = roles(found.stream, found.layers)
+def _kernel_layer(found: _Found, ordinal: Mapping[int, int]) -> pa.Table:
+    known = roles(found.place.stream, found.layers)
     rows = np.flatnonzero(known.role != "")
     layer, pass_number = known.layer[rows], known.pass_number[rows]
+    of_rank = np.full(max(ordinal, default=-1) + 2, -1, np.int64)  # the last for those of none
+    of_rank[list(ordinal)] = list(ordinal.values())
     columns = [
-        found.ids.take(pa.array(rows)),
-        pa.array(pass_number, mask=pass_number < 0),
+        found.place.ids.take(pa.array(rows)),
+        pa.array(of_rank[pass_number], mask=pass_number < 0),
         pa.array(layer, mask=layer < 0),
         pa.array(known.role[rows], pa.string()).dictionary_encode(),
     ]
@@ -153,13 +204,13 @@ def _kernel_layer(found: _Found) -> pa.Table:
 
 
 def _rank_model(con: duckdb.DuckDBPyConnection, found: Sequence[_Found]) -> pa.Table:
-    held = {one.rank: one for one in found}
-    placed = stages(con, {rank: one.layers.count or 0 for rank, one in held.items()})
+    held = {one.place.rank: one.layers for one in found}
+    placed = stages(con, {rank: one.count or 0 for rank, one in held.items()})
     rows = [
         {
             "rank": rank,
-            "family": one.layers.grammar.name,
-            "layers": one.layers.count,
+            "family": one.grammar.name,
+            "layers": one.count,
             "first_layer": placed[rank].first_layer,
             "stage": placed[rank].stage,
             "stages": placed[rank].stages,

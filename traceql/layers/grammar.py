@@ -24,19 +24,23 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Part:
-    """Roles in order, each with the pattern over symbols that it takes."""
+    """Roles in order, each with the pattern over symbols that it takes.
+
+    A pattern may name a group, and a later one ask whether that group matched: `(?(name)...)`.
+    """
 
     roles: tuple[tuple[str, str], ...]
+    begin: str = ""  # what the first and the last pattern have to stand at
+    end: str = ""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        return re.compile("".join(f"({pattern})" for _, pattern in self.roles))
+        groups = (f"(?P<role_{n}>{pattern})" for n, (_, pattern) in enumerate(self.roles))
+        return re.compile(self.begin + "".join(groups) + self.end)
 
     def roles_of(self, match: re.Match[str]) -> list[str]:
         """The role of each symbol that was matched."""
-        return [
-            role for group, (role, _) in enumerate(self.roles, start=1) for _ in match[group] or ""
-        ]
+        return [role for n, (role, _) in enumerate(self.roles) for _ in match[f"role_{n}"] or ""]
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,7 @@ class Grammar:
     name: str
     model_types: tuple[str, ...]  # of config.json
     layer: Part
-    before: Part  # between the start of a step and its first layer
+    before: Part  # up to the first layer
     after: Part  # from the last layer on
 
 
@@ -71,10 +75,10 @@ def _grammar(path: Path) -> Grammar:
         path.stem,
         tuple(data["model_types"]),
         _part(data["layer"]),
-        _part(data["before"]),
-        _part(data["after"]),
+        _part(data["before"], end="$"),
+        _part(data["after"], begin="^"),
     )
 
 
-def _part(roles: Sequence[Sequence[str]]) -> Part:
-    return Part(tuple((role, pattern) for role, pattern in roles))
+def _part(roles: Sequence[Sequence[str]], *, begin: str = "", end: str = "") -> Part:
+    return Part(tuple((role, pattern) for role, pattern in roles), begin, end)

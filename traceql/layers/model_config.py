@@ -10,6 +10,8 @@ import duckdb
 from traceql.errors import ModelConfigInvalid
 from traceql.layers.grammar import grammars
 
+_MOST_LAYERS = 100_000
+
 
 def write_model_config(
     con: duckdb.DuckDBPyConnection, given: Path | None, traces: Sequence[Path]
@@ -26,8 +28,14 @@ def write_model_config(
     families = [g.name for g in grammars() if config["model_type"] in g.model_types]
     con.execute("DELETE FROM model_config")
     con.execute(
-        "INSERT INTO model_config VALUES (?, ?, ?, ?)",
-        [config["model_type"], config["num_hidden_layers"], families, str(path)],
+        "INSERT INTO model_config VALUES (?, ?, ?, ?, ?)",
+        [
+            config["model_type"],
+            config["num_hidden_layers"],
+            hidden if isinstance(hidden := config.get("hidden_size"), int) else None,
+            families,
+            str(path),
+        ],
     )
 
 
@@ -40,7 +48,19 @@ def _described(path: Path) -> tuple[Path, dict[str, Any]]:
         raise ModelConfigInvalid(
             f"{path} has no model_type and num_hidden_layers; give the model's config.json"
         )
+    if not _is_count(config["num_hidden_layers"]):
+        value = _short(config["num_hidden_layers"])
+        raise ModelConfigInvalid(f"{path}: num_hidden_layers is {value}, no number of layers")
     return path, config
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_LAYERS
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 20 else f"{text[:20]}..."
 
 
 def _beside(traces: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
@@ -52,7 +72,7 @@ def _beside(traces: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
                 config = _config(json.loads(path.read_text(encoding="utf-8")))
             except (OSError, ValueError):
                 continue
-            if config:
+            if config and _is_count(config["num_hidden_layers"]):
                 yield path, config
 
 

@@ -5,7 +5,6 @@ layer's letters repeat from step to step, and what one of them means is worked o
 """
 
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -17,10 +16,14 @@ from traceql.layers.grammar import Grammar, Part
 
 Int64s = npt.NDArray[np.int64]
 _KV_WRITE = "k"
-_BORDERS = "izPB"  # between two forward passes there is one of these, or another step
-_OUTSIDE = "eEimzPBo"  # in front of the first layer there is one of these, copies aside
+_BORDERS = "izB"  # between two forward passes there is one of these, or another step
+_STAGE_BORDER = "P"  # too, unless layers exchange tokens with other ranks by these kernels
+_OUTSIDE = "eEimzPBo"  # in front of the first layer there is one of these,
+_ASIDE = "yAG"  # these aside
 _OF_A_LAYER = re.compile("[akvTLXU]")
-_ROLE_OF_LETTER = {"i": "input_prep", "z": "sample", "P": "pp", "B": "pp"}
+_ANYWHERE = {"i": "input_prep", "z": "sample"}  # outside layers
+_MOVES = "eEym"  # prepare input before the layers, and sample after them
+_ALIKE = 0.4  # of a layer's kernels: how far the length of a gap may be from whole layers
 
 
 @dataclass(frozen=True)
@@ -57,135 +60,238 @@ class Layers:
     pass_number: Int64s
     count: int | None  # layers of a whole pass; None where no pass is whole
 
+    @property
+    def explained(self) -> int:
+        """Kernels whose layer is known."""
+        return int((self.end - self.start)[self.number >= 0].sum())
 
-def layers(stream: Stream, grammar: Grammar, *, count: int | None = None) -> Layers:
+
+@dataclass(frozen=True)
+class _Matches:
+    """Where a grammar's layers are on a stream."""
+
+    stream: Stream
+    grammar: Grammar
+    start: Int64s
+    end: Int64s
+
+    @cached_property
+    def borders(self) -> str:
+        """Letters that part passes: point-to-point kernels do unless layers have them."""
+        sent = np.flatnonzero(self.stream.letter_codes == ord(_STAGE_BORDER))
+        return _BORDERS if (self.layer_at(sent) >= 0).any() else _BORDERS + _STAGE_BORDER
+
+    def layer_at(self, places: Int64s) -> Int64s:
+        """The match around each place; -1 where there is none."""
+        if not len(self.start):
+            return np.full(len(places), -1, np.int64)
+        layer = np.searchsorted(self.start, places, side="right") - 1
+        return np.where((layer >= 0) & (places < self.end[layer]), layer, -1)
+
+
+def layers(
+    stream: Stream, grammar: Grammar, *, count: int | None = None, configured: int | None = None
+) -> Layers:
     """All layers that match the grammar, numbered where it is certain which they are.
 
     Args:
         count: how many layers the rank holds, where that is known.
+        configured: how many the model has; decides only between passes of several sizes.
     """
     spans = [m.span() for m in grammar.layer.pattern.finditer(stream.letters)]
     start, end = np.array(spans, np.int64).reshape(-1, 2).T
-    writes = np.flatnonzero(stream.letter_codes == ord(_KV_WRITE))
-    pass_of_write = _passes(stream, writes)
-    layer_of_write = np.searchsorted(start, writes, side="right") - 1
-    inside = (layer_of_write >= 0) & (writes < end[layer_of_write]) if len(start) else writes < 0
-    groups = [
-        _Pass(stream, grammar, start, end, np.where(inside, layer_of_write, -1)[members])
-        for members in _members(pass_of_write)
-    ]
-    count = count or _count(groups)
+    matches = _Matches(stream, grammar, start, end)
+    groups = _groups(matches)
+    count = count or _count(groups, configured)
     number = np.full(len(start), -1, np.int64)
     pass_number = np.full(len(start), -1, np.int64)
-    ordinal = 0
-    for group in groups:
-        for part in group.split(count):
-            known = part.found[part.found >= 0]
-            pass_number[known] = ordinal
-            ordinal += 1
-            if count:
-                part.number_into(number, count)
+    parts = [part for group in groups for part in group.split(count)]
+    smaller = _largest_of_another_model(parts, count)
+    for ordinal, part in enumerate(parts):
+        pass_number[part.known] = ordinal
+        if count:
+            part.number_into(number, count, smaller)
     return Layers(grammar, start, end, number, pass_number, count)
 
 
+@dataclass(frozen=True)
 class _Pass:
     """One forward pass: the layer around each KV-cache write, -1 where none matches there."""
 
-    def __init__(
-        self, stream: Stream, grammar: Grammar, start: Int64s, end: Int64s, found: Int64s
-    ) -> None:
-        self.found = found
-        self._where = (stream, grammar, start, end)
-        self._stream, self._grammar, self._start, self._end = self._where
+    matches: _Matches
+    found: Int64s
+    first: bool  # of the stream: the recording may have begun within it
+    last: bool
+
+    @cached_property
+    def known(self) -> Int64s:
+        return self.found[self.found >= 0]
 
     def split(self, count: int | None) -> "Sequence[_Pass]":
         """Passes that follow each other with nothing in between."""
         if not count or len(self.found) == count or len(self.found) % count:
             return [self]
         parts = np.split(self.found, len(self.found) // count)
-        return [_Pass(*self._where, part) for part in parts]
+        return [_Pass(self.matches, part, False, False) for part in parts]
 
     @property
     def is_whole(self) -> bool:
-        return self.begins and self.ends
+        """From what precedes the first layer to what follows the last, with nothing between."""
+        return self._adjacent(self.found) == len(self.found) and self.begins and self.ends
 
-    @property
+    @cached_property
     def begins(self) -> bool:
         """Whether what comes before the first layer is there, and is no part of a layer."""
         first = self.found[0]
         if first < 0:
             return False
-        at = int(self._start[first])
-        begin = max(self._stream.step_bounds(at)[0], int(self._end[first - 1]) if first else 0)
-        before = self._stream.letters[begin:at]
-        return before.rstrip("yA")[-1:] in tuple(_OUTSIDE) and not _OF_A_LAYER.search(before)
+        at = int(self.matches.start[first])
+        begin = self.matches.stream.step_bounds(at)[0]
+        begin = max(begin, int(self.matches.end[first - 1]) if first else 0)
+        before = self.matches.stream.letters[begin:at]
+        outside = max(before.rfind(letter) for letter in self.matches.borders + "E") + 1
+        between = before[outside:]
+        ends_outside = before.rstrip(_ASIDE)[-1:] in tuple(_OUTSIDE)
+        return ends_outside and not _OF_A_LAYER.search(between)
 
-    @property
+    @cached_property
     def ends(self) -> bool:
         """Whether what comes after the last layer is there, and is no part of a layer.
 
         A final norm and logits look like the beginning of a layer: where the recording ends with
-        this step, sampling must follow.
+        this step, sampling or an exchange of logits must follow.
         """
         last = self.found[-1]
         if last < 0:
             return False
-        at = int(self._end[last])
-        end = self._stream.step_bounds(at - 1)[1]
+        letters = self.matches.stream.letters
+        at = int(self.matches.end[last])
+        end = self.matches.stream.step_bounds(at - 1)[1]
         following = last + 1
-        if following < len(self._start):
-            end = min(end, int(self._start[following]))
-        after = self._stream.letters[at:end]
-        if _OF_A_LAYER.search(after):
+        if following < len(self.matches.start):
+            end = min(end, int(self.matches.start[following]))
+        after = letters[at:end]
+        if _OF_A_LAYER.search(re.split(f"[{self.matches.borders}]", after, maxsplit=1)[0]):
             return False
-        if self._grammar.after.pattern.match(after):
-            return "z" in after or end < len(self._stream.letters)
+        part = self.matches.grammar.after
+        if match := part.pattern.match(after):
+            certain = "z" in after or "logits_gather" in part.roles_of(match)
+            return certain or end < len(letters)
         return after[:1] in tuple(_OUTSIDE + "y")
 
-    def number_into(self, number: Int64s, count: int) -> None:
-        found = self.found
-        if len(found) == count and (self.begins or self.ends):
-            known = found >= 0
-            number[found[known]] = np.flatnonzero(known)
+    def number_into(self, number: Int64s, count: int, smaller: int) -> None:
+        """Numbers the layers of which it is certain which of `count` they are.
+
+        Args:
+            smaller: the most layers of passes of another, smaller model on this stream.
+        """
+        found, known = self.found, self.known
+        at_edge = self.first or self.last
+        if len(found) == count and (self.begins or self.ends or not at_edge):
+            number[known] = np.flatnonzero(found >= 0)
             return
+        if not len(known):
+            return
+        place = self._places()
+        if self.begins and self.ends:
+            if place is not None and place[-1] + 1 == count:
+                number[known] = place
+            elif _close(len(found), count):
+                self._number_from_ends(number, count)
+            return
+        cut_off = (self.first and self.ends) or (self.last and self.begins)
+        if len(found) > count or not (
+            _close(len(found), count) or (cut_off and len(found) > smaller)
+        ):
+            return
+        self._number_from_ends(number, count)
+
+    def _number_from_ends(self, number: Int64s, count: int) -> None:
+        """From each end that is there, up to the first damage."""
+        found = self.found
         from_begin = min(self._adjacent(found), count) if self.begins else 0
         from_end = min(self._adjacent(found[::-1]), count) if self.ends else 0
-        if from_begin + from_end > len(found):
-            return  # whole, and yet of another size
+        if from_begin + from_end > min(len(found), count):
+            return
         number[found[:from_begin]] = np.arange(from_begin)
         number[found[len(found) - from_end :]] = np.arange(count - from_end, count)
 
+    def _places(self) -> Int64s | None:
+        """Places of the known layers in the pass, from the first known one on.
+
+        What lies between two of them must be as long as so many whole layers; None where it is
+        not.
+        """
+        start, end = self.matches.start[self.known], self.matches.end[self.known]
+        usual = float(np.median(end - start))
+        gaps = start[1:] - end[:-1]
+        missing = np.rint(gaps / usual).astype(np.int64)
+        if (np.abs(gaps - missing * usual) > _ALIKE * usual).any():
+            return None
+        return np.append(0, np.cumsum(1 + missing))
+
     def _adjacent(self, found: Int64s) -> int:
         """How many layers from the first on touch each other."""
-        if not len(found) or (found < 0).all():
+        if not len(found) or found[0] < 0:
             return 0
+        start, end = self.matches.start, self.matches.end
         touching = (found[1:] >= 0) & (
-            (self._end[found[:-1]] == self._start[found[1:]])
-            | (self._end[found[1:]] == self._start[found[:-1]])
+            (end[found[:-1]] == start[found[1:]]) | (end[found[1:]] == start[found[:-1]])
         )
         return int(np.argmin(np.append(touching, False))) + 1
 
 
-def _passes(stream: Stream, writes: Int64s) -> Int64s:
-    """The forward pass of each KV-cache write, counted from 0."""
+def _groups(matches: _Matches) -> list[_Pass]:
+    """The forward passes of a stream: runs of KV-cache writes with no border between them."""
+    writes = np.flatnonzero(matches.stream.letter_codes == ord(_KV_WRITE))
     if not len(writes):
-        return writes
-    borders = np.isin(stream.letter_codes, np.frombuffer(_BORDERS.encode(), np.uint8))
-    seen = np.cumsum(borders)[writes]
-    steps = stream.step[writes]
-    return np.cumsum(np.append(0, (np.diff(seen) > 0) | (np.diff(steps) != 0)))
-
-
-def _members(pass_of_write: Int64s) -> list[Int64s]:
-    if not len(pass_of_write):
         return []
-    return np.split(np.arange(len(pass_of_write)), np.flatnonzero(np.diff(pass_of_write)) + 1)
+    layer = matches.layer_at(writes)
+    ends = np.flatnonzero(_parted(matches, writes, layer)) + 1
+    groups = np.split(layer, ends)
+    last = len(groups) - 1
+    return [_Pass(matches, found, n == 0, n == last) for n, found in enumerate(groups)]
 
 
-def _count(groups: Sequence[_Pass]) -> int | None:
-    """Layers of most of the passes that are there from beginning to end."""
-    sizes = Counter(len(group.found) for group in groups if group.is_whole)
-    return sizes.most_common(1)[0][0] if sizes else None
+def _parted(matches: _Matches, writes: Int64s, layer: Int64s) -> npt.NDArray[np.bool_]:
+    """Whether a pass ends between each KV-cache write and the next one."""
+    letters, codes = matches.stream.letters, matches.stream.letter_codes
+    borders = np.isin(codes, np.frombuffer(matches.borders.encode(), np.uint8))
+    seen = np.cumsum(borders)[writes]
+    parted: npt.NDArray[np.bool_] = (np.diff(seen) > 0) | (
+        np.diff(matches.stream.step[writes]) != 0
+    )
+    both = (layer[:-1] >= 0) & (layer[1:] >= 0) & ~parted
+    for n in np.flatnonzero(both).tolist():
+        begin, end = int(matches.end[layer[n]]), int(matches.start[layer[n + 1]])
+        if end > begin:
+            between = letters[begin:end]
+            parted[n] = not _OF_A_LAYER.search(between) and bool(
+                matches.grammar.after.pattern.match(between)
+            )
+    return parted
+
+
+def _count(groups: Sequence[_Pass], configured: int | None) -> int | None:
+    """Layers of the largest pass that is there from beginning to end.
+
+    Smaller ones are of a model that drafts tokens.
+    """
+    sizes = {len(group.found) for group in groups if group.is_whole}
+    return configured if configured in sizes else max(sizes, default=None)
+
+
+def _close(size: int, count: int) -> bool:
+    return abs(size - count) <= max(1, count // 10)
+
+
+def _largest_of_another_model(passes: Sequence[_Pass], count: int | None) -> int:
+    sizes = [
+        len(one.found)
+        for one in passes
+        if count and not one.first and not one.last and not _close(len(one.found), count)
+    ]
+    return max((size for size in sizes if size < (count or 0)), default=0)
 
 
 @dataclass(frozen=True)
@@ -203,25 +309,30 @@ def roles(stream: Stream, found: Layers) -> Roles:
     layer = np.full(total, -1, np.int64)
     pass_number = np.full(total, -1, np.int64)
     role = np.full(total, "", np.object_)
+    for letter, name in _ANYWHERE.items():
+        role[stream.letter_codes == ord(letter)] = name
     certain = np.flatnonzero(found.number >= 0)
+    for start, end, part, rest in _outer_spans(stream, found, certain):
+        role[start:end] = _outer_roles(part, rest, stream.letters[start:end])
     for n in certain.tolist():
         start, end = int(found.start[n]), int(found.end[n])
         layer[start:end] = found.number[n]
         pass_number[start:end] = found.pass_number[n]
         role[start:end] = _layer_roles(found.grammar.layer, stream.letters[start:end])
-    for start, end, part in _outer_spans(stream, found, certain):
-        role[start:end] = _outer_roles(part, stream.letters[start:end])
     return Roles(layer, pass_number, role)
 
 
-def _outer_spans(stream: Stream, found: Layers, certain: Int64s) -> Sequence[tuple[int, int, Part]]:
+def _outer_spans(
+    stream: Stream, found: Layers, certain: Int64s
+) -> Sequence[tuple[int, int, Part, str]]:
     """What lies before the first layer of each step that has any, and after the last one.
 
-    Between two passes of one step, all belongs to the first one.
+    With the part of the grammar that names it, and the role of copies and the like that it does
+    not name. Between two passes of one step, all belongs to the first one.
     """
     if not len(certain):
         return []
-    spans: list[tuple[int, int, Part]] = []
+    spans: list[tuple[int, int, Part, str]] = []
     steps = stream.step
     step_ends = np.append(np.flatnonzero(np.diff(steps)) + 1, len(steps))
     step_starts = np.append(0, step_ends[:-1])
@@ -232,11 +343,12 @@ def _outer_spans(stream: Stream, found: Layers, certain: Int64s) -> Sequence[tup
         if not len(here) or steps[begin] < 0:
             continue
         if first_layer[here[0]]:
-            spans.append((begin, int(found.start[here[0]]), found.grammar.before))
+            first = int(found.start[here[0]])
+            spans.append((begin, first, found.grammar.before, "input_prep"))
         for last in here[last_layer[here]].tolist():
             following = found.start[here[here > last]]
             end = int(following[0]) if len(following) else finish
-            spans.append((int(found.end[last]), end, found.grammar.after))
+            spans.append((int(found.end[last]), end, found.grammar.after, "sample"))
     return spans
 
 
@@ -248,9 +360,14 @@ def _layer_roles(part: Part, letters: str) -> npt.NDArray[np.object_]:
 
 
 @lru_cache(maxsize=4096)
-def _outer_roles(part: Part, letters: str) -> npt.NDArray[np.object_]:
-    """What the part names, in its place; all else by its letter."""
-    match = part.pattern.fullmatch(letters) or part.pattern.match(letters)
-    named = part.roles_of(match) if match else []
-    rest = [_ROLE_OF_LETTER.get(letter, "other") for letter in letters[len(named) :]]
-    return np.array(named + rest, np.object_)
+def _outer_roles(part: Part, rest: str, letters: str) -> npt.NDArray[np.object_]:
+    """What the part names, in its place; of all else what can only be one thing.
+
+    Matrix products, attention and other work of a model that the grammar does not name have none.
+    """
+    role = np.array(
+        [_ANYWHERE.get(letter, rest if letter in _MOVES else "") for letter in letters], np.object_
+    )
+    if match := part.pattern.search(letters):
+        role[match.start() : match.end()] = part.roles_of(match)
+    return role

@@ -21,7 +21,7 @@ def stages(con: duckdb.DuckDBPyConnection, layers: Mapping[int, int]) -> dict[in
 
     From pp_rank where every file names it, else from the pattern: where ranks exchange activations
     and only some compute logits, these are the last stage, and stages follow each other in the
-    order of ranks, as vLLM and Megatron lay them out.
+    order of ranks, as vLLM and Megatron lay them out. Not known where ranks are missing.
 
     Args:
         layers: how many layers each rank holds.
@@ -29,13 +29,13 @@ def stages(con: duckdb.DuckDBPyConnection, layers: Mapping[int, int]) -> dict[in
     named = dict(con.execute("SELECT rank, pp_rank FROM trace").fetchall())
     if layers and all(named.get(rank) is not None for rank in layers):
         return _numbered({rank: named[rank] for rank in layers}, layers, "file names")
-    exchanging = _ranks(con, "kernel.symbol = 'P'")
+    exchanging = _ranks(con, "kernel.symbol = 'P' AND kernel_layer.layer IS NULL")
     if not exchanging:
         return {rank: Stage(0, 1, 0, "no pipeline") for rank in layers}
     with_logits = sorted(_ranks(con, "kernel_layer.role = 'lm_head'"))
     width = len(with_logits)
     whole = width and len(layers) % width == 0 and sorted(layers)[-width:] == with_logits
-    if not whole or sorted(layers) != list(range(len(layers))):
+    if not whole or width == len(layers) or sorted(layers) != list(range(len(layers))):
         return {rank: Stage(None, None, None, "unknown pipeline split") for rank in layers}
     return _numbered(
         {rank: rank // width for rank in layers}, layers, "who computes logits, order of ranks"
