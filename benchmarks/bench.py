@@ -46,6 +46,7 @@ def main() -> None:
         database = Path(scratch) / "bench.duckdb"
         _warm_up(Path(scratch))
         _report_load(options.folder, database, options.runs)
+        _report_export(options.folder, database, options.runs)
         _report_memory(options.folder)
         _report_queries(database)
         _report_opening(options.folder)
@@ -68,6 +69,21 @@ def _report_load(folder: Path, database: Path, runs: int) -> None:
     print(f"load to a queryable database  {_spread(ours)} s")
     print(f"HTA 0.5.0, parse only         {_spread(theirs)} s")
     print(f"ratio, run by run             {_spread(ratios)}    (goal: at most 0.5)")
+
+
+def _report_export(folder: Path, database: Path, runs: int) -> None:
+    """The enriched Perfetto trace, against loading."""
+    from traceql.pftrace import export_perfetto
+
+    ratios = []
+    for _ in range(runs):
+        database.unlink(missing_ok=True)
+        loading = _seconds(lambda: traceql.load([folder], database))
+        with traceql.open(database) as trace:
+            target = database.with_suffix(".pftrace")
+            exporting = _seconds(lambda: export_perfetto(trace, target))  # noqa: B023  # called here
+        ratios.append(exporting / loading)
+    print(f"export perfetto / load        {_spread(ratios)}    (goal: at most 1)")
 
 
 def _report_memory(folder: Path) -> None:

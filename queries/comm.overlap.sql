@@ -1,31 +1,95 @@
--- One row per rank: how much of its communication computing hides.
+-- One row per rank, or per rank and step or layer: how much communication computing hides.
 --
 -- comm is the union of all kernels of category collective, over streams. A collective that waits
--- for another rank counts as communication here.
+-- for another rank counts as communication here. The window is the rank's GPU span, that of a step,
+-- or the passes of a layer, from its first kernel to its last one. Windows of steps may overlap.
+-- @param  by               VARCHAR = 'rank'  rank, step or layer.
+-- @values by               rank step layer
+-- @param  rank             BIGINT  = NULL    This rank only; all where NULL.
 -- @column rank             BIGINT  Rank.
+-- @column step_id          BIGINT  Step; NULL by rank and by layer.
+-- @column layer            BIGINT  Model layer; NULL by rank and by step.
 -- @column comm_ns          BIGINT  A collective ran, ns.
 -- @column overlap_ns       BIGINT  A collective and computing ran at once, ns.
 -- @column exposed_comm_ns  BIGINT  A collective ran and no computing, ns.
 -- @column overlap_pct      DOUBLE  overlap in percent of comm; NULL without collectives.
--- @column window_ns        BIGINT  The rank's GPU span, ns.
+-- @column window_ns        BIGINT  Length of the window, ns.
 -- @column exposed_pct      DOUBLE  exposed_comm in percent of the window.
 -- @chart  stacked x=overlap_ns,exposed_comm_ns y=rank
-WITH summed AS (
+-- @title  How much of its communication each rank hides behind computing
+WITH requested_window AS (
+    SELECT rank, NULL::BIGINT AS step_id, NULL::BIGINT AS layer, MIN(ts) AS ts, MAX(ts + dur) AS end_ts
+    FROM device_state
+    WHERE $by::VARCHAR = 'rank'
+    GROUP BY rank
+    UNION ALL
+    SELECT rank, step_id, NULL, gpu_ts, gpu_ts + gpu_dur
+    FROM step
+    WHERE $by::VARCHAR = 'step' AND gpu_ts IS NOT NULL
+    UNION ALL
+    SELECT rank, NULL, layer, ts, ts + dur
+    FROM layer
+    WHERE $by::VARCHAR = 'layer'
+),
+communicating AS (
     SELECT
         rank,
-        CAST(SUM(dur) AS BIGINT) AS window_ns,
-        CAST(COALESCE(SUM(dur) FILTER (comm), 0) AS BIGINT) AS comm_ns,
-        CAST(COALESCE(SUM(dur) FILTER (comm AND compute), 0) AS BIGINT) AS overlap_ns
+        device,
+        ts,
+        dur,
+        compute,
+        SUM(dur) OVER in_order - dur AS comm_ns,
+        SUM(CASE WHEN compute THEN dur ELSE 0 END) OVER in_order
+        - CASE WHEN compute THEN dur ELSE 0 END AS overlap_ns
     FROM device_state
-    GROUP BY rank
+    WHERE comm
+    WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING)
+),
+device AS (
+    SELECT DISTINCT rank, device FROM device_state
+),
+point AS (
+    SELECT requested_window.*, device.device, requested_window.ts AS at_ts, -1 AS sign
+    FROM requested_window
+    INNER JOIN device USING (rank)
+    UNION ALL
+    SELECT requested_window.*, device.device, requested_window.end_ts, 1
+    FROM requested_window
+    INNER JOIN device USING (rank)
+),
+summed AS (
+    SELECT
+        point.rank,
+        point.step_id,
+        point.layer,
+        CAST(SUM(point.sign * point.at_ts) AS BIGINT) AS window_ns,
+        CAST(SUM(point.sign * COALESCE(
+            communicating.comm_ns + LEAST(point.at_ts - communicating.ts, communicating.dur), 0
+        )) AS BIGINT) AS comm_ns,
+        CAST(SUM(point.sign * COALESCE(
+            communicating.overlap_ns + CASE
+                WHEN communicating.compute
+                    THEN LEAST(point.at_ts - communicating.ts, communicating.dur)
+                ELSE 0
+            END, 0
+        )) AS BIGINT) AS overlap_ns
+    FROM point
+    ASOF LEFT JOIN communicating
+        ON point.rank = communicating.rank
+        AND point.device = communicating.device
+        AND point.at_ts >= communicating.ts
+    WHERE $rank::BIGINT IS NULL OR point.rank = $rank::BIGINT
+    GROUP BY point.rank, point.step_id, point.layer
 )
 SELECT
     rank,
+    step_id,
+    layer,
     comm_ns,
     overlap_ns,
     comm_ns - overlap_ns AS exposed_comm_ns,
     100.0 * overlap_ns / NULLIF(comm_ns, 0) AS overlap_pct,
     window_ns,
-    100.0 * (comm_ns - overlap_ns) / window_ns AS exposed_pct
+    100.0 * (comm_ns - overlap_ns) / NULLIF(window_ns, 0) AS exposed_pct
 FROM summed
-ORDER BY rank
+ORDER BY rank, step_id, layer

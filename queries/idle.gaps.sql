@@ -13,6 +13,7 @@
 -- @column previous_kernel   VARCHAR  Kernel that ended when the gap began.
 -- @column next_kernel       VARCHAR  Kernel that ended the gap.
 -- @chart  point x=ts y=dur color=cause
+-- @title  The longest gaps of the GPU
 SELECT
     gap.rank,
     gap.ts,

@@ -191,12 +191,14 @@ COMMENT ON COLUMN graph_node.path IS 'Module that was captured there, with slash
 CREATE TABLE IF NOT EXISTS model_config (
     model_type VARCHAR,
     layers BIGINT,
+    hidden_size BIGINT,
     families VARCHAR [],
     path VARCHAR
 );
 COMMENT ON TABLE model_config IS 'At most one row: the model''s configuration, where it was given.';
 COMMENT ON COLUMN model_config.model_type IS 'model_type of config.json.';
 COMMENT ON COLUMN model_config.layers IS 'num_hidden_layers of config.json.';
+COMMENT ON COLUMN model_config.hidden_size IS 'hidden_size of config.json: elements of one token''s activations.';
 COMMENT ON COLUMN model_config.families IS 'Layer grammars for this model_type.';
 COMMENT ON COLUMN model_config.path IS 'Where it was read.';
 

@@ -42,19 +42,27 @@ gpu AS (
 gap_total AS (
     SELECT rank, CAST(SUM(dur) AS BIGINT) AS dur FROM gap GROUP BY rank
 ),
--- Steps that ran layers, and the time of them that has no role.
+-- Steps that ran a model, recognised or not, and the time of them that has no role.
 forward_step AS (
-    SELECT DISTINCT step_id FROM kernel WHERE layer IS NOT NULL
+    SELECT DISTINCT step_id FROM kernel WHERE layer IS NOT NULL OR category IN ('kv_cache', 'attention')
 ),
 forward AS (
     SELECT
         kernel.rank,
         CAST(SUM(kernel.dur) AS BIGINT) AS dur,
         CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.role IS NULL AND kernel.layer IS NULL), 0) AS BIGINT) AS unknown_dur,
-        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.layer IS NOT NULL), 0) AS BIGINT) AS layer_dur
+        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.layer IS NOT NULL), 0) AS BIGINT) AS layer_dur,
+        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.role IS NULL AND kernel.layer IS NOT NULL), 0) AS BIGINT) AS roleless_dur
     FROM kernel
     INNER JOIN forward_step USING (step_id)
     GROUP BY kernel.rank
+),
+-- Ranks that serve a model: what is not recognised there is a failure.
+serving_rank AS (
+    SELECT DISTINCT kernel.rank
+    FROM kernel
+    LEFT JOIN step USING (step_id)
+    WHERE kernel.category = 'kv_cache' OR (kernel.category = 'attention' AND step.phase IS NOT NULL)
 ),
 cache_writes AS (
     SELECT rank, COUNT(*) AS writes, COUNT(layer) AS attributed
@@ -111,27 +119,40 @@ entry AS (
     FROM gpu
     UNION ALL
     SELECT
-        61, rank, 'time without a layer or role', unknown_dur, dur, 
-        CASE WHEN rank IN (SELECT rank FROM rank_model) THEN unknown_dur * 200 <= dur END,
-        'GPU time in forward passes of which neither is known; all of it, ns; at most 0.5%'
+        61, rank, 'time without a layer or role', unknown_dur, dur,
+        CASE WHEN rank IN (FROM serving_rank) THEN unknown_dur * 200 <= dur END,
+        'GPU time in steps that ran a model of which neither is known; all of it, ns; at most 0.5% where a model is served'
     FROM forward
+    UNION ALL
+    SELECT
+        62, rank, 'time in layers without a role', roleless_dur, layer_dur,
+        CASE WHEN rank IN (FROM serving_rank) THEN roleless_dur * 200 <= layer_dur END,
+        'GPU time of kernels whose layer is known and whose role is not; all time in layers, ns; at most 0.5% where a model is served'
+    FROM forward
+    WHERE layer_dur > 0
     UNION ALL
     SELECT
         62, rank, 'time in layers', layer_dur, dur, NULL,
-        'GPU time of kernels whose model layer is known; all time in forward passes, ns'
+        'GPU time of kernels whose model layer is known; all time in steps that ran a model, ns'
     FROM forward
     UNION ALL
     SELECT
-        63, rank, 'layers attributed', attributed, writes, NULL,
-        'KV-cache writes whose layer is known; KV-cache writes, one per layer and forward pass'
+        63, rank, 'layers attributed', attributed, writes, attributed > 0,
+        'KV-cache writes whose layer is known; KV-cache writes, one per layer and forward pass; more than none'
     FROM cache_writes
     UNION ALL
     SELECT
-        64, rank_model.rank, 'layers of the model', held.layers, model_config.layers,
-        held.layers = model_config.layers,
-        'layers found on all stages (' || rank_model.family || ', stage by ' || rank_model.source
-        || '); in the configuration given'
+        64, rank_model.rank, 'layers of the model',
+        CASE WHEN split.known THEN held.layers ELSE rank_model.layers END, model_config.layers,
+        CASE WHEN split.known THEN held.layers = model_config.layers END,
+        CASE
+            WHEN split.known THEN 'layers found on all stages (' || rank_model.family || ', stage by '
+                || rank_model.source || '); in the configuration given'
+            ELSE 'layers found on this rank (' || rank_model.family || '; ' || rank_model.source
+                || ', so its layers count from 0); in the configuration given'
+        END
     FROM rank_model
+    CROSS JOIN (SELECT BOOL_AND(stages IS NOT NULL) AS known FROM rank_model) AS split
     CROSS JOIN (
         SELECT CAST(SUM(layers) AS BIGINT) AS layers
         FROM (SELECT stage, ANY_VALUE(layers) AS layers FROM rank_model GROUP BY stage)
@@ -139,11 +160,38 @@ entry AS (
     LEFT JOIN model_config ON TRUE
     UNION ALL
     SELECT
+        64, gpu.rank, 'layers of the model', NULL, model_config.layers, FALSE,
+        'no model recognised; layers in the configuration given (' || model_config.model_type || ')'
+    FROM gpu
+    CROSS JOIN model_config
+    WHERE gpu.rank NOT IN (SELECT rank FROM rank_model)
+    UNION ALL
+    SELECT
         65, rank_model.rank, 'model family', NULL, NULL,
         list_contains(model_config.families, rank_model.family),
         'recognised ' || rank_model.family || '; configured ' || model_config.model_type
     FROM rank_model
     INNER JOIN model_config ON TRUE
+    UNION ALL
+    SELECT
+        66, rank, 'operations matched', COUNT(match_id), COUNT(*), NULL,
+        'collective and point-to-point operations found on other ranks too; all with more than one rank'
+    FROM collective
+    WHERE group_size > 1
+    GROUP BY rank
+    UNION ALL
+    SELECT
+        67, rank, 'operations with bytes', COUNT(bytes), COUNT(*), NULL,
+        'operations whose size is told or can be inferred; all with more than one rank'
+    FROM collective
+    WHERE group_size > 1
+    GROUP BY rank
+    UNION ALL
+    SELECT
+        68, rank, 'clock', offset_ns, residual_ns, NULL,
+        'ns ahead of the first rank''s clock; what ends of operations still differ by; ' || source
+    FROM clock
+    WHERE (SELECT COUNT(*) FROM trace) > 1
     UNION ALL
     SELECT
         70, rank, 'idle in gaps', COALESCE(gap_total.dur, 0), device_total.idle_ns,

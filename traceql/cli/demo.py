@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from traceql.cli.findings import write_findings
 from traceql.cli.output import write_table
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary
@@ -16,6 +17,7 @@ _QUESTIONS: tuple[tuple[str, str, dict[str, int]], ...] = (
     ("Which kernels took it?", "kernels.by_category", {}),
     ("Which by name?", "kernels.top", {"limit": 8}),
     ("How long do steps take?", "steps.phases", {"rank": 0}),
+    ("Do ranks wait for each other, or move bytes?", "comm.skew", {}),
     ("Why was the GPU idle?", "idle.by_cause", {}),
 )
 
@@ -40,8 +42,10 @@ def command(output: Path) -> None:
     click.echo("Qwen3-32B on 4 x H200, vLLM, tensor parallel, CUDA graphs: a real recording.\n")
     with progress() as done:
         load([EXAMPLE_TRACE], output, done=done)
-    write_summary(output)
     with Trace(output) as trace:
+        write_findings(trace, output)
+        click.echo()
+        write_summary(output)
         for question, query, parameters in _QUESTIONS:
             options = "".join(f" --{name} {value}" for name, value in parameters.items())
             click.secho(f"\n{question}", bold=True)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from traceql.cli.findings import write_findings
 from traceql.cli.output import format_option, write_result, write_table
 from traceql.cli.summary import write_summary
 from traceql.trace import Trace
@@ -26,7 +27,8 @@ _LEDGER = """
 @click.argument("database", type=click.Path(path_type=Path))
 @format_option
 def command(database: Path, format_: str) -> None:
-    """Show what a database holds, and its ledger: what was in the files and what was kept.
+    """Show what costs most, what a database holds, and its ledger: what was in the files and what
+    was kept.
 
     The other formats than table write the ledger's rows.
     """
@@ -34,6 +36,8 @@ def command(database: Path, format_: str) -> None:
         if format_ != "table":
             write_result(trace.run("quality.ledger"), format_)
             return
+        write_findings(trace, database)
+        click.echo()
         write_summary(database)
         write_table(trace.run("overview.run"))
         write_table(trace.sql(_FILES))

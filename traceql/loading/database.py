@@ -8,17 +8,23 @@ from dataclasses import dataclass
 import duckdb
 
 from traceql import __version__
+from traceql.collectives.matching import pair_operations
 from traceql.layers.attribution import attribute_by_sequence
 from traceql.layers.grammar import symbols
 from traceql.layers.graph_nodes import write_graph_nodes
 from traceql.loading.clocks import Extent, Placement, placements
 from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
+from traceql.loading.rule_tables import write_rule_tables
 from traceql.resources import QUERIES, SCHEMA_VERSION
 
 _TABLES = QUERIES / "tables"
 SOURCE_SCRIPT = _TABLES / "00_source.sql"
-_LAYER_SCRIPT = _TABLES / "45_layer.sql"
+_STEPS_BEFORE = {
+    "45_layer": attribute_by_sequence,
+    "65_collective": pair_operations,
+    "68_rules": write_rule_tables,
+}
 
 
 @dataclass(frozen=True)
@@ -99,8 +105,8 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
 def derive(con: duckdb.DuckDBPyConnection) -> None:
     """Makes every table that is not a file's own, in the order of the scripts' names."""
     for script in sorted(_TABLES.glob("*.sql")):
-        if script == _LAYER_SCRIPT:
-            attribute_by_sequence(con)
+        if script.stem in _STEPS_BEFORE:
+            _STEPS_BEFORE[script.stem](con)
         if script != SOURCE_SCRIPT:
             con.execute(script.read_text())
 

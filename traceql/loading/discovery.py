@@ -6,13 +6,15 @@ from pathlib import Path
 from traceql.errors import TraceNotFound
 from traceql.reader.formats import SUFFIXES
 
-_NOT_TRACES = ("run.json", "metrics.json", "config.json")  # a run directory has them beside traces
+_RUN = "run.json"  # makes a folder a run directory, with its traces in a folder of their own
+_NOT_TRACES = (_RUN, "metrics.json", "config.json", "graph_nodes.json")
 
 
 def trace_files(paths: Iterable[Path]) -> list[Path]:
     """The files among `paths` and those inside its folders, in order, each once.
 
-    A folder stands for the traces directly in it, else for those in its `traces` folder.
+    A run directory stands for the traces in its `traces` folder, any other for those directly in
+    it, else in its `traces` folder.
 
     Raises:
         TraceNotFound: a path does not exist, or a folder holds no trace.
@@ -29,7 +31,8 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _files_of_folder(folder: Path) -> list[Path]:
-    for place in (folder, folder / "traces"):
+    places = (folder, folder / "traces")
+    for place in reversed(places) if (folder / _RUN).is_file() else places:
         if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f)]):
             return [f.resolve() for f in files]
     raise TraceNotFound(f"{folder}: no traces in this folder (looked for *{', *'.join(SUFFIXES)})")

@@ -1,0 +1,38 @@
+-- One row per operation and message size: bus bandwidth, against the peak of the link.
+--
+-- busbw = bytes / transfer x 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and
+-- all_to_all, 1 for the others, as nccl-tests defines it. Waiting is not in it. The peak is that of
+-- the GPU's link in one direction (queries/rules/links.csv); NULL for GPUs that it does not list
+-- and where the topology in run.json has no such link.
+-- @column op              VARCHAR  Operation.
+-- @column group_size      BIGINT   Ranks.
+-- @column bytes           BIGINT   Size of the whole buffer, bytes.
+-- @column bytes_source    VARCHAR  args, shapes or inferred.
+-- @column calls           BIGINT   Matched operations of that size, counted on each rank.
+-- @column transfer_p50_ns DOUBLE   Median transfer, ns.
+-- @column busbw_p50_gbps  DOUBLE   Median bus bandwidth, 1e9 bytes per second.
+-- @column busbw_max_gbps  DOUBLE   Highest.
+-- @column link            VARCHAR  The link whose peak this is compared with.
+-- @column peak_gbps       DOUBLE   Its peak in one direction, 1e9 bytes per second.
+-- @column peak_pct        DOUBLE   busbw_p50 in percent of the peak.
+-- @column reliable_pct    DOUBLE   Percent of the calls whose times exceed the clocks' uncertainty.
+-- @chart  point x=bytes y=busbw_p50_gbps color=op
+-- @title  Bus bandwidth against message size
+SELECT
+    collective.op,
+    collective.group_size,
+    collective.bytes,
+    collective.bytes_source,
+    COUNT(*) AS calls,
+    quantile_cont(collective.transfer_ns, 0.5) AS transfer_p50_ns,
+    quantile_cont(collective.busbw_gbps, 0.5) AS busbw_p50_gbps,
+    MAX(collective.busbw_gbps) AS busbw_max_gbps,
+    ANY_VALUE(gpu_link.link) AS link,
+    CAST(ANY_VALUE(gpu_link.peak_gbps) AS DOUBLE) AS peak_gbps,
+    100.0 * quantile_cont(collective.busbw_gbps, 0.5) / ANY_VALUE(gpu_link.peak_gbps) AS peak_pct,
+    100.0 * COUNT(*) FILTER (collective.reliable) / COUNT(*) AS reliable_pct
+FROM collective
+LEFT JOIN gpu_link USING (rank)
+WHERE collective.busbw_gbps IS NOT NULL
+GROUP BY collective.op, collective.group_size, collective.bytes, collective.bytes_source
+ORDER BY collective.op, collective.group_size, collective.bytes, collective.bytes_source

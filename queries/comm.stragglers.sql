@@ -1,0 +1,106 @@
+-- One row per operation that cost the others most: who came last, and what it did meanwhile.
+--
+-- doing is what the late rank's launching thread did during its longest gap since the operation
+-- before: the innermost operator, annotation, Python frame or call, by time.
+-- @param  limit        INTEGER = 20    Rows to return.
+-- @param  rank         BIGINT  = NULL  Where this rank came last only; all where NULL.
+-- @column match_id     BIGINT   Operation; as in collective.
+-- @column op           VARCHAR  What it is.
+-- @column role         VARCHAR  Part of the model that asked for it.
+-- @column layer        BIGINT   Model layer.
+-- @column rank         BIGINT   Rank that came last.
+-- @column step         BIGINT   Step, by its position in that rank, from 0.
+-- @column ts           BIGINT   Start on that rank, ns since the run's first event.
+-- @column late_ns      BIGINT   Behind the first rank, ns.
+-- @column waited_ns    BIGINT   Waiting of all ranks together, ns.
+-- @column cause        VARCHAR  host, kernel, preemption, copy, communication, launch or unknown.
+-- @column excess_ns    BIGINT   How much more of it than the others, ns.
+-- @column doing        VARCHAR  What its host did in the longest gap before, where the cause is host.
+-- @column doing_pct    DOUBLE   Percent of the gap.
+-- @chart  bar x=waited_ns y=match_id color=cause
+-- @title  Operations that cost the other ranks most
+WITH worst AS (
+    SELECT
+        straggler.*,
+        kernel.ts,
+        kernel.role,
+        kernel.layer,
+        arrival.since_ns,
+        collective.op
+    FROM straggler
+    INNER JOIN kernel ON straggler.kernel_id = kernel.id
+    INNER JOIN arrival ON straggler.kernel_id = arrival.kernel_id
+    INNER JOIN collective ON straggler.kernel_id = collective.kernel_id
+    WHERE $rank::BIGINT IS NULL OR straggler.rank = $rank::BIGINT
+    ORDER BY straggler.waited_ns DESC, straggler.match_id
+    LIMIT $limit::INTEGER
+),
+longest_gap AS (
+    SELECT worst.kernel_id, arg_max(gap, gap.dur) AS gap
+    FROM worst
+    INNER JOIN gap
+        ON worst.rank = gap.rank
+        AND gap.ts >= worst.ts - worst.since_ns
+        AND gap.ts < worst.ts
+    WHERE worst.cause = 'host' AND gap.cause IN ('host', 'sync')
+    GROUP BY worst.kernel_id
+),
+on_thread AS (
+    SELECT
+        longest_gap.kernel_id,
+        longest_gap.gap.dur AS gap_ns,
+        slice.id,
+        slice.parent_id,
+        slice.name,
+        LEAST(slice.ts + slice.dur, longest_gap.gap.ts + longest_gap.gap.dur)
+        - GREATEST(slice.ts, longest_gap.gap.ts) AS covered_ns
+    FROM longest_gap
+    INNER JOIN kernel AS following ON longest_gap.gap.next_kernel_id = following.id
+    INNER JOIN slice AS call ON following.launch_id = call.id
+    INNER JOIN slice
+        ON call.track_id = slice.track_id
+        AND slice.ts < longest_gap.gap.ts + longest_gap.gap.dur
+        AND slice.ts + slice.dur > longest_gap.gap.ts
+),
+own AS (
+    SELECT
+        slice.kernel_id,
+        slice.gap_ns,
+        slice.name,
+        slice.covered_ns - COALESCE(SUM(child.covered_ns), 0) AS own_ns
+    FROM on_thread AS slice
+    LEFT JOIN on_thread AS child
+        ON slice.kernel_id = child.kernel_id AND slice.id = child.parent_id
+    GROUP BY slice.kernel_id, slice.gap_ns, slice.id, slice.name, slice.covered_ns
+),
+named AS (
+    SELECT kernel_id, ANY_VALUE(gap_ns) AS gap_ns, name, SUM(own_ns) AS own_ns
+    FROM own
+    GROUP BY kernel_id, name
+),
+main AS (
+    SELECT
+        kernel_id,
+        arg_max(name, own_ns) AS doing,
+        100.0 * MAX(own_ns) / ANY_VALUE(gap_ns) AS doing_pct
+    FROM named
+    GROUP BY kernel_id
+)
+SELECT
+    worst.match_id,
+    worst.op,
+    worst.role,
+    worst.layer,
+    worst.rank,
+    step.number AS step,
+    worst.ts,
+    worst.late_ns,
+    worst.waited_ns,
+    worst.cause,
+    worst.excess_ns,
+    main.doing,
+    main.doing_pct
+FROM worst
+LEFT JOIN step USING (step_id)
+LEFT JOIN main USING (kernel_id)
+ORDER BY worst.waited_ns DESC, worst.match_id

@@ -1,0 +1,67 @@
+-- One row per data-parallel rank: what it waited for the other replicas.
+--
+-- Operations are those of groups that have ranks of several replicas. A replica without requests
+-- takes part in them too, in steps without tokens or outside its steps. No rows where there is one
+-- replica.
+-- @column rank          BIGINT   Rank.
+-- @column dp_rank       BIGINT   Its replica.
+-- @column steps         BIGINT   Steps recorded.
+-- @column idle_steps    BIGINT   Of these, without tokens.
+-- @column tokens        BIGINT   Tokens processed, prompt and generated.
+-- @column tokens_ratio  DOUBLE   Tokens, against the mean of the replicas' ranks.
+-- @column operations    BIGINT   Operations that span replicas.
+-- @column stray         BIGINT   Of these, outside any step.
+-- @column wait_ns       BIGINT   Of those found on all ranks, waiting for the last one, ns.
+-- @column transfer_ns   BIGINT   Of those found on all ranks, the rest, ns.
+-- @column last          BIGINT   How often it came last.
+-- @column last_pct      DOUBLE   last in percent of the operations found on all ranks.
+-- @column cost_ns       BIGINT   What the others waited for it, together, ns.
+-- @column layout_source VARCHAR  How the ranks' places are known.
+-- @chart  stacked x=wait_ns,transfer_ns y=rank
+-- @title  Waiting for other replicas against moving bytes
+WITH counted AS (
+    SELECT
+        rank,
+        COUNT(*) AS steps,
+        COUNT(*) FILTER (context_tokens + generation_tokens = 0) AS idle_steps,
+        CAST(SUM(context_tokens + generation_tokens) AS BIGINT) AS tokens
+    FROM step
+    GROUP BY rank
+),
+synchronised AS (
+    SELECT
+        collective.rank,
+        COUNT(*) AS operations,
+        COUNT(*) FILTER (kernel.step_id IS NULL) AS stray,
+        COUNT(collective.wait_ns) AS matched,
+        CAST(SUM(collective.wait_ns) AS BIGINT) AS wait_ns,
+        CAST(SUM(collective.transfer_ns) AS BIGINT) AS transfer_ns,
+        COUNT(*) FILTER (arrival.is_last) AS last,
+        CAST(SUM(arrival.waited_ns) FILTER (arrival.is_last) AS BIGINT) AS cost_ns
+    FROM collective
+    INNER JOIN communicator USING (group_ranks)
+    INNER JOIN kernel ON collective.kernel_id = kernel.id
+    LEFT JOIN arrival ON collective.kernel_id = arrival.kernel_id
+    WHERE communicator.scope = 'data'
+    GROUP BY collective.rank
+)
+SELECT
+    layout.rank,
+    layout.dp_rank,
+    counted.steps,
+    counted.idle_steps,
+    counted.tokens,
+    counted.tokens / NULLIF(AVG(counted.tokens) OVER (), 0) AS tokens_ratio,
+    COALESCE(synchronised.operations, 0) AS operations,
+    COALESCE(synchronised.stray, 0) AS stray,
+    synchronised.wait_ns,
+    synchronised.transfer_ns,
+    COALESCE(synchronised.last, 0) AS last,
+    100.0 * synchronised.last / NULLIF(synchronised.matched, 0) AS last_pct,
+    COALESCE(synchronised.cost_ns, 0) AS cost_ns,
+    layout.source AS layout_source
+FROM layout
+LEFT JOIN counted USING (rank)
+LEFT JOIN synchronised USING (rank)
+WHERE layout.dp_size > 1
+ORDER BY layout.rank

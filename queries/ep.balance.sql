@@ -1,0 +1,96 @@
+-- One row per rank with experts, or per layer and rank: its expert work against the others'.
+--
+-- The form is how tokens meet experts: dispatch/combine, where operations of these roles carry
+-- them, or all-reduce, where every rank has all tokens and partial results are summed. Which tokens
+-- go to which expert is not in a trace; the kernels' time is. No rows for dense models.
+-- @param  by             VARCHAR = 'rank'  Rows per rank, or per layer and rank.
+-- @values by             rank layer
+-- @column layer          BIGINT   Model layer; NULL by rank.
+-- @column rank           BIGINT   Rank.
+-- @column group_ranks    VARCHAR  Ranks that share the experts; NULL where it communicates with none.
+-- @column form           VARCHAR  dispatch/combine or all-reduce; NULL where it communicates with none.
+-- @column calls          BIGINT   Passes through the experts, by their gate and up projections.
+-- @column experts_ns     BIGINT   The experts' matrix products (roles experts_gate_up and experts_down), ns.
+-- @column ratio          DOUBLE   experts_ns, against the mean of the group's ranks.
+-- @column routing_ns     BIGINT   Choosing, sorting and summing (topk, moe_align, moe_sum), ns.
+-- @column comm_ns        BIGINT   Dispatch and combine, or the all-reduce after the experts, ns.
+-- @column wait_ns        BIGINT   Of these, waiting for the last rank, ns; NULL where not matched.
+-- @column transfer_ns    BIGINT   Of these, the rest, ns.
+-- @column tokens         BIGINT   Tokens of the rank's own steps, prompt and generated.
+-- @chart  bar x=experts_ns y=rank
+-- @title  Expert work of each rank
+WITH placed AS (
+    SELECT
+        kernel.id,
+        kernel.rank,
+        CASE WHEN $by::VARCHAR = 'layer' THEN kernel.layer END AS layer,
+        kernel.role,
+        kernel.dur,
+        kernel.role IN ('dispatch', 'combine') AS dispatches
+    FROM kernel
+    WHERE kernel.role IN (
+        'experts_gate_up', 'experts_down', 'topk', 'moe_align', 'moe_sum', 'dispatch', 'combine',
+        'mlp_allreduce'
+    )
+),
+-- Where tokens are dispatched, an all-reduce is not the experts'.
+of_rank AS (
+    SELECT rank, BOOL_OR(dispatches) AS dispatches
+    FROM placed
+    GROUP BY rank
+    HAVING BOOL_OR(role IN ('experts_gate_up', 'experts_down'))
+),
+operation AS (
+    SELECT
+        placed.rank,
+        placed.layer,
+        mode(collective.group_ranks) AS group_ranks,
+        SUM(placed.dur) AS comm_ns,
+        SUM(collective.wait_ns) AS wait_ns,
+        SUM(collective.transfer_ns) AS transfer_ns
+    FROM placed
+    INNER JOIN of_rank USING (rank)
+    INNER JOIN collective ON placed.id = collective.kernel_id
+    WHERE placed.dispatches = of_rank.dispatches
+    GROUP BY placed.rank, placed.layer
+),
+work AS (
+    SELECT
+        rank,
+        layer,
+        COUNT(*) FILTER (role = 'experts_gate_up') AS calls,
+        COALESCE(SUM(dur) FILTER (role IN ('experts_gate_up', 'experts_down')), 0) AS experts_ns,
+        COALESCE(SUM(dur) FILTER (role IN ('topk', 'moe_align', 'moe_sum')), 0) AS routing_ns
+    FROM placed
+    GROUP BY rank, layer
+),
+processed AS (
+    SELECT rank, CAST(SUM(context_tokens + generation_tokens) AS BIGINT) AS tokens
+    FROM step
+    GROUP BY rank
+)
+SELECT
+    work.layer,
+    work.rank,
+    operation.group_ranks,
+    CASE
+        WHEN operation.group_ranks IS NULL THEN NULL
+        WHEN of_rank.dispatches THEN 'dispatch/combine'
+        ELSE 'all-reduce'
+    END AS form,
+    work.calls,
+    CAST(work.experts_ns AS BIGINT) AS experts_ns,
+    work.experts_ns / AVG(work.experts_ns) OVER (
+        PARTITION BY work.layer, COALESCE(operation.group_ranks, CAST(work.rank AS VARCHAR))
+    ) AS ratio,
+    CAST(work.routing_ns AS BIGINT) AS routing_ns,
+    CAST(COALESCE(operation.comm_ns, 0) AS BIGINT) AS comm_ns,
+    CAST(operation.wait_ns AS BIGINT) AS wait_ns,
+    CAST(operation.transfer_ns AS BIGINT) AS transfer_ns,
+    processed.tokens
+FROM work
+INNER JOIN of_rank USING (rank)
+LEFT JOIN operation ON work.rank = operation.rank AND work.layer IS NOT DISTINCT FROM operation.layer
+LEFT JOIN processed ON work.rank = processed.rank
+WHERE work.experts_ns > 0
+ORDER BY work.layer, work.rank

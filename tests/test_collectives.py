@@ -1,0 +1,541 @@
+"""Operations matched over ranks: waiting and moving bytes, against the files and known truths."""
+
+import gzip
+import json
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import databases
+import pytest
+import traces
+from databases import EXAMPLES, SHARED
+
+import traceql
+
+Event = dict[str, Any]
+Files = dict[int, list[Event]]
+
+BUNDLED = "qwen3-32b-tp4-graph-nccl"
+LATE_RANK = "qwen3-30b-a3b-tp4-ep-graph"
+DATA = Path(__file__).parent / "data"
+
+_NAMED = ("nccl", "cross_device_reduce")
+_KEPT = {
+    "kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver", "user_annotation", "Trace"
+}  # fmt: skip
+
+
+# --- files, and the same calculation without traceql -------------------------------------------
+
+
+def files(run: str) -> dict[int, dict[str, Any]]:
+    """The JSON of each rank."""
+    folder = EXAMPLES / run if (EXAMPLES / run).is_dir() else SHARED / run
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}")
+    found = {}
+    for path in folder.glob("*.json.gz"):
+        document = json.loads(gzip.decompress(path.read_bytes()))
+        found[document["distributedInfo"]["rank"]] = document
+    return found
+
+
+def is_operation(event: Event) -> bool:
+    return event.get("cat") == "kernel" and any(part in event["name"] for part in _NAMED)
+
+
+def times(event: Event) -> tuple[int, int]:
+    """Start and end, ns; the files have three decimals of a microsecond."""
+    start = round(event["ts"] * 1000)
+    return start, start + round(event["dur"] * 1000)
+
+
+def waits_in_order(run: str) -> dict[int, list[tuple[int, int]]]:
+    """(wait, dur) of each rank's operations, where the n-th of every rank is one operation."""
+    of_rank = {
+        rank: sorted(times(e) for e in document["traceEvents"] if is_operation(e))
+        for rank, document in files(run).items()
+    }
+    assert len({len(operations) for operations in of_rank.values()}) == 1
+    found = defaultdict(list)
+    for together in zip(*of_rank.values(), strict=True):
+        arrival = max(start for start, _ in together)
+        for rank, (start, end) in zip(of_rank, together, strict=True):
+            found[rank].append((min(end - start, arrival - start), end - start))
+    return found
+
+
+def written(folder: Path, documents: dict[int, dict[str, Any]]) -> Path:
+    """The ranks as files of their own, with the events that matter here."""
+    for rank, document in documents.items():
+        events = [e for e in document["traceEvents"] if e.get("cat") in _KEPT or e["ph"] == "M"]
+        metadata = {name: value for name, value in document.items() if name != "traceEvents"}
+        traces.write(folder / f"rank{rank}.json", *events, **metadata)
+    return folder
+
+
+def moved(document: dict[str, Any], clock: Callable[[float], float]) -> dict[str, Any]:
+    """The same events by another clock."""
+    events = []
+    for event in document["traceEvents"]:
+        if "ts" in event:
+            begin, end = event["ts"], event["ts"] + event.get("dur", 0)
+            event = event | {"ts": clock(begin)}
+            if "dur" in event:
+                event["dur"] = clock(end) - event["ts"]
+        events.append(event)
+    return document | {"traceEvents": events}
+
+
+def matched_by_order(trace: traceql.Trace) -> None:
+    """In each group the n-th operation of every rank must have one number, in the same order."""
+    rows = trace.sql("""
+        SELECT collective.rank, collective.match_id
+        FROM collective
+        JOIN kernel ON collective.kernel_id = kernel.id
+        ORDER BY collective.rank, kernel.ts
+    """).rows()
+    of_rank = defaultdict(list)
+    for row in rows:
+        of_rank[row["rank"]].append(row["match_id"])
+    sequences = list(of_rank.values())
+    assert None not in sequences[0]
+    assert all(sequence == sequences[0] for sequence in sequences)
+
+
+# --- real traces -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        BUNDLED,
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                LATE_RANK,
+                "qwen3-8b-tp2-eager-stack-4layers",
+                "qwen3-30b-a3b-tp2-ep-eager-stack-6layers",
+            )
+        ),
+    ],
+)
+def test_waiting_and_transfer_equal_those_of_the_files(run: str) -> None:
+    trace = databases.trace(run)
+    matched_by_order(trace)
+    expected = waits_in_order(run)
+    for rank, operations in expected.items():
+        rows = trace.sql(
+            """
+            SELECT wait_ns, transfer_ns
+            FROM collective
+            JOIN kernel ON collective.kernel_id = kernel.id
+            WHERE collective.rank = $rank
+            ORDER BY kernel.ts
+            """,
+            {"rank": rank},
+        ).rows()
+        assert [(r["wait_ns"], r["wait_ns"] + r["transfer_ns"]) for r in rows] == operations
+
+
+@pytest.mark.slow
+def test_one_late_host_is_told_apart_from_moving_bytes() -> None:
+    trace = databases.trace(LATE_RANK)
+    skew = trace.run("comm.skew").rows()
+    assert [round(row["wait_ns"] / 1e6) for row in skew] == [62, 64, 63, 2]
+    assert all(6.5 < row["transfer_ns"] / 1e6 < 8.5 for row in skew)
+    costliest = max(skew, key=lambda row: row["cost_ns"])
+    assert (costliest["rank"], costliest["cause"]) == (3, "host")
+    first = trace.run("overview.findings").rows()[0]
+    assert first["kind"] == "late rank"
+    assert first["finding"].startswith(
+        "Rank 3 is late: ranks 0, 1, 2 waited 62.3, 63.6, 62.7 ms in collectives"
+    )
+    assert "its host launched late" in first["finding"]
+
+
+@pytest.mark.slow
+def test_serving_waits_for_the_host_of_rank_0() -> None:
+    trace = databases.trace(databases.SERVING)
+    first, second = trace.run("comm.skew").rows()
+    assert first["operations"] == second["operations"] == 16_576
+    assert first["last"] > 1.5 * second["last"]
+    assert first["cause"] == "host"
+    assert first["cost_ns"] == second["wait_ns"]  # of two ranks, one waits for the other
+    # Why: while the others' operations were over, its GPU had nothing for so much longer.
+    idle = {
+        row["rank"]: row["idle_ns"] for row in trace.run("idle.by_cause") if row["cause"] == "host"
+    }
+    assert idle[0] - idle[1] == pytest.approx(first["cost_ns"] - second["cost_ns"], rel=0.05)
+
+
+def test_a_balanced_run_has_no_straggler() -> None:
+    kinds = {row["kind"] for row in databases.trace(BUNDLED).run("overview.findings")}
+    assert not kinds & {"late rank", "uneven waiting"}
+
+
+@pytest.mark.slow
+def test_sends_match_receives() -> None:
+    trace = databases.trace("qwen3-8b-pp2-graph")
+    rows = trace.sql("""
+        SELECT collective.*, kernel.ts, kernel.ts + kernel.dur AS end_ts
+        FROM collective
+        JOIN kernel ON collective.kernel_id = kernel.id
+        WHERE op IN ('send', 'recv')
+        ORDER BY kernel.ts
+    """).rows()
+    sends = [row for row in rows if row["rank"] == 0]
+    receives = [row for row in rows if row["rank"] == 1]
+    assert {row["op"] for row in sends} == {"send"}
+    assert {row["op"] for row in receives} == {"recv"}
+    assert len(sends) == len(receives) == 14
+    assert {row["group_ranks"] for row in rows} == {"0 to 1"}
+    for send, receive in zip(sends, receives, strict=True):
+        assert send["match_id"] == receive["match_id"] is not None
+        assert send["bytes"] == receive["bytes"]
+        assert receive["end_ts"] > send["ts"]  # nothing is received before it is sent
+
+
+@pytest.mark.parametrize("run", [BUNDLED, pytest.param(databases.SERVING, marks=pytest.mark.slow)])
+def test_wait_and_transfer_add_up(run: str) -> None:
+    wrong = databases.trace(run).sql("""
+        FROM collective
+        JOIN kernel ON collective.kernel_id = kernel.id
+        WHERE wait_ns + transfer_ns <> dur OR wait_ns < 0 OR transfer_ns < 0 OR wait_ns IS NULL
+    """)
+    assert wrong.rows() == []
+
+
+def test_a_missing_rank_leaves_what_is_not_known_empty(tmp_path: Path) -> None:
+    documents = files(BUNDLED)
+    del documents[2]
+    with traceql.open(written(tmp_path, documents)) as trace:
+        (row,) = trace.sql("""
+            SELECT
+                COUNT(*) AS operations,
+                COUNT(match_id) AS matched,
+                COUNT(wait_ns) + COUNT(transfer_ns) + COUNT(busbw_gbps) AS timed,
+                MIN(group_size) AS least,
+                MAX(group_size) AS most,
+                MAX(ranks_found) AS found
+            FROM collective
+        """).rows()
+        assert row["matched"] == row["operations"] == 3 * 780
+        assert (row["timed"], row["least"], row["most"], row["found"]) == (0, 4, 4, 3)
+        kinds = {finding["kind"] for finding in trace.run("overview.findings")}
+        assert "unmatched operations" in kinds
+        assert "late rank" not in kinds
+
+
+# --- clocks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("shift_us", "drift"), [(8.0, 0.0), (-6_400.5, 0.0), (2_500_000.0, 0.0), (900.0, 40e-6)]
+)
+def test_a_shifted_and_stretched_clock_is_recovered(
+    tmp_path: Path, shift_us: float, drift: float
+) -> None:
+    documents = files(BUNDLED)
+    at = min(e["ts"] for e in documents[1]["traceEvents"] if e.get("cat") == "kernel")
+    documents[1] = moved(documents[1], lambda ts: ts + shift_us + drift * (ts - at))
+    check_recovered(tmp_path, documents, shift_us, drift, run=BUNDLED, tolerance=0.02)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shift_us", [55.5, 30_000.0])
+def test_the_clock_of_a_late_rank_is_recovered(tmp_path: Path, shift_us: float) -> None:
+    documents = files(LATE_RANK)
+    documents[3] = moved(documents[3], lambda ts: ts + shift_us)
+    check_recovered(tmp_path, documents, shift_us, 0.0, run=LATE_RANK, tolerance=0.02)
+
+
+def check_recovered(
+    folder: Path,
+    documents: dict[int, dict[str, Any]],
+    shift_us: float,
+    drift: float,
+    *,
+    run: str,
+    tolerance: float,
+) -> None:
+    """The clock is known within 2 us, and every rank waits as long as it did."""
+    expected = waits_in_order(run)
+    with traceql.open(written(folder, documents)) as trace:
+        clocks = {row["rank"]: row for row in trace.sql("FROM clock")}
+        (changed,) = [row for row in clocks.values() if row["source"] == "ends of operations"]
+        at = changed["at_ns"]
+        begin = trace.sql(
+            "SELECT MIN(ts) AS ts, MAX(ts) AS last FROM kernel WHERE rank = $rank",
+            {"rank": changed["rank"]},
+        ).rows()[0]
+        for ts in (begin["ts"], begin["last"]):
+            known = changed["offset_ns"] + changed["drift"] * (ts - at)
+            truth = 1000 * shift_us + drift * (ts - begin["ts"])
+            assert abs(known - truth) < 2_000
+        assert abs(changed["drift"] - drift) < 1e-5
+        assert changed["residual_ns"] < 10_000
+        matched_by_order(trace)
+        waits = {row["rank"]: row["wait_ns"] for row in trace.run("comm.skew")}
+        for rank, operations in expected.items():
+            truth = sum(wait for wait, _ in operations)
+            transfer = sum(dur - wait for wait, dur in operations)
+            assert abs(waits[rank] - truth) < tolerance * (truth + transfer)
+
+
+def test_an_uncertain_clock_marks_what_it_cannot_tell(tmp_path: Path) -> None:
+    documents = files(BUNDLED)
+    documents[1] = moved(documents[1], lambda ts: ts + 777.0)
+    with traceql.open(written(tmp_path, documents)) as trace:
+        rows = trace.sql("SELECT * FROM collective WHERE wait_ns > 0").rows()
+        assert {row["uncertainty_ns"] > 0 for row in rows} == {True}
+        for row in rows:
+            less = min(row["wait_ns"], row["transfer_ns"])
+            assert row["reliable"] == (row["uncertainty_ns"] <= less)
+    shared = databases.trace(BUNDLED).sql(
+        "SELECT DISTINCT uncertainty_ns, reliable FROM collective"
+    )
+    assert shared.rows() == [{"uncertainty_ns": 0, "reliable": True}]
+
+
+# --- damage ------------------------------------------------------------------------------------
+
+
+def with_numbers(documents: dict[int, dict[str, Any]]) -> None:
+    """Marks each operation with its place among those of its rank: the truth about matches."""
+    for document in documents.values():
+        operations = sorted(filter(is_operation, document["traceEvents"]), key=lambda e: e["ts"])
+        for number, event in enumerate(operations):
+            event["args"]["truth"] = number
+
+
+def matches(trace: traceql.Trace) -> list[list[int]]:
+    """The marks of the operations of each match."""
+    rows = trace.sql("""
+        SELECT match_id, list(CAST(args ->> '$.truth' AS BIGINT)) AS truth
+        FROM collective
+        JOIN slice ON collective.kernel_id = slice.id
+        WHERE match_id IS NOT NULL
+        GROUP BY match_id
+    """).rows()
+    return [row["truth"] for row in rows]
+
+
+def without(document: dict[str, Any], dropped: Callable[[Event], bool]) -> dict[str, Any]:
+    kept = [e for e in document["traceEvents"] if not dropped(e)]
+    return document | {"traceEvents": kept}
+
+
+def test_a_rank_that_begins_later_and_one_that_ends_earlier_match_where_they_overlap(
+    tmp_path: Path,
+) -> None:
+    documents = files(BUNDLED)
+    with_numbers(documents)
+    spans = sorted(e["ts"] for e in documents[0]["traceEvents"] if is_operation(e))
+    begin, end = spans[len(spans) // 3], spans[2 * len(spans) // 3]
+    documents[1] = without(documents[1], lambda e: "ts" in e and e["ts"] < begin)
+    documents[3] = without(documents[3], lambda e: "ts" in e and e["ts"] > end)
+    with traceql.open(written(tmp_path, documents)) as trace:
+        found = matches(trace)
+        assert all(len(set(numbers)) == 1 for numbers in found)
+        assert sum(len(numbers) == 4 for numbers in found) >= 780 // 3 - 2
+        assert len(found) == 780
+
+
+def test_lost_operations_are_lost_alone(tmp_path: Path) -> None:
+    documents = files(BUNDLED)
+    with_numbers(documents)
+    chosen = set(random.Random(7).sample(range(780), 25))
+    documents[2] = without(documents[2], lambda e: is_operation(e) and e["args"]["truth"] in chosen)
+    with traceql.open(written(tmp_path, documents)) as trace:
+        found = matches(trace)
+        assert all(len(set(numbers)) == 1 for numbers in found)
+        whole = {numbers[0] for numbers in found if len(numbers) == 4}
+        # A layer that lost its all-reduce is no layer; the rest of its step still matches.
+        assert len(whole) >= 780 - 4 * len(chosen)
+
+
+def test_one_operation_may_be_another_kernel_on_another_rank(tmp_path: Path) -> None:
+    documents = files(BUNDLED)
+    for event in documents[1]["traceEvents"]:
+        if is_operation(event) and "AllReduce" in event["name"]:
+            event["name"] = "void vllm::cross_device_reduce_2stage<__nv_bfloat16, 4>(...)"
+    with traceql.open(written(tmp_path, documents)) as trace:
+        matched_by_order(trace)
+
+
+# --- synthetic edge cases ----------------------------------------------------------------------
+
+
+def nccl(op: str, *, ts: float, dur: float, ranks: Sequence[int], **args: Any) -> Event:
+    given: dict[str, Any] = {
+        "Collective name": op, "Process Group Ranks": str(list(ranks)), "Group size": len(ranks),
+        "In msg nelems": 1_000_000, "Out msg nelems": 1_000_000, "dtype": "BFloat16",
+    }  # fmt: skip
+    name = {"allreduce": "AllReduce_Sum_bf16_RING_LL", "_allgather_base": "AllGather_RING_LL"}
+    return traces.kernel(
+        f"ncclDevKernel_{name.get(op, 'SendRecv')}", ts=ts, dur=dur, **(given | args)
+    )
+
+
+def opened(folder: Path, *ranks: list[Event]) -> traceql.Trace:
+    for rank, events in enumerate(ranks):
+        info = {"rank": rank, "world_size": len(ranks)}
+        traces.write(folder / f"rank{rank}.json", *events, distributedInfo=info)
+    return traceql.open(folder)
+
+
+def test_groups_at_once_do_not_mix(tmp_path: Path) -> None:
+    """Two pairs of tensor-parallel ranks, and pairs across them: each finds its own."""
+
+    def events(rank: int) -> list[Event]:
+        pair, across = ([0, 1], [2, 3])[rank // 2], ([0, 2], [1, 3])[rank % 2]
+        return [
+            nccl("allreduce", ts=100 + 10 * n + rank, dur=6 - rank, ranks=ranks)
+            for n, ranks in enumerate([pair, across] * 6)
+        ]
+
+    with opened(tmp_path, *(events(rank) for rank in range(4))) as trace:
+        rows = trace.sql("""
+            SELECT match_id, list(rank ORDER BY rank) AS ranks, ANY_VALUE(group_ranks) AS label
+            FROM collective GROUP BY match_id
+        """).rows()
+        assert all(row["match_id"] is not None for row in rows)
+        assert len(rows) == 24
+        for row in rows:
+            assert " ".join(map(str, row["ranks"])) == row["label"]
+
+
+def test_sequence_numbers_decide_where_the_profiler_has_them(tmp_path: Path) -> None:
+    first = [nccl("allreduce", ts=100 * n, dur=50, ranks=[0, 1], Seq=n) for n in range(8)]
+    second = [
+        nccl("allreduce", ts=100 * n, dur=50, ranks=[0, 1], Seq=n) for n in range(8) if n != 4
+    ]
+    with opened(tmp_path, first, second) as trace:
+        rows = trace.sql("""
+            SELECT match_id, list(CAST(args ->> '$.Seq' AS BIGINT)) AS numbers
+            FROM collective JOIN slice ON collective.kernel_id = slice.id
+            GROUP BY match_id
+        """).rows()
+        alone = [row["numbers"] for row in rows if row["match_id"] is None]
+        assert alone == [[4]]
+        assert sorted(row["numbers"] for row in rows if row["match_id"] is not None) == [
+            [n, n] for n in range(8) if n != 4
+        ]
+
+
+def test_what_cannot_be_one_operation_is_not_matched(tmp_path: Path) -> None:
+    """No all-reduce ends on one rank before it begins on another."""
+    first = [nccl("allreduce", ts=1000 * n, dur=10, ranks=[0, 1]) for n in range(6)]
+    second = [nccl("allreduce", ts=1000 * n, dur=10, ranks=[0, 1]) for n in range(6)]
+    second[3]["ts"] += 400
+    with opened(tmp_path, first, second) as trace:
+        rows = trace.sql("""
+            SELECT ts, match_id FROM collective JOIN kernel ON kernel_id = kernel.id ORDER BY ts
+        """).rows()
+        assert [r["ts"] for r in rows if r["match_id"] is None] == [3_000_000, 3_400_000]
+
+
+@pytest.mark.parametrize(
+    ("op", "factor"),
+    [("allreduce", 1.5), ("_allgather_base", 0.75), ("reduce_scatter", 0.75), ("broadcast", 1.0)],
+)
+def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path, op: str, factor: float) -> None:
+    """4 ranks, 2 MB; three wait 10 us for the last, all end 40 us after it has come."""
+    late = nccl(op, ts=110, dur=40, ranks=range(4))
+    early = [nccl(op, ts=100, dur=50, ranks=range(4)) for _ in range(3)]
+    with opened(tmp_path, *([event] for event in (*early, late))) as trace:
+        rows = trace.sql("SELECT * FROM collective ORDER BY rank").rows()
+        assert [row["wait_ns"] for row in rows] == [10_000, 10_000, 10_000, 0]
+        assert [row["transfer_ns"] for row in rows] == [40_000] * 4
+        assert {row["bytes"] for row in rows} == {2_000_000}
+        assert all(row["algbw_gbps"] == pytest.approx(50) for row in rows)
+        assert all(row["busbw_gbps"] == pytest.approx(50 * factor) for row in rows)
+
+
+# --- measured with CUDA events -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gpus", [2, 4])
+def test_bandwidth_agrees_with_cuda_events(gpus: int) -> None:
+    """benchmarks/collectives.py timed loops of calls by events while the profiler recorded.
+
+    Events also count the pause of some us between two calls, so the smallest sizes differ more:
+    there the whole loop is compared, from the trace's first start to its last end.
+    """
+    folder = DATA / f"nccl-{gpus}gpu"
+    measured = json.loads((folder / "events.json").read_text())
+    compared = 0
+    with traceql.open(*sorted(folder.glob("rank*.gz"))) as trace:
+        for row in measured["rows"]:
+            factor = {"all_reduce": 2 * (gpus - 1) / gpus}.get(row["op"], (gpus - 1) / gpus)
+            expected = factor * row["bytes"] / (sum(row["ns"]) / gpus)
+            found = trace.sql(
+                """
+                SELECT
+                    median(busbw_gbps) AS busbw_gbps,
+                    (MAX(ts + dur) - MIN(ts)) AS loop_ns,
+                    COUNT(*) AS calls
+                FROM collective
+                JOIN kernel ON collective.kernel_id = kernel.id
+                WHERE op = $op AND collective.bytes = $bytes AND collective.rank = 0
+                """,
+                {"op": row["op"], "bytes": row["bytes"]},
+            ).rows()[0]
+            calls = found["calls"]
+            assert calls == row["calls"] + 1  # one lines up the ranks
+            # The line-up call waits; the loop after it is calls - 1 long.
+            assert found["busbw_gbps"] > expected * 0.97
+            if row["op"] == "all_reduce" and row["bytes"] >= 64 * 2**20:
+                compared += 1
+                assert found["busbw_gbps"] == pytest.approx(expected, rel=0.05)
+    assert compared == 3
+
+
+# --- clocks of small traces --------------------------------------------------------------------
+
+
+def rhythm(rank: int, *, ahead_us: float, scatter_us: float, calls: int = 40) -> list[Event]:
+    """All-reduces of 5 ms every 10 ms, exactly; starts and ends scatter."""
+    chance = random.Random(rank)
+    events = []
+    for n in range(calls):
+        begin = 10_000.0 * n + ahead_us + chance.uniform(-scatter_us, scatter_us)
+        end = 10_000.0 * n + 5_000 + ahead_us + chance.uniform(-scatter_us, scatter_us)
+        events.append(nccl("allreduce", ts=begin + 100_000, dur=end - begin, ranks=[0, 1], truth=n))
+    return events
+
+
+@pytest.mark.parametrize("scatter_us", [5, 20, 60])
+def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(
+    tmp_path: Path, scatter_us: float
+) -> None:
+    ranks = [rhythm(rank, ahead_us=900.0 * rank, scatter_us=scatter_us) for rank in range(2)]
+    with opened(tmp_path, *ranks) as trace:
+        (clock,) = trace.sql("FROM clock WHERE rank = 1").rows()
+        assert abs(clock["offset_ns"] - 900_000) < 1000 * scatter_us
+        assert all(numbers == [numbers[0]] * 2 for numbers in matches(trace))
+        assert len(matches(trace)) == 40
+
+
+def test_clocks_that_were_never_compared_make_nothing_reliable(tmp_path: Path) -> None:
+    ranks = [rhythm(rank, ahead_us=900.0 * rank, scatter_us=0, calls=4) for rank in range(2)]
+    with opened(tmp_path, *ranks) as trace:
+        rows = trace.sql("FROM collective").rows()
+        assert {(row["uncertainty_ns"], row["reliable"]) for row in rows} == {(None, None)}
+        assert {row["kind"] for row in trace.run("overview.findings")} <= {"GPU idle"}
+
+
+def test_late_receives_are_no_difference_of_clocks(tmp_path: Path) -> None:
+    """Receives posted 200 us after the send, steadily: late, and not another clock."""
+    to: dict[str, Any] = {"Dst Rank": 1}
+    source: dict[str, Any] = {"Src Rank": 0}
+    sends = [nccl("send", ts=1000.0 * n, dur=5, ranks=[0, 1], **to) for n in range(30)]
+    receives = [nccl("recv", ts=1000.0 * n + 200, dur=5, ranks=[0, 1], **source) for n in range(30)]
+    with opened(tmp_path, sends, receives) as trace:
+        assert {row["offset_ns"] for row in trace.sql("FROM clock")} == {0}
+        late = trace.sql("SELECT DISTINCT late_ns FROM collective WHERE op = 'recv'").rows()
+        assert late == [{"late_ns": 200_000}]

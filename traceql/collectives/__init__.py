@@ -1,0 +1,1 @@
+"""Which operations of different ranks are one, and how their clocks differ."""
