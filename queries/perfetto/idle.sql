@@ -1,0 +1,20 @@
+-- One slice per gap of a GPU, named after its cause.
+WITH device_count AS (
+    SELECT rank, COUNT(DISTINCT device) AS devices FROM kernel GROUP BY rank
+)
+SELECT
+    gap.rank,
+    'Idle' || CASE WHEN device_count.devices > 1 THEN ' · GPU ' || gap.device ELSE '' END AS track,
+    gap.ts,
+    gap.dur,
+    'idle' AS cat,
+    'idle · ' || gap.cause AS name,
+    'idle · ' || gap.cause AS colour,
+    gap.step_id,
+    gap.previous_kernel_id,
+    gap.next_kernel_id,
+    'SELECT * FROM gap WHERE rank = ' || gap.rank || ' AND device = ' || gap.device
+    || ' AND ts = ' || gap.ts AS sql
+FROM gap
+INNER JOIN device_count ON gap.rank = device_count.rank
+ORDER BY gap.rank, track, gap.ts, gap.dur DESC

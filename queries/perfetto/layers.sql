@@ -1,0 +1,20 @@
+-- One slice per model layer of a forward pass.
+SELECT
+    rank,
+    'Layers' AS track,
+    ts,
+    dur,
+    'layer' AS cat,
+    'layer ' || layer AS name,
+    'layer ' || layer AS colour,
+    step_id,
+    pass,
+    layer,
+    busy_ns,
+    compute_ns,
+    comm_ns,
+    idle_ns,
+    'SELECT * FROM layer WHERE rank = ' || rank || COALESCE(' AND step_id = ' || step_id, '')
+    || COALESCE(' AND pass = ' || pass, '') || ' AND layer = ' || layer AS sql
+FROM layer
+ORDER BY rank, ts, dur DESC, pass, layer, step_id

@@ -1,0 +1,18 @@
+-- One row per rank: what its group of tracks is called.
+WITH device AS (
+    SELECT
+        rank,
+        COUNT(DISTINCT device) AS devices,
+        string_agg(DISTINCT device, ', ' ORDER BY device) AS numbers
+    FROM kernel
+    WHERE device >= 0
+    GROUP BY rank
+)
+SELECT
+    trace.rank,
+    'rank ' || trace.rank
+    || COALESCE(CASE device.devices WHEN 1 THEN ' · GPU ' ELSE ' · GPUs ' END || device.numbers, '')
+    || COALESCE(' (' || regexp_replace(trace.device_name, '^(NVIDIA|AMD) ', '') || ')', '') AS name
+FROM trace
+LEFT JOIN device USING (rank)
+ORDER BY trace.rank

@@ -1,0 +1,24 @@
+-- Samples of the tokens of a step over the time until the next one begins; of the last, over its
+-- own time.
+WITH paced AS (
+    SELECT
+        *,
+        LEAD(ts) OVER (PARTITION BY rank ORDER BY ts, step_id) AS next_ts,
+        GREATEST(ts + dur, COALESCE(gpu_ts + gpu_dur, ts + dur)) AS end_ts
+    FROM step
+    WHERE phase IS NOT NULL
+),
+rate AS (
+    SELECT
+        rank,
+        ts,
+        1e9 * context_tokens / GREATEST(COALESCE(next_ts, end_ts) - ts, 1) AS prompt,
+        1e9 * generation_tokens / GREATEST(COALESCE(next_ts, end_ts) - ts, 1) AS generated
+    FROM paced
+    UNION ALL
+    SELECT rank, end_ts, 0, 0 FROM paced WHERE next_ts IS NULL
+)
+SELECT rank, 'Generated tokens per second' AS track, ts, generated AS value, 'tokens/s' AS unit FROM rate
+UNION ALL
+SELECT rank, 'Prompt tokens per second', ts, prompt, 'tokens/s' FROM rate
+ORDER BY rank, track, ts

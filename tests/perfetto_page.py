@@ -1,0 +1,89 @@
+"""traceql ui as a user meets it, and the picture of it in the README.
+
+python tests/perfetto_page.py docs/pictures/perfetto.png
+"""
+
+import fcntl
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from browser import Browser
+
+import traceql
+from traceql.resources import EXAMPLE_TRACE
+
+WIDTH, HEIGHT = 1440, 860
+# A layer of a decode step for which the first rank waited longest.
+_SHOWN = """
+    SELECT kernel.step_id, kernel.layer
+    FROM collective
+    INNER JOIN kernel ON collective.kernel_id = kernel.id
+    INNER JOIN step USING (step_id)
+    WHERE step.phase = 'decode' AND kernel.rank = 0 AND kernel.layer BETWEEN 3 AND 60
+    GROUP BY ALL
+    ORDER BY SUM(collective.wait_ns) DESC
+    LIMIT 1
+"""
+_PORT_LOCK = Path(tempfile.gettempdir()) / f"traceql-tests-port-9001-{os.getuid()}"
+
+
+@contextmanager
+def the_port() -> Iterator[None]:
+    """Nobody else's: the Perfetto UI allows one port only, so one command at a time may have it."""
+    with _PORT_LOCK.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def served(
+    *arguments: str | Path, **environment: str
+) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """The link that a command prints, and the command, which is ended afterwards."""
+    with the_port():
+        process = subprocess.Popen(
+            [sys.executable, "-m", "traceql", *map(str, arguments)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"BROWSER": "true"} | environment,
+        )  # fmt: skip
+        try:
+            assert process.stdout
+            yield next((line.strip() for line in process.stdout if "://" in line), ""), process
+        finally:
+            process.terminate()
+            process.communicate()
+
+
+@contextmanager
+def opened(database: Path) -> Iterator[Browser]:
+    """The offline page at a few layers of decoding, drawn: what the README's picture shows."""
+    with traceql.open(database) as trace:
+        (shown,) = trace.sql(_SHOWN).rows()
+    place = ("--step", str(shown["step_id"]), "--layer", str(shown["layer"]))
+    with (
+        served("ui", database, "--offline", "--no-browser", *place) as (link, _),
+        Browser(WIDTH, HEIGHT) as browser,
+    ):
+        browser.open(f"{link}&hideSidebar=true")
+        browser.wait_for_text("Roles", seconds=120)
+        browser.wait_for_text(f"layer {shown['layer']}", seconds=60)
+        browser.settle()
+        yield browser
+
+
+def main() -> None:
+    target = Path(sys.argv[1])
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        database = traceql.load(EXAMPLE_TRACE, Path(folder) / "demo.duckdb").database
+        with opened(database) as page:
+            page.screenshot(target)
+
+
+if __name__ == "__main__":
+    main()

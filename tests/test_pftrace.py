@@ -1,0 +1,309 @@
+"""The enriched trace, as Perfetto's trace processor reads it, against the database."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import databases
+import pytest
+import traces
+from traces import kernel, launch, step
+
+import traceql
+from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
+from traceql.errors import TraceqlError
+from traceql.pftrace import export_perfetto
+
+Row = tuple[Any, ...]
+
+_ERRORS = "SELECT name, value FROM stats WHERE value > 0 AND severity <> 'info'"
+# Tracks of slices: their own name, the group's where they are in one, their rank's.
+_SLICES = """
+    SELECT
+        CAST(SUBSTR(COALESCE(above.name, parent.name), 6) AS INT) AS rank,
+        parent.name AS parent, track.name AS track,
+        slice.ts, slice.dur, slice.name, slice.category AS cat, slice.depth, slice.id, {arguments}
+    FROM slice
+    JOIN track ON slice.track_id = track.id
+    JOIN track AS parent ON track.parent_id = parent.id
+    LEFT JOIN track AS above ON parent.parent_id = above.id
+"""
+
+_IS_GPU = "cat IN ('kernel', 'memcpy', 'memset') AND track LIKE 'stream %'"
+_IS_HOST = "parent IN ('Host threads', 'GPU annotations')"
+_LAUNCHING = """
+    SELECT
+        EXTRACT_ARG(o.arg_set_id, 'debug.id') AS launch,
+        EXTRACT_ARG(i.arg_set_id, 'debug.id') AS kernel
+    FROM flow JOIN slice o ON slice_out = o.id JOIN slice i ON slice_in = i.id
+    WHERE i.category <> 'communication'
+"""
+_CROSSING = """
+    SELECT
+        EXTRACT_ARG(o.arg_set_id, 'debug.match_id')
+            = EXTRACT_ARG(i.arg_set_id, 'debug.match_id') AS matches,
+        o.ts <= i.ts AS in_order
+    FROM flow JOIN slice o ON slice_out = o.id JOIN slice i ON slice_in = i.id
+    WHERE i.category = 'communication'
+"""
+
+
+@contextmanager
+def enriched(trace: traceql.Trace, folder: Path) -> Iterator[TraceProcessor]:
+    with open_trace_processor(export_perfetto(trace, folder / "run.pftrace")) as tp:
+        yield tp
+
+
+def slices(tp: TraceProcessor, where: str, *columns: str) -> list[Row]:
+    """These columns of slices, sorted; other names than those of _SLICES are annotations."""
+    own = ("rank", "parent", "track", "ts", "dur", "name", "cat", "depth", "id")
+    arguments = ", ".join(
+        f"EXTRACT_ARG(slice.arg_set_id, 'debug.{name}') AS {name}"
+        for name in columns if name not in own
+    )  # fmt: skip
+    source = _SLICES.format(arguments=arguments or "NULL")
+    found = arrow_table(tp, f"SELECT {', '.join(columns)} FROM ({source}) WHERE {where}")
+    return rows(found.to_pylist())
+
+
+def rows(found: list[dict[str, Any]]) -> list[Row]:
+    return sorted((tuple(row.values()) for row in found), key=repr)
+
+
+def database_rows(trace: traceql.Trace, sql: str) -> list[Row]:
+    return rows(trace.sql(sql).rows())
+
+
+@pytest.mark.parametrize("name", databases.cases())
+def test_every_trace_comes_through_exactly(name: str, tmp_path: Path) -> None:
+    trace = databases.trace(name)
+    with enriched(trace, tmp_path) as tp:
+        assert arrow_table(tp, _ERRORS).to_pylist() == []
+        assert slices(tp, _IS_GPU, "rank", "track", "ts", "dur", "name", "role") == database_rows(
+            trace,
+            """
+            SELECT rank, 'stream ' || stream, ts, dur, name, role
+            FROM kernel
+            """,
+        )
+        assert slices(tp, "track = 'Layers'", "rank", "ts", "dur", "layer") == database_rows(
+            trace, "SELECT rank, ts, dur, layer FROM layer"
+        )
+        assert slices(tp, "track = 'Steps'", "rank", "ts", "dur", "step_id") == database_rows(
+            trace,
+            "SELECT rank, COALESCE(gpu_ts, ts), COALESCE(gpu_dur, dur), step_id FROM step",
+        )
+        assert slices(tp, "cat = 'idle'", "rank", "ts", "dur", "name") == database_rows(
+            trace, "SELECT rank, ts, dur, 'idle · ' || cause FROM gap"
+        )
+        assert slices(tp, _IS_HOST, "rank", "ts", "dur", "name", "cat") == database_rows(
+            trace,
+            """
+            SELECT rank, ts, dur, name, COALESCE(cat, '') AS cat FROM slice
+            WHERE id NOT IN (SELECT id FROM activity)
+            """,
+        )
+
+
+@pytest.mark.parametrize("name", databases.cases(databases.OWN))
+def test_roles_hold_their_kernels_and_no_others(name: str, tmp_path: Path) -> None:
+    """Each kernel is in one run of its role and layer, and each run begins and ends with one."""
+    trace = databases.trace(name)
+    kernels = trace.sql(
+        """
+        SELECT rank, role, layer, step_id, ts, ts + dur AS end_ts FROM kernel
+        WHERE role IS NOT NULL
+        """
+    ).rows()
+    with enriched(trace, tmp_path) as tp:
+        runs = slices(
+            tp, "cat = 'role'", "rank", "name", "layer", "step_id", "ts", "dur", "kernels"
+        )
+    assert sum(run[-1] for run in runs) == len(kernels)
+    inside: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+    for each in kernels:
+        key = each["rank"], each["role"], each["layer"], each["step_id"]
+        inside.setdefault(key, []).append((each["ts"], each["end_ts"]))
+    for rank, role, layer, step_id, ts, dur, count in runs:
+        its = [k for k in inside[rank, role, layer, step_id] if ts <= k[0] and k[1] <= ts + dur]
+        assert len(its) >= count
+        assert (min(k[0] for k in its), max(k[1] for k in its)) == (ts, ts + dur)
+
+
+@pytest.mark.parametrize("name", databases.cases(databases.OWN))
+def test_waiting_and_transfer_add_up_to_the_collective(name: str, tmp_path: Path) -> None:
+    trace = databases.trace(name)
+    with enriched(trace, tmp_path) as tp:
+        parts = slices(tp, "cat = 'communication'", "kernel_id", "ts", "dur", "name")
+        arrows = arrow_table(tp, _CROSSING).to_pylist()
+    whole: dict[int, tuple[int, int]] = {}
+    waits: dict[int, int] = {}
+    for kernel_id, ts, dur, name_ in parts:
+        first, end = whole.get(kernel_id, (ts, ts))
+        whole[kernel_id] = min(first, ts), max(end, ts + dur)
+        waits[kernel_id] = waits.get(kernel_id, 0) + dur * name_.startswith("wait · ")
+    called = trace.sql(
+        """
+        SELECT kernel.id, kernel.ts, kernel.ts + kernel.dur AS end_ts, wait_ns, match_id
+        FROM collective INNER JOIN kernel ON collective.kernel_id = kernel.id
+        """
+    ).rows()
+    assert whole == {row["id"]: (row["ts"], row["end_ts"]) for row in called}
+    assert waits == {row["id"]: row["wait_ns"] or 0 for row in called}
+    ranks_of: dict[int, int] = {}
+    for row in called:
+        if row["match_id"] is not None:
+            ranks_of[row["match_id"]] = ranks_of.get(row["match_id"], 0) + 1
+    assert len(arrows) == sum(ranks - 1 for ranks in ranks_of.values())
+    assert all(arrow["matches"] and arrow["in_order"] for arrow in arrows)
+
+
+@pytest.mark.parametrize("name", databases.cases())
+def test_each_kernel_has_an_arrow_from_its_launch(name: str, tmp_path: Path) -> None:
+    trace = databases.trace(name)
+    with enriched(trace, tmp_path) as tp:
+        arrows = [tuple(row.values()) for row in arrow_table(tp, _LAUNCHING).to_pylist()]
+    assert sorted(arrows) == sorted(
+        (row["launch_id"], row["id"])
+        for row in trace.sql(
+            """
+            SELECT launch_id, kernel.id FROM kernel
+            INNER JOIN launch ON kernel.launch_id = launch.id AND launch.ts <= kernel.ts
+            """
+        )
+    )
+
+
+def test_a_slice_says_where_it_comes_from(tmp_path: Path) -> None:
+    trace = databases.trace("qwen3-32b-tp4-graph-nccl")
+    with enriched(trace, tmp_path) as tp:
+        for where, table in (
+            ("cat = 'kernel' AND role = 'attention'", "kernel"),
+            ("cat = 'layer'", "layer"),
+            ("cat = 'step'", "step"),
+            ("cat = 'role'", "kernel"),
+            ("cat = 'idle'", "gap"),
+            ("cat = 'communication'", "collective"),
+            ("cat = 'cuda_runtime'", "slice"),
+        ):
+            statement, ts = slices(tp, where, "sql", "ts", "role")[0][:2]
+            assert statement.startswith(f"SELECT * FROM {table} WHERE ")
+            found = trace.sql(statement).rows()
+            assert found
+            assert table == "collective" or found[0]["ts"] == ts or table == "step"
+
+
+def test_streams_take_the_colour_of_their_role(tmp_path: Path) -> None:
+    colour = "SELECT DISTINCT EXTRACT_ARG(arg_set_id, 'correlation_id') AS c, {} AS n FROM slice"
+    with enriched(databases.trace("qwen3-32b-tp4-graph-nccl"), tmp_path) as tp:
+        roles = arrow_table(tp, f"{colour.format('name')} WHERE category = 'role'").to_pylist()
+        role = "EXTRACT_ARG(arg_set_id, 'debug.role')"
+        kernels = arrow_table(
+            tp, f"{colour.format(role)} WHERE category = 'kernel' AND {role} IS NOT NULL"
+        ).to_pylist()
+    assert len(roles) > 10
+    assert all(row["c"] == row["n"] for row in roles + kernels)
+
+
+def test_what_overlaps_is_kept_on_a_track_of_the_same_name(tmp_path: Path) -> None:
+    with enriched(
+        loaded(
+            tmp_path,
+            launch(ts=0, correlation=1),
+            kernel("first", ts=10, dur=10, correlation=1),
+            kernel("second", ts=15, dur=10),
+            kernel("third", ts=25, dur=5),
+            kernel("empty", ts=30, dur=0),
+        ),
+        tmp_path,
+    ) as tp:
+        found = slices(tp, "track = 'stream 7'", "ts", "dur", "name", "depth")
+        lanes = arrow_table(tp, "SELECT name FROM track WHERE name = 'stream 7'")
+    assert found == [
+        (10000, 10000, "first", 0), (15000, 10000, "second", 0), (25000, 5000, "third", 0),
+        (30000, 0, "empty", 0),
+    ]  # fmt: skip
+    assert len(lanes) == 2
+
+
+def test_counters_follow_the_queue_and_the_pace(tmp_path: Path) -> None:
+    trace = loaded(
+        tmp_path,
+        step(ts=0, dur=50, context=(1, 30)),
+        launch(ts=1, correlation=1),
+        launch(ts=2, correlation=2),
+        kernel(ts=3, dur=40, correlation=1),
+        kernel(ts=43, dur=10, correlation=2),
+        step(ts=100, dur=50, generation=(2, 2)),
+    )
+    with enriched(trace, tmp_path) as tp:
+        samples = arrow_table(
+            tp,
+            """
+            SELECT track.name, counter.ts, counter.value
+            FROM counter JOIN track ON counter.track_id = track.id ORDER BY 1, 2
+            """,
+        ).to_pylist()
+    assert [tuple(sample.values()) for sample in samples] == [
+        ("Generated tokens per second", 0, 0.0),
+        ("Generated tokens per second", 100_000, pytest.approx(2 / 50e-6)),
+        ("Generated tokens per second", 150_000, 0.0),
+        ("Launch queue", 1_000, 1.0),
+        ("Launch queue", 2_000, 2.0),
+        ("Launch queue", 3_000, 1.0),
+        ("Launch queue", 43_000, 0.0),
+        ("Prompt tokens per second", 0, pytest.approx(30 / 100e-6)),
+        ("Prompt tokens per second", 100_000, 0.0),
+        ("Prompt tokens per second", 150_000, 0.0),
+    ]
+
+
+def test_ranks_stand_in_order_and_what_is_useful_on_top(tmp_path: Path) -> None:
+    with enriched(databases.trace("qwen3-32b-tp4-graph-nccl"), tmp_path) as tp:
+        tree = arrow_table(
+            tp,
+            """
+            SELECT
+                parent.name AS parent, track.name,
+                EXTRACT_ARG(track.source_arg_set_id, 'sibling_order_rank') AS place
+            FROM track LEFT JOIN track AS parent ON track.parent_id = parent.id
+            """,
+        ).to_pylist()
+    tree.sort(key=lambda track: track["place"])
+    names = [track["name"] for track in tree]
+    below = [track["name"] for track in tree if track["parent"] == "rank 2 · GPU 2 (H200)"]
+    assert [n for n in names if n.startswith("rank")] == [
+        f"rank {n} · GPU {n} (H200)" for n in range(4)
+    ]
+    assert list(dict.fromkeys(below)) == [
+        "Steps", "Layers", "Roles", "Communication", "Idle", "stream 19", "stream 23",
+        "Launch queue", "Generated tokens per second", "Prompt tokens per second",
+        "GPU annotations", "Host threads",
+    ]  # fmt: skip
+
+
+def test_an_export_that_fails_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = loaded(tmp_path, kernel(ts=0, dur=1))
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(TraceqlError, match="is a database"):
+        export_perfetto(trace, trace.path)
+    with pytest.raises(TraceqlError, match="is a folder"):
+        export_perfetto(trace, tmp_path)
+    with pytest.raises(TraceqlError, match="No such file"):
+        export_perfetto(trace, tmp_path / "nowhere" / "run.pftrace")
+    monkeypatch.setattr("traceql.pftrace.export.begin_packets", _full_disk)
+    with pytest.raises(TraceqlError, match="No space left on device"):
+        export_perfetto(trace, tmp_path / "run.pftrace")
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def _full_disk(*_: object) -> bytes:
+    raise OSError(28, "No space left on device")
+
+
+def loaded(folder: Path, *events: traces.Event) -> traceql.Trace:
+    file = traces.write(folder / "rank0.json", *events)
+    return traceql.Trace(traceql.load(file, folder / "run.duckdb").database)

@@ -1,0 +1,137 @@
+"""traceql ui and traceql export, as a user meets them."""
+
+import http.client
+import struct
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from browser import CHROMIUM
+from databases import EXAMPLES
+from perfetto_page import HEIGHT, WIDTH, opened, served, the_port
+from test_cli import output, refusal
+
+import traceql
+from traceql.engine import open_trace_processor
+
+_TRACE = EXAMPLES / "qwen3-8b-tp1-graph" / "rank0.pt.trace.json.gz"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    target = tmp_path_factory.mktemp("ui") / "run.duckdb"
+    return traceql.load([_TRACE], target).database
+
+
+def arguments(link: str) -> dict[str, str]:
+    """What a link to the Perfetto UI asks it for."""
+    return {name: values[0] for name, values in parse_qs(link.partition("?")[2]).items()}
+
+
+def fetched(link: str) -> bytes:
+    """What Perfetto's page gets when it opens the link."""
+    url = urlsplit(arguments(link)["url"])
+    connection = http.client.HTTPConnection(url.netloc, timeout=60)
+    connection.request("GET", url.path, headers={"Origin": "https://ui.perfetto.dev"})
+    response = connection.getresponse()
+    assert response.status == 200
+    return response.read()
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="no chromium is installed")
+def test_the_offline_page_shows_derived_tracks_and_makes_the_picture(tmp_path: Path) -> None:
+    loaded = traceql.load([EXAMPLES / "qwen3-32b-tp4-graph-nccl"], tmp_path / "run.duckdb")
+    picture = tmp_path / "perfetto.png"
+    with opened(loaded.database) as page:
+        shown = set(page.text().splitlines())
+        page.screenshot(picture)
+        failures = [e for e in page.events if e["method"] == "Runtime.exceptionThrown"]
+    assert failures == []
+    assert {"Steps", "Layers", "Roles", "Communication", "Idle", "Launch queue"} <= shown
+    assert {f"rank {rank} · GPU {rank} (H200)" for rank in range(4)} <= shown
+    assert {"Host threads", "GPU annotations"} <= shown
+    assert not any(line.startswith("thread ") for line in shown)  # closed: they are many
+    # The layer that the link points to is selected: its panel has the SQL that finds it.
+    assert any(line.startswith("SELECT * FROM layer WHERE rank = 0 AND") for line in shown)
+    content = picture.read_bytes()
+    assert struct.unpack(">II", content[16:24]) == (WIDTH, HEIGHT)
+    assert len(content) > 50_000  # an empty page has less
+
+
+def test_perfetto_gets_the_enriched_trace_and_the_command_ends(database: Path) -> None:
+    with served("ui", database, "--no-browser") as (link, process):
+        content = fetched(link)
+        assert process.wait(timeout=20) == 0
+    assert link.startswith("https://ui.perfetto.dev/#!/?url=http%3A%2F%2F127.0.0.1%3A9001%2F")
+    with open_trace_processor([content]) as tp:
+        names = {row.name for row in tp.query("SELECT DISTINCT name FROM track")}
+    assert {"Steps", "Layers", "Roles"} <= names
+
+
+def test_raw_opens_the_original_file(tmp_path: Path) -> None:
+    with served("ui", _TRACE, "--raw", "--no-browser") as (link, process):
+        assert fetched(link) == _TRACE.read_bytes()
+        assert process.wait(timeout=20) == 0
+
+
+def test_raw_has_the_times_of_the_file(database: Path) -> None:
+    with traceql.open(database) as trace:
+        (rank,) = trace.sql("SELECT path, file_offset_ns FROM trace WHERE rank = 0").rows()
+        (step,) = trace.sql("SELECT step_id, gpu_ts FROM step WHERE rank = 0 LIMIT 1").rows()
+    options = ("--raw", "--rank", "0", "--step", str(step["step_id"]), "--no-browser")
+    with served("ui", database, *options) as (link, _):
+        assert int(arguments(link)["ts"]) == step["gpu_ts"] - rank["file_offset_ns"]
+        assert fetched(link) == Path(rank["path"]).read_bytes()
+
+
+def test_a_trace_is_loaded_first(tmp_path: Path) -> None:
+    (tmp_path / "traceql").mkdir()
+    for engine in (Path.home() / ".cache" / "traceql").glob("*.cwasm"):  # saves compiling it
+        (tmp_path / "traceql" / engine.name).symlink_to(engine)
+    command = served("ui", _TRACE, "--no-browser", XDG_CACHE_HOME=str(tmp_path))
+    with command as (link, process):
+        assert fetched(link)
+        assert process.wait(timeout=20) == 0
+
+
+def test_a_query_opens_at_its_slowest_row(database: Path) -> None:
+    with traceql.open(database) as trace:
+        gap = trace.sql("SELECT ts, dur FROM gap WHERE rank = 0 ORDER BY dur DESC LIMIT 1").rows()[
+            0
+        ]
+    with served("run", "idle.gaps", database, "--rank", "0", "--ui") as (link, process):
+        asked = arguments(link)
+        assert fetched(link)
+        assert process.wait(timeout=20) == 0
+    assert (int(asked["ts"]), int(asked["dur"])) == (gap["ts"], gap["dur"])
+    assert int(asked["visStart"]) < gap["ts"]
+    assert gap["ts"] + gap["dur"] < int(asked["visEnd"])
+
+
+def test_over_ssh_it_says_how_to_forward_the_port(database: Path) -> None:
+    remote = {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22", "USER": "me"}
+    with served("ui", database, **remote) as (link, process):
+        fetched(link)
+        said = process.communicate(timeout=20)[1]
+    assert "ssh -L 9001:localhost:9001 me@10.0.0.2" in said
+
+
+def test_mistakes_are_one_line(database: Path, tmp_path: Path) -> None:
+    with served("ui", database, "--no-browser"):
+        assert "port 9001 is in use" in refusal("ui", database)
+    with the_port():
+        assert "no step 999; traceql run steps.timeline" in refusal("ui", database, "--step", "999")
+        assert "no layer 99 in step 3" in refusal("ui", database, "--step", "3", "--layer", "99")
+        assert "no such file" in refusal("ui", tmp_path / "nothing")
+    assert "--layer needs --step" in refusal("ui", database, "--layer", "3", status=2)
+    assert "has no place in time" in refusal("run", "kernels.top", database, "--ui")
+    assert "returned no rows" in refusal("run", "idle.gaps", database, "--rank", "9", "--ui")
+    no_database = refusal("export", "perfetto", tmp_path / "no.duckdb")
+    assert "no database" in no_database
+
+
+def test_export_writes_one_file(database: Path, tmp_path: Path) -> None:
+    target = tmp_path / "run.pftrace"
+    assert output("export", "perfetto", database, "-o", target).startswith(f"{target}: ")
+    assert list(tmp_path.iterdir()) == [target]
+    assert "is a database" in refusal("export", "perfetto", database, "-o", database)

@@ -1,0 +1,60 @@
+"""Opening a page of the Perfetto UI, and waiting until it has the trace."""
+
+import os
+import webbrowser
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+
+from traceql.result import Result
+from traceql.trace import Trace
+
+RANK_GROUPS = (r"^rank \d",)
+
+
+def open_slowest_row(trace: Trace, query: str, result: Result) -> None:
+    """Serves the enriched trace, opened at the slowest row of a query's result."""
+    from traceql.ui.place import place_of_row, slowest_row
+    from traceql.ui.server import PageServer
+    from traceql.ui.site import online_page
+
+    row = slowest_row(query, result)
+    place = place_of_row(trace, query, row)
+    click.echo("  ".join(f"{name}={value}" for name, value in row.items() if value is not None))
+    with PageServer() as server, enriched(trace) as file:
+        page = online_page(file, server.address, place, RANK_GROUPS)
+        show(page.link, browser=True, port=server.server_port)
+        serve(lambda: server.serve(page.site))
+
+
+@contextmanager
+def enriched(trace: Trace) -> Iterator[Path]:
+    """The enriched trace in a file that is gone afterwards."""
+    from traceql.pftrace import export_perfetto
+
+    with TemporaryDirectory(prefix="traceql-") as folder:
+        yield export_perfetto(trace, Path(folder) / f"{trace.path.stem}.pftrace")
+
+
+def show(link: str, *, browser: bool, port: int) -> None:
+    """Opens the browser, or says what to type where there is none."""
+    connection = os.environ.get("SSH_CONNECTION", "").split()
+    if connection:
+        host = f"{os.environ.get('USER', 'user')}@{connection[2]}"
+        click.echo(f"On your own machine:  ssh -L {port}:localhost:{port} {host}", err=True)
+        click.echo("then open", err=True)
+    click.echo(link)
+    if browser and not connection:
+        webbrowser.open(link)
+
+
+def serve(until_done: Callable[[], None]) -> None:
+    """Ctrl-C ends it like the page does."""
+    click.echo("Serving this trace to that page only; Ctrl-C stops.", err=True)
+    try:
+        until_done()
+    except KeyboardInterrupt:
+        click.echo("stopped", err=True)

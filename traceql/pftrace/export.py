@@ -1,0 +1,104 @@
+"""Writes a database as one native Perfetto trace, a batch of rows at a time."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
+
+from traceql.errors import TraceqlError
+from traceql.pftrace.interning import Interning
+from traceql.pftrace.kinds import KINDS, Kind
+from traceql.pftrace.packets import (
+    Int64s,
+    begin_packets,
+    counter_packets,
+    end_packets,
+    integers,
+    one_packet,
+)
+from traceql.pftrace.placing import track_of_each, track_of_slices, tracks_of_samples
+from traceql.pftrace.tracks import Tracks
+from traceql.resources import QUERIES
+from traceql.trace import Trace, is_database
+
+_BATCH_ROWS = 1 << 13
+_RANKS = (QUERIES / "perfetto" / "ranks.sql").read_text()
+
+
+def export_perfetto(trace: Trace, path: str | Path) -> Path:
+    """Writes the enriched trace, whole or not at all; `ts` and `dur` are the database's.
+
+    Raises:
+        TraceqlError: nothing was written; the message says why.
+    """
+    target = Path(path)
+    if target.is_dir() or (target.is_file() and is_database(target)):
+        what = "a folder" if target.is_dir() else "a database"
+        raise TraceqlError(f"{target} is {what}; name another file with -o")
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        try:
+            with draft.open("wb") as file:
+                file.writelines(_packets(trace))
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise TraceqlError(f"cannot write {target}: {error.strerror}") from None
+    return target
+
+
+def _packets(trace: Trace) -> Iterator[bytes]:
+    tracks = Tracks({row["rank"]: row["name"] for row in trace.sql(_RANKS)})
+    interning = Interning()
+    yield one_packet(sequence_flags=TracePacket.SEQ_INCREMENTAL_STATE_CLEARED)
+    for position, kind in enumerate(KINDS):
+        if kind.is_counter:
+            yield from _samples(trace, kind, position, tracks)
+        else:
+            yield from _slices(trace, kind, position, tracks, interning)
+
+
+def _slices(
+    trace: Trace, kind: Kind, position: int, tracks: Tracks, interning: Interning
+) -> Iterator[bytes]:
+    rows = trace.sql(f"SELECT rank, track, ts, dur FROM ({kind.sql})").arrow()
+    ts, dur = integers(rows["ts"]), integers(rows["dur"])
+    track = track_of_slices(rows, kind, position, tracks)
+    yield from _descriptions(tracks)
+    # Events at one time count in the order of the file: what ends then encloses no other.
+    yield from _ends(ts, dur, track)
+    done = 0
+    for batch in trace.batches(kind.sql, rows=_BATCH_ROWS):
+        packets = begin_packets(batch, track[done : done + len(batch)], interning)
+        yield from _new_texts(interning)
+        yield packets
+        done += len(batch)
+
+
+def _samples(trace: Trace, kind: Kind, position: int, tracks: Tracks) -> Iterator[bytes]:
+    named = trace.sql(f"SELECT DISTINCT rank, track, unit FROM ({kind.sql}) ORDER BY ALL").arrow()
+    numbers = tracks_of_samples(named, kind, position, tracks)
+    yield from _descriptions(tracks)
+    for batch in trace.batches(kind.sql, rows=_BATCH_ROWS):
+        yield counter_packets(batch, track_of_each(batch, numbers))
+
+
+def _ends(ts: Int64s, dur: Int64s, track: Int64s) -> Iterator[bytes]:
+    lasting = np.flatnonzero(dur > 0)
+    for first in range(0, len(lasting), _BATCH_ROWS):
+        part = lasting[first : first + _BATCH_ROWS]
+        yield end_packets(ts[part] + dur[part], track[part])
+
+
+def _descriptions(tracks: Tracks) -> Iterator[bytes]:
+    for track in tracks.take_new():
+        yield one_packet(track_descriptor=track)
+
+
+def _new_texts(interning: Interning) -> Iterator[bytes]:
+    new = interning.take_new()
+    if new:
+        yield one_packet(interned_data=new, sequence_flags=TracePacket.SEQ_NEEDS_INCREMENTAL_STATE)

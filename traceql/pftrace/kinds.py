@@ -1,0 +1,35 @@
+"""What an enriched trace shows, from top to bottom: a query of queries/perfetto for each."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from traceql.resources import QUERIES
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Rows of a query become slices, or samples of a counter, on the tracks that they name."""
+
+    query: str
+    is_counter: bool = False
+    group: str | None = None  # within the rank's; a viewer shows it closed
+
+    @cached_property
+    def sql(self) -> str:
+        return (QUERIES / "perfetto" / f"{self.query}.sql").read_text()
+
+
+KINDS = (
+    Kind("steps"),
+    Kind("layers"),
+    Kind("roles"),
+    Kind("communication"),
+    Kind("idle"),
+    Kind("streams"),
+    Kind("queue", is_counter=True),
+    Kind("tokens", is_counter=True),
+    Kind("memory", is_counter=True),
+    Kind("telemetry", is_counter=True),
+    Kind("annotations", group="GPU annotations"),
+    Kind("host", group="Host threads"),
+)

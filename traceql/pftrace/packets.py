@@ -1,0 +1,93 @@
+"""Packets of a Perfetto trace: the events of a batch of rows at once."""
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
+
+from traceql.pftrace.annotations import annotation_fields
+from traceql.pftrace.flows import flow_fields
+from traceql.pftrace.interning import COLOUR, EVENT_CATEGORY, EVENT_NAME, Interning
+from traceql.pftrace.octets import Fields, constant, fixed64_field, message, varint_field
+
+Int64s = npt.NDArray[np.int64]
+
+_SEQUENCE = 1
+_STANDARD = {"rank", "track", "ts", "dur", "cat", "name", "colour", "flow_out", "flow_in", "flow"}
+
+
+def one_packet(**content: object) -> bytes:
+    """A packet that no row makes: a track, or texts that are referred to by number."""
+    packet = TracePacket(trusted_packet_sequence_id=_SEQUENCE, **content)
+    return bytes(Trace(packet=[packet]).SerializeToString())
+
+
+def begin_packets(rows: pa.RecordBatch, track: Int64s, interning: Interning) -> bytes:
+    """The start of each slice, or all of it where it has no duration.
+
+    Columns: `ts`, `dur`, `cat`, `name`; `colour`, of which slices of one colour have the same;
+    `flow_out`, `flow_in` and `flow` (see flows). Any other is an annotation.
+    """
+    lasts = integers(rows["dur"]) > 0
+    kind = np.where(lasts, TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT)
+    annotations = {name: rows[name] for name in rows.schema.names if name not in _STANDARD}
+    return _packets(
+        integers(rows["ts"]),
+        varint_field(TrackEvent.TYPE_FIELD_NUMBER, kind.astype(np.uint64)),
+        _on(track),
+        _text(TrackEvent.CATEGORY_IIDS_FIELD_NUMBER, interning, EVENT_CATEGORY, rows["cat"]),
+        _text(TrackEvent.NAME_IID_FIELD_NUMBER, interning, EVENT_NAME, rows["name"]),
+        _text(TrackEvent.CORRELATION_ID_STR_IID_FIELD_NUMBER, interning, COLOUR, rows["colour"]),
+        *flow_fields(rows),
+        *annotation_fields(annotations, interning),
+    )
+
+
+def end_packets(end_ts: Int64s, track: Int64s) -> bytes:
+    kind = constant(len(end_ts), _type(TrackEvent.TYPE_SLICE_END))
+    return _packets(end_ts, kind, _on(track))
+
+
+def counter_packets(rows: pa.RecordBatch, track: Int64s) -> bytes:
+    """A sample for each row of `ts` and `value`."""
+    value = rows["value"].cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return _packets(
+        integers(rows["ts"]),
+        constant(len(value), _type(TrackEvent.TYPE_COUNTER)),
+        _on(track),
+        fixed64_field(TrackEvent.DOUBLE_COUNTER_VALUE_FIELD_NUMBER, value),
+    )
+
+
+def integers(column: pa.Array) -> Int64s:
+    found: Int64s = column.cast(pa.int64()).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _packets(ts: Int64s, *event: Fields) -> bytes:
+    packets = message(
+        Trace.PACKET_FIELD_NUMBER,
+        varint_field(TracePacket.TIMESTAMP_FIELD_NUMBER, ts.astype(np.uint64)),
+        constant(len(ts), _IN_SEQUENCE),
+        message(TracePacket.TRACK_EVENT_FIELD_NUMBER, *event),
+    )
+    return packets.joined()
+
+
+_IN_SEQUENCE = TracePacket(
+    trusted_packet_sequence_id=_SEQUENCE, sequence_flags=TracePacket.SEQ_NEEDS_INCREMENTAL_STATE
+).SerializeToString()
+
+
+def _type(kind: int) -> bytes:
+    return bytes(TrackEvent(type=kind).SerializeToString())
+
+
+def _on(track: Int64s) -> Fields:
+    return varint_field(TrackEvent.TRACK_UUID_FIELD_NUMBER, track.astype(np.uint64))
+
+
+def _text(number: int, interning: Interning, kind: str, texts: pa.Array) -> Fields:
+    """A text by its number; nothing where it is NULL."""
+    numbers = interning.numbers(kind, texts)
+    return varint_field(number, numbers).where(numbers > 0)

@@ -1,0 +1,65 @@
+"""Which track each row is on: one for each name on a rank, and more where slices overlap."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from traceql.pftrace.kinds import Kind
+from traceql.pftrace.packets import Int64s, integers
+from traceql.pftrace.tracks import Spot, Tracks
+from traceql.reader.lanes import lanes
+
+
+def track_of_slices(rows: pa.Table, kind: Kind, position: int, tracks: Tracks) -> Int64s:
+    """The number of each row's track; the tracks are added, on each rank the fullest first.
+
+    Columns: `rank`, `track`, `ts`, `dur`.
+    """
+    named, names = _numbered(rows)
+    lane = lanes(named, integers(rows["ts"]), integers(rows["dur"]))
+    lane_count = int(lane.max(initial=0)) + 1
+    used, inverse = np.unique(named * lane_count + lane, return_inverse=True)
+    place = _fullest_first(named).tolist()
+    numbers = [
+        tracks.add(name, Spot(rank, kind.group, (position, place[key // lane_count])))
+        for key in used.tolist()
+        for rank, name in [names[key // lane_count]]
+    ]
+    return np.array(numbers, np.int64)[inverse]
+
+
+def tracks_of_samples(
+    named: pa.Table, kind: Kind, position: int, tracks: Tracks
+) -> dict[tuple[int, str], int]:
+    """Adds a track for each row of `rank`, `track` and `unit`, in this order; their numbers."""
+    return {
+        (rank, name): tracks.add(name, Spot(rank, kind.group, (position, place)), unit)
+        for place, (rank, name, unit) in enumerate(
+            zip(*(named[column].to_pylist() for column in ("rank", "track", "unit")), strict=True)
+        )
+    }
+
+
+def track_of_each(rows: pa.RecordBatch, numbers: Mapping[tuple[int, str], int]) -> Int64s:
+    """The number of the track of each row of `rank` and `track`."""
+    named, names = _numbered(rows)
+    return np.array([numbers[name] for name in names], np.int64)[named]
+
+
+def _numbered(rows: pa.Table | pa.RecordBatch) -> tuple[Int64s, list[tuple[int, str]]]:
+    """A dense number for each row's rank and track, and what each number stands for."""
+    texts = pa.chunked_array(rows["track"]).combine_chunks().dictionary_encode()
+    count = max(len(texts.dictionary), 1)
+    keys = integers(rows["rank"]) * count + integers(texts.indices)
+    used, inverse = np.unique(keys, return_inverse=True)
+    names = [(key // count, texts.dictionary[key % count].as_py()) for key in used.tolist()]
+    return inverse.astype(np.int64), names
+
+
+def _fullest_first(named: Int64s) -> Int64s:
+    """The place of each track if those with most rows come first."""
+    counts = np.bincount(named)
+    place = np.empty(len(counts), np.int64)
+    place[np.argsort(-counts, kind="stable")] = np.arange(len(counts))
+    return place

@@ -1,0 +1,1 @@
+"""Opening a trace in the Perfetto UI, from a server on this machine."""

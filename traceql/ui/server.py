@@ -1,0 +1,141 @@
+"""Serves one run to one page, on the loopback interface only."""
+
+import errno
+import shutil
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from traceql.errors import TraceqlError
+
+PORT = 9001  # the only one from which ui.perfetto.dev may fetch
+_HOST = "127.0.0.1"
+_TYPES = {
+    ".css": "text/css; charset=utf-8",
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".json": "application/json",
+    ".png": "image/png",
+    ".svg": "image/svg+xml",
+    ".wasm": "application/wasm",
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """What may be fetched, by path, and by whom."""
+
+    files: Mapping[str, Path]
+    last: str | None  # the path after which there is nothing more to serve
+    origin: str | None  # the one page of another origin that may fetch; None for pages of ours
+
+
+class PageServer(ThreadingHTTPServer):
+    """A server that listens at once and serves its site until the page has it.
+
+    Raises:
+        TraceqlError: the port is taken.
+    """
+
+    daemon_threads = False  # what is being sent is sent to its end
+    allow_reuse_address = True
+
+    def __init__(self, port: int = PORT) -> None:
+        self.site = Site({}, None, None)
+        self._done = threading.Event()
+        try:
+            super().__init__((_HOST, port), _Handler)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise TraceqlError(
+                f"port {port} is in use, and the Perfetto UI may use no other; "
+                "stop the other traceql ui (or trace_processor) first"
+            ) from None
+
+    @property
+    def address(self) -> str:
+        return f"http://{_HOST}:{self.server_port}"
+
+    @property
+    def hosts(self) -> set[str]:
+        """How a page of ours may call this server; another name comes from rebound DNS."""
+        return {f"{name}:{self.server_port}" for name in (_HOST, "localhost")}
+
+    def serve(self, site: Site) -> None:
+        """Returns when the site's last file has been fetched, or another thread stops it."""
+        self.site = site
+        thread = threading.Thread(target=self.serve_forever, args=(0.1,))
+        thread.start()
+        try:
+            self._done.wait()
+        finally:
+            self.shutdown()
+            thread.join()
+
+    def stop(self) -> None:
+        self._done.set()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: PageServer
+    server_version = "traceql"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        file = self.server.site.files.get(self.path.partition("?")[0])
+        if not self._is_allowed():
+            self._refuse(HTTPStatus.FORBIDDEN)
+        elif file is None:
+            self._refuse(HTTPStatus.NOT_FOUND)
+        else:
+            self._send(file)
+
+    def do_OPTIONS(self) -> None:
+        """Browsers ask before a public page fetches from this machine."""
+        if not self._is_allowed() or self.path not in self.server.site.files:
+            self._refuse(HTTPStatus.FORBIDDEN)
+            return
+        self.send_response(HTTPStatus.NO_CONTENT)
+        self.send_header("Access-Control-Allow-Methods", "GET")
+        self.send_header("Access-Control-Allow-Private-Network", "true")
+        self._end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Says nothing: the terminal is the user's."""
+
+    def _is_allowed(self) -> bool:
+        if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:
+            return False
+        origin = self.headers.get("Origin")
+        if self.server.site.origin is not None:
+            return origin == self.server.site.origin
+        ours = {f"http://{host}" for host in self.server.hosts}
+        site = self.headers.get("Sec-Fetch-Site", "none")
+        return (origin is None or origin in ours) and site in ("none", "same-origin")
+
+    def _send(self, file: Path) -> None:
+        with file.open("rb") as content:
+            self.send_response(HTTPStatus.OK)
+            self.send_header("Content-Type", _TYPES.get(file.suffix, "application/octet-stream"))
+            self.send_header("Content-Length", str(file.stat().st_size))
+            self._end_headers()
+            shutil.copyfileobj(content, self.wfile, 1 << 20)
+        if self.path == self.server.site.last:
+            self.server.stop()
+
+    def _refuse(self, status: HTTPStatus) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _end_headers(self) -> None:
+        if self.server.site.origin is not None:
+            self.send_header("Access-Control-Allow-Origin", self.server.site.origin)
+            self.send_header("Vary", "Origin")
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        self.end_headers()

