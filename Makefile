@@ -4,10 +4,19 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test quick lint bench clean
+.PHONY: demo capture-demo test quick lint bench clean
 
 demo: $(VENV)/.demo
+	rm -f demo.duckdb
 	$(BIN)/traceql demo -o demo.duckdb
+
+# The real vLLM on this machine's processors: records a tiny Qwen3, loads it, shows its layers.
+# Needs neither a GPU nor, once set up, a network.
+capture-demo: $(VENV)/.vllm
+	rm -rf runs/tiny
+	$(VENV)/vllm/bin/traceql capture run --model qwen3-tiny --dummy-weights --eager --annotate layers -o runs/tiny
+	$(VENV)/vllm/bin/traceql load runs/tiny -o runs/tiny.duckdb
+	$(VENV)/vllm/bin/traceql run layers.host runs/tiny.duckdb
 
 test: $(VENV)/.dev $(VENV)/.vllm lint
 	TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python $(BIN)/python -m pytest -n auto

@@ -16,6 +16,7 @@
 -- @column mean_utilization_pct   DOUBLE   Mean of NVML's utilisation, percent.
 -- @column max_memory_used_bytes  BIGINT   Most memory in use, by all programs, bytes.
 -- @chart  bar x=mean_sm_clock_mhz y=gpu color=throttled
+-- @title  Clock of each GPU while it was recorded
 SELECT
     gpu,
     ANY_VALUE(rank) AS rank,

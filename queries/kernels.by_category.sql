@@ -11,6 +11,7 @@
 -- @column share_pct  DOUBLE   Percent of the summed duration of all kernels that pass the filters.
 -- @column mean_ns    DOUBLE   Mean duration, ns.
 -- @chart  bar x=total_ns y=category color=category
+-- @title  GPU time by category of kernel
 WITH chosen AS (
     SELECT kernel.name, kernel.category, kernel.dur
     FROM kernel

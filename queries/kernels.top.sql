@@ -17,6 +17,7 @@
 -- @column p99_ns     DOUBLE   99th percentile of the duration, ns.
 -- @column max_ns     BIGINT   Longest duration, ns.
 -- @chart  bar x=total_ns y=name color=category
+-- @title  GPU time by kernel
 WITH chosen AS (
     SELECT kernel.name, kernel.category, kernel.dur
     FROM kernel

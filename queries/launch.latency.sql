@@ -16,6 +16,7 @@
 -- @column idle_start_p50_ns  DOUBLE   Median from the call to the first kernel's start of these, ns.
 -- @column idle_start_p99_ns  DOUBLE   99th percentile of it, ns.
 -- @chart  bar x=start_p50_ns y=name group=rank
+-- @title  From a launching call to the start of its kernel
 WITH activity AS (
     SELECT
         rank,

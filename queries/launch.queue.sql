@@ -10,6 +10,7 @@
 -- @column mean_queued  DOUBLE  Kernels in the queue, mean over time.
 -- @column max_queued   BIGINT  Most kernels in the queue at once.
 -- @chart  line x=ts y=mean_queued color=rank
+-- @title  Kernels launched and not yet started
 WITH number AS (
     SELECT
         CASE

@@ -11,6 +11,7 @@
 -- @column reserved_bytes       BIGINT   Most bytes held by PyTorch's allocator.
 -- @column events               BIGINT   Allocations and frees.
 -- @chart  bar x=peak_bytes y=rank
+-- @title  Most memory allocated
 WITH peak AS (
     SELECT
         rank,

@@ -12,6 +12,7 @@
 -- @column last_allocated_bytes BIGINT   Bytes allocated at the end.
 -- @column max_reserved_bytes   BIGINT   Most bytes held by PyTorch's allocator.
 -- @chart  line x=ts y=max_allocated_bytes color=rank
+-- @title  Memory allocated over time
 WITH chosen AS (
     SELECT * FROM memory WHERE $rank::BIGINT IS NULL OR rank = $rank::BIGINT
 ),

@@ -14,6 +14,7 @@
 -- @column total_gpu_ns  BIGINT   Summed duration of all GPU activities launched while it ran, ns.
 -- @column host_ns       BIGINT   Its own summed duration on the host, operators inside it included, ns.
 -- @chart  bar x=gpu_ns y=name
+-- @title  GPU time by the operator that launched it
 WITH op AS (
     SELECT id, rank, name, tid, ts, ts + dur AS end_ts, dur, external_id
     FROM slice

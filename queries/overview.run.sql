@@ -14,6 +14,7 @@
 -- @column context_tokens      BIGINT   Prompt tokens processed; NULL where the trace does not say.
 -- @column generation_tokens   BIGINT   Tokens generated; NULL where the trace does not say.
 -- @chart  bar x=busy_pct y=rank
+-- @title  How busy each rank's GPU was
 WITH device AS (
     SELECT
         rank,

@@ -9,7 +9,8 @@
 -- @column p50_ns    DOUBLE   Median, ns.
 -- @column p90_ns    DOUBLE   90th percentile, ns.
 -- @column p99_ns    DOUBLE   99th percentile, ns.
--- @chart  bar x=p50_ns y=latency color=pass
+-- @chart  bar x=p50_ns y=latency group=pass
+-- @title  Median latency, with and without the profiler
 WITH value AS (
     SELECT profiled, 1 AS place, 'ttft' AS latency, ttft_ns AS ns FROM request
     UNION ALL

@@ -15,7 +15,8 @@
 -- @column e2e_ns           BIGINT   End to end, ns; NULL where it did not finish.
 -- @column steps            BIGINT   Engine iterations of the lowest rank that had tokens of it; NULL unprofiled.
 -- @column shared_kernel_ns BIGINT   Summed kernel time of these iterations, on that rank, ns; NULL unprofiled.
--- @chart  bar x=e2e_ns y=request_id color=pass
+-- @chart  point x=output_tokens y=e2e_ns color=pass
+-- @title  End-to-end latency against output tokens
 WITH kernel_time AS (
     SELECT step_id, SUM(dur) AS kernel_ns
     FROM kernel

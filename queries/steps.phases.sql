@@ -12,6 +12,7 @@
 -- @column tokens        BIGINT   Prompt tokens processed and tokens generated.
 -- @column tokens_per_s  DOUBLE   tokens per second of total.
 -- @chart  bar x=median_ns y=phase group=rank
+-- @title  Median step, by phase
 SELECT
     rank,
     phase,

@@ -18,6 +18,7 @@
 -- @column kernels            BIGINT   GPU activities.
 -- @column kernel_ns          BIGINT   Their summed duration, ns.
 -- @chart  timeline x=gpu_ts width=gpu_dur y=rank color=phase
+-- @title  Steps of each rank
 WITH activity AS (
     SELECT step_id, COUNT(*) AS kernels, CAST(SUM(dur) AS BIGINT) AS kernel_ns
     FROM kernel

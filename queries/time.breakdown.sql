@@ -16,6 +16,7 @@
 -- @column overlap_ns       BIGINT   A collective and computing ran at once, ns.
 -- @column overlap_pct      DOUBLE   overlap in percent of collective time; NULL without collectives.
 -- @chart  stacked x=computing_ns,exposed_comm_ns,exposed_copy_ns,idle_ns y=rank
+-- @title  Where each rank's time went
 WITH requested_window AS (
     SELECT rank, NULL AS step_id, MIN(ts) AS ts, MAX(ts + dur) AS end_ts
     FROM device_state

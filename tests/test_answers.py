@@ -2,19 +2,19 @@
 
 import re
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import databases
 import pytest
 import traces
 from databases import OWN, FileEvent, cases, document, file_events, gpu_events, rank_files
+from unions import Activity, Interval, clipped, gpu_activity, length, union
 
 import traceql
 
-Interval = tuple[int, int]
 Row = dict[str, Any]
 
 # GPU span, busy, communication and overlap in ms, measured by hand; a row per rank.
@@ -95,6 +95,8 @@ def test_overlap_and_overview_agree_with_the_breakdown(run: str) -> None:
         comm_ns = part["exposed_comm_ns"] + part["overlap_ns"]
         assert row == {
             "rank": row["rank"],
+            "step_id": None,
+            "layer": None,
             "comm_ns": comm_ns,
             "overlap_ns": part["overlap_ns"],
             "exposed_comm_ns": part["exposed_comm_ns"],
@@ -315,35 +317,12 @@ _ANNOTATION = re.compile(r"execute_context_(\d+)\((\d+)\)_generation_(\d+)\((\d+
 _DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip"}
 
 
-class Activity(NamedTuple):
-    """Unions of a rank's GPU time, in the file's own time; all of these traces use one device."""
-
-    window: Interval
-    compute: list[Interval]
-    comm: list[Interval]
-    copy: list[Interval]
-
-
 def answers(run: str, query: str, **parameters: Any) -> list[Row]:
     return databases.trace(run).run(query, **parameters).rows()
 
 
 def sql(run: str, statement: str, **parameters: Any) -> list[Row]:
     return databases.trace(run).sql(statement, parameters).rows()
-
-
-def gpu_activity(run: str, path: Path) -> Activity:
-    categories = {
-        row["name"]: row["category"] for row in sql(run, "SELECT name, category FROM kernel_class")
-    }
-    of_class: defaultdict[str, list[Interval]] = defaultdict(list)
-    for event in gpu_events(path):
-        category = categories[event.name] if event.cat == "kernel" else "memcpy"
-        part = {"collective": "comm", "memcpy": "copy", "memset": "copy"}.get(category, "compute")
-        of_class[part].append((event.ts, event.ts + event.dur))
-    whole = union(interval for part in of_class.values() for interval in part)
-    compute, comm, copy = (union(of_class[part]) for part in ("compute", "comm", "copy"))
-    return Activity((whole[0][0], whole[-1][1]), compute, comm, copy)
 
 
 def breakdown_row(rank: int, step_id: int | None, activity: Activity, window: Interval) -> Row:
@@ -365,26 +344,6 @@ def breakdown_row(rank: int, step_id: int | None, activity: Activity, window: In
         "overlap_ns": overlap,
         "overlap_pct": pytest.approx(100 * overlap / length(comm)) if comm else None,
     }
-
-
-def union(intervals: Iterable[Interval]) -> list[Interval]:
-    merged: list[Interval] = []
-    for start, end in sorted(intervals):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
-        else:
-            merged.append((start, end))
-    return merged
-
-
-def clipped(intervals: Iterable[Interval], window: Interval) -> Iterator[Interval]:
-    for start, end in intervals:
-        if start < window[1] and end > window[0]:
-            yield max(start, window[0]), min(end, window[1])
-
-
-def length(intervals: Iterable[Interval]) -> int:
-    return sum(end - start for start, end in intervals)
 
 
 def annotations(path: Path) -> list[FileEvent]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,9 +11,12 @@ from pathlib import Path
 import duckdb
 import pyarrow.parquet as pq
 import pytest
+import traces
 from databases import EXAMPLES
 
 import traceql
+from traceql.cache import cached_database
+from traceql.resources import QUERIES
 
 _HELP = """\
 Usage: traceql [OPTIONS] COMMAND [ARGS]...
@@ -39,6 +43,10 @@ Commands:
   queries  List canned queries, or describe one.
   run      Run a canned query.
   sql      Run any SQL that reads.
+  report   Write one page that says where the run's time went.
+  ui       Open a run in Perfetto, with steps, layers and roles above its
+           streams.
+  export   Write a database in another format.
 """
 _PROGRAM = "import sys; sys.argv[0] = 'traceql'; from traceql.cli import main; main()"
 
@@ -86,7 +94,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_help_and_version() -> None:
     assert output("--help", COLUMNS="80") == _HELP
     assert output("--version") == f"traceql, version {traceql.__version__}\n"
-    for command in ("demo", "load", "info", "check", "queries", "run", "sql"):
+    for command in ("demo", "load", "info", "check", "queries", "run", "sql", "ui", "export"):
         assert output(command, "--help").startswith(f"Usage: traceql {command} ")
 
 
@@ -238,6 +246,21 @@ def test_traces_opened_by_path_are_loaded_once(
     with traceql.open(EXAMPLES / "qwen3-8b-tp1-graph") as second:
         assert second.run("overview.run").rows() == rows
     assert kept.stat().st_mtime_ns == written
+
+
+def test_a_kept_database_is_made_again_when_its_tables_are_defined_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("traceql.loading.load.load", lambda _files, database, **_: database.touch())
+    trace = traces.write(tmp_path / "a.json", traces.host("aten::mm", ts=1, dur=2))
+    first = cached_database([trace], None)
+    assert cached_database([trace], None) == first
+    shutil.copytree(QUERIES, tmp_path / "queries")
+    with (tmp_path / "queries" / "tables" / "60_gap.sql").open("a") as file:
+        file.write("-- otherwise\n")
+    monkeypatch.setattr("traceql.cache.QUERIES", tmp_path / "queries")
+    assert cached_database([trace], None) != first
 
 
 def test_perfetto_sees_the_same_kernels_at_the_same_times(database: Path) -> None:

@@ -1,5 +1,6 @@
 """Notebooks run from top to bottom on a bundled trace, and are committed without outputs."""
 
+import re
 from pathlib import Path
 
 import nbformat
@@ -20,6 +21,23 @@ def test_it_is_committed_without_outputs(notebook: nbformat.NotebookNode) -> Non
     assert [cell.outputs for cell in code] == [[] for _ in code]
 
 
+def test_there_is_one_for_each_question() -> None:
+    assert [path.stem for path in NOTEBOOKS] == [
+        "01_first_look",
+        "02_layers_and_kernels",
+        "03_overlap_and_idle",
+        "04_tensor_parallel",
+        "05_serving",
+        "06_write_your_own_query",
+    ]
+
+
+def test_it_is_pointed_at_ones_own_run_in_one_line(notebook: nbformat.NotebookNode) -> None:
+    lines = [line for cell in notebook.cells for line in cell.source.splitlines()]
+    assert len([line for line in lines if line.startswith("trace = traceql.open(")]) == 1
+    assert len([line for line in lines if "EXAMPLES /" in line]) == 1
+
+
 def test_it_runs_and_shows_something_in_every_cell_that_ends_in_a_value(
     notebook: nbformat.NotebookNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -28,8 +46,10 @@ def test_it_runs_and_shows_something_in_every_cell_that_ends_in_a_value(
     shown = [
         cell
         for cell in notebook.cells
-        if cell.cell_type == "code" and cell.source.endswith((".df()", ".chart()"))
+        if cell.cell_type == "code"
+        and re.search(r"(\.df\(\)|\.chart\(\)|^(mine|trace)\.run\(.*\))$", cell.source)
     ]
     assert shown
     for cell in shown:
         assert [output.output_type for output in cell.outputs] == ["execute_result"], cell.source
+        assert cell.outputs[0].data.keys() > {"text/plain"}, cell.source

@@ -77,11 +77,10 @@ def test_chart_can_be_drawn(file: Path, trace: traceql.Trace) -> None:
     result = trace.run(query.name)
     spec = result.chart().to_dict()
     assert {"mark", "encoding"} <= spec.keys()
-    drawn = sum(map(len, spec["datasets"].values()))
+    (drawn,) = spec["datasets"].values()
+    assert bool(drawn) >= any(all(v is not None for v in row.values()) for row in result)
     columns = query.head.chart.channels["x"].split(",")
-    steps_on_gpu = query.head.chart.kind == "timeline"
-    shown = [row for row in result if not steps_on_gpu or row[columns[0]] is not None]
-    assert drawn == len(shown) * len(columns)
+    assert len(drawn) <= min(5_000, len(result) * len(columns))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -95,6 +94,7 @@ def test_chart_shows_columns(file: Path) -> None:
     assert channels.keys() <= _CHANNELS[head.chart.kind] | {"color", "group"}
     shown = {column for channel in channels.values() for column in channel.split(",")}
     assert shown <= {column.name for column in head.columns}
+    assert head.chart.title
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

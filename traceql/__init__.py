@@ -14,6 +14,13 @@ __version__ = "0.1.0"
 __all__ = ["Result", "Trace", "TraceqlError", "__version__", "load", "open"]
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """`%load_ext traceql`: SQL cells in notebooks."""
+    from traceql.jupyter.magic import register
+
+    register(shell)
+
+
 def __getattr__(name: str) -> Any:
     """Imports on first use, so that `traceql --help` does not wait for DuckDB."""
     if name == "load":

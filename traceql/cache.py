@@ -7,23 +7,34 @@ from pathlib import Path
 
 from traceql import __version__
 from traceql.loading.discovery import trace_files
-from traceql.resources import SCHEMA_VERSION
+from traceql.resources import QUERIES, SCHEMA_VERSION
 
 
 def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | None) -> Path:
     """A database with exactly these traces, loaded now unless an earlier one still holds.
 
-    It holds while path, size and modification time of every file are the same, and traceql is.
+    It holds while path, size and modification time of every file are the same, and what makes the
+    database is.
     """
     files = trace_files([Path(p) for p in paths])
     stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    key = hashlib.sha256(repr((SCHEMA_VERSION, __version__, stats)).encode()).hexdigest()[:16]
+    made_of = repr((SCHEMA_VERSION, __version__, _recipe(), stats))
+    key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     database = _folder() / f"{key}.duckdb"
     if not database.exists():
         from traceql.loading.load import load
 
         load(files, database, trace_processor=trace_processor)
     return database
+
+
+def _recipe() -> str:
+    """Changes with any table's script, any rule and any model's layers."""
+    digest = hashlib.sha256()
+    for folder in ("tables", "rules", "layers"):
+        for file in sorted((QUERIES / folder).iterdir()):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def _folder() -> Path:

@@ -57,8 +57,8 @@ class Result:
         data: pd.DataFrame = self._table.to_pandas(types_mapper=kept.get)
         return data
 
-    def chart(self) -> "altair.Chart":
-        """The chart that the query's file asks for.
+    def chart(self, *, width: int = 720) -> "altair.Chart":
+        """The chart that the query's file asks for, so many pixels wide.
 
         Raises:
             QueryInvalid: it asks for none, as free SQL does.
@@ -67,7 +67,17 @@ class Result:
             raise QueryInvalid("this query has no chart; use .df() with Altair")
         from traceql.chart import drawn
 
-        return drawn(self._table, self._chart)
+        return drawn(self._table, self._chart, width=width)
+
+    @property
+    def has_chart(self) -> bool:
+        """Whether the query's file asks for a chart; free SQL has none."""
+        return self._chart is not None
+
+    def _repr_html_(self) -> str:
+        from traceql.jupyter.display import html
+
+        return html(self)
 
     def __repr__(self) -> str:
         return f"<Result: {len(self)} rows of {', '.join(self.columns)}>"

@@ -1,6 +1,6 @@
 """An open database: canned queries, SQL, and the trace processor on the original file."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,8 @@ from traceql.resources import SCHEMA_VERSION
 from traceql.result import Result
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from traceql.engine import TraceProcessor
 
 # No statement can then reach another file, load an extension, or change these settings back.
@@ -34,7 +36,7 @@ class Trace:
 
     def __init__(self, database: str | Path, *, queries: Sequence[str | Path] = ()) -> None:
         self.path = Path(database)
-        self._folders = [Path(folder) for folder in queries]
+        self.queries = catalog([Path(folder) for folder in queries])
         self._con = _opened(self.path)
 
     def run(self, name: str, /, **parameters: Any) -> Result:
@@ -44,7 +46,7 @@ class Trace:
             QueryNotFound: no such query; the message offers the nearest.
             QueryInvalid: an unknown parameter, a value that is not allowed, or broken SQL.
         """
-        query = query_named(name, catalog(self._folders))
+        query = query_named(name, self.queries)
         return self._result(query.sql, bound(query, parameters), query.head.chart)
 
     def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
@@ -54,6 +56,20 @@ class Trace:
             QueryInvalid: DuckDB's message, in one line.
         """
         return self._result(sql, parameters or {}, None)
+
+    def batches(self, sql: str, *, rows: int) -> "Iterator[pa.RecordBatch]":
+        """The same as `sql`, for results larger than memory: at most `rows` at a time.
+
+        Raises:
+            QueryInvalid: DuckDB's message, in one line.
+        """
+        try:
+            with self._con.cursor() as con:
+                relation = con.sql(sql)
+                if relation is not None:
+                    yield from relation.to_arrow_reader(rows)
+        except duckdb.Error as error:
+            raise QueryInvalid(_one_line(error)) from None
 
     def perfetto(self, rank: int | None = None) -> "TraceProcessor":
         """The trace processor on a rank's file, for PerfettoSQL; the lowest rank by default.
@@ -67,12 +83,30 @@ class Trace:
         from traceql.engine import open_trace_processor
         from traceql.reader.formats import is_native
 
-        path, base_ns = self._file_of(rank)
+        path, base_ns = self.file_of(rank)
         if is_native(path):
             return open_trace_processor(path)
         from traceql.reader.kineto import perfetto_feed
 
         return open_trace_processor(perfetto_feed(path, base_ns))
+
+    def file_of(self, rank: int | None = None) -> tuple[Path, int]:
+        """A rank's file, the lowest by default, and what to add to `ts` for the file's own times.
+
+        Raises:
+            TraceNotFound: no such rank, or its file has moved or changed since it was loaded.
+        """
+        rows = self.sql(
+            "SELECT rank, path, size_bytes, file_offset_ns FROM trace ORDER BY rank"
+        ).rows()
+        row = next((r for r in rows if rank is None or r["rank"] == rank), None)
+        if row is None:
+            loaded = ", ".join(str(r["rank"]) for r in rows)
+            raise TraceNotFound(f"{self.path} has no rank {rank} (it has: {loaded or 'none'})")
+        path = Path(row["path"])
+        if not path.is_file() or path.stat().st_size != row["size_bytes"]:
+            raise TraceNotFound(f"{path} has moved or changed since it was loaded; load it again")
+        return path, -row["file_offset_ns"]
 
     def close(self) -> None:
         self._con.close()
@@ -102,19 +136,6 @@ class Trace:
         except duckdb.Error as error:
             raise QueryInvalid(_one_line(error)) from None
 
-    def _file_of(self, rank: int | None) -> tuple[Path, int]:
-        rows = self.sql(
-            "SELECT rank, path, size_bytes, file_offset_ns FROM trace ORDER BY rank"
-        ).rows()
-        row = next((r for r in rows if rank is None or r["rank"] == rank), None)
-        if row is None:
-            loaded = ", ".join(str(r["rank"]) for r in rows)
-            raise TraceNotFound(f"{self.path} has no rank {rank} (it has: {loaded or 'none'})")
-        path = Path(row["path"])
-        if not path.is_file() or path.stat().st_size != row["size_bytes"]:
-            raise TraceNotFound(f"{path} has moved or changed since it was loaded; load it again")
-        return path, -row["file_offset_ns"]
-
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:
     if not path.is_file():
@@ -131,7 +152,7 @@ def _opened(path: Path) -> duckdb.DuckDBPyConnection:
     return con
 
 
-def _is_database(path: Path) -> bool:
+def is_database(path: Path) -> bool:
     """By its name, or by how a DuckDB file begins."""
     if path.suffix in (".duckdb", ".db"):
         return True
@@ -165,7 +186,7 @@ def open_trace(
     Raises:
         TraceqlError: nothing there, or it cannot be loaded.
     """
-    if not paths and _is_database(Path(path)):
+    if not paths and is_database(Path(path)):
         return Trace(path, queries=queries)
     from traceql.cache import cached_database
 

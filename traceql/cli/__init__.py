@@ -18,6 +18,9 @@ _COMMANDS = {
     "queries": "List canned queries, or describe one.",
     "run": "Run a canned query.",
     "sql": "Run any SQL that reads.",
+    "report": "Write one page that says where the run's time went.",
+    "ui": "Open a run in Perfetto, with steps, layers and roles above its streams.",
+    "export": "Write a database in another format.",
 }
 
 

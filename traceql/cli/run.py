@@ -8,8 +8,17 @@ import click
 
 from traceql.cli.folders import queries_option
 from traceql.cli.output import format_option, write_result
+from traceql.cli.page import open_slowest_row
 from traceql.query import Parameter, Query, catalog, query_named
+from traceql.result import Result
 from traceql.trace import Trace
+
+_chart_option = click.option(
+    "--chart",
+    "chart_file",
+    type=click.Path(path_type=Path),
+    help="Draw the rows instead, into this file: .html, .png or .svg.",
+)
 
 
 class _Queries(click.Group):
@@ -40,9 +49,18 @@ def _folders_first(args: Sequence[str]) -> list[str]:
 
 
 def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
-    def run(database: Path, format_: str, **parameters: Any) -> None:
+    def run(
+        database: Path, format_: str, chart_file: Path | None, ui: bool, **parameters: Any
+    ) -> None:
         with Trace(database, queries=folders) as trace:
-            write_result(trace.run(query.name, **parameters), format_)
+            result = trace.run(query.name, **parameters)
+            if ui:
+                open_slowest_row(trace, query.name, result)
+                return
+        if chart_file:
+            _write_chart(result, chart_file)
+        else:
+            write_result(result, format_)
 
     command = click.Command(
         query.name,
@@ -51,7 +69,18 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
         params=[click.Argument(["database"], type=click.Path(path_type=Path))],
     )
     command.params += [_option(parameter) for parameter in query.head.parameters]
-    return format_option(command)
+    command.params.append(_UI)
+    return format_option(_chart_option(command))
+
+
+def _write_chart(result: Result, path: Path) -> None:
+    from traceql.chart.files import save
+
+    save(result.chart(), path)
+    click.echo(f"wrote {path}, a chart of {len(result):,} rows", err=True)
+
+
+_UI = click.Option(["--ui"], is_flag=True, help="Open the slowest row in Perfetto instead.")
 
 
 def _option(parameter: Parameter) -> click.Option:

@@ -7,6 +7,7 @@
 -- @values phase     prefill decode mixed
 -- @column total_ns  BIGINT   Summed duration, ns.
 -- @chart  bar x=total_ns y=name
+-- @title  GPU time by kernel
 """
 
 import re
@@ -18,7 +19,7 @@ from traceql.errors import QueryInvalid
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
 _CHANNEL = re.compile(r"\w+=\S+")
 _COLUMN = re.compile(r"(\w+)\s+(\w+)\s+(.*)")
-_RESERVED = {"database", "format", "help", "queries"}
+_RESERVED = {"chart", "database", "format", "help", "queries", "ui"}
 _CONVERT: dict[str, type] = {
     "INTEGER": int,
     "BIGINT": int,
@@ -50,6 +51,7 @@ class Chart:
 
     kind: str
     channels: dict[str, str]
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def parsed_head(name: str, sql: str) -> Head:
         QueryInvalid: a line is not understood; the message quotes it.
     """
     prose: list[str] = []
-    tags: dict[str, list[str]] = {"param": [], "values": [], "column": [], "chart": []}
+    tags: dict[str, list[str]] = {"param": [], "values": [], "column": [], "chart": [], "title": []}
     for line in _head_lines(sql):
         if not line.startswith("@"):
             prose.append(line)
@@ -85,7 +87,9 @@ def parsed_head(name: str, sql: str) -> Head:
     summary, _, text = "\n".join(prose).strip().partition("\n")
     if not summary:
         raise QueryInvalid(f"{name}: the file must begin with a comment that says what a row means")
-    return Head(summary, text.strip(), parameters, columns, _chart(name, tags["chart"]))
+    return Head(
+        summary, text.strip(), parameters, columns, _chart(name, tags["chart"], tags["title"])
+    )
 
 
 def _head_lines(sql: str) -> list[str]:
@@ -127,10 +131,10 @@ def _column(query: str, line: str) -> Column:
     return Column(*found.groups())
 
 
-def _chart(query: str, lines: list[str]) -> Chart | None:
+def _chart(query: str, lines: list[str], titles: list[str]) -> Chart | None:
     if not lines or lines[0] == "none":
         return None
     kind, *channels = lines[0].split()
     if not all(_CHANNEL.fullmatch(channel) for channel in channels):
         raise QueryInvalid(f"{query}: '@chart {lines[0]}' is not 'kind channel=column ...'")
-    return Chart(kind, dict(channel.split("=", 1) for channel in channels))
+    return Chart(kind, dict(channel.split("=", 1) for channel in channels), " ".join(titles))

@@ -1,0 +1,51 @@
+-- One row per fact about how the run was recorded.
+--
+-- Model, parallelism, versions and overhead are in run directories only; the architecture is
+-- recognised from the kernels.
+-- @column fact   VARCHAR  What it is.
+-- @column value  VARCHAR  As text.
+-- @chart  none
+WITH recognised AS (
+    SELECT family, MAX(first_layer + layers) AS layers FROM rank_model GROUP BY family
+),
+directory AS (
+    SELECT
+        model,
+        start,
+        concat_ws(', ', 'TP ' || tp, 'PP ' || pp, 'DP ' || dp, CASE WHEN ep THEN 'experts parallel' END)
+            AS parallelism,
+        concat_ws(', ', 'vLLM ' || vllm_version, 'PyTorch ' || torch_version) AS versions,
+        CASE WHEN eager THEN 'eager' ELSE 'compiled, CUDA graphs' END AS mode,
+        format('{:.1f}', overhead_pct) || '% over the same work without it' AS overhead,
+        CASE WHEN status != 'complete' THEN concat_ws(': ', status, reason) END AS incomplete
+    FROM run
+),
+fact AS (
+    SELECT 1 AS place, 'model' AS fact, model AS value FROM directory
+    UNION ALL
+    SELECT 2, 'architecture', family || ', ' || layers || ' layers' FROM recognised
+    UNION ALL
+    SELECT 3, 'parallelism', parallelism FROM directory
+    UNION ALL
+    SELECT 4, 'mode', mode FROM directory
+    UNION ALL
+    SELECT 5, 'GPUs', COUNT(*) || ' × ' || device_name FROM trace WHERE device_name IS NOT NULL
+    GROUP BY device_name
+    UNION ALL
+    SELECT 6, 'ranks', COUNT(*) || ' loaded of ' || COALESCE(MAX(world_size), COUNT(*)) FROM trace
+    UNION ALL
+    SELECT 7, 'versions', versions FROM directory
+    UNION ALL
+    SELECT 8, 'started', replace(start[:16], 'T', ' ') || ' UTC' FROM directory
+    UNION ALL
+    SELECT 9, 'profiler overhead', overhead FROM directory
+    UNION ALL
+    SELECT 10, 'incomplete', incomplete FROM directory
+    UNION ALL
+    SELECT 11, 'trace files', string_agg(parse_filename(path), ', ' ORDER BY rank) FROM trace
+    HAVING COUNT(*) > 0
+)
+SELECT fact, value
+FROM fact
+WHERE value IS NOT NULL AND value != ''
+ORDER BY place

@@ -1,0 +1,232 @@
+"""Charts show what the rows say, stay readable with many rows, and are files that stand alone."""
+
+import itertools
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import databases
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import traceql
+from traceql.chart import drawn, palette
+from traceql.chart.files import save, svg
+from traceql.loading.rules import CATEGORIES
+from traceql.query import Chart, catalog
+
+# Machado, Oliveira and Fernandes 2009: what a dichromat sees of linear RGB.
+_SEEN_BY = {
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "full colour vision": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+}
+_TO_XYZ = np.array(
+    [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
+) / np.array([[0.95047], [1.0], [1.08883]])
+
+
+def rows_of(table: pa.Table, kind: str, **channels: str) -> list[dict[str, Any]]:
+    """The data that a chart carries."""
+    (rows,) = drawn(table, Chart(kind, channels), width=720).to_dict()["datasets"].values()
+    return list(rows)
+
+
+@pytest.fixture(scope="module")
+def trace() -> traceql.Trace:
+    return databases.trace("qwen3-32b-tp4-graph-nccl")
+
+
+def test_bars_are_the_rows_in_a_readable_unit() -> None:
+    table = pa.table({"name": ["a", "b", "a"], "total_ns": [2_500_000, 1_000_000, 500_000]})
+    spec = drawn(table, Chart("bar", {"x": "total_ns", "y": "name"}, "Time"), width=720).to_dict()
+    (rows,) = spec["datasets"].values()
+    assert [(row["name"], row["total_ns"]) for row in rows] == [("a", 2.5), ("b", 1.0), ("a", 0.5)]
+    assert spec["encoding"]["x"]["title"] == "total (ms)"
+    assert spec["encoding"]["y"]["sort"] == ["a", "b"]
+    assert spec["title"] == "Time"
+
+
+def test_of_a_thousand_bars_the_longest_are_drawn() -> None:
+    table = pa.table({"name": [str(n) for n in range(1_000)], "total_ns": list(range(1_000))})
+    rows = rows_of(table, "bar", x="total_ns", y="name")
+    assert [int(row["name"]) for row in rows] == list(range(970, 1_000))
+
+
+def test_parts_of_a_bar_add_up_to_the_row() -> None:
+    table = pa.table({"rank": [0, 1], "computing_ns": [3_000, 1_000], "idle_ns": [500, 7_000]})
+    rows = rows_of(table, "stacked", x="computing_ns,idle_ns", y="rank")
+    assert {(row["rank"], row["part"]): row["value"] for row in rows} == {
+        (0, "computing"): 3.0,
+        (1, "computing"): 1.0,
+        (0, "idle"): 0.5,
+        (1, "idle"): 7.0,
+    }
+
+
+def test_many_points_become_counts_that_add_up() -> None:
+    spread = np.random.default_rng(1).integers(1, 10**6, size=(2, 20_000))
+    table = pa.table({"ts": spread[0], "dur": spread[1], "cause": ["host", "sync"] * 10_000})
+    rows = rows_of(table, "point", x="ts", y="dur", color="cause")
+    assert len(rows) <= 2 * 48 * 48
+    assert sum(row["rows"] for row in rows) == 20_000
+    assert sum(row["rows"] for row in rows if row["cause"] == "host") == 10_000
+    mean_us = sum(row["dur"] * row["rows"] for row in rows) / 20_000
+    assert mean_us == pytest.approx(spread[1].mean() / 1_000)
+
+
+def test_long_lines_become_means_of_equal_spans() -> None:
+    table = pa.table({"ts": range(10_000), "queued": [5.0, 7.0] * 5_000, "rank": [0] * 10_000})
+    rows = rows_of(table, "line", x="ts", y="queued", color="rank")
+    assert 300 <= len(rows) <= 301
+    assert all(5.9 < row["queued"] < 6.1 for row in rows[:300])
+
+
+def test_neighbouring_columns_of_a_wide_heatmap_share_a_cell() -> None:
+    number, layer = (
+        list(axis) for axis in zip(*itertools.product(range(600), range(3)), strict=True)
+    )
+    table = pa.table({"number": number, "layer": layer, "dur": [n % 5 for n in number]})
+    rows = rows_of(table, "heatmap", x="number", y="layer", color="dur")
+    assert len(rows) == 120 * 3
+    assert {row["dur"] for row in rows} == {2.0}  # the mean of 0 to 4
+
+
+def test_cells_of_a_heatmap_sum_what_falls_into_them() -> None:
+    table = pa.table({"layer": [0, 0, 1], "role": ["act", "act", "act"], "total_ns": [1, 2, 4]})
+    rows = rows_of(table, "heatmap", x="layer", y="role", color="total_ns")
+    assert [(row["layer"], row["total_ns"]) for row in rows] == [(0, 3.0), (1, 4.0)]
+
+
+def test_a_crowded_timeline_keeps_its_span_and_every_colour() -> None:
+    table = pa.table({
+        "ts": [n * 10 for n in range(50_000)],
+        "dur": [9] * 50_000,
+        "stream": [7] * 50_000,
+        "role": ["attention" if n % 1_000 == 0 else "act" for n in range(50_000)],
+    })  # fmt: skip
+    rows = rows_of(table, "timeline", x="ts", width="dur", y="stream", color="role")
+    assert len(rows) <= 1_601 + 50
+    assert (min(row["ts"] for row in rows), max(row["end"] for row in rows)) == (0.0, 499.999)
+    assert sum(row["role"] == "attention" for row in rows) == 50
+
+
+def test_what_is_drawn_in_a_timeline_is_what_ran(trace: traceql.Trace) -> None:
+    result = trace.run("steps.timeline")
+    (rows,) = result.chart().to_dict()["datasets"].values()
+    drawn_ns = {(row["rank"], round(row["gpu_ts"] * 1e6), round(row["end"] * 1e6)) for row in rows}
+    assert drawn_ns == {
+        (row["rank"], row["gpu_ts"], row["gpu_ts"] + row["gpu_dur"])
+        for row in result
+        if row["gpu_ts"] is not None
+    }
+
+
+def test_every_chart_of_a_real_run_fits_the_width_of_a_phone(trace: traceql.Trace) -> None:
+    for name, query in catalog().items():
+        if query.head.chart is None:
+            continue
+        result = trace.run(name)
+        if len(result):
+            picture = ElementTree.fromstring(svg(result.chart(width=328)))
+            assert float(picture.attrib["width"]) <= 328, name
+            assert len(picture.findall(".//{*}path")) > 1, name
+
+
+def test_what_is_called_the_same_has_the_same_colour() -> None:
+    groups = [
+        palette.CATEGORIES, palette.ROLES, palette.CLASSES_OF_TIME, palette.PHASES, palette.CAUSES,
+    ]  # fmt: skip
+    for group in groups:
+        assert {name: palette.COLOURS[name] for name in group} == group
+    assert palette.CATEGORIES.keys() == set(CATEGORIES)
+
+
+def test_every_role_of_a_real_run_has_a_colour(trace: traceql.Trace) -> None:
+    found = {row["role"] for row in trace.sql("SELECT DISTINCT role FROM kernel") if row["role"]}
+    assert len(found) > 10
+    assert found <= palette.ROLES.keys()
+
+
+@pytest.mark.parametrize("vision", _SEEN_BY)
+@pytest.mark.parametrize(
+    ("names", "least"),
+    [
+        (("computing", "exposed_comm", "exposed_copy", "idle"), 20),
+        (("prefill", "decode", "mixed", "idle"), 12),
+        (("sync", "host", "dependency", "launch", "unknown"), 12),
+        (("wait", "transfer"), 20),
+        (("gemm", "attention", "collective", "moe", "norm", "activation", "kv_cache"), 10),
+    ],
+)
+def test_colours_of_a_chart_can_be_told_apart(
+    vision: str, names: tuple[str, ...], least: float
+) -> None:
+    seen = {name: _lab(palette.COLOURS[name], np.array(_SEEN_BY[vision])) for name in names}
+    distances = {
+        (one, other): float(np.linalg.norm(seen[one] - seen[other]))
+        for one, other in itertools.combinations(names, 2)
+    }
+    assert min(distances.values()) > least, sorted(distances.items(), key=lambda item: item[1])[:3]
+
+
+def _lab(colour: str, seen: Any) -> Any:
+    """CIE L*a*b* of an sRGB colour after a loss of vision."""
+    encoded = np.array([int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)])
+    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
+    x, y, z = np.cbrt(np.clip(_TO_XYZ @ np.clip(seen @ linear, 0, 1), 1e-4, None))
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory, trace: traceql.Trace) -> Path:
+    folder = tmp_path_factory.mktemp("charts")
+    for suffix in ("html", "png", "svg"):
+        save(trace.run("time.breakdown").chart(), folder / f"chart.{suffix}")
+    return folder
+
+
+def test_a_page_loads_nothing_from_elsewhere(written: Path) -> None:
+    page = (written / "chart.html").read_text(encoding="utf-8")
+    assert "exposed_comm" in page
+    markup = re.sub(r"(?s)(<script[^>]*>).*?</script>", r"\1", page)
+    tags = re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", markup)
+    assert tags
+    assert not [tag for tag in tags if "src=" in tag or "href=" in tag]
+
+
+def test_pictures_are_pictures(written: Path) -> None:
+    assert (written / "chart.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    picture = ElementTree.parse(written / "chart.svg").getroot()
+    assert "Where each rank's time went" in "".join(picture.itertext())
+
+
+def test_what_cannot_be_written_is_refused_and_leaves_nothing(
+    trace: traceql.Trace, tmp_path: Path
+) -> None:
+    chart = trace.run("time.breakdown").chart()
+    with pytest.raises(traceql.TraceqlError, match=r"\.html, \.png, \.svg"):
+        save(chart, tmp_path / "chart.gif")
+    with pytest.raises(traceql.TraceqlError, match="cannot write"):
+        save(chart, tmp_path / "none" / "chart.svg")
+    assert not list(tmp_path.iterdir())
+
+
+def test_command_line_draws_into_a_file(trace: traceql.Trace, tmp_path: Path) -> None:
+    command = ("-m", "traceql", "run", "time.breakdown", trace.path, "--chart", "chart.svg")
+    done = subprocess.run([sys.executable, *command], cwd=tmp_path, text=True, capture_output=True)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "4 rows" in done.stderr
+    assert "exposed_comm" in (tmp_path / "chart.svg").read_text(encoding="utf-8")

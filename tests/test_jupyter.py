@@ -1,0 +1,65 @@
+"""In Jupyter a result shows itself, and cells may be SQL."""
+
+import databases
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import traceql
+
+
+@pytest.fixture(scope="module")
+def trace() -> traceql.Trace:
+    return databases.trace("qwen3-8b-tp1-graph")
+
+
+@pytest.fixture
+def shell(trace: traceql.Trace) -> InteractiveShell:
+    shell = InteractiveShell()
+    shell.user_ns["mine"] = trace
+    shell.extension_manager.load_extension("traceql")
+    return shell
+
+
+def completed(shell: InteractiveShell, cell: str) -> set[str]:
+    shell.Completer.use_jedi = False
+    return {found.text for found in shell.Completer.completions(cell, len(cell))}
+
+
+def test_a_result_shows_its_chart_and_its_first_rows(trace: traceql.Trace) -> None:
+    result = trace.run("kernels.by_category")
+    shown = result._repr_html_()
+    assert "<svg" in shown
+    assert "GPU time by category" in shown
+    assert all(row["category"] in shown for row in result)
+    sql = trace.sql("SELECT '<b>' || range AS name FROM range(100)")._repr_html_()
+    assert "<svg" not in sql
+    assert "&lt;b&gt;11" in sql
+    assert "&lt;b&gt;12" not in sql
+    assert "88 more rows" in sql
+
+
+def test_a_cell_of_sql_gives_a_result(shell: InteractiveShell, trace: traceql.Trace) -> None:
+    expected = trace.sql("SELECT COUNT(*) AS n FROM step").rows()
+    first = shell.run_cell_magic("traceql", "mine", "SELECT COUNT(*) AS n FROM step")
+    assert first.rows() == expected
+    assert shell.run_cell_magic("traceql", f"-o kept {trace.path}", "FROM step") is None
+    assert len(shell.user_ns["kept"]) == expected[0]["n"]
+    assert shell.run_cell_magic("traceql", "", "SELECT 7 AS n").rows() == [{"n": 7}]
+
+
+def test_mistakes_say_the_next_step(shell: InteractiveShell) -> None:
+    with pytest.raises(traceql.TraceqlError, match="name a database first"):
+        shell.run_cell_magic("traceql", "", "SELECT 1")
+    with pytest.raises(traceql.TraceqlError, match="kernels"):
+        shell.run_cell_magic("traceql", "mine", "SELECT * FROM kernels")
+    with pytest.raises(traceql.TraceqlError, match="-o wants a name"):
+        shell.run_cell_magic("traceql", "mine -o", "SELECT 1")
+
+
+@pytest.mark.filterwarnings("ignore::IPython.core.completer.ProvisionalCompleterWarning")
+def test_tables_and_their_columns_are_completed(shell: InteractiveShell) -> None:
+    shell.run_cell_magic("traceql", "mine", "SELECT 1")
+    assert {"kernel", "kernel_class", "kernel_rule"} <= completed(shell, "%%traceql\nFROM kern")
+    columns = completed(shell, "%%traceql\nSELECT kernel.la")
+    assert {"kernel.layer", "kernel.launch_id"} <= columns
+    assert "kernel_class" not in completed(shell, "FROM kern")

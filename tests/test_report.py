@@ -1,0 +1,236 @@
+"""The report is one page that stands alone, says what the queries say, and leads with findings."""
+
+import csv
+import fcntl
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import databases
+import disk_page
+import pytest
+
+import traceql
+from traceql.files import write_whole
+from traceql.report.facts import answers
+from traceql.report.findings import findings
+from traceql.report.page import page
+from traceql.report.sections import SECTIONS
+
+_FOUND = """\
+-- One row per finding.
+-- @chart none
+SELECT 1 AS rank_order, 'severe' AS severity, 'Rank 3 is late by 5 <b>ms</b>' AS finding,
+    5.0 AS value, 'ms' AS unit, 'traceql run comm.skew DB' AS evidence, 'pin its host' AS "try"
+"""
+_STRANGE = """\
+-- One row per thing that a page must not believe.
+-- @chart bar x=total_ns y=name
+SELECT '<script>alert(1)</script>' AS name, 7 AS total_ns
+"""
+
+
+class _Page(HTMLParser):
+    """Tags with their attributes, and text by tag."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, list[str]] = {}
+        self._open = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attributes)))
+        self._open = tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.setdefault(self._open, []).append(data)
+
+    def ids(self, tag: str) -> list[str | None]:
+        return [attributes.get("id") for name, attributes in self.tags if name == tag]
+
+
+@pytest.fixture(scope="module")
+def queries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("queries")
+    (folder / "overview.findings.sql").write_text(_FOUND)
+    (folder / "comm.strange.sql").write_text(_STRANGE)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trace(queries: Path) -> Iterator[traceql.Trace]:
+    path = databases.trace("qwen3-32b-tp4-graph-nccl").path
+    with traceql.Trace(path, queries=[queries]) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def html(trace: traceql.Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Made by the first test process that needs it, since its pictures take seconds."""
+    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    folder = tmp_path_factory.getbasetemp()
+    shared = folder.parent / f"{run}.html" if run else folder / "report.html"
+    with shared.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not shared.exists():
+            write_whole(shared, page(trace).encode())
+    return shared.read_text(encoding="utf-8")
+
+
+def test_it_refers_to_nothing_outside(html: str) -> None:
+    assert len(html) < 5_000_000
+    links = {
+        value
+        for _, attributes in _Page(html).tags
+        for name, value in attributes.items()
+        if name in ("src", "href", "xlink:href", "srcset", "data", "action")
+    }
+    assert links
+    assert all(link and link.startswith(("#", "data:,")) for link in links)
+    assert set(re.findall(r"https?://[^\s\"'<)]+", html)) == {
+        "http://www.w3.org/2000/svg",
+        "http://www.w3.org/1999/xlink",
+    }
+    assert not re.search(r"@import|url\((?!#)", html)
+
+
+def test_every_link_inside_the_page_leads_somewhere(html: str) -> None:
+    found = _Page(html)
+    ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = {attributes.get("href") for tag, attributes in found.tags if tag == "a"}
+    painted = {f"#{name}" for name in re.findall(r"url\(#([^)]+)\)", html)}
+    assert {link for link in links if link} | painted <= {f"#{name}" for name in ids}
+
+
+def test_findings_lead_and_sections_without_rows_are_left_out(html: str) -> None:
+    sections = _Page(html).ids("section")
+    order = [section.name for section in SECTIONS]
+    assert sections == [
+        name for name in [*order, "definitions"] if name not in ("memory", "serving")
+    ]
+    assert html.index("Rank 3 is late") < html.index("Where each rank")
+
+
+def test_tables_hold_the_rows_to_the_last_digit(html: str, trace: traceql.Trace) -> None:
+    figure = re.search(r'<figure id="time-breakdown">.*?</figure>', html, re.DOTALL)
+    assert figure
+    shown = [int(v) for v in re.findall(r'data-v="(\d+)"', figure[0])]
+    kernels = trace.sql("SELECT MAX(ts + dur) - MIN(ts) AS ns FROM kernel GROUP BY rank").rows()
+    assert {row["ns"] for row in kernels} <= set(shown)
+    assert "176.176" in figure[0]
+
+
+def test_what_a_trace_says_is_never_markup(html: str) -> None:
+    assert "<script>alert" not in html
+    assert "&lt;script&gt;alert(1)" in html
+    assert "late by 5 &lt;b&gt;ms" in html
+
+
+def test_charts_have_a_text_alternative_and_colours_of_the_page(html: str) -> None:
+    pictures = [attributes for tag, attributes in _Page(html).tags if tag == "svg"]
+    assert len(pictures) > 30
+    assert all(p["role"] == "img" and "table" in str(p["aria-label"]) for p in pictures)
+    (drawing,) = re.findall(r'<figure id="time-breakdown">.*?</svg>', html, re.DOTALL)
+    assert 'fill="var(--paper)"' in drawing
+    assert "#1f2328" not in drawing
+
+
+_MEASURE = """
+<script>
+  const head = [...document.querySelectorAll("#time-breakdown th")].find(
+    (th) => th.textContent.startsWith("exposed comm"));
+  const values = () => [...head.closest("table").tBodies[0].rows].map(
+    (row) => row.cells[head.cellIndex].dataset.v).join(" ");
+  head.click();
+  const falling = values();
+  head.click();
+  const narrow = document.querySelector("#time-breakdown .narrow");
+  document.body.dataset.seen = JSON.stringify({
+    falling, rising: values(),
+    overflow: document.documentElement.scrollWidth - innerWidth,
+    narrow: getComputedStyle(narrow).display,
+    paper: getComputedStyle(document.documentElement).getPropertyValue("--paper"),
+  });
+</script>
+"""
+
+
+@pytest.mark.parametrize(
+    ("width", "dark", "paper", "narrow"),
+    [(500, False, "#ffffff", "block"), (1600, True, "#16191d", "none")],
+)
+def test_it_opens_from_disk_without_a_network_or_an_error(
+    html: str, trace: traceql.Trace, tmp_path: Path, width: int, dark: bool, paper: str, narrow: str
+) -> None:
+    file = tmp_path / "report.html"
+    file.write_text(html.replace("</body>", f"{_MEASURE}</body>"), encoding="utf-8")
+    document, said = disk_page.opened(file, width=width, dark=dark)
+    assert said == []
+    (body,) = (attributes for tag, attributes in _Page(document).tags if tag == "body")
+    seen = json.loads(str(body["data-seen"]))
+    exposed = sorted(row["exposed_comm_ns"] for row in trace.run("time.breakdown"))
+    assert seen["rising"] == " ".join(map(str, exposed))
+    assert seen["falling"] == " ".join(map(str, reversed(exposed)))
+    assert seen["overflow"] <= 0
+    assert (seen["paper"].strip(), seen["narrow"]) == (paper, narrow)
+
+
+def test_command_line_writes_a_page_or_the_same_facts_as_data(
+    trace: traceql.Trace, queries: Path, tmp_path: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "traceql",
+        "report",
+        str(trace.path),
+        "--queries",
+        str(queries),
+    ]
+    done = subprocess.run(
+        [*command, "--format", "csv"], cwd=tmp_path, text=True, capture_output=True
+    )
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    folder = tmp_path / "report"
+    document = json.loads((folder / "report.json").read_text(encoding="utf-8"))
+    answers = {answer["name"]: answer for answer in document["answers"]}
+    assert {file.stem for file in folder.glob("*.csv")} == answers.keys()
+    assert {"overview.findings", "layers.breakdown-decode", "comm.strange"} <= answers.keys()
+    expected = trace.run("time.breakdown").rows()
+    assert answers["time.breakdown"]["rows"] == expected
+    with (folder / "time.breakdown.csv").open(encoding="utf-8") as file:
+        assert [int(row["idle_ns"]) for row in csv.DictReader(file)] == [
+            row["idle_ns"] for row in expected
+        ]
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(
+    trace: traceql.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "report.html"
+    write_whole(old, b"old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(traceql.TraceqlError, match="No space left"):
+        write_whole(old, b"new")
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [(old.name, b"old")]
+
+
+def test_no_findings_are_said_so(tmp_path: Path) -> None:
+    head, _, _ = _FOUND.partition("SELECT")
+    (tmp_path / "overview.findings.sql").write_text(f"{head}SELECT 1 AS rank_order WHERE FALSE")
+    path = databases.trace("qwen3-8b-tp1-graph").path
+    with traceql.Trace(path, queries=[tmp_path]) as trace:
+        found = next(a for a in answers(trace) if a.query.name == "overview.findings")
+    assert "Nothing costs more" in findings(found, path.name)

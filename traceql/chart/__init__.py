@@ -1,0 +1,54 @@
+"""Altair charts of query results, as their files' heads describe them.
+
+-- @chart bar x=total_ns y=name color=category      a bar per row
+-- @chart bar x=median_ns y=phase group=rank        bars of several ranks side by side
+-- @chart stacked x=computing_ns,idle_ns y=rank     several columns, or one by colour, in a bar
+-- @chart line x=ts y=mean_queued color=rank
+-- @chart point x=ts y=dur color=cause
+-- @chart heatmap x=number y=layer color=dur        a cell per row
+-- @chart timeline x=gpu_ts width=gpu_dur y=rank color=phase
+-- @title Where each rank's time went
+"""
+
+from collections.abc import Callable
+
+import altair as alt
+import pyarrow as pa
+
+from traceql.chart.bars import bar, stacked
+from traceql.chart.heatmap import heatmap
+from traceql.chart.plane import line, point
+from traceql.chart.theme import CONFIG
+from traceql.chart.timeline import timeline
+from traceql.errors import QueryInvalid
+from traceql.query.head import Chart
+
+_KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], alt.Chart]] = {
+    "bar": bar,
+    "heatmap": heatmap,
+    "line": line,
+    "point": point,
+    "stacked": stacked,
+    "timeline": timeline,
+}
+
+
+def drawn(table: pa.Table, chart: Chart, *, width: int) -> alt.Chart:
+    """The chart of a result; many rows are aggregated until they can be told apart.
+
+    Args:
+        width: of the whole picture, axes and labels included, pixels.
+
+    Raises:
+        QueryInvalid: no such kind of chart.
+    """
+    if chart.kind not in _KINDS:
+        raise QueryInvalid(f"no chart '{chart.kind}' (there are {', '.join(_KINDS)})")
+    plain = _KINDS[chart.kind](table, chart.channels, width)
+    if chart.title:
+        plain = plain.properties(title=chart.title)
+    fitted = plain.properties(
+        width=width, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
+    )
+    finished: alt.Chart = fitted.configure(**CONFIG)
+    return finished

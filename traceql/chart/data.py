@@ -1,0 +1,43 @@
+"""What is drawn: a result's columns in units that people read."""
+
+from collections.abc import Sequence
+
+import altair as alt
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceql.units import display_unit
+
+_WORDS = {"ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step"}
+
+
+def in_display_units(table: pa.Table, *groups: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
+    """The data with each group of columns in one unit, and an axis title for each group."""
+    data = table.to_pandas()
+    titles = []
+    for columns in groups:
+        largest = max((abs(pc.max(table[c]).as_py() or 0) for c in columns), default=0)
+        unit = display_unit(columns[0], largest)
+        titles.append(axis_title(columns[0], unit.symbol if unit else None))
+        for column in columns:
+            data[column] = data[column].astype("float64") / (unit.divisor if unit else 1)
+    return data, titles
+
+
+def axis_title(column: str, symbol: str | None = None) -> str:
+    """`exposed_comm_ns` as people say it: `exposed comm (ms)`."""
+    plain = display_unit(column, 0)
+    name = plain.name if plain else column
+    words = _WORDS.get(name, name.replace("_", " "))
+    return f"{words} ({symbol})" if symbol else words
+
+
+def chart_of(data: pd.DataFrame) -> alt.Chart:
+    """A chart that carries its rows; Altair refuses frames of more than 5,000.
+
+    As a plain dict, since an object of Altair's would check every value against its schema.
+    """
+    plain = data.astype(object).where(data.notna(), None)
+    rows = [{str(name): value for name, value in row.items()} for row in plain.to_dict("records")]
+    return alt.Chart({"values": rows})

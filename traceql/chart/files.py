@@ -1,0 +1,44 @@
+"""Charts as files that need neither a network nor a display."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import altair as alt
+import vl_convert
+
+from traceql.errors import TraceqlError
+from traceql.files import write_whole
+
+_PIXEL_RATIO = 2  # for screens of today, and for print
+
+
+def save(chart: alt.Chart, path: Path) -> None:
+    """Writes .html with everything that it needs inside, .png or .svg.
+
+    Raises:
+        TraceqlError: another suffix, or the file cannot be written.
+    """
+    writers: dict[str, Callable[[alt.Chart], bytes]] = {".html": _html, ".png": _png, ".svg": _svg}
+    writer = writers.get(path.suffix.lower())
+    if writer is None:
+        raise TraceqlError(f"a chart is written as {', '.join(writers)}; '{path}' is none of these")
+    write_whole(path, writer(chart))
+
+
+def svg(chart: alt.Chart) -> str:
+    drawing: str = vl_convert.vegalite_to_svg(chart.to_dict(validate=False))
+    return drawing
+
+
+def _html(chart: alt.Chart) -> bytes:
+    page: str = vl_convert.vegalite_to_html(chart.to_dict(), bundle=True)
+    return page.encode()
+
+
+def _png(chart: alt.Chart) -> bytes:
+    picture: bytes = vl_convert.vegalite_to_png(chart.to_dict(), scale=_PIXEL_RATIO)
+    return picture
+
+
+def _svg(chart: alt.Chart) -> bytes:
+    return svg(chart).encode()

@@ -1,0 +1,50 @@
+"""Heatmaps: one quantity of every pair, such as layer and step."""
+
+import altair as alt
+import pandas as pd
+import pyarrow as pa
+
+from traceql.chart.data import axis_title, chart_of, in_display_units
+from traceql.chart.encodings import hover, is_wide
+
+_MOST_COLUMNS = 120
+_TOUCHING = alt.RelativeBandSize(band=1.04)  # or paper would shine through between cells
+_CELL_HEIGHT, _LOWEST, _HIGHEST = 20, 160, 420  # pixels
+
+
+def heatmap(table: pa.Table, channels: dict[str, str], _width: int) -> alt.Chart:
+    x, y, colour = channels["x"], channels["y"], channels["color"]
+    data, (title,) = in_display_units(table, [colour])
+    data = data.dropna(subset=[x, y])
+    data, width = _merged(data, x, y, colour)
+    x_title = axis_title(x) + (f", mean of {width}" if width > 1 else "")
+    scale = alt.Scale(scheme="viridis", type="log" if is_wide(data[colour]) else "linear")
+    axis = alt.Axis(labelOverlap=True, labelAngle=0, grid=False, domain=False)
+    gradient = alt.Legend(title=title, orient="top", gradientLength=160, gradientThickness=8)
+    encoding = {
+        "x": alt.X(field=x, type="ordinal", title=x_title, axis=axis),
+        "y": alt.Y(field=y, type="ordinal", title=axis_title(y), axis=axis, sort=_order(data, y)),
+        "color": alt.Color(field=colour, type="quantitative", scale=scale, legend=gradient),
+    } | hover({x: x_title, y: axis_title(y), colour: title})
+    height = min(max(_CELL_HEIGHT * data[y].nunique(), _LOWEST), _HIGHEST)
+    drawn: alt.Chart = (
+        chart_of(data)
+        .mark_rect(width=_TOUCHING, height=_TOUCHING)
+        .encode(**encoding)
+        .properties(height=height)
+    )
+    return drawn
+
+
+def _merged(data: pd.DataFrame, x: str, y: str, colour: str) -> tuple[pd.DataFrame, int]:
+    """One row per cell that can be seen: neighbouring numbers of x share one, with their mean."""
+    data = data.groupby([x, y], as_index=False, sort=False).agg({colour: "sum"})
+    columns = data[x].nunique()
+    width = -(-columns // _MOST_COLUMNS) if pd.api.types.is_numeric_dtype(data[x]) else 1
+    across = data[x] // width * width if width > 1 else data[x]
+    cells = data.assign(**{x: across}).groupby([x, y], as_index=False, sort=False)
+    return cells.agg({colour: "mean"}), width
+
+
+def _order(data: pd.DataFrame, y: str) -> str | None:
+    return "ascending" if pd.api.types.is_numeric_dtype(data[y]) else None

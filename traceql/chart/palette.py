@@ -1,0 +1,116 @@
+"""One colour for each thing, wherever it is drawn.
+
+Built from Okabe and Ito's palette and Tol's, which colour-blind readers can tell apart; what
+matters most in an inference trace has the most distinct hues, nothing-happens is grey. A role is a
+shade of its kernels' category.
+"""
+
+from typing import Any
+
+SEQUENCE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#882255"]
+_IDLE = "#B4BAC2"
+_BLUE, _ORANGE, _GREEN, _VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+
+CATEGORIES = {
+    "gemm": _BLUE,
+    "attention": _ORANGE,
+    "collective": _VERMILION,
+    "moe": _GREEN,
+    "norm": "#56B4E9",
+    "rope": "#117733",
+    "activation": "#CC79A7",
+    "kv_cache": "#E0D130",
+    "elementwise": "#999933",
+    "sampling": "#AA4499",
+    "input_prep": "#44AA99",
+    "memcpy": "#7A0177",
+    "memset": "#DDCC77",
+    "other": "#767676",
+}
+
+ROLES = {
+    "qkv_proj": _BLUE,
+    "o_proj": "#3F95CC",
+    "gate_up_proj": "#00507D",
+    "down_proj": "#2C6FA6",
+    "lm_head": "#6C8EBF",
+    "router": "#7FA6D6",
+    "attention": _ORANGE,
+    "kv_write": "#E0D130",
+    "attn_allreduce": _VERMILION,
+    "mlp_allreduce": "#F0884A",
+    "logits_gather": "#B34A12",
+    "dispatch": "#C44A2E",
+    "combine": "#E8967F",
+    "pp_send": "#F2A47A",
+    "pp_recv": "#9C3D0A",
+    "topk": "#7BC8A4",
+    "moe_align": "#33A582",
+    "experts_gate_up": _GREEN,
+    "experts_down": "#55C4A0",
+    "moe_sum": "#00694D",
+    "input_norm": "#56B4E9",
+    "qk_norm": "#8CCBF0",
+    "post_attn_norm": "#7CC0EA",
+    "final_norm": "#A9D8F4",
+    "rope": "#117733",
+    "act": "#CC79A7",
+    "embed": "#999933",
+    "sample": "#AA4499",
+    "input_prep": "#44AA99",
+    "other": "#767676",
+}
+
+CLASSES_OF_TIME = {
+    "computing": _BLUE,
+    "exposed_comm": _VERMILION,
+    "exposed_copy": "#7A0177",
+    "idle": _IDLE,
+    "overlap": _GREEN,
+    "wait": _IDLE,
+    "transfer": _VERMILION,
+    "exposed": _VERMILION,
+    "hidden": _GREEN,
+    "comm": _VERMILION,
+    "other_comm": "#F0884A",
+    "rest": _BLUE,
+    "bubble": _ORANGE,
+    "neither": _IDLE,
+}
+
+PHASES = {"prefill": _ORANGE, "decode": _BLUE, "mixed": _GREEN, "idle": _IDLE}
+
+CAUSES = {
+    "sync": "#7A0177",
+    "host": _ORANGE,
+    "dependency": _GREEN,
+    "launch": "#56B4E9",
+    "unknown": _IDLE,
+    "kernel": _BLUE,
+    "preemption": "#882255",
+    "copy": "#7A0177",
+    "communication": "#F0884A",
+    "skew": "#DDCC77",
+}
+
+OPERATIONS = {
+    "all_reduce": _VERMILION,
+    "all_gather": _BLUE,
+    "reduce_scatter": _ORANGE,
+    "all_to_all": _GREEN,
+    "broadcast": "#CC79A7",
+    "send": "#56B4E9",
+    "recv": "#117733",
+}
+
+PASSES = {"unprofiled": _BLUE, "profiled": _ORANGE}
+
+COLOURS = CATEGORIES | ROLES | CLASSES_OF_TIME | PHASES | CAUSES
+COLOURS |= OPERATIONS | PASSES | {"yes": _VERMILION, "no": _BLUE}
+
+
+def colour(value: Any) -> str | None:
+    """A value's own colour; a number (a rank, a GPU) has one too. None for other texts."""
+    if isinstance(value, int):
+        return SEQUENCE[value % len(SEQUENCE)]
+    return COLOURS.get(value)

@@ -1,0 +1,79 @@
+"""Lines and points: one quantity against another."""
+
+from typing import Any
+
+import altair as alt
+import pandas as pd
+import pyarrow as pa
+
+from traceql.chart.data import axis_title, chart_of, in_display_units
+from traceql.chart.encodings import coloured, hover, is_wide, quantity, sizes
+from traceql.chart.theme import HEIGHT, PAPER
+
+_MOST_POINTS = 1_000  # more lie upon each other
+_MOST_STEPS = 300  # of one line; more are finer than its width
+_CELLS = 48  # along each axis, where points are counted instead
+
+
+def line(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
+    x, y, colour = channels["x"], channels["y"], channels.get("color")
+    data, titles = in_display_units(table, [x], [y])
+    data = _thinned(data.dropna(subset=[x, y]), x, y, colour)
+    encoding = _axes(data, channels, titles, width) | coloured(data, colour, width)
+    lines = chart_of(data).mark_line(interpolate="step-after", strokeWidth=1.5)
+    drawn: alt.Chart = lines.encode(**encoding).properties(height=HEIGHT)
+    return drawn
+
+
+def point(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
+    x, y, colour = channels["x"], channels["y"], channels.get("color")
+    data, titles = in_display_units(table, [x], [y])
+    data = data.dropna(subset=[x, y])
+    many = len(data) > _MOST_POINTS
+    if many:
+        data = _counted(data, x, y, colour)
+    encoding = _axes(data, channels, titles, width) | coloured(data, colour, width)
+    if is_wide(data[y]):
+        encoding["y"] = quantity(y, titles[1], HEIGHT, log=True)
+    if many:
+        encoding["size"] = alt.Size(
+            field="rows", type="quantitative", title="rows",
+            scale=alt.Scale(range=[12, 320]), legend=alt.Legend(symbolType="circle"),
+        )  # fmt: skip
+    points = chart_of(data).mark_circle(size=60, opacity=0.8, stroke=PAPER, strokeWidth=0.5)
+    drawn: alt.Chart = points.encode(**encoding).properties(height=HEIGHT)
+    return drawn
+
+
+def _axes(
+    data: pd.DataFrame, channels: dict[str, str], titles: list[str], width: int
+) -> dict[str, Any]:
+    x, y, colour = channels["x"], channels["y"], channels.get("color")
+    across: Any = quantity(x, titles[0], width)
+    if x.endswith("bytes") and is_wide(data[x]):
+        across = sizes(x)
+    upward = quantity(y, titles[1], HEIGHT)
+    names = {x: titles[0], y: titles[1]} | ({colour: axis_title(colour)} if colour else {})
+    return {"x": across, "y": upward} | hover(names)
+
+
+def _thinned(data: pd.DataFrame, x: str, y: str, colour: str | None) -> pd.DataFrame:
+    """Means over equal spans of x, where a line has more steps than can be seen."""
+    longest = data.groupby(colour).size().max() if colour else len(data)
+    if not longest > _MOST_STEPS:
+        return data
+    span = (data[x].max() - data[x].min()) / _MOST_STEPS
+    keys = [data[x] // span, *([data[colour]] if colour else [])]
+    return data.groupby(keys, sort=True, as_index=False).agg(
+        {x: "min", y: "mean"} | ({colour: "first"} if colour else {})
+    )
+
+
+def _counted(data: pd.DataFrame, x: str, y: str, colour: str | None) -> pd.DataFrame:
+    """One point for all that would lie in one place, and how many they are."""
+    keys = [pd.cut(data[column], _CELLS, labels=False) for column in (x, y)]
+    keys += [data[colour]] if colour else []
+    cells = data.assign(rows=1).groupby([key.to_numpy() for key in keys], sort=True, dropna=False)
+    return cells.agg(
+        {x: "mean", y: "mean", "rows": "sum"} | ({colour: "first"} if colour else {})
+    ).reset_index(drop=True)

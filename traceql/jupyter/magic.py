@@ -1,0 +1,88 @@
+"""SQL cells: `%load_ext traceql`, then
+
+    %%traceql run.duckdb
+    SELECT phase, COUNT(*) FROM step GROUP BY ALL
+
+The first line names a database, a trace, or a variable that holds one; where it names none, the
+one of the cell before is used. `-o NAME` puts the result into a variable.
+"""
+
+import re
+import shlex
+from typing import Any
+
+from traceql.errors import TraceqlError
+from traceql.result import Result
+from traceql.trace import Trace, open_trace
+
+_NAME = "traceql"
+_WORD = re.compile(r"[\w.]*$")
+_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
+
+
+def register(shell: Any) -> None:
+    """Adds the cell magic and its completion to an IPython shell."""
+    from IPython.core.completer import context_matcher
+
+    cells = _Cells(shell)
+    shell.register_magic_function(cells.run, magic_kind="cell", magic_name=_NAME)
+
+    @context_matcher()  # type: ignore[untyped-decorator]
+    def match(context: Any) -> dict[str, Any]:
+        from IPython.core.completer import SimpleCompletion
+
+        names = cells.completions(context.full_text, context.text_until_cursor)
+        return {"completions": [SimpleCompletion(name, type="table") for name in names]}
+
+    shell.Completer.custom_matchers.append(match)
+
+
+class _Cells:
+    """What SQL cells of one shell share: the database that they read."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._trace: Trace | None = None
+        self._names: list[str] = []
+
+    def run(self, line: str, cell: str) -> Result | None:
+        words, variable = _arguments(line)
+        if words:
+            self._open(words[0])
+        if self._trace is None:
+            raise TraceqlError("name a database first: %%traceql run.duckdb")
+        result = self._trace.sql(cell)
+        if variable is None:
+            return result
+        self._shell.user_ns[variable] = result
+        return None
+
+    def completions(self, cell: str, before: str) -> list[str]:
+        """Tables, and columns of the table before the dot."""
+        if not cell.startswith(f"%%{_NAME}"):
+            return []
+        found = _WORD.search(before)
+        word = found[0] if found else ""
+        return [name for name in self._names if name.startswith(word) and _is_next(name, word)]
+
+    def _open(self, name: str) -> None:
+        held = self._shell.user_ns.get(name)
+        self._trace = held if isinstance(held, Trace) else open_trace(name)
+        rows = self._trace.sql(_COLUMNS).rows()
+        columns = {f"{row['table_name']}.{row['column_name']}" for row in rows}
+        self._names = sorted({row["table_name"] for row in rows} | columns)
+
+
+def _arguments(line: str) -> tuple[list[str], str | None]:
+    """What the first line says besides the magic's name: words, and the variable after -o."""
+    words = shlex.split(line)
+    if "-o" not in words:
+        return words, None
+    at = words.index("-o")
+    if len(words) == at + 1:
+        raise TraceqlError("-o wants a name: %%traceql run.duckdb -o rows")
+    return words[:at] + words[at + 2 :], words[at + 1]
+
+
+def _is_next(name: str, word: str) -> bool:
+    return ("." in name) == ("." in word)

@@ -1,0 +1,1 @@
+"""One page, or one folder of data, that says where a run's time went."""

@@ -1,0 +1,52 @@
+"""The facts of a report for programs: one JSON document, or a folder of CSV files with it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import traceql
+from traceql.errors import TraceqlError
+from traceql.files import write_whole
+from traceql.report.facts import Answer, answers
+from traceql.table.plain import as_csv, plain_rows
+from traceql.trace import Trace
+
+
+def write_json(trace: Trace, path: Path) -> None:
+    write_whole(path, _document(list(answers(trace)), trace))
+
+
+def write_csv(trace: Trace, folder: Path) -> None:
+    """A file per query, and report.json with all of them."""
+    found = list(answers(trace))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise TraceqlError(f"cannot make the folder {folder}: {error.strerror}") from None
+    for answer in found:
+        write_whole(folder / f"{answer.name}.csv", as_csv(answer.result).encode())
+    write_whole(folder / "report.json", _document(found, trace))
+
+
+def _document(found: list[Answer], trace: Trace) -> bytes:
+    document = {
+        "traceql": traceql.__version__,
+        "database": trace.path.name,
+        "answers": [_entry(answer, trace) for answer in found],
+    }
+    return json.dumps(document, indent=1, ensure_ascii=False, default=str).encode()
+
+
+def _entry(answer: Answer, trace: Trace) -> dict[str, Any]:
+    return {
+        "name": answer.name,
+        "section": answer.section.name,
+        "title": answer.title,
+        "command": answer.command(trace.path.name),
+        "summary": answer.query.head.summary,
+        "columns": [
+            {"name": column.name, "type": column.type, "text": column.text}
+            for column in answer.query.head.columns
+        ],
+        "rows": plain_rows(answer.result),
+    }

@@ -1,0 +1,65 @@
+"""Pictures for a page, drawn while its queries run."""
+
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from types import TracebackType
+from typing import IO
+
+from traceql.errors import TraceqlError
+from traceql.report.facts import Answer
+
+WIDE, NARROW = 640, 328  # pixels: half of a large screen, and a phone
+
+
+class Drawing:
+    """Draws charts of one width in a process of its own, as they are asked for."""
+
+    def __init__(self, width: int) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "traceql.chart.worker", str(width)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self._reader = ThreadPoolExecutor(max_workers=1)
+        self._drawn = self._reader.submit(_all, self._process.stdout)
+
+    def ask(self, answer: Answer) -> None:
+        chart = answer.query.head.chart
+        if chart is None or self._process.stdin is None:
+            raise TraceqlError(f"{answer.query.name} has no chart")
+        pickle.dump((answer.result.arrow(), replace(chart, title="")), self._process.stdin)
+
+    def pictures(self) -> list[str]:
+        """Waits for all."""
+        if self._process.stdin:
+            self._process.stdin.close()
+        drawn = self._drawn.result()
+        if self._process.wait():
+            raise TraceqlError("a chart could not be drawn; what is above says why")
+        return drawn
+
+    def __enter__(self) -> "Drawing":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.shutdown()
+
+
+def _all(stream: IO[bytes] | None) -> list[str]:
+    drawn: list[str] = []
+    while stream:
+        try:
+            drawn.append(pickle.load(stream))
+        except EOFError:
+            break
+    return drawn

@@ -1,0 +1,174 @@
+"""The report as one page that opens from disk."""
+
+import re
+from datetime import UTC, datetime
+from html import escape
+from itertools import groupby
+from pathlib import Path
+
+import traceql
+from traceql.report.drawing import NARROW, WIDE, Drawing
+from traceql.report.facts import Answer, answers
+from traceql.report.findings import findings, headlines
+from traceql.report.picture import inline, variables
+from traceql.report.sections import Section
+from traceql.table.html import html_table
+from traceql.trace import Trace
+
+_FOLDER = Path(__file__).parent
+_MOST_ROWS = 200  # of a table; a page is to be read
+_SPECIAL = {"overview.headlines": headlines, "overview.findings": findings}
+
+
+def page(trace: Trace) -> str:
+    """HTML with everything inside: styles, pictures, the script that sorts tables."""
+    with Drawing(WIDE) as wide, Drawing(NARROW) as narrow:
+        found = []
+        for answer in answers(trace):
+            found.append(answer)
+            if answer.query.head.chart:
+                wide.ask(answer)
+                narrow.ask(answer)
+        pictures = dict(
+            zip(
+                [answer.name for answer in found if answer.query.head.chart],
+                zip(wide.pictures(), narrow.pictures(), strict=True),
+                strict=True,
+            )
+        )
+    sections = [
+        (section, list(group)) for section, group in groupby(found, lambda answer: answer.section)
+    ]
+    body = "".join(_section(section, group, pictures, trace) for section, group in sections)
+    return _TEMPLATE.format(
+        title=escape(_title(found, trace)),
+        subtitle=escape(_subtitle(found)),
+        style=_style(),
+        script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
+        contents=_contents([section for section, _ in sections]),
+        body=body + _definitions(found),
+        made=f"traceql {traceql.__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )
+
+
+_TEMPLATE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<header><h1>{title}</h1><p>{subtitle}</p></header>
+<nav aria-label="Sections">{contents}</nav>
+<main>{body}</main>
+<footer>Made by {made}. Times are of the recorded run, with the profiler on.</footer>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _style() -> str:
+    dark = f"@media screen and (prefers-color-scheme: dark){{:root{{{variables(dark=True)}}}}}"
+    sheet = (_FOLDER / "page.css").read_text(encoding="utf-8")
+    return f":root{{{variables(dark=False)}}}\n{dark}\n{sheet}"
+
+
+def _title(found: list[Answer], trace: Trace) -> str:
+    return _fact(found, "model") or trace.path.stem
+
+
+def _subtitle(found: list[Answer]) -> str:
+    facts = (
+        _fact(found, name) for name in ("architecture", "GPUs", "parallelism", "mode", "versions")
+    )
+    return " · ".join(fact for fact in facts if fact)
+
+
+def _fact(found: list[Answer], name: str) -> str:
+    recording = [answer for answer in found if answer.query.name == "overview.recording"]
+    return next(
+        (row["value"] for each in recording for row in each.result if row["fact"] == name), ""
+    )
+
+
+def _contents(sections: list[Section]) -> str:
+    links = [f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections]
+    return "".join([*links, '<a href="#definitions">Definitions</a>'])
+
+
+def _section(
+    section: Section, group: list[Answer], pictures: dict[str, tuple[str, str]], trace: Trace
+) -> str:
+    figures = "".join(
+        special(answer, trace.path.name)
+        if (special := _SPECIAL.get(answer.query.name))
+        else _figure(answer, pictures.get(answer.name), trace)
+        for answer in group
+    )
+    return (
+        f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
+        f'<p class="question">{escape(section.question)}</p>'
+        f'<div class="figures">{figures}</div></section>'
+    )
+
+
+def _figure(answer: Answer, picture: tuple[str, str] | None, trace: Trace) -> str:
+    name = _identifier(answer.name)
+    drawing = ""
+    if picture:
+        wide, narrow = (
+            inline(svg, f"{name}-{kind}", f"Chart: {answer.title}. The table below has its rows.")
+            for svg, kind in zip(picture, ("wide", "narrow"), strict=True)
+        )
+        drawing = f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+    definition = _identifier(answer.query.name)
+    return (
+        f'<figure id="{name}"><figcaption><h3>{escape(answer.title)}</h3>'
+        f'<a href="#define-{definition}" title="How it is defined">definition</a></figcaption>'
+        f"{drawing}{_table(answer, folded=bool(picture) and not answer.figure.unfolded)}"
+        f"<code>{escape(answer.command(trace.path.name))}</code></figure>"
+    )
+
+
+def _table(answer: Answer, *, folded: bool) -> str:
+    rows = len(answer.result)
+    texts = {column.name: column.text for column in answer.query.head.columns}
+    table = html_table(answer.result.head(_MOST_ROWS), texts=texts)
+    if rows > _MOST_ROWS:
+        table += f'<p class="more">The first {_MOST_ROWS} of {rows:,} rows.</p>'
+    region = f'role="region" aria-label="{escape(answer.title)}"'
+    scrolled = f'<div class="scroll" tabindex="0" {region}>{table}</div>'
+    if not folded:
+        return scrolled
+    counted = f"{rows:,} row{'' if rows == 1 else 's'}"
+    return f"<details><summary>{counted}</summary>{scrolled}</details>"
+
+
+def _definitions(found: list[Answer]) -> str:
+    queries = {answer.query.name: answer.query for answer in found}
+    entries = []
+    for name, query in sorted(queries.items()):
+        columns = "".join(
+            f"<dt>{escape(column.name)}</dt><dd>{escape(column.text)}</dd>"
+            for column in query.head.columns
+        )
+        entries.append(
+            f'<details id="define-{_identifier(name)}"><summary><b>{escape(name)}</b> '
+            f"{escape(query.head.summary)}</summary><p>{escape(query.head.text)}</p>"
+            f"<dl>{columns}</dl></details>"
+        )
+    return (
+        '<section id="definitions"><h2>How each number is defined</h2>'
+        '<p class="question">Each figure is a query; this is what its columns mean.</p>'
+        f'<div class="definitions">{"".join(entries)}</div></section>'
+    )
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W+", "-", name)

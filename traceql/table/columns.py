@@ -1,0 +1,47 @@
+"""A column as people read it: a title with its unit, and text for each value."""
+
+from decimal import Decimal
+from typing import Any
+
+from traceql.result import Result
+from traceql.units import Unit, display_unit
+
+_LONGEST_TEXT = 72
+
+
+class Column:
+    """One column of a table for people."""
+
+    def __init__(self, name: str, values: list[Any]) -> None:
+        numbers = [float(v) for v in values if isinstance(v, int | float | Decimal) and v == v]
+        self.name = name
+        self.has_values = any(v is not None for v in values)
+        self.is_number = bool(numbers) and not any(isinstance(v, bool | str) for v in values)
+        largest = max(map(abs, numbers)) if self.is_number else 0
+        self._unit: Unit | None = display_unit(name, largest) if self.is_number else None
+        self.title = self._unit.title if self._unit else name
+
+        self.cells = [self._cell(value) for value in values]
+        self.width = max(map(len, [self.title, *self.cells]))
+
+    def _cell(self, value: Any) -> str:
+        if value is None:
+            return "-"
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if self._unit and not (isinstance(value, int) and self._unit.divisor == 1):
+            return f"{float(value) / self._unit.divisor:,.{self._unit.decimals}f}"
+        if isinstance(value, float):
+            return f"{value:,.1f}"
+        if isinstance(value, int):
+            return f"{value:,}"
+        return _shortened(" ".join(str(value).split()))
+
+
+def columns_of(result: Result) -> list[Column]:
+    rows = result.rows()
+    return [Column(name, [row[name] for row in rows]) for name in result.columns]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
