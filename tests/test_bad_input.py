@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import traces
+from traces import hears_ctrl_c
 
 import traceql
 
@@ -180,7 +181,7 @@ def test_interrupted_load_leaves_nothing(tmp_path: Path) -> None:
     big = traces.write(tmp_path / "rank8.json", *events)
     process = subprocess.Popen(
         [sys.executable, "-m", "traceql", "load", str(big), "-o", str(tmp_path / "x.duckdb")],
-        stderr=subprocess.PIPE, text=True, start_new_session=True,
+        stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hears_ctrl_c,
     )  # fmt: skip
     while not list(tmp_path.glob(".*loading*")) and process.poll() is None:
         time.sleep(0.01)

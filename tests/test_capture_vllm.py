@@ -12,6 +12,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from traces import hears_ctrl_c
 
 import traceql
 from capture.models import write_model
@@ -142,7 +143,7 @@ def test_ctrl_c_leaves_no_process_no_shared_memory_and_says_incomplete(tmp_path:
     before = set(os.listdir("/dev/shm"))  # noqa: PTH208
     process = subprocess.Popen(
         command("run", "--model", "qwen3-tiny", "--dummy-weights", "--eager", "-o", run),
-        stderr=subprocess.PIPE, text=True, cwd=tmp_path,
+        stderr=subprocess.PIPE, text=True, cwd=tmp_path, preexec_fn=hears_ctrl_c,
     )  # fmt: skip
     _wait(lambda: (run / "log.txt").exists() and "EngineCore" in (run / "log.txt").read_text())
     process.send_signal(signal.SIGINT)

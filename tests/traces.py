@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -81,3 +82,8 @@ def write(path: Path, *events: Event, **metadata: Any) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     return path
+
+
+def hears_ctrl_c() -> None:
+    """For a child: a shell that runs the tests in the background has it ignore SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
