@@ -17,6 +17,7 @@ from derived import ACTIVITIES, Row, answer, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
 from traceql.loading.database import classify, create_source_tables, derive
 from traceql.loading.rules import write_rules
@@ -210,6 +211,25 @@ def test_number_of_lanes_does_not_depend_on_order(
     for number in set(track.tolist()):
         used, used_shuffled = lane[track == number], shuffled[track[order] == number]
         assert sorted(used.tolist()) == sorted(used_shuffled.tolist())
+
+
+@MANY
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 12)), max_size=8),
+    st.integers(0, 2**60),
+    st.tuples(st.integers(-2, 45), st.integers(0, 45)),
+)
+def test_time_between_instants_counts_each_interval(
+    intervals: list[Interval], epoch: int, window: tuple[int, int]
+) -> None:
+    ts, dur = np.array(intervals, np.int64).reshape(-1, 2).T
+    begin, length = window
+    inside = range(begin, begin + length)
+    expected = sum(point in inside for t, d in intervals for point in range(t, t + d))
+    found = Elapsed.of(ts + epoch, dur).between(
+        np.array([begin + epoch]), np.array([begin + length + epoch])
+    )
+    assert found.tolist() == [expected]
 
 
 def transposed(events: Sequence[tuple[int, int, int]]) -> Iterator[list[int]]:

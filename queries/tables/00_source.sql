@@ -58,7 +58,7 @@ CREATE TABLE IF NOT EXISTS slice (
     depth BIGINT,
     external_id BIGINT,
     correlation BIGINT,
-    args JSON
+    args JSON USING COMPRESSION zstd
 );
 COMMENT ON TABLE slice IS 'One row per complete event of any category, as it stands in the file.';
 COMMENT ON COLUMN slice.id IS 'Unique over all ranks; kernel.id and launch.id are the same number.';
@@ -113,7 +113,7 @@ CREATE TABLE IF NOT EXISTS instant (
     pid BIGINT,
     tid BIGINT,
     track_id BIGINT,
-    args JSON
+    args JSON USING COMPRESSION zstd
 );
 COMMENT ON TABLE instant IS 'One row per event without a duration.';
 COMMENT ON COLUMN instant.rank IS 'Rank that recorded the event.';

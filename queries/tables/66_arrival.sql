@@ -1,124 +1,30 @@
 -- What each rank did between one operation of a group and the next: why it came when it came.
 
-CREATE OR REPLACE TEMP TABLE segment AS
-WITH every_operation AS (
-    SELECT
-        collective.kernel_id,
-        collective.match_id,
-        collective.group_ranks,
-        collective.late_ns,
-        collective.wait_ns,
-        kernel.rank,
-        kernel.device,
-        kernel.ts,
-        kernel.step_id,
-        LAG(kernel.ts + kernel.dur) OVER (
-            PARTITION BY collective.rank, collective.group_ranks ORDER BY kernel.ts, kernel.id
-        ) AS previous_end_ts
-    FROM collective
-    INNER JOIN kernel ON collective.kernel_id = kernel.id
-),
-operation AS (
-    FROM every_operation WHERE wait_ns IS NOT NULL
-)
--- From the end of the operation before, or the beginning of the rank's GPU span.
-SELECT
-    operation.*,
-    LEAST(COALESCE(operation.previous_end_ts, span.ts), operation.ts) AS since_ts
-FROM operation
-INNER JOIN (SELECT rank, MIN(ts) AS ts FROM device_state GROUP BY rank) AS span USING (rank);
-
 CREATE OR REPLACE TABLE arrival AS
-WITH place AS (
-    SELECT DISTINCT rank, device, group_ranks FROM segment
-),
--- An operation begins and ends where the state of its device changes: each state is in one segment
--- of a group, or in none.
-state AS (
-    SELECT
-        device_state.rank,
-        device_state.device,
-        place.group_ranks,
-        device_state.ts,
-        device_state.dur,
-        CASE
-            WHEN device_state.compute THEN 'compute'
-            WHEN device_state.comm THEN 'comm'
-            WHEN device_state.copy THEN 'copy'
-            WHEN gap.cause IN ('host', 'sync') THEN 'host'
-            ELSE 'other'
-        END AS what
-    FROM device_state
-    INNER JOIN place USING (rank, device)
-    LEFT JOIN gap USING (rank, device, ts)
-),
-spent AS (
-    SELECT
-        segment.kernel_id,
-        COALESCE(SUM(state.dur) FILTER (state.what = 'compute'), 0)::BIGINT AS compute_ns,
-        COALESCE(SUM(state.dur) FILTER (state.what = 'copy'), 0)::BIGINT AS copy_ns,
-        COALESCE(SUM(state.dur) FILTER (state.what = 'host'), 0)::BIGINT AS host_ns,
-        COALESCE(SUM(state.dur) FILTER (state.what = 'comm'), 0)::BIGINT AS comm_ns,
-        COALESCE(SUM(state.dur) FILTER (state.what = 'other'), 0)::BIGINT AS other_ns
-    FROM state
-    ASOF INNER JOIN segment
-        ON state.rank = segment.rank
-        AND state.device = segment.device
-        AND state.group_ranks = segment.group_ranks
-        AND state.ts < segment.ts
-    WHERE state.ts >= segment.since_ts
-    GROUP BY segment.kernel_id
-),
--- Kernels beside those of the stream that computes most.
-stream_time AS (
-    SELECT rank, device, stream, SUM(dur) AS ns
-    FROM kernel
-    WHERE category NOT IN ('collective', 'memcpy', 'memset')
-    GROUP BY rank, device, stream
-),
-side_kernel AS (
-    SELECT kernel.rank, kernel.device, place.group_ranks, kernel.ts, kernel.dur
-    FROM kernel
-    INNER JOIN place USING (rank, device)
-    INNER JOIN (
-        FROM stream_time QUALIFY ns < MAX(ns) OVER (PARTITION BY rank, device)
-    ) AS side USING (rank, device, stream)
-    WHERE kernel.category NOT IN ('collective', 'memcpy', 'memset')
-),
-beside AS (
-    SELECT segment.kernel_id, SUM(side_kernel.dur)::BIGINT AS side_ns
-    FROM side_kernel
-    ASOF INNER JOIN segment
-        ON side_kernel.rank = segment.rank
-        AND side_kernel.device = segment.device
-        AND side_kernel.group_ranks = segment.group_ranks
-        AND side_kernel.ts < segment.ts
-    WHERE side_kernel.ts >= segment.since_ts
-    GROUP BY segment.kernel_id
-)
 SELECT
-    segment.match_id,
-    segment.rank,
-    segment.kernel_id,
-    segment.step_id,
-    segment.late_ns,
-    segment.late_ns = MAX(segment.late_ns) OVER operation AND segment.late_ns > 0 AS is_last,
-    (SUM(segment.wait_ns) OVER operation)::BIGINT AS waited_ns,
-    segment.ts - segment.since_ts AS since_ns,
-    COALESCE(spent.compute_ns, 0) AS compute_ns,
-    COALESCE(spent.copy_ns, 0) AS copy_ns,
-    COALESCE(spent.host_ns, 0) AS host_ns,
-    COALESCE(spent.comm_ns, 0) AS comm_ns,
-    COALESCE(spent.other_ns, 0) AS other_ns,
-    COALESCE(beside.side_ns, 0) AS side_ns,
-    BOOL_OR(segment.previous_end_ts IS NULL) OVER operation AS is_first
-FROM segment
-LEFT JOIN spent USING (kernel_id)
-LEFT JOIN beside USING (kernel_id)
-WINDOW operation AS (PARTITION BY segment.match_id)
-ORDER BY segment.match_id, segment.rank;
+    collective.match_id,
+    kernel.rank,
+    kernel.id AS kernel_id,
+    kernel.step_id,
+    collective.late_ns,
+    collective.late_ns = MAX(collective.late_ns) OVER operation
+    AND collective.late_ns > 0 AS is_last,
+    (SUM(collective.wait_ns) OVER operation)::BIGINT AS waited_ns,
+    kernel.ts - spent.since_ts AS since_ns,
+    spent.compute_ns,
+    spent.copy_ns,
+    spent.host_ns,
+    spent.comm_ns,
+    spent.other_ns,
+    spent.side_ns,
+    BOOL_OR(spent.is_first) OVER operation AS is_first
+FROM spent
+INNER JOIN collective USING (kernel_id)
+INNER JOIN kernel ON spent.kernel_id = kernel.id
+WINDOW operation AS (PARTITION BY collective.match_id)
+ORDER BY collective.match_id, kernel.rank;
 
-DROP TABLE segment;
+DROP TABLE spent;
 
 COMMENT ON TABLE arrival IS
     'One row per rank of a matched operation: when it came, and what its GPU did since the operation of the same group before.';

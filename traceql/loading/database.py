@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import duckdb
 
 from traceql import __version__
+from traceql.collectives.arrivals import write_spent
 from traceql.collectives.matching import pair_operations
+from traceql.host_gaps import write_host_time
 from traceql.layers.attribution import attribute_by_sequence
 from traceql.layers.grammar import symbols
 from traceql.layers.graph_nodes import write_graph_nodes
@@ -23,8 +25,12 @@ SOURCE_SCRIPT = _TABLES / "00_source.sql"
 _STEPS_BEFORE = {
     "45_layer": attribute_by_sequence,
     "65_collective": pair_operations,
+    "66_arrival": write_spent,
+    "67_host_gap": write_host_time,
     "68_rules": write_rule_tables,
 }
+_LAYERS = {"42_module", "45_layer", "62_operation"}
+_IDLE = {"50_device_state", "60_gap", "67_host_gap"}
 
 
 @dataclass(frozen=True)
@@ -104,11 +110,23 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
 
 def derive(con: duckdb.DuckDBPyConnection) -> None:
     """Makes every table that is not a file's own, in the order of the scripts' names."""
-    for script in sorted(_TABLES.glob("*.sql")):
-        if script.stem in _STEPS_BEFORE:
-            _STEPS_BEFORE[script.stem](con)
-        if script != SOURCE_SCRIPT:
-            con.execute(script.read_text())
+    scripts = sorted(script.stem for script in _TABLES.glob("*.sql") if script != SOURCE_SCRIPT)
+    layers = [name for name in scripts if name in _LAYERS]
+    idle = [name for name in scripts if name in _IDLE]
+    rest = [name for name in scripts if name not in _LAYERS | _IDLE]
+    _run(con, [name for name in rest if name < layers[0]])
+    with ThreadPoolExecutor(1) as pool:  # neither needs the other
+        beside = pool.submit(_run, con.cursor(), idle)
+        _run(con, layers)
+        beside.result()
+    _run(con, [name for name in rest if name > layers[0]])
+
+
+def _run(con: duckdb.DuckDBPyConnection, scripts: Sequence[str]) -> None:
+    for name in scripts:
+        if name in _STEPS_BEFORE:
+            _STEPS_BEFORE[name](con)
+        con.execute((_TABLES / f"{name}.sql").read_text())
 
 
 def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[Placed]:

@@ -2,13 +2,14 @@
 
 import codecs
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
-from isal import igzip, isal_zlib
+from isal import isal_zlib
 
 from traceql.errors import TraceCorrupt
 from traceql.reader.json_text import repaired_json, valid_utf8
@@ -17,6 +18,7 @@ Raw = msgspec.Raw
 Scalar = str | int | float | bool | None
 ABSENT = Raw(b"")
 _GZIP_MAGIC = b"\x1f\x8b"
+_GZIP = 31  # as zlib numbers formats
 
 
 class Event(msgspec.Struct, gc=False):
@@ -64,12 +66,21 @@ def _decompressed(path: Path) -> bytes:
     if not content.startswith(_GZIP_MAGIC):
         return content
     try:
-        text: bytes = igzip.decompress(content)
-    except (EOFError, isal_zlib.IsalError, igzip.BadGzipFile) as error:
+        return b"".join(_members(content))
+    except (EOFError, isal_zlib.IsalError) as error:
         raise TraceCorrupt(
             f"{path}: damaged or truncated gzip ({error}); copy it again or recapture"
         ) from None
-    return text
+
+
+def _members(content: bytes) -> Iterator[bytes]:
+    """What each gzip member of a file holds; zeros may follow the last."""
+    while content.rstrip(b"\0"):
+        member = isal_zlib.decompressobj(wbits=_GZIP)
+        yield member.decompress(content)
+        if not member.eof:
+            raise EOFError("it ends before its end-of-stream marker")
+        content = member.unused_data
 
 
 def _require_json(path: Path, text: bytes) -> None:

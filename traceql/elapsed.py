@@ -1,0 +1,46 @@
+"""How much time of many intervals lies between two instants."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Elapsed:
+    """Intervals in which time counts; where some overlap, it counts once for each."""
+
+    starts: Int64s  # sorted, ns
+    ends: Int64s  # sorted, ns
+    _starts_sum: Int64s
+    _ends_sum: Int64s
+
+    @classmethod
+    def of(cls, ts: Int64s, dur: Int64s) -> Self:
+        """Intervals in any order, none of negative duration."""
+        starts, ends = np.sort(ts), np.sort(ts + dur)
+        return cls(starts, ends, _sums(starts), _sums(ends))
+
+    def before(self, instants: Int64s) -> Int64s:
+        """Time of the intervals before each instant, ns.
+
+        Sums of instants may exceed 64 bits; what is left of them wraps back.
+        """
+        begun = np.searchsorted(self.starts, instants)
+        ended = np.searchsorted(self.ends, instants)
+        since_starts = begun * instants - self._starts_sum[begun]
+        since_ends = ended * instants - self._ends_sum[ended]
+        elapsed: Int64s = since_starts - since_ends
+        return elapsed
+
+    def between(self, begin: Int64s, end: Int64s) -> Int64s:
+        """Time of the intervals from each begin to its end, ns."""
+        return self.before(end) - self.before(begin)
+
+
+def _sums(instants: Int64s) -> Int64s:
+    """Of the first 0, 1, 2 ... instants."""
+    return np.concatenate((np.zeros(1, np.int64), np.cumsum(instants)))

@@ -1,0 +1,76 @@
+"""What launching threads did while GPUs had nothing to do."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.elapsed import Elapsed
+from traceql.loading.arrow import write_table
+
+Columns = Mapping[str, npt.NDArray[Any]]
+_HOST_TIME = pa.schema([("cause", pa.string()), ("slice_id", pa.int64()), ("ns", pa.int64())])
+# Gaps that end with a kernel whose launch is known have the thread that launched it.
+_GAPS = """
+    SELECT gap.cause = 'sync' AS is_sync, slice.track_id, gap.ts, gap.dur
+    FROM gap
+    INNER JOIN kernel ON gap.next_kernel_id = kernel.id
+    INNER JOIN slice ON kernel.launch_id = slice.id
+    WHERE gap.cause IN ('host', 'sync')
+"""
+_EVENTS = """
+    SELECT id, COALESCE(parent_id, -1) AS parent_id, depth, track_id, ts, ts + dur AS end_ts
+    FROM slice
+    WHERE dur > 0 AND track_id IN (SELECT unnest($tracks))
+"""
+
+
+def write_host_time(con: duckdb.DuckDBPyConnection) -> None:
+    """Writes `host_time`: of host events, the time in gaps of a cause in which each was the
+    innermost event of the launching thread.
+    """
+    gaps = _columns(con.sql(_GAPS))
+    tracks = np.unique(gaps["track_id"]).tolist()
+    events = _columns(con.sql(_EVENTS, params={"tracks": tracks}))
+    tables = [_HOST_TIME.empty_table()]
+    for track in tracks:
+        on_track = _where(events, events["track_id"] == track)
+        of_track = _where(gaps, gaps["track_id"] == track)
+        for cause, is_sync in (("host", False), ("sync", True)):
+            own = of_track["is_sync"] == is_sync
+            idle = Elapsed.of(of_track["ts"][own], of_track["dur"][own])
+            tables.append(_host_time(cause, on_track, idle))
+    write_table(con, "host_time", pa.concat_tables(tables))
+
+
+def _columns(relation: duckdb.DuckDBPyRelation) -> Columns:
+    table = relation.to_arrow_table()
+    return {name: table[name].to_numpy() for name in table.column_names}
+
+
+def _where(columns: Columns, kept: npt.NDArray[np.bool_]) -> Columns:
+    return {name: column[kept] for name, column in columns.items()}
+
+
+def _host_time(cause: str, events: Columns, idle: Elapsed) -> pa.Table:
+    """Of one thread."""
+    begun, ended = idle.before(events["ts"]), idle.before(events["end_ts"])
+    touching = ended > begun
+    events = _where(events, touching)
+    # After an event begins it is the innermost one; after it ends, the one around it is.
+    ends = np.repeat((False, True), len(events["id"]))
+    inside = np.concatenate((events["id"], events["parent_id"]))
+    instant = np.concatenate((events["ts"], events["end_ts"]))
+    before = np.concatenate((begun[touching], ended[touching]))
+    depth = np.concatenate((events["depth"], -events["depth"]))
+    order = np.lexsort((depth, ~ends, instant))
+    inside, spent = inside[order][:-1], np.diff(before[order])
+    slice_id, of = np.unique(inside, return_inverse=True)
+    ns = np.zeros(len(slice_id), np.int64)
+    np.add.at(ns, of, spent)
+    known = (slice_id >= 0) & (ns > 0)
+    rows = pa.array(slice_id[known]), pa.array(ns[known])
+    return pa.table([pa.repeat(cause, len(rows[0])), *rows], schema=_HOST_TIME)
