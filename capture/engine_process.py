@@ -71,6 +71,8 @@ async def record(plan: Plan, events: Events) -> dict[str, Any]:
         if current_platform.is_cpu() and config.parallel_config.pipeline_parallel_size > 1:
             # On CPU vLLM makes the buffers of pipeline ranks only with this.
             await engine.collective_rpc("execute_dummy_batch")
+        events.phase("warmup")
+        await engine.collective_rpc("capture_warm")
         passes = await _passes(plan, workload, engine, events)
     finally:
         engine.shutdown()

@@ -37,7 +37,8 @@ _KNOWN: Sequence[tuple[tuple[str, ...], str]] = (
     ),
     (
         ("Address already in use", "EADDRINUSE"),
-        "a port is in use: unset VLLM_PORT and MASTER_PORT, or end the program that has it",
+        "a port is in use: choose another with VLLM_PORT, MASTER_PORT or --engine-arg "
+        "master_port=..., or end the program that has it",
     ),
     (
         ("No space left on device",),

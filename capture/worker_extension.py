@@ -38,6 +38,18 @@ class WorkerExtension:
         facts = _facts(self, model) | {"annotated_modules": len(names)}
         (self.capture_rank_folder / "rank.json").write_text(json.dumps(facts))
 
+    def capture_warm(self: Any) -> None:
+        """Runs batches of many sizes once: Triton compiles a kernel again for another order of
+        size, and for a size that 16 does not divide.
+        """
+        run = getattr(self.model_runner, "_dummy_run", None)
+        if run is None or self.device.type == "cpu":
+            return
+        largest = self.scheduler_config.max_num_batched_tokens
+        for size in _sizes(largest):
+            run(size)
+        _synchronize()
+
     def capture_begin(self: Any, profiled: bool, skip: int, steps: int | None) -> None:
         """Begins a pass; of a profiled one, `steps` iterations after `skip` are recorded, or all
         where `steps` is None.
@@ -49,6 +61,12 @@ class WorkerExtension:
         self.capture_window.end()
         written = self.capture_window.record()
         (self.capture_rank_folder / f"{name}.json").write_text(json.dumps(written))
+
+
+def _sizes(largest: int) -> list[int]:
+    """Powers of two and their successors, up to `largest`."""
+    powers = [1 << n for n in range(largest.bit_length())]
+    return sorted({size for power in powers for size in (power, power + 1) if size <= largest})
 
 
 class _Window:
