@@ -6,6 +6,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import try_to_load_from_cache
+
 _SIZES = {
     "tp": ("--tensor-parallel-size", "-tp"),
     "pp": ("--pipeline-parallel-size", "-pp"),
@@ -38,11 +40,21 @@ def placed(ranks: Sequence[dict[str, Any]], layout: dict[str, Any]) -> list[dict
 
 
 def model_config(served: dict[str, Any]) -> dict[str, Any] | None:
-    """The config.json of a served model that is a folder of this host; None of any other."""
+    """The config.json of a served model: from its folder, or from this host's copy of a hub's."""
     with suppress(OSError, ValueError, TypeError, KeyError):
-        found: dict[str, Any] = json.loads((Path(served["root"]) / "config.json").read_text())
+        found: dict[str, Any] = json.loads(_config_file(served["root"]).read_text())
         return found
     return None
+
+
+def _config_file(root: str) -> Path:
+    folder = Path(root)
+    if folder.is_dir():
+        return folder / "config.json"
+    cached = try_to_load_from_cache(root, "config.json")
+    if not isinstance(cached, str):
+        raise FileNotFoundError(f"this host has no copy of {root}")
+    return Path(cached)
 
 
 def _names(command: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
 from capture.models import built_in_config, built_in_models
 from capture.run_directory import RunDirectory
-from capture.server_layout import parallel_layout, placed
+from capture.server_layout import model_config, parallel_layout, placed
 from capture.server_process import trace_folder
 from capture.vllm_version import _checked
 from capture.workload import (
@@ -210,6 +210,22 @@ def test_a_servers_ranks_are_placed_as_its_command_line_says() -> None:
     ranks = placed([{"rank": n} for n in range(4)], layout)
     assert [(r["tp_rank"], r["pp_rank"]) for r in ranks] == [(0, 0), (1, 0), (0, 1), (1, 1)]
     assert placed([{"rank": 0}], layout) == [{"rank": 0}]  # others wrote no trace
+
+
+def test_the_model_of_a_server_is_found_in_its_folder_or_this_hosts_hub_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    cached = tmp_path / "hub" / "models--Qwen--Qwen3-8B"
+    for folder, layers in (cached / "snapshots" / "abc", 36), (tmp_path / "model", 4):
+        folder.mkdir(parents=True)
+        (folder / "config.json").write_text(json.dumps({"num_hidden_layers": layers}))
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text("abc")
+    assert model_config({"root": "Qwen/Qwen3-8B"}) == {"num_hidden_layers": 36}
+    assert model_config({"root": str(tmp_path / "model")}) == {"num_hidden_layers": 4}
+    assert model_config({"root": "Qwen/Qwen3-4B"}) is None
+    assert model_config({"root": "/no/such/folder"}) is None
 
 
 def test_text_needs_a_tokenizer() -> None:
