@@ -203,7 +203,7 @@ def test_streams_take_the_colour_of_their_role(tmp_path: Path) -> None:
             tp, f"{colour.format(role)} WHERE category = 'kernel' AND {role} IS NOT NULL"
         ).to_pylist()
     assert len(roles) > 10
-    assert all(row["c"] == row["n"] for row in roles + kernels)
+    assert all(row["c"] == f"tensor: {row['n']}" for row in roles + kernels)
 
 
 def test_what_overlaps_is_kept_on_a_track_of_the_same_name(tmp_path: Path) -> None:

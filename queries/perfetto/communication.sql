@@ -37,7 +37,7 @@ SELECT
     part.part_dur AS dur,
     'communication' AS cat,
     COALESCE(part.part || ' · ', '') || part.op AS name,
-    COALESCE(part.part, 'collective') AS colour,
+    'Communication · ' || COALESCE(part.part, 'collective') AS colour,
     CASE WHEN part.part_ts = part.ts THEN part.match_id END AS flow,
     part.kernel_id,
     part.match_id,

@@ -46,7 +46,7 @@ SELECT
     run.end_ts - run.ts AS dur,
     'role' AS cat,
     run.role AS name,
-    run.role AS colour,
+    'tensor: ' || run.role AS colour, -- under this name no two roles of a layer look alike
     run.kernel_id,
     run.kernels,
     run.step_id,

@@ -10,7 +10,7 @@ SELECT
     GREATEST(kernel.dur, 0) AS dur,
     kernel.kind AS cat,
     kernel.name,
-    COALESCE(kernel.role, kernel.category) AS colour,
+    'tensor: ' || COALESCE(kernel.role, kernel.category) AS colour,
     CASE WHEN launch.ts <= kernel.ts THEN launch.id END AS flow_in,
     kernel.id,
     kernel.step_id,
