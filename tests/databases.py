@@ -1,4 +1,4 @@
-"""Real traces: each run loaded once by a test process, and its files read by other means."""
+"""Real traces: each run loaded once by all test processes, and its files read by other means."""
 
 import gzip
 import json
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache, lru_cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import pytest
+from shared_files import shared_file
 
 import traceql
 
@@ -153,14 +153,7 @@ def ns(us: Decimal | int | str) -> int:
 
 @cache
 def _loaded(name: str, paths: tuple[Path, ...]) -> traceql.Trace:
-    database = Path(_folder().name) / f"{name}.duckdb"
-    traceql.load(paths, database)
-    return traceql.Trace(database)
-
-
-@cache
-def _folder() -> "TemporaryDirectory[str]":
-    return TemporaryDirectory(prefix="traceql-tests-")
+    return traceql.Trace(shared_file(f"{name}.duckdb", lambda path: traceql.load(paths, path)))
 
 
 def _searched_events(path: Path) -> list[FileEvent]:

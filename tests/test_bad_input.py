@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import traces
+from command_line import called
 from traces import hears_ctrl_c
 
 import traceql
@@ -20,19 +21,12 @@ import traceql
 _GOOD = {"traceEvents": [traces.kernel("gemm", ts=1, dur=5)]}
 
 
-def _loaded(*arguments: str | Path, limit_file_bytes: int | None = None) -> tuple[int, str, str]:
-    """Exit status, stdout and stderr of `traceql load`."""
-
-    def limit() -> None:
-        if limit_file_bytes is not None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_file_bytes, limit_file_bytes))
-
-    done = subprocess.run(
-        [sys.executable, "-m", "traceql", "load", *map(str, arguments)],
-        capture_output=True, text=True, check=False, preexec_fn=limit,
-    )  # fmt: skip
-    return done.returncode, done.stdout, done.stderr
+def refused(*arguments: str | Path) -> str:
+    """The one line on stderr of a `traceql load` that fails."""
+    done = called("load", *arguments)
+    err = done.stderr.decode()
+    assert (done.returncode, done.stdout, err.count("\n")) == (1, b"", 1), err
+    return err
 
 
 def _text(content: str | bytes) -> Callable[[Path], Path]:
@@ -105,13 +99,13 @@ def database(tmp_path: Path) -> Path:
     return traceql.load([good], tmp_path / "run.duckdb").database
 
 
+@pytest.mark.usefixtures("processes_read")
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_line_that_names_it(name: str, tmp_path: Path) -> None:
     write, reason = BAD[name]
     path, target = write(tmp_path), tmp_path / "out.duckdb"
     before = sorted(tmp_path.iterdir())
-    status, out, err = _loaded(path, "-o", target)
-    assert (status, out, err.count("\n")) == (1, "", 1), err
+    err = refused(path, "-o", target)
     assert reason in err
     assert path.name in err or "two" in err
     assert sorted(tmp_path.iterdir()) == before
@@ -137,9 +131,7 @@ def test_target_that_cannot_be_written(database: Path, tmp_path: Path) -> None:
         (tmp_path / "nowhere" / "x.duckdb", "cannot write"),
         (tmp_path / "folder", "is a folder"),
     ):
-        status, out, err = _loaded(good, "-o", target)
-        assert (status, out, err.count("\n")) == (1, "", 1), err
-        assert reason in err
+        assert reason in refused(good, "-o", target)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
@@ -150,19 +142,34 @@ def test_full_disk_leaves_the_old_database_as_it_was(
     before = database.read_bytes()
     events = [traces.host("op " * 20, ts=n, dur=1) for n in range(2_000)]
     big = traces.write(tmp_path / "rank8.json", *events)
-    status, out, err = _loaded(big, "-o", database, limit_file_bytes=limit)
-    assert (status, out, err.count("\n")) == (1, "", 1), err
+
+    def limit_files() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "traceql", "load", str(big), "-o", str(database)],
+        capture_output=True, text=True, check=False, preexec_fn=limit_files,
+    )  # fmt: skip
+    err = done.stderr
+    assert (done.returncode, done.stdout, err.count("\n")) == (1, "", 1), err
     assert "cannot write" in err
     assert database.read_bytes() == before
     assert not list(tmp_path.glob(".*loading*"))
+
+
+def long_to_read(path: Path) -> Path:
+    event = json.dumps(traces.host("op", ts=0, dur=1)).replace('"ts": 0', '"ts": %d')
+    events = ", ".join(event % n for n in range(300_000))
+    path.write_text(f'{{"traceEvents": [{events}]}}')
+    return path
 
 
 def test_killed_load_leaves_the_old_database_and_the_next_one_cleans_up(
     database: Path, tmp_path: Path
 ) -> None:
     before = database.read_bytes()
-    events = [traces.host("op", ts=n, dur=1) for n in range(300_000)]
-    big = traces.write(tmp_path / "rank8.json", *events)
+    big = long_to_read(tmp_path / "rank8.json")
     process = subprocess.Popen(
         [sys.executable, "-m", "traceql", "load", str(big), "-o", str(database)]
     )
@@ -177,8 +184,7 @@ def test_killed_load_leaves_the_old_database_and_the_next_one_cleans_up(
 
 
 def test_interrupted_load_leaves_nothing(tmp_path: Path) -> None:
-    events = [traces.host("op", ts=n, dur=1) for n in range(300_000)]
-    big = traces.write(tmp_path / "rank8.json", *events)
+    big = long_to_read(tmp_path / "rank8.json")
     process = subprocess.Popen(
         [sys.executable, "-m", "traceql", "load", str(big), "-o", str(tmp_path / "x.duckdb")],
         stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hears_ctrl_c,

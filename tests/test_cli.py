@@ -1,17 +1,19 @@
 """The command line as a new user meets it."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import databases
 import duckdb
 import pyarrow.parquet as pq
 import pytest
 import traces
+from cache_folder import with_engine
+from command_line import PROGRAM, called, output, process, refusal
 from databases import EXAMPLES
 
 import traceql
@@ -48,26 +50,10 @@ Commands:
            streams.
   export   Write a database in another format.
 """
-_PROGRAM = "import sys; sys.argv[0] = 'traceql'; from traceql.cli import main; main()"
-
-
-def traceql_command(
-    *arguments: str | Path, **environment: str
-) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-c", _PROGRAM, *map(str, arguments)],
-        capture_output=True, check=False, env=os.environ | {"COLUMNS": "160"} | environment,
-    )  # fmt: skip
-
-
-def output(*arguments: str | Path, **environment: str) -> str:
-    done = traceql_command(*arguments, **environment)
-    assert (done.returncode, done.stderr) == (0, b"")
-    return done.stdout.decode()
 
 
 def test_a_narrow_table_says_what_it_leaves_out(database: Path) -> None:
-    shown = traceql_command("run", "kernels.top", database, COLUMNS="80")
+    shown = called("run", "kernels.top", database, COLUMNS="80")
     header = shown.stdout.decode().splitlines()[1].split()
     note = shown.stderr.decode()
     assert "not shown, for want of width" in note
@@ -76,23 +62,14 @@ def test_a_narrow_table_says_what_it_leaves_out(database: Path) -> None:
     assert max(map(len, shown.stdout.decode().splitlines())) <= 80
 
 
-def refusal(*arguments: str | Path, status: int = 1) -> str:
-    """The last line on stderr of a command that fails and writes nothing to stdout."""
-    done = traceql_command(*arguments)
-    assert (done.returncode, done.stdout) == (status, b"")
-    lines = done.stderr.decode().splitlines()
-    assert status == 2 or len(lines) == 1, lines
-    return lines[-1]
-
-
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("cli") / "run.duckdb"
-    return traceql.load([EXAMPLES / "qwen3-8b-tp1-graph"], target).database
+def database() -> Path:
+    return databases.trace("qwen3-8b-tp1-graph").path
 
 
 def test_help_and_version() -> None:
-    assert output("--help", COLUMNS="80") == _HELP
+    shown = process("--help", COLUMNS="80")
+    assert (shown.returncode, shown.stdout.decode(), shown.stderr) == (0, _HELP, b"")
     assert output("--version") == f"traceql, version {traceql.__version__}\n"
     for command in ("demo", "load", "info", "check", "queries", "run", "sql", "ui", "export"):
         assert output(command, "--help").startswith(f"Usage: traceql {command} ")
@@ -105,14 +82,15 @@ def test_help_imports_nothing_heavy() -> None:
 
 
 def test_completion_knows_queries() -> None:
-    completed = output(
+    completed = process(
         _TRACEQL_COMPLETE="bash_complete", COMP_WORDS="traceql run kernels.", COMP_CWORD="2"
     )
-    assert completed.split() == ["plain,kernels.by_category", "plain,kernels.top"]
+    assert (completed.returncode, completed.stderr) == (0, b"")
+    assert completed.stdout.decode().split() == ["plain,kernels.by_category", "plain,kernels.top"]
 
 
 def test_load_says_what_it_did_and_that_it_skips(database: Path) -> None:
-    done = traceql_command("load", EXAMPLES / "qwen3-8b-tp1-graph", "-o", database)
+    done = process("load", EXAMPLES / "qwen3-8b-tp1-graph", "-o", database)
     assert done.returncode == 0
     assert done.stderr.decode().startswith("skipped, already loaded: ")
     assert "1 of 1 ranks, 9,529 slices, 3,663 GPU activities, 9 steps" in done.stdout.decode()
@@ -156,7 +134,7 @@ def test_a_query_comes_in_every_format(database: Path, tmp_path: Path) -> None:
     assert header.split(",")[:4] == ["name", "category", "calls", "total_ns"]
     assert len(lines) == 2
     assert "total ms" in output(*run, "table")
-    (tmp_path / "rows.parquet").write_bytes(traceql_command(*run, "parquet").stdout)
+    (tmp_path / "rows.parquet").write_bytes(process(*run, "parquet").stdout)
     assert pq.read_table(tmp_path / "rows.parquet").column("total_ns").to_pylist() == [
         total for _, total in expected
     ]
@@ -238,7 +216,7 @@ def test_columns_of_one_name_do_not_hide_each_other(database: Path) -> None:
 def test_traces_opened_by_path_are_loaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", with_engine(tmp_path))
     with traceql.open(EXAMPLES / "qwen3-8b-tp1-graph") as first:
         rows = first.run("overview.run").rows()
     (kept,) = (tmp_path / "traceql" / "databases").iterdir()
@@ -274,8 +252,11 @@ def test_perfetto_sees_the_same_kernels_at_the_same_times(database: Path) -> Non
             trace.perfetto(rank=5)
 
 
+@pytest.mark.slow
 def test_demo_answers_on_the_bundled_trace(tmp_path: Path) -> None:
-    said = output("demo", "-o", tmp_path / "demo.duckdb")
+    done = process("demo", "-o", tmp_path / "demo.duckdb")
+    assert (done.returncode, done.stderr) == (0, b"")
+    said = done.stdout.decode()
     assert "4 of 4 ranks, 52,601 slices" in said
     assert "nothing was lost" in said
     assert "176.176" in said  # the window of rank 0, ms
@@ -302,7 +283,7 @@ def test_buckets_have_bounds(database: Path) -> None:
 def test_a_malformed_query_file_hides_no_other(content: bytes, reason: str, tmp_path: Path) -> None:
     (tmp_path / "folder.sql").mkdir()
     (tmp_path / "broken.sql").write_bytes(content)
-    listed = traceql_command("queries", "--queries", tmp_path)
+    listed = called("queries", "--queries", tmp_path)
     assert listed.returncode == 1
     assert b"kernels.top" in listed.stdout
     assert reason in listed.stderr.decode()
@@ -346,24 +327,27 @@ def test_a_module_in_the_folder_that_one_is_in_is_not_run(
 
 
 def test_two_loads_at_once_keep_both(tmp_path: Path) -> None:
-    files = sorted((EXAMPLES / "qwen3-32b-tp4-graph-nccl").rglob("*.json.gz"))[:3]
+    files = [
+        traces.write(tmp_path / "ranks" / f"rank{rank}.json", traces.kernel(ts=rank, dur=1))
+        for rank in range(3)
+    ]
     target = tmp_path / "run.duckdb"
     with ThreadPoolExecutor() as pool:
-        done = list(pool.map(lambda file: traceql_command("load", file, "-o", target), files))
+        done = list(pool.map(lambda file: process("load", file, "-o", target), files))
     assert [d.returncode for d in done] == [0, 0, 0]
     with traceql.open(target) as trace:
         assert trace.sql("SELECT COUNT(*) AS n FROM trace").rows() == [{"n": 3}]
-    assert sorted(f.name for f in tmp_path.iterdir()) == ["run.duckdb"]
+    assert sorted(f.name for f in tmp_path.iterdir()) == ["ranks", "run.duckdb"]
 
 
 def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path) -> None:
     target = tmp_path / "run.duckdb"
     command = ("load", EXAMPLES / "qwen3-32b-tp4-graph-nccl", "-o", target)
-    process = subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, *map(str, command)], stderr=subprocess.DEVNULL
+    loading = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *map(str, command)], stderr=subprocess.DEVNULL
     )
     while not any(tmp_path.glob(".*.loading/0")):
-        assert process.poll() is None
-    process.terminate()
-    assert process.wait(timeout=20) == 128 + 15
+        assert loading.poll() is None
+    loading.terminate()
+    assert loading.wait(timeout=20) == 128 + 15
     assert list(tmp_path.iterdir()) == []

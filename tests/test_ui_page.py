@@ -5,11 +5,13 @@ import struct
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+import databases
 import pytest
 from browser import CHROMIUM
+from cache_folder import with_engine
+from command_line import output, refusal
 from databases import EXAMPLES
 from perfetto_page import HEIGHT, WIDTH, opened, served, the_port
-from test_cli import output, refusal
 
 import traceql
 from traceql.engine import open_trace_processor
@@ -18,9 +20,8 @@ _TRACE = EXAMPLES / "qwen3-8b-tp1-graph" / "rank0.pt.trace.json.gz"
 
 
 @pytest.fixture(scope="module")
-def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("ui") / "run.duckdb"
-    return traceql.load([_TRACE], target).database
+def database() -> Path:
+    return databases.trace("qwen3-8b-tp1-graph").path
 
 
 def arguments(link: str) -> dict[str, str]:
@@ -38,11 +39,12 @@ def fetched(link: str) -> bytes:
     return response.read()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not CHROMIUM, reason="no chromium is installed")
 def test_the_offline_page_shows_derived_tracks_and_makes_the_picture(tmp_path: Path) -> None:
-    loaded = traceql.load([EXAMPLES / "qwen3-32b-tp4-graph-nccl"], tmp_path / "run.duckdb")
+    database = databases.trace("qwen3-32b-tp4-graph-nccl").path
     picture = tmp_path / "perfetto.png"
-    with opened(loaded.database) as page:
+    with opened(database) as page:
         shown = set(page.text().splitlines())
         page.screenshot(picture)
         failures = [e for e in page.events if e["method"] == "Runtime.exceptionThrown"]
@@ -85,10 +87,7 @@ def test_raw_has_the_times_of_the_file(database: Path) -> None:
 
 
 def test_a_trace_is_loaded_first(tmp_path: Path) -> None:
-    (tmp_path / "traceql").mkdir()
-    for engine in (Path.home() / ".cache" / "traceql").glob("*.cwasm"):  # saves compiling it
-        (tmp_path / "traceql" / engine.name).symlink_to(engine)
-    command = served("ui", _TRACE, "--no-browser", XDG_CACHE_HOME=str(tmp_path))
+    command = served("ui", _TRACE, "--no-browser", XDG_CACHE_HOME=with_engine(tmp_path))
     with command as (link, process):
         assert fetched(link)
         assert process.wait(timeout=20) == 0

@@ -1,0 +1,34 @@
+"""What every test process does before its first test and after its last."""
+
+from collections.abc import Iterator
+
+import pytest
+import shared_files
+from reading_here import read_all_in_processes, read_small_files_here
+
+
+def is_started_by_another(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not is_started_by_another(config):
+        shared_files.begin()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if not is_started_by_another(config):
+        shared_files.end()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_files_read_here() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        read_small_files_here(monkeypatch)
+        yield
+
+
+@pytest.fixture
+def processes_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests of what passes between the process that loads and those that read."""
+    read_all_in_processes(monkeypatch)
