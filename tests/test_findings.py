@@ -86,6 +86,7 @@ def changed(
         return kinds(trace)
 
 
+@pytest.mark.slow
 def test_pauses_of_all_ranks_are_idle_time_and_no_waiting(tmp_path: Path) -> None:
     """All clocks stop for 25 ms wherever no rank's GPU does anything for 0.1 ms: between steps."""
     documents = files(BUNDLED)
@@ -110,6 +111,7 @@ def test_pauses_of_all_ranks_are_idle_time_and_no_waiting(tmp_path: Path) -> Non
         assert set(kinds(trace)) == {"GPU idle"}
 
 
+@pytest.mark.slow
 def test_long_transfers_are_communication_and_no_waiting(tmp_path: Path) -> None:
     """Every kernel but the all-reduces takes a fifth of the time on every rank."""
 
@@ -154,6 +156,7 @@ def test_kernels_that_no_rule_knows(tmp_path: Path) -> None:
     assert "unclassified time" in found
 
 
+@pytest.mark.slow
 def test_a_missing_rank(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     del documents[0]

@@ -113,16 +113,21 @@ def of_rank(kernels: Sequence[Kernel], rank: int) -> list[Kernel]:
 
 @SOME
 @given(KERNELS)
-def test_breakdown_counts_each_nanosecond_once(kernels: list[Kernel]) -> None:
+def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) -> None:
     con = loaded(kernels, range(len(kernels)))
+    each_nanosecond_counts_once(con, kernels)
+    parts_add_up_and_unions_do_not_exceed_sums(con, kernels)
+    busy_and_gaps_make_up_the_window(con, kernels)
+
+
+def each_nanosecond_counts_once(con: duckdb.DuckDBPyConnection, kernels: Sequence[Kernel]) -> None:
     expected = [breakdown(r, of_rank(kernels, r)) for r in (0, 1) if of_rank(kernels, r)]
     assert answer(con, "time.breakdown") == [row for row in expected if row[2] > 0]
 
 
-@SOME
-@given(KERNELS)
-def test_parts_add_up_and_unions_do_not_exceed_sums(kernels: list[Kernel]) -> None:
-    con = loaded(kernels, range(len(kernels)))
+def parts_add_up_and_unions_do_not_exceed_sums(
+    con: duckdb.DuckDBPyConnection, kernels: Sequence[Kernel]
+) -> None:
     for rank, _, window, computing, comm, copy, idle, overlap, _ in answer(con, "time.breakdown"):
         assert computing + comm + copy + idle == window
         of_kind = Counter[str]()
@@ -133,10 +138,9 @@ def test_parts_add_up_and_unions_do_not_exceed_sums(kernels: list[Kernel]) -> No
         assert copy <= of_kind["copy"]
 
 
-@SOME
-@given(KERNELS)
-def test_busy_and_gaps_make_up_the_window(kernels: list[Kernel]) -> None:
-    con = loaded(kernels, range(len(kernels)))
+def busy_and_gaps_make_up_the_window(
+    con: duckdb.DuckDBPyConnection, kernels: Sequence[Kernel]
+) -> None:
     for row in answer(con, "overview.run"):
         rank, _, window, busy, *_, idle, _, _, _, _ = row
         if window is None:
@@ -148,6 +152,7 @@ def test_busy_and_gaps_make_up_the_window(kernels: list[Kernel]) -> None:
         assert gaps == idle
 
 
+@pytest.mark.slow
 @SOME
 @given(KERNELS.flatmap(lambda ks: st.tuples(st.just(ks), st.permutations(range(len(ks))))))
 def test_order_and_ids_change_nothing(drawn: tuple[list[Kernel], list[int]]) -> None:

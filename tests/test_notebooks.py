@@ -10,6 +10,9 @@ from nbclient import NotebookClient
 NOTEBOOKS = sorted((Path(__file__).parent.parent / "notebooks").glob("*.ipynb"))
 
 
+QUICK = "06_write_your_own_query"
+
+
 @pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
 def notebook(request: pytest.FixtureRequest) -> nbformat.NotebookNode:
     return nbformat.read(request.param, as_version=4)
@@ -38,6 +41,12 @@ def test_it_is_pointed_at_ones_own_run_in_one_line(notebook: nbformat.NotebookNo
     assert len([line for line in lines if "EXAMPLES /" in line]) == 1
 
 
+@pytest.mark.parametrize(
+    "notebook",
+    [pytest.param(n, marks=[] if n.stem == QUICK else pytest.mark.slow) for n in NOTEBOOKS],
+    ids=lambda path: path.stem,
+    indirect=True,
+)
 def test_it_runs_and_shows_something_in_every_cell_that_ends_in_a_value(
     notebook: nbformat.NotebookNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

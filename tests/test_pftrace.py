@@ -1,6 +1,6 @@
 """The enriched trace, as Perfetto's trace processor reads it, against the database."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,7 @@ from typing import Any
 import databases
 import pytest
 import traces
+from shared_files import shared_file
 from traces import kernel, launch, step
 
 import traceql
@@ -49,6 +50,27 @@ _CROSSING = """
 """
 
 
+@pytest.fixture(scope="module")
+def trace(request: pytest.FixtureRequest) -> traceql.Trace:
+    return databases.trace(request.param)
+
+
+@pytest.fixture(scope="module")
+def tp(trace: traceql.Trace) -> Iterator[TraceProcessor]:
+    """The enriched trace, opened once for all tests of this run."""
+    name = f"{trace.path.stem}.pftrace"
+    file = shared_file(name, lambda path: export_perfetto(trace, path))
+    with open_trace_processor(file) as opened:
+        yield opened
+
+
+def of_runs(names: Sequence[str] = databases.RUNS) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("trace", databases.cases(names), indirect=True, scope="module")
+
+
+of_four_ranks = of_runs(["qwen3-32b-tp4-graph-nccl"])
+
+
 @contextmanager
 def enriched(trace: traceql.Trace, folder: Path) -> Iterator[TraceProcessor]:
     with open_trace_processor(export_perfetto(trace, folder / "run.pftrace")) as tp:
@@ -75,51 +97,45 @@ def database_rows(trace: traceql.Trace, sql: str) -> list[Row]:
     return rows(trace.sql(sql).rows())
 
 
-@pytest.mark.parametrize("name", databases.cases())
-def test_every_trace_comes_through_exactly(name: str, tmp_path: Path) -> None:
-    trace = databases.trace(name)
-    with enriched(trace, tmp_path) as tp:
-        assert arrow_table(tp, _ERRORS).to_pylist() == []
-        assert slices(tp, _IS_GPU, "rank", "track", "ts", "dur", "name", "role") == database_rows(
-            trace,
-            """
-            SELECT rank, 'stream ' || stream, ts, dur, name, role
-            FROM kernel
-            """,
-        )
-        assert slices(tp, "track = 'Layers'", "rank", "ts", "dur", "layer") == database_rows(
-            trace, "SELECT rank, ts, dur, layer FROM layer"
-        )
-        assert slices(tp, "track = 'Steps'", "rank", "ts", "dur", "step_id") == database_rows(
-            trace,
-            "SELECT rank, COALESCE(gpu_ts, ts), COALESCE(gpu_dur, dur), step_id FROM step",
-        )
-        assert slices(tp, "cat = 'idle'", "rank", "ts", "dur", "name") == database_rows(
-            trace, "SELECT rank, ts, dur, 'idle · ' || cause FROM gap"
-        )
-        assert slices(tp, _IS_HOST, "rank", "ts", "dur", "name", "cat") == database_rows(
-            trace,
-            """
-            SELECT rank, ts, dur, name, COALESCE(cat, '') AS cat FROM slice
-            WHERE id NOT IN (SELECT id FROM activity)
-            """,
-        )
+@of_runs()
+def test_every_trace_comes_through_exactly(trace: traceql.Trace, tp: TraceProcessor) -> None:
+    assert arrow_table(tp, _ERRORS).to_pylist() == []
+    assert slices(tp, _IS_GPU, "rank", "track", "ts", "dur", "name", "role") == database_rows(
+        trace,
+        """
+        SELECT rank, 'stream ' || stream, ts, dur, name, role
+        FROM kernel
+        """,
+    )
+    assert slices(tp, "track = 'Layers'", "rank", "ts", "dur", "layer") == database_rows(
+        trace, "SELECT rank, ts, dur, layer FROM layer"
+    )
+    assert slices(tp, "track = 'Steps'", "rank", "ts", "dur", "step_id") == database_rows(
+        trace,
+        "SELECT rank, COALESCE(gpu_ts, ts), COALESCE(gpu_dur, dur), step_id FROM step",
+    )
+    assert slices(tp, "cat = 'idle'", "rank", "ts", "dur", "name") == database_rows(
+        trace, "SELECT rank, ts, dur, 'idle · ' || cause FROM gap"
+    )
+    assert slices(tp, _IS_HOST, "rank", "ts", "dur", "name", "cat") == database_rows(
+        trace,
+        """
+        SELECT rank, ts, dur, name, COALESCE(cat, '') AS cat FROM slice
+        WHERE id NOT IN (SELECT id FROM activity)
+        """,
+    )
 
 
-@pytest.mark.parametrize("name", databases.cases(databases.OWN))
-def test_roles_hold_their_kernels_and_no_others(name: str, tmp_path: Path) -> None:
+@of_runs(databases.OWN)
+def test_roles_hold_their_kernels_and_no_others(trace: traceql.Trace, tp: TraceProcessor) -> None:
     """Each kernel is in one run of its role and layer, and each run begins and ends with one."""
-    trace = databases.trace(name)
     kernels = trace.sql(
         """
         SELECT rank, role, layer, step_id, ts, ts + dur AS end_ts FROM kernel
         WHERE role IS NOT NULL
         """
     ).rows()
-    with enriched(trace, tmp_path) as tp:
-        runs = slices(
-            tp, "cat = 'role'", "rank", "name", "layer", "step_id", "ts", "dur", "kernels"
-        )
+    runs = slices(tp, "cat = 'role'", "rank", "name", "layer", "step_id", "ts", "dur", "kernels")
     assert sum(run[-1] for run in runs) == len(kernels)
     inside: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
     for each in kernels:
@@ -131,12 +147,12 @@ def test_roles_hold_their_kernels_and_no_others(name: str, tmp_path: Path) -> No
         assert (min(k[0] for k in its), max(k[1] for k in its)) == (ts, ts + dur)
 
 
-@pytest.mark.parametrize("name", databases.cases(databases.OWN))
-def test_waiting_and_transfer_add_up_to_the_collective(name: str, tmp_path: Path) -> None:
-    trace = databases.trace(name)
-    with enriched(trace, tmp_path) as tp:
-        parts = slices(tp, "cat = 'communication'", "kernel_id", "ts", "dur", "name")
-        arrows = arrow_table(tp, _CROSSING).to_pylist()
+@of_runs(databases.OWN)
+def test_waiting_and_transfer_add_up_to_the_collective(
+    trace: traceql.Trace, tp: TraceProcessor
+) -> None:
+    parts = slices(tp, "cat = 'communication'", "kernel_id", "ts", "dur", "name")
+    arrows = arrow_table(tp, _CROSSING).to_pylist()
     whole: dict[int, tuple[int, int]] = {}
     waits: dict[int, int] = {}
     for kernel_id, ts, dur, name_ in parts:
@@ -159,11 +175,9 @@ def test_waiting_and_transfer_add_up_to_the_collective(name: str, tmp_path: Path
     assert all(arrow["matches"] and arrow["in_order"] for arrow in arrows)
 
 
-@pytest.mark.parametrize("name", databases.cases())
-def test_each_kernel_has_an_arrow_from_its_launch(name: str, tmp_path: Path) -> None:
-    trace = databases.trace(name)
-    with enriched(trace, tmp_path) as tp:
-        arrows = [tuple(row.values()) for row in arrow_table(tp, _LAUNCHING).to_pylist()]
+@of_runs()
+def test_each_kernel_has_an_arrow_from_its_launch(trace: traceql.Trace, tp: TraceProcessor) -> None:
+    arrows = [tuple(row.values()) for row in arrow_table(tp, _LAUNCHING).to_pylist()]
     assert sorted(arrows) == sorted(
         (row["launch_id"], row["id"])
         for row in trace.sql(
@@ -175,33 +189,32 @@ def test_each_kernel_has_an_arrow_from_its_launch(name: str, tmp_path: Path) -> 
     )
 
 
-def test_a_slice_says_where_it_comes_from(tmp_path: Path) -> None:
-    trace = databases.trace("qwen3-32b-tp4-graph-nccl")
-    with enriched(trace, tmp_path) as tp:
-        for where, table in (
-            ("cat = 'kernel' AND role = 'attention'", "kernel"),
-            ("cat = 'layer'", "layer"),
-            ("cat = 'step'", "step"),
-            ("cat = 'role'", "kernel"),
-            ("cat = 'idle'", "gap"),
-            ("cat = 'communication'", "collective"),
-            ("cat = 'cuda_runtime'", "slice"),
-        ):
-            statement, ts = slices(tp, where, "sql", "ts", "role")[0][:2]
-            assert statement.startswith(f"SELECT * FROM {table} WHERE ")
-            found = trace.sql(statement).rows()
-            assert found
-            assert table == "collective" or found[0]["ts"] == ts or table == "step"
+@of_four_ranks
+def test_a_slice_says_where_it_comes_from(trace: traceql.Trace, tp: TraceProcessor) -> None:
+    for where, table in (
+        ("cat = 'kernel' AND role = 'attention'", "kernel"),
+        ("cat = 'layer'", "layer"),
+        ("cat = 'step'", "step"),
+        ("cat = 'role'", "kernel"),
+        ("cat = 'idle'", "gap"),
+        ("cat = 'communication'", "collective"),
+        ("cat = 'cuda_runtime'", "slice"),
+    ):
+        statement, ts = slices(tp, where, "sql", "ts", "role")[0][:2]
+        assert statement.startswith(f"SELECT * FROM {table} WHERE ")
+        found = trace.sql(statement).rows()
+        assert found
+        assert table == "collective" or found[0]["ts"] == ts or table == "step"
 
 
-def test_streams_take_the_colour_of_their_role(tmp_path: Path) -> None:
+@of_four_ranks
+def test_streams_take_the_colour_of_their_role(tp: TraceProcessor) -> None:
     colour = "SELECT DISTINCT EXTRACT_ARG(arg_set_id, 'correlation_id') AS c, {} AS n FROM slice"
-    with enriched(databases.trace("qwen3-32b-tp4-graph-nccl"), tmp_path) as tp:
-        roles = arrow_table(tp, f"{colour.format('name')} WHERE category = 'role'").to_pylist()
-        role = "EXTRACT_ARG(arg_set_id, 'debug.role')"
-        kernels = arrow_table(
-            tp, f"{colour.format(role)} WHERE category = 'kernel' AND {role} IS NOT NULL"
-        ).to_pylist()
+    roles = arrow_table(tp, f"{colour.format('name')} WHERE category = 'role'").to_pylist()
+    role = "EXTRACT_ARG(arg_set_id, 'debug.role')"
+    kernels = arrow_table(
+        tp, f"{colour.format(role)} WHERE category = 'kernel' AND {role} IS NOT NULL"
+    ).to_pylist()
     assert len(roles) > 10
     assert all(row["c"] == f"tensor: {row['n']}" for row in roles + kernels)
 
@@ -259,17 +272,17 @@ def test_counters_follow_the_queue_and_the_pace(tmp_path: Path) -> None:
     ]
 
 
-def test_ranks_stand_in_order_and_what_is_useful_on_top(tmp_path: Path) -> None:
-    with enriched(databases.trace("qwen3-32b-tp4-graph-nccl"), tmp_path) as tp:
-        tree = arrow_table(
-            tp,
-            """
-            SELECT
-                parent.name AS parent, track.name,
-                EXTRACT_ARG(track.source_arg_set_id, 'sibling_order_rank') AS place
-            FROM track LEFT JOIN track AS parent ON track.parent_id = parent.id
-            """,
-        ).to_pylist()
+@of_four_ranks
+def test_ranks_stand_in_order_and_what_is_useful_on_top(tp: TraceProcessor) -> None:
+    tree = arrow_table(
+        tp,
+        """
+        SELECT
+            parent.name AS parent, track.name,
+            EXTRACT_ARG(track.source_arg_set_id, 'sibling_order_rank') AS place
+        FROM track LEFT JOIN track AS parent ON track.parent_id = parent.id
+        """,
+    ).to_pylist()
     tree.sort(key=lambda track: track["place"])
     names = [track["name"] for track in tree]
     below = [track["name"] for track in tree if track["parent"] == "rank 2 · GPU 2 (H200)"]

@@ -444,6 +444,7 @@ def test_hardly_any_gpu_time_of_a_real_trace_is_other(path: Path) -> None:
     assert categories.get("other", 0) < limit * sum(categories.values())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not TRACES.is_dir(), reason="the real traces are not here")
 @pytest.mark.parametrize(
     ("path", "collective_ms"),
