@@ -21,7 +21,7 @@ capture-demo: $(VENV)/.vllm
 test: $(VENV)/.dev $(VENV)/.vllm lint
 	TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python $(BIN)/python -m pytest -n auto
 
-# What a developer runs all day: without the traces that are not bundled, and vLLM.
+# What a developer runs all day: one of each subject, without traces that are not bundled and vLLM.
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not slow and not vllm"
 

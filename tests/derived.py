@@ -1,13 +1,19 @@
 """Derived tables of events in words, made in memory: no file, no trace processor."""
 
 import json
+import re
 from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
+from shared_files import shared_file
 from traces import Event
 
-from traceql.loading.database import classify, create_source_tables, derive
+import traceql.loading.database
+from traceql.loading.database import SOURCE_SCRIPT, classify, create_source_tables
 from traceql.loading.rules import write_rules
 from traceql.query import bound, catalog, query_named
 
@@ -27,14 +33,14 @@ ACTIVITIES = """
         FROM slice WHERE cat IN ('kernel', 'gpu_memcpy', 'gpu_memset')
     )
 """
+_COMMENT = re.compile(r"^COMMENT ON .*?';\n", re.MULTILINE | re.DOTALL)
 _INSTANT = "INSERT INTO instant VALUES (0, '', ?, ?, ?, ?, 0, ?)"
 
 
 def database(*events: Event) -> duckdb.DuckDBPyConnection:
-    """All tables of one rank; slices are numbered from 0 in the order given."""
-    con = duckdb.connect()
-    create_source_tables(con)
-    write_rules(con, [])
+    """All tables of one rank, until the next call; slices are numbered from 0 as given."""
+    con = _tables()
+    con.execute(";".join(f"DELETE FROM {name}" for name in _filled(con)))
     con.execute("INSERT INTO trace (rank) VALUES (0)")
     slices = [slice_row(i, e) for i, e in enumerate(e for e in events if e["ph"] == "X")]
     if slices:
@@ -46,6 +52,43 @@ def database(*events: Event) -> duckdb.DuckDBPyConnection:
     classify(con)
     derive(con)
     return con
+
+
+@cache
+def _tables() -> duckdb.DuckDBPyConnection:
+    """Those that a load fills, made once: that takes longer than a few events."""
+    con = duckdb.connect()
+    create_source_tables(con)
+    write_rules(con, [])
+    return con
+
+
+def _filled(con: duckdb.DuckDBPyConnection) -> list[str]:
+    """Tables but for what is the same for every trace."""
+    tables = con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary").fetchall()
+    return sorted({name for (name,) in tables} - {"traceql_database", "kernel_rule"})
+
+
+def derive(con: duckdb.DuckDBPyConnection) -> None:
+    """As a load does it, but for the comments on columns, which take as long as the tables."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(traceql.loading.database, "_TABLES", _scripts_without_comments())
+        traceql.loading.database.derive(con)
+
+
+@cache
+def _scripts_without_comments() -> Path:
+    return shared_file("tables", _write_scripts_without_comments)
+
+
+def _write_scripts_without_comments(target: Path) -> None:
+    folder = target.with_suffix(".new")
+    folder.mkdir()
+    for script in SOURCE_SCRIPT.parent.glob("*.sql"):
+        if script != SOURCE_SCRIPT:
+            text = _COMMENT.sub("", script.read_text(encoding="utf-8"))
+            (folder / script.name).write_text(text, encoding="utf-8")
+    folder.rename(target)
 
 
 def slice_row(number: int, event: Event) -> Row:

@@ -147,7 +147,7 @@ def set_value(annotation: Any, value: Any) -> None:
             annotation.string_value = value
 
 
-@pytest.mark.parametrize("made", [example, crossing, native])
+@pytest.mark.parametrize("made", [pytest.param(example, marks=pytest.mark.slow), crossing, native])
 def test_both_engines_give_equal_databases(
     made: Callable[[Path], Path], tmp_path: Path, shell: Path
 ) -> None:
@@ -164,10 +164,11 @@ def test_both_engines_give_equal_databases(
         assert len(bundled.sql("FROM slice")) > 0
 
 
-@pytest.fixture
-def trace(tmp_path: Path) -> traceql.Trace:
-    traceql.load([native(tmp_path)], tmp_path / "a.duckdb")
-    return traceql.Trace(tmp_path / "a.duckdb")
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> traceql.Trace:
+    folder = tmp_path_factory.mktemp("native")
+    traceql.load([native(folder)], folder / "a.duckdb")
+    return traceql.Trace(folder / "a.duckdb")
 
 
 def found(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:

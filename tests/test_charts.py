@@ -2,8 +2,6 @@
 
 import itertools
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,6 +10,7 @@ import databases
 import numpy as np
 import pyarrow as pa
 import pytest
+from command_line import called
 
 import traceql
 from traceql.chart import drawn, palette
@@ -134,6 +133,7 @@ def test_what_is_drawn_in_a_timeline_is_what_ran(trace: traceql.Trace) -> None:
     }
 
 
+@pytest.mark.slow
 def test_every_chart_of_a_real_run_fits_the_width_of_a_phone(trace: traceql.Trace) -> None:
     for name, query in catalog().items():
         if query.head.chart is None:
@@ -224,9 +224,11 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
-def test_command_line_draws_into_a_file(trace: traceql.Trace, tmp_path: Path) -> None:
-    command = ("-m", "traceql", "run", "time.breakdown", trace.path, "--chart", "chart.svg")
-    done = subprocess.run([sys.executable, *command], cwd=tmp_path, text=True, capture_output=True)
-    assert (done.returncode, done.stdout) == (0, "")
-    assert "4 rows" in done.stderr
+def test_command_line_draws_into_a_file(
+    trace: traceql.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = called("run", "time.breakdown", trace.path, "--chart", "chart.svg")
+    assert (done.returncode, done.stdout) == (0, b"")
+    assert "4 rows" in done.stderr.decode()
     assert "exposed_comm" in (tmp_path / "chart.svg").read_text(encoding="utf-8")

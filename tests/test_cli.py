@@ -326,6 +326,7 @@ def test_a_module_in_the_folder_that_one_is_in_is_not_run(
     assert loaded.database.exists()
 
 
+@pytest.mark.slow
 def test_two_loads_at_once_keep_both(tmp_path: Path) -> None:
     files = [
         traces.write(tmp_path / "ranks" / f"rank{rank}.json", traces.kernel(ts=rank, dur=1))

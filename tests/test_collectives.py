@@ -356,6 +356,7 @@ def test_a_rank_that_begins_later_and_one_that_ends_earlier_match_where_they_ove
         assert len(found) == 780
 
 
+@pytest.mark.slow
 def test_lost_operations_are_lost_alone(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     with_numbers(documents)
@@ -526,7 +527,10 @@ def rhythm(rank: int, *, ahead_us: float, scatter_us: float, calls: int = 40) ->
     return events
 
 
-@pytest.mark.parametrize("scatter_us", [5, 20, 60])
+@pytest.mark.parametrize(
+    "scatter_us",
+    [pytest.param(5, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.slow), 60],
+)
 def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(
     tmp_path: Path, scatter_us: float
 ) -> None:

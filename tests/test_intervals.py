@@ -13,13 +13,13 @@ import duckdb
 import numpy as np
 import pytest
 import traces
-from derived import ACTIVITIES, Row, answer, rows
+from derived import ACTIVITIES, Row, answer, derive, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
-from traceql.loading.database import classify, create_source_tables, derive
+from traceql.loading.database import classify, create_source_tables
 from traceql.loading.rules import write_rules
 from traceql.reader.decimal_ns import nanoseconds
 from traceql.reader.kineto import read_kineto

@@ -230,6 +230,7 @@ def test_pipeline_stages_number_layers_of_the_whole_model(tmp_path: Path) -> Non
         assert sides == [{"rank": 0, "role": "pp_send"}, {"rank": 1, "role": "pp_recv"}]
 
 
+@pytest.mark.slow
 def test_configuration_is_checked_not_forced(tmp_path: Path) -> None:
     config = tmp_path / "config.json"
     for layers_, expected in ((36, True), (40, False)):

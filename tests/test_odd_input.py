@@ -179,19 +179,20 @@ def test_traces_without_gpu_without_host_or_without_events_load(load: Load) -> N
     assert nothing_failed(trace)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        pytest.param("[%s]" % event(), id="array form"),
-        pytest.param("\ufeff" + trace_text(event()), id="byte order mark"),
-        pytest.param('\n {"a": [1, {"b": "]}"}], "traceEvents" : [\n%s\n], "z": [[2]]}' % event(),
-                     id="metadata around"),
-        pytest.param(trace_text(event(name="5", cat="null", args="[1, 2]")), id="odd types"),
-    ],
-)  # fmt: skip
-def test_other_shapes_of_the_format_load(text: str, load: Load) -> None:
-    trace = load(text)
-    assert rows(trace, "SELECT ts, dur, pid, tid FROM slice") == [(0, 1_000, 1, 1)]
+def test_other_shapes_of_the_format_load(load: Load) -> None:
+    """One rank for each shape."""
+    texts = {
+        "array form": "[%s]" % event(),
+        "byte order mark": "\ufeff" + trace_text(event()),
+        "metadata around": '\n {"a": [1, {"b": "]"}], "traceEvents" : [\n%s\n], "z": [[2]]}'
+        % event(),
+        "odd types": trace_text(event(name="5", cat="null", args="[1, 2]")),
+    }
+    trace = load(*texts.values())
+    found = rows(trace, "SELECT rank, ts, dur, pid, tid FROM slice ORDER BY rank")
+    assert dict(zip(texts, found, strict=True)) == {
+        shape: (rank, 0, 1_000, 1, 1) for rank, shape in enumerate(texts)
+    }
     assert nothing_failed(trace)
 
 
@@ -325,18 +326,23 @@ def test_names_and_labels_of_processes_are_kept(load: Load) -> None:
         ) == [(3, 4, False)]
 
 
-@pytest.mark.parametrize("number", ["18446744073709551615", "12.5", '"0x7f"', "-1"])
-def test_flows_of_any_number_are_kept(load: Load, number: str) -> None:
+def test_flows_of_any_number_are_kept(load: Load) -> None:
+    """One rank for each number."""
+    numbers = ["18446744073709551615", "12.5", '"0x7f"', "-1"]
     ends = [
         {"ph": "s", "id": "N", "name": "ac2g", "cat": "ac2g", "pid": 100, "tid": 100, "ts": 1},
         {"ph": "f", "id": "N", "name": "ac2g", "cat": "ac2g", "pid": 0, "tid": 7, "ts": 9},
     ]
     events = [traces.launch(ts=1, correlation=1), traces.kernel(ts=9, dur=1, correlation=1), *ends]
     ends[1]["bp"] = "e"
-    with load(json.dumps({"traceEvents": events}).replace('"N"', number)) as trace:
-        assert rows(trace, "SELECT slice_out, slice_in FROM flow") == [(0, 1)]
+    text = json.dumps({"traceEvents": events})
+    with load(*(text.replace('"N"', number) for number in numbers)) as trace:
+        assert rows(trace, "SELECT rank, slice_out, slice_in FROM flow ORDER BY rank") == [
+            (rank, 2 * rank, 2 * rank + 1) for rank in range(len(numbers))
+        ]
 
 
+@pytest.mark.slow
 def test_ranks_of_one_unrelated_clock_keep_their_distance(tmp_path: Path) -> None:
     starts = {0: 1_000_000, 1: 1_020_000, 2: 90_000_000_000, 3: 90_000_050_000}  # us
     for rank, ts in starts.items():

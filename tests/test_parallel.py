@@ -276,6 +276,7 @@ def test_ranks_do_the_same_in_one_iteration(run: str) -> None:
             assert row["skew_ns"] == (row["ts"] and row["ts"] - min(begun))
 
 
+@pytest.mark.slow
 def test_rank_that_was_recorded_later_keeps_its_iterations(tmp_path: Path) -> None:
     # Rank 1 without all that its host did before the third step, and the kernels of that.
     for rank in (0, 1):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import databases
 import duckdb
 import pytest
 import traces
@@ -12,7 +13,7 @@ import traces
 import traceql
 from traceql.loading.rules import CATEGORIES
 from traceql.query import Query, bound, catalog
-from traceql.resources import EXAMPLES, QUERIES
+from traceql.resources import QUERIES
 
 FILES = sorted(QUERIES.glob("*.sql"))
 _CHANNELS = {
@@ -25,20 +26,27 @@ _CHANNELS = {
 }
 
 
-@pytest.fixture(scope="module", params=["1 rank", "4 ranks", "no kernels", "no events"])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("1 rank", marks=pytest.mark.slow), "4 ranks", "no kernels", "no events"],
+)
 def trace(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[traceql.Trace]:
     folder = tmp_path_factory.mktemp("queries")
-    path = {
-        "1 rank": lambda: EXAMPLES / "qwen3-8b-tp1-graph",
-        "4 ranks": lambda: EXAMPLES / "qwen3-32b-tp4-graph-nccl",
-        "no kernels": lambda: traces.write(folder / "a.json", traces.host("aten::mm", ts=1, dur=2)),
-        "no events": lambda: traces.write(folder / "a.json"),
+    events = [traces.host("aten::mm", ts=1, dur=2)]
+    database = {
+        "1 rank": lambda: databases.trace("qwen3-8b-tp1-graph").path,
+        "4 ranks": lambda: databases.trace("qwen3-32b-tp4-graph-nccl").path,
+        "no kernels": lambda: loaded(folder, *events),
+        "no events": lambda: loaded(folder),
     }[request.param]()
-    traceql.load([path], folder / "a.duckdb")
-    with traceql.Trace(folder / "a.duckdb") as opened:
+    with traceql.Trace(database) as opened:
         yield opened
+
+
+def loaded(folder: Path, *events: traces.Event) -> Path:
+    return traceql.load(traces.write(folder / "a.json", *events), folder / "a.duckdb").database
 
 
 def arguments(query: Query) -> list[dict[str, Any]]:

@@ -1,9 +1,7 @@
 """The report is one page that stands alone, says what the queries say, and leads with findings."""
 
 import csv
-import fcntl
 import json
-import os
 import re
 import subprocess
 import sys
@@ -14,6 +12,7 @@ from pathlib import Path
 import databases
 import disk_page
 import pytest
+from shared_files import shared_file
 
 import traceql
 from traceql.files import write_whole
@@ -72,18 +71,12 @@ def trace(queries: Path) -> Iterator[traceql.Trace]:
 
 
 @pytest.fixture(scope="module")
-def html(trace: traceql.Trace, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Made by the first test process that needs it, since its pictures take seconds."""
-    run = os.environ.get("PYTEST_XDIST_TESTRUNUID")
-    folder = tmp_path_factory.getbasetemp()
-    shared = folder.parent / f"{run}.html" if run else folder / "report.html"
-    with shared.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not shared.exists():
-            write_whole(shared, page(trace).encode())
-    return shared.read_text(encoding="utf-8")
+def html(trace: traceql.Trace) -> str:
+    file = shared_file("report.html", lambda path: write_whole(path, page(trace).encode()))
+    return file.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_it_refers_to_nothing_outside(html: str) -> None:
     assert len(html) < 5_000_000
     links = {
@@ -101,6 +94,7 @@ def test_it_refers_to_nothing_outside(html: str) -> None:
     assert not re.search(r"@import|url\((?!#)", html)
 
 
+@pytest.mark.slow
 def test_every_link_inside_the_page_leads_somewhere(html: str) -> None:
     found = _Page(html)
     ids = [attributes["id"] for _, attributes in found.tags if "id" in attributes]
@@ -110,6 +104,7 @@ def test_every_link_inside_the_page_leads_somewhere(html: str) -> None:
     assert {link for link in links if link} | painted <= {f"#{name}" for name in ids}
 
 
+@pytest.mark.slow
 def test_findings_lead_and_sections_without_rows_are_left_out(html: str) -> None:
     sections = _Page(html).ids("section")
     order = [section.name for section in SECTIONS]
@@ -119,6 +114,7 @@ def test_findings_lead_and_sections_without_rows_are_left_out(html: str) -> None
     assert html.index("Rank 3 is late") < html.index("Where each rank")
 
 
+@pytest.mark.slow
 def test_tables_hold_the_rows_to_the_last_digit(html: str, trace: traceql.Trace) -> None:
     figure = re.search(r'<figure id="time-breakdown">.*?</figure>', html, re.DOTALL)
     assert figure
@@ -128,12 +124,14 @@ def test_tables_hold_the_rows_to_the_last_digit(html: str, trace: traceql.Trace)
     assert "176.176" in figure[0]
 
 
+@pytest.mark.slow
 def test_what_a_trace_says_is_never_markup(html: str) -> None:
     assert "<script>alert" not in html
     assert "&lt;script&gt;alert(1)" in html
     assert "late by 5 &lt;b&gt;ms" in html
 
 
+@pytest.mark.slow
 def test_charts_have_a_text_alternative_and_colours_of_the_page(html: str) -> None:
     pictures = [attributes for tag, attributes in _Page(html).tags if tag == "svg"]
     assert len(pictures) > 30
@@ -163,6 +161,7 @@ _MEASURE = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("width", "dark", "paper", "narrow"),
     [(500, False, "#ffffff", "block"), (1600, True, "#16191d", "none")],

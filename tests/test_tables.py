@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 
 import pytest
-from derived import Row, answer, database, rows
+from derived import Row, answer, database, derive, rows
 from traces import PID, Event, host, kernel, launch, step
-
-from traceql.loading.database import derive
 
 ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -20,9 +18,8 @@ STEP = """
 """
 
 
-@pytest.mark.parametrize(
-    ("name", "phase", "counts"),
-    [
+def test_annotation_tells_phase_and_tokens() -> None:
+    annotations = [
         ("execute_context_2(1024)_generation_4(4)", "mixed", (2, 1024, 4, 4)),
         ("execute_context_0(0)_generation_16(32)", "decode", (0, 0, 16, 32)),
         ("execute_context_0(0)_generation_0(0)", "idle", (0, 0, 0, 0)),
@@ -37,13 +34,15 @@ STEP = """
             "mixed",
             (1, 3, 2, 2),
         ),
-    ],
-)
-def test_annotation_tells_phase_and_tokens(
-    name: str, phase: str, counts: tuple[int, int, int, int]
-) -> None:
-    con = database(host(name, ts=3, dur=2, cat="user_annotation"))
-    assert rows(con, STEP) == [(name, 3000, 2000, phase, *counts, "execute_context")]
+    ]
+    events = [
+        host(name, ts=3 * n, dur=2, cat="user_annotation")
+        for n, (name, _, _) in enumerate(annotations)
+    ]
+    assert rows(database(*events), STEP) == [
+        (name, 3000 * n, 2000, phase, *counts, "execute_context")
+        for n, (name, phase, counts) in enumerate(annotations)
+    ]
 
 
 def test_profiler_steps_have_no_phase() -> None:
