@@ -99,9 +99,21 @@ def database(tmp_path: Path) -> Path:
     return traceql.load([good], tmp_path / "run.duckdb").database
 
 
-@pytest.mark.usefixtures("processes_read")
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_one_line_that_names_it(name: str, tmp_path: Path) -> None:
+    named_in_one_line(name, tmp_path)
+
+
+@pytest.mark.usefixtures("processes_read")
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n == "truncated gzip" else [pytest.mark.slow]) for n in BAD],
+)
+def test_what_a_reading_process_finds_bad_is_one_line_too(name: str, tmp_path: Path) -> None:
+    named_in_one_line(name, tmp_path)
+
+
+def named_in_one_line(name: str, tmp_path: Path) -> None:
     write, reason = BAD[name]
     path, target = write(tmp_path), tmp_path / "out.duckdb"
     before = sorted(tmp_path.iterdir())
@@ -135,7 +147,7 @@ def test_target_that_cannot_be_written(database: Path, tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("limit", [2_000, 200_000])
+@pytest.mark.parametrize("limit", [pytest.param(2_000, marks=pytest.mark.slow), 200_000])
 def test_full_disk_leaves_the_old_database_as_it_was(
     limit: int, database: Path, tmp_path: Path
 ) -> None:

@@ -198,6 +198,7 @@ def written(tmp_path_factory: pytest.TempPathFactory, trace: traceql.Trace) -> P
     return folder
 
 
+@pytest.mark.slow
 def test_a_page_loads_nothing_from_elsewhere(written: Path) -> None:
     page = (written / "chart.html").read_text(encoding="utf-8")
     assert "exposed_comm" in page
@@ -207,6 +208,7 @@ def test_a_page_loads_nothing_from_elsewhere(written: Path) -> None:
     assert not [tag for tag in tags if "src=" in tag or "href=" in tag]
 
 
+@pytest.mark.slow
 def test_pictures_are_pictures(written: Path) -> None:
     assert (written / "chart.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     picture = ElementTree.parse(written / "chart.svg").getroot()

@@ -317,12 +317,14 @@ def test_another_schema_is_refused(database: Path, tmp_path: Path) -> None:
     assert "another version" in refusal("info", copy)
 
 
+@pytest.mark.usefixtures("processes_read")
 def test_a_module_in_the_folder_that_one_is_in_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "queue.py").write_text("raise SystemExit('taken from the folder')")
     monkeypatch.chdir(tmp_path)
-    loaded = traceql.load(EXAMPLES / "qwen3-8b-tp1-graph", tmp_path / "run.duckdb")
+    trace = traces.write(tmp_path / "a.json", traces.kernel(ts=0, dur=1))
+    loaded = traceql.load(trace, tmp_path / "run.duckdb")
     assert loaded.database.exists()
 
 

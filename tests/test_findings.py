@@ -135,6 +135,7 @@ def test_decode_without_graphs(tmp_path: Path) -> None:
     assert found["decode without graphs"] == ["5 of 5 decode steps ran without a CUDA graph."]
 
 
+@pytest.mark.slow
 def test_padding_of_graphs(tmp_path: Path) -> None:
     """Four steps say that they had one token, and wrote the keys of four; one had and wrote two."""
 
@@ -147,6 +148,7 @@ def test_padding_of_graphs(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_kernels_that_no_rule_knows(tmp_path: Path) -> None:
     def change(_rank: int, event: Event) -> Event:
         return event | {"name": event["name"].replace("nvjet", "mystery")}
@@ -169,6 +171,7 @@ def test_a_missing_rank(tmp_path: Path) -> None:
     assert not {"late rank", "uneven waiting", "communication"} & set(found)
 
 
+@pytest.mark.slow
 def test_a_slow_profiler(tmp_path: Path) -> None:
     facts = {"schema_version": 1, "kind": "program", "status": "complete"}
     overhead = {"profiled_ns": 1_250, "unprofiled_ns": 1_000, "overhead_pct": 25.0}
@@ -265,12 +268,14 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
     assert "uneven waiting" not in found
 
 
+@pytest.mark.slow
 def test_ranks_that_are_late_in_turns_are_not_blamed(tmp_path: Path) -> None:
     found = opened(tmp_path, collectives(late=None, waits_us=200))
     assert "late rank" not in found
     assert len(found["uneven waiting"]) == 1
 
 
+@pytest.mark.slow
 def test_even_ranks_are_not_mentioned(tmp_path: Path) -> None:
     found = opened(tmp_path, collectives(late=2, waits_us=3))
     assert not {"late rank", "uneven waiting"} & set(found)
@@ -298,6 +303,7 @@ def test_hidden_communication_is_not_mentioned(tmp_path: Path) -> None:
     assert opened(tmp_path, ranks) == {}
 
 
+@pytest.mark.slow
 def test_one_late_start_is_not_a_late_rank(tmp_path: Path) -> None:
     """Rank 1 joins the first operation 50 ms late; from then on nobody waits."""
     ranks = collectives(late=None, waits_us=0, ranks=2)

@@ -111,6 +111,7 @@ def of_rank(kernels: Sequence[Kernel], rank: int) -> list[Kernel]:
     return [k for k in kernels if k[4] == rank]
 
 
+@pytest.mark.slow
 @SOME
 @given(KERNELS)
 def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) -> None:

@@ -221,6 +221,7 @@ def test_rank_and_world_size_come_from_the_best_source(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_ranks_loaded_one_by_one_equal_ranks_loaded_at_once(tmp_path: Path) -> None:
     events = [traces.launch(ts=1, correlation=1), traces.kernel(ts=5, dur=2, correlation=1)]
     earlier = [traces.launch(ts=0.5, correlation=1), traces.kernel(ts=2, dur=2, correlation=1)]

@@ -3,8 +3,6 @@
 import csv
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import databases
 import disk_page
 import pytest
+from command_line import called
 from shared_files import shared_file
 
 import traceql
@@ -183,21 +182,11 @@ def test_it_opens_from_disk_without_a_network_or_an_error(
 
 
 def test_command_line_writes_a_page_or_the_same_facts_as_data(
-    trace: traceql.Trace, queries: Path, tmp_path: Path
+    trace: traceql.Trace, queries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "traceql",
-        "report",
-        str(trace.path),
-        "--queries",
-        str(queries),
-    ]
-    done = subprocess.run(
-        [*command, "--format", "csv"], cwd=tmp_path, text=True, capture_output=True
-    )
-    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    monkeypatch.chdir(tmp_path)
+    done = called("report", trace.path, "--queries", queries, "--format", "csv")
+    assert (done.returncode, done.stdout) == (0, b""), done.stderr
     folder = tmp_path / "report"
     document = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     answers = {answer["name"]: answer for answer in document["answers"]}

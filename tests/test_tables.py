@@ -282,7 +282,13 @@ def test_late_launch_makes_the_host_the_cause() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["cudaStreamSynchronize", "cudaDeviceSynchronize", "hipEventSynchronize", "cudaMemcpy"],
+    [
+        "cudaStreamSynchronize",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("cudaDeviceSynchronize", "hipEventSynchronize", "cudaMemcpy")
+        ),
+    ],
 )
 def test_blocked_launching_thread_makes_sync_the_cause(name: str) -> None:
     late = (kernel(ts=30, dur=1, correlation=2), launch(ts=20, correlation=2))

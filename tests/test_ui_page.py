@@ -86,6 +86,7 @@ def test_raw_has_the_times_of_the_file(database: Path) -> None:
         assert fetched(link) == Path(rank["path"]).read_bytes()
 
 
+@pytest.mark.slow
 def test_a_trace_is_loaded_first(tmp_path: Path) -> None:
     command = served("ui", _TRACE, "--no-browser", XDG_CACHE_HOME=with_engine(tmp_path))
     with command as (link, process):
@@ -107,6 +108,7 @@ def test_a_query_opens_at_its_slowest_row(database: Path) -> None:
     assert gap["ts"] + gap["dur"] < int(asked["visEnd"])
 
 
+@pytest.mark.slow
 def test_over_ssh_it_says_how_to_forward_the_port(database: Path) -> None:
     remote = {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22", "USER": "me"}
     with served("ui", database, **remote) as (link, process):
