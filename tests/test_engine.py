@@ -406,6 +406,7 @@ def test_cache_that_cannot_be_written_is_done_without(
     assert module.exports == []
 
 
+@pytest.mark.slow
 def test_processes_that_start_at_once_share_one_compilation(cache: Path, tiny_wasm: Path) -> None:
     code = (
         "import sys, pathlib; from traceql.engine import module_cache as m\n"

@@ -125,6 +125,7 @@ def test_long_transfers_are_communication_and_no_waiting(tmp_path: Path) -> None
     assert "GPU idle" in found
 
 
+@pytest.mark.slow
 def test_decode_without_graphs(tmp_path: Path) -> None:
     def change(_rank: int, event: Event) -> Event:
         if event.get("name") == "cudaGraphLaunch":

@@ -195,6 +195,7 @@ def test_events_of_a_lane_nest(events: list[tuple[int, int, int]]) -> None:
         assert not any(crosses(a, b) for a, b in combinations(place, 2))
 
 
+@pytest.mark.slow
 @MANY
 @given(EVENTS)
 def test_only_tracks_with_crossing_events_have_lanes(events: list[tuple[int, int, int]]) -> None:
@@ -206,6 +207,7 @@ def test_only_tracks_with_crossing_events_have_lanes(events: list[tuple[int, int
         assert bool(lane[track == number].any()) is crossing
 
 
+@pytest.mark.slow
 @MANY
 @given(EVENTS.flatmap(lambda e: st.tuples(st.just(e), st.permutations(range(len(e))))))
 def test_number_of_lanes_does_not_depend_on_order(

@@ -248,6 +248,7 @@ def test_configuration_is_checked_not_forced(tmp_path: Path) -> None:
     assert not (tmp_path / "y.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_graph_nodes_come_before_the_sequence(tmp_path: Path) -> None:
     (source,) = (EXAMPLES / "qwen3-8b-tp1-graph").glob("*.json.gz")
     trace = json.loads(gzip.decompress(source.read_bytes()))

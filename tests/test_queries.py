@@ -28,7 +28,11 @@ _CHANNELS = {
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param("1 rank", marks=pytest.mark.slow), "4 ranks", "no kernels", "no events"],
+    params=[
+        "4 ranks",
+        "no events",
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("1 rank", "no kernels")),
+    ],
 )
 def trace(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

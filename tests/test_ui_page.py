@@ -94,6 +94,7 @@ def test_a_trace_is_loaded_first(tmp_path: Path) -> None:
         assert process.wait(timeout=20) == 0
 
 
+@pytest.mark.slow
 def test_a_query_opens_at_its_slowest_row(database: Path) -> None:
     with traceql.open(database) as trace:
         gap = trace.sql("SELECT ts, dur FROM gap WHERE rank = 0 ORDER BY dur DESC LIMIT 1").rows()[
