@@ -1,12 +1,13 @@
--- Samples of each rank's GPU while the trace was recorded.
+-- Samples of the GPU of each rank whose trace is loaded, while it was recorded.
 WITH span AS (
     SELECT MAX(ts + dur) AS end_ts FROM slice
 ),
 sample AS (
     SELECT telemetry.rank, telemetry.ts, telemetry.sm_clock_mhz, telemetry.power_mw
     FROM telemetry
+    INNER JOIN trace USING (rank)
     CROSS JOIN span
-    WHERE telemetry.rank IS NOT NULL AND telemetry.ts BETWEEN 0 AND span.end_ts
+    WHERE telemetry.ts BETWEEN 0 AND span.end_ts
 )
 SELECT rank, 'SM clock' AS track, ts, sm_clock_mhz AS value, 'MHz' AS unit
 FROM sample

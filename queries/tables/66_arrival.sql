@@ -7,7 +7,8 @@ SELECT
     kernel.id AS kernel_id,
     kernel.step_id,
     collective.late_ns,
-    collective.late_ns = MAX(collective.late_ns) OVER operation
+    -- Of two that came at the same time, one.
+    kernel.id = arg_max(kernel.id, (collective.late_ns, -kernel.rank)) OVER operation
     AND collective.late_ns > 0 AS is_last,
     (SUM(collective.wait_ns) OVER operation)::BIGINT AS waited_ns,
     kernel.ts - spent.since_ts AS since_ns,

@@ -27,8 +27,11 @@ _EDGES = 2
 _BETWEEN_COLUMNS = 3
 
 
-def write_result(result: Result, format_: str) -> None:
-    """Writes all rows to stdout."""
+def write_result(result: Result, format_: str, *, empty: str = "") -> None:
+    """Writes all rows to stdout; of none, people are told what that means."""
+    if format_ == "table" and not len(result):
+        click.echo(f"no rows: {empty}" if empty else "no rows", err=True)
+        return
     writers: dict[str, Callable[[Result], None]] = {
         "table": write_table,
         "csv": _write_csv,

@@ -60,7 +60,7 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
         if chart_file:
             _write_chart(result, chart_file)
         else:
-            write_result(result, format_)
+            write_result(result, format_, empty=query.head.empty)
 
     command = click.Command(
         query.name,
@@ -84,7 +84,7 @@ _UI = click.Option(["--ui"], is_flag=True, help="Open the slowest row in Perfett
 
 
 def _option(parameter: Parameter) -> click.Option:
-    kind = click.Choice(parameter.values) if parameter.values else parameter.type
+    kind = click.Choice(parameter.values, case_sensitive=False) if parameter.values else parameter.type
     names = [f"--{parameter.name}", parameter.name]
     if parameter.type is bool:
         return click.Option(names, is_flag=True, default=parameter.default, help=parameter.text)

@@ -8,6 +8,7 @@
 -- @column total_ns  BIGINT   Summed duration, ns.
 -- @chart  bar x=total_ns y=name
 -- @title  GPU time by kernel
+-- @empty  nothing ran on a GPU while this was recorded
 """
 
 import re
@@ -19,6 +20,7 @@ from traceql.errors import QueryInvalid
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
 _CHANNEL = re.compile(r"\w+=\S+")
 _COLUMN = re.compile(r"(\w+)\s+(\w+)\s+(.*)")
+_TAGS = ("param", "values", "column", "chart", "title", "empty")
 _RESERVED = {"chart", "database", "format", "help", "queries", "ui"}
 _CONVERT: dict[str, type] = {
     "INTEGER": int,
@@ -61,6 +63,7 @@ class Head:
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     chart: Chart | None
+    empty: str = ""  # what it means that there are no rows
 
 
 def parsed_head(name: str, sql: str) -> Head:
@@ -70,7 +73,7 @@ def parsed_head(name: str, sql: str) -> Head:
         QueryInvalid: a line is not understood; the message quotes it.
     """
     prose: list[str] = []
-    tags: dict[str, list[str]] = {"param": [], "values": [], "column": [], "chart": [], "title": []}
+    tags: dict[str, list[str]] = {tag: [] for tag in _TAGS}
     for line in _head_lines(sql):
         if not line.startswith("@"):
             prose.append(line)
@@ -87,9 +90,8 @@ def parsed_head(name: str, sql: str) -> Head:
     summary, _, text = "\n".join(prose).strip().partition("\n")
     if not summary:
         raise QueryInvalid(f"{name}: the file must begin with a comment that says what a row means")
-    return Head(
-        summary, text.strip(), parameters, columns, _chart(name, tags["chart"], tags["title"])
-    )
+    chart, empty = _chart(name, tags["chart"], tags["title"]), " ".join(tags["empty"])
+    return Head(summary, text.strip(), parameters, columns, chart, empty)
 
 
 def _head_lines(sql: str) -> list[str]:

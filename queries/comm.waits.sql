@@ -1,0 +1,36 @@
+-- One row per pair of ranks: who waited for whom, how often, for how long, and why.
+--
+-- In each operation that was found on all its ranks, the others wait for the one that came last.
+-- @column rank         BIGINT   Rank that waited.
+-- @column late_rank    BIGINT   Rank that it waited for.
+-- @column operations   BIGINT   Operations in which it did.
+-- @column wait_ns      BIGINT   Its waiting in them, ns.
+-- @column share_pct    DOUBLE   Percent of all waiting of all ranks.
+-- @column cause        VARCHAR  Why the late rank was late, where it cost most (see straggler.cause).
+-- @column cause_pct    DOUBLE   Percent of wait_ns with that cause.
+-- @chart  bar x=wait_ns y=rank color=late_rank
+-- @title  Who waited for whom
+-- @empty  no operation was found on two ranks: load all ranks of the run, or there was no waiting
+WITH waited AS (
+    SELECT
+        collective.rank,
+        straggler.rank AS late_rank,
+        straggler.cause,
+        COUNT(*) AS operations,
+        SUM(collective.wait_ns) AS ns
+    FROM collective
+    INNER JOIN straggler USING (match_id)
+    WHERE collective.rank <> straggler.rank AND collective.wait_ns > 0
+    GROUP BY collective.rank, straggler.rank, straggler.cause
+)
+SELECT
+    rank,
+    late_rank,
+    CAST(SUM(operations) AS BIGINT) AS operations,
+    CAST(SUM(ns) AS BIGINT) AS wait_ns,
+    100.0 * SUM(ns) / SUM(SUM(ns)) OVER () AS share_pct,
+    arg_max(cause, ns) AS cause,
+    100.0 * MAX(ns) / SUM(ns) AS cause_pct
+FROM waited
+GROUP BY rank, late_rank
+ORDER BY wait_ns DESC, rank, late_rank

@@ -1,0 +1,79 @@
+-- One row per thing that the host did inside one gap of the GPU: the longest, or the Nth longest.
+--
+-- Own time on the thread that launched the kernel which ended the gap: while an event is the
+-- innermost one there, the time is its own. Adds up to the gap. Nothing is known of gaps whose
+-- kernel has no launch in the trace.
+-- @param  gap        INTEGER = 1     Which gap, counted from the longest.
+-- @param  rank       BIGINT  = NULL  Of this rank's gaps; of all where NULL.
+-- @param  cause      VARCHAR = NULL  Of the gaps of this cause only; of all where NULL.
+-- @values cause      sync host dependency launch unknown
+-- @column rank       BIGINT   Rank.
+-- @column ts         BIGINT   Start of the gap, ns since the run's first event.
+-- @column dur        BIGINT   Duration of the gap, ns.
+-- @column cause      VARCHAR  Cause of the gap (see the comment on gap.cause).
+-- @column step_id    BIGINT   Step of the kernel that ends the gap.
+-- @column doing      VARCHAR  What the host did; "(no event recorded)" where the thread was in none.
+-- @column cat        VARCHAR  Its category: cpu_op, user_annotation, python_function, cuda_runtime ...
+-- @column events     BIGINT   How many events of this name.
+-- @column own_ns     BIGINT   Time of the gap in which they were the innermost, ns.
+-- @column share_pct  DOUBLE   Percent of the gap.
+-- @chart  bar x=own_ns y=doing
+-- @title  What the host did in the longest gap
+-- @empty  there is no such gap, or its kernel's launch is not in the trace
+WITH chosen AS (
+    SELECT gap.rank, gap.ts, gap.dur, gap.cause, gap.step_id, gap.next_kernel_id
+    FROM gap
+    WHERE
+        ($rank::BIGINT IS NULL OR gap.rank = $rank::BIGINT)
+        AND ($cause::VARCHAR IS NULL OR gap.cause = $cause::VARCHAR)
+    ORDER BY gap.dur DESC, gap.rank, gap.ts
+    LIMIT 1 OFFSET $gap::INTEGER - 1
+),
+placed AS (
+    SELECT chosen.*, call.track_id
+    FROM chosen
+    INNER JOIN kernel ON chosen.next_kernel_id = kernel.id
+    INNER JOIN slice AS call ON kernel.launch_id = call.id
+),
+inside AS (
+    SELECT
+        slice.id,
+        slice.parent_id,
+        slice.name,
+        slice.cat,
+        LEAST(slice.ts + slice.dur, placed.ts + placed.dur) - GREATEST(slice.ts, placed.ts) AS ns
+    FROM placed
+    INNER JOIN slice
+        ON placed.track_id = slice.track_id
+        AND slice.ts < placed.ts + placed.dur
+        AND slice.ts + slice.dur > placed.ts
+),
+child AS (
+    SELECT parent_id, SUM(ns) AS ns FROM inside GROUP BY parent_id
+),
+own AS (
+    SELECT inside.name, inside.cat, inside.ns - COALESCE(child.ns, 0) AS ns
+    FROM inside
+    LEFT JOIN child ON inside.id = child.parent_id
+),
+doing AS (
+    SELECT name, cat, COUNT(*) AS events, SUM(ns) AS ns FROM own GROUP BY name, cat HAVING SUM(ns) > 0
+    UNION ALL
+    SELECT '(no event recorded)', NULL, NULL, placed.dur - COALESCE((SELECT SUM(ns) FROM own), 0)
+    FROM placed
+)
+SELECT
+    placed.rank,
+    placed.ts,
+    placed.dur,
+    placed.cause,
+    placed.step_id,
+    doing.name AS doing,
+    doing.cat,
+    doing.events,
+    CAST(doing.ns AS BIGINT) AS own_ns,
+    100.0 * doing.ns / placed.dur AS share_pct
+FROM placed
+CROSS JOIN doing
+WHERE doing.ns > 0
+ORDER BY doing.ns DESC, doing.name
