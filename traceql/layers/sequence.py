@@ -177,7 +177,9 @@ class _Pass:
         if match := part.pattern.match(after):
             certain = "z" in after or "logits_gather" in part.roles_of(match)
             return certain or end < len(letters)
-        return after[:1] in tuple(_OUTSIDE + "y")
+        # A copy may be a layer's own: with nothing else before the recording ends, it proves nothing.
+        certain = end < len(letters) or bool(after.strip(_ASIDE))
+        return certain and after[:1] in tuple(_OUTSIDE + "y")
 
     def number_into(self, number: Int64s, count: int, smaller: int) -> None:
         """Numbers the layers of which it is certain which of `count` they are.
