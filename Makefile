@@ -9,6 +9,7 @@ BIN := $(VENV)/bin
 demo: $(VENV)/.demo
 	rm -f demo.duckdb
 	$(BIN)/traceql demo -o demo.duckdb
+	@echo 'To type traceql:  . $(BIN)/activate'
 
 # The real vLLM on this machine's processors: records a tiny Qwen3, loads it, shows its layers.
 # Needs neither a GPU nor, once set up, a network.

@@ -14,6 +14,7 @@
 -- @column transfer_ns     BIGINT   What its own operations moved bytes for, ns.
 -- @column cause           VARCHAR  Why it was late, where it cost most.
 -- @column cause_pct       DOUBLE   Percent of cost_ns with that cause.
+-- @empty  no operation was found on two ranks: load all ranks of the run
 -- @chart  stacked x=wait_ns,transfer_ns y=rank
 -- @title  Waiting for other ranks against moving bytes, by rank
 WITH attended AS (

@@ -17,6 +17,7 @@
 -- @column excess_ns    BIGINT   How much more of it than the others, ns.
 -- @column doing        VARCHAR  What its host did in the longest gap before, where the cause is host.
 -- @column doing_pct    DOUBLE   Percent of the gap.
+-- @empty  no rank waited for another in an operation that was found on two ranks: are all ranks loaded?
 -- @chart  bar x=waited_ns y=match_id color=cause
 -- @title  Operations that cost the other ranks most
 WITH worst AS (

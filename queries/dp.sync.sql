@@ -17,6 +17,7 @@
 -- @column last_pct      DOUBLE   last in percent of the operations found on all ranks.
 -- @column cost_ns       BIGINT   What the others waited for it, together, ns.
 -- @column layout_source VARCHAR  How the ranks' places are known.
+-- @empty  no data-parallel ranks were recognised; the table layout says what was
 -- @chart  stacked x=wait_ns,transfer_ns y=rank
 -- @title  Waiting for other replicas against moving bytes
 WITH counted AS (

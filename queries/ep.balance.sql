@@ -17,6 +17,7 @@
 -- @column wait_ns        BIGINT   Of these, waiting for the last rank, ns; NULL where not matched.
 -- @column transfer_ns    BIGINT   Of these, the rest, ns.
 -- @column tokens         BIGINT   Tokens of the rank's own steps, prompt and generated.
+-- @empty  no expert kernels with a layer were found
 -- @chart  bar x=experts_ns y=rank
 -- @title  Expert work of each rank
 WITH placed AS (

@@ -15,6 +15,7 @@
 -- @column max_temperature_c      BIGINT   Highest temperature, degrees Celsius.
 -- @column mean_utilization_pct   DOUBLE   Mean of NVML's utilisation, percent.
 -- @column max_memory_used_bytes  BIGINT   Most memory in use, by all programs, bytes.
+-- @empty  telemetry comes with a run directory of a machine with NVIDIA GPUs: traceql capture
 -- @chart  bar x=mean_sm_clock_mhz y=gpu color=throttled
 -- @title  Clock of each GPU while it was recorded
 SELECT

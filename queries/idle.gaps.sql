@@ -1,5 +1,6 @@
 -- One row per gap of the GPU, the longest first.
 --
+-- What the host did inside the Nth of them: idle.gap --gap N.
 -- @param  limit             INTEGER = 20    Rows to return.
 -- @param  rank              BIGINT  = NULL  This rank only; all where NULL.
 -- @param  cause             VARCHAR = NULL  Gaps of this cause only; all where NULL.

@@ -11,6 +11,7 @@
 -- @column total_ns  BIGINT   Summed duration, ns.
 -- @column mean_ns   DOUBLE   Per kernel, ns.
 -- @column share_pct DOUBLE   Of the phase's GPU time in layers, percent.
+-- @empty  no layers were recognised: traceql check says why
 -- @chart  heatmap x=layer y=role color=total_ns
 -- @title  GPU time by layer and role
 SELECT

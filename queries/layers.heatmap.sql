@@ -11,6 +11,7 @@
 -- @column layer   BIGINT   Model layer, from 0.
 -- @column dur     BIGINT   Duration of the layer, ns.
 -- @column busy_ns BIGINT   Of these, ns in which a kernel of the layer ran.
+-- @empty  no layers were recognised: traceql check says why
 -- @chart  heatmap x=number y=layer color=dur
 -- @title  How long each layer took in each step
 SELECT

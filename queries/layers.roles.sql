@@ -12,6 +12,7 @@
 -- @column total_ns  BIGINT   Summed duration, ns.
 -- @column mean_ns   DOUBLE   Per kernel, ns.
 -- @column share_pct DOUBLE   Of the phase's GPU time, percent.
+-- @empty  no layers were recognised: traceql check says why
 -- @chart  bar x=total_ns y=role color=phase
 -- @title  GPU time by role
 SELECT

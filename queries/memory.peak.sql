@@ -10,6 +10,7 @@
 -- @column start_bytes          BIGINT   Bytes allocated at the first event.
 -- @column reserved_bytes       BIGINT   Most bytes held by PyTorch's allocator.
 -- @column events               BIGINT   Allocations and frees.
+-- @empty  the trace has no memory events: record with profile_memory (traceql capture run --memory)
 -- @chart  bar x=peak_bytes y=rank
 -- @title  Most memory allocated
 WITH peak AS (

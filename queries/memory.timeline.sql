@@ -11,6 +11,7 @@
 -- @column max_allocated_bytes  BIGINT   Most bytes allocated.
 -- @column last_allocated_bytes BIGINT   Bytes allocated at the end.
 -- @column max_reserved_bytes   BIGINT   Most bytes held by PyTorch's allocator.
+-- @empty  the trace has no memory events: record with profile_memory (traceql capture run --memory)
 -- @chart  line x=ts y=max_allocated_bytes color=rank
 -- @title  Memory allocated over time
 WITH chosen AS (

@@ -23,6 +23,7 @@
 -- @column microbatches   BIGINT   Steps with tokens that its GPU began in the window.
 -- @column ideal_pct      DOUBLE   What the bubble would be if micro-batches followed each other closely, percent.
 -- @column layout_source  VARCHAR  How the ranks' places are known.
+-- @empty  no pipeline stages were recognised: parallel.timeline and the table layout say what was
 -- @chart  stacked x=computing_ns,bubble_ns,neither_ns y=rank
 -- @title  Pipeline stages: computing, and waiting for another stage
 WITH place AS (

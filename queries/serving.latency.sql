@@ -9,6 +9,7 @@
 -- @column p50_ns    DOUBLE   Median, ns.
 -- @column p90_ns    DOUBLE   90th percentile, ns.
 -- @column p99_ns    DOUBLE   99th percentile, ns.
+-- @empty  latencies come with a run directory: traceql capture, then traceql load runs/NAME
 -- @chart  bar x=p50_ns y=latency group=pass
 -- @title  Median latency, with and without the profiler
 WITH value AS (

@@ -15,6 +15,7 @@
 -- @column e2e_ns           BIGINT   End to end, ns; NULL where it did not finish.
 -- @column steps            BIGINT   Engine iterations of the lowest rank that had tokens of it; NULL unprofiled.
 -- @column shared_kernel_ns BIGINT   Summed kernel time of these iterations, on that rank, ns; NULL unprofiled.
+-- @empty  requests come with a run directory: traceql capture, then traceql load runs/NAME
 -- @chart  point x=output_tokens y=e2e_ns color=pass
 -- @title  End-to-end latency against output tokens
 WITH kernel_time AS (

@@ -20,6 +20,7 @@
 -- @column efficiency_pct  DOUBLE   rest in percent of rest and comm: the most that scaling can be.
 -- @column matched_pct     DOUBLE   Percent of the operations that were found on all ranks.
 -- @column layout_source   VARCHAR  How the ranks' places are known.
+-- @empty  no tensor-parallel ranks were recognised; the table layout says what was
 -- @chart  stacked x=rest_ns,comm_ns,other_comm_ns y=phase
 -- @title  What tensor parallelism costs a step
 WITH operation AS (

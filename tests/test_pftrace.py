@@ -207,6 +207,17 @@ def test_a_slice_says_where_it_comes_from(trace: traceql.Trace, tp: TraceProcess
         assert table == "collective" or found[0]["ts"] == ts or table == "step"
 
 
+def test_telemetry_of_a_rank_that_is_not_loaded_stays_out(tmp_path: Path) -> None:
+    run = databases.EXAMPLES / "qwen3-8b-tp2-serving"
+    traceql.load([run], tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        sampled = trace.sql("SELECT DISTINCT rank FROM telemetry WHERE rank >= 0").rows()
+        assert {row["rank"] for row in sampled} == {0, 1}
+        with enriched(trace, tmp_path) as tp:
+            clocks = arrow_table(tp, "SELECT COUNT(*) AS n FROM track WHERE name = 'SM clock'")
+    assert clocks.to_pylist() == [{"n": 1}]
+
+
 @of_four_ranks
 def test_streams_take_the_colour_of_their_role(tp: TraceProcessor) -> None:
     colour = "SELECT DISTINCT EXTRACT_ARG(arg_set_id, 'correlation_id') AS c, {} AS n FROM slice"

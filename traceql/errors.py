@@ -13,6 +13,10 @@ class TraceCorrupt(TraceqlError):
     """A file is not a trace, or only part of one."""
 
 
+class NotATrace(TraceCorrupt):
+    """A file is whole, but holds something else; in a folder of traces it may lie beside them."""
+
+
 class EngineError(TraceqlError):
     """The trace processor could not start, or rejected its input."""
 

@@ -139,7 +139,12 @@ class Trace:
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:
     if not path.is_file():
-        raise DatabaseError(f"no database {path}; traceql load TRACE... -o {path} makes one")
+        makes = (
+            f"traceql load {path} -o run.duckdb"
+            if path.is_dir()
+            else f"traceql load TRACE... -o {path}"
+        )
+        raise DatabaseError(f"no database {path}; {makes} makes one")
     try:
         con = duckdb.connect(str(path), read_only=True, config=_LOCKED_DOWN)
         versions = con.execute("SELECT schema_version FROM traceql_database").fetchall()

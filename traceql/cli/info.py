@@ -10,16 +10,25 @@ from traceql.cli.summary import write_summary
 from traceql.trace import Trace
 
 _FILES = "SELECT rank, path, format, reader, size_bytes FROM trace ORDER BY rank"
+# What failed, rank by rank; what holds on all ranks, summed.
 _LEDGER = """
+    WITH numbered AS (
+        SELECT *, CASE WHEN NOT ok THEN rank END AS failed_rank, rowid AS place FROM ledger
+    )
     SELECT
-        rank,
-        CASE ok WHEN TRUE THEN '✓' WHEN FALSE THEN '✗ FAILED' ELSE '' END AS "holds",
+        CASE WHEN ok THEN '✓' WHEN NOT ok THEN '✗ FAILED' ELSE '' END AS "holds",
+        CASE
+            WHEN COUNT(*) > 8 THEN COUNT(*) || ' ranks' ELSE string_agg(rank, ' ' ORDER BY rank)
+        END AS ranks,
         "check",
-        value,
-        total,
+        -- Numbers that say which, not how much, have no sum.
+        CASE WHEN COUNT(*) = 1 OR "check" NOT IN ('rank of world size', 'clock shift', 'clock')
+            THEN SUM(value) END AS value,
+        CASE WHEN COUNT(*) = 1 OR "check" <> 'rank of world size' THEN SUM(total) END AS total,
         note
-    FROM ledger
-    ORDER BY ok IS DISTINCT FROM FALSE, rowid
+    FROM numbered
+    GROUP BY ok, "check", note, failed_rank
+    ORDER BY ok IS DISTINCT FROM FALSE, MIN(place)
 """
 
 

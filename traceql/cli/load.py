@@ -64,4 +64,6 @@ def command(
         )
     for path in loaded.skipped:
         click.echo(f"skipped, already loaded: {path}", err=True)
+    for other in loaded.others:
+        click.echo(f"left out, no trace: {other}", err=True)
     write_summary(loaded.database)

@@ -177,7 +177,7 @@ class _Pass:
         if match := part.pattern.match(after):
             certain = "z" in after or "logits_gather" in part.roles_of(match)
             return certain or end < len(letters)
-        # A copy may be a layer's own: with nothing else before the recording ends, it proves nothing.
+        # Where the recording ends with a copy, that may be a part of the layer.
         certain = end < len(letters) or bool(after.strip(_ASIDE))
         return certain and after[:1] in tuple(_OUTSIDE + "y")
 

@@ -28,11 +28,14 @@ DEFAULT_DATABASE = Path("run.duckdb")
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load did: the database, and the files that are new in it or were there before."""
+    """What a load did: the database, the files that are new in it or were there before, and for
+    files that lay beside them but are no traces what they are.
+    """
 
     database: Path
     added: Sequence[Path]
     skipped: Sequence[Path]
+    others: Sequence[str] = ()
 
 
 def load(
@@ -66,9 +69,10 @@ def load(
     target = Path(database).absolute()
     with workspace(target) as folder:
         loaded = _loaded_files(target)
-        read = read_files(
+        read, others = read_files(
             files,
             folder,
+            named=[path.resolve() for path in map(Path, given) if path.is_file()],
             loaded=loaded,
             trace_processor=Path(trace_processor) if trace_processor else None,
             jobs=jobs,
@@ -81,7 +85,8 @@ def load(
             _write(target, folder / "new.duckdb", new, [Path(r) for r in rules], config)
             done("database", 1, 1)
     added = [file.path for file in new]
-    return Loaded(Path(database), added, [f for f in files if f not in added])
+    skipped = [file.path for file in read if file.path not in added]
+    return Loaded(Path(database), added, skipped, [str(error) for error in others])
 
 
 def _counted(done: Callable[[str, int, int], None], total: int) -> Callable[[Path], None]:

@@ -50,14 +50,17 @@ def read_files(
     files: Sequence[Path],
     workspace: Path,
     *,
+    named: Collection[Path],
     loaded: Collection[str],
     trace_processor: Path | None,
     jobs: int | None,
     done: Callable[[Path], None],
-) -> list[FileRead]:
+) -> tuple[list[FileRead], list[errors.NotATrace]]:
     """Reads each file into a folder of `workspace`; results are in the order of `files`.
 
     Args:
+        named: what the user asked for by name; others may turn out to be no traces, and are
+            left out then: the second result says why.
         loaded: sha256 of files to skip.
         jobs: processes at once; None for one per processor.
         done: called with each file when it is read.
@@ -72,15 +75,26 @@ def read_files(
             pool.submit(workers.read, file, folder, loaded, trace_processor): file
             for file, folder in zip(files, folders, strict=True)
         }
+        others: dict[Path, errors.NotATrace] = {}
         try:
             for future in as_completed(running):
-                future.result()
+                try:
+                    future.result()
+                except errors.NotATrace as error:
+                    others[running[future]] = error
+                    if running[future] in named or len(others) == len(files):
+                        raise
                 done(running[future])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             workers.stop()
             raise
-    return [_result(file, folder) for file, folder in zip(files, folders, strict=True)]
+    found = [
+        _result(file, folder)
+        for file, folder in zip(files, folders, strict=True)
+        if file not in others
+    ]
+    return found, list(others.values())
 
 
 def request(file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None) -> str:

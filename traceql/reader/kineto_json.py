@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from isal import isal_zlib
 
-from traceql.errors import TraceCorrupt
+from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader.json_text import repaired_json, valid_utf8
 
 Raw = msgspec.Raw
@@ -100,7 +100,7 @@ def _parsed(path: Path, text: bytes) -> KinetoTrace:
         return KinetoTrace(msgspec.json.decode(text, type=list[Event]), {})
     events = msgspec.json.decode(text, type=_Trace).trace_events
     if events is None:
-        raise TraceCorrupt(f'{path}: JSON without "traceEvents"; is it a profiler trace?')
+        raise NotATrace(f'{path}: JSON without "traceEvents"; is it a profiler trace?')
     return KinetoTrace(events, _metadata(text, events))
 
 
