@@ -37,7 +37,7 @@ within_stage AS (
         NOT arrival.is_first
         AND collective.uncertainty_ns <= collective.wait_ns + collective.transfer_ns
         AND collective.op NOT IN ('send', 'recv')
-        AND (collective.op <> 'broadcast' OR layout.pp_size = 1)
+        AND (collective.op <> 'broadcast' OR COALESCE(layout.pp_size, 1) = 1)
 ),
 attended AS (
     SELECT
