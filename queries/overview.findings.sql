@@ -141,18 +141,17 @@ tensor AS (
 large_messages AS (
     SELECT
         collective.op,
-        link.link,
+        group_link.link,
+        group_link.peak_gbps,
         quantile_cont(collective.busbw_gbps, 0.5) AS busbw_gbps,
         MIN(collective.bytes) AS bytes,
-        ANY_VALUE(link.peak_gbps) AS peak_gbps,
         SUM(collective.transfer_ns) AS transfer_ns
     FROM collective
-    INNER JOIN trace USING (rank)
-    INNER JOIN link ON regexp_matches(trace.device_name, link.device)
+    INNER JOIN group_link USING (group_ranks)
     WHERE collective.bytes >= 16 * 1024 * 1024 AND collective.reliable
+        AND group_link.peak_gbps IS NOT NULL
         AND collective.op NOT IN ('send', 'recv', 'broadcast')
-    GROUP BY collective.op, link.link, link.position
-    QUALIFY ROW_NUMBER() OVER (PARTITION BY collective.op ORDER BY link.position) = 1
+    GROUP BY collective.op, group_link.link, group_link.peak_gbps
 ),
 decode AS (
     SELECT

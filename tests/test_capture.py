@@ -19,6 +19,7 @@ import traceql
 from capture.drive import Answer, Chunk, Pass, drive
 from capture.engine_options import parsed_arguments
 from capture.engine_result import stall_ns
+from capture.environment import network_adapters
 from capture.errors import CaptureError, UnsupportedVllm, WorkloadInvalid
 from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
@@ -210,6 +211,25 @@ def test_a_servers_ranks_are_placed_as_its_command_line_says() -> None:
     ranks = placed([{"rank": n} for n in range(4)], layout)
     assert [(r["tp_rank"], r["pp_rank"]) for r in ranks] == [(0, 0), (1, 0), (0, 1), (1, 1)]
     assert placed([{"rank": 0}], layout) == [{"rank": 0}]  # others wrote no trace
+
+
+def test_active_ports_of_network_adapters_are_recorded(tmp_path: Path) -> None:
+    for name, state, layer in (
+        ("mlx5_0", "4: ACTIVE", "InfiniBand"),
+        ("mlx5_1", "1: DOWN", "Ethernet"),
+    ):
+        port = tmp_path / name / "ports" / "1"
+        port.mkdir(parents=True)
+        for file, text in (
+            ("state", state),
+            ("link_layer", layer),
+            ("rate", "400 Gb/sec (4X NDR)"),
+        ):
+            (port / file).write_text(f"{text}\n")
+    assert network_adapters(tmp_path) == [
+        {"name": "mlx5_0", "link_layer": "InfiniBand", "rate": "400 Gb/sec (4X NDR)"}
+    ]
+    assert network_adapters(tmp_path / "none") == []
 
 
 def test_text_needs_a_tokenizer() -> None:
