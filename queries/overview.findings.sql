@@ -112,6 +112,17 @@ idle_doing AS (
     FROM (SELECT rank, name, SUM(ns) AS ns FROM host_gap GROUP BY rank, name)
     GROUP BY rank
 ),
+-- Of gaps that the host caused, the time in which the next kernel had been launched already.
+idle_launched AS (
+    SELECT
+        gap.rank,
+        SUM(gap.dur - LEAST(GREATEST(launch.ts + launch.dur - gap.ts, 0), gap.dur)) AS ns
+    FROM gap
+    INNER JOIN kernel ON gap.next_kernel_id = kernel.id
+    INNER JOIN launch ON kernel.launch_id = launch.id
+    WHERE gap.cause IN ('host', 'sync')
+    GROUP BY gap.rank
+),
 worst_sync AS (
     SELECT idle_cause.rank, idle_cause.sync_ns, rank_window.ns
     FROM idle_cause
@@ -265,7 +276,7 @@ measured AS (
     SELECT
         'GPU idle', 100.0 * idlest.idle_ns / idlest.ns, idlest.all_ns,
         format(
-            'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span; {:.0f}% of that is of cause {}{}.',
+            'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span; {:.0f}% of that is of cause {}{}{}.',
             idlest.rank, idlest.idle_ns / 1e6, 100.0 * idlest.idle_ns / idlest.ns,
             100.0 * idle_cause.ns / idlest.idle_ns, idle_cause.cause,
             CASE
@@ -275,12 +286,21 @@ measured AS (
                         100.0 * idle_doing.ns / idlest.idle_ns, idle_doing.name
                     )
                 ELSE ''
+            END,
+            CASE
+                WHEN idle_launched.ns > 0.5 * idlest.idle_ns
+                    THEN format(
+                        '; but for {:.0f}% the next kernel had been launched, and why it did not start is not known',
+                        100.0 * idle_launched.ns / idlest.idle_ns
+                    )
+                ELSE ''
             END
         ),
         idlest.rank, NULL
     FROM idlest
     INNER JOIN idle_cause USING (rank)
     LEFT JOIN idle_doing USING (rank)
+    LEFT JOIN idle_launched USING (rank)
     UNION ALL
     SELECT
         'TP efficiency', 100.0 * transfer_ns / step_ns, transfer_ns,
