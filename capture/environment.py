@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from capture.gpus import handles, management_library, reading, text
@@ -29,7 +30,13 @@ _PACKAGES = (
 
 def environment() -> dict[str, Any]:
     """Facts for run.json; what a machine does not have is absent or None."""
-    return {"versions": versions(), "host": _host(), "gpus": gpus(), "topology": _topology()}
+    return {
+        "versions": versions(),
+        "host": _host(),
+        "gpus": gpus(),
+        "topology": _topology(),
+        "network_adapters": network_adapters(),
+    }
 
 
 def versions() -> dict[str, str]:
@@ -96,3 +103,14 @@ def _topology() -> str | None:
         )
         return _STYLE.sub("", done.stdout)
     return None
+
+
+def network_adapters(root: Path = Path("/sys/class/infiniband")) -> list[dict[str, str]]:
+    """One entry per active port of an InfiniBand or RoCE adapter, as the kernel describes it."""
+    found = []
+    for port in sorted(root.glob("*/ports/*")):
+        with suppress(OSError):
+            if "ACTIVE" in (port / "state").read_text():
+                layer, rate = ((port / name).read_text().strip() for name in ("link_layer", "rate"))
+                found.append({"name": port.parts[-3], "link_layer": layer, "rate": rate})
+    return found

@@ -9,6 +9,7 @@ only.
 import json
 import os
 import re
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,7 @@ def _facts(worker: Any, model: Any) -> dict[str, Any]:
         "dp_rank": _dp_rank(parallel),
         "ep_rank": _ep_rank(parallel_state) if parallel.enable_expert_parallel else None,
         "pid": os.getpid(),
+        "host": socket.gethostname(),
         "first_layer": min(layers, default=None),
         "layers": len(layers),
         "runner": type(worker.model_runner).__module__,

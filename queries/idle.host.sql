@@ -2,7 +2,8 @@
 --
 -- Of gaps with the causes host and sync: own time of the innermost operator, annotation, Python
 -- frame or runtime call of the launching thread. Adds up to the gaps of these causes; idle.gap has
--- a single gap.
+-- a single one. A gap counts whole, also what followed the next kernel's launch (idle.gaps:
+-- launched_ns).
 -- @param  limit      INTEGER = 30    Rows to return.
 -- @param  rank       BIGINT  = NULL  This rank only; all where NULL.
 -- @column rank       BIGINT   Rank.

@@ -37,7 +37,7 @@ within_stage AS (
         NOT arrival.is_first
         AND collective.uncertainty_ns <= collective.wait_ns + collective.transfer_ns
         AND collective.op NOT IN ('send', 'recv')
-        AND (collective.op <> 'broadcast' OR layout.pp_size = 1)
+        AND (collective.op <> 'broadcast' OR COALESCE(layout.pp_size, 1) = 1)
 ),
 attended AS (
     SELECT
@@ -112,6 +112,17 @@ idle_doing AS (
     FROM (SELECT rank, name, SUM(ns) AS ns FROM host_gap GROUP BY rank, name)
     GROUP BY rank
 ),
+-- Of gaps that the host caused, the time in which the next kernel had been launched already.
+idle_launched AS (
+    SELECT
+        gap.rank,
+        SUM(gap.dur - LEAST(GREATEST(launch.ts + launch.dur - gap.ts, 0), gap.dur)) AS ns
+    FROM gap
+    INNER JOIN kernel ON gap.next_kernel_id = kernel.id
+    INNER JOIN launch ON kernel.launch_id = launch.id
+    WHERE gap.cause IN ('host', 'sync')
+    GROUP BY gap.rank
+),
 worst_sync AS (
     SELECT idle_cause.rank, idle_cause.sync_ns, rank_window.ns
     FROM idle_cause
@@ -141,18 +152,17 @@ tensor AS (
 large_messages AS (
     SELECT
         collective.op,
-        link.link,
+        group_link.link,
+        group_link.peak_gbps,
         quantile_cont(collective.busbw_gbps, 0.5) AS busbw_gbps,
         MIN(collective.bytes) AS bytes,
-        ANY_VALUE(link.peak_gbps) AS peak_gbps,
         SUM(collective.transfer_ns) AS transfer_ns
     FROM collective
-    INNER JOIN trace USING (rank)
-    INNER JOIN link ON regexp_matches(trace.device_name, link.device)
+    INNER JOIN group_link USING (group_ranks)
     WHERE collective.bytes >= 16 * 1024 * 1024 AND collective.reliable
+        AND group_link.peak_gbps IS NOT NULL
         AND collective.op NOT IN ('send', 'recv', 'broadcast')
-    GROUP BY collective.op, link.link, link.position
-    QUALIFY ROW_NUMBER() OVER (PARTITION BY collective.op ORDER BY link.position) = 1
+    GROUP BY collective.op, group_link.link, group_link.peak_gbps
 ),
 decode AS (
     SELECT
@@ -266,7 +276,7 @@ measured AS (
     SELECT
         'GPU idle', 100.0 * idlest.idle_ns / idlest.ns, idlest.all_ns,
         format(
-            'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span; {:.0f}% of that is of cause {}{}.',
+            'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span; {:.0f}% of that is of cause {}{}{}.',
             idlest.rank, idlest.idle_ns / 1e6, 100.0 * idlest.idle_ns / idlest.ns,
             100.0 * idle_cause.ns / idlest.idle_ns, idle_cause.cause,
             CASE
@@ -276,12 +286,21 @@ measured AS (
                         100.0 * idle_doing.ns / idlest.idle_ns, idle_doing.name
                     )
                 ELSE ''
+            END,
+            CASE
+                WHEN idle_launched.ns > 0.5 * idlest.idle_ns
+                    THEN format(
+                        '; but for {:.0f}% the next kernel had been launched, and why it did not start is not known',
+                        100.0 * idle_launched.ns / idlest.idle_ns
+                    )
+                ELSE ''
             END
         ),
         idlest.rank, NULL
     FROM idlest
     INNER JOIN idle_cause USING (rank)
     LEFT JOIN idle_doing USING (rank)
+    LEFT JOIN idle_launched USING (rank)
     UNION ALL
     SELECT
         'TP efficiency', 100.0 * transfer_ns / step_ns, transfer_ns,

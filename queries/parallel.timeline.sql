@@ -7,7 +7,7 @@
 -- @values phase       prefill decode mixed idle
 -- @column iteration   BIGINT   Engine iteration, the same number on all ranks, from 0.
 -- @column rank        BIGINT   Rank.
--- @column tp_rank     BIGINT   Its tensor-parallel rank.
+-- @column tp_rank     BIGINT   Its tensor-parallel rank; NULL, as the next two, where that is not known.
 -- @column pp_rank     BIGINT   Its pipeline stage.
 -- @column dp_rank     BIGINT   Its data-parallel replica.
 -- @column step_id     BIGINT   Step.

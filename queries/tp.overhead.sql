@@ -16,7 +16,7 @@
 -- @column transfer_ns     DOUBLE   The rest of their duration, mean, ns.
 -- @column other_comm_ns   DOUBLE   Of the step, other communication that computing does not hide, mean, ns.
 -- @column rest_ns         DOUBLE   Of the step, all else: computing, copies and idle, mean, ns.
--- @column ideal_ns        DOUBLE   rest and the transfers at the peak of the GPU's link, mean, ns; NULL where a size or the peak is not known.
+-- @column ideal_ns        DOUBLE   rest and the transfers at the peak of the group's link, mean, ns; NULL where a size or the peak is not known.
 -- @column efficiency_pct  DOUBLE   rest in percent of rest and comm: the most that scaling can be.
 -- @column matched_pct     DOUBLE   Percent of the operations that were found on all ranks.
 -- @column layout_source   VARCHAR  How the ranks' places are known.
@@ -33,14 +33,14 @@ WITH operation AS (
         SUM(collective.transfer_ns) AS transfer_ns,
         -- Where one is not known, the sum is not.
         CASE
-            WHEN COUNT(*) = COUNT(collective.busbw_gbps * gpu_link.peak_gbps)
-                THEN SUM(collective.transfer_ns * collective.busbw_gbps / gpu_link.peak_gbps)
+            WHEN COUNT(*) = COUNT(collective.busbw_gbps * group_link.peak_gbps)
+                THEN SUM(collective.transfer_ns * collective.busbw_gbps / group_link.peak_gbps)
         END AS at_peak_ns
     FROM collective
     INNER JOIN communicator USING (group_ranks)
     INNER JOIN kernel ON collective.kernel_id = kernel.id
     INNER JOIN hidden_operation USING (kernel_id)
-    LEFT JOIN gpu_link ON collective.rank = gpu_link.rank
+    LEFT JOIN group_link USING (group_ranks)
     WHERE communicator.scope = 'tensor' AND collective.group_size > 1
     GROUP BY kernel.step_id
 ),

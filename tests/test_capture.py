@@ -19,6 +19,7 @@ import traceql
 from capture.drive import Answer, Chunk, Pass, drive
 from capture.engine_options import parsed_arguments
 from capture.engine_result import stall_ns
+from capture.environment import network_adapters
 from capture.errors import CaptureError, UnsupportedVllm, WorkloadInvalid
 from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
@@ -226,6 +227,25 @@ def test_the_model_of_a_server_is_found_in_its_folder_or_this_hosts_hub_cache(
     assert model_config({"root": str(tmp_path / "model")}) == {"num_hidden_layers": 4}
     assert model_config({"root": "Qwen/Qwen3-4B"}) is None
     assert model_config({"root": "/no/such/folder"}) is None
+
+
+def test_active_ports_of_network_adapters_are_recorded(tmp_path: Path) -> None:
+    for name, state, layer in (
+        ("mlx5_0", "4: ACTIVE", "InfiniBand"),
+        ("mlx5_1", "1: DOWN", "Ethernet"),
+    ):
+        port = tmp_path / name / "ports" / "1"
+        port.mkdir(parents=True)
+        for file, text in (
+            ("state", state),
+            ("link_layer", layer),
+            ("rate", "400 Gb/sec (4X NDR)"),
+        ):
+            (port / file).write_text(f"{text}\n")
+    assert network_adapters(tmp_path) == [
+        {"name": "mlx5_0", "link_layer": "InfiniBand", "rate": "400 Gb/sec (4X NDR)"}
+    ]
+    assert network_adapters(tmp_path / "none") == []
 
 
 def test_text_needs_a_tokenizer() -> None:

@@ -320,3 +320,32 @@ def test_one_late_start_is_not_a_late_rank(tmp_path: Path) -> None:
                 event["ts"] += 60_000
     found = opened(tmp_path, ranks)
     assert not {"late rank", "uneven waiting"} & set(found)
+
+
+def test_a_gap_after_the_launch_is_not_laid_on_the_host(tmp_path: Path) -> None:
+    """The host launches 40 us after the gap began and copies from then on; 10 ms later it starts.
+
+    The same with the launch at the end of the gap is the host's doing.
+    """
+    for launched, said in ((1040, True), (10_990, False)):
+        folder = tmp_path / str(launched)
+        events = [
+            traces.launch(ts=0, correlation=1),
+            traces.kernel(ts=10, dur=990, correlation=1),
+            traces.launch(ts=launched, dur=5, correlation=2),
+            traces.host("hipMemcpyWithStream", ts=launched + 5, dur=9_000, cat="cuda_runtime"),
+            traces.kernel(ts=11_000, dur=1000, correlation=2),
+        ]
+        with traceql.open(traces.write(folder / "rank0.json", *events)) as trace:
+            (gap,) = trace.run("idle.gaps").rows()
+            assert (gap["cause"], gap["dur"]) == ("host", 10_000_000)
+            assert gap["launched_ns"] == (11_000 - launched - 5) * 1000
+            (sentence,) = kinds(trace)["GPU idle"]
+            assert ("; but for 100% the next kernel had been launched" in sentence) == said
+
+
+@pytest.mark.slow
+def test_a_gap_of_half_a_second_is_not_laid_on_the_host() -> None:
+    """By the file: launched 40 us into a gap of 493 ms, of 494.5 ms idle time."""
+    (sentence,) = kinds(databases.trace("mi300x-sglang"))["GPU idle"]
+    assert "; but for 100% the next kernel had been launched" in sentence

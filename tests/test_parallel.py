@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import databases
 import duckdb
 import pytest
+import traces
 from databases import EXAMPLES, SERVING, cases, gpu_events, rank_files
 from unions import Interval, clipped, gpu_activity, length, union
 
@@ -508,3 +509,99 @@ def of_replicas(name: str, **parameters: Any) -> list[tuple[Any, ...]]:
     con.execute(_REPLICAS)
     query = query_named(name, catalog())
     return con.execute(query.sql, bound(query, parameters)).fetchall()
+
+
+# --- what a group of ranks is for ----------------------------------------------------------------
+
+_DDP = [traces.host("DistributedDataParallel.forward", ts=0, dur=2, cat="user_annotation")]
+_EVERYBODY = {"pg_name": "0", "pg_desc": "default_pg", "ranks": [0, 1]}
+
+
+def reduced(folder: Path, *more: traces.Event, groups: list[Row]) -> traceql.Trace:
+    """Two ranks that work and sum, in groups that their files list."""
+    for rank in range(2):
+        name = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
+        events = [
+            traces.launch(ts=1, correlation=1),
+            traces.launch(ts=3, correlation=2),
+            traces.kernel(ts=5, dur=10, correlation=1),
+            traces.kernel(name, ts=15, dur=5, correlation=2),
+            *more,
+        ]
+        info = {"rank": rank, "world_size": 2, "pg_config": groups}
+        traces.write(folder / f"rank{rank}.json", *events, distributedInfo=info)
+    return traceql.open(folder)
+
+
+def places(trace: traceql.Trace) -> list[tuple[Any, ...]]:
+    rows = trace.sql("FROM layout ORDER BY rank").rows()
+    return [
+        tuple(row[f"{k}_{n}"] for k in ("tp", "pp", "dp") for n in ("rank", "size")) for row in rows
+    ]
+
+
+def test_ranks_that_sum_for_no_known_reason_are_not_called_tensor_parallel(tmp_path: Path) -> None:
+    with reduced(tmp_path, groups=[_EVERYBODY]) as trace:
+        assert places(trace) == [(None,) * 6] * 2
+        (source,) = {row["source"] for row in trace.sql("SELECT source FROM layout")}
+        assert source.endswith("kind of parallelism unknown")
+        assert trace.sql("SELECT scope FROM communicator").rows() == [{"scope": "unknown"}]
+        assert trace.run("tp.overhead").rows() == []
+        assert trace.run("dp.sync").rows() == []
+        # What operations cost does not depend on what they are for.
+        assert [row["calls"] for row in trace.run("comm.summary")] == [2]
+
+
+def test_gradients_are_summed_over_replicas(tmp_path: Path) -> None:
+    with reduced(tmp_path, *_DDP, groups=[_EVERYBODY]) as trace:
+        assert places(trace) == [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)]
+        assert trace.sql("SELECT scope FROM communicator").rows() == [{"scope": "data"}]
+        assert trace.run("tp.overhead").rows() == []
+        assert [row["operations"] for row in trace.run("dp.sync")] == [1, 1]
+
+
+def test_gradients_beside_other_groups_do_not_tell_which_is_which(tmp_path: Path) -> None:
+    """Replicas of what? Of two groups of different ranks only one can be that of the gradients."""
+    other = {"pg_name": "1", "pg_desc": "undefined", "ranks": [1, 2]}
+    with reduced(tmp_path, *_DDP, groups=[_EVERYBODY, other]) as trace:
+        assert places(trace) == [(None,) * 6] * 2
+
+
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("mesh_tp", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)]),
+        ("TENSOR_MODEL_PARALLEL_GROUP", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)]),
+        ("PIPELINE_MODEL_PARALLEL_GROUP", [(0, 1, 0, 2, 0, 1), (0, 1, 1, 2, 0, 1)]),
+        ("mesh_dp", [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)]),
+    ],
+)
+def test_programs_say_what_their_groups_are_for(
+    description: str, expected: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    described = _EVERYBODY | {"pg_name": "1", "pg_desc": description}
+    with reduced(tmp_path, groups=[_EVERYBODY, described]) as trace:
+        assert places(trace) == expected
+        assert bool(trace.run("tp.overhead").rows()) == (expected[0][1] == 2)
+
+
+@pytest.mark.parametrize("run", cases(["mi300x-resnet-training", "a100-nccl-metadata"]))
+def test_training_with_ddp_is_data_parallel(run: str) -> None:
+    """By hand: both files have DistributedDataParallel.forward, and one group, of all ranks."""
+    world = {"mi300x-resnet-training": 8, "a100-nccl-metadata": 2}[run]
+    assert places(databases.trace(run)) == [(0, 1, 0, 1, 0, world)]
+    assert answers(run, "tp.overhead") == []
+
+
+@pytest.mark.slow
+def test_training_without_listed_groups_stays_unknown() -> None:
+    for run in ("a100-graph-launches", "two-of-128-ranks"):
+        assert set(places(databases.trace(run))) == {(None,) * 6}
+        assert answers(run, "tp.overhead") == []
+
+
+@pytest.mark.parametrize("run", cases([*TENSOR, "b200-vllm-moe-eager"]))
+def test_sums_inside_layers_are_tensor_parallel(run: str) -> None:
+    size = {SERVING: 2, "b200-vllm-moe-eager": 8}.get(run, 4)
+    assert {place[1] for place in places(databases.trace(run))} == {size}
+    assert answers(run, "tp.overhead")

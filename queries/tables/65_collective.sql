@@ -157,13 +157,14 @@ COMMENT ON COLUMN clock.source IS 'reference, shared (ends agree), or ends of op
 
 COMMENT ON TABLE layout IS 'One row per rank: its place in each kind of parallelism.';
 COMMENT ON COLUMN layout.rank IS 'Rank.';
-COMMENT ON COLUMN layout.tp_rank IS 'Tensor-parallel rank.';
-COMMENT ON COLUMN layout.pp_rank IS 'Pipeline stage.';
-COMMENT ON COLUMN layout.dp_rank IS 'Data-parallel replica.';
-COMMENT ON COLUMN layout.tp_size IS 'Tensor-parallel ranks, loaded or not.';
-COMMENT ON COLUMN layout.pp_size IS 'Pipeline stages.';
-COMMENT ON COLUMN layout.dp_size IS 'Data-parallel replicas.';
-COMMENT ON COLUMN layout.source IS 'run.json, file names, process groups of distributedInfo, pattern of operations, or ranks of the run.';
+COMMENT ON COLUMN layout.tp_rank IS 'Tensor-parallel rank; NULL where the kind of parallelism is not known.';
+COMMENT ON COLUMN layout.pp_rank IS 'Pipeline stage; NULL where it is not known.';
+COMMENT ON COLUMN layout.dp_rank IS 'Data-parallel replica; NULL where the kind of parallelism is not known.';
+COMMENT ON COLUMN layout.tp_size IS 'Tensor-parallel ranks, loaded or not; NULL as tp_rank.';
+COMMENT ON COLUMN layout.pp_size IS 'Pipeline stages; NULL as pp_rank.';
+COMMENT ON COLUMN layout.dp_size IS 'Data-parallel replicas; NULL as dp_rank.';
+COMMENT ON COLUMN layout.source IS
+    'run.json, file names, descriptions of process groups, process groups of distributedInfo, pattern of operations, or ranks of the run; and whether the kind of parallelism is unknown.';
 
 DROP TABLE operation;
 DROP TABLE paired;

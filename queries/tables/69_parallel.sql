@@ -79,6 +79,9 @@ SELECT
     CASE
         WHEN COUNT(DISTINCT layout.pp_rank) > 1 THEN 'pipeline'
         WHEN COUNT(DISTINCT layout.dp_rank) > 1 THEN 'data'
+        -- Of its ranks perhaps only one was loaded.
+        WHEN MAX(layout.pp_size) = 1 AND MAX(layout.tp_size) = 1 AND MAX(layout.dp_size) > 1 THEN 'data'
+        WHEN MAX(layout.tp_size) IS NULL THEN 'unknown'
         ELSE 'tensor'
     END AS scope
 FROM member
@@ -88,7 +91,7 @@ GROUP BY member.group_ranks;
 COMMENT ON VIEW communicator IS 'One row per group of ranks that communicate.';
 COMMENT ON COLUMN communicator.group_ranks IS 'Its ranks; as in collective.';
 COMMENT ON COLUMN communicator.scope IS
-    'tensor (ranks of one pipeline stage of one replica), data (of several replicas) or pipeline (of several stages).';
+    'tensor (ranks of one pipeline stage of one replica), data (of several replicas), pipeline (of several stages), or unknown.';
 
 CREATE OR REPLACE VIEW hidden_operation AS
 WITH computing AS (

@@ -23,6 +23,9 @@ _COMMANDS = {
     "export": "Write a database in another format.",
 }
 
+# What DuckDB raises in place of what a signal's handler raised.
+_QUERY_STOPPED = "Query interrupted"
+
 
 class _Commands(click.Group):
     """Imports a command when it is called: `--help` should not wait for DuckDB."""
@@ -41,6 +44,16 @@ class _Commands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            raise _Interrupted from None
+
+
+class _Interrupted(Exception):
+    """Ctrl-C, which click would turn into exit status 1."""
+
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="traceql")
@@ -53,7 +66,15 @@ def cli() -> None:
 
 def main() -> Any:
     """Runs the command line; a TraceqlError becomes one line on stderr and exit status 1."""
-    signal.signal(signal.SIGTERM, _stop)
+    stopped_by = signal.SIGINT
+
+    def stop(number: int, _frame: object) -> None:
+        """Leaves as after an error, so that nothing half-made stays behind."""
+        nonlocal stopped_by
+        stopped_by = signal.Signals(number)
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, stop)
     try:
         return cli(standalone_mode=True)
     except TraceqlError as error:
@@ -62,8 +83,9 @@ def main() -> Any:
     except BrokenPipeError:
         sys.stderr.close()  # the reader of our output has left
         sys.exit(1)
-
-
-def _stop(number: int, _frame: object) -> None:
-    """Leaves as after an error, so that nothing half-made stays behind."""
-    sys.exit(128 + number)
+    except (_Interrupted, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and str(error) != _QUERY_STOPPED:
+            raise
+        if stopped_by == signal.SIGINT:
+            click.echo("traceql: interrupted", err=True)
+        sys.exit(128 + stopped_by)

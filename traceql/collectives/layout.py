@@ -1,8 +1,10 @@
 """How the ranks of a run share the model: tensor, pipeline and data parallel places."""
 
 import json
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import duckdb
 import pyarrow as pa
@@ -27,13 +29,19 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each rank is; sizes count ranks that were not loaded too."""
+    """Where each rank is; sizes count ranks that were not loaded too.
+
+    Ranks of one stage that communicate are in the places of tensor-parallel ranks, whatever they
+    share: `shared` says whether that is known to be the tensors, or only the work, as replicas do.
+    """
 
     places: Mapping[int, Place]
     tp: int
     pp: int
     dp: int
     source: str
+    shared: Literal["tensors", "work"] | None = "tensors"
+    stages_known: bool = True
 
     def tp_peers(self, rank: int) -> list[int]:
         """Loaded ranks that hold the same layers for the same requests, this one included."""
@@ -50,16 +58,25 @@ class Layout:
         wanted = Place(own.tp, own.pp + step, own.dp)
         return next((r for r, p in self.places.items() if p == wanted), None)
 
+    def row(self, rank: int) -> dict[str, object]:
+        """What is known of a rank, as a row of table `layout`."""
+        own = self.places[rank]
+        known: dict[str, object] = {"rank": rank, "source": self.source}
+        if self.stages_known:
+            known |= {"pp_rank": own.pp, "pp_size": self.pp}
+        if self.shared == "tensors":
+            known |= {"tp_rank": own.tp, "tp_size": self.tp}
+            known |= {"dp_rank": own.dp, "dp_size": self.dp}
+        elif self.shared == "work":
+            known |= {"tp_rank": 0, "tp_size": 1}
+            known |= {"dp_rank": own.dp * self.tp + own.tp, "dp_size": self.dp * self.tp}
+        return known
+
 
 def write_layout(con: duckdb.DuckDBPyConnection) -> Layout:
     """Finds the layout and writes it as table `layout`."""
     layout = _found(con)
-    sizes = {"tp_size": layout.tp, "pp_size": layout.pp, "dp_size": layout.dp}
-    rows = [
-        {"rank": rank, "tp_rank": p.tp, "pp_rank": p.pp, "dp_rank": p.dp, "source": layout.source}
-        | sizes
-        for rank, p in sorted(layout.places.items())
-    ]
+    rows = [layout.row(rank) for rank in sorted(layout.places)]
     con.register("incoming", pa.Table.from_pylist(rows, _SCHEMA))
     con.execute("CREATE OR REPLACE TABLE layout AS FROM incoming")
     con.unregister("incoming")
@@ -67,7 +84,7 @@ def write_layout(con: duckdb.DuckDBPyConnection) -> Layout:
 
 
 def _found(con: duckdb.DuckDBPyConnection) -> Layout:
-    """Best evidence first; names say which parallelism, process groups only which ranks."""
+    """Best evidence first; names say which parallelism, process groups mostly only which ranks."""
     rows = con.execute("""
         SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, metadata
         FROM trace
@@ -81,11 +98,18 @@ def _found(con: duckdb.DuckDBPyConnection) -> Layout:
     if rows and all(None not in row[2:5] for row in rows):
         named = {row[0]: Place(tp=row[2], pp=row[3], dp=row[4]) for row in rows}
         return _sized(named, world, "file names")
+    listed = {row[0]: _process_groups(row[0], row[6]) for row in rows}
+    described = _by_descriptions(listed, world)
+    if described is not None:
+        return described
     staged = {row[0]: row[5] or 0 for row in rows}
-    groups = {row[0]: _tensor_group(row[0], row[6], staged) for row in rows}
+    groups = {rank: _tensor_group(rank, listed[rank], staged) for rank in listed}
     if rows and all(groups.values()):
-        return _by_groups(staged, groups, world, "process groups of distributedInfo")
-    return _by_stages(staged, world)
+        layout = _by_groups(staged, groups, world, "process groups of distributedInfo")
+    else:
+        layout = _by_stages(staged, world)
+    stages_known = all(row[5] is not None for row in rows) or world <= 1
+    return _of_known_kind(con, replace(layout, stages_known=stages_known), listed)
 
 
 def _of_run(con: duckdb.DuckDBPyConnection) -> dict[int, Place]:
@@ -114,20 +138,69 @@ def _sized(places: dict[int, Place], world: int, source: str) -> Layout:
     return Layout(places, least.tp, least.pp, least.dp, source)
 
 
-def _tensor_group(rank: int, metadata: str | None, staged: Mapping[int, int]) -> list[int]:
-    """The smallest process group of neighbours that this rank is in, of one pipeline stage."""
+@dataclass(frozen=True)
+class _ProcessGroup:
+    """One that a file lists, in global ranks; `description` as the program named it, or empty."""
+
+    ranks: list[int]
+    description: str
+
+
+def _process_groups(rank: int, metadata: str | None) -> list[_ProcessGroup]:
+    """Those whose ranks the profiler wrote in full: it shortens long lists."""
     info = json.loads(metadata or "{}").get("distributedInfo") or {}
-    found = [group.get("ranks") for group in info.get("pg_config") or []]
     shift = rank - info["rank"] if isinstance(info.get("rank"), int) else 0
-    groups = [[r + shift for r in ranks] for ranks in found if _is_whole(ranks)]
-    whole = [g for g in groups if len(g) > 1 and rank in g and g == list(range(g[0], g[-1] + 1))]
-    one_stage = [g for g in whole if len({staged.get(r, staged[rank]) for r in g}) == 1]
-    return min(one_stage, key=len, default=[rank] if groups else [])
+    return [
+        _ProcessGroup([r + shift for r in group["ranks"]], str(group.get("pg_desc") or ""))
+        for group in info.get("pg_config") or []
+        if _is_whole(group.get("ranks"))
+    ]
 
 
 def _is_whole(ranks: object) -> bool:
-    """Whether it is a list of ranks: the profiler shortens long ones."""
     return isinstance(ranks, list) and bool(ranks) and all(isinstance(r, int) for r in ranks)
+
+
+# As Megatron-LM and the device meshes of PyTorch describe process groups.
+_DESCRIPTIONS = {
+    "tp": re.compile(r"^(mesh_)?(tp|tensor(_model)?_parallel(_group)?)$", re.IGNORECASE),
+    "pp": re.compile(r"^(mesh_)?(pp|pipeline(_model)?_parallel(_group)?)$", re.IGNORECASE),
+    "dp": re.compile(r"^(mesh_)?(dp|ddp|fsdp|data_parallel(_group)?)$", re.IGNORECASE),
+}
+
+
+def _by_descriptions(listed: Mapping[int, list[_ProcessGroup]], world: int) -> Layout | None:
+    """None where the described groups of any rank do not account for all ranks of the run."""
+    places, sizes = {}, set()
+    for rank, groups in listed.items():
+        own = {kind: _described(rank, groups, kind) for kind in _DESCRIPTIONS}
+        size = Place(**{kind: len(ranks) for kind, ranks in own.items()})
+        if world <= 1 or size.tp * size.pp * size.dp != world:
+            return None
+        places[rank] = Place(**{kind: ranks.index(rank) for kind, ranks in own.items()})
+        sizes.add(size)
+    if len(sizes) != 1:
+        return None
+    size = sizes.pop()
+    return Layout(places, size.tp, size.pp, size.dp, "descriptions of process groups")
+
+
+def _described(rank: int, groups: Iterable[_ProcessGroup], kind: str) -> list[int]:
+    """A rank's group of one kind of parallelism; the rank alone where none is described."""
+    return next(
+        (g.ranks for g in groups if rank in g.ranks and _DESCRIPTIONS[kind].match(g.description)),
+        [rank],
+    )
+
+
+def _tensor_group(
+    rank: int, listed: Iterable[_ProcessGroup], staged: Mapping[int, int]
+) -> list[int]:
+    """The smallest process group of neighbours that this rank is in, of one pipeline stage."""
+    groups = [group.ranks for group in listed]
+    whole = [g for g in groups if len(g) > 1 and rank in g and g == list(range(g[0], g[-1] + 1))]
+    one_stage = [g for g in whole if len({staged.get(r, staged[rank]) for r in g}) == 1]
+    return min(one_stage, key=len, default=[rank] if groups else [])
 
 
 def _by_groups(
@@ -157,3 +230,37 @@ def _by_stages(staged: Mapping[int, int], world: int) -> Layout:
 
 def _position(rank: int, ranks: Iterable[int]) -> int:
     return sorted(ranks).index(rank)
+
+
+def _of_known_kind(
+    con: duckdb.DuckDBPyConnection, layout: Layout, listed: Mapping[int, list[_ProcessGroup]]
+) -> Layout:
+    """Which ranks communicate is not yet what for: only operations tell."""
+    if layout.tp * layout.dp == 1 or _exists(con, _REDUCED_LAYERS):
+        return layout
+    if _exists(con, _REDUCED_GRADIENTS) and all(map(_is_one_group, listed.values())):
+        source = f"{layout.source}, DistributedDataParallel"
+        return replace(layout, shared="work", stages_known=True, source=source)
+    return replace(layout, shared=None, source=f"{layout.source}; kind of parallelism unknown")
+
+
+# Tensor parallel: sums over ranks inside layers.
+_REDUCED_LAYERS = """
+    FROM kernel
+    WHERE category = 'collective' AND role IN ('attn_allreduce', 'mlp_allreduce')
+"""
+# Data parallel: PyTorch copies gradients into buckets, of which it takes the mean over replicas.
+_REDUCED_GRADIENTS = """
+    FROM slice
+    WHERE name = 'torch.distributed.ddp.reducer::copy_bucket_to_grad'
+        OR name = 'DistributedDataParallel.forward'
+"""
+
+
+def _exists(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
+    return bool(con.execute(f"SELECT EXISTS ({rows})").fetchall()[0][0])
+
+
+def _is_one_group(listed: Iterable[_ProcessGroup]) -> bool:
+    """Whether a rank is told of, and all its groups are of the same ranks: no second dimension."""
+    return len({tuple(group.ranks) for group in listed if len(group.ranks) > 1}) == 1

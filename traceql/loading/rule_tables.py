@@ -13,6 +13,7 @@ _LINK = pa.schema(
     [
         ("position", pa.int64()),
         ("device", pa.string()),
+        ("medium", pa.string()),
         ("link", pa.string()),
         ("peak_gbps", pa.float64()),
         ("source", pa.string()),
