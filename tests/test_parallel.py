@@ -230,6 +230,32 @@ def test_late_host_sets_the_length_of_the_prefill() -> None:
     assert first["share_pct"] > 70
 
 
+@pytest.mark.parametrize("run", cases([STAGES]))
+def test_chain_goes_on_on_the_stage_that_is_waited_for(run: str) -> None:
+    """The second stage computes nothing while it waits for what the first one computes."""
+    computing, received = {}, []
+    for file in rank_files(run):
+        own = gpu_activity(run, file.path).compute
+        computing[file.rank] = [(a + file.offset_ns, b + file.offset_ns) for a, b in own]
+        if file.rank == 1:
+            received = [
+                (event.ts + file.offset_ns, event.ts + event.dur + file.offset_ns)
+                for event in gpu_events(file.path)
+                if "SendRecv" in event.name
+            ]
+    waiting = [
+        (max([begin, *(b for a, b in computing[1] if a < end)]), end) for begin, end in received
+    ]
+    expected = sum(length(clipped(computing[0], window)) for window in waiting)
+    rows = answers(run, "step.critical", rank=1, limit=1_000_000)
+    found = sum(row["ns"] for row in rows if (row["link"], row["rank"]) == ("kernel", 0))
+    assert expected > 10_000_000
+    assert found == pytest.approx(expected, rel=0.01)
+    for step in {row["step"] for row in rows}:
+        links = [row for row in rows if row["step"] == step]
+        assert sum(row["ns"] for row in links) == links[0]["length_ns"]
+
+
 @pytest.mark.parametrize("run", cases([ALONE, "qwen3-0.6b-tp1-eager"]))
 def test_chain_of_a_rank_alone_is_its_own_time(run: str) -> None:
     (file,) = rank_files(run)
