@@ -11,6 +11,7 @@ import pytest
 import traces
 
 import traceql
+from traceql.errors import QueryInvalid
 from traceql.loading.rules import CATEGORIES
 from traceql.query import Query, bound, catalog
 from traceql.resources import QUERIES
@@ -87,6 +88,11 @@ def test_chart_can_be_drawn(file: Path, trace: traceql.Trace) -> None:
     if query.head.chart is None:
         pytest.skip("no chart")
     result = trace.run(query.name)
+    if not result.can_be_drawn:
+        assert not any(all(v is not None for v in row.values()) for row in result)
+        with pytest.raises(QueryInvalid, match="nothing to draw"):
+            result.chart()
+        return
     spec = result.chart().to_dict()
     assert {"mark", "encoding"} <= spec.keys()
     (drawn,) = spec["datasets"].values()

@@ -11,8 +11,11 @@ def write_whole(path: Path, content: bytes) -> None:
     """Writes a file, or leaves what was there.
 
     Raises:
-        TraceqlError: the folder does not exist or cannot be written to.
+        TraceqlError: it would take the place of a database, or the folder does not exist or cannot
+            be written to.
     """
+    if path.is_file() and is_database(path):
+        raise TraceqlError(f"{path} is a database; name another file with -o")
     try:
         with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
             unfinished = Path(file.name)
@@ -26,6 +29,16 @@ def write_whole(path: Path, content: bytes) -> None:
                 raise
     except OSError as error:
         raise TraceqlError(f"cannot write {path}: {error.strerror}") from None
+
+
+def is_database(path: Path) -> bool:
+    """By its name, or by how a DuckDB file begins."""
+    if path.suffix in (".duckdb", ".db"):
+        return True
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(12)[8:] == b"DUCK"
 
 
 def _umask() -> int:

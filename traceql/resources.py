@@ -11,7 +11,7 @@ def resource(name: str) -> Path:
     return installed if installed.is_dir() else _PACKAGE.parent / name
 
 
-SCHEMA_VERSION = 4  # of the database that the scripts in queries/tables make
+SCHEMA_VERSION = 5  # of the database that the scripts in queries/tables make
 QUERIES = resource("queries")
 CHECKS = resource("checks")
 EXAMPLES = resource("examples")

@@ -61,7 +61,7 @@ class Result:
         """The chart that the query's file asks for, so many pixels wide.
 
         Raises:
-            QueryInvalid: it asks for none, as free SQL does.
+            QueryInvalid: it asks for none, as free SQL does, or there is nothing to draw.
         """
         if self._chart is None:
             raise QueryInvalid("this query has no chart; use .df() with Altair")
@@ -70,9 +70,13 @@ class Result:
         return drawn(self._table, self._chart, width=width)
 
     @property
-    def has_chart(self) -> bool:
-        """Whether the query's file asks for a chart; free SQL has none."""
-        return self._chart is not None
+    def can_be_drawn(self) -> bool:
+        """Whether the query's file asks for a chart, and there is something to draw."""
+        if self._chart is None:
+            return False
+        from traceql.chart import can_be_drawn
+
+        return can_be_drawn(self._table, self._chart)
 
     def _repr_html_(self) -> str:
         from traceql.jupyter.display import html

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
+from traceql.files import is_database
 from traceql.query import Chart, bound, catalog, query_named
 from traceql.resources import SCHEMA_VERSION
 from traceql.result import Result
@@ -155,16 +156,6 @@ def _opened(path: Path) -> duckdb.DuckDBPyConnection:
     if versions != [(SCHEMA_VERSION,)]:
         raise DatabaseError(f"{path} was made by another version of traceql; load the traces again")
     return con
-
-
-def is_database(path: Path) -> bool:
-    """By its name, or by how a DuckDB file begins."""
-    if path.suffix in (".duckdb", ".db"):
-        return True
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(12)[8:] == b"DUCK"
 
 
 def _one_line(error: duckdb.Error) -> str:

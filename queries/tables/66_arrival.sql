@@ -8,8 +8,9 @@ SELECT
     kernel.step_id,
     collective.late_ns,
     -- Of two that came at the same time, one.
-    kernel.id = arg_max(kernel.id, (collective.late_ns, -kernel.rank)) OVER operation
-    AND collective.late_ns > 0 AS is_last,
+    ROW_NUMBER() OVER (
+        PARTITION BY collective.match_id ORDER BY collective.late_ns DESC, kernel.rank
+    ) = 1 AND collective.late_ns > 0 AS is_last,
     (SUM(collective.wait_ns) OVER operation)::BIGINT AS waited_ns,
     kernel.ts - spent.since_ts AS since_ns,
     spent.compute_ns,

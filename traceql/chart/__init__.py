@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import altair as alt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceql.chart.bars import bar, stacked
 from traceql.chart.heatmap import heatmap
@@ -40,11 +41,13 @@ def drawn(table: pa.Table, chart: Chart, *, width: int) -> alt.Chart:
         width: of the whole picture, axes and labels included, pixels.
 
     Raises:
-        QueryInvalid: no such kind of chart.
+        QueryInvalid: no such kind of chart, or nothing to draw.
     """
     if chart.kind not in _KINDS:
         raise QueryInvalid(f"no chart '{chart.kind}' (there are {', '.join(_KINDS)})")
-    plain = _KINDS[chart.kind](table, chart.channels, width)
+    if not can_be_drawn(table, chart):
+        raise QueryInvalid("there is nothing to draw: no rows, or only empty ones")
+    plain = _KINDS[chart.kind](_named(table, chart.channels), chart.channels, width)
     if chart.title:
         plain = plain.properties(title=chart.title)
     fitted = plain.properties(
@@ -52,3 +55,19 @@ def drawn(table: pa.Table, chart: Chart, *, width: int) -> alt.Chart:
     )
     finished: alt.Chart = fitted.configure(**CONFIG)
     return finished
+
+
+def can_be_drawn(table: pa.Table, chart: Chart) -> bool:
+    """Whether any row has what the chart is of."""
+    channel = "color" if chart.kind == "heatmap" else "x"
+    columns = [table[name] for name in chart.channels[channel].split(",")]
+    return any(column.null_count < len(column) for column in columns)
+
+
+def _named(table: pa.Table, channels: dict[str, str]) -> pa.Table:
+    """With a name for what has none in a legend."""
+    for column in (channels.get("color"), channels.get("group")):
+        if column and pa.types.is_string(table.schema.field(column).type):
+            place = table.schema.get_field_index(column)
+            table = table.set_column(place, column, pc.fill_null(table[column], "(none)"))
+    return table

@@ -45,6 +45,7 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
         title = f"time ({title.rpartition('(')[2]}"
     else:
         value, part, order = columns[0], channels["color"], None
+    data[value] = data[value].clip(lower=0)  # of what is negative nothing can be stacked
     data = _largest(_readable(data, part), value, y)
     encoding = {"x": quantity(value, title, width), "y": rows(data, y, width)}
     encoding |= coloured(data, part, width, order)

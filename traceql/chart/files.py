@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import vl_convert
@@ -9,6 +10,7 @@ import vl_convert
 from traceql.errors import TraceqlError
 from traceql.files import write_whole
 
+_STAND_IN = "\ue000"  # for <, of Unicode's private use
 _PIXEL_RATIO = 2  # for screens of today, and for print
 
 
@@ -31,8 +33,19 @@ def svg(chart: alt.Chart) -> str:
 
 
 def _html(chart: alt.Chart) -> bytes:
-    page: str = vl_convert.vegalite_to_html(chart.to_dict(), bundle=True)
-    return page.encode()
+    """A name in the trace may be a tag: in the page's script no text of the chart opens one."""
+    page: str = vl_convert.vegalite_to_html(_with_stand_ins(chart.to_dict()), bundle=True)
+    return page.replace(_STAND_IN, r"\u003c").encode()
+
+
+def _with_stand_ins(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("<", _STAND_IN)
+    if isinstance(value, list):
+        return [_with_stand_ins(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _with_stand_ins(item) for name, item in value.items()}
+    return value
 
 
 def _png(chart: alt.Chart) -> bytes:

@@ -106,7 +106,7 @@ OPERATIONS = {
 PASSES = {"unprofiled": _BLUE, "profiled": _ORANGE}
 
 COLOURS = CATEGORIES | ROLES | CLASSES_OF_TIME | PHASES | CAUSES
-COLOURS |= OPERATIONS | PASSES | {"yes": _VERMILION, "no": _BLUE}
+COLOURS |= OPERATIONS | PASSES | {"yes": _VERMILION, "no": _BLUE, "(none)": "#767676"}
 
 
 def colour(value: Any) -> str | None:

@@ -27,12 +27,16 @@ def line(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
 
 def point(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     x, y, colour = channels["x"], channels["y"], channels.get("color")
-    data, titles = in_display_units(table, [x], [y])
+    by_powers = x.endswith("bytes") and is_wide(table[x].drop_null().to_pandas())
+    data, titles = in_display_units(table, *([] if by_powers else [[x]]), [y])
+    titles = [axis_title(x), *titles][-2:]
     data = data.dropna(subset=[x, y])
     many = len(data) > _MOST_POINTS
     if many:
         data = _counted(data, x, y, colour)
     encoding = _axes(data, channels, titles, width) | coloured(data, colour, width)
+    if by_powers:
+        encoding["x"] = sizes(x)
     if is_wide(data[y]):
         encoding["y"] = quantity(y, titles[1], HEIGHT, log=True)
     if many:
@@ -49,9 +53,7 @@ def _axes(
     data: pd.DataFrame, channels: dict[str, str], titles: list[str], width: int
 ) -> dict[str, Any]:
     x, y, colour = channels["x"], channels["y"], channels.get("color")
-    across: Any = quantity(x, titles[0], width)
-    if x.endswith("bytes") and is_wide(data[x]):
-        across = sizes(x)
+    across = quantity(x, titles[0], width)
     upward = quantity(y, titles[1], HEIGHT)
     names = {x: titles[0], y: titles[1]} | ({colour: axis_title(colour)} if colour else {})
     return {"x": across, "y": upward} | hover(names)

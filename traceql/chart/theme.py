@@ -5,7 +5,7 @@ from typing import Any
 from traceql.chart.palette import SEQUENCE
 
 INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#d8dde3", "#ffffff"
-FONT = "Arial"  # one name: each more is looked up for every text that is measured
+FONT = "Arial, sans-serif"  # a PNG has no text where it knows one font that is not there
 HEIGHT, ROW_HEIGHT = 260, 22  # pixels
 
 CONFIG: dict[str, Any] = {

@@ -44,7 +44,9 @@ def show(link: str, *, browser: bool, port: int) -> None:
     connection = os.environ.get("SSH_CONNECTION", "").split()
     if connection:
         host = f"{os.environ.get('USER', 'user')}@{connection[2]}"
-        click.echo(f"On your own machine:  ssh -L {port}:localhost:{port} {host}", err=True)
+        other_port = f"-p {connection[3]} " if connection[3:] not in ([], ["22"]) else ""
+        forward = f"ssh {other_port}-L {port}:localhost:{port} {host}"
+        click.echo(f"On your own machine:  {forward}", err=True)
         click.echo("then open", err=True)
     click.echo(link)
     if browser and not connection:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from traceql.cli.page import RANK_GROUPS, enriched, serve, show
-from traceql.trace import is_database, open_trace
+from traceql.files import is_database
+from traceql.trace import open_trace
 
 if TYPE_CHECKING:
     from traceql.ui.place import Place

@@ -4,7 +4,9 @@ There is no file system, environment or network: the engine sees what it is sent
 """
 
 import calendar
+import contextlib
 import ctypes
+import mmap
 import struct
 import time
 from collections.abc import Callable
@@ -56,6 +58,7 @@ class Host:
     def attach(self, memory: Memory) -> None:
         """Uses `memory`, which exists only once the engine is instantiated."""
         self._memory = memory
+        _ask_for_large_pages(self._base, MAX_MEMORY_BYTES)
 
     def detach(self) -> None:
         """Lets go of everything that keeps the engine's memory alive."""
@@ -169,3 +172,11 @@ def _unsupported(item: ImportType) -> Callable[..., int | None]:
     """System calls of Emscripten return a negated error number, those of WASI a plain one."""
     code = ENOSYS if item.module == "wasi_snapshot_preview1" else -ENOSYS
     return lambda *_: code
+
+
+def _ask_for_large_pages(address: int, size: int) -> None:
+    """Spares Linux a fault for every 4 KiB; elsewhere, and where it will not, nothing is lost."""
+    with contextlib.suppress(AttributeError, OSError):
+        madvise = ctypes.CDLL(None).madvise
+        madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+        madvise(address, size, mmap.MADV_HUGEPAGE)

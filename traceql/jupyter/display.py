@@ -7,6 +7,8 @@ _ROWS, _WIDTH = 12, 640
 
 
 def html(result: Result) -> str:
+    if not len(result):
+        return "<p>no rows</p>"
     table = f'<div style="overflow-x:auto">{html_table(result.head(_ROWS))}</div>'
     more = len(result) - _ROWS
     if more > 0:
@@ -15,7 +17,7 @@ def html(result: Result) -> str:
 
 
 def _picture(result: Result) -> str:
-    if not result.has_chart or not len(result):
+    if not result.can_be_drawn:
         return ""
     from traceql.chart.files import svg
 

@@ -18,11 +18,13 @@ from traceql.reader.worker import RESULT
 # -P: no module is taken from the folder that the user happens to be in.
 WORKER = (sys.executable, "-P", "-m", "traceql.reader.worker")
 
-# For glibc: memory in large pages, kept rather than given back, since a worker soon ends.
-_TUNABLES = (
-    "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
-    "glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=67108864"
-)
+# For glibc: memory in large pages, kept rather than given back, since a worker soon ends. Arrow
+# takes its own from there too.
+_MEMORY = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
+    "glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=67108864",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,7 @@ class _Workers:
     ) -> None:
         """Returns when the file's tables are in the folder, or raises what the process did."""
         pipe = subprocess.PIPE
-        environment = {"GLIBC_TUNABLES": _TUNABLES} | os.environ
+        environment = _MEMORY | os.environ
         process = subprocess.Popen(
             WORKER, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
         )

@@ -26,12 +26,12 @@ def page(trace: Trace) -> str:
         found = []
         for answer in answers(trace):
             found.append(answer)
-            if answer.query.head.chart:
+            if answer.result.can_be_drawn:
                 wide.ask(answer)
                 narrow.ask(answer)
         pictures = dict(
             zip(
-                [answer.name for answer in found if answer.query.head.chart],
+                [answer.name for answer in found if answer.result.can_be_drawn],
                 zip(wide.pictures(), narrow.pictures(), strict=True),
                 strict=True,
             )

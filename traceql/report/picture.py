@@ -25,6 +25,8 @@ _VARIABLES = {INK: "ink", QUIET: "quiet", RULE: "rule", PAPER: "paper"} | {
 }
 _PAINT = re.compile(r'(fill|stroke|stop-color)="(#[0-9A-Fa-f]{6})"')
 _LONG_NUMBER = re.compile(r"(\d+\.\d\d)\d+")
+_UNUSED = re.compile(r' (?:aria-\w+|role|pointer-events)="[^"]*"')
+_TAG = re.compile(r"<[^>]*>")  # and no text, which must stay as it is
 _IDENTIFIER = re.compile(r'id="([^"]+)"')
 
 
@@ -35,13 +37,17 @@ def inline(svg: str, name: str, description: str) -> str:
         name: unlike that of any other picture of the page.
         description: what stands for it where it cannot be seen.
     """
-    picture = _PAINT.sub(_variable, _LONG_NUMBER.sub(r"\1", svg))
-    picture = re.sub(r' (?:aria-\w+|role|pointer-events)="[^"]*"', "", picture)
+    picture = _TAG.sub(_slim, svg)
     for found in set(_IDENTIFIER.findall(picture)):
         picture = picture.replace(f'"{found}"', f'"{name}-{found}"')
         picture = picture.replace(f"(#{found})", f"(#{name}-{found})")
     label = f'<svg role="img" aria-label="{escape(description)}"'
     return picture.replace("<svg", label, 1)
+
+
+def _slim(found: re.Match[str]) -> str:
+    tag = _LONG_NUMBER.sub(r"\1", _UNUSED.sub("", found[0]))
+    return _PAINT.sub(_variable, tag)
 
 
 def variables(dark: bool) -> str:

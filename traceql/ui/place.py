@@ -1,6 +1,7 @@
 """Where to look: an interval of the run, from a step, a layer, or the row of a query."""
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +27,7 @@ _LAYER = """
     ORDER BY pass
     LIMIT 1
 """
+_KERNEL = "SELECT ts, GREATEST(dur, 0) AS dur FROM kernel WHERE id = $kernel"
 _EXTENT = "SELECT MIN(ts) AS ts, MAX(ts + GREATEST(dur, 0)) AS end_ts FROM slice"
 
 
@@ -67,25 +69,32 @@ def slowest_row(query: str, result: Result) -> dict[str, Any]:
     Raises:
         TraceqlError: there are no rows, or no column says how long.
     """
-    column = next((name for name in result.columns if _DURATION.search(name)), None)
+    column = _duration(result.columns)
     if column is None:
         raise TraceqlError(f"{query} has no column of durations, so no row is the slowest")
-    if "dur" in result.columns:
-        column = "dur"
     timed = [row for row in result if row[column] is not None]
     if not timed:
         raise TraceqlError(f"{query} returned no rows to open")
     return max(timed, key=lambda row: float(row[column]))
 
 
+def _duration(columns: Iterable[str]) -> str | None:
+    """The column that says how long."""
+    found = [name for name in columns if _DURATION.search(name)]
+    return "dur" if "dur" in found else next(iter(found), None)
+
+
 def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
-    """Its `ts` and `dur`, or else its `step_id` and `layer`.
+    """Its kernel, or its `ts` and how long it took, or else its `step_id` and `layer`.
 
     Raises:
-        TraceqlError: the rows have no place in time.
+        TraceqlError: the rows have no place in time, or this one is not in the recording.
     """
+    if row.get("kernel_id") is not None:
+        (kernel,) = trace.sql(_KERNEL, {"kernel": row["kernel_id"]}).rows()
+        return _around(trace, kernel["ts"], kernel["dur"])
     if row.get("ts") is not None:
-        return _around(trace, row["ts"], row.get("dur") or 0)
+        return _around(trace, row["ts"], int(row[_duration(row) or "ts"] or 0))
     if row.get("step_id") is not None:
         return place_of_step(trace, row["step_id"], row.get("layer"))
     raise TraceqlError(
@@ -97,6 +106,15 @@ def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
 def _around(trace: Trace, ts: int, dur: int) -> Place:
     """Shows a little more than the interval, but nothing outside of the trace."""
     (extent,) = trace.sql(_EXTENT).rows()
+    if ts > extent["end_ts"] or ts + dur < extent["ts"]:
+        raise TraceqlError("this row's time is not in the recording: it lies before or after")
+    ts, dur = _common(ts, ts + dur, extent["ts"], extent["end_ts"])
     start = ts - max(dur * _BEFORE_PCT // 100, _LEAST_NS)
     end = ts + dur + max(dur * _AFTER_PCT // 100, _LEAST_NS)
     return Place(ts, dur, max(start, extent["ts"]), min(end, extent["end_ts"]))
+
+
+def _common(begin: int, end: int, first: int, last: int) -> tuple[int, int]:
+    """Start and duration of what two intervals share."""
+    start = max(begin, first)
+    return start, min(end, last) - start

@@ -2,6 +2,7 @@
 
 import errno
 import shutil
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ class PageServer(ThreadingHTTPServer):
         TraceqlError: the port is taken.
     """
 
-    daemon_threads = False  # what is being sent is sent to its end
+    daemon_threads = True  # a connection that says nothing holds nobody up
     allow_reuse_address = True
 
     def __init__(self, port: int = PORT) -> None:
@@ -76,12 +77,18 @@ class PageServer(ThreadingHTTPServer):
             self.shutdown()
             thread.join()
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A page that went away is no error."""
+        if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
     def stop(self) -> None:
         self._done.set()
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
+    timeout = 60  # s, for a connection that says nothing
     server_version = "traceql"
     sys_version = ""
 
