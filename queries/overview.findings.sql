@@ -381,8 +381,8 @@ measured AS (
     SELECT
         'unmatched operations', 100.0 * unmatched / operations, NULL,
         format(
-            'Of {} collective operations {} were not found on all their ranks: their waiting is not known.',
-            operations, unmatched
+            '{} of {} collective operations were not found on all their ranks: their waiting is not known.',
+            unmatched, operations
         ),
         NULL, NULL
     FROM operations
@@ -396,7 +396,9 @@ measured AS (
     UNION ALL
     SELECT
         'broken ledger', COUNT(*), NULL,
-        format('{} checks of the ledger fail.', COUNT(*)), NULL, NULL
+        CASE COUNT(*) WHEN 1 THEN 'A check' ELSE COUNT(*) || ' checks' END
+        || ' of the ledger failed.',
+        NULL, NULL
     FROM ledger
     WHERE NOT ok
 )

@@ -13,7 +13,7 @@ import pytest
 from command_line import called
 
 import traceql
-from traceql.chart import drawn, palette
+from traceql.chart import drawn, files, palette
 from traceql.chart.files import save, svg
 from traceql.loading.rules import CATEGORIES
 from traceql.query import Chart, catalog
@@ -32,6 +32,7 @@ _SEEN_BY = {
     ],
     "full colour vision": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
 }
+BAR = {"x": "dur", "y": "name"}
 _TO_XYZ = np.array(
     [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
 ) / np.array([[0.95047], [1.0], [1.08883]])
@@ -213,6 +214,42 @@ def test_pictures_are_pictures(written: Path) -> None:
     assert (written / "chart.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     picture = ElementTree.parse(written / "chart.svg").getroot()
     assert "Where each rank's time went" in "".join(picture.itertext())
+
+
+@pytest.mark.slow
+def test_a_png_has_its_texts() -> None:
+    chart = traceql.Result(pa.table({"name": ["a"], "dur": [5]}), Chart("bar", BAR, "A title"))
+    drawing = files._png(chart.chart())
+    assert len(drawing) > 1.2 * len(files._png(chart.chart().properties(title="")))
+
+
+@pytest.mark.slow
+def test_a_name_in_the_trace_is_no_markup_on_its_page(tmp_path: Path) -> None:
+    evil = "</script><script>alert(1)</script>"
+    table = pa.table({"name": [evil], "dur": [5]})
+    save(traceql.Result(table, Chart("bar", BAR)).chart(), tmp_path / "chart.html")
+    page = (tmp_path / "chart.html").read_text(encoding="utf-8")
+    assert "alert(1)" in page
+    assert "<script>alert" not in page
+
+
+def test_sizes_are_drawn_as_they_are() -> None:
+    table = pa.table({"bytes": [8, 32, 12 << 20], "busbw_p50_gbps": [0.1, 0.2, 300.0]})
+    rows = rows_of(table, "point", x="bytes", y="busbw_p50_gbps")
+    assert [row["bytes"] for row in rows] == [8, 32, 12 << 20]
+
+
+def test_what_has_no_name_is_called_so() -> None:
+    table = pa.table({"role": ["qkv_proj", None], "dur": [5, 6]})
+    rows = rows_of(table, "bar", x="dur", y="role", color="role")
+    assert [row["role"] for row in rows] == ["qkv_proj", "(none)"]
+
+
+def test_nothing_to_draw_is_said_so() -> None:
+    for values in [], [None]:
+        table = pa.table({"dur": pa.array(values, pa.int64()), "name": ["a"] * len(values)})
+        with pytest.raises(traceql.TraceqlError, match="nothing to draw"):
+            drawn(table, Chart("bar", BAR), width=720)
 
 
 def test_what_cannot_be_written_is_refused_and_leaves_nothing(

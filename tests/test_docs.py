@@ -37,7 +37,8 @@ def test_every_command_runs(name: str) -> None:
     found = [words for words in commands(DOCS / name) if "--chart" not in words]
     assert len(found) > 8
     for words in found:
-        given = [database if word == "run.duckdb" else word for word in words]
+        named = ("run.duckdb", "before.duckdb", "after.duckdb")
+        given = [database if word in named else word for word in words]
         result = CliRunner().invoke(cli, given)
         assert result.exit_code == 0, (words, result.output, result.exception)
 

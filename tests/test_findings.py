@@ -166,7 +166,7 @@ def test_a_missing_rank(tmp_path: Path) -> None:
     with traceql.open(written(tmp_path, documents)) as trace:
         found = kinds(trace)
     assert found["unmatched operations"] == [
-        "Of 2340 collective operations 2340 were not found on all their ranks: "
+        "2340 of 2340 collective operations were not found on all their ranks: "
         "their waiting is not known."
     ]
     assert not {"late rank", "uneven waiting", "communication"} & set(found)

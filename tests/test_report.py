@@ -10,7 +10,7 @@ from pathlib import Path
 import databases
 import disk_page
 import pytest
-from command_line import called
+from command_line import called, refusal
 from shared_files import shared_file
 
 import traceql
@@ -18,6 +18,7 @@ from traceql.files import write_whole
 from traceql.report.facts import answers
 from traceql.report.findings import findings
 from traceql.report.page import page
+from traceql.report.picture import inline
 from traceql.report.sections import SECTIONS
 
 _FOUND = """\
@@ -222,3 +223,19 @@ def test_no_findings_are_said_so(tmp_path: Path) -> None:
     with traceql.Trace(path, queries=[tmp_path]) as trace:
         found = next(a for a in answers(trace) if a.query.name == "overview.findings")
     assert "Nothing costs more" in findings(found, path.name)
+
+
+def test_a_database_is_never_replaced(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.duckdb"
+    copy.write_bytes(databases.trace("qwen3-8b-tp1-graph").path.read_bytes())
+    for format_ in ("html", "json"):
+        assert "is a database" in refusal("report", copy, "--format", format_, "-o", copy)
+    assert traceql.open(copy).sql("SELECT COUNT(*) AS n FROM kernel").rows()[0]["n"] > 0
+
+
+def test_only_attributes_of_a_picture_are_made_shorter() -> None:
+    svg = '<svg x="1.23456" role="img"><text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
+    assert inline(svg, "name", "words") == (
+        '<svg role="img" aria-label="words" x="1.23">'
+        '<text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
+    )

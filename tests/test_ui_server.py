@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -72,6 +73,25 @@ def test_perfetto_gets_the_trace_and_the_server_ends(tmp_path: Path) -> None:
         assert headers["Access-Control-Allow-Origin"] == PERFETTO
         client.thread.join(timeout=10)
         assert not client.thread.is_alive()
+
+
+def test_a_connection_that_says_nothing_keeps_nobody(tmp_path: Path) -> None:
+    with serving(online_page, tmp_path) as client:
+        silent = socket.create_connection(("127.0.0.1", client.port))
+        client.ask(client.trace, Origin=PERFETTO)
+        client.thread.join(timeout=10)
+        assert not client.thread.is_alive()
+    silent.close()  # after the server
+
+
+def test_a_page_that_goes_away_is_no_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(online_page, tmp_path) as client:
+        with socket.create_connection(("127.0.0.1", client.port)) as gone:
+            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        assert client.refusal("/", Origin=PERFETTO) == 404
+    assert capsys.readouterr().err == ""
 
 
 def test_what_was_refused_does_not_end_it(tmp_path: Path) -> None:

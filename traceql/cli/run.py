@@ -84,9 +84,9 @@ _UI = click.Option(["--ui"], is_flag=True, help="Open the slowest row in Perfett
 
 
 def _option(parameter: Parameter) -> click.Option:
-    kind = (
-        click.Choice(parameter.values, case_sensitive=False) if parameter.values else parameter.type
-    )
+    kind: Any = click.IntRange(0) if parameter.name == "limit" else parameter.type
+    if parameter.values:
+        kind = click.Choice(parameter.values, case_sensitive=False)
     names = [f"--{parameter.name}", parameter.name]
     if parameter.type is bool:
         return click.Option(names, is_flag=True, default=parameter.default, help=parameter.text)

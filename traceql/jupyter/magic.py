@@ -62,7 +62,7 @@ class _Cells:
         if not cell.startswith(f"%%{_NAME}"):
             return []
         found = _WORD.search(before)
-        word = found[0] if found else ""
+        word = found[0].lower() if found else ""
         return [name for name in self._names if name.startswith(word) and _is_next(name, word)]
 
     def _open(self, name: str) -> None:
@@ -75,7 +75,10 @@ class _Cells:
 
 def _arguments(line: str) -> tuple[list[str], str | None]:
     """What the first line says besides the magic's name: words, and the variable after -o."""
-    words = shlex.split(line)
+    try:
+        words = shlex.split(line)
+    except ValueError as error:
+        raise TraceqlError(f"the first line of the cell is not closed: {error}") from None
     if "-o" not in words:
         return words, None
     at = words.index("-o")
