@@ -18,11 +18,12 @@ from capture.drive import Pass, drive
 from capture.environment import environment
 from capture.metrics import metrics
 from capture.outputs import write_outputs
-from capture.run_directory import RunDirectory
+from capture.run_directory import RunDirectory, require_free
 from capture.server import Server
 from capture.server_layout import model_config, parallel_layout, placed
-from capture.server_process import server_command, trace_folder
+from capture.server_process import server_process, trace_folder
 from capture.telemetry import sampled
+from capture.vllm_version import checked
 from capture.workload import Workload, require_fitting
 
 _RANK = re.compile(r"rank(\d+)\.\d+\.pt\.trace\.json(\.gz)?$")
@@ -71,13 +72,17 @@ async def _attach(
     done: Done,
     warn: Callable[[str], None],
 ) -> Attached:
+    require_free(path)
     async with Server(url) as server:
         said = await server.facts()
+        if warning := checked(said["version"] or "", "vllm").warning:
+            warn(warning)
         if workload:
             longest = said["model"].get("max_model_len") or sys.maxsize
             require_fitting(workload, max_model_len=longest, vocab_size=sys.maxsize)
-        command = server_command(url)
-        folder = traces or (trace_folder(command) if command else None)
+        command, started_in = server_process(url) or (None, Path())
+        named = trace_folder(command) if command else None
+        folder = traces or (named and started_in / named.expanduser())
         before = _traces(folder)
         facts = _facts(said, command, workload, seconds)
         await server.start_profiler()

@@ -9,6 +9,18 @@ from typing import Any
 from capture.errors import CaptureError
 from capture.worker_extension import QUALIFIED_NAME
 
+# What run.json says would not be what ran, were these given as they are.
+_DECIDED = {
+    "model": "name it with --model",
+    "tensor_parallel_size": "use --tp",
+    "pipeline_parallel_size": "use --pp",
+    "data_parallel_size": "use --dp",
+    "enable_expert_parallel": "use --ep",
+    "enforce_eager": "use --eager",
+    "profiler_config": "use --stacks, --shapes and --memory",
+    "worker_extension_cls": "capture has a worker extension of its own",
+}
+
 
 @dataclass(frozen=True)
 class EngineOptions:
@@ -88,14 +100,17 @@ def parsed_arguments(pairs: Sequence[str]) -> dict[str, Any]:
     """`key=value` pairs; values are JSON where they can be, else text.
 
     Raises:
-        CaptureError: a pair has no '='.
+        CaptureError: a pair has no '=', or names what an option of capture decides.
     """
     parsed: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not (key and equals):
             raise CaptureError(f"--engine-arg {pair}: write it as name=value")
-        parsed[key.replace("-", "_")] = _value(value)
+        name = key.replace("-", "_")
+        if name in _DECIDED:
+            raise CaptureError(f"--engine-arg {name}: {_DECIDED[name]}")
+        parsed[name] = _value(value)
     return parsed
 
 

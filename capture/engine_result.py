@@ -32,8 +32,13 @@ def result(plan: Plan, workload: Workload, passes: Passes) -> dict[str, Any]:
     """Writes both files; what run.json has to say about the passes."""
     ranks = collected_ranks(plan.scratch)
     window = _recorded(plan, "profiled")
-    until_ns = window["end_unix_ns"] if plan.steps is not None else None
-    measured = metrics(passes.profiled, passes.unprofiled, until_ns=until_ns)
+    windowed = plan.steps is not None
+    measured = metrics(
+        passes.profiled,
+        passes.unprofiled,
+        until_ns=window["end_unix_ns"] if windowed else None,
+        unprofiled_until_ns=_recorded(plan, "baseline")["end_unix_ns"] if windowed else None,
+    )
     _write_json(plan.folder / "metrics.json", measured)
     write_outputs(plan.folder / "outputs.jsonl", passes.profiled)
     return {

@@ -15,16 +15,24 @@ from capture.drive import Answer, Pass
 PERCENTILES = (50, 90, 99)
 
 
-def metrics(profiled: Pass, unprofiled: Pass | None, *, until_ns: int | None = None) -> Any:
+def metrics(
+    profiled: Pass,
+    unprofiled: Pass | None,
+    *,
+    until_ns: int | None = None,
+    unprofiled_until_ns: int | None = None,
+) -> Any:
     """What metrics.json holds.
 
     Args:
         until_ns: end of the recorded window, Unix ns. Tokens of the profiled pass after it were
             held up by the writing of traces and are left out; such requests are not finished.
+        unprofiled_until_ns: end of the same iterations in the unprofiled pass, so that both are
+            of the same work.
     """
     passes = {"profiled": pass_metrics(profiled, until_ns)}
     if unprofiled:
-        passes["unprofiled"] = pass_metrics(unprofiled, None)
+        passes["unprofiled"] = pass_metrics(unprofiled, unprofiled_until_ns)
     return {"schema_version": 1, "unit": "ns", "passes": passes}
 
 

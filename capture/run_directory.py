@@ -12,6 +12,12 @@ SCHEMA_VERSION = 1
 _SCRATCH = ".scratch"
 
 
+def require_free(path: Path) -> None:
+    """Raises RunDirectoryExists where a run directory cannot be made for what is there."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunDirectoryExists(f"{path} exists; choose another name with -o, or remove it")
+
+
 @dataclass(frozen=True)
 class RunDirectory:
     """`runs/<name>/` with run.json, metrics.json, outputs.jsonl, steps.jsonl, log.txt, traces/."""
@@ -25,8 +31,7 @@ class RunDirectory:
         Raises:
             RunDirectoryExists: the folder has contents, or cannot be made.
         """
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise RunDirectoryExists(f"{path} exists; choose another name with -o, or remove it")
+        require_free(path)
         try:
             (path / _SCRATCH).mkdir(parents=True)
         except OSError as error:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any
 
@@ -55,7 +56,19 @@ class Server:
         except (KeyError, IndexError, TypeError):
             raise ServerUnusable(f"{self.url} serves no model; is it a vLLM server?") from None
         version = await self._get("/version")
-        return {"model": served, "version": version.get("version")}
+        said = version.get("version") if isinstance(version, dict) else None
+        return {"model": served, "version": said}
+
+    @asynccontextmanager
+    async def _post(self, path: str, **sent: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+        try:
+            async with self._session.post(self.url + path, **sent) as answer:
+                yield answer
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise ServerUnusable(
+                f"the server at {self.url} stopped answering during {path} "
+                f"({type(error).__name__}); its log says why"
+            ) from None
 
     async def start_profiler(self) -> None:
         """Begins to record on all ranks.
@@ -63,7 +76,7 @@ class Server:
         Raises:
             ServerUnusable: the server was started without a profiler, or refuses.
         """
-        async with self._session.post(f"{self.url}/start_profile") as answer:
+        async with self._post("/start_profile") as answer:
             if answer.status == 404:
                 raise ServerUnusable(f"the server at {self.url} has no profiler; {_PROFILER}")
             if answer.status != 200:
@@ -75,7 +88,7 @@ class Server:
 
     async def stop_profiler(self) -> None:
         """Ends recording; returns when all ranks have written their traces."""
-        async with self._session.post(f"{self.url}/stop_profile") as answer:
+        async with self._post("/stop_profile") as answer:
             if answer.status != 200:
                 said = (await answer.text())[:200]
                 raise ServerUnusable(f"{self.url}/stop_profile answers {answer.status}: {said}")
@@ -91,7 +104,7 @@ class Server:
             "stream": True,
             "return_token_ids": True,
         }
-        async with self._session.post(f"{self.url}/v1/completions", json=body) as answer:
+        async with self._post("/v1/completions", json=body) as answer:
             if answer.status != 200:
                 said = (await answer.text())[:200]
                 raise ServerUnusable(f"{self.url} refuses a request ({answer.status}): {said}")

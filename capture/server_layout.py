@@ -16,11 +16,13 @@ _SIZES = {
 
 
 def parallel_layout(command: Sequence[str]) -> dict[str, Any]:
-    """Sizes of the parallel groups as a command line asks for them; {} where there is none."""
-    if not command:
+    """Sizes of the parallel groups as a command line asks for them; {} where it does not tell."""
+    names = _names(command)
+    asked = {name: _value(command, options) or "1" for name, options in _SIZES.items()}
+    if not command or "--config" in names or not all(size.isdigit() for size in asked.values()):
         return {}
-    sizes = {name: int(_value(command, options) or 1) for name, options in _SIZES.items()}
-    return {**sizes, "ep": "--enable-expert-parallel" in _names(command)}
+    sizes = {name: int(size) for name, size in asked.items()}
+    return {**sizes, "ep": not {"--enable-expert-parallel", "-ep"}.isdisjoint(names)}
 
 
 def placed(ranks: Sequence[dict[str, Any]], layout: dict[str, Any]) -> list[dict[str, Any]]:

@@ -12,8 +12,10 @@ _OPTION = "--profiler-config"
 _FOLDER = "torch_profiler_dir"
 
 
-def server_command(url: str) -> list[str] | None:
-    """The command line of the process that listens on a local URL; None where it can't be seen."""
+def server_process(url: str) -> tuple[list[str], Path] | None:
+    """Command line and working folder of the process that listens on a local URL; None where it
+    can't be seen.
+    """
     parts = urlsplit(url)
     if parts.hostname not in _LOCAL:
         return None
@@ -22,7 +24,8 @@ def server_command(url: str) -> list[str] | None:
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
             if listens and connection.pid:
-                return list(psutil.Process(connection.pid).cmdline())
+                process = psutil.Process(connection.pid)
+                return list(process.cmdline()), Path(process.cwd())
     return None
 
 

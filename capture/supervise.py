@@ -26,6 +26,8 @@ from capture.processes import (
 _PROGRAM = (sys.executable, "-m", "capture.engine_process")
 Done = Callable[[str, int, int], None]
 
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
 
 def run_engine(plan: Plan, log: Path, environment: dict[str, str], done: Done) -> dict[str, Any]:
     """Carries out a plan; the engine process's result.
@@ -90,13 +92,14 @@ def _result(last: dict[str, Any], log: Path) -> dict[str, Any]:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, as a batch system sends it, is handled like Ctrl-C."""
+    """SIGTERM, as a batch system sends it, and SIGHUP, as a lost terminal does, are Ctrl-C."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in _ENDING}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

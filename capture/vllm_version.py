@@ -1,6 +1,7 @@
 """Which versions of vLLM capture works with, and which one is installed."""
 
 import re
+import sys
 from dataclasses import dataclass
 from importlib import metadata, util
 
@@ -33,7 +34,7 @@ def installed_vllm() -> InstalledVllm:
             version = metadata.version(distribution)
         except metadata.PackageNotFoundError:
             continue
-        return _checked(version, distribution)
+        return checked(version, distribution)
     if util.find_spec("vllm"):
         raise UnsupportedVllm(
             f"a vLLM of unknown version is on the path; capture works with {_RANGE}: {_INSTALL}"
@@ -41,9 +42,14 @@ def installed_vllm() -> InstalledVllm:
     raise UnsupportedVllm(f"vLLM is not installed; capture works with {_RANGE}: {_INSTALL}")
 
 
-def _checked(version: str, distribution: str) -> InstalledVllm:
+def checked(version: str, distribution: str) -> InstalledVllm:
+    """Whether a version can be used; one that is no number is taken for a new one.
+
+    Raises:
+        UnsupportedVllm: it is older than what works.
+    """
     found = re.match(r"(\d+)\.(\d+)", version)
-    number = (int(found[1]), int(found[2])) if found else (0, 0)
+    number = (int(found[1]), int(found[2])) if found else (sys.maxsize, 0)
     if number < OLDEST:
         raise UnsupportedVllm(
             f"vLLM {version} is too old; capture works with {_RANGE}: "

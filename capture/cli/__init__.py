@@ -34,7 +34,13 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except CaptureError as error:
-            click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
+            _tell(error)
+            ctx.exit(1)
+        except ExceptionGroup as group:
+            known, other = group.split(CaptureError)
+            if known is None or other is not None:
+                raise
+            _tell(_first(known))
             ctx.exit(1)
         except ModuleNotFoundError as error:
             click.echo(
@@ -44,6 +50,15 @@ class _Commands(click.Group):
         except KeyboardInterrupt:
             click.echo("traceql: interrupted; nothing is left running", err=True)
             ctx.exit(_INTERRUPTED)
+
+
+def _tell(error: BaseException) -> None:
+    click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
+
+
+def _first(error: BaseException) -> BaseException:
+    """Of requests that failed together, one."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 @click.command("capture", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -9,6 +9,7 @@ import click
 from capture.cli.progress import warn
 from capture.record import Recorded
 
+_IMPOSSIBLE_PCT = -5
 _METRICS = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "end to end"))
 
 
@@ -28,6 +29,11 @@ def write_report(recorded: Recorded) -> None:
         f"{overhead['overhead_pct']:+.1f}% "
         f"({overhead['profiled_ns'] / 1e6:.1f} ms against {overhead['unprofiled_ns'] / 1e6:.1f} ms)"
     )
+    if overhead["overhead_pct"] < _IMPOSSIBLE_PCT:
+        warn(
+            "the profiler made nothing faster: the passes differ in how requests were batched, or "
+            "the machine in its speed; record more of the workload to measure the overhead"
+        )
     for name in ("profiled", "unprofiled"):
         if stall_ns := overhead[f"{name}_stall_ns"]:
             warn(

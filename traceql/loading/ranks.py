@@ -83,7 +83,8 @@ def _next_free(owner: Mapping[int, str]) -> int:
 
 
 def _world_size(path: Path, metadata: Mapping[str, Any]) -> int:
-    if in_run := rank_in_run(path):
+    in_run = rank_in_run(path)
+    if in_run and in_run["world_size"] is not None:
         return int(in_run["world_size"])
     size = _distributed(metadata).get("world_size")
     return size if isinstance(size, int) else 0

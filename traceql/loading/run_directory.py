@@ -38,10 +38,10 @@ def run_document(trace: Path) -> dict[str, Any] | None:
 def rank_in_run(trace: Path) -> dict[str, Any] | None:
     """What run.json says of the rank that a trace belongs to, with the job's world_size."""
     document = run_document(trace) or {}
-    ranks: list[dict[str, Any]] = document.get("ranks", [])
+    ranks: list[dict[str, Any]] = document.get("ranks") or []
     for rank in ranks:
         if rank.get("trace") == f"traces/{trace.name}":
-            return rank | {"world_size": document["parallel"]["world_size"]}
+            return rank | {"world_size": (document.get("parallel") or {}).get("world_size")}
     return None
 
 
