@@ -87,20 +87,36 @@ def shared_memory() -> frozenset[str]:
 
 def remove_shared_memory(before: frozenset[str]) -> None:
     """Removes what came since `before` and no living process has mapped or open."""
-    new = shared_memory() - before
-    for name in new - _in_use():
-        with suppress(OSError):
-            (_SHARED_MEMORY / name).unlink()
+    new = {name: inode for name in shared_memory() - before if (inode := _inode(name))}
+    used = _in_use()
+    for name, inode in new.items():
+        if inode not in used:
+            with suppress(OSError):
+                (_SHARED_MEMORY / name).unlink()
 
 
-def _in_use() -> set[str]:
-    used: set[str] = set()
+def _inode(name: str) -> int | None:
+    try:
+        return (_SHARED_MEMORY / name).stat().st_ino
+    except OSError:
+        return None
+
+
+def _in_use() -> set[int]:
+    """By inode: a process has a semaphore mapped under another name than the one it is found by."""
+    used: set[int] = set()
     for pid in psutil.pids():
         with suppress(OSError):
             maps = Path(f"/proc/{pid}/maps").read_text()
-            used |= {
-                Path(line.split()[-1]).name for line in maps.splitlines() if "/dev/shm/" in line
-            }
-        with suppress(psutil.Error):
-            used |= {Path(file.path).name for file in psutil.Process(pid).open_files()}
+            used |= {int(line.split()[4]) for line in maps.splitlines() if "/dev/shm/" in line}
+        with suppress(OSError):
+            used |= {_inode_of(file) for file in Path(f"/proc/{pid}/fd").iterdir()}
     return used
+
+
+def _inode_of(file: Path) -> int:
+    """Of what an open file is in shared memory; 0 of any other."""
+    with suppress(OSError):
+        if str(file.readlink()).startswith(f"{_SHARED_MEMORY}/"):
+            return file.stat().st_ino
+    return 0

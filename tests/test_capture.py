@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from capture.errors import CaptureError, ServerUnusable, UnsupportedVllm, Worklo
 from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
 from capture.models import built_in_config, built_in_models
+from capture.processes import remove_shared_memory, shared_memory
 from capture.run_directory import RunDirectory
 from capture.server import Server
 from capture.server_layout import model_config, parallel_layout, placed
@@ -283,6 +285,14 @@ def test_run_json_without_ranks_or_layout_says_nothing_of_ranks(tmp_path: Path) 
         alone = [tmp_path / "run" / "traces" / "rank1.pt.trace.json"]
         database = tmp_path / f"{next(iter(change))}.duckdb"
         assert traceql.load(alone, database).added == alone
+
+
+def test_semaphores_of_living_processes_are_no_litter() -> None:
+    before = shared_memory()
+    semaphore = multiprocessing.get_context("spawn").Semaphore()
+    (own,) = [name for name in shared_memory() - before if semaphore._semlock.name[1:] in name]  # type: ignore[attr-defined]
+    remove_shared_memory(before)
+    assert own in shared_memory()
 
 
 def test_text_needs_a_tokenizer() -> None:
