@@ -1,17 +1,12 @@
 """What launching threads did while GPUs had nothing to do."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.elapsed import Elapsed
-from traceql.loading.arrow import write_table
+from traceql.loading.arrow import Columns, columns_of, rows_where, write_table
 
-Columns = Mapping[str, npt.NDArray[Any]]
 _HOST_TIME = pa.schema([("cause", pa.string()), ("slice_id", pa.int64()), ("ns", pa.int64())])
 # Gaps that end with a kernel whose launch is known have the thread that launched it.
 _GAPS = """
@@ -32,13 +27,13 @@ def write_host_time(con: duckdb.DuckDBPyConnection) -> None:
     """Writes `host_time`: of host events, the time in gaps of a cause in which each was the
     innermost event of the launching thread.
     """
-    gaps = _columns(con.sql(_GAPS))
+    gaps = columns_of(con.sql(_GAPS))
     tracks = np.unique(gaps["track_id"]).tolist()
-    events = _columns(con.sql(_EVENTS, params={"tracks": tracks}))
+    events = columns_of(con.sql(_EVENTS, params={"tracks": tracks}))
     tables = [_HOST_TIME.empty_table()]
     for track in tracks:
-        on_track = _where(events, events["track_id"] == track)
-        of_track = _where(gaps, gaps["track_id"] == track)
+        on_track = rows_where(events, events["track_id"] == track)
+        of_track = rows_where(gaps, gaps["track_id"] == track)
         for cause, is_sync in (("host", False), ("sync", True)):
             own = of_track["is_sync"] == is_sync
             idle = Elapsed.of(of_track["ts"][own], of_track["dur"][own])
@@ -46,20 +41,11 @@ def write_host_time(con: duckdb.DuckDBPyConnection) -> None:
     write_table(con, "host_time", pa.concat_tables(tables))
 
 
-def _columns(relation: duckdb.DuckDBPyRelation) -> Columns:
-    table = relation.to_arrow_table()
-    return {name: table[name].to_numpy() for name in table.column_names}
-
-
-def _where(columns: Columns, kept: npt.NDArray[np.bool_]) -> Columns:
-    return {name: column[kept] for name, column in columns.items()}
-
-
 def _host_time(cause: str, events: Columns, idle: Elapsed) -> pa.Table:
     """Of one thread."""
     begun, ended = idle.before(events["ts"]), idle.before(events["end_ts"])
     touching = ended > begun
-    events = _where(events, touching)
+    events = rows_where(events, touching)
     # After an event begins it is the innermost one; after it ends, the one around it is.
     ends = np.repeat((False, True), len(events["id"]))
     inside = np.concatenate((events["id"], events["parent_id"]))

@@ -1,17 +1,12 @@
 """What each rank's GPU did from one operation of a group to the next."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.elapsed import Elapsed
-from traceql.loading.arrow import write_table
+from traceql.loading.arrow import Columns, columns_of, rows_where, write_table
 
-Columns = Mapping[str, npt.NDArray[Any]]
 _WHAT = ("compute_ns", "comm_ns", "copy_ns", "host_ns")
 _SPENT = pa.schema(
     [
@@ -82,8 +77,8 @@ def write_spent(con: duckdb.DuckDBPyConnection) -> None:
     since_ts, where the time to account for begins; other_ns, what is left of it; is_first,
     whether the rank has no operation of its group before it.
     """
-    operations, states = _columns(con, _OPERATIONS), _columns(con, _STATES)
-    side = _columns(con, _SIDE_KERNELS)
+    operations, states = columns_of(con.sql(_OPERATIONS)), columns_of(con.sql(_STATES))
+    side = columns_of(con.sql(_SIDE_KERNELS))
     tables = [_SPENT.empty_table()]
     for rank, device in _places(operations):
         own, of_device, beside = (
@@ -93,14 +88,9 @@ def write_spent(con: duckdb.DuckDBPyConnection) -> None:
     write_table(con, "spent", pa.concat_tables(tables))
 
 
-def _columns(con: duckdb.DuckDBPyConnection, query: str) -> Columns:
-    table = con.sql(query).to_arrow_table()
-    return {name: table[name].to_numpy() for name in table.column_names}
-
-
 def _of_device(columns: Columns, rank: int, device: int) -> Columns:
     own = (columns["rank"] == rank) & (columns["device"] == device)
-    return {name: column[own] for name, column in columns.items()}
+    return rows_where(columns, own)
 
 
 def _places(operations: Columns) -> set[tuple[int, int]]:

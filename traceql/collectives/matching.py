@@ -13,7 +13,7 @@ from traceql.collectives.ends import Difference, Ints
 from traceql.collectives.groups import operation_groups
 from traceql.collectives.layout import write_layout
 from traceql.collectives.pairing import Series, alike, shared_units
-from traceql.loading.arrow import write_table
+from traceql.loading.arrow import columns_of, write_table
 
 _PAIRED = pa.schema([("kernel_id", pa.int64()), ("group_id", pa.int64()), ("unit", pa.int64())])
 _GROUP = pa.schema([("group_id", pa.int64()), ("ranks", pa.string()), ("size", pa.int64())])
@@ -46,13 +46,13 @@ def _series(
     con: duckdb.DuckDBPyConnection, of_described: Mapping[int, int]
 ) -> dict[int, dict[int, Series]]:
     """Operations of each group and rank."""
-    table = con.sql("""
+    operations = con.sql("""
         SELECT described_id, rank, kernel_id, ts, end_ts, key, unit, kind,
             COALESCE(sequence, -1) AS sequence, synchronising
         FROM operation
         ORDER BY rank, ts, kernel_id
-    """).to_arrow_table()
-    columns = {name: table[name].to_numpy() for name in table.column_names}
+    """)
+    columns = dict(columns_of(operations))
     described, rank = columns.pop("described_id"), columns.pop("rank")
     group = np.array([of_described[d] for d in described.tolist()], np.int64)
     found: dict[int, dict[int, Series]] = defaultdict(dict)
