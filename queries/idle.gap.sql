@@ -37,27 +37,33 @@ placed AS (
 ),
 inside AS (
     SELECT
-        slice.id,
-        slice.parent_id,
-        slice.name,
-        slice.cat,
-        LEAST(slice.ts + slice.dur, placed.ts + placed.dur) - GREATEST(slice.ts, placed.ts) AS ns
+        slice.*,
+        GREATEST(slice.ts, placed.ts) AS begin_ts,
+        LEAST(slice.ts + slice.dur, placed.ts + placed.dur) AS end_ts
     FROM placed
     INNER JOIN slice
         ON placed.track_id = slice.track_id
         AND slice.ts < placed.ts + placed.dur
         AND slice.ts + slice.dur > placed.ts
 ),
-child AS (
-    SELECT parent_id, SUM(ns) AS ns FROM inside GROUP BY parent_id
+-- After an event begins it is the innermost one; after it ends, the one around it is.
+edge AS (
+    SELECT begin_ts AS ts, TRUE AS begins, depth, id FROM inside
+    UNION ALL
+    SELECT end_ts, FALSE, -depth, parent_id FROM inside
+),
+stretch AS (
+    SELECT id, LEAD(ts) OVER (ORDER BY ts, begins, depth) - ts AS ns FROM edge
 ),
 own AS (
-    SELECT inside.name, inside.cat, inside.ns - COALESCE(child.ns, 0) AS ns
-    FROM inside
-    LEFT JOIN child ON inside.id = child.parent_id
+    SELECT inside.id, inside.name, inside.cat, SUM(stretch.ns) AS ns
+    FROM stretch
+    INNER JOIN inside USING (id)
+    GROUP BY inside.id, inside.name, inside.cat
+    HAVING SUM(stretch.ns) > 0
 ),
 doing AS (
-    SELECT name, cat, COUNT(*) AS events, SUM(ns) AS ns FROM own GROUP BY name, cat HAVING SUM(ns) > 0
+    SELECT name, cat, COUNT(*) AS events, SUM(ns) AS ns FROM own GROUP BY name, cat
     UNION ALL
     SELECT '(no event recorded)', NULL, NULL, placed.dur - COALESCE((SELECT SUM(ns) FROM own), 0)
     FROM placed

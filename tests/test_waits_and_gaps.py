@@ -74,3 +74,19 @@ def test_a_gap_is_split_by_what_the_host_was_in(tmp_path: Path) -> None:
         ("(no event recorded)", None, 7_000),
         ("cudaLaunchKernel", 1, 3_000),
     ]
+
+
+def test_events_that_overlap_without_nesting_share_a_gap(tmp_path: Path) -> None:
+    traces.write(
+        tmp_path / "rank0.json",
+        launch(ts=0, correlation=1),
+        kernel(ts=2, dur=8, correlation=1),
+        host("one", ts=5, dur=25),  # the gap is from 10 to 60
+        host("other", ts=20, dur=60),
+        launch(ts=55, dur=3, correlation=2),
+        kernel(ts=60, dur=1, correlation=2),
+    )
+    traceql.load([tmp_path / "rank0.json"], tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        rows = trace.run("idle.gap").rows()
+    assert sum(row["own_ns"] for row in rows) == 50_000
