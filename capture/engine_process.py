@@ -87,7 +87,7 @@ async def record(plan: Plan, events: Events) -> dict[str, Any]:
 
 
 async def _passes(plan: Plan, workload: Workload, engine: Any, events: Events) -> Passes:
-    stream = _stream(engine)
+    stream = _stream(engine, plan.engine_arguments["data_parallel_size"])
     for _ in range(plan.warmup_passes):
         await _pass(plan, workload, engine, stream, events, "warmup")
         await engine.collective_rpc("capture_end", args=("warmup",))
@@ -139,7 +139,12 @@ async def _watch(folder: Path, closed: asyncio.Event, events: Events) -> None:
     events.phase("write")
 
 
-def _stream(engine: Any) -> Stream:
+def _stream(engine: Any, replicas: int) -> Stream:
+    """Each data-parallel replica is sent every `replicas`th request, in each pass the same ones.
+
+    vLLM's own choice follows what the replicas last said of their load, which may be of the pass
+    before: passes would differ, and a replica may be left without requests.
+    """
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -157,7 +162,8 @@ def _stream(engine: Any) -> Stream:
         )
         # Each pass has ids of its own; what follows the slash is dropped again.
         name = f"{request.request_id}/{next(numbers)}"
-        async for output in engine.generate(prompt, sampling, name):
+        replica = request.number % replicas if replicas > 1 else None
+        async for output in engine.generate(prompt, sampling, name, data_parallel_rank=replica):
             part = output.outputs[0]
             yield Chunk(
                 len(part.token_ids), list(part.token_ids), part.text or "", part.finish_reason

@@ -13,8 +13,13 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt, as token ids or as text, and how many tokens to generate for it."""
+    """One prompt, as token ids or as text, and how many tokens to generate for it.
 
+    Attributes:
+        number: its place in the workload, from 0.
+    """
+
+    number: int
     request_id: str
     prompt: Sequence[int] | str
     output_tokens: int
@@ -81,7 +86,7 @@ def random_workload(
         shape = draw.choice(chosen.shapes)
         length = prompt_tokens or shape[0]
         ids = [draw.randrange(min(1000, vocab_size // 8), vocab_size) for _ in range(length)]
-        requests.append(Request(f"request-{number}", ids, output_tokens or shape[1]))
+        requests.append(Request(number, f"request-{number}", ids, output_tokens or shape[1]))
     return Workload(requests, concurrency or chosen.concurrency, mix, seed)
 
 
@@ -98,7 +103,7 @@ def file_workload(path: Path, *, output_tokens: int | None, concurrency: int | N
     if not lines:
         raise WorkloadInvalid(f"{path} has no prompts; put one on each line")
     wanted = output_tokens or DEFAULT_MIX.shapes[0][1]
-    requests = [Request(f"request-{n}", _prompt(line), wanted) for n, line in enumerate(lines)]
+    requests = [Request(n, f"request-{n}", _prompt(line), wanted) for n, line in enumerate(lines)]
     return Workload(requests, concurrency or DEFAULT_MIX.concurrency, None, None)
 
 

@@ -116,7 +116,7 @@ def test_no_more_requests_are_in_flight_than_wanted() -> None:
         yield Chunk(1, [5])
         in_flight -= 1
 
-    requests = [Request(f"r{n}", [1], 1) for n in range(7)]
+    requests = [Request(n, f"r{n}", [1], 1) for n in range(7)]
     measured = asyncio.run(drive(Workload(requests, 3, None, None), stream))
     assert (most, len(measured.answers)) == (3, 7)
     assert [a.token_ids for a in measured.answers] == [[5]] * 7
@@ -124,7 +124,7 @@ def test_no_more_requests_are_in_flight_than_wanted() -> None:
 
 def answer(name: str, sent_ms: int, *token_ms: int) -> Answer:
     times = [t * _MS for t in token_ms]
-    return Answer(Request(name, [1, 2], len(times)), sent_ms * _MS, times, [], "", "length")
+    return Answer(Request(0, name, [1, 2], len(times)), sent_ms * _MS, times, [], "", "length")
 
 
 def test_latencies_are_those_of_their_definitions() -> None:
@@ -296,7 +296,7 @@ def test_semaphores_of_living_processes_are_no_litter() -> None:
 
 
 def test_text_needs_a_tokenizer() -> None:
-    text = Workload([Request("r", "hello", 4)], 1, None, None)
+    text = Workload([Request(0, "r", "hello", 4)], 1, None, None)
     with pytest.raises(WorkloadInvalid, match="no tokenizer"):
         require_token_ids(text)
 
