@@ -2,18 +2,7 @@
 -- sync, host, dependency, launch, unknown.
 
 CREATE OR REPLACE TABLE gap AS
-WITH idle AS (
-    SELECT rank, device, ts, dur FROM device_state WHERE NOT (compute OR comm OR copy)
-),
-before AS (
-    SELECT rank, device, ts + GREATEST(dur, 0) AS ts, MAX(id) AS id
-    FROM kernel
-    GROUP BY ALL
-),
-after AS (
-    SELECT rank, device, ts, MIN(id) AS id FROM kernel GROUP BY ALL
-),
-launched AS (
+WITH launched AS (
     SELECT kernel.id, kernel.stream, kernel.step_id, launch.ts AS launch_ts, launch.tid
     FROM kernel
     LEFT JOIN launch ON kernel.launch_id = launch.id
@@ -24,8 +13,8 @@ bounded AS (
         idle.device,
         idle.ts,
         idle.dur,
-        before.id AS previous_kernel_id,
-        after.id AS next_kernel_id,
+        idle.previous_kernel_id,
+        idle.next_kernel_id,
         COALESCE(following.step_id, preceding.step_id) AS step_id,
         following.launch_ts,
         following.stream,
@@ -33,11 +22,8 @@ bounded AS (
         preceding.stream <> following.stream AS other_stream,
         LEAST(following.launch_ts, idle.ts + idle.dur) AS issued_ts
     FROM idle
-    LEFT JOIN before USING (rank, device, ts)
-    LEFT JOIN after
-        ON idle.rank = after.rank AND idle.device = after.device AND idle.ts + idle.dur = after.ts
-    LEFT JOIN launched AS preceding ON before.id = preceding.id
-    LEFT JOIN launched AS following ON after.id = following.id
+    LEFT JOIN launched AS preceding ON idle.previous_kernel_id = preceding.id
+    LEFT JOIN launched AS following ON idle.next_kernel_id = following.id
 ),
 -- Calls of a thread nest: one inside another blocks it no longer.
 blocking_call AS (
@@ -112,6 +98,8 @@ FROM bounded
 LEFT JOIN blocked USING (rank, device, ts)
 LEFT JOIN awaited USING (rank, device, ts)
 ORDER BY bounded.rank, bounded.device, bounded.ts;
+
+DROP TABLE idle;
 
 COMMENT ON TABLE gap IS 'One row per interval of a rank''s GPU span in which a device did nothing.';
 COMMENT ON COLUMN gap.rank IS 'Rank.';

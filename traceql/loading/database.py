@@ -10,6 +10,7 @@ import duckdb
 from traceql import __version__
 from traceql.collectives.arrivals import write_spent
 from traceql.collectives.matching import pair_operations
+from traceql.device_states import write_device_states
 from traceql.host_gaps import write_host_time
 from traceql.layers.attribution import attribute_by_sequence
 from traceql.layers.grammar import symbols
@@ -24,13 +25,24 @@ _TABLES = QUERIES / "tables"
 SOURCE_SCRIPT = _TABLES / "00_source.sql"
 _STEPS_BEFORE = {
     "45_layer": attribute_by_sequence,
+    "50_device_state": write_device_states,
     "65_collective": pair_operations,
     "66_arrival": write_spent,
     "67_host_gap": write_host_time,
     "68_rules": write_rule_tables,
 }
-_LAYERS = {"42_module", "45_layer", "62_operation"}
-_IDLE = {"50_device_state", "60_gap", "67_host_gap"}
+# The scripts of a chain follow each other; chains of a line run side by side, after those above.
+CHAINS = (
+    (["02_run_source", "10_iteration", "20_launch", "30_kernel", "35_device_name", "40_step"],),
+    (
+        ["42_module", "45_layer", "62_operation", "65_collective"],
+        ["50_device_state", "60_gap", "67_host_gap", "68_rules", "70_memory", "80_run"],
+    ),
+    (
+        ["66_arrival"],
+        ["69_parallel", "85_group_link", "90_ledger"],
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -109,24 +121,19 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def derive(con: duckdb.DuckDBPyConnection) -> None:
-    """Makes every table that is not a file's own, in the order of the scripts' names."""
-    scripts = sorted(script.stem for script in _TABLES.glob("*.sql") if script != SOURCE_SCRIPT)
-    layers = [name for name in scripts if name in _LAYERS]
-    idle = [name for name in scripts if name in _IDLE]
-    rest = [name for name in scripts if name not in _LAYERS | _IDLE]
-    _run(con, [name for name in rest if name < layers[0]])
-    with ThreadPoolExecutor(1) as pool:  # neither needs the other
-        beside = pool.submit(_run, con.cursor(), idle)
-        _run(con, layers)
-        beside.result()
-    _run(con, [name for name in rest if name > layers[0]])
+    """Makes every table that is not a file's own."""
+    with ThreadPoolExecutor() as pool:
+        for chains in CHAINS:
+            list(pool.map(_run, [con.cursor() for _ in chains], chains))
 
 
 def _run(con: duckdb.DuckDBPyConnection, scripts: Sequence[str]) -> None:
     for name in scripts:
+        con.begin()  # a commit for each of its statements would take longer
         if name in _STEPS_BEFORE:
             _STEPS_BEFORE[name](con)
         con.execute((_TABLES / f"{name}.sql").read_text())
+        con.commit()
 
 
 def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[Placed]:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from traceql.reader.bound_flows import Bound, bound
 from traceql.reader.flows import Flows
 from traceql.reader.timeline import Timeline
 from traceql.reader.tracks import Track
@@ -24,6 +25,7 @@ from traceql.reader.tracks import Track
 Int64s = npt.NDArray[np.int64]
 SCALE = 1000  # of what the trace processor returns to what it was fed
 _FIRST_TID = 10_000  # above the pids, so that no thread becomes its process's main thread
+_FIRST_CARRIED = 1 << 33  # above the numbers that it gives to the flows that are events
 _EXACT_SPAN_NS = 2**53  # a double holds every whole number up to here
 
 
@@ -80,16 +82,23 @@ def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Ite
     yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
     ts, flow_ts = to_fed(slices.ts), to_fed(flows.ends.ts)
     dur = to_fed(slices.ts + slices.fed_dur) - ts
-    index = np.arange(len(ts))
-    slice_lines = _lines(
-        *(',{"ph":"X","tid":', ids.tid(slices), ',"ts":', ts, ',"dur":', dur),
-        *(',"tts":', index, "}"),
+    tid, flow_tid = ids.tid(slices), ids.tid(flows.ends)
+    carried = bound(
+        flows,
+        **{"place": tid - _FIRST_TID, "ts": ts, "dur": dur},
+        **{"end_place": flow_tid - _FIRST_TID, "end_ts": flow_ts},
     )
+    slice_lines = _lines(
+        *(',{"ph":"X","tid":', tid, ',"ts":', ts, ',"dur":', dur),
+        *(',"tts":', np.arange(len(ts)), _carried_flows(carried, flows.number, len(ts)), "}"),
+    )
+    alone = np.flatnonzero(carried.slice < 0)
     kind, number = _flow_fields(flows, _nameless_kinds(flows))
     flow_lines = _lines(
-        *(",{", kind, ',"id":', number, ',"tid":', ids.tid(flows.ends), ',"ts":', flow_ts, "}")
+        *(",{", kind.take(pa.array(alone)), ',"id":', number[alone]),
+        *(',"tid":', flow_tid[alone], ',"ts":', flow_ts[alone], "}"),
     )
-    order = np.argsort(np.concatenate((ts, flow_ts)), kind="stable")
+    order = np.argsort(np.concatenate((ts, flow_ts[alone])), kind="stable")
     yield _text(pa.concat_arrays([slice_lines, flow_lines]).take(pa.array(order)))
     yield b"]}"
 
@@ -160,6 +169,19 @@ def _binding(bind: object) -> str:
 def _flow_fields(flows: Flows, kinds: Iterable[str]) -> tuple[pa.Array, Int64s]:
     """What stands in `kinds` for each end, and the flow's number."""
     return _strings(list(kinds)).take(pa.array(flows.kind)), flows.number
+
+
+def _carried_flows(carried: Bound, number: Int64s, slices: int) -> pa.Array:
+    """For each slice what says which flow begins or finishes with it; mostly nothing."""
+    ends = np.flatnonzero(carried.slice >= 0)
+    direction = _strings([',"flow_in":true', ',"flow_out":true'])
+    texts = _lines(
+        *(',"bind_id":', number[ends] + _FIRST_CARRIED),
+        direction.take(pa.array(carried.begins[ends].astype(np.int64))),
+    )
+    place = np.full(slices, len(ends))
+    place[carried.slice[ends]] = np.arange(len(ends))
+    return pa.concat_arrays([texts, _strings([""])]).take(pa.array(place))
 
 
 def _strings(values: Sequence[str | bytes]) -> pa.Array:

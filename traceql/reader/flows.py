@@ -1,6 +1,6 @@
 """The ends of flows: which are there, and what ties those of one flow together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from traceql.reader.tracks import Tracks
 
 Int64s = npt.NDArray[np.int64]
 _ZERO = Raw(b"0")
+_PHASES = "stf"
 _Kind = tuple[str, object, object, object]  # phase, name, category, binding
 
 
@@ -33,14 +34,30 @@ class Flows:
         return sum(int((self.kind == n).sum()) for n, k in enumerate(self.kinds) if k[0] == "f")
 
 
-def flow_ends(events: Sequence[Event], tracks: Tracks, slices: Timeline) -> Flows:
+def flow_ends(by_phase: Mapping[str, Sequence[Event]], tracks: Tracks, slices: Timeline) -> Flows:
     """Without the ends that the profiler writes for launches whose flow never began."""
-    kinds, kind = coded([(e.ph, e.name, e.cat, e.bp) for e in events])
+    events = [event for phase in _PHASES for event in by_phase.get(phase, [])]
+    kinds, kind = _kinds(by_phase)
     number = _flow_numbers(kinds, kind, joined_strings([e.id or _ZERO for e in events]))
     begins = np.array([phase == "s" for phase, *_ in kinds], np.bool_)[kind]
     kept = np.flatnonzero(np.isin(number, number[begins]))
     ends = point_events([events[i] for i in kept.tolist()], tracks, slices)
     return Flows(ends, kinds, kind[kept], number[kept])
+
+
+def _kinds(by_phase: Mapping[str, Sequence[Event]]) -> tuple[list[_Kind], Int64s]:
+    """The distinct kinds, and of each end its place among them."""
+    kinds: list[_Kind] = []
+    codes = [np.empty(0, np.int64)]
+    for phase in _PHASES:
+        events = by_phase.get(phase, [])
+        found = list({(e.name, e.cat, e.bp) for e in events})
+        code = np.zeros(len(events), np.int64)
+        if len(found) > 1:  # profilers write one kind
+            found, code = coded([(e.name, e.cat, e.bp) for e in events])
+        codes.append(len(kinds) + code)
+        kinds += [(phase, *kind) for kind in found]
+    return kinds, np.concatenate(codes)
 
 
 def _flow_numbers(kinds: Sequence[_Kind], kind: Int64s, ids: pa.Array) -> Int64s:

@@ -23,7 +23,6 @@ from traceql.reader.timeline import Timeline, complete_events, point_events
 from traceql.reader.tracks import Track, Tracks, unread
 
 _INSTANT_PHASES = "iIRn"
-_FLOW_PHASES = "stf"
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def kineto_events(path: Path) -> KinetoEvents:
     try:
         slices = complete_events(by_phase.get("X", []), tracks)
         instants = point_events(_of_phases(by_phase, _INSTANT_PHASES), tracks, slices)
-        flows = flow_ends(_of_phases(by_phase, _FLOW_PHASES), tracks, slices)
+        flows = flow_ends(by_phase, tracks, slices)
     except TraceCorrupt as error:
         raise TraceCorrupt(f"{path}: {error}") from None
     about_tracks = by_phase.get("M", [])

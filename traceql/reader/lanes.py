@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
+_NEVER = 2**64
 _DEEPEST = 500  # the trace processor drops what is nested 512 deep
 
 
@@ -25,13 +26,24 @@ def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
     # Of events that start together the longest is the outermost; doubled times leave room for an
     # empty event to be open at its own start.
     start, end = ts * 2, (ts + dur) * 2 + (dur == 0)
-    order = np.lexsort((-end, start, track))
-    borders = np.flatnonzero(np.diff(track[order])) + 1
-    for members in np.split(order, borders):
+    by_track = np.argsort(track, kind="stable")
+    borders = np.flatnonzero(np.diff(track[by_track])) + 1
+    for members in np.split(by_track, borders):
+        members = members[_outermost_first(start[members], end[members])]
         if not _nested(start[members], end[members]):
             touching = members[_touching(start[members], end[members])]
             lane[touching] = _first_fit(start[touching].tolist(), end[touching].tolist())
     return lane
+
+
+def _outermost_first(start: Int64s, end: Int64s) -> Int64s:
+    """The order by start; files are nearly in it, which makes a stable sort fast."""
+    order = np.argsort(start, kind="stable")
+    again = np.diff(start[order]) == 0
+    tied = np.flatnonzero(np.append(again, False) | np.insert(again, 0, False))
+    among = order[tied]
+    order[tied] = among[np.lexsort((-end[among], start[among]))]
+    return order
 
 
 def _touching(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
@@ -64,17 +76,27 @@ def _nested(start: Int64s, end: Int64s) -> bool:
 
 def _first_fit(start: list[int], end: list[int]) -> list[int]:
     """The first lane of each event, sorted by (start, -end), in which it nests or stands free."""
-    open_ends: list[list[int]] = []
-    return [_fit(open_ends, *interval) for interval in zip(start, end, strict=True)]
+    lanes: list[list[int]] = []
+    first = [_NEVER]  # the ends of the events open in it, the innermost last
+    found = []
+    for begin, finish in zip(start, end, strict=True):
+        while first[-1] <= begin:
+            first.pop()
+        if finish <= first[-1] and len(first) <= _DEEPEST:
+            first.append(finish)
+            found.append(0)
+        else:
+            found.append(1 + _fit(lanes, begin, finish))
+    return found
 
 
-def _fit(open_ends: list[list[int]], begin: int, finish: int) -> int:
+def _fit(lanes: list[list[int]], begin: int, finish: int) -> int:
     """Opens an event in the first lane that takes it, and returns the lane."""
-    for lane, ends in enumerate(open_ends):
-        while ends and ends[-1] <= begin:
+    for lane, ends in enumerate(lanes):
+        while ends[-1] <= begin:
             ends.pop()
-        if not ends or (finish <= ends[-1] and len(ends) < _DEEPEST):
+        if finish <= ends[-1] and len(ends) <= _DEEPEST:
             ends.append(finish)
             return lane
-    open_ends.append([finish])
-    return len(open_ends) - 1
+    lanes.append([_NEVER, finish])
+    return len(lanes) - 1

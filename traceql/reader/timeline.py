@@ -63,6 +63,7 @@ def _times(events: Sequence[Event]) -> Int64s:
 
 def _durations(events: Sequence[Event]) -> Int64s:
     texts = [e.dur for e in events]
-    if min(map(len, texts), default=1) == 0 or b"null" in texts:
-        texts = [_ZERO if bytes(text) in _NO_DURATION else text for text in texts]
-    return nanoseconds(texts)
+    try:
+        return nanoseconds(texts)
+    except TraceCorrupt:
+        return nanoseconds([_ZERO if bytes(t) in _NO_DURATION else t for t in texts])

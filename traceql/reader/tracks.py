@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from traceql.reader.coded import coded
 from traceql.reader.kineto_json import Event
@@ -45,14 +46,15 @@ class Tracks:
         """The track of each event, new ones numbered."""
         pids, pid_code = coded([e.pid for e in events])
         tids, tid_code = coded([e.tid for e in events])
-        pairs, pair_code = np.unique(pid_code * len(tids) + tid_code, return_inverse=True)
+        pairs = pa.array(pid_code * len(tids) + tid_code).dictionary_encode()
         numbers = [
             self._numbers.setdefault(
                 (pids[pair // len(tids)], tids[pair % len(tids)]), len(self._numbers)
             )
-            for pair in pairs.tolist()
+            for pair in pairs.dictionary.to_pylist()
         ]
-        return np.array(numbers, np.int64)[pair_code]
+        tracks: Int64s = np.array(numbers, np.int64)[pairs.indices.to_numpy()]
+        return tracks
 
     def named(self, metadata: Sequence[Event]) -> list[Track]:
         """All tracks by number, with what the file's metadata events say of them.
