@@ -17,7 +17,8 @@ from traceql.reader.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
 
-_SLICES = "SELECT id, ts, dur, parent_id, depth, thread_ts FROM slice"
+_SLICES = "SELECT ts, dur, parent_id, depth, thread_ts FROM slice ORDER BY id"
+_LAST_ID = "SELECT MAX(id) AS id FROM slice"
 _FLOWS = "SELECT slice_out, slice_in FROM flow"
 _ERRORS = """
     SELECT name, value FROM stats
@@ -58,8 +59,11 @@ def nesting(
     with open_trace_processor(fed, trace_processor=trace_processor) as tp:
         raise_on_error_stats(tp)
         found = arrow_table(tp, _SLICES)
+        last_id = arrow_table(tp, _LAST_ID)["id"][0].as_py()
         joined = arrow_table(tp, _FLOWS)
         engine = "the native trace processor" if trace_processor else "the bundled trace processor"
+    if last_id != len(found) - 1:  # ids count the rows
+        raise LossyLoad(f"the trace processor returned {len(found)} of {last_id + 1} slices")
     return _by_index(slices, found, joined, to_fed, engine)
 
 
@@ -75,21 +79,17 @@ def raise_on_error_stats(tp: TraceProcessor) -> None:
 def _by_index(
     slices: Timeline, found: pa.Table, joined: pa.Table, to_fed: feed.Clock, engine: str
 ) -> Nesting:
-    slice_id, ts, dur, depth, index = (
-        _values(found[name]) for name in ("id", "ts", "dur", "depth", "thread_ts")
-    )
+    ts, dur, depth, index = (_values(found[name]) for name in ("ts", "dur", "depth", "thread_ts"))
     index //= feed.SCALE
     _require_same(slices, index, ts, dur, to_fed)
-    index_of = np.full(int(slice_id.max()) + 1, -1, np.int64)
-    index_of[slice_id] = index
     top = found["parent_id"].is_null().to_numpy()
-    parent = index_of[_values(found["parent_id"])]
+    parent = index[_values(found["parent_id"])]
     order = np.argsort(index)
     return Nesting(
         parent=pa.array(parent[order], mask=top[order]),
         depth=pa.array(depth[order]),
-        slice_out=pa.array(index_of[_values(joined["slice_out"])]),
-        slice_in=pa.array(index_of[_values(joined["slice_in"])]),
+        slice_out=pa.array(index[_values(joined["slice_out"])]),
+        slice_in=pa.array(index[_values(joined["slice_in"])]),
         engine=engine,
     )
 
