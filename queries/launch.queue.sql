@@ -25,7 +25,7 @@ queued AS (
     WHERE $rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT
 ),
 change AS (
-    SELECT rank, ts, SUM(delta) AS delta
+    SELECT rank, ts, CAST(SUM(delta) AS BIGINT) AS delta
     FROM (
         SELECT rank, ts, 1 AS delta FROM queued
         UNION ALL
@@ -38,7 +38,7 @@ level AS (
         rank,
         ts,
         LEAD(ts) OVER in_order AS end_ts,
-        SUM(delta) OVER in_order AS queued
+        CAST(SUM(delta) OVER in_order AS BIGINT) AS queued
     FROM change
     WINDOW in_order AS (PARTITION BY rank ORDER BY ts)
 ),

@@ -21,24 +21,35 @@ WITH op AS (
     WHERE lower(cat) IN ('cpu_op', 'operator')
         AND ($rank::BIGINT IS NULL OR rank = $rank::BIGINT)
 ),
-launched AS (
+by_launch AS (
     SELECT
         kernel.rank,
+        kernel.launch_id,
+        slice.external_id,
+        COUNT(*) AS kernels,
+        CAST(SUM(kernel.dur) AS BIGINT) AS dur
+    FROM kernel
+    INNER JOIN slice USING (id)
+    WHERE $rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT
+    GROUP BY kernel.rank, kernel.launch_id, slice.external_id
+),
+launched AS (
+    SELECT
+        by_launch.rank,
         launch.tid,
         launch.ts,
-        kernel.dur,
-        COALESCE(on_gpu.external_id, on_host.external_id) AS external_id
-    FROM kernel
-    INNER JOIN slice AS on_gpu ON kernel.id = on_gpu.id
-    LEFT JOIN launch ON kernel.launch_id = launch.id
+        by_launch.kernels,
+        by_launch.dur,
+        COALESCE(by_launch.external_id, on_host.external_id) AS external_id
+    FROM by_launch
+    LEFT JOIN launch ON by_launch.launch_id = launch.id
     LEFT JOIN slice AS on_host ON launch.id = on_host.id
-    WHERE $rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT
 ),
 op_of_id AS (
     SELECT rank, external_id, MIN(name) AS name FROM op GROUP BY rank, external_id
 ),
 own AS (
-    SELECT op_of_id.name, COUNT(*) AS kernels, SUM(launched.dur) AS gpu_ns
+    SELECT op_of_id.name, SUM(launched.kernels) AS kernels, SUM(launched.dur) AS gpu_ns
     FROM launched
     LEFT JOIN op_of_id USING (rank, external_id)
     GROUP BY op_of_id.name
@@ -49,7 +60,7 @@ running AS (
         rank,
         tid,
         ts,
-        SUM(SUM(dur)) OVER (PARTITION BY rank, tid ORDER BY ts) AS gpu_ns
+        CAST(SUM(SUM(dur)) OVER (PARTITION BY rank, tid ORDER BY ts) AS BIGINT) AS gpu_ns
     FROM launched
     WHERE tid IS NOT NULL
     GROUP BY rank, tid, ts
@@ -70,7 +81,7 @@ inclusive AS (
 SELECT
     COALESCE(own.name, inclusive.name) AS name,
     COALESCE(inclusive.calls, 0) AS calls,
-    COALESCE(own.kernels, 0) AS kernels,
+    CAST(COALESCE(own.kernels, 0) AS BIGINT) AS kernels,
     CAST(COALESCE(own.gpu_ns, 0) AS BIGINT) AS gpu_ns,
     100.0 * COALESCE(own.gpu_ns, 0) / NULLIF(SUM(own.gpu_ns) OVER (), 0) AS share_pct,
     CAST(COALESCE(inclusive.total_gpu_ns, own.gpu_ns) AS BIGINT) AS total_gpu_ns,

@@ -13,7 +13,8 @@ import pytest
 from command_line import called
 
 import traceql
-from traceql.chart import drawn, files, palette
+from traceql.chart import files, palette
+from traceql.chart.draw import drawn
 from traceql.chart.files import save, svg
 from traceql.loading.rules import CATEGORIES
 from traceql.query import Chart, catalog

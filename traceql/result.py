@@ -65,7 +65,7 @@ class Result:
         """
         if self._chart is None:
             raise QueryInvalid("this query has no chart; use .df() with Altair")
-        from traceql.chart import drawn
+        from traceql.chart.draw import drawn
 
         return drawn(self._table, self._chart, width=width)
 
@@ -74,7 +74,7 @@ class Result:
         """Whether the query's file asks for a chart, and there is something to draw."""
         if self._chart is None:
             return False
-        from traceql.chart import can_be_drawn
+        from traceql.chart.drawable import can_be_drawn
 
         return can_be_drawn(self._table, self._chart)
 

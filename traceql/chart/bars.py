@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from traceql.chart.data import axis_title, chart_of, in_display_units
-from traceql.chart.encodings import coloured, hover, quantity, rows
+from traceql.chart.encodings import across, coloured, hover, rows
 from traceql.chart.theme import PAPER, ROW_HEIGHT
 
 _MOST_ROWS = 30
@@ -22,7 +22,7 @@ def bar(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     order = list(data.groupby(y, dropna=False)[x].sum().sort_values(ascending=False).index)
     summed = bool(data[y].duplicated().any()) and not group
     encoding: dict[str, Any] = {
-        "x": quantity(x, title, width),
+        "x": across(x, title, width),
         "y": rows(data, y, width, order if summed else None),
     }
     step = ROW_HEIGHT
@@ -47,7 +47,10 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
         value, part, order = columns[0], channels["color"], None
     data[value] = data[value].clip(lower=0)  # of what is negative nothing can be stacked
     data = _largest(_readable(data, part), value, y)
-    encoding = {"x": quantity(value, title, width), "y": rows(data, y, width)}
+    encoding: dict[str, Any] = {
+        "x": across(value, title, width),
+        "y": rows(data, y, width),
+    }
     encoding |= coloured(data, part, width, order)
     if order:
         place = {name: number for number, name in enumerate(order)}

@@ -24,15 +24,27 @@ _BINARY_SIZE = (
 _WIDE = 30  # a quantity whose largest value is this many times its smallest is drawn as a logarithm
 
 
-def quantity(column: str, title: str, length: int, *, log: bool = False) -> dict[str, Any]:
-    """A column along an axis of so many pixels; percentages from 0 to 100."""
-    scale: Any = {"type": "log", "nice": True} if log else {}
+def across(column: str, title: str, width: int) -> alt.X:
+    """A quantity along the horizontal axis, so many pixels long; percentages from 0 to 100."""
+    return alt.X(**_quantity(column, title, width))
+
+
+def upward(column: str, title: str, height: int, *, log: bool = False) -> alt.Y:
+    """A quantity along the vertical axis."""
+    return alt.Y(**_quantity(column, title, height, log=log))
+
+
+def _quantity(column: str, title: str, length: int, *, log: bool = False) -> dict[str, Any]:
+    scale: dict[str, Any] = {"type": "log", "nice": True} if log else {}
     if column.endswith("_pct"):
         scale["domain"] = [0, 100]
-    axis = {"tickCount": max(3, length // _TICK)}
     return {
-        "field": column, "type": "quantitative", "title": title, "scale": scale, "axis": axis,
-    }  # fmt: skip
+        "field": column,
+        "type": "quantitative",
+        "title": title,
+        "scale": alt.Scale(**scale),
+        "axis": alt.Axis(tickCount=max(3, length // _TICK)),
+    }
 
 
 def sizes(column: str) -> alt.X:

@@ -7,17 +7,17 @@ import pyarrow as pa
 from traceql.chart.data import axis_title, chart_of, in_display_units
 from traceql.chart.encodings import hover, is_wide
 
-_MOST_COLUMNS = 120
+_COLUMN = 6  # pixels, of which the axis takes some
 _TOUCHING = alt.RelativeBandSize(band=1.04)  # or paper would shine through between cells
 _CELL_HEIGHT, _LOWEST, _HIGHEST = 20, 160, 420  # pixels
 
 
-def heatmap(table: pa.Table, channels: dict[str, str], _width: int) -> alt.Chart:
+def heatmap(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     x, y, colour = channels["x"], channels["y"], channels["color"]
     data, (title,) = in_display_units(table, [colour])
     data = data.dropna(subset=[x, y])
-    data, width = _merged(data, x, y, colour)
-    x_title = axis_title(x) + (f", mean of {width}" if width > 1 else "")
+    data, merged = _merged(data, x, y, colour, width // _COLUMN)
+    x_title = axis_title(x) + (f", mean of {merged}" if merged > 1 else "")
     scale = alt.Scale(scheme="viridis", type="log" if is_wide(data[colour]) else "linear")
     axis = alt.Axis(labelOverlap=True, labelAngle=0, grid=False, domain=False)
     gradient = alt.Legend(title=title, orient="top", gradientLength=160, gradientThickness=8)
@@ -36,11 +36,11 @@ def heatmap(table: pa.Table, channels: dict[str, str], _width: int) -> alt.Chart
     return drawn
 
 
-def _merged(data: pd.DataFrame, x: str, y: str, colour: str) -> tuple[pd.DataFrame, int]:
+def _merged(data: pd.DataFrame, x: str, y: str, colour: str, most: int) -> tuple[pd.DataFrame, int]:
     """One row per cell that can be seen: neighbouring numbers of x share one, with their mean."""
     data = data.groupby([x, y], as_index=False, sort=False).agg({colour: "sum"})
     columns = data[x].nunique()
-    width = -(-columns // _MOST_COLUMNS) if pd.api.types.is_numeric_dtype(data[x]) else 1
+    width = -(-columns // most) if pd.api.types.is_numeric_dtype(data[x]) else 1
     across = data[x] // width * width if width > 1 else data[x]
     cells = data.assign(**{x: across}).groupby([x, y], as_index=False, sort=False)
     return cells.agg({colour: "mean"}), width

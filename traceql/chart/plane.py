@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 
 from traceql.chart.data import axis_title, chart_of, in_display_units
-from traceql.chart.encodings import coloured, hover, is_wide, quantity, sizes
+from traceql.chart.encodings import across, coloured, hover, is_wide, sizes, upward
 from traceql.chart.theme import HEIGHT, PAPER
 
 _MOST_POINTS = 1_000  # more lie upon each other
@@ -38,7 +38,7 @@ def point(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     if by_powers:
         encoding["x"] = sizes(x)
     if is_wide(data[y]):
-        encoding["y"] = quantity(y, titles[1], HEIGHT, log=True)
+        encoding["y"] = upward(y, titles[1], HEIGHT, log=True)
     if many:
         encoding["size"] = alt.Size(
             field="rows", type="quantitative", title="rows",
@@ -53,10 +53,9 @@ def _axes(
     data: pd.DataFrame, channels: dict[str, str], titles: list[str], width: int
 ) -> dict[str, Any]:
     x, y, colour = channels["x"], channels["y"], channels.get("color")
-    across = quantity(x, titles[0], width)
-    upward = quantity(y, titles[1], HEIGHT)
     names = {x: titles[0], y: titles[1]} | ({colour: axis_title(colour)} if colour else {})
-    return {"x": across, "y": upward} | hover(names)
+    axes = {"x": across(x, titles[0], width), "y": upward(y, titles[1], HEIGHT)}
+    return axes | hover(names)
 
 
 def _thinned(data: pd.DataFrame, x: str, y: str, colour: str | None) -> pd.DataFrame:

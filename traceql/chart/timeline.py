@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.chart.data import axis_title, chart_of, in_display_units
-from traceql.chart.encodings import coloured, hover, quantity, rows
+from traceql.chart.encodings import across, coloured, hover, rows
 from traceql.chart.theme import PAPER
 
 _MOST_BARS = 1_000
@@ -22,7 +22,7 @@ def timeline(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart
     data, (title,) = in_display_units(table, [start, "end"])
     data = _visible(data.dropna(subset=[start]), start, y, colour)
     encoding = {
-        "x": quantity(start, title, width),
+        "x": across(start, title, width),
         "x2": alt.X2(field="end"),
         "y": rows(data, y, width),
     }

@@ -6,10 +6,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from traceql.errors import TraceqlError
-from traceql.report.facts import Answer
+
+if TYPE_CHECKING:
+    from traceql.report.facts import Answer
 
 WIDE, NARROW = 640, 328  # pixels: half of a large screen, and a phone
 
@@ -19,18 +21,20 @@ class Drawing:
 
     def __init__(self, width: int) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "traceql.chart.worker", str(width)],
+            [sys.executable, "-m", "traceql.report.worker", str(width)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         self._reader = ThreadPoolExecutor(max_workers=1)
         self._drawn = self._reader.submit(_all, self._process.stdout)
 
-    def ask(self, answer: Answer) -> None:
+    def ask(self, answer: "Answer") -> None:
         chart = answer.query.head.chart
         if chart is None or self._process.stdin is None:
             raise TraceqlError(f"{answer.query.name} has no chart")
-        pickle.dump((answer.result.arrow(), replace(chart, title="")), self._process.stdin)
+        description = f"Chart: {answer.title}. The table below has its rows."
+        order = (answer.result.arrow(), replace(chart, title=""), answer.anchor, description)
+        pickle.dump(order, self._process.stdin)
 
     def pictures(self) -> list[str]:
         """Waits for all."""

@@ -1,5 +1,6 @@
 """The rows behind a report, whatever form it is written in."""
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -25,6 +26,11 @@ class Answer:
         return "-".join([self.query.name, *map(str, self.figure.parameters.values())])
 
     @property
+    def anchor(self) -> str:
+        """The name as a page refers to it."""
+        return anchor(self.name)
+
+    @property
     def title(self) -> str:
         chart = self.query.head.chart
         return self.figure.title or (chart.title if chart else "") or self.query.head.summary
@@ -33,6 +39,10 @@ class Answer:
         """What shows the same rows in a terminal."""
         given = "".join(f" --{name} {value}" for name, value in self.figure.parameters.items())
         return f"traceql run {self.query.name} {database}{given}"
+
+
+def anchor(name: str) -> str:
+    return re.sub(r"\W+", "-", name)
 
 
 def answers(trace: Trace) -> Iterator[Answer]:

@@ -1,6 +1,5 @@
 """The report as one page that opens from disk."""
 
-import re
 from datetime import UTC, datetime
 from html import escape
 from itertools import groupby
@@ -8,9 +7,9 @@ from pathlib import Path
 
 import traceql
 from traceql.report.drawing import NARROW, WIDE, Drawing
-from traceql.report.facts import Answer, answers
+from traceql.report.facts import Answer, anchor, answers
 from traceql.report.findings import findings, headlines
-from traceql.report.picture import inline, variables
+from traceql.report.picture import variables
 from traceql.report.sections import Section
 from traceql.table.html import html_table
 from traceql.trace import Trace
@@ -119,15 +118,12 @@ def _section(
 
 
 def _figure(answer: Answer, picture: tuple[str, str] | None, trace: Trace) -> str:
-    name = _identifier(answer.name)
+    name = answer.anchor
     drawing = ""
     if picture:
-        wide, narrow = (
-            inline(svg, f"{name}-{kind}", f"Chart: {answer.title}. The table below has its rows.")
-            for svg, kind in zip(picture, ("wide", "narrow"), strict=True)
-        )
+        wide, narrow = picture
         drawing = f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
-    definition = _identifier(answer.query.name)
+    definition = anchor(answer.query.name)
     return (
         f'<figure id="{name}"><figcaption><h3>{escape(answer.title)}</h3>'
         f'<a href="#define-{definition}" title="How it is defined">definition</a></figcaption>'
@@ -159,7 +155,7 @@ def _definitions(found: list[Answer]) -> str:
             for column in query.head.columns
         )
         entries.append(
-            f'<details id="define-{_identifier(name)}"><summary><b>{escape(name)}</b> '
+            f'<details id="define-{anchor(name)}"><summary><b>{escape(name)}</b> '
             f"{escape(query.head.summary)}</summary><p>{escape(query.head.text)}</p>"
             f"<dl>{columns}</dl></details>"
         )
@@ -168,7 +164,3 @@ def _definitions(found: list[Answer]) -> str:
         '<p class="question">Each figure is a query; this is what its columns mean.</p>'
         f'<div class="definitions">{"".join(entries)}</div></section>'
     )
-
-
-def _identifier(name: str) -> str:
-    return re.sub(r"\W+", "-", name)

@@ -3,7 +3,6 @@
 import errno
 import shutil
 import sys
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -46,7 +45,6 @@ class PageServer(ThreadingHTTPServer):
 
     def __init__(self, port: int = PORT) -> None:
         self.site = Site({}, None, None)
-        self._done = threading.Event()
         try:
             super().__init__((_HOST, port), _Handler)
         except OSError as error:
@@ -69,13 +67,7 @@ class PageServer(ThreadingHTTPServer):
     def serve(self, site: Site) -> None:
         """Returns when the site's last file has been fetched, or another thread stops it."""
         self.site = site
-        thread = threading.Thread(target=self.serve_forever, args=(0.1,))
-        thread.start()
-        try:
-            self._done.wait()
-        finally:
-            self.shutdown()
-            thread.join()
+        self.serve_forever(poll_interval=0.1)
 
     def handle_error(self, request: object, client_address: object) -> None:
         """A page that went away is no error."""
@@ -83,7 +75,8 @@ class PageServer(ThreadingHTTPServer):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def stop(self) -> None:
-        self._done.set()
+        """Returns when nothing is served any more; for another thread than the serving one."""
+        self.shutdown()
 
 
 class _Handler(BaseHTTPRequestHandler):
