@@ -6,6 +6,9 @@ import pytest
 from derived import Row, answer, database, derive, rows
 from traces import PID, Event, host, kernel, launch, step
 
+from traceql.loading.database import CHAINS, SOURCE_SCRIPT
+from traceql.resources import QUERIES
+
 ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -459,3 +462,11 @@ def test_a_graph_launch_that_finds_its_stream_empty_is_counted() -> None:
     )
     ((*_, idle, p50, p99),) = answer(con, "launch.latency")
     assert (idle, p50, p99) == (1, 5_000, 5_000)
+
+
+def test_every_script_runs_once_and_chains_are_in_order() -> None:
+    scripts = {path.stem for path in (QUERIES / "tables").glob("*.sql")} - {SOURCE_SCRIPT.stem}
+    lines = [[name for chain in chains for name in chain] for chains in CHAINS]
+    assert sorted(name for line in lines for name in line) == sorted(scripts)
+    chained = [chain for chains in CHAINS for chain in chains]
+    assert [sorted(chain) for chain in chained] == chained

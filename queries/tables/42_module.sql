@@ -2,18 +2,18 @@
 -- after modules (model.layers.12.self_attn.qkv_proj, with or without "module: "); and which of them launched each kernel.
 
 -- Whether a module is of another model than the decoder: one that encodes, or drafts tokens.
-CREATE OR REPLACE TEMP MACRO of_other_model(path) AS regexp_matches(
+CREATE OR REPLACE MACRO of_other_model(path) AS regexp_matches(
     path, '(?i)vis(ion|ual)|vae|unet|audio|encoder(layer|model)?([./_]|$)|(^|[./])(text_\d+|image\w*|draft\w*|eagle\w*|mtp)([./]|$)'
 );
 
 -- The layer in a module's name, where its layers are those of the decoder.
-CREATE OR REPLACE TEMP MACRO decoder_layer(path) AS CASE
+CREATE OR REPLACE MACRO decoder_layer(path) AS CASE
     WHEN NOT of_other_model(path)
         THEN TRY_CAST(regexp_extract(path, '(?:^|[./])(?:layers|h|blocks)[./](\d+)(?:[./]|$)', 1) AS BIGINT)
 END;
 
 -- Whether a class is a layer of the decoder.
-CREATE OR REPLACE TEMP MACRO is_decoder_layer(class, path) AS
+CREATE OR REPLACE MACRO is_decoder_layer(class, path) AS
     regexp_matches(class, '(DecoderLayer|TransformerBlock|TransformerLayer)$') AND NOT of_other_model(path);
 
 CREATE OR REPLACE TEMP TABLE scope AS

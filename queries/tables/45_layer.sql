@@ -176,16 +176,6 @@ COMMENT ON COLUMN kernel.grid IS 'Blocks in x, y, z.';
 COMMENT ON COLUMN kernel.block IS 'Threads of a block in x, y, z.';
 COMMENT ON COLUMN kernel.layer_source IS 'Evidence for them: annotation, module, graph_node or sequence; NULL where neither is known.';
 
-COMMENT ON TABLE rank_model IS 'One row per rank that runs a model whose layers were recognised.';
-COMMENT ON COLUMN rank_model.rank IS 'Rank.';
-COMMENT ON COLUMN rank_model.family IS 'Layer grammar that its kernels match (queries/layers).';
-COMMENT ON COLUMN rank_model.layers IS 'Layers that it runs in a forward pass.';
-COMMENT ON COLUMN rank_model.first_layer IS
-    'Number of the first of them in the whole model; NULL where the pipeline split is not known: layers then count from 0 on each rank.';
-COMMENT ON COLUMN rank_model.stage IS 'Pipeline stage, from 0; NULL where the split is not known.';
-COMMENT ON COLUMN rank_model.stages IS 'Pipeline stages of the run; NULL where that is not known.';
-COMMENT ON COLUMN rank_model.source IS 'What the stage was read from.';
-
 DROP TABLE module_evidence;
 DROP TABLE other_role;
 DROP TABLE kernel_layer;

@@ -190,7 +190,7 @@ def _pass_starts(found: Layers) -> Sequence[tuple[int, int]]:
 
 def _kernel_layer(found: _Found, ordinal: Mapping[int, int]) -> pa.Table:
     known = roles(found.place.stream, found.layers)
-    rows = np.flatnonzero(known.role != "")
+    rows = np.flatnonzero(known.code)
     layer, pass_number = known.layer[rows], known.pass_number[rows]
     of_rank = np.full(max(ordinal, default=-1) + 2, -1, np.int64)  # the last for those of none
     of_rank[list(ordinal)] = list(ordinal.values())
@@ -198,7 +198,7 @@ def _kernel_layer(found: _Found, ordinal: Mapping[int, int]) -> pa.Table:
         found.place.ids.take(pa.array(rows)),
         pa.array(of_rank[pass_number], mask=pass_number < 0),
         pa.array(layer, mask=layer < 0),
-        pa.array(known.role[rows], pa.string()).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(known.code[rows], pa.array(known.names, pa.string())),
     ]
     return pa.table(columns, schema=_KERNEL_LAYER)
 

@@ -15,6 +15,8 @@ import numpy.typing as npt
 from traceql.layers.grammar import Grammar, Part
 
 Int64s = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int32]
+_CODES = {"": 0}  # of each role that was met
 _KV_WRITE = "k"
 _BORDERS = "izB"  # between two forward passes there is one of these, or another step
 _STAGE_BORDER = "P"  # too, unless layers exchange tokens with other ranks by these kernels
@@ -44,7 +46,7 @@ class Stream:
         end = int(starts[place]) if place < len(starts) else len(self.letters)
         return int(starts[place - 1]), end
 
-    @property
+    @cached_property
     def letter_codes(self) -> npt.NDArray[np.uint8]:
         return np.frombuffer(self.letters.encode("ascii"), np.uint8)
 
@@ -298,11 +300,21 @@ def _largest_of_another_model(passes: Sequence[_Pass], count: int | None) -> int
 
 @dataclass(frozen=True)
 class Roles:
-    """For each kernel of a stream: its layer and pass (-1 where none) and its role ("" if none)."""
+    """For each kernel of a stream: its layer and pass (-1 where none) and its role.
+
+    Attributes:
+        code: of each kernel's role, its place in `names`; 0 where it has none.
+    """
 
     layer: Int64s
     pass_number: Int64s
-    role: npt.NDArray[np.object_]
+    code: Codes
+    names: Sequence[str]
+
+    @property
+    def role(self) -> npt.NDArray[np.object_]:
+        """The role of each kernel; "" where it has none."""
+        return np.array(self.names, np.object_)[self.code]
 
 
 def roles(stream: Stream, found: Layers) -> Roles:
@@ -310,9 +322,9 @@ def roles(stream: Stream, found: Layers) -> Roles:
     total = len(stream.letters)
     layer = np.full(total, -1, np.int64)
     pass_number = np.full(total, -1, np.int64)
-    role = np.full(total, "", np.object_)
+    role = np.zeros(total, np.int32)
     for letter, name in _ANYWHERE.items():
-        role[stream.letter_codes == ord(letter)] = name
+        role[stream.letter_codes == ord(letter)] = _code(name)
     certain = np.flatnonzero(found.number >= 0)
     for start, end, part, rest in _outer_spans(stream, found, certain):
         role[start:end] = _outer_roles(part, rest, stream.letters[start:end])
@@ -321,7 +333,7 @@ def roles(stream: Stream, found: Layers) -> Roles:
         layer[start:end] = found.number[n]
         pass_number[start:end] = found.pass_number[n]
         role[start:end] = _layer_roles(found.grammar.layer, stream.letters[start:end])
-    return Roles(layer, pass_number, role)
+    return Roles(layer, pass_number, role, list(_CODES))
 
 
 def _outer_spans(
@@ -355,21 +367,27 @@ def _outer_spans(
 
 
 @lru_cache(maxsize=4096)
-def _layer_roles(part: Part, letters: str) -> npt.NDArray[np.object_]:
+def _layer_roles(part: Part, letters: str) -> Codes:
     match = part.pattern.fullmatch(letters)
     assert match, letters
-    return np.array(part.roles_of(match), np.object_)
+    return _codes(part.roles_of(match))
 
 
 @lru_cache(maxsize=4096)
-def _outer_roles(part: Part, rest: str, letters: str) -> npt.NDArray[np.object_]:
+def _outer_roles(part: Part, rest: str, letters: str) -> Codes:
     """What the part names, in its place; of all else what can only be one thing.
 
     Matrix products, attention and other work of a model that the grammar does not name have none.
     """
-    role = np.array(
-        [_ANYWHERE.get(letter, rest if letter in _MOVES else "") for letter in letters], np.object_
-    )
+    role = _codes([_ANYWHERE.get(letter, rest if letter in _MOVES else "") for letter in letters])
     if match := part.pattern.search(letters):
-        role[match.start() : match.end()] = part.roles_of(match)
+        role[match.start() : match.end()] = _codes(part.roles_of(match))
     return role
+
+
+def _codes(names: Sequence[str]) -> Codes:
+    return np.array([_code(name) for name in names], np.int32)
+
+
+def _code(name: str) -> int:
+    return _CODES.setdefault(name, len(_CODES))

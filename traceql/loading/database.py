@@ -24,7 +24,7 @@ from traceql.resources import QUERIES, SCHEMA_VERSION
 _TABLES = QUERIES / "tables"
 SOURCE_SCRIPT = _TABLES / "00_source.sql"
 _STEPS_BEFORE = {
-    "45_layer": attribute_by_sequence,
+    "43_sequence": attribute_by_sequence,
     "50_device_state": write_device_states,
     "65_collective": pair_operations,
     "66_arrival": write_spent,
@@ -35,8 +35,12 @@ _STEPS_BEFORE = {
 CHAINS = (
     (["02_run_source", "10_iteration", "20_launch", "30_kernel", "35_device_name", "40_step"],),
     (
-        ["42_module", "45_layer", "62_operation", "65_collective"],
-        ["50_device_state", "60_gap", "67_host_gap", "68_rules", "70_memory", "80_run"],
+        ["43_sequence"],
+        ["42_module", "50_device_state"],
+    ),
+    (
+        ["45_layer", "62_operation", "65_collective"],
+        ["60_gap", "67_host_gap", "68_rules", "70_memory", "80_run"],
     ),
     (
         ["66_arrival"],
