@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from traceql.reader import feed
-from traceql.reader.bound_flows import Bound
+from traceql.reader.bound_flows import Bound, bound
 from traceql.reader.kineto import kineto_events
 from traceql.reader.nesting import Nesting, nesting
 
@@ -58,18 +58,17 @@ def found(folder: Path, events: list[Event]) -> tuple[list[Any], list[tuple[int,
 def test_flows_are_tied_as_if_every_end_were_an_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    carried = []
+    carried: list[int] = []
 
     def counted(flows: Any, **places: Any) -> Bound:
-        ends = feed_bound(flows, **places)
+        ends = bound(flows, **places)
         carried.append(int((ends.slice >= 0).sum()))
         return ends
 
     def never(flows: Any, **places: Any) -> Bound:
-        ends = feed_bound(flows, **places)
+        ends = bound(flows, **places)
         return Bound(np.full(len(ends.slice), -1), ends.begins)
 
-    feed_bound = feed.bound
     events = crowded(seed)
     monkeypatch.setattr(feed, "bound", counted)
     fast = found(tmp_path, events)
