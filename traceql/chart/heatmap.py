@@ -7,7 +7,7 @@ import pyarrow as pa
 from traceql.chart.data import axis_title, chart_of, in_display_units
 from traceql.chart.encodings import hover, is_wide
 
-_COLUMN = 6  # pixels, of which the axis takes some
+_COLUMN = 5  # pixels, of which the axis takes some
 _TOUCHING = alt.RelativeBandSize(band=1.04)  # or paper would shine through between cells
 _CELL_HEIGHT, _LOWEST, _HIGHEST = 20, 160, 420  # pixels
 
@@ -16,10 +16,11 @@ def heatmap(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     x, y, colour = channels["x"], channels["y"], channels["color"]
     data, (title,) = in_display_units(table, [colour])
     data = data.dropna(subset=[x, y])
+    by_powers = is_wide(data[colour])  # whatever the width
     data, merged = _merged(data, x, y, colour, width // _COLUMN)
     x_title = axis_title(x) + (f", mean of {merged}" if merged > 1 else "")
-    scale = alt.Scale(scheme="viridis", type="log" if is_wide(data[colour]) else "linear")
-    axis = alt.Axis(labelOverlap=True, labelAngle=0, grid=False, domain=False)
+    scale = alt.Scale(scheme="viridis", type="log" if by_powers else "linear")
+    axis = alt.Axis(labelOverlap=True, labelSeparation=5, labelAngle=0, grid=False, domain=False)
     gradient = alt.Legend(title=title, orient="top", gradientLength=160, gradientThickness=8)
     encoding = {
         "x": alt.X(field=x, type="ordinal", title=x_title, axis=axis),
