@@ -85,8 +85,11 @@ def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Ite
     tid, flow_tid = ids.tid(slices), ids.tid(flows.ends)
     carried = bound(
         flows,
-        **{"place": tid - _FIRST_TID, "ts": ts, "dur": dur},
-        **{"end_place": flow_tid - _FIRST_TID, "end_ts": flow_ts},
+        place=tid - _FIRST_TID,
+        ts=ts,
+        dur=dur,
+        end_place=flow_tid - _FIRST_TID,
+        end_ts=flow_ts,
     )
     slice_lines = _lines(
         *(',{"ph":"X","tid":', tid, ',"ts":', ts, ',"dur":', dur),

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from traceql.reader.arguments import joined_strings
 from traceql.reader.coded import coded
-from traceql.reader.kineto_json import Event, Raw
+from traceql.reader.kineto_json import Event, Raw, of_phases
 from traceql.reader.timeline import Timeline, point_events
 from traceql.reader.tracks import Tracks
 
@@ -36,7 +36,7 @@ class Flows:
 
 def flow_ends(by_phase: Mapping[str, Sequence[Event]], tracks: Tracks, slices: Timeline) -> Flows:
     """Without the ends that the profiler writes for launches whose flow never began."""
-    events = [event for phase in _PHASES for event in by_phase.get(phase, [])]
+    events = of_phases(by_phase, _PHASES)
     kinds, kind = _kinds(by_phase)
     number = _flow_numbers(kinds, kind, joined_strings([e.id or _ZERO for e in events]))
     begins = np.array([phase == "s" for phase, *_ in kinds], np.bool_)[kind]

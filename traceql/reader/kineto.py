@@ -1,7 +1,7 @@
 """Reads Kineto JSON through the trace processor, and proves that nothing was lost on the way."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from traceql.reader.arguments import Arguments, args_column, decoded, int64_colu
 from traceql.reader.coded import coded
 from traceql.reader.counted_ns import counted_ns
 from traceql.reader.flows import Flows, flow_ends
-from traceql.reader.kineto_json import Event, read_kineto_json
+from traceql.reader.kineto_json import Event, of_phases, read_kineto_json
 from traceql.reader.nesting import Nesting, nesting
 from traceql.reader.tables import COUNT, FLOW, INSTANT, REMARK, SLICE, TRACK, TraceTables
 from traceql.reader.timeline import Timeline, complete_events, point_events
@@ -70,7 +70,7 @@ def kineto_events(path: Path) -> KinetoEvents:
     tracks = Tracks()
     try:
         slices = complete_events(by_phase.get("X", []), tracks)
-        instants = point_events(_of_phases(by_phase, _INSTANT_PHASES), tracks, slices)
+        instants = point_events(of_phases(by_phase, _INSTANT_PHASES), tracks, slices)
         flows = flow_ends(by_phase, tracks, slices)
     except TraceCorrupt as error:
         raise TraceCorrupt(f"{path}: {error}") from None
@@ -88,10 +88,6 @@ def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
     slices, tracks = kineto.slices, kineto.tracks
     ids = feed.dense_ids(tracks, slices)
     return feed.described_feed(slices, kineto.flows, tracks, ids, feed.Clock(base_ns))
-
-
-def _of_phases(by_phase: Mapping[str, list[Event]], phases: str) -> list[Event]:
-    return [event for phase in phases for event in by_phase.get(phase, [])]
 
 
 def _names(values: Sequence[Any]) -> pa.DictionaryArray:

@@ -2,7 +2,7 @@
 
 import codecs
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,11 @@ class _Trace(msgspec.Struct):
 class KinetoTrace:
     events: list[Event]
     metadata: dict[str, Any]  # every top-level key but traceEvents
+
+
+def of_phases(by_phase: Mapping[str, Sequence[Event]], phases: str) -> list[Event]:
+    """The events of some phases, a letter each, one phase after the other."""
+    return [event for phase in phases for event in by_phase.get(phase, [])]
 
 
 def read_kineto_json(path: Path) -> KinetoTrace:

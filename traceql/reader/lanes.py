@@ -39,8 +39,7 @@ def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
 def _outermost_first(start: Int64s, end: Int64s) -> Int64s:
     """The order by start; files are nearly in it, which makes a stable sort fast."""
     order = np.argsort(start, kind="stable")
-    again = np.diff(start[order]) == 0
-    tied = np.flatnonzero(np.append(again, False) | np.insert(again, 0, False))
+    tied = np.flatnonzero(_of_a_pair(np.diff(start[order]) == 0))
     among = order[tied]
     order[tied] = among[np.lexsort((-end[among], start[among]))]
     return order
@@ -48,8 +47,12 @@ def _outermost_first(start: Int64s, end: Int64s) -> Int64s:
 
 def _touching(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
     """True for each interval, sorted by start, that shares time with another."""
-    follows = start[1:] < np.maximum.accumulate(end)[:-1]
-    return np.append(follows, False) | np.insert(follows, 0, False)
+    return _of_a_pair(start[1:] < np.maximum.accumulate(end)[:-1])
+
+
+def _of_a_pair(pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """True for both members of each pair of neighbours for which `pairs` is."""
+    return np.append(pairs, False) | np.insert(pairs, 0, False)
 
 
 def _nested(start: Int64s, end: Int64s) -> bool:

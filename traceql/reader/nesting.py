@@ -18,7 +18,7 @@ from traceql.reader.tracks import Track
 Int64s = npt.NDArray[np.int64]
 
 _SLICES = "SELECT ts, dur, parent_id, depth, thread_ts FROM slice ORDER BY id"
-_LAST_ID = "SELECT MAX(id) AS id FROM slice"
+_LAST_ID = "SELECT COALESCE(MAX(id), -1) AS id FROM slice"
 _FLOWS = "SELECT slice_out, slice_in FROM flow"
 _ERRORS = """
     SELECT name, value FROM stats

@@ -6,12 +6,10 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from types import TracebackType
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from traceql.errors import TraceqlError
-
-if TYPE_CHECKING:
-    from traceql.report.facts import Answer
+from traceql.report.facts import Answer
 
 WIDE, NARROW = 640, 328  # pixels: half of a large screen, and a phone
 
@@ -28,7 +26,7 @@ class Drawing:
         self._reader = ThreadPoolExecutor(max_workers=1)
         self._drawn = self._reader.submit(_all, self._process.stdout)
 
-    def ask(self, answer: "Answer") -> None:
+    def ask(self, answer: Answer) -> None:
         chart = answer.query.head.chart
         if chart is None or self._process.stdin is None:
             raise TraceqlError(f"{answer.query.name} has no chart")
