@@ -1,26 +1,40 @@
 """Where GPU activities ran, from their arguments."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.reader.arguments import Arguments, int64_column
 from traceql.reader.tables import ACTIVITY
 
+Int64s = npt.NDArray[np.int64]
 _CATS = {"kernel", "gpu_memcpy", "gpu_memset"}
 _INT32 = range(-(2**31), 2**31)
 
 
-def activity_table(cats: pa.DictionaryArray, arguments: Sequence[Arguments]) -> pa.Table:
-    """A row for each event of a GPU category; NULL where an argument is absent or no number."""
-    is_gpu = [str(cat).lower() in _CATS for cat in cats.dictionary.to_pylist()]
-    codes = cats.indices.fill_null(-1).to_numpy()
-    rows = np.flatnonzero(np.isin(codes, np.flatnonzero(is_gpu)))
+def activities_among(cats: Iterable[Any], codes: Int64s) -> Int64s:
+    """The positions of the GPU's events.
+
+    Args:
+        codes: which of `cats` each event has; -1 for none.
+    """
+    on_gpu = np.array([*(str(cat).lower() in _CATS for cat in cats), False], np.bool_)
+    return np.flatnonzero(on_gpu[codes])
+
+
+def activity_table(rows: Int64s, arguments: Sequence[Arguments], first: int = 0) -> pa.Table:
+    """A row for each event in `rows`; NULL where an argument is absent or no number.
+
+    Args:
+        rows: positions in `arguments`.
+        first: the index of the event whose arguments come first.
+    """
     found = [arguments[row] for row in rows.tolist()]
     columns = [
-        pa.array(rows),
+        pa.array(first + rows),
         int64_column([a.device for a in found]),
         int64_column([a.stream for a in found]),
         int64_column([a.bytes for a in found]),

@@ -1,15 +1,18 @@
 """The arguments of events: their text for the database, and those that become columns."""
 
 from collections.abc import Sequence
+from itertools import accumulate, pairwise
 from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.reader.kineto_json import Event, Raw
+from traceql.reader.coded import joined
 from traceql.reader.tables import JSON
 
+Int64s = npt.NDArray[np.int64]
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -27,20 +30,31 @@ class Arguments(msgspec.Struct, gc=False):
 
 
 _NOTHING = Arguments()
+_ARGUMENTS = msgspec.json.Decoder(Arguments)
 
 
-def args_column(events: Sequence[Event]) -> pa.Array:
-    """The text of each event's arguments as in the file; NULL where it has none."""
-    return pa.ExtensionArray.from_storage(JSON, joined_strings([e.args for e in events]))
+class Texts:
+    """Texts, one after the other, without a Python object for any: Arrow's own layout."""
 
+    def __init__(self) -> None:
+        self._text: list[bytes] = []
+        self._sizes: list[Int64s] = []
 
-def joined_strings(texts: Sequence[Raw]) -> pa.Array:
-    """A string for each text, without a Python object for any; NULL for an empty one."""
-    sizes = np.fromiter(map(len, texts), np.int64, len(texts))
-    offsets = np.concatenate(([0], np.cumsum(sizes)))
-    valid = np.packbits(sizes > 0, bitorder="little")
-    buffers = [pa.py_buffer(valid), pa.py_buffer(offsets), pa.py_buffer(b"".join(texts))]
-    return pa.Array.from_buffers(pa.large_string(), len(texts), buffers)
+    def add(self, texts: Sequence[bytes | msgspec.Raw]) -> tuple[bytes, Int64s]:
+        """Appends some, and returns them joined, with the size of each."""
+        text, sizes = b"".join(texts), np.fromiter(map(len, texts), np.int64, len(texts))
+        self._text.append(text)
+        self._sizes.append(sizes)
+        return text, sizes
+
+    def json_column(self) -> pa.Array:
+        """All of them as in the file; NULL for an empty one."""
+        sizes = joined(self._sizes)
+        offsets = np.concatenate(([0], np.cumsum(sizes)))
+        valid = np.packbits(sizes > 0, bitorder="little")
+        buffers = [pa.py_buffer(part) for part in (valid, offsets, b"".join(self._text))]
+        texts = pa.Array.from_buffers(pa.large_string(), len(sizes), buffers)
+        return pa.ExtensionArray.from_storage(JSON, texts)
 
 
 def int64_column(values: Sequence[Any]) -> pa.Array:
@@ -52,22 +66,26 @@ def int64_column(values: Sequence[Any]) -> pa.Array:
         return pa.array(fitting, pa.int64())
 
 
-def decoded(args: pa.Array) -> list[Arguments]:
-    """The arguments of each event, from their column: objects, one after the other, no gaps."""
-    texts = args.storage
-    present = texts.is_valid().to_numpy(zero_copy_only=False)
+def decoded(text: bytes, sizes: Int64s) -> list[Arguments]:
+    """The arguments of each event.
+
+    Args:
+        text: those of all events: objects, one after the other.
+        sizes: how many bytes each event has of it; 0 where it has no arguments.
+    """
     try:
-        found = msgspec.json.Decoder(Arguments).decode_lines(texts.buffers()[2] or b"")
+        found = _ARGUMENTS.decode_lines(text)
     except msgspec.DecodeError:
-        return [_decoded(text) for text in texts.to_pylist()]
-    if len(found) == len(present):
+        ends = list(accumulate(sizes.tolist(), initial=0))
+        return [_decoded(text[a:b]) for a, b in pairwise(ends)]
+    if len(found) == len(sizes):
         return found
     in_order = iter(found)
-    return [next(in_order) if there else _NOTHING for there in present.tolist()]
+    return [next(in_order) if there else _NOTHING for there in (sizes > 0).tolist()]
 
 
-def _decoded(text: str | None) -> Arguments:
+def _decoded(text: bytes) -> Arguments:
     try:
-        return msgspec.json.decode(text or "{}", type=Arguments)
+        return _ARGUMENTS.decode(text or b"{}")
     except msgspec.DecodeError:  # arguments that are no object, or a number beyond any type
         return _NOTHING

@@ -1,16 +1,26 @@
 """Values as codes into the distinct ones."""
 
-from collections.abc import Hashable, Sequence
-from typing import TypeVar
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-Value = TypeVar("Value", bound=Hashable)
+Int64s = npt.NDArray[np.int64]
 
 
-def coded(values: Sequence[Value]) -> tuple[list[Value], npt.NDArray[np.int64]]:
-    """The distinct values in the order of their first use, and for each value its place there."""
-    place = {value: n for n, value in enumerate(dict.fromkeys(values))}
-    codes = np.fromiter(map(place.__getitem__, values), np.int64, len(values))
-    return list(place), codes
+class Codes(dict[Any, int]):
+    """Numbers distinct values from 0, in the order of their first use."""
+
+    def __missing__(self, value: Hashable) -> int:
+        code = self[value] = len(self)
+        return code
+
+    def of(self, values: Sequence[Hashable]) -> Int64s:
+        """The code of each value, new ones numbered."""
+        return np.fromiter(map(self.__getitem__, values), np.int64, len(values))
+
+
+def joined(parts: Iterable[Int64s]) -> Int64s:
+    """One array of all parts, of which there may be none."""
+    return np.concatenate([np.empty(0, np.int64), *parts])

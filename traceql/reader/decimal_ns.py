@@ -16,6 +16,7 @@ _INT64 = np.iinfo(np.int64)
 # Whole microseconds of at most 15 digits stay below 2**63 ns.
 _FAST_WHOLE_DIGITS = 15
 _FAST_FRACTION_DIGITS = 3
+_LONGEST = _FAST_WHOLE_DIGITS + 5  # with its dot, three decimals and comma
 
 
 def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
@@ -31,7 +32,7 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
     joined = b",".join(numbers) + b","
     text = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(text == _COMMA)
-    if len(ends) == len(numbers) and _all_have_three_decimals(text, ends):
+    if len(ends) == len(numbers) and _all_have_three_decimals(joined, text, ends):
         return np.fromstring(joined[:-1].replace(b".", b""), np.int64, sep=",")
     if len(ends) != len(numbers):
         return np.fromiter((_exact(bytes(n)) for n in numbers), np.int64, len(numbers))
@@ -49,17 +50,16 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
     return values
 
 
-def _all_have_three_decimals(text: npt.NDArray[np.uint8], ends: Int64s) -> bool:
+def _all_have_three_decimals(joined: bytes, text: npt.NDArray[np.uint8], ends: Int64s) -> bool:
     """True where each number is as the profiler writes it, 1 to 15 digits, a dot and 3 more: then
     the text without dots is whole nanoseconds.
     """
-    dots = np.flatnonzero(text == _DOT)
-    if not np.array_equal(dots, ends - 4):
+    if joined.translate(None, b"0123456789") != b".," * len(ends):
         return False
-    sizes = np.diff(ends, prepend=-1)
-    digits = np.count_nonzero((text >= _ZERO) & (text < _ZERO + 10))
-    plain = digits == len(text) - 2 * len(ends)
-    return bool(plain and sizes.min() >= 6 and sizes.max() <= _FAST_WHOLE_DIGITS + 5)
+    sizes = ends[1:] - ends[:-1]
+    longest = max(int(sizes.max(initial=0)), int(ends[0]) + 1)
+    shortest = min(int(sizes.min(initial=_LONGEST)), int(ends[0]) + 1)
+    return shortest >= 6 and longest <= _LONGEST and bool((text[ends - 4] == _DOT).all())
 
 
 def _positions_of_dot(text: npt.NDArray[np.uint8], ends: Int64s) -> Int64s:

@@ -10,7 +10,6 @@ it, what comes back is joined to what was parsed.
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 
 from traceql.reader.bound_flows import Bound, bound
 from traceql.reader.flows import Flows
+from traceql.reader.gathering import Points
 from traceql.reader.timeline import Timeline
 from traceql.reader.tracks import Track
 
@@ -107,19 +107,22 @@ def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Ite
 
 
 def described_feed(
-    slices: Timeline, flows: Flows, tracks: Sequence[Track], ids: Ids, to_fed: Clock
+    slices: Timeline,
+    columns: Points,
+    flows: Flows,
+    tracks: Sequence[Track],
+    ids: Ids,
+    to_fed: Clock,
 ) -> Iterator[bytes]:
     """The same with names, categories and the file's own arguments and times, for PerfettoSQL."""
     yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
     yield "".join(_name_lines(tracks, ids)).encode()
     ts = to_fed(slices.ts)
-    events = slices.events
     slice_lines = _lines(
         *(',{"ph":"X","pid":', ids.pid(slices), ',"tid":', ids.tid(slices)),
         *(',"ts":', *_us(ts), ',"dur":', *_us(slices.fed_dur)),
-        *(',"name":', _strings([_quoted(e.name) for e in events])),
-        *(',"cat":', _strings([_quoted(e.cat) for e in events])),
-        *(',"args":', _strings([bytes(e.args) or b"{}" for e in events]), "}"),
+        *(',"name":', _all_quoted(columns.name), ',"cat":', _all_quoted(columns.cat)),
+        *(',"args":', columns.args.storage.fill_null("{}"), "}"),
     )
     yield _text(slice_lines)
     kind, number = _flow_fields(flows, _named_kinds(flows))
@@ -207,6 +210,9 @@ def _name_line(kind: str, pid: int, tid: int, name: object) -> str:
     )
 
 
-@lru_cache(maxsize=65536)
+def _all_quoted(texts: pa.DictionaryArray) -> pa.Array:
+    return _strings([_quoted(text) for text in texts.dictionary.to_pylist()]).take(texts.indices)
+
+
 def _quoted(text: object) -> str:
     return json.dumps(str(text), ensure_ascii=False)

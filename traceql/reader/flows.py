@@ -1,27 +1,25 @@
 """The ends of flows: which are there, and what ties those of one flow together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from traceql.reader.arguments import joined_strings
-from traceql.reader.coded import coded
-from traceql.reader.kineto_json import Event, Raw, of_phases
-from traceql.reader.timeline import Timeline, point_events
+from traceql.reader.coded import Codes, joined
+from traceql.reader.kineto_json import Event, Raw
+from traceql.reader.timeline import Timeline, point_timeline, times
 from traceql.reader.tracks import Tracks
 
 Int64s = npt.NDArray[np.int64]
+FLOW_PHASES = ("s", "t", "f")
 _ZERO = Raw(b"0")
-_PHASES = "stf"
 _Kind = tuple[str, object, object, object]  # phase, name, category, binding
 
 
 @dataclass(frozen=True)
 class Flows:
-    """Flow ends in the file's order."""
+    """Flow ends: those that begin a flow, then those that it passes, then those that finish it."""
 
     ends: Timeline
     kinds: Sequence[_Kind]  # the distinct ones
@@ -34,35 +32,46 @@ class Flows:
         return sum(int((self.kind == n).sum()) for n, k in enumerate(self.kinds) if k[0] == "f")
 
 
-def flow_ends(by_phase: Mapping[str, Sequence[Event]], tracks: Tracks, slices: Timeline) -> Flows:
-    """Without the ends that the profiler writes for launches whose flow never began."""
-    events = of_phases(by_phase, _PHASES)
-    kinds, kind = _kinds(by_phase)
-    number = _flow_numbers(kinds, kind, joined_strings([e.id or _ZERO for e in events]))
-    begins = np.array([phase == "s" for phase, *_ in kinds], np.bool_)[kind]
-    kept = np.flatnonzero(np.isin(number, number[begins]))
-    ends = point_events([events[i] for i in kept.tolist()], tracks, slices)
-    return Flows(ends, kinds, kind[kept], number[kept])
+class FlowEnds:
+    """Flow ends, gathered batch by batch."""
+
+    def __init__(self, tracks: Tracks) -> None:
+        self._tracks = tracks
+        self._kinds, self._ids = Codes(), Codes()
+        self._kind: list[Int64s] = []
+        self._id: list[Int64s] = []
+        self._ts: list[Int64s] = []
+        self._track: list[Int64s] = []
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Appends some. An id counts as the text that stands in the file."""
+        self._kind.append(self._kind_codes(events))
+        self._id.append(self._ids.of([bytes(e.id or _ZERO) for e in events]))
+        self._ts.append(times(events))
+        self._track.append(self._tracks.of(events))
+
+    def _kind_codes(self, events: Sequence[Event]) -> Int64s:
+        fields = ({e.ph for e in events}, {e.name for e in events}, {e.cat for e in events})
+        bindings = {e.bp for e in events}
+        if all(len(values) == 1 for values in (*fields, bindings)):  # as profilers write them
+            code = self._kinds[tuple(values.pop() for values in (*fields, bindings))]
+            return np.full(len(events), code)
+        return self._kinds.of([(e.ph, e.name, e.cat, e.bp) for e in events])
+
+    def flows(self, slices: Timeline) -> Flows:
+        """Without the ends that the profiler writes for launches whose flow never began."""
+        kinds, kind = list(self._kinds), joined(self._kind)
+        phase = np.array([FLOW_PHASES.index(phase) for phase, *_ in kinds], np.int64)[kind]
+        number = _flow_numbers(kinds, kind, joined(self._id))
+        begun = np.isin(number, number[phase == 0])
+        order = np.argsort(phase, kind="stable")
+        kept = order[begun[order]]
+        ends = point_timeline(joined(self._ts)[kept], joined(self._track)[kept], slices)
+        return Flows(ends, kinds, kind[kept], number[kept])
 
 
-def _kinds(by_phase: Mapping[str, Sequence[Event]]) -> tuple[list[_Kind], Int64s]:
-    """The distinct kinds, and of each end its place among them."""
-    kinds: list[_Kind] = []
-    codes = [np.empty(0, np.int64)]
-    for phase in _PHASES:
-        events = by_phase.get(phase, [])
-        found = list({(e.name, e.cat, e.bp) for e in events})
-        code = np.zeros(len(events), np.int64)
-        if len(found) > 1:  # profilers write one kind
-            found, code = coded([(e.name, e.cat, e.bp) for e in events])
-        codes.append(len(kinds) + code)
-        kinds += [(phase, *kind) for kind in found]
-    return kinds, np.concatenate(codes)
-
-
-def _flow_numbers(kinds: Sequence[_Kind], kind: Int64s, ids: pa.Array) -> Int64s:
+def _flow_numbers(kinds: Sequence[_Kind], kind: Int64s, ids: Int64s) -> Int64s:
     """A number for each name, category and id, which together say which flow it is."""
-    families, family = coded([(name, cat) for _, name, cat, _ in kinds])
-    encoded: Int64s = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
-    encoded *= max(len(families), 1)
-    return encoded + family[kind]
+    families = Codes()
+    family = families.of([(name, cat) for _, name, cat, _ in kinds])
+    return ids * max(len(families), 1) + family[kind]

@@ -1,24 +1,26 @@
-"""The JSON of a PyTorch profiler (Kineto) or other Chrome trace, parsed in one pass."""
+"""The JSON of a PyTorch profiler (Kineto) or other Chrome trace, parsed in batches of events."""
 
-import codecs
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
-from isal import isal_zlib
 
 from traceql.errors import NotATrace, TraceCorrupt
-from traceql.reader.json_text import repaired_json, valid_utf8
+from traceql.reader.file_text import first_byte, json_text
+from traceql.reader.json_repair import repaired_json, valid_utf8
 
 Raw = msgspec.Raw
 Scalar = str | int | float | bool | None
+Gathered = TypeVar("Gathered")
 ABSENT = Raw(b"")
-_GZIP_MAGIC = b"\x1f\x8b"
-_GZIP = 31  # as zlib numbers formats
+_BATCH_BYTES = 1 << 18  # the events of a batch, with all that they hold, stay in the CPU's cache
+_OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
+_SEAM = re.compile(rb"\}\s*,\s*\{")
+_SEAMS_TRIED = 4
 
 
 class Event(msgspec.Struct, gc=False):
@@ -40,113 +42,122 @@ class _Trace(msgspec.Struct):
     trace_events: list[Event] | None = msgspec.field(name="traceEvents", default=None)
 
 
-@dataclass(frozen=True)
-class KinetoTrace:
-    events: list[Event]
-    metadata: dict[str, Any]  # every top-level key but traceEvents
+_EVENTS = msgspec.json.Decoder(list[Event])
 
 
-def of_phases(by_phase: Mapping[str, Sequence[Event]], phases: str) -> list[Event]:
-    """The events of some phases, a letter each, one phase after the other."""
-    return [event for phase in phases for event in by_phase.get(phase, [])]
+def read_kineto_json(
+    path: Path, gather: Callable[[Iterator[list[Event]]], Gathered]
+) -> tuple[Gathered, dict[str, Any]]:
+    """What `gather` makes of a file's events, and every top-level key but traceEvents.
 
-
-def read_kineto_json(path: Path) -> KinetoTrace:
-    """Parses a file, gzipped or not.
+    Args:
+        path: the file, gzipped or not.
+        gather: takes all events in batches, in the file's order. It is called a second time where
+            the text turns out to need repair.
 
     Raises:
-        TraceCorrupt: truncated or not a trace; the message says which and what to do.
+        TraceCorrupt: truncated or not a trace; the message says which and what to do, but not the
+            file.
     """
-    text = _decompressed(path).removeprefix(codecs.BOM_UTF8)
-    _require_json(path, text)
-    text = valid_utf8(text)
+    text = valid_utf8(json_text(path))
     try:
-        return _parsed(path, text)
+        return _gathered(text, gather)
     except msgspec.DecodeError:
-        return _parsed_after_repair(path, text)
+        return _gathered_after_repair(text, gather)
 
 
-def _decompressed(path: Path) -> bytes:
-    content = path.read_bytes()
-    if not content.startswith(_GZIP_MAGIC):
-        return content
+def _gathered(
+    text: bytes, gather: Callable[[Iterator[list[Event]]], Gathered]
+) -> tuple[Gathered, dict[str, Any]]:
+    metadata: dict[str, Any] = {}
+
+    def batches() -> Iterator[list[Event]]:
+        opening = begin = _opening(text)
+        if opening:
+            for events, next_begin in _batches(text, opening):
+                begin = next_begin
+                yield events
+        rest = text[:opening] + text[begin:]
+        yield _last_events(rest)
+        metadata.update(_metadata(rest))
+
+    return gather(batches()), metadata
+
+
+def _opening(text: bytes) -> int:
+    """Where the array of events begins; 0 if that is not plain to see."""
+    if _is_array(text):
+        return text.index(b"[") + 1
+    ends = (found.end() for found in _OPENING.finditer(text))
+    return next((end for end in ends if _opens_events(text[:end])), 0)
+
+
+def _is_array(text: bytes) -> bool:
+    """Whether this is the Chrome format's array form: events without metadata."""
+    return first_byte(text) == b"["
+
+
+def _opens_events(head: bytes) -> bool:
+    """Whether a trace could begin like this, and go on with its first event."""
     try:
-        return b"".join(_members(content))
-    except (EOFError, isal_zlib.IsalError) as error:
-        raise TraceCorrupt(
-            f"{path}: damaged or truncated gzip ({error}); copy it again or recapture"
-        ) from None
+        return bool(json.loads(head + b"]}").get("traceEvents") == [])
+    except ValueError:
+        return False
 
 
-def _members(content: bytes) -> Iterator[bytes]:
-    """What each gzip member of a file holds; zeros may follow the last."""
-    while content.rstrip(b"\0"):
-        member = isal_zlib.decompressobj(wbits=_GZIP)
-        yield member.decompress(content)
-        if not member.eof:
-            raise EOFError("it ends before its end-of-stream marker")
-        content = member.unused_data
+def _batches(text: bytes, begin: int) -> Iterator[tuple[list[Event], int]]:
+    """All batches but the last, each with the place where the next begins.
+
+    A batch is cut where one object seems to follow another. It is whole if it parses: a cut inside
+    an event would leave a brace, a bracket or a quote open.
+    """
+    view = memoryview(text)
+    while True:
+        for seam in islice(_SEAM.finditer(text, begin + _BATCH_BYTES), _SEAMS_TRIED):
+            try:
+                events = _EVENTS.decode(b"".join((b"[", view[begin : seam.start() + 1], b"]")))
+            except msgspec.DecodeError:
+                continue
+            begin = seam.end() - 1
+            yield events, begin
+            break
+        else:
+            return
 
 
-def _require_json(path: Path, text: bytes) -> None:
-    first = _first_byte(text)
-    if not first:
-        raise TraceCorrupt(f"{path}: empty file; was the process killed before it was written?")
-    if first not in b"{[":
-        raise TraceCorrupt(f"{path}: not a trace (neither JSON nor a native Perfetto trace)")
-
-
-def _first_byte(text: bytes) -> bytes:
-    return text[:4096].lstrip()[:1]
-
-
-def _parsed(path: Path, text: bytes) -> KinetoTrace:
-    if _first_byte(text) == b"[":  # the Chrome format's array form: events without metadata
-        return KinetoTrace(msgspec.json.decode(text, type=list[Event]), {})
+def _last_events(text: bytes) -> list[Event]:
+    if _is_array(text):
+        return _EVENTS.decode(text)
     events = msgspec.json.decode(text, type=_Trace).trace_events
     if events is None:
-        raise NotATrace(f'{path}: JSON without "traceEvents"; is it a profiler trace?')
-    return KinetoTrace(events, _metadata(text, events))
+        raise NotATrace('JSON without "traceEvents"; is it a profiler trace?')
+    return events
 
 
-def _metadata(text: bytes, events: list[Event]) -> dict[str, Any]:
-    """Every top-level key but traceEvents, without parsing the events again.
+def _metadata(text: bytes) -> dict[str, Any]:
+    """Every top-level key but traceEvents."""
+    if _is_array(text):
+        return {}
+    outermost: list[tuple[str, Any]] = []  # in the end, since it closes last
 
-    The array of events ends at the first bracket after the last event's time from which the text
-    is whole: one inside that event would leave a brace too many.
-    """
-    if not events or not events[-1].ts:
-        return _without_events(json.loads(text))
-    head = text[: text.index(b"[", text.index(b'"traceEvents"'))]
-    tail = text[_address(events[-1].ts) - _address(text) :]
-    while (end := tail.find(b"]")) >= 0:
-        tail = tail[end:]
-        try:
-            trace = json.loads(head + b"[" + tail)
-        except ValueError:
-            tail = tail[1:]
-            continue
-        if trace.get("traceEvents") == []:
-            return _without_events(trace)
-        break  # the name stood for something else before it stood for the events
-    return _without_events(json.loads(text))
+    def noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        outermost[:] = pairs
+        return dict(pairs)
 
-
-def _address(text: bytes | Raw) -> int:
-    """Where the text lies in memory; that of an event is a part of the file's."""
-    return int(np.frombuffer(text, np.uint8).ctypes.data)
-
-
-def _without_events(trace: dict[str, Any]) -> dict[str, Any]:
+    trace = json.loads(text, object_pairs_hook=noted)
+    if [key for key, _ in outermost].count("traceEvents") > 1:
+        raise TraceCorrupt('"traceEvents" twice; which are the events? Keep one of them')
     return {key: value for key, value in trace.items() if key != "traceEvents"}
 
 
-def _parsed_after_repair(path: Path, text: bytes) -> KinetoTrace:
+def _gathered_after_repair(
+    text: bytes, gather: Callable[[Iterator[list[Event]]], Gathered]
+) -> tuple[Gathered, dict[str, Any]]:
     try:
-        return _parsed(path, repaired_json(text))
+        return _gathered(repaired_json(text), gather)
     except msgspec.ValidationError as error:
-        raise TraceCorrupt(f"{path}: not a profiler trace: {error}") from None
+        raise TraceCorrupt(f"not a profiler trace: {error}") from None
     except msgspec.DecodeError as error:
         raise TraceCorrupt(
-            f"{path}: truncated or damaged JSON ({error}); copy it again or recapture"
+            f"truncated or damaged JSON ({error}); copy it again or recapture"
         ) from None

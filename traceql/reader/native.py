@@ -3,6 +3,7 @@
 import json
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +12,14 @@ import pyarrow.compute as pc
 
 from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import EngineError, LossyLoad
-from traceql.reader.activities import activity_table
-from traceql.reader.arguments import decoded, int64_column
+from traceql.reader.activities import activities_among, activity_table
+from traceql.reader.arguments import Texts, decoded, int64_column
 from traceql.reader.nesting import raise_on_error_stats
 from traceql.reader.packets import require_whole_packets
 from traceql.reader.tables import (
     COUNT,
     FLOW,
     INSTANT,
-    JSON,
     NAME,
     REMARK,
     SLICE,
@@ -93,7 +93,7 @@ def _tables(tp: TraceProcessor) -> dict[str, pa.Table]:
 
 
 def _slice_tables(
-    found: pa.Table, tracks: pa.Table, args_by_set: dict[int, str]
+    found: pa.Table, tracks: pa.Table, args_by_set: Mapping[int | None, bytes]
 ) -> tuple[pa.Table, pa.Table, int]:
     """Slices, activities, and how many slices had no end: these last until the end of the trace."""
     dur, ts = _int64(found["dur"]), _int64(found["ts"])
@@ -102,12 +102,14 @@ def _slice_tables(
     dur = pc.if_else(unfinished, to_the_end, dur)
     row_of_track = {track: row for row, track in enumerate(tracks["id"].to_pylist())}
     rows = pa.array([row_of_track[t] for t in found["track_id"].to_pylist()], pa.int64())
-    texts = [None if s is None else args_by_set.get(s) for s in found["arg_set_id"].to_pylist()]
-    args = pa.ExtensionArray.from_storage(JSON, pa.array(texts, pa.large_string()))
-    arguments = decoded(args)
+    args = Texts()
+    arguments = decoded(
+        *args.add([args_by_set.get(s, b"") for s in found["arg_set_id"].to_pylist()])
+    )
+    cats = _name(found["category"])
     columns = [
         _int64(found["id"]),
-        _name(found["category"]),
+        cats,
         _name(found["name"]),
         ts,
         dur,
@@ -118,18 +120,19 @@ def _slice_tables(
         _int64(found["depth"]),
         int64_column([a.external_id for a in arguments]),
         int64_column([a.correlation for a in arguments]),
-        args,
+        args.json_column(),
     ]
-    activities = activity_table(columns[1], arguments)
+    on_gpu = activities_among(cats.dictionary.to_pylist(), cats.indices.fill_null(-1).to_numpy())
+    activities = activity_table(on_gpu, arguments)
     return pa.table(columns, schema=SLICE), activities, pc.sum(unfinished).as_py() or 0
 
 
-def _args_by_set(tp: TraceProcessor) -> dict[int, str]:
+def _args_by_set(tp: TraceProcessor) -> dict[int | None, bytes]:
     """Arguments as JSON text, with the lists that the trace processor flattens made whole."""
     sets: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for row in arrow_table(tp, _ARGS).to_pylist():
         _put(sets[row["arg_set_id"]], _PREFIX.sub("", row["key"]), _value(row))
-    return {arg_set: json.dumps(args) for arg_set, args in sets.items()}
+    return {arg_set: json.dumps(args).encode() for arg_set, args in sets.items()}
 
 
 def _put(args: dict[str, Any], key: str, value: Any) -> None:

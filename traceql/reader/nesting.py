@@ -51,7 +51,7 @@ def nesting(
     Raises:
         LossyLoad: an event did not come back, or came back with another time.
     """
-    if not len(slices.events):
+    if not len(slices):
         empty = pa.array([], pa.int64())
         return Nesting(empty, empty, empty, empty, "no trace processor: the file has no slices")
     ids, to_fed = feed.dense_ids(tracks, slices), feed.clock(slices, flows)
@@ -104,7 +104,7 @@ def _require_same(
     slices: Timeline, index: Int64s, ts: Int64s, dur: Int64s, to_fed: feed.Clock
 ) -> None:
     """Every event came back once, with the time that it was fed with."""
-    total = len(slices.events)
+    total = len(slices)
     returned = np.bincount(index, minlength=total)
     if len(index) != total or (returned != 1).any():
         raise LossyLoad(f"the trace processor returned {len(index)} of {total} events")

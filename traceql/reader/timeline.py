@@ -10,7 +10,6 @@ from traceql.errors import TraceCorrupt
 from traceql.reader.decimal_ns import nanoseconds
 from traceql.reader.kineto_json import ABSENT, Event, Raw
 from traceql.reader.lanes import lanes
-from traceql.reader.tracks import Tracks
 
 Int64s = npt.NDArray[np.int64]
 _ZERO = Raw(b"0")
@@ -19,13 +18,15 @@ _NO_DURATION = {b"", b"null"}
 
 @dataclass(frozen=True)
 class Timeline:
-    """Events of one phase, in the file's order, with the arrays that describe them."""
+    """Where and when events of one kind are, in the file's order."""
 
-    events: Sequence[Event]
     ts: Int64s  # the file's own time, ns
     dur: Int64s  # ns; zero for events without one
     track: Int64s
     lane: Int64s
+
+    def __len__(self) -> int:
+        return len(self.ts)
 
     @property
     def fed_dur(self) -> Int64s:
@@ -33,24 +34,27 @@ class Timeline:
         return np.maximum(self.dur, 0)
 
 
-def complete_events(events: Sequence[Event], tracks: Tracks) -> Timeline:
-    ts, track = _times(events), tracks.of(events)
-    dur = _durations(events)
-    return Timeline(events, ts, dur, track, lanes(track, ts, np.maximum(dur, 0)))
+def complete_timeline(ts: Int64s, dur: Int64s, track: Int64s) -> Timeline:
+    """Complete events, with a lane for each."""
+    return Timeline(ts, dur, track, lanes(track, ts, np.maximum(dur, 0)))
 
 
-def point_events(events: Sequence[Event], tracks: Tracks, slices: Timeline) -> Timeline:
+def point_timeline(ts: Int64s, track: Int64s, slices: Timeline) -> Timeline:
     """Instants, or the ends of flows: these follow a slice that starts with them to its lane."""
-    ts, track = _times(events), tracks.of(events)
-    lane = np.zeros(len(events), np.int64)
+    lane = np.zeros(len(ts), np.int64)
     moved = np.flatnonzero(slices.lane)
     lane_of = {(slices.track[i], slices.ts[i]): slices.lane[i] for i in moved}
     for i in np.flatnonzero(np.isin(ts, slices.ts[moved])):
         lane[i] = lane_of.get((track[i], ts[i]), 0)
-    return Timeline(events, ts, np.zeros(len(events), np.int64), track, lane)
+    return Timeline(ts, np.zeros(len(ts), np.int64), track, lane)
 
 
-def _times(events: Sequence[Event]) -> Int64s:
+def times(events: Sequence[Event]) -> Int64s:
+    """When each event starts, ns.
+
+    Raises:
+        TraceCorrupt: one has no time, or one that does not fit 64 bits.
+    """
     try:
         return nanoseconds([e.ts for e in events])
     except TraceCorrupt:
@@ -61,8 +65,8 @@ def _times(events: Sequence[Event]) -> Int64s:
         raise
 
 
-def _durations(events: Sequence[Event]) -> Int64s:
-    texts = [e.dur for e in events]
+def durations(texts: Sequence[Raw]) -> Int64s:
+    """How long each event lasts, ns; 0 where the file says nothing."""
     try:
         return nanoseconds(texts)
     except TraceCorrupt:

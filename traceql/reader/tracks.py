@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from traceql.reader.coded import coded
+from traceql.reader.coded import Codes
 from traceql.reader.kineto_json import Event
 
 # Metadata events by name, and the argument that says it.
@@ -40,21 +39,11 @@ class Tracks:
     """Numbers the (pid, tid) pairs of a file from 0."""
 
     def __init__(self) -> None:
-        self._numbers: dict[tuple[Any, Any], int] = {}
+        self._numbers = Codes()
 
     def of(self, events: Sequence[Event]) -> Int64s:
         """The track of each event, new ones numbered."""
-        pids, pid_code = coded([e.pid for e in events])
-        tids, tid_code = coded([e.tid for e in events])
-        pairs = pa.array(pid_code * len(tids) + tid_code).dictionary_encode()
-        numbers = [
-            self._numbers.setdefault(
-                (pids[pair // len(tids)], tids[pair % len(tids)]), len(self._numbers)
-            )
-            for pair in pairs.dictionary.to_pylist()
-        ]
-        tracks: Int64s = np.array(numbers, np.int64)[pairs.indices.to_numpy()]
-        return tracks
+        return self._numbers.of([(e.pid, e.tid) for e in events])
 
     def named(self, metadata: Sequence[Event]) -> list[Track]:
         """All tracks by number, with what the file's metadata events say of them.

@@ -1,0 +1,83 @@
+"""A file is parsed in batches; where it is cut makes no difference to what is read."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import traces
+
+from traceql.errors import NotATrace, TraceCorrupt
+from traceql.reader import kineto_json
+from traceql.reader.kineto import read_kineto
+
+MISLEADING = [
+    {"name": "}, {", "args": {"text": '"}, {"ph": "X", "ts": 1, "dur": 1}, {', "\\": "]}"}},
+    {"name": "nested", "args": {"list": [{"a": 1}, {"b": [{"c": 2}, {}]}], "deep": {"d": {}}}},
+    {"name": "escaped \\", "args": {"quote": '\\"}, {', "unicode": "\u00e9}, {\u2028"}},
+    {"name": '{"traceEvents": [', "args": {"traceEvents": [{"ph": "X"}, {"ph": "X"}]}},
+]
+
+
+def events() -> list[dict[str, Any]]:
+    """Kernels, flows that end before they begin in the file, instants, and misleading text."""
+    found: list[dict[str, Any]] = []
+    for number in range(12):
+        at = 100 * number
+        found += [
+            traces.kernel(ts=at + 20, dur=5, correlation=number) | MISLEADING[number % 4],
+            {"ph": "f", "bp": "e", "id": number, "pid": 0, "tid": 7, "ts": at + 20, "name": "ac2g"},
+            {"ph": "i", "name": "}, {", "pid": 100, "tid": 100, "ts": at, "args": {"n": number}},
+            traces.launch(ts=at, correlation=number),
+            {"ph": "s", "id": number, "pid": 100, "tid": 100, "ts": at, "name": "ac2g"},
+        ]
+    return found
+
+
+def tables(path: Path) -> dict[str, Any]:
+    trace = read_kineto(path, trace_processor=None)
+    read = {name: table.to_pylist() for name, table in trace.tables.items()}
+    return read | {"metadata": trace.metadata}
+
+
+@pytest.mark.parametrize("spacing", [(",", ":"), (", ", ": "), None])
+@pytest.mark.parametrize("form", ["object", "array"])
+def test_a_file_cut_at_every_event_reads_as_one_that_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, spacing: tuple[str, str] | None
+) -> None:
+    about: dict[str, Any] = {"note": "traceEvents", "inner": {"traceEvents": [{"ph": "X"}, {}]}}
+    trace = events() if form == "array" else about | {"traceEvents": events(), "after": [{}, {}]}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps(trace, indent=None if spacing else 1, separators=spacing))
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 1 << 40)
+    whole = tables(path)
+    assert len(whole["slice"]) == 24
+    assert len(whole["flow"]) == 12
+    assert whole["metadata"] == ({} if form == "array" else about | {"after": [{}, {}]})
+    for batch_bytes in (1, 150, 1000):
+        monkeypatch.setattr(kineto_json, "_BATCH_BYTES", batch_bytes)
+        assert tables(path) == whole
+
+
+def test_batches_are_as_small_as_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": events()}))
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 400)
+    sizes, _ = kineto_json.read_kineto_json(path, lambda batches: [len(batch) for batch in batches])
+    assert sum(sizes) == 60
+    assert max(sizes) < 10
+
+
+def test_events_given_twice_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    kernels = json.dumps([traces.kernel(ts=1, dur=1)])
+    path.write_text(f'{{"traceEvents": {kernels}, "traceEvents": {kernels}}}')
+    with pytest.raises(TraceCorrupt, match='"traceEvents" twice'):
+        read_kineto(path, trace_processor=None)
+
+
+def test_events_below_another_key_are_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"inner": {"traceEvents": events()}}))
+    with pytest.raises(NotATrace, match='JSON without "traceEvents"'):
+        read_kineto(path, trace_processor=None)

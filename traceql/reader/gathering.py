@@ -1,0 +1,155 @@
+"""Events as columns, gathered batch by batch: all is done while the CPU's caches hold a batch."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.reader.activities import activities_among, activity_table
+from traceql.reader.arguments import Texts, decoded, int64_column
+from traceql.reader.coded import Codes, joined
+from traceql.reader.counted_ns import counted_ns
+from traceql.reader.flows import FLOW_PHASES, FlowEnds
+from traceql.reader.kineto_json import Event
+from traceql.reader.tables import ACTIVITY
+from traceql.reader.timeline import durations, times
+from traceql.reader.tracks import Tracks
+
+Int64s = npt.NDArray[np.int64]
+
+
+_INSTANT_PHASES = frozenset("iIRn")
+
+
+class Gathered:
+    """All events of a file, each kind as columns of its own."""
+
+    def __init__(self, batches: Iterable[Sequence[Event]]) -> None:
+        self.phases: Counter[str] = Counter()
+        self.tracks = Tracks()
+        self.slices = Slices(self.tracks)
+        self.instants = Points(self.tracks)
+        self.flow_ends = FlowEnds(self.tracks)
+        self.about_tracks: list[Event] = []  # the metadata events
+        for events in batches:
+            self._add(events)
+
+    def _add(self, events: Sequence[Event]) -> None:
+        by_phase: defaultdict[str, list[Event]] = defaultdict(list)
+        for event in events:
+            by_phase[event.ph].append(event)
+        for phase, members in by_phase.items():
+            self.phases[phase] += len(members)
+            if phase == "X":
+                self.slices.add(members)
+            elif phase in FLOW_PHASES:
+                self.flow_ends.add(members)
+            elif phase in _INSTANT_PHASES:
+                self.instants.add(members)
+            elif phase == "M":
+                self.about_tracks += members
+
+
+class Points:
+    """When and where events start, and what they are."""
+
+    def __init__(self, tracks: Tracks) -> None:
+        self._tracks = tracks
+        self._names, self._cats = Codes(), Codes()
+        self._name: list[Int64s] = []
+        self._cat: list[Int64s] = []
+        self._ts: list[Int64s] = []
+        self._track: list[Int64s] = []
+        self._args = Texts()
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Appends some, in the file's order."""
+        self._add_places(events)
+        self._args.add([e.args for e in events])
+
+    def _add_places(self, events: Sequence[Event]) -> None:
+        self._name.append(self._names.of([e.name for e in events]))
+        self._cat.append(self._cats.of([e.cat for e in events]))
+        self._ts.append(times(events))
+        self._track.append(self._tracks.of(events))
+
+    @property
+    def ts(self) -> Int64s:
+        """The file's own times, ns."""
+        return joined(self._ts)
+
+    @property
+    def track(self) -> Int64s:
+        return joined(self._track)
+
+    @property
+    def name(self) -> pa.DictionaryArray:
+        return _texts(self._names, self._name)
+
+    @property
+    def cat(self) -> pa.DictionaryArray:
+        return _texts(self._cats, self._cat)
+
+    @property
+    def args(self) -> pa.Array:
+        """The arguments' text."""
+        return self._args.json_column()
+
+
+class Slices(Points):
+    """Complete events."""
+
+    def __init__(self, tracks: Tracks) -> None:
+        super().__init__(tracks)
+        self._dur: list[Int64s] = []
+        self._counted_dur: list[Int64s] = []
+        self._external_id: list[pa.Array] = []
+        self._correlation: list[pa.Array] = []
+        self._activity = [ACTIVITY.empty_table()]
+        self._added = 0
+
+    def add(self, events: Sequence[Event]) -> None:
+        self._add_places(events)
+        texts = [e.dur for e in events]
+        self._dur.append(durations(texts))
+        self._counted_dur.append(counted_ns(texts))
+        arguments = decoded(*self._args.add([e.args for e in events]))
+        self._external_id.append(int64_column([a.external_id for a in arguments]))
+        self._correlation.append(int64_column([a.correlation for a in arguments]))
+        on_gpu = activities_among(self._cats, self._cat[-1])
+        if len(on_gpu):
+            self._activity.append(activity_table(on_gpu, arguments, self._added))
+        self._added += len(events)
+
+    @property
+    def dur(self) -> Int64s:
+        """Durations, ns; 0 where the file has none."""
+        return joined(self._dur)
+
+    @property
+    def counted_dur(self) -> Int64s:
+        """The same as the ledger counts them."""
+        return joined(self._counted_dur)
+
+    @property
+    def external_id(self) -> pa.Array:
+        return pa.chunked_array(self._external_id, pa.int64()).combine_chunks()
+
+    @property
+    def correlation(self) -> pa.Array:
+        return pa.chunked_array(self._correlation, pa.int64()).combine_chunks()
+
+    @property
+    def activity(self) -> pa.Table:
+        """A row for each event of the GPU."""
+        return pa.concat_tables(self._activity).combine_chunks()
+
+
+def _texts(distinct: Codes, codes: Sequence[Int64s]) -> pa.DictionaryArray:
+    """Texts as codes into the distinct ones; what is no string becomes one."""
+    texts = [None if value is None else str(value) for value in distinct]
+    return pa.DictionaryArray.from_arrays(
+        joined(codes).astype(np.int32), pa.array(texts, pa.large_string())
+    )
