@@ -107,7 +107,8 @@ def _require_same(
     total = len(slices)
     returned = np.bincount(index, minlength=total)
     if len(index) != total or (returned != 1).any():
-        raise LossyLoad(f"the trace processor returned {len(index)} of {total} events")
+        distinct = (returned > 0).sum()
+        raise LossyLoad(f"the trace processor returned {distinct} of {total} events")
     fed_ts = to_fed(slices.ts)
     fed_dur = to_fed(slices.ts + slices.fed_dur) - fed_ts
     changed = (fed_ts[index] * feed.SCALE != ts) | (fed_dur[index] * feed.SCALE != dur)

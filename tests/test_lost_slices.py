@@ -1,0 +1,68 @@
+"""A trace processor that loses or changes something is told on, and nothing is loaded."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import traces
+
+from traceql.engine import TraceProcessor, arrow_table
+from traceql.errors import LossyLoad
+from traceql.reader import nesting
+from traceql.reader.kineto import read_kineto
+
+Tamper = Callable[[pa.Table], pa.Table]
+
+
+def later(found: pa.Table) -> pa.Table:
+    """The last slice a microsecond later."""
+    moved = [*found["ts"].to_pylist()[:-1], found["ts"][-1].as_py() + 1000]
+    return found.set_column(0, "ts", pa.array(moved))
+
+
+def of_another(found: pa.Table) -> pa.Table:
+    """The first slice's index twice, and the last slice's not at all."""
+    position = found.column_names.index("thread_ts")
+    index = found["thread_ts"].to_pylist()
+    return found.set_column(position, "thread_ts", pa.array([*index[:-1], index[0]]))
+
+
+SLICES: dict[str, tuple[Tamper, str]] = {
+    "none": (lambda found: found.slice(0, 0), "returned 0 of 3 slices"),
+    "one less": (lambda found: found.slice(1), "returned 2 of 3 slices"),
+    "one later": (later, "changed the time of 1 events"),
+    "one twice": (of_another, "returned 2 of 3 events"),
+}
+
+
+def read_tampered(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, query: str, tamper: Tamper
+) -> None:
+    def answer(tp: TraceProcessor, sql: str) -> pa.Table:
+        found = arrow_table(tp, sql)
+        return tamper(found) if sql == query else found
+
+    monkeypatch.setattr(nesting, "arrow_table", answer)
+    path = folder / "trace.json"
+    traces.write(path, *(traces.kernel(ts=10 * n, dur=5) for n in range(3)))
+    read_kineto(path, trace_processor=None)
+
+
+@pytest.mark.parametrize("case", SLICES)
+def test_slices_that_do_not_come_back_as_fed_are_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    tamper, message = SLICES[case]
+    with pytest.raises(LossyLoad, match=message):
+        read_tampered(tmp_path, monkeypatch, nesting._SLICES, tamper)
+
+
+def test_an_error_statistic_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = pa.table({"name": ["slice_drop_overlapping_complete_event"], "value": [2]})
+    with pytest.raises(LossyLoad, match=r"lost data \(slice_drop_overlapping_complete_event=2\)"):
+        read_tampered(tmp_path, monkeypatch, nesting._ERRORS, lambda _: one)
+
+
+def test_an_answer_left_alone_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_tampered(tmp_path, monkeypatch, nesting._SLICES, lambda found: found)
