@@ -1,5 +1,6 @@
 """A file is parsed in batches; where it is cut makes no difference to what is read."""
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import traces
 
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import kineto_json
+from traceql.reader.file_text import pieces
 from traceql.reader.kineto import read_kineto
 
 MISLEADING = [
@@ -49,7 +51,7 @@ def test_a_file_cut_at_every_event_reads_as_one_that_is_whole(
     trace = events() if form == "array" else about | {"traceEvents": events(), "after": [{}, {}]}
     path = tmp_path / "trace.json"
     path.write_text(json.dumps(trace, indent=None if spacing else 1, separators=spacing))
-    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 1 << 40)
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 1 << 20)
     whole = tables(path)
     assert len(whole["slice"]) == 24
     assert len(whole["flow"]) == 12
@@ -63,9 +65,9 @@ def test_batches_are_as_small_as_asked_for(tmp_path: Path, monkeypatch: pytest.M
     path = tmp_path / "trace.json"
     path.write_text(json.dumps({"traceEvents": events()}))
     monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 400)
-    sizes, _ = kineto_json.read_kineto_json(path, lambda batches: [len(batch) for batch in batches])
+    sizes = [len(batch) for batch in kineto_json.KinetoJson(path)]
     assert sum(sizes) == 60
-    assert max(sizes) < 10
+    assert max(sizes) < 20
 
 
 def test_events_given_twice_are_an_error(tmp_path: Path) -> None:
@@ -81,3 +83,36 @@ def test_events_below_another_key_are_no_trace(tmp_path: Path) -> None:
     path.write_text(json.dumps({"inner": {"traceEvents": events()}}))
     with pytest.raises(NotATrace, match='JSON without "traceEvents"'):
         read_kineto(path, trace_processor=None)
+
+
+@pytest.mark.parametrize("piece", [1, 2, 7, 64, 1 << 20])
+def test_gzip_members_may_end_anywhere_in_a_piece(tmp_path: Path, piece: int) -> None:
+    text = json.dumps({"traceEvents": events()}).encode()
+    members = [gzip.compress(text[:10]), gzip.compress(b""), gzip.compress(text[10:])]
+    path = tmp_path / "trace.json.gz"
+    path.write_bytes(b"".join(members) + bytes(70))
+    assert b"".join(pieces(path, 8 * piece)) == text
+    path.write_bytes(b"".join(members)[:-1])
+    with pytest.raises(TraceCorrupt, match="damaged or truncated gzip"):
+        b"".join(pieces(path, 8 * piece))
+
+
+@pytest.mark.parametrize("batch_bytes", [1, 150, 1000, 1 << 20])
+def test_what_is_no_json_is_repaired_wherever_it_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, batch_bytes: int
+) -> None:
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", batch_bytes)
+    odd = [
+        traces.kernel(ts=100 * n, dur=5) | {"args": {"a": "<a>", "b": n}, "name": "<name>"}
+        for n in range(30)
+    ]
+    text = json.dumps({"traceEvents": odd, "x": "<a>"}).encode()
+    text = text.replace(b'"<a>"', b"NaN").replace(b"<name>", rb"n\ud800" + b"\xff, }, {")
+    path = tmp_path / "trace.json"
+    path.write_bytes(text)
+    read = tables(path)
+    assert [json.loads(s["args"]) for s in read["slice"]] == [
+        {"a": "NaN", "b": n} for n in range(30)
+    ]
+    assert {s["name"] for s in read["slice"]} == {r"n\ud800\xff, }, {"}
+    assert read["metadata"] == {"x": "NaN"}

@@ -68,9 +68,11 @@ class _FirstIds:
 
 
 def create_source_tables(con: duckdb.DuckDBPyConnection) -> None:
+    con.begin()  # a commit for each statement would take longer
     con.execute(SOURCE_SCRIPT.read_text())
     con.execute("DELETE FROM traceql_database")
     con.execute("INSERT INTO traceql_database VALUES (?, ?)", [SCHEMA_VERSION, __version__])
+    con.commit()
 
 
 def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None:

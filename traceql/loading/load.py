@@ -137,12 +137,10 @@ def _write(
         with duckdb.connect(str(draft)) as con:
             con.execute("SET preserve_insertion_order = true")
             fresh = not target.exists()
-            con.begin()  # a commit for each statement would take longer
             create_source_tables(con)
             if rules or fresh:
                 write_rules(con, rules)
             write_model_config(con, model_config, [file.path for file in files])
-            con.commit()
             add_files(con, files)
             add_runs(con, [file.path for file in files])
             classify(con)

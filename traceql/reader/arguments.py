@@ -50,9 +50,10 @@ class Texts:
     def json_column(self) -> pa.Array:
         """All of them as in the file; NULL for an empty one."""
         sizes = joined(self._sizes)
+        self._text = [b"".join(self._text)]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         valid = np.packbits(sizes > 0, bitorder="little")
-        buffers = [pa.py_buffer(part) for part in (valid, offsets, b"".join(self._text))]
+        buffers = [pa.py_buffer(part) for part in (valid, offsets, *self._text)]
         texts = pa.Array.from_buffers(pa.large_string(), len(sizes), buffers)
         return pa.ExtensionArray.from_storage(JSON, texts)
 

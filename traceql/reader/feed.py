@@ -23,6 +23,7 @@ from traceql.reader.timeline import Timeline
 from traceql.reader.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
+_LINES = 1 << 14  # made at once: they stay in the CPU's cache
 SCALE = 1000  # of what the trace processor returns to what it was fed
 _FIRST_TID = 10_000  # above the pids, so that no thread becomes its process's main thread
 _FIRST_CARRIED = 1 << 33  # above the numbers that it gives to the flows that are events
@@ -91,18 +92,30 @@ def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Ite
         end_place=flow_tid - _FIRST_TID,
         end_ts=flow_ts,
     )
-    slice_lines = _lines(
-        *(',{"ph":"X","tid":', tid, ',"ts":', ts, ',"dur":', dur),
-        *(',"tts":', np.arange(len(ts)), _carried_flows(carried, flows.number, len(ts)), "}"),
-    )
+    carrying = np.full(len(ts), -1)  # the end that each slice carries
+    carrying[carried.slice[carried.slice >= 0]] = np.flatnonzero(carried.slice >= 0)
     alone = np.flatnonzero(carried.slice < 0)
     kind, number = _flow_fields(flows, _nameless_kinds(flows))
-    flow_lines = _lines(
-        *(",{", kind.take(pa.array(alone)), ',"id":', number[alone]),
-        *(',"tid":', flow_tid[alone], ',"ts":', flow_ts[alone], "}"),
-    )
+
+    def slice_lines(at: Int64s) -> pa.Array:
+        flow = _carried_flow(carried, flows.number, carrying[at])
+        places = (',{"ph":"X","tid":', tid[at], ',"ts":', ts[at], ',"dur":', dur[at])
+        return _lines(*places, ',"tts":', at, flow, "}")
+
+    def flow_lines(at: Int64s) -> pa.Array:
+        places = (',"tid":', flow_tid[at], ',"ts":', flow_ts[at], "}")
+        return _lines(",{", kind.take(pa.array(at)), ',"id":', number[at], *places)
+
     order = np.argsort(np.concatenate((ts, flow_ts[alone])), kind="stable")
-    yield _text(pa.concat_arrays([slice_lines, flow_lines]).take(pa.array(order)))
+    for first in range(0, len(order), _LINES):
+        part = order[first : first + _LINES]
+        is_slice = part < len(ts)
+        lines = slice_lines(part[is_slice])
+        if not is_slice.all():
+            at = alone[part[~is_slice] - len(ts)]
+            of_both = np.argsort(np.argsort(~is_slice, kind="stable"))
+            lines = pa.concat_arrays([lines, flow_lines(at)]).take(pa.array(of_both))
+        yield _text(lines)
     yield b"]}"
 
 
@@ -177,16 +190,16 @@ def _flow_fields(flows: Flows, kinds: Iterable[str]) -> tuple[pa.Array, Int64s]:
     return _strings(list(kinds)).take(pa.array(flows.kind)), flows.number
 
 
-def _carried_flows(carried: Bound, number: Int64s, slices: int) -> pa.Array:
-    """For each slice what says which flow begins or finishes with it; mostly nothing."""
-    ends = np.flatnonzero(carried.slice >= 0)
+def _carried_flow(carried: Bound, number: Int64s, ends: Int64s) -> pa.Array:
+    """What says which flow begins or finishes with a slice, which carries one of `ends` or -1."""
+    some = np.flatnonzero(ends >= 0)
     direction = _strings([',"flow_in":true', ',"flow_out":true'])
     texts = _lines(
-        *(',"bind_id":', number[ends] + _FIRST_CARRIED),
-        direction.take(pa.array(carried.begins[ends].astype(np.int64))),
+        *(',"bind_id":', number[ends[some]] + _FIRST_CARRIED),
+        direction.take(pa.array(carried.begins[ends[some]].astype(np.int64))),
     )
-    place = np.full(slices, len(ends))
-    place[carried.slice[ends]] = np.arange(len(ends))
+    place = np.full(len(ends), len(some))
+    place[some] = np.arange(len(some))
     return pa.concat_arrays([texts, _strings([""])]).take(pa.array(place))
 
 

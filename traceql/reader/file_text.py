@@ -1,8 +1,9 @@
-"""The JSON that a trace file holds, gzipped or not."""
+"""The text that a trace file holds, gzipped or not, a piece at a time."""
 
 import codecs
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from isal import isal_zlib
 
@@ -10,45 +11,46 @@ from traceql.errors import TraceCorrupt
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _GZIP = 31  # as zlib numbers formats
+_GZIP_RATIO = 8  # about what profiler traces are compressed by
 
 
-def json_text(path: Path) -> bytes:
-    """A file's text, which begins like JSON.
+def pieces(path: Path, size: int) -> Iterator[bytes]:
+    """A file's text in pieces of about `size` bytes, without its byte order mark.
 
     Raises:
-        TraceCorrupt: damaged gzip, or something else than JSON; the message does not name the file.
+        TraceCorrupt: damaged gzip; the message does not name the file.
     """
-    text = _decompressed(path).removeprefix(codecs.BOM_UTF8)
-    first = first_byte(text)
-    if not first:
-        raise TraceCorrupt("empty file; was the process killed before it was written?")
-    if first not in b"{[":
-        raise TraceCorrupt("not a trace (neither JSON nor a native Perfetto trace)")
-    return text
+    with path.open("rb") as file:
+        magic = file.read(len(_GZIP_MAGIC))
+        file.seek(0)
+        if magic == _GZIP_MAGIC:
+            found = _decompressed(file, max(1, size // _GZIP_RATIO))
+        else:
+            found = _read(file, size)
+        yield next(found, b"").removeprefix(codecs.BOM_UTF8)
+        yield from found
 
 
-def first_byte(text: bytes) -> bytes:
-    """The first byte that is no space, or nothing."""
-    return text[:4096].lstrip()[:1]
+def _read(file: BinaryIO, size: int) -> Iterator[bytes]:
+    while piece := file.read(size):
+        yield piece
 
 
-def _decompressed(path: Path) -> bytes:
-    content = path.read_bytes()
-    if not content.startswith(_GZIP_MAGIC):
-        return content
+def _decompressed(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """What the members of a gzip file hold; zeros may follow the last."""
+    member = None
     try:
-        return b"".join(_members(content))
+        for piece in _read(file, size):
+            left = piece
+            while left := left if member else left.lstrip(b"\0"):
+                member = member or isal_zlib.decompressobj(wbits=_GZIP)
+                yield member.decompress(left)
+                left = member.unused_data
+                if member.eof:
+                    member = None
+        if member:
+            raise EOFError("it ends before its end-of-stream marker")
     except (EOFError, isal_zlib.IsalError) as error:
         raise TraceCorrupt(
             f"damaged or truncated gzip ({error}); copy it again or recapture"
         ) from None
-
-
-def _members(content: bytes) -> Iterator[bytes]:
-    """What each gzip member of a file holds; zeros may follow the last."""
-    while content.rstrip(b"\0"):
-        member = isal_zlib.decompressobj(wbits=_GZIP)
-        yield member.decompress(content)
-        if not member.eof:
-            raise EOFError("it ends before its end-of-stream marker")
-        content = member.unused_data

@@ -13,7 +13,7 @@ from traceql.reader import feed
 from traceql.reader.arguments import int64_column
 from traceql.reader.flows import Flows
 from traceql.reader.gathering import Gathered
-from traceql.reader.kineto_json import read_kineto_json
+from traceql.reader.kineto_json import KinetoJson
 from traceql.reader.nesting import Nesting, nesting
 from traceql.reader.tables import COUNT, FLOW, INSTANT, REMARK, SLICE, TRACK, TraceTables
 from traceql.reader.timeline import Timeline, complete_timeline, point_timeline
@@ -54,8 +54,9 @@ def kineto_events(path: Path) -> KinetoEvents:
     Raises:
         TraceCorrupt: the file is no trace, is damaged, or has events without a time.
     """
+    trace = KinetoJson(path)
     try:
-        columns, metadata = read_kineto_json(path, Gathered)
+        columns = Gathered(trace)
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None
     complete, points = columns.slices, columns.instants
@@ -63,7 +64,7 @@ def kineto_events(path: Path) -> KinetoEvents:
     instants = point_timeline(points.ts, points.track, slices)
     flows = columns.flow_ends.flows(slices)
     tracks = columns.tracks.named(columns.about_tracks)
-    return KinetoEvents(columns, slices, instants, flows, tracks, metadata)
+    return KinetoEvents(columns, slices, instants, flows, tracks, trace.metadata)
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from traceql.errors import NotATrace, TraceCorrupt
-from traceql.reader.file_text import first_byte, json_text
+from traceql.reader.file_text import pieces
 from traceql.reader.json_repair import repaired_json, valid_utf8
 
 Raw = msgspec.Raw
 Scalar = str | int | float | bool | None
-Gathered = TypeVar("Gathered")
+Parsed = TypeVar("Parsed")
 ABSENT = Raw(b"")
 _BATCH_BYTES = 1 << 18  # the events of a batch, with all that they hold, stay in the CPU's cache
 _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
@@ -43,61 +43,98 @@ class _Trace(msgspec.Struct):
 
 
 _EVENTS = msgspec.json.Decoder(list[Event])
+_TRACE = msgspec.json.Decoder(_Trace)
 
 
-def read_kineto_json(
-    path: Path, gather: Callable[[Iterator[list[Event]]], Gathered]
-) -> tuple[Gathered, dict[str, Any]]:
-    """What `gather` makes of a file's events, and every top-level key but traceEvents.
-
-    Args:
-        path: the file, gzipped or not.
-        gather: takes all events in batches, in the file's order. It is called a second time where
-            the text turns out to need repair.
+class KinetoJson:
+    """A trace file; iterating over it gives all its events, a batch at a time, in their order.
 
     Raises:
         TraceCorrupt: truncated or not a trace; the message says which and what to do, but not the
             file.
     """
-    text = valid_utf8(json_text(path))
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.metadata: dict[str, Any] = {}  # every top-level key but traceEvents, in the end
+
+    def __iter__(self) -> Iterator[list[Event]]:
+        """Parses what has been read, up to an event's end, and keeps the rest for the next time.
+
+        Where no event seems to end, it reads as much again before it looks again.
+        """
+        text, head = bytearray(), b""
+        enough = _BATCH_BYTES
+        for piece in pieces(self._path, _BATCH_BYTES):
+            text += piece
+            if len(text) < enough:
+                continue
+            head = head or _cut_head(text)
+            batch = _cut_batch(text) if head else None
+            enough = max(_BATCH_BYTES, len(text) if batch else 2 * len(text))
+            if batch:
+                yield batch
+        yield self._end(bytes(head + text))
+
+    def _end(self, text: bytes) -> list[Event]:
+        """The last events, with all that stands around the events of the file."""
+        _require_json(text)
+        try:
+            if _is_array(text):
+                return _parsed(text, _EVENTS.decode)
+            trace, self.metadata = _parsed(text, lambda t: (_TRACE.decode(t), _metadata(t)))
+        except msgspec.ValidationError as error:
+            raise TraceCorrupt(f"not a profiler trace: {error}") from None
+        except msgspec.DecodeError as error:
+            raise TraceCorrupt(
+                f"truncated or damaged JSON ({error}); copy it again or recapture"
+            ) from None
+        if trace.trace_events is None:
+            raise NotATrace('JSON without "traceEvents"; is it a profiler trace?')
+        return trace.trace_events
+
+
+def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
+    """What `parse` makes of a text, repaired where that is needed."""
+    text = valid_utf8(text)
     try:
-        return _gathered(text, gather)
+        return parse(text)
     except msgspec.DecodeError:
-        return _gathered_after_repair(text, gather)
+        return parse(repaired_json(text))
 
 
-def _gathered(
-    text: bytes, gather: Callable[[Iterator[list[Event]]], Gathered]
-) -> tuple[Gathered, dict[str, Any]]:
-    metadata: dict[str, Any] = {}
-
-    def batches() -> Iterator[list[Event]]:
-        opening = begin = _opening(text)
-        if opening:
-            for events, next_begin in _batches(text, opening):
-                begin = next_begin
-                yield events
-        rest = text[:opening] + text[begin:]
-        yield _last_events(rest)
-        metadata.update(_metadata(rest))
-
-    return gather(batches()), metadata
-
-
-def _opening(text: bytes) -> int:
-    """Where the array of events begins; 0 if that is not plain to see."""
+def _cut_head(text: bytearray) -> bytes:
+    """Takes off what precedes the events; nothing where they do not plainly begin."""
     if _is_array(text):
-        return text.index(b"[") + 1
-    ends = (found.end() for found in _OPENING.finditer(text))
-    return next((end for end in ends if _opens_events(text[:end])), 0)
+        end = text.index(b"[") + 1
+    else:
+        ends = [found.end() for found in _OPENING.finditer(text)]
+        end = next((end for end in ends if _opens_events(text[:end])), 0)
+    head = bytes(text[:end])
+    del text[:end]
+    return head
 
 
-def _is_array(text: bytes) -> bool:
-    """Whether this is the Chrome format's array form: events without metadata."""
-    return first_byte(text) == b"["
+def _cut_batch(text: bytearray) -> list[Event] | None:
+    """Takes off and parses most of the events.
+
+    A batch is cut where one object seems to follow another. It is whole if it parses: a cut inside
+    an event would leave a brace, a bracket or a quote open.
+    """
+    seams = _SEAM.finditer(text, len(text) * 3 // 4)
+    places = [(seam.start() + 1, seam.end() - 1) for seam in islice(seams, _SEAMS_TRIED)]
+    del seams  # which holds on to the text
+    for end, begin in places:
+        try:
+            batch = _parsed(b"[" + text[:end] + b"]", _EVENTS.decode)
+        except msgspec.DecodeError:
+            continue
+        del text[:begin]
+        return batch
+    return None
 
 
-def _opens_events(head: bytes) -> bool:
+def _opens_events(head: bytes | bytearray) -> bool:
     """Whether a trace could begin like this, and go on with its first event."""
     try:
         return bool(json.loads(head + b"]}").get("traceEvents") == [])
@@ -105,39 +142,26 @@ def _opens_events(head: bytes) -> bool:
         return False
 
 
-def _batches(text: bytes, begin: int) -> Iterator[tuple[list[Event], int]]:
-    """All batches but the last, each with the place where the next begins.
-
-    A batch is cut where one object seems to follow another. It is whole if it parses: a cut inside
-    an event would leave a brace, a bracket or a quote open.
-    """
-    view = memoryview(text)
-    while True:
-        for seam in islice(_SEAM.finditer(text, begin + _BATCH_BYTES), _SEAMS_TRIED):
-            try:
-                events = _EVENTS.decode(b"".join((b"[", view[begin : seam.start() + 1], b"]")))
-            except msgspec.DecodeError:
-                continue
-            begin = seam.end() - 1
-            yield events, begin
-            break
-        else:
-            return
+def _is_array(text: bytes | bytearray) -> bool:
+    """Whether this is the Chrome format's array form: events without metadata."""
+    return _first_byte(text) == b"["
 
 
-def _last_events(text: bytes) -> list[Event]:
-    if _is_array(text):
-        return _EVENTS.decode(text)
-    events = msgspec.json.decode(text, type=_Trace).trace_events
-    if events is None:
-        raise NotATrace('JSON without "traceEvents"; is it a profiler trace?')
-    return events
+def _first_byte(text: bytes | bytearray) -> bytes:
+    """The first byte that is no space, or nothing."""
+    return bytes(text[:4096]).lstrip()[:1]
+
+
+def _require_json(text: bytes) -> None:
+    first = _first_byte(text)
+    if not first:
+        raise TraceCorrupt("empty file; was the process killed before it was written?")
+    if first not in b"{[":
+        raise TraceCorrupt("not a trace (neither JSON nor a native Perfetto trace)")
 
 
 def _metadata(text: bytes) -> dict[str, Any]:
     """Every top-level key but traceEvents."""
-    if _is_array(text):
-        return {}
     outermost: list[tuple[str, Any]] = []  # in the end, since it closes last
 
     def noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -148,16 +172,3 @@ def _metadata(text: bytes) -> dict[str, Any]:
     if [key for key, _ in outermost].count("traceEvents") > 1:
         raise TraceCorrupt('"traceEvents" twice; which are the events? Keep one of them')
     return {key: value for key, value in trace.items() if key != "traceEvents"}
-
-
-def _gathered_after_repair(
-    text: bytes, gather: Callable[[Iterator[list[Event]]], Gathered]
-) -> tuple[Gathered, dict[str, Any]]:
-    try:
-        return _gathered(repaired_json(text), gather)
-    except msgspec.ValidationError as error:
-        raise TraceCorrupt(f"not a profiler trace: {error}") from None
-    except msgspec.DecodeError as error:
-        raise TraceCorrupt(
-            f"truncated or damaged JSON ({error}); copy it again or recapture"
-        ) from None
