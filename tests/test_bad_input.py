@@ -84,6 +84,25 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
         _text('{"traceEvents": [%s]}' % _EVENT % '"ts": "soon", "dur": 1'), "soon",
     ),
     "ts beyond 64 bits": (_text('{"traceEvents": [%s]}' % _EVENT % '"ts": 1e18, "dur": 1'), "64"),
+    "an end beyond 64 bits": (
+        _text('{"traceEvents": [%s]}' % _EVENT % '"ts": 9.2e15, "dur": 9.2e15'), "292 years",
+    ),
+    "times 292 years apart": (
+        _text('{"traceEvents": [%s, %s]}' % (_EVENT % '"ts": -9e15', _EVENT % '"ts": 9e15')),
+        "292 years",
+    ),
+    "base beyond 64 bits": (
+        _text(json.dumps(_GOOD | {"baseTimeNanoseconds": 2**64})), "baseTimeNanoseconds",
+    ),
+    "nested too deeply": (
+        _text(json.dumps(_GOOD)[:-1] + ', "deep": ' + "[" * 5000 + "]" * 5000 + "}"), "too deeply",
+    ),
+    "a number of 5000 digits": (
+        _text(json.dumps(_GOOD)[:-1] + ', "long": ' + "9" * 5000 + "}"), "metadata",
+    ),
+    "events twice": (
+        _text('{"traceEvents": [%s], "traceEvents": []}' % _EVENT % '"ts": 1'), "twice",
+    ),
     "binary": (_text(_BINARY), "not a trace"),
     "binary called pftrace": (_named("bad.pftrace", _BINARY), "not a trace"),
     "empty pftrace": (_named("bad.pftrace", b""), "empty file"),

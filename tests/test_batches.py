@@ -116,3 +116,60 @@ def test_what_is_no_json_is_repaired_wherever_it_stands(
     ]
     assert {s["name"] for s in read["slice"]} == {r"n\ud800\xff, }, {"}
     assert read["metadata"] == {"x": "NaN"}
+
+
+def test_a_number_of_another_type_changes_no_other_event(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whole numbers count, however they are written; each argument stands for itself."""
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 600)
+    odd = {"device": "x", "stream": 7.5, "correlation": 3.0, "bytes": "<1e400>", "grid": [1, None]}
+    kernels = [traces.kernel(ts=10 * n, dur=5, correlation=n) for n in range(40)]
+    for kernel in kernels:
+        kernel["args"]["device"] = 1.0
+    kernels[20]["args"] |= odd | {"External id": 2**64, "block": [256, 1, 1]}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": kernels}).replace('"<1e400>"', "1e400"))
+    read = tables(path)
+    devices = [row["device"] for row in read["activity"]]
+    assert devices == [None if n == 20 else 1 for n in range(40)]
+    assert [row["correlation"] for row in read["slice"]] == [3 if n == 20 else n for n in range(40)]
+    left = {name: read["activity"][20][name] for name in ("stream", "bytes", "grid", "block")}
+    assert left == {"stream": None, "bytes": None, "grid": None, "block": [256, 1, 1]}
+    assert read["slice"][20]["external_id"] is None
+
+
+def test_events_with_objects_of_their_own_do_not_stop_the_cutting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 2000)
+    listed = [{"k": n, "v": {"w": []}} for n in range(9)]
+    found = [traces.kernel(ts=10 * n, dur=5) | {"args": {"list": listed}} for n in range(300)]
+    found[3]["args"] = {"list": [{"a": 1}] * 2000}
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": found}))
+    sizes = [len(batch) for batch in kineto_json.KinetoJson(path)]
+    assert sum(sizes) == 300
+    assert max(sizes) < 60
+
+
+@pytest.mark.parametrize(
+    ("damage", "reason"),
+    [
+        ('"ph": null, ', r"`null` - at `\$\.traceEvents\[{number}\]\.ph`"),
+        ('"args": {, ', r"truncated or damaged JSON \(.*\(byte {byte}\)\)"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str, reason: str
+) -> None:
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 1000)
+    number = 200
+    texts = [json.dumps(traces.kernel(ts=10 * n, dur=5)) for n in range(2 * number)]
+    texts[number] = "{" + damage + texts[number][1:]
+    head = '{"schemaVersion": 1, "traceEvents": ['
+    path = tmp_path / "trace.json"
+    path.write_text(head + ", ".join(texts) + "]}")
+    byte = len(head + ", ".join(texts[:number]) + ", {" + damage) - 2
+    with pytest.raises(TraceCorrupt, match=reason.format(number=number, byte=byte)):
+        tables(path)

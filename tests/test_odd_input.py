@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -369,3 +370,31 @@ def test_a_duration_read_wrong_fails_the_ledger(
     tables = read_kineto(path, trace_processor=None).tables
     assert tables["slice"]["dur"].to_pylist() == [5_000]
     assert tables["count"]["dur"].to_pylist() == [10_000]
+
+
+@pytest.mark.parametrize(
+    "info",
+    ["text", [1], {"rank": "x"}, {"pg_config": 7}, {"pg_config": ["a", {"ranks": "all"}]}],
+)
+def test_distributed_info_of_another_type_says_nothing(load: Load, info: Any) -> None:
+    trace = {"traceEvents": [traces.kernel(ts=1, dur=1)], "distributedInfo": info}
+    with load(json.dumps(trace)) as loaded:
+        assert rows(loaded, "SELECT rank, world_size FROM trace") == [(0, 1)]
+
+
+def test_a_base_time_given_as_text_counts(load: Load) -> None:
+    trace = {"traceEvents": [traces.kernel(ts=1, dur=1)], "baseTimeNanoseconds": "1700000000000"}
+    with load(json.dumps(trace)) as loaded:
+        assert rows(loaded, "SELECT base_time_ns FROM trace") == [(1_700_000_001_000,)]
+
+
+def test_durations_of_half_nanoseconds_add_up_in_the_ledger(load: Load) -> None:
+    texts = ["1.0015", "2.0005", "0.0045", "4.0355", "1.2345"]
+    events = ",".join(
+        json.dumps(traces.kernel(ts=10 * n, dur=5)).replace('"dur": 5', f'"dur": {text}')
+        for n, text in enumerate(texts)
+    )
+    with load('{"traceEvents": [%s]}' % events) as trace:
+        half_to_even = sum(round(Fraction(text) * 1000) for text in texts)
+        assert rows(trace, "SELECT SUM(dur) FROM slice") == [(half_to_even,)]
+        assert rows(trace, "SELECT COUNT(*) FROM ledger WHERE NOT ok") == [(0,)]

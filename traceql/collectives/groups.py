@@ -2,11 +2,11 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 
 from traceql.collectives.layout import Layout
+from traceql.collectives.process_groups import distributed_info, is_ranks
 
 _EXPERT_ROLES = ("dispatch", "combine")
 _DIRECTION = {"send": 1, "recv": -1}
@@ -40,23 +40,15 @@ class _Described:
 
 
 class _ProcessGroups:
-    """Process groups that the files describe, in global ranks.
-
-    Each data-parallel engine counts its ranks from 0; `shift` leads to the global number.
-    """
+    """Process groups that the files describe, in global ranks."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection) -> None:
         self._shift: dict[int, int] = {}
         self._ranks: dict[tuple[int, str], list[int]] = {}
         for rank, metadata in con.execute("SELECT rank, metadata FROM trace").fetchall():
-            self._take(rank, json.loads(metadata or "{}").get("distributedInfo") or {})
-
-    def _take(self, rank: int, info: dict[str, Any]) -> None:
-        shift = rank - info["rank"] if isinstance(info.get("rank"), int) else 0
-        self._shift[rank] = shift
-        for group in info.get("pg_config") or []:
-            if _is_ranks(group.get("ranks")):
-                self._ranks[rank, str(group.get("pg_name"))] = [r + shift for r in group["ranks"]]
+            info = distributed_info(rank, metadata)
+            self._shift[rank] = info.shift
+            self._ranks |= {(rank, group.name): group.ranks for group in info.groups}
 
     def of_event(self, rank: int, name: str | None, listed: str | None) -> list[int]:
         """From the event's own list, else by the group's name; empty where neither tells."""
@@ -64,13 +56,9 @@ class _ProcessGroups:
             local = json.loads(listed or "")
         except ValueError:  # none, or a long one that the profiler shortened
             local = None
-        if _is_ranks(local):
+        if is_ranks(local):
             return [r + self._shift[rank] for r in local]
         return self._ranks.get((rank, name or ""), [])
-
-
-def _is_ranks(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(r, int) for r in value)
 
 
 def operation_groups(

@@ -9,6 +9,8 @@ from typing import Literal
 import duckdb
 import pyarrow as pa
 
+from traceql.collectives.process_groups import ProcessGroup, distributed_info
+
 _SCHEMA = pa.schema(
     [
         *((name, pa.int64()) for name in ("rank", "tp_rank", "pp_rank", "dp_rank")),
@@ -98,7 +100,7 @@ def _found(con: duckdb.DuckDBPyConnection) -> Layout:
     if rows and all(None not in row[2:5] for row in rows):
         named = {row[0]: Place(tp=row[2], pp=row[3], dp=row[4]) for row in rows}
         return _sized(named, world, "file names")
-    listed = {row[0]: _process_groups(row[0], row[6]) for row in rows}
+    listed = {row[0]: distributed_info(row[0], row[6]).groups for row in rows}
     described = _by_descriptions(listed, world)
     if described is not None:
         return described
@@ -138,29 +140,6 @@ def _sized(places: dict[int, Place], world: int, source: str) -> Layout:
     return Layout(places, least.tp, least.pp, least.dp, source)
 
 
-@dataclass(frozen=True)
-class _ProcessGroup:
-    """One that a file lists, in global ranks; `description` as the program named it, or empty."""
-
-    ranks: list[int]
-    description: str
-
-
-def _process_groups(rank: int, metadata: str | None) -> list[_ProcessGroup]:
-    """Those whose ranks the profiler wrote in full: it shortens long lists."""
-    info = json.loads(metadata or "{}").get("distributedInfo") or {}
-    shift = rank - info["rank"] if isinstance(info.get("rank"), int) else 0
-    return [
-        _ProcessGroup([r + shift for r in group["ranks"]], str(group.get("pg_desc") or ""))
-        for group in info.get("pg_config") or []
-        if _is_whole(group.get("ranks"))
-    ]
-
-
-def _is_whole(ranks: object) -> bool:
-    return isinstance(ranks, list) and bool(ranks) and all(isinstance(r, int) for r in ranks)
-
-
 # As Megatron-LM and the device meshes of PyTorch describe process groups.
 _DESCRIPTIONS = {
     "tp": re.compile(r"^(mesh_)?(tp|tensor(_model)?_parallel(_group)?)$", re.IGNORECASE),
@@ -169,7 +148,7 @@ _DESCRIPTIONS = {
 }
 
 
-def _by_descriptions(listed: Mapping[int, list[_ProcessGroup]], world: int) -> Layout | None:
+def _by_descriptions(listed: Mapping[int, list[ProcessGroup]], world: int) -> Layout | None:
     """None where the described groups of any rank do not account for all ranks of the run."""
     places, sizes = {}, set()
     for rank, groups in listed.items():
@@ -185,7 +164,7 @@ def _by_descriptions(listed: Mapping[int, list[_ProcessGroup]], world: int) -> L
     return Layout(places, size.tp, size.pp, size.dp, "descriptions of process groups")
 
 
-def _described(rank: int, groups: Iterable[_ProcessGroup], kind: str) -> list[int]:
+def _described(rank: int, groups: Iterable[ProcessGroup], kind: str) -> list[int]:
     """A rank's group of one kind of parallelism; the rank alone where none is described."""
     return next(
         (g.ranks for g in groups if rank in g.ranks and _DESCRIPTIONS[kind].match(g.description)),
@@ -194,7 +173,7 @@ def _described(rank: int, groups: Iterable[_ProcessGroup], kind: str) -> list[in
 
 
 def _tensor_group(
-    rank: int, listed: Iterable[_ProcessGroup], staged: Mapping[int, int]
+    rank: int, listed: Iterable[ProcessGroup], staged: Mapping[int, int]
 ) -> list[int]:
     """The smallest process group of neighbours that this rank is in, of one pipeline stage."""
     groups = [group.ranks for group in listed]
@@ -233,7 +212,7 @@ def _position(rank: int, ranks: Iterable[int]) -> int:
 
 
 def _of_known_kind(
-    con: duckdb.DuckDBPyConnection, layout: Layout, listed: Mapping[int, list[_ProcessGroup]]
+    con: duckdb.DuckDBPyConnection, layout: Layout, listed: Mapping[int, list[ProcessGroup]]
 ) -> Layout:
     """Which ranks communicate is not yet what for: only operations tell."""
     if layout.tp * layout.dp == 1 or _exists(con, _REDUCED_LAYERS):
@@ -261,6 +240,6 @@ def _exists(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
     return bool(con.execute(f"SELECT EXISTS ({rows})").fetchall()[0][0])
 
 
-def _is_one_group(listed: Iterable[_ProcessGroup]) -> bool:
+def _is_one_group(listed: Iterable[ProcessGroup]) -> bool:
     """Whether a rank is told of, and all its groups are of the same ranks: no second dimension."""
     return len({tuple(group.ranks) for group in listed if len(group.ranks) > 1}) == 1

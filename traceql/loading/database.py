@@ -1,6 +1,7 @@
 """Writes what readers yield into DuckDB and derives everything else with the SQL of queries/."""
 
 import json
+import re
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from traceql import __version__
 from traceql.collectives.arrivals import write_spent
 from traceql.collectives.matching import pair_operations
 from traceql.device_states import write_device_states
+from traceql.errors import TraceCorrupt
 from traceql.host_gaps import write_host_time
 from traceql.layers.attribution import attribute_by_sequence
 from traceql.layers.grammar import symbols
@@ -22,6 +24,7 @@ from traceql.loading.rule_tables import write_rule_tables
 from traceql.resources import QUERIES, SCHEMA_VERSION
 
 _TABLES = QUERIES / "tables"
+_INT64 = range(-(2**63), 2**63)
 SOURCE_SCRIPT = _TABLES / "00_source.sql"
 _STEPS_BEFORE = {
     "43_sequence": attribute_by_sequence,
@@ -172,9 +175,21 @@ def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> list
 
 
 def _extent(file: FileRead) -> Extent:
-    base = (file.metadata or {}).get("baseTimeNanoseconds")
-    base_ns = base if isinstance(base, int) else None
-    return Extent(file.first_ts, file.last_ts, base_ns)
+    return Extent(file.first_ts, file.last_ts, _base_ns(file))
+
+
+def _base_ns(file: FileRead) -> int | None:
+    """What a file's times count from, where it says so with a number, or with one as text."""
+    given = (file.metadata or {}).get("baseTimeNanoseconds")
+    text = str(given) if type(given) is int else given if isinstance(given, str) else ""
+    if not re.fullmatch(r"-?\d+", text):
+        return None
+    base = int(text[:30])
+    if any(ns not in _INT64 for ns in (base, base + file.first_ts, base + file.last_ts)):
+        raise TraceCorrupt(
+            f"{file.path}: baseTimeNanoseconds {text[:30]} does not fit 64-bit times"
+        )
+    return base
 
 
 def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:

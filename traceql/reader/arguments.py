@@ -17,20 +17,22 @@ _INT64 = range(-(2**63), 2**63)
 
 
 class Arguments(msgspec.Struct, gc=False):
-    """Those of an event that columns are made of, of whatever type they have in the file."""
+    """Those of an event that columns are made of; None where it has none or one of another type."""
 
-    external_id: Any = msgspec.field(name="External id", default=None)
-    correlation: Any = None
-    device: Any = None
-    stream: Any = None
-    bytes: Any = None
-    grid: Any = None
-    block: Any = None
-    graph_node_id: Any = msgspec.field(name="graph node id", default=None)
+    external_id: int | None = msgspec.field(name="External id", default=None)
+    correlation: int | None = None
+    device: int | None = None
+    stream: int | None = None
+    bytes: int | None = None
+    grid: list[int] | None = None
+    block: list[int] | None = None
+    graph_node_id: int | None = msgspec.field(name="graph node id", default=None)
 
 
 _NOTHING = Arguments()
+_FIELDS = msgspec.structs.fields(Arguments)
 _ARGUMENTS = msgspec.json.Decoder(Arguments)
+_OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Texts:
@@ -58,13 +60,23 @@ class Texts:
         return pa.ExtensionArray.from_storage(JSON, texts)
 
 
-def int64_column(values: Sequence[Any]) -> pa.Array:
-    """Integers that fit 64 bits; NULL for anything else."""
+def int64_column(values: Sequence[int | None]) -> pa.Array:
+    """Integers; NULL for those that do not fit 64 bits."""
     try:
         return pa.array(values, pa.int64())
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        fitting = [v if type(v) is int and v in _INT64 else None for v in values]
-        return pa.array(fitting, pa.int64())
+    except OverflowError:
+        return pa.array(whole_numbers(values), pa.int64())
+
+
+def whole_numbers(values: Sequence[Any]) -> list[int | None]:
+    """Integers that fit 64 bits, whatever JSON type they have; None for anything else."""
+    return [_whole_number(value) for value in values]
+
+
+def _whole_number(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if type(value) is int and value in _INT64 else None
 
 
 def decoded(text: bytes, sizes: Int64s) -> list[Arguments]:
@@ -86,7 +98,23 @@ def decoded(text: bytes, sizes: Int64s) -> list[Arguments]:
 
 
 def _decoded(text: bytes) -> Arguments:
+    """Each argument on its own: one of another type takes none with it."""
     try:
-        return _ARGUMENTS.decode(text or b"{}")
-    except msgspec.DecodeError:  # arguments that are no object, or a number beyond any type
+        given = _OBJECT.decode(text or b"{}")
+    except msgspec.DecodeError:  # no object
         return _NOTHING
+    found = {
+        f.name: _value(given[f.encode_name], f.type) for f in _FIELDS if f.encode_name in given
+    }
+    return Arguments(**found)
+
+
+def _value(text: msgspec.Raw, type_: Any) -> Any:
+    try:
+        return msgspec.json.decode(text, type=type_)
+    except msgspec.DecodeError:
+        pass
+    try:
+        return _whole_number(msgspec.json.decode(text, type=float)) if type_ == int | None else None
+    except msgspec.DecodeError:  # text, or a number beyond any type
+        return None

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 # Microseconds below this are exact to the nanosecond in a double.
 _EXACT_US = 2.0**40
+_NEARLY_HALF = 1e-3  # of a nanosecond: here a double may be rounded to the wrong side
 
 
 def counted_ns(texts: Sequence[msgspec.Raw]) -> npt.NDArray[np.int64]:
@@ -19,7 +20,10 @@ def counted_ns(texts: Sequence[msgspec.Raw]) -> npt.NDArray[np.int64]:
         us = np.empty(0)
     if len(us) != len(texts) or (np.abs(us) >= _EXACT_US).any():
         return np.fromiter(map(_counted, texts), np.int64, len(texts))
-    return np.rint(us * 1000).astype(np.int64)
+    ns = us * 1000
+    if (np.abs(ns % 1 - 0.5) < _NEARLY_HALF).any():
+        return np.fromiter(map(_counted, texts), np.int64, len(texts))
+    return np.rint(ns).astype(np.int64)
 
 
 def _counted(text: msgspec.Raw) -> int:

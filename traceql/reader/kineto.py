@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.reader import feed
-from traceql.reader.arguments import int64_column
+from traceql.reader.arguments import int64_column, whole_numbers
 from traceql.reader.flows import Flows
 from traceql.reader.gathering import Gathered
 from traceql.reader.kineto_json import KinetoJson
@@ -18,6 +19,8 @@ from traceql.reader.nesting import Nesting, nesting
 from traceql.reader.tables import COUNT, FLOW, INSTANT, REMARK, SLICE, TRACK, TraceTables
 from traceql.reader.timeline import Timeline, complete_timeline, point_timeline
 from traceql.reader.tracks import Track, unread
+
+Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -57,14 +60,24 @@ def kineto_events(path: Path) -> KinetoEvents:
     trace = KinetoJson(path)
     try:
         columns = Gathered(trace)
+        complete, points = columns.slices, columns.instants
+        _require_span(complete.ts, complete.dur, points.ts)
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None
-    complete, points = columns.slices, columns.instants
     slices = complete_timeline(complete.ts, complete.dur, complete.track)
     instants = point_timeline(points.ts, points.track, slices)
     flows = columns.flow_ends.flows(slices)
     tracks = columns.tracks.named(columns.about_tracks)
     return KinetoEvents(columns, slices, instants, flows, tracks, trace.metadata)
+
+
+def _require_span(ts: Int64s, dur: Int64s, instants: Int64s) -> None:
+    """Raises where 64 bits do not hold an event's end, or the time from one event to another."""
+    ends = ts + np.maximum(dur, 0)
+    every = np.concatenate((ts, ends, instants))
+    span = int(every.max()) - int(every.min()) if len(every) else 0
+    if (ends < ts).any() or span > np.iinfo(np.int64).max:
+        raise TraceCorrupt("events are more than 292 years apart; one of their times is wrong")
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
@@ -103,8 +116,8 @@ def _instant_table(kineto: KinetoEvents) -> pa.Table:
 
 def _places(timeline: Timeline, tracks: Sequence[Track]) -> tuple[pa.Array, pa.Array, pa.Array]:
     number = pa.array(timeline.track)
-    pid = int64_column([track.pid for track in tracks])
-    tid = int64_column([track.tid for track in tracks])
+    pid = int64_column(whole_numbers([track.pid for track in tracks]))
+    tid = int64_column(whole_numbers([track.tid for track in tracks]))
     return pid.take(number), tid.take(number), number
 
 
@@ -116,8 +129,8 @@ def _track_table(tracks: Sequence[Track]) -> pa.Table:
         _texts([track.process_name for track in tracks]),
         _texts([track.thread_name for track in tracks]),
         _texts([track.process_labels for track in tracks]),
-        int64_column([track.process_sort_index for track in tracks]),
-        int64_column([track.thread_sort_index for track in tracks]),
+        int64_column(whole_numbers([track.process_sort_index for track in tracks])),
+        int64_column(whole_numbers([track.thread_sort_index for track in tracks])),
     ]
     return pa.table(columns, schema=TRACK)
 

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,8 +20,11 @@ Parsed = TypeVar("Parsed")
 ABSENT = Raw(b"")
 _BATCH_BYTES = 1 << 18  # the events of a batch, with all that they hold, stay in the CPU's cache
 _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
-_SEAM = re.compile(rb"\}\s*,\s*\{")
-_SEAMS_TRIED = 4
+_FIRST_KEY = re.compile(rb'\{\s*("[^"\\]*"\s*:)?')
+_FIRST_BYTE = re.compile(rb"\s*(\S?)")
+_CUTS_TRIED = 8
+_BYTE = re.compile(r"\(byte (\d+)\)")
+_EVENT = re.compile(r"(\$(?:\.traceEvents)?\[)(\d+)")
 
 
 class Event(msgspec.Struct, gc=False):
@@ -42,8 +46,17 @@ class _Trace(msgspec.Struct):
     trace_events: list[Event] | None = msgspec.field(name="traceEvents", default=None)
 
 
+@dataclass
+class _Taken:
+    """What has been parsed of a file already."""
+
+    bytes: int = 0
+    events: int = 0
+
+
 _EVENTS = msgspec.json.Decoder(list[Event])
 _TRACE = msgspec.json.Decoder(_Trace)
+_OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 class KinetoJson:
@@ -63,35 +76,49 @@ class KinetoJson:
 
         Where no event seems to end, it reads as much again before it looks again.
         """
-        text, head = bytearray(), b""
+        text, head, taken = bytearray(), b"", _Taken()
         enough = _BATCH_BYTES
         for piece in pieces(self._path, _BATCH_BYTES):
             text += piece
             if len(text) < enough:
                 continue
             head = head or _cut_head(text)
+            size = len(text)
             batch = _cut_batch(text) if head else None
-            enough = max(_BATCH_BYTES, len(text) if batch else 2 * len(text))
+            enough = max(_BATCH_BYTES, len(text) if batch else 2 * size)
             if batch:
+                taken = _Taken(taken.bytes + size - len(text), taken.events + len(batch))
                 yield batch
-        yield self._end(bytes(head + text))
+        try:
+            yield self._end(bytes(head + text))
+        except msgspec.DecodeError as error:
+            raise TraceCorrupt(_in_file(error, len(head), taken)) from None
+        except RecursionError:
+            raise TraceCorrupt("its JSON nests too deeply to be read") from None
 
     def _end(self, text: bytes) -> list[Event]:
         """The last events, with all that stands around the events of the file."""
         _require_json(text)
-        try:
-            if _is_array(text):
-                return _parsed(text, _EVENTS.decode)
-            trace, self.metadata = _parsed(text, lambda t: (_TRACE.decode(t), _metadata(t)))
-        except msgspec.ValidationError as error:
-            raise TraceCorrupt(f"not a profiler trace: {error}") from None
-        except msgspec.DecodeError as error:
-            raise TraceCorrupt(
-                f"truncated or damaged JSON ({error}); copy it again or recapture"
-            ) from None
+        if _is_array(text):
+            return _parsed(text, _EVENTS.decode)
+        trace, self.metadata = _parsed(text, lambda t: (_TRACE.decode(t), _metadata(t)))
         if trace.trace_events is None:
             raise NotATrace('JSON without "traceEvents"; is it a profiler trace?')
         return trace.trace_events
+
+
+def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
+    """What is wrong with the text after `taken` and the head, and where in the file that is."""
+
+    def byte(found: re.Match[str]) -> str:
+        place = int(found[1])
+        return f"(byte {place + (taken.bytes if place >= head_bytes else 0)})"
+
+    reason = _BYTE.sub(byte, str(error))
+    reason = _EVENT.sub(lambda found: f"{found[1]}{int(found[2]) + taken.events}", reason)
+    if isinstance(error, msgspec.ValidationError):
+        return f"not a profiler trace: {reason}"
+    return f"truncated or damaged JSON ({reason}); copy it again or recapture"
 
 
 def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
@@ -108,7 +135,9 @@ def _cut_head(text: bytearray) -> bytes:
     if _is_array(text):
         end = text.index(b"[") + 1
     else:
-        ends = [found.end() for found in _OPENING.finditer(text)]
+        openings = islice(_OPENING.finditer(text), _CUTS_TRIED)
+        ends = [found.end() for found in openings]
+        del openings  # which holds on to the text
         end = next((end for end in ends if _opens_events(text[:end])), 0)
     head = bytes(text[:end])
     del text[:end]
@@ -118,18 +147,22 @@ def _cut_head(text: bytearray) -> bytes:
 def _cut_batch(text: bytearray) -> list[Event] | None:
     """Takes off and parses most of the events.
 
-    A batch is cut where one object seems to follow another. It is whole if it parses: a cut inside
-    an event would leave a brace, a bracket or a quote open.
+    A batch is cut where an object seems to follow that begins as this event does. It is whole if
+    it parses: a cut inside an event would leave a brace, a bracket or a quote open.
     """
-    seams = _SEAM.finditer(text, len(text) * 3 // 4)
-    places = [(seam.start() + 1, seam.end() - 1) for seam in islice(seams, _SEAMS_TRIED)]
-    del seams  # which holds on to the text
-    for end, begin in places:
+    begins = _FIRST_KEY.search(text)
+    if begins is None:
+        return None
+    key = re.escape(begins[1] or b"")
+    del begins  # which holds on to the text
+    seams = re.finditer(rb"\}\s*,\s*(?=\{\s*%b)" % key, text[len(text) * 3 // 4 :])
+    shift = len(text) * 3 // 4
+    for seam in islice(seams, _CUTS_TRIED):
         try:
-            batch = _parsed(b"[" + text[:end] + b"]", _EVENTS.decode)
-        except msgspec.DecodeError:
+            batch = _parsed(b"[" + text[: shift + seam.start() + 1] + b"]", _EVENTS.decode)
+        except (msgspec.DecodeError, RecursionError):
             continue
-        del text[:begin]
+        del text[: shift + seam.end()]
         return batch
     return None
 
@@ -149,7 +182,8 @@ def _is_array(text: bytes | bytearray) -> bool:
 
 def _first_byte(text: bytes | bytearray) -> bytes:
     """The first byte that is no space, or nothing."""
-    return bytes(text[:4096]).lstrip()[:1]
+    found = _FIRST_BYTE.match(text)
+    return bytes(found[1]) if found else b""
 
 
 def _require_json(text: bytes) -> None:
@@ -162,13 +196,22 @@ def _require_json(text: bytes) -> None:
 
 def _metadata(text: bytes) -> dict[str, Any]:
     """Every top-level key but traceEvents."""
+    if len(_OPENING.findall(text)) > 1:
+        _require_one_list(text)
+    given = _OBJECT.decode(text)
+    try:
+        return {key: json.loads(bytes(raw)) for key, raw in given.items() if key != "traceEvents"}
+    except ValueError as error:  # such as a number of more digits than Python reads
+        raise TraceCorrupt(f"its metadata cannot be read ({error})") from None
+
+
+def _require_one_list(text: bytes) -> None:
+    """Raises where the events are given twice, of which a parser would take the last."""
     outermost: list[tuple[str, Any]] = []  # in the end, since it closes last
 
-    def noted(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def noted(pairs: list[tuple[str, Any]]) -> None:
         outermost[:] = pairs
-        return dict(pairs)
 
-    trace = json.loads(text, object_pairs_hook=noted)
+    json.loads(text, object_pairs_hook=noted, parse_int=str)
     if [key for key, _ in outermost].count("traceEvents") > 1:
         raise TraceCorrupt('"traceEvents" twice; which are the events? Keep one of them')
-    return {key: value for key, value in trace.items() if key != "traceEvents"}
