@@ -12,7 +12,7 @@ import pytest
 from shared_files import shared_file
 from traces import Event
 
-import traceql.loading.database
+import traceql.loading.derivation
 from traceql.loading.database import SOURCE_SCRIPT, classify, create_source_tables
 from traceql.loading.rules import write_rules
 from traceql.query import bound, catalog, query_named
@@ -72,8 +72,8 @@ def _filled(con: duckdb.DuckDBPyConnection) -> list[str]:
 def derive(con: duckdb.DuckDBPyConnection) -> None:
     """As a load does it, but for the comments on columns, which take as long as the tables."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(traceql.loading.database, "_TABLES", _scripts_without_comments())
-        traceql.loading.database.derive(con)
+        patch.setattr(traceql.loading.derivation, "_TABLES", _scripts_without_comments())
+        traceql.loading.derivation.derive(con)
 
 
 @cache

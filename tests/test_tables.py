@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+import duckdb
 import pytest
 from derived import Row, answer, database, derive, rows
 from traces import PID, Event, host, kernel, launch, step
 
-from traceql.loading.database import CHAINS, SOURCE_SCRIPT
+from traceql.loading import derivation
+from traceql.loading.database import SOURCE_SCRIPT, create_source_tables
+from traceql.loading.derivation import NEEDS, Chain
 from traceql.resources import QUERIES
 
 ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"
@@ -464,9 +467,21 @@ def test_a_graph_launch_that_finds_its_stream_empty_is_counted() -> None:
     assert (idle, p50, p99) == (1, 5_000, 5_000)
 
 
-def test_every_script_runs_once_and_chains_are_in_order() -> None:
+def test_every_script_runs_once() -> None:
     scripts = {path.stem for path in (QUERIES / "tables").glob("*.sql")} - {SOURCE_SCRIPT.stem}
-    lines = [[name for chain in chains for name in chain] for chains in CHAINS]
-    assert sorted(name for line in lines for name in line) == sorted(scripts)
-    chained = [chain for chains in CHAINS for chain in chains]
-    assert [sorted(chain) for chain in chained] == chained
+    assert sorted(name for chain in NEEDS for name in chain) == sorted(scripts)
+
+
+@pytest.mark.parametrize("chain", NEEDS, ids="-".join)
+def test_scripts_need_no_more_than_they_name(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They run after those, and after what these need, alone."""
+    chain_of = {name: chain for chain in NEEDS for name in chain}
+    needed, asked = {chain}, [chain]
+    while asked:
+        found = {chain_of[name] for name in NEEDS[asked.pop()]} - needed
+        needed |= found
+        asked += found
+    monkeypatch.setattr(derivation, "NEEDS", {c: NEEDS[c] for c in NEEDS if c in needed})
+    con = duckdb.connect()
+    create_source_tables(con)
+    derivation.derive(con)

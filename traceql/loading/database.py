@@ -1,4 +1,4 @@
-"""Writes what readers yield into DuckDB and derives everything else with the SQL of queries/."""
+"""Writes what readers yield into DuckDB."""
 
 import json
 import re
@@ -9,47 +9,16 @@ from dataclasses import dataclass
 import duckdb
 
 from traceql import __version__
-from traceql.collectives.arrivals import write_spent
-from traceql.collectives.matching import pair_operations
-from traceql.device_states import write_device_states
 from traceql.errors import TraceCorrupt
-from traceql.host_gaps import write_host_time
-from traceql.layers.attribution import attribute_by_sequence
 from traceql.layers.grammar import symbols
 from traceql.layers.graph_nodes import write_graph_nodes
 from traceql.loading.clocks import Extent, Placement, placements
 from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
-from traceql.loading.rule_tables import write_rule_tables
 from traceql.resources import QUERIES, SCHEMA_VERSION
 
-_TABLES = QUERIES / "tables"
 _INT64 = range(-(2**63), 2**63)
-SOURCE_SCRIPT = _TABLES / "00_source.sql"
-_STEPS_BEFORE = {
-    "43_sequence": attribute_by_sequence,
-    "50_device_state": write_device_states,
-    "65_collective": pair_operations,
-    "66_arrival": write_spent,
-    "67_host_gap": write_host_time,
-    "68_rules": write_rule_tables,
-}
-# The scripts of a chain follow each other; chains of a line run side by side, after those above.
-CHAINS = (
-    (["02_run_source", "10_iteration", "20_launch", "30_kernel", "35_device_name", "40_step"],),
-    (
-        ["43_sequence"],
-        ["42_module", "50_device_state"],
-    ),
-    (
-        ["45_layer", "62_operation", "65_collective"],
-        ["60_gap", "67_host_gap", "68_rules", "70_memory", "80_run"],
-    ),
-    (
-        ["66_arrival"],
-        ["69_parallel", "85_group_link", "90_ledger"],
-    ),
-)
+SOURCE_SCRIPT = QUERIES / "tables" / "00_source.sql"
 
 
 @dataclass(frozen=True)
@@ -127,22 +96,6 @@ def classify(con: duckdb.DuckDBPyConnection) -> None:
             *(bound for s in symbols() for bound in (s.category, s.pattern, s.letter)),
         ],
     )
-
-
-def derive(con: duckdb.DuckDBPyConnection) -> None:
-    """Makes every table that is not a file's own."""
-    with ThreadPoolExecutor() as pool:
-        for chains in CHAINS:
-            list(pool.map(_run, [con.cursor() for _ in chains], chains))
-
-
-def _run(con: duckdb.DuckDBPyConnection, scripts: Sequence[str]) -> None:
-    for name in scripts:
-        con.begin()  # a commit for each of its statements would take longer
-        if name in _STEPS_BEFORE:
-            _STEPS_BEFORE[name](con)
-        con.execute((_TABLES / f"{name}.sql").read_text())
-        con.commit()
 
 
 def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[Placed]:

@@ -14,8 +14,8 @@ from traceql.loading.database import (
     add_files,
     classify,
     create_source_tables,
-    derive,
 )
+from traceql.loading.derivation import derive
 from traceql.loading.discovery import trace_files
 from traceql.loading.reading import FileRead, read_files
 from traceql.loading.rules import write_rules
