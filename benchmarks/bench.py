@@ -88,7 +88,7 @@ def _report_export(folder: Path, database: Path, runs: int) -> None:
 
 def _report_memory(folder: Path) -> None:
     """Peak memory of the process that reads one rank."""
-    from traceql.loading.reading import WORKER, request
+    from traceql.loading.reading import ENVIRONMENT, WORKER, request
 
     file = max(folder.glob("*.json.gz"), key=lambda f: f.stat().st_size)
     with gzip.open(file) as opened:
@@ -99,6 +99,7 @@ def _report_memory(folder: Path) -> None:
             input=request(file, Path(scratch) / "0", (), None),
             text=True,
             check=True,
+            env=ENVIRONMENT | os.environ,
         )
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     print(

@@ -20,7 +20,7 @@ WORKER = (sys.executable, "-P", "-m", "traceql.reader.worker")
 
 # For glibc: memory in large pages, kept rather than given back, since a worker soon ends. Arrow
 # takes its own from there too. OpenBLAS, of which nothing is used, starts no threads.
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
     "glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=67108864",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -123,7 +123,7 @@ class _Workers:
     ) -> None:
         """Returns when the file's tables are in the folder, or raises what the process did."""
         pipe = subprocess.PIPE
-        environment = _ENVIRONMENT | os.environ
+        environment = ENVIRONMENT | os.environ
         process = subprocess.Popen(
             WORKER, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
         )

@@ -37,14 +37,19 @@ class Gathered:
             self._add(events)
 
     def _add(self, events: Sequence[Event]) -> None:
+        complete: list[Event] = []  # most are
         by_phase: defaultdict[str, list[Event]] = defaultdict(list)
         for event in events:
-            by_phase[event.ph].append(event)
+            if event.ph == "X":
+                complete.append(event)
+            else:
+                by_phase[event.ph].append(event)
+        if complete:
+            self.phases["X"] += len(complete)
+            self.slices.add(complete)
         for phase, members in by_phase.items():
             self.phases[phase] += len(members)
-            if phase == "X":
-                self.slices.add(members)
-            elif phase in FLOW_PHASES:
+            if phase in FLOW_PHASES:
                 self.flow_ends.add(members)
             elif phase in _INSTANT_PHASES:
                 self.instants.add(members)
