@@ -1,5 +1,6 @@
 """A file is parsed in batches; where it is cut makes no difference to what is read."""
 
+import codecs
 import gzip
 import json
 from pathlib import Path
@@ -88,7 +89,8 @@ def test_events_below_another_key_are_no_trace(tmp_path: Path) -> None:
 @pytest.mark.parametrize("piece", [1, 2, 7, 64, 1 << 20])
 def test_gzip_members_may_end_anywhere_in_a_piece(tmp_path: Path, piece: int) -> None:
     text = json.dumps({"traceEvents": events()}).encode()
-    members = [gzip.compress(text[:10]), gzip.compress(b""), gzip.compress(text[10:])]
+    marked = codecs.BOM_UTF8 + text
+    members = [gzip.compress(part) for part in (b"", marked[:1], marked[1:10], b"", marked[10:])]
     path = tmp_path / "trace.json.gz"
     path.write_bytes(b"".join(members) + bytes(70))
     assert b"".join(pieces(path, 8 * piece)) == text
@@ -173,3 +175,10 @@ def test_what_is_wrong_is_told_with_its_place_in_the_file(
     byte = len(head + ", ".join(texts[:number]) + ", {" + damage) - 2
     with pytest.raises(TraceCorrupt, match=reason.format(number=number, byte=byte)):
         tables(path)
+
+
+def test_ends_of_flows_that_never_began_leave_no_track(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json"
+    end = {"ph": "f", "bp": "e", "id": 1, "pid": 5, "tid": 6, "ts": 1, "name": "ac2g"}
+    traces.write(path, end, traces.kernel(ts=1, dur=1))
+    assert [(row["pid"], row["tid"]) for row in tables(path)["track"]] == [("0", "7")]

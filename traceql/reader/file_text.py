@@ -27,7 +27,10 @@ def pieces(path: Path, size: int) -> Iterator[bytes]:
             found = _decompressed(file, max(1, size // _GZIP_RATIO))
         else:
             found = _read(file, size)
-        yield next(found, b"").removeprefix(codecs.BOM_UTF8)
+        start = b""
+        while len(start) < len(codecs.BOM_UTF8) and (piece := next(found, None)) is not None:
+            start += piece
+        yield start.removeprefix(codecs.BOM_UTF8)
         yield from found
 
 

@@ -37,18 +37,18 @@ class FlowEnds:
 
     def __init__(self, tracks: Tracks) -> None:
         self._tracks = tracks
-        self._kinds, self._ids = Codes(), Codes()
+        self._kinds, self._ids, self._places = Codes(), Codes(), Codes()
         self._kind: list[Int64s] = []
         self._id: list[Int64s] = []
         self._ts: list[Int64s] = []
-        self._track: list[Int64s] = []
+        self._place: list[Int64s] = []
 
     def add(self, events: Sequence[Event]) -> None:
         """Appends some. An id counts as the text that stands in the file."""
         self._kind.append(self._kind_codes(events))
         self._id.append(self._ids.of([bytes(e.id or _ZERO) for e in events]))
         self._ts.append(times(events))
-        self._track.append(self._tracks.of(events))
+        self._place.append(self._places.of([(e.pid, e.tid) for e in events]))
 
     def _kind_codes(self, events: Sequence[Event]) -> Int64s:
         fields = ({e.ph for e in events}, {e.name for e in events}, {e.cat for e in events})
@@ -66,7 +66,8 @@ class FlowEnds:
         begun = np.isin(number, number[phase == 0])
         order = np.argsort(phase, kind="stable")
         kept = order[begun[order]]
-        ends = point_timeline(joined(self._ts)[kept], joined(self._track)[kept], slices)
+        track = self._tracks.numbered(list(self._places), joined(self._place)[kept])
+        ends = point_timeline(joined(self._ts)[kept], track, slices)
         return Flows(ends, kinds, kind[kept], number[kept])
 
 

@@ -45,6 +45,11 @@ class Tracks:
         """The track of each event, new ones numbered."""
         return self._numbers.of([(e.pid, e.tid) for e in events])
 
+    def numbered(self, pairs: Sequence[tuple[Any, Any]], codes: Int64s) -> Int64s:
+        """The track of each of `codes`, which are places in `pairs`; of those alone."""
+        distinct, place = np.unique(codes, return_inverse=True)
+        return self._numbers.of([pairs[code] for code in distinct.tolist()])[place]
+
     def named(self, metadata: Sequence[Event]) -> list[Track]:
         """All tracks by number, with what the file's metadata events say of them.
 
