@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from traceql.loading.ranks import distributed
+
 
 @dataclass(frozen=True)
 class ProcessGroup:
@@ -31,9 +33,7 @@ class DistributedInfo:
 
 def distributed_info(rank: int, metadata: str | None) -> DistributedInfo:
     """From the metadata of one rank's file, as JSON; what is of another type says nothing."""
-    info = json.loads(metadata or "{}").get("distributedInfo")
-    if not isinstance(info, dict):
-        return DistributedInfo(0, [])
+    info = distributed(json.loads(metadata or "{}"))
     own = info.get("rank")
     shift = rank - own if isinstance(own, int) else 0
     return DistributedInfo(shift, list(_groups(info.get("pg_config"), shift)))

@@ -2,9 +2,10 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 import duckdb
 
@@ -128,21 +129,17 @@ def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> list
 
 
 def _extent(file: FileRead) -> Extent:
-    return Extent(file.first_ts, file.last_ts, _base_ns(file))
+    base = _base_ns(file.metadata or {})
+    if any(ns + (base or 0) not in _INT64 for ns in (0, file.first_ts, file.last_ts)):
+        raise TraceCorrupt(f"{file.path}: baseTimeNanoseconds {base} does not fit 64-bit times")
+    return Extent(file.first_ts, file.last_ts, base)
 
 
-def _base_ns(file: FileRead) -> int | None:
-    """What a file's times count from, where it says so with a number, or with one as text."""
-    given = (file.metadata or {}).get("baseTimeNanoseconds")
-    text = str(given) if type(given) is int else given if isinstance(given, str) else ""
-    if not re.fullmatch(r"-?\d+", text):
-        return None
-    base = int(text[:30])
-    if any(ns not in _INT64 for ns in (base, base + file.first_ts, base + file.last_ts)):
-        raise TraceCorrupt(
-            f"{file.path}: baseTimeNanoseconds {text[:30]} does not fit 64-bit times"
-        )
-    return base
+def _base_ns(metadata: Mapping[str, Any]) -> int | None:
+    """What a file's times count from, where it says so with an integer, or with one as text."""
+    given = metadata.get("baseTimeNanoseconds")
+    text = given if isinstance(given, str) else str(given)
+    return int(text[:30]) if re.fullmatch(r"-?\d+", text) else None
 
 
 def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
@@ -151,14 +148,15 @@ def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
         SELECT
             MIN(slice.ts) - ANY_VALUE(file_offset_ns),
             MAX(slice.ts + slice.dur) - ANY_VALUE(file_offset_ns),
-            ANY_VALUE(TRY_CAST(metadata ->> '$.baseTimeNanoseconds' AS BIGINT)),
-            ANY_VALUE(base_time_ns + file_offset_ns)
+            ANY_VALUE(base_time_ns + file_offset_ns),
+            ANY_VALUE(metadata)
         FROM trace
         JOIN slice USING (rank)
         GROUP BY trace.rank
         ORDER BY trace.rank
     """).fetchall()
-    return [(Extent(first, last, base), shift - (base or 0)) for first, last, base, shift in rows]
+    based = [(*row, _base_ns(json.loads(metadata or "{}"))) for *row, metadata in rows]
+    return [(Extent(first, last, base), shift - (base or 0)) for first, last, shift, base in based]
 
 
 def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> int:

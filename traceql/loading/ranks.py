@@ -62,7 +62,7 @@ def _parallel_ranks(path: Path) -> dict[str, int | None]:
 def _claim(path: Path, metadata: Mapping[str, Any]) -> tuple[int | None, str]:
     if in_run := rank_in_run(path):
         return int(in_run["rank"]), "run.json"
-    rank = _distributed(metadata).get("rank")
+    rank = distributed(metadata).get("rank")
     if isinstance(rank, int):
         return rank, "distributedInfo"
     if named := _RANK_IN_NAME.search(path.name):
@@ -86,11 +86,12 @@ def _world_size(path: Path, metadata: Mapping[str, Any]) -> int:
     in_run = rank_in_run(path)
     if in_run and in_run["world_size"] is not None:
         return int(in_run["world_size"])
-    size = _distributed(metadata).get("world_size")
+    size = distributed(metadata).get("world_size")
     return size if isinstance(size, int) else 0
 
 
-def _distributed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+def distributed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The distributedInfo of a file's metadata; empty where there is none, or of another type."""
     info = metadata.get("distributedInfo")
     return info if isinstance(info, dict) else {}
 

@@ -1,6 +1,6 @@
 """The arguments of events: their text for the database, and those that become columns."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -66,6 +66,12 @@ def int64_column(values: Sequence[int | None]) -> pa.Array:
         return pa.array(values, pa.int64())
     except OverflowError:
         return pa.array(whole_numbers(values), pa.int64())
+
+
+def text_column(values: Iterable[Any]) -> pa.Array:
+    """Texts; what is no string becomes one, and None NULL."""
+    texts = [None if value is None else str(value) for value in values]
+    return pa.array(texts, pa.large_string())
 
 
 def whole_numbers(values: Sequence[Any]) -> list[int | None]:

@@ -51,11 +51,11 @@ class FlowEnds:
         self._place.append(self._places.of([(e.pid, e.tid) for e in events]))
 
     def _kind_codes(self, events: Sequence[Event]) -> Int64s:
-        fields = ({e.ph for e in events}, {e.name for e in events}, {e.cat for e in events})
-        bindings = {e.bp for e in events}
-        if all(len(values) == 1 for values in (*fields, bindings)):  # as profilers write them
-            code = self._kinds[tuple(values.pop() for values in (*fields, bindings))]
-            return np.full(len(events), code)
+        phases, names = {e.ph for e in events}, {e.name for e in events}
+        cats, bindings = {e.cat for e in events}, {e.bp for e in events}
+        if len(phases) == len(names) == len(cats) == len(bindings) == 1:  # as profilers write them
+            kind = (phases.pop(), names.pop(), cats.pop(), bindings.pop())
+            return np.full(len(events), self._kinds[kind])
         return self._kinds.of([(e.ph, e.name, e.cat, e.bp) for e in events])
 
     def flows(self, slices: Timeline) -> Flows:

@@ -8,7 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.reader.activities import activities_among, activity_table
-from traceql.reader.arguments import Texts, decoded, int64_column
+from traceql.reader.arguments import Texts, decoded, int64_column, text_column
 from traceql.reader.coded import Codes, joined
 from traceql.reader.counted_ns import counted_ns
 from traceql.reader.flows import FLOW_PHASES, FlowEnds
@@ -18,8 +18,6 @@ from traceql.reader.timeline import durations, times
 from traceql.reader.tracks import Tracks
 
 Int64s = npt.NDArray[np.int64]
-
-
 _INSTANT_PHASES = frozenset("iIRn")
 
 
@@ -154,7 +152,4 @@ class Slices(Points):
 
 def _texts(distinct: Codes, codes: Sequence[Int64s]) -> pa.DictionaryArray:
     """Texts as codes into the distinct ones; what is no string becomes one."""
-    texts = [None if value is None else str(value) for value in distinct]
-    return pa.DictionaryArray.from_arrays(
-        joined(codes).astype(np.int32), pa.array(texts, pa.large_string())
-    )
+    return pa.DictionaryArray.from_arrays(joined(codes).astype(np.int32), text_column(distinct))

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.reader import feed
-from traceql.reader.arguments import int64_column, whole_numbers
+from traceql.reader.arguments import int64_column, text_column, whole_numbers
 from traceql.reader.flows import Flows
 from traceql.reader.gathering import Gathered
 from traceql.reader.kineto_json import KinetoJson
@@ -124,20 +124,15 @@ def _places(timeline: Timeline, tracks: Sequence[Track]) -> tuple[pa.Array, pa.A
 def _track_table(tracks: Sequence[Track]) -> pa.Table:
     columns = [
         pa.array(range(len(tracks)), pa.int64()),
-        _texts([track.pid for track in tracks]),
-        _texts([track.tid for track in tracks]),
-        _texts([track.process_name for track in tracks]),
-        _texts([track.thread_name for track in tracks]),
-        _texts([track.process_labels for track in tracks]),
+        text_column([track.pid for track in tracks]),
+        text_column([track.tid for track in tracks]),
+        text_column([track.process_name for track in tracks]),
+        text_column([track.thread_name for track in tracks]),
+        text_column([track.process_labels for track in tracks]),
         int64_column(whole_numbers([track.process_sort_index for track in tracks])),
         int64_column(whole_numbers([track.thread_sort_index for track in tracks])),
     ]
     return pa.table(columns, schema=TRACK)
-
-
-def _texts(values: Sequence[Any]) -> pa.Array:
-    texts = [None if value is None else str(value) for value in values]
-    return pa.array(texts, pa.large_string())
 
 
 def _count_table(kineto: KinetoEvents) -> pa.Table:

@@ -155,8 +155,8 @@ def _cut_batch(text: bytearray) -> list[Event] | None:
         return None
     key = re.escape(begins[1] or b"")
     del begins  # which holds on to the text
-    seams = re.finditer(rb"\}\s*,\s*(?=\{\s*%b)" % key, text[len(text) * 3 // 4 :])
     shift = len(text) * 3 // 4
+    seams = re.finditer(rb"\}\s*,\s*(?=\{\s*%b)" % key, text[shift:])
     for seam in islice(seams, _CUTS_TRIED):
         try:
             batch = _parsed(b"[" + text[: shift + seam.start() + 1] + b"]", _EVENTS.decode)
