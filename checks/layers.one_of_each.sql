@@ -9,8 +9,9 @@ WITH work AS (
         kernel.pass,
         kernel.layer,
         kernel.role,
-        COUNT(*) FILTER (kernel.symbol IN ('g', 'a', 'k', 'v', 'T', 'X', 'n', 'F')) AS kernels
+        COUNT(*) FILTER (list_contains(symbol.traits, 'does_work')) AS kernels
     FROM kernel
+    INNER JOIN symbol ON kernel.symbol = symbol.letter
     WHERE kernel.layer IS NOT NULL
     GROUP BY kernel.rank, kernel.pass, kernel.layer, kernel.role
 ),
@@ -18,24 +19,10 @@ layer_done AS (
     SELECT DISTINCT rank, pass, layer FROM work WHERE pass IS NOT NULL
 ),
 expected AS (
-    SELECT
-        layer_done.*,
-        UNNEST(
-            CASE
-                WHEN rank_model.family IN ('qwen3_moe', 'mixtral')
-                    THEN [
-                        'input_norm', 'kv_write', 'attention', 'qkv_proj', 'o_proj',
-                        'post_attn_norm', 'router', 'topk',
-                        'experts_gate_up', 'experts_down'
-                    ]
-                ELSE [
-                    'input_norm', 'kv_write', 'attention', 'qkv_proj', 'o_proj',
-                    'post_attn_norm', 'gate_up_proj', 'act', 'down_proj'
-                ]
-            END
-        ) AS role
+    SELECT layer_done.*, UNNEST(layer_family.once) AS role
     FROM layer_done
     INNER JOIN rank_model USING (rank)
+    INNER JOIN layer_family USING (family)
 )
 SELECT
     expected.rank,

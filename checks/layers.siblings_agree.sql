@@ -8,8 +8,9 @@ WITH part AS (
         pass,
         layer,
         role,
-        COUNT(*) FILTER (symbol NOT IN ('s', 'c', 'm', 'y', 'e', 'q', 'E')) AS kernels
+        COUNT(*) FILTER (NOT list_contains(symbol.traits, 'optional')) AS kernels
     FROM kernel
+    INNER JOIN symbol ON kernel.symbol = symbol.letter
     WHERE layer IS NOT NULL AND pass IS NOT NULL
     GROUP BY rank, pass, layer, role
 ),

@@ -1,2 +1,2 @@
 -- One row per check of the ledger that failed.
-SELECT rank, "check", value, total, note FROM ledger WHERE NOT ok ORDER BY ALL
+SELECT rank, check_name, value, total, note FROM ledger WHERE NOT ok ORDER BY ALL

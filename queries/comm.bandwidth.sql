@@ -35,7 +35,7 @@ SELECT
     100.0 * quantile_cont(collective.busbw_gbps, 0.5) / group_link.peak_gbps AS peak_pct,
     100.0 * COUNT(*) FILTER (collective.reliable) / COUNT(*) AS reliable_pct
 FROM collective
-LEFT JOIN group_link USING (group_ranks)
+LEFT JOIN group_link USING (communicator_id)
 WHERE collective.busbw_gbps IS NOT NULL
 GROUP BY
     collective.op, collective.group_size, collective.bytes, collective.bytes_source,

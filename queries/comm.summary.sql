@@ -31,9 +31,9 @@ WITH called AS (
         AND ($phase::VARCHAR IS NULL OR step.phase = $phase::VARCHAR)
 ),
 in_steps AS (
-    SELECT op, role, group_ranks, SUM(gpu_dur) AS step_ns
-    FROM (SELECT DISTINCT op, role, group_ranks, step_id, gpu_dur FROM called)
-    GROUP BY op, role, group_ranks
+    SELECT op, role, communicator_id, SUM(gpu_dur) AS step_ns
+    FROM (SELECT DISTINCT op, role, communicator_id, step_id, gpu_dur FROM called)
+    GROUP BY op, role, communicator_id
 )
 SELECT
     called.op,
@@ -55,6 +55,6 @@ FROM called
 LEFT JOIN in_steps
     ON called.op = in_steps.op
     AND called.role IS NOT DISTINCT FROM in_steps.role
-    AND called.group_ranks = in_steps.group_ranks
-GROUP BY called.op, called.role, called.group_ranks
+    AND called.communicator_id = in_steps.communicator_id
+GROUP BY called.op, called.role, called.communicator_id, called.group_ranks
 ORDER BY dur_ns DESC, called.op, called.role, called.group_ranks

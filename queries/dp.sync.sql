@@ -40,7 +40,7 @@ synchronised AS (
         COUNT(*) FILTER (arrival.is_last) AS last,
         CAST(SUM(arrival.waited_ns) FILTER (arrival.is_last) AS BIGINT) AS cost_ns
     FROM collective
-    INNER JOIN communicator USING (group_ranks)
+    INNER JOIN communicator USING (communicator_id)
     INNER JOIN kernel ON collective.kernel_id = kernel.id
     LEFT JOIN arrival ON collective.kernel_id = arrival.kernel_id
     WHERE communicator.scope = 'data'

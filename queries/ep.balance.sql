@@ -45,7 +45,7 @@ operation AS (
     SELECT
         placed.rank,
         placed.layer,
-        mode(collective.group_ranks) AS group_ranks,
+        mode(collective.communicator_id) AS communicator_id,
         SUM(placed.dur) AS comm_ns,
         SUM(collective.wait_ns) AS wait_ns,
         SUM(collective.transfer_ns) AS transfer_ns
@@ -73,16 +73,17 @@ processed AS (
 SELECT
     work.layer,
     work.rank,
-    operation.group_ranks,
+    communicator.group_ranks,
     CASE
-        WHEN operation.group_ranks IS NULL THEN NULL
+        WHEN operation.communicator_id IS NULL THEN NULL
         WHEN of_rank.dispatches THEN 'dispatch/combine'
         ELSE 'all-reduce'
     END AS form,
     work.calls,
     CAST(work.experts_ns AS BIGINT) AS experts_ns,
     work.experts_ns / AVG(work.experts_ns) OVER (
-        PARTITION BY work.layer, COALESCE(operation.group_ranks, CAST(work.rank AS VARCHAR))
+        PARTITION BY work.layer, operation.communicator_id,
+            CASE WHEN operation.communicator_id IS NULL THEN work.rank END
     ) AS ratio,
     CAST(work.routing_ns AS BIGINT) AS routing_ns,
     CAST(COALESCE(operation.comm_ns, 0) AS BIGINT) AS comm_ns,
@@ -92,6 +93,7 @@ SELECT
 FROM work
 INNER JOIN of_rank USING (rank)
 LEFT JOIN operation ON work.rank = operation.rank AND work.layer IS NOT DISTINCT FROM operation.layer
+LEFT JOIN communicator USING (communicator_id)
 LEFT JOIN processed ON work.rank = processed.rank
 WHERE work.experts_ns > 0
 ORDER BY work.layer, work.rank

@@ -33,7 +33,8 @@ enclosing AS (
         ON peak.rank = slice.rank
         AND slice.ts <= peak.ts
         AND slice.ts + slice.dur >= peak.ts
-    WHERE lower(slice.cat) IN ('cpu_op', 'operator')
+    INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
+    WHERE event_kind.kind = 'operator'
     GROUP BY peak.rank, peak.device_type, peak.device
 )
 SELECT

@@ -18,7 +18,8 @@
 WITH op AS (
     SELECT id, rank, name, tid, ts, ts + dur AS end_ts, dur, external_id
     FROM slice
-    WHERE lower(cat) IN ('cpu_op', 'operator')
+    INNER JOIN event_kind USING (rank, cat)
+    WHERE event_kind.kind = 'operator'
         AND ($rank::BIGINT IS NULL OR rank = $rank::BIGINT)
 ),
 by_launch AS (

@@ -43,10 +43,8 @@ state AS (
         place.rank,
         place.pp_rank,
         place.dp_rank,
-        device_state.ts - place.offset_ns
-        - CAST(round(place.drift * (device_state.ts - place.at_ns)) AS BIGINT) AS ts,
-        device_state.ts + device_state.dur - place.offset_ns
-        - CAST(round(place.drift * (device_state.ts + device_state.dur - place.at_ns)) AS BIGINT) AS end_ts,
+        on_reference_clock(device_state.ts, place.offset_ns, place.drift, place.at_ns) AS ts,
+        on_reference_clock(device_state.ts + device_state.dur, place.offset_ns, place.drift, place.at_ns) AS end_ts,
         device_state.compute,
         CASE
             WHEN device_state.compute THEN 'compute'
@@ -66,12 +64,10 @@ shared_window AS (
     SELECT
         span.dp_rank,
         GREATEST(MIN(span.ts), MAX(
-            recorded.ts - place.offset_ns
-            - CAST(round(place.drift * (recorded.ts - place.at_ns)) AS BIGINT)
+            on_reference_clock(recorded.ts, place.offset_ns, place.drift, place.at_ns)
         )) AS ts,
         LEAST(MAX(span.end_ts), MIN(
-            recorded.end_ts - place.offset_ns
-            - CAST(round(place.drift * (recorded.end_ts - place.at_ns)) AS BIGINT)
+            on_reference_clock(recorded.end_ts, place.offset_ns, place.drift, place.at_ns)
         )) AS end_ts
     FROM span
     INNER JOIN place ON span.rank = place.rank

@@ -37,10 +37,10 @@ WITH operation AS (
                 THEN SUM(collective.transfer_ns * collective.busbw_gbps / group_link.peak_gbps)
         END AS at_peak_ns
     FROM collective
-    INNER JOIN communicator USING (group_ranks)
+    INNER JOIN communicator USING (communicator_id)
     INNER JOIN kernel ON collective.kernel_id = kernel.id
     INNER JOIN hidden_operation USING (kernel_id)
-    LEFT JOIN group_link USING (group_ranks)
+    LEFT JOIN group_link USING (communicator_id)
     WHERE communicator.scope = 'tensor' AND collective.group_size > 1
     GROUP BY kernel.step_id
 ),

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from traceql import __version__
 from traceql.loading.discovery import trace_files
-from traceql.resources import QUERIES, SCHEMA_VERSION
+from traceql.resources import PACKAGE, SCHEMA_VERSION
+
+_RECIPE_SUFFIXES = {".csv", ".py", ".sql", ".toml"}
 
 
 def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | None) -> Path:
@@ -29,10 +31,10 @@ def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | N
 
 
 def _recipe() -> str:
-    """Changes with any table's script, any rule and any model's layers."""
+    """Changes with every file of the package: tables, rules, families, and the code that reads."""
     digest = hashlib.sha256()
-    for folder in ("tables", "rules", "layers"):
-        for file in sorted((QUERIES / folder).iterdir()):
+    for file in sorted(PACKAGE.rglob("*.*")):
+        if file.suffix in _RECIPE_SUFFIXES:
             digest.update(file.read_bytes())
     return digest.hexdigest()
 

@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-_PACKAGE = Path(__file__).resolve().parent
+PACKAGE = Path(__file__).resolve().parent
 
 
 def resource(name: str) -> Path:
     """The folder `queries`, `checks` or `examples`, wherever this installation has it."""
-    installed = _PACKAGE / name
-    return installed if installed.is_dir() else _PACKAGE.parent / name
+    installed = PACKAGE / name
+    return installed if installed.is_dir() else PACKAGE.parent / name
 
 
-SCHEMA_VERSION = 5  # of the database that the scripts in queries/tables make
+SCHEMA_VERSION = 6  # of the tables that traceql/derive defines
 QUERIES = resource("queries")
 CHECKS = resource("checks")
 EXAMPLES = resource("examples")

@@ -32,7 +32,7 @@ class Result:
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per row."""
-        rows: list[dict[str, Any]] = self._table.to_pylist()
+        rows: list[dict[str, Any]] = self._table.to_pylist(maps_as_pydicts="strict")
         return rows
 
     def head(self, rows: int) -> "Result":

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from traceql.findings.evidence import evidence_command
 from traceql.trace import Trace
 
 _MARKS = {"severe": "✗", "notable": "!"}
@@ -16,5 +17,5 @@ def write_findings(trace: Trace, database: Path) -> None:
         click.echo("✓ no findings: nothing costs more than the thresholds of finding_rule")
     for row in findings:
         click.secho(f"{_MARKS[row['severity']]} {row['finding']}", bold=True)
-        click.echo(f"    see  {row['evidence'].replace('DB', str(database))}")
-        click.echo(f"    try  {row['try']}")
+        click.echo(f"    see  {evidence_command(row, database)}")
+        click.echo(f"    try  {row['advice']}")

@@ -20,14 +20,14 @@ _LEDGER = """
         CASE
             WHEN COUNT(*) > 8 THEN COUNT(*) || ' ranks' ELSE string_agg(rank, ' ' ORDER BY rank)
         END AS ranks,
-        "check",
+        check_name,
         -- Numbers that say which, not how much, have no sum.
-        CASE WHEN COUNT(*) = 1 OR "check" NOT IN ('rank of world size', 'clock shift', 'clock')
+        CASE WHEN COUNT(*) = 1 OR check_name NOT IN ('rank of world size', 'clock shift', 'clock')
             THEN SUM(value) END AS value,
-        CASE WHEN COUNT(*) = 1 OR "check" <> 'rank of world size' THEN SUM(total) END AS total,
+        CASE WHEN COUNT(*) = 1 OR check_name <> 'rank of world size' THEN SUM(total) END AS total,
         note
     FROM numbered
-    GROUP BY ok, "check", note, failed_rank
+    GROUP BY ok, check_name, note, failed_rank
     ORDER BY ok IS DISTINCT FROM FALSE, MIN(place)
 """
 

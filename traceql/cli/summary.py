@@ -16,8 +16,8 @@ _COUNTS = """
         (SELECT MAX(world_size) FROM trace) AS world_size,
         COUNT(ok) AS checks,
         COUNT(*) FILTER (NOT ok) AS failed,
-        100.0 * SUM(value) FILTER ("check" = 'time classified other')
-        / NULLIF(SUM(total) FILTER ("check" = 'time classified other'), 0) AS other_pct
+        100.0 * SUM(value) FILTER (check_name = 'time classified other')
+        / NULLIF(SUM(total) FILTER (check_name = 'time classified other'), 0) AS other_pct
     FROM ledger
 """
 

@@ -1,45 +1,26 @@
-"""Each rank's clock against the first rank's, over the operations that lead from one to another."""
+"""Each rank's clock against a reference rank's, through the operations that connect them."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 
-import duckdb
-import pyarrow as pa
-
-from traceql.collectives.ends import Difference, difference
+from traceql.collectives.ends import Difference, difference, tolerance_ns
 from traceql.collectives.pairing import Series, alike
-from traceql.loading.arrow import write_table
-
-_CLOCK = pa.schema(
-    [
-        ("rank", pa.int64()),
-        ("compared_with", pa.int64()),
-        ("offset_ns", pa.int64()),
-        ("drift", pa.float64()),
-        ("at_ns", pa.int64()),
-        ("residual_ns", pa.int64()),
-        ("measured_ns", pa.int64()),
-        ("operations", pa.int64()),
-        ("source", pa.string()),
-    ]
-)
 
 Ranks = Mapping[int, Series]
 _Neighbours = Mapping[int, Mapping[int, Difference]]
 
 
-def write_clocks(
-    con: duckdb.DuckDBPyConnection, groups: Iterable[tuple[bool, Ranks]]
-) -> dict[int, Difference]:
-    """Clocks that are not those of the ranks they are compared with, by rank; writes table `clock`.
+def clocks(roots: Iterable[int], groups: Iterable[Ranks]) -> list[dict[str, object]]:
+    """One row of table `clock` per rank.
 
     Args:
-        groups: whether a group's operations have a direction, and its ranks' operations.
+        roots: all ranks, the first of which is the reference of those that operations lead to.
+        groups: the operations of each rank, for each group whose operations have no direction.
     """
-    neighbours = _neighbours(ranks for directed, ranks in groups if not directed)
+    neighbours = _neighbours(groups)
     against_root: dict[int, Difference | None] = {}
     rows: list[dict[str, object]] = []
-    for (root,) in con.execute("SELECT rank FROM trace ORDER BY rank").fetchall():
+    for root in roots:
         if root in against_root:
             continue
         against_root[root] = None
@@ -49,21 +30,22 @@ def write_clocks(
             own = None if found.is_shared else found
             against_root[rank] = own.after(before) if own and before else own or before
             rows.append(_row(rank, root, against_root[rank], found))
-    write_table(con, "clock", pa.Table.from_pylist(rows, _CLOCK))
-    return {rank: found for rank, found in against_root.items() if found is not None}
+    return rows
 
 
 def _row(
     rank: int, root: int, applied: Difference | None, found: Difference | None
 ) -> dict[str, object]:
     source = "ends of operations" if applied else "shared" if found else "reference"
+    residual_ns = applied.residual_ns if applied else found.uncertainty_ns if found else 0
     return {
         "rank": rank,
         "compared_with": root,
         "offset_ns": applied.offset_ns if applied else 0,
         "drift": applied.drift if applied else 0.0,
         "at_ns": applied.at_ns if applied else 0,
-        "residual_ns": applied.residual_ns if applied else found.uncertainty_ns if found else 0,
+        "residual_ns": residual_ns,
+        "tolerance_ns": tolerance_ns(residual_ns),
         "measured_ns": found and found.offset_ns,
         "operations": found.operations if found else 0,
         "source": source,

@@ -59,10 +59,10 @@ class Difference:
         """What a shared clock may be off by all the same."""
         return abs(self.offset_ns) if abs(self.offset_ns) > _EXACT_NS else 0
 
-    def corrected(self, ts: Ints) -> Ints:
-        """Times of the rank by the other's clock."""
-        drifted: Ints = np.rint(self.drift * (ts - self.at_ns)).astype(np.int64)
-        return ts - self.offset_ns - drifted
+
+def tolerance_ns(residual_ns: int) -> int:
+    """How far apart times by two corrected clocks may be and still be the same instant."""
+    return _SHARED_NS + 2 * residual_ns
 
 
 def difference(reference_ends: Ints, ends: Ints, kind: Ints) -> Difference | None:

@@ -1,24 +1,11 @@
 """How the ranks of a run share the model: tensor, pipeline and data parallel places."""
 
-import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import duckdb
-import pyarrow as pa
-
-from traceql.collectives.process_groups import ProcessGroup, distributed_info
-
-_SCHEMA = pa.schema(
-    [
-        *((name, pa.int64()) for name in ("rank", "tp_rank", "pp_rank", "dp_rank")),
-        *((name, pa.int64()) for name in ("tp_size", "pp_size", "dp_size")),
-        ("source", pa.string()),
-    ]
-)
-
+from traceql.dialect.pytorch.metadata import ProcessGroup
 
 @dataclass(frozen=True)
 class Place:
@@ -75,54 +62,58 @@ class Layout:
         return known
 
 
-def write_layout(con: duckdb.DuckDBPyConnection) -> Layout:
-    """Finds the layout and writes it as table `layout`."""
-    layout = _found(con)
-    rows = [layout.row(rank) for rank in sorted(layout.places)]
-    con.register("incoming", pa.Table.from_pylist(rows, _SCHEMA))
-    con.execute("CREATE OR REPLACE TABLE layout AS FROM incoming")
-    con.unregister("incoming")
-    return layout
+@dataclass(frozen=True)
+class RankFacts:
+    """What is known of a rank before its place is."""
+
+    rank: int
+    world_size: int | None
+    named: Place | None  # its place as the file's name says it
+    stage: int | None  # its pipeline stage, from the layers that it runs
+    groups: Sequence[ProcessGroup]  # as its file lists them
 
 
-def _found(con: duckdb.DuckDBPyConnection) -> Layout:
-    """Best evidence first; names say which parallelism, process groups mostly only which ranks."""
-    rows = con.execute("""
-        SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, metadata
-        FROM trace
-        LEFT JOIN rank_model USING (rank)
-        ORDER BY trace.rank
-    """).fetchall()
-    world = max((row[1] or 0 for row in rows), default=0)
-    of_run = _of_run(con)
-    if rows and all(row[0] in of_run for row in rows):
-        return _sized({row[0]: of_run[row[0]] for row in rows}, world, "run.json")
-    if rows and all(None not in row[2:5] for row in rows):
-        named = {row[0]: Place(tp=row[2], pp=row[3], dp=row[4]) for row in rows}
+def found_layout(
+    ranks: Sequence[RankFacts],
+    of_run: Mapping[int, Place],
+    *,
+    reduces_layers: bool,
+    reduces_gradients: bool,
+) -> Layout:
+    """The layout by the best evidence.
+
+    Names say which parallelism ranks serve; process groups mostly say only which ranks they join.
+
+    Args:
+        ranks: in the order of their numbers.
+        of_run: the places that run.json gives.
+        reduces_layers: whether operations inside layers sum across ranks: tensor parallelism.
+        reduces_gradients: whether gradients are averaged across replicas: data parallelism.
+    """
+    world = max((one.world_size or 0 for one in ranks), default=0)
+    if ranks and all(one.rank in of_run for one in ranks):
+        return _sized({one.rank: of_run[one.rank] for one in ranks}, world, "run.json")
+    named = {one.rank: one.named for one in ranks if one.named is not None}
+    if ranks and len(named) == len(ranks):
         return _sized(named, world, "file names")
-    listed = {row[0]: distributed_info(row[0], row[6]).groups for row in rows}
+    listed = {one.rank: one.groups for one in ranks}
     described = _by_descriptions(listed, world)
     if described is not None:
         return described
-    staged = {row[0]: row[5] or 0 for row in rows}
+    staged = {one.rank: one.stage or 0 for one in ranks}
     groups = {rank: _tensor_group(rank, listed[rank], staged) for rank in listed}
-    if rows and all(groups.values()):
+    if ranks and all(groups.values()):
         layout = _by_groups(staged, groups, world, "process groups of distributedInfo")
     else:
         layout = _by_stages(staged, world)
-    stages_known = all(row[5] is not None for row in rows) or world <= 1
-    return _of_known_kind(con, replace(layout, stages_known=stages_known), listed)
-
-
-def _of_run(con: duckdb.DuckDBPyConnection) -> dict[int, Place]:
-    places = {}
-    for (document,) in con.execute("SELECT document FROM run_file").fetchall():
-        for facts in json.loads(document).get("ranks") or []:
-            values = [facts.get(name) for name in ("rank", "tp_rank", "pp_rank", "dp_rank")]
-            if all(isinstance(value, int) for value in values):
-                rank, tp, pp, dp = values
-                places[rank] = Place(tp=tp, pp=pp, dp=dp)
-    return places
+    stages_known = all(one.stage is not None for one in ranks) or world <= 1
+    layout = replace(layout, stages_known=stages_known)
+    if layout.tp * layout.dp == 1 or reduces_layers:
+        return layout
+    if reduces_gradients and all(map(_is_one_group, listed.values())):
+        source = f"{layout.source}, DistributedDataParallel"
+        return replace(layout, shared="work", stages_known=True, source=source)
+    return replace(layout, shared=None, source=f"{layout.source}; kind of parallelism unknown")
 
 
 def _sized(places: dict[int, Place], world: int, source: str) -> Layout:
@@ -148,7 +139,7 @@ _DESCRIPTIONS = {
 }
 
 
-def _by_descriptions(listed: Mapping[int, list[ProcessGroup]], world: int) -> Layout | None:
+def _by_descriptions(listed: Mapping[int, Sequence[ProcessGroup]], world: int) -> Layout | None:
     """None where the described groups of any rank do not account for all ranks of the run."""
     places, sizes = {}, set()
     for rank, groups in listed.items():
@@ -209,35 +200,6 @@ def _by_stages(staged: Mapping[int, int], world: int) -> Layout:
 
 def _position(rank: int, ranks: Iterable[int]) -> int:
     return sorted(ranks).index(rank)
-
-
-def _of_known_kind(
-    con: duckdb.DuckDBPyConnection, layout: Layout, listed: Mapping[int, list[ProcessGroup]]
-) -> Layout:
-    """Which ranks communicate is not yet what for: only operations tell."""
-    if layout.tp * layout.dp == 1 or _exists(con, _REDUCED_LAYERS):
-        return layout
-    if _exists(con, _REDUCED_GRADIENTS) and all(map(_is_one_group, listed.values())):
-        source = f"{layout.source}, DistributedDataParallel"
-        return replace(layout, shared="work", stages_known=True, source=source)
-    return replace(layout, shared=None, source=f"{layout.source}; kind of parallelism unknown")
-
-
-# Tensor parallel: sums over ranks inside layers.
-_REDUCED_LAYERS = """
-    FROM kernel
-    WHERE category = 'collective' AND role IN ('attn_allreduce', 'mlp_allreduce')
-"""
-# Data parallel: PyTorch copies gradients into buckets, of which it takes the mean over replicas.
-_REDUCED_GRADIENTS = """
-    FROM slice
-    WHERE name = 'torch.distributed.ddp.reducer::copy_bucket_to_grad'
-        OR name = 'DistributedDataParallel.forward'
-"""
-
-
-def _exists(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
-    return bool(con.execute(f"SELECT EXISTS ({rows})").fetchall()[0][0])
 
 
 def _is_one_group(listed: Iterable[ProcessGroup]) -> bool:

@@ -1,75 +1,40 @@
-"""Finds which steps and operations of different ranks belong together, and the ranks' clocks."""
+"""Which steps and operations of different ranks belong together."""
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 
-import duckdb
 import numpy as np
-import pyarrow as pa
 
-from traceql.collectives.clocks import write_clocks
-from traceql.collectives.ends import Difference, Ints
-from traceql.collectives.groups import operation_groups
-from traceql.collectives.layout import write_layout
+from traceql.arrow_duckdb import Columns
+from traceql.collectives.ends import Ints
 from traceql.collectives.pairing import Series, alike, shared_units
-from traceql.loading.arrow import columns_of, write_table
 
-_PAIRED = pa.schema([("kernel_id", pa.int64()), ("group_id", pa.int64()), ("unit", pa.int64())])
-_GROUP = pa.schema([("group_id", pa.int64()), ("ranks", pa.string()), ("size", pa.int64())])
 Ranks = Mapping[int, Series]
 
 
-def pair_operations(con: duckdb.DuckDBPyConnection) -> None:
-    """Says which operations of table `operation` may be one over ranks.
+def series_by_communicator(operations: Columns) -> dict[int, dict[int, Series]]:
+    """The operations of each communicator and rank, in the order of communicators and ranks.
 
-    Writes `layout`; `clock`, how each rank's clock runs against the first rank's;
-    `communication_group`; and `paired`: of each operation its group and the number of its unit (a
-    step, or an operation without one), the same on all ranks.
+    Args:
+        operations: the columns communicator_id, rank and those of Series, in order of time.
     """
-    groups, of_described = operation_groups(con, write_layout(con))
-    by_group = _series(con, of_described)
-    clocks = write_clocks(con, [(groups[n].directed, ranks) for n, ranks in by_group.items()])
-    paired = [_PAIRED.empty_table()]
-    for number, ranks in by_group.items():
-        on_one_clock = {rank: _corrected(s, clocks.get(rank)) for rank, s in ranks.items()}
-        paired += [
-            pa.table([s.kernel_id, np.full(len(s), number), unit], schema=_PAIRED)
-            for s, unit in _units(on_one_clock, directed=groups[number].directed)
-        ]
-    write_table(con, "paired", pa.concat_tables(paired))
-    rows = [{"group_id": n, "ranks": g.label, "size": g.size} for n, g in enumerate(groups)]
-    write_table(con, "communication_group", pa.Table.from_pylist(rows, _GROUP))
-
-
-def _series(
-    con: duckdb.DuckDBPyConnection, of_described: Mapping[int, int]
-) -> dict[int, dict[int, Series]]:
-    """Operations of each group and rank."""
-    operations = con.sql("""
-        SELECT described_id, rank, kernel_id, ts, end_ts, key, unit, kind,
-            COALESCE(sequence, -1) AS sequence, synchronising
-        FROM operation
-        ORDER BY rank, ts, kernel_id
-    """)
-    columns = dict(columns_of(operations))
-    described, rank = columns.pop("described_id"), columns.pop("rank")
-    group = np.array([of_described[d] for d in described.tolist()], np.int64)
+    columns = dict(operations)
+    communicator, rank = columns.pop("communicator_id"), columns.pop("rank")
     found: dict[int, dict[int, Series]] = defaultdict(dict)
-    for number, one in sorted(set(zip(group.tolist(), rank.tolist(), strict=True))):
-        own = (group == number) & (rank == one)
+    for number, one in sorted(set(zip(communicator.tolist(), rank.tolist(), strict=True))):
+        own = (communicator == number) & (rank == one)
         found[number][one] = Series(one, **{name: c[own] for name, c in columns.items()})
     return found
 
 
-def _corrected(series: Series, clock: Difference | None) -> Series:
-    if clock is None:
-        return series
-    return replace(series, ts=clock.corrected(series.ts), end_ts=clock.corrected(series.end_ts))
+def shared_numbers(ranks: Ranks, *, directed: bool) -> list[tuple[Series, Ints]]:
+    """The unit of each rank's operations, numbered as on the rank that has most of them.
 
+    A unit is a step, or an operation outside any step; -1 for a unit that the other rank lacks.
 
-def _units(ranks: Ranks, *, directed: bool) -> list[tuple[Series, Ints]]:
-    """For each rank its operations' units, numbered as on the rank that has most; -1 without."""
+    Args:
+        directed: whether data goes one way, so that only the order of operations tells.
+    """
     reference = max(ranks.values(), key=len)
     found = []
     for series in ranks.values():

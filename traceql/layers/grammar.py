@@ -1,6 +1,8 @@
-"""Layer grammars: what kernels a model's layer consists of, in order. Data in queries/layers."""
+"""Layer families: which kernels a model's layer consists of, in order.
 
-import csv
+Each family is a file of families/. Its grammar gives roles their pattern over symbols.
+"""
+
 import re
 import tomllib
 from collections.abc import Sequence
@@ -8,23 +10,14 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
-from traceql.resources import QUERIES
+from traceql.layers.symbols import in_letters
 
-_FOLDER = QUERIES / "layers"
-
-
-@dataclass(frozen=True)
-class Symbol:
-    """The letter for kernels of a category whose name matches; the first that does counts."""
-
-    letter: str
-    category: str
-    pattern: str
+FAMILIES = Path(__file__).with_name("families")
 
 
 @dataclass(frozen=True)
 class Part:
-    """Roles in order, each with the pattern over symbols that it takes.
+    """Roles in order, each with the pattern of the symbols that it takes.
 
     A pattern may name a group, and a later one ask whether that group matched: `(?(name)...)`.
     """
@@ -35,7 +28,7 @@ class Part:
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        groups = (f"(?P<role_{n}>{pattern})" for n, (_, pattern) in enumerate(self.roles))
+        groups = (f"(?P<role_{n}>{in_letters(p)})" for n, (_, p) in enumerate(self.roles))
         return re.compile(self.begin + "".join(groups) + self.end)
 
     def roles_of(self, match: re.Match[str]) -> list[str]:
@@ -45,27 +38,33 @@ class Part:
 
 @dataclass(frozen=True)
 class Grammar:
-    """One architecture family."""
+    """One family.
+
+    Attributes:
+        name: as in rank_model.family.
+        model_types: model_type of the config.json of its models.
+        once: roles of which every layer has exactly one kernel that does the work.
+        layer: a layer, from the first of its kernels to the last.
+        before: what runs up to the first layer.
+        after: what runs from the last layer on.
+    """
 
     name: str
-    model_types: tuple[str, ...]  # of config.json
+    model_types: tuple[str, ...]
+    once: tuple[str, ...]
     layer: Part
-    before: Part  # up to the first layer
-    after: Part  # from the last layer on
+    before: Part
+    after: Part
 
 
-@cache
-def symbols() -> tuple[Symbol, ...]:
-    with (_FOLDER / "symbols.csv").open(newline="", encoding="utf-8") as file:
-        return tuple(
-            Symbol(row["symbol"], row["category"], row["pattern"]) for row in csv.DictReader(file)
-        )
-
-
-@cache
 def grammars() -> tuple[Grammar, ...]:
-    """All families, those with the longest layers first: they say most of a kernel."""
-    found = [_grammar(path) for path in sorted(_FOLDER.glob("*.toml"))]
+    """All families, those with the longest layers first: they say most about a kernel."""
+    return _grammars(FAMILIES)
+
+
+@cache
+def _grammars(folder: Path) -> tuple[Grammar, ...]:
+    found = [_grammar(path) for path in sorted(folder.glob("*.toml"))]
     return tuple(sorted(found, key=lambda g: -len(g.layer.roles)))
 
 
@@ -74,6 +73,7 @@ def _grammar(path: Path) -> Grammar:
     return Grammar(
         path.stem,
         tuple(data["model_types"]),
+        tuple(data["once"]),
         _part(data["layer"]),
         _part(data["before"], end="$"),
         _part(data["after"], begin="^"),

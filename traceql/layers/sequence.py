@@ -13,18 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from traceql.layers.grammar import Grammar, Part
+from traceql.layers.symbols import Trait, letter, letters, symbols
 
 Int64s = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
 _CODES = {"": 0}  # of each role that was met
-_KV_WRITE = "k"
-_BORDERS = "izB"  # between two forward passes there is one of these, or another step
-_STAGE_BORDER = "P"  # too, unless layers exchange tokens with other ranks by these kernels
-_OUTSIDE = "eEimzPBo"  # in front of the first layer there is one of these,
-_ASIDE = "yAG"  # these aside
-_OF_A_LAYER = re.compile("[akvTLXU]")
-_ANYWHERE = {"i": "input_prep", "z": "sample"}  # outside layers
-_MOVES = "eEym"  # prepare input before the layers, and sample after them
+_KV_WRITE = letter("kv_write")
+# Between two forward passes there is one of these, or another step.
+_BORDERS = letters(Trait.BETWEEN_PASSES)
+# Such a kernel does too, unless layers exchange tokens with other ranks by these kernels.
+_STAGE_BORDER = letter("point_to_point")
+_SAMPLING, _LOOKUP, _COPY = letter("sampling"), letter("lookup"), letter("copy")
+_OUTSIDE = letters(Trait.OUTSIDE_LAYERS)
+_ASIDE = letters(Trait.BESIDE_LAYERS)
+_OF_A_LAYER = re.compile(f"[{letters(Trait.INSIDE_LAYERS)}]")
+_ANYWHERE = {s.letter: s.role_outside_layers for s in symbols() if s.role_outside_layers}
+_MOVES = letters(Trait.MOVES_DATA)
 _ALIKE = 0.4  # of a layer's kernels: how far the length of a gap may be from whole layers
 
 
@@ -151,7 +155,7 @@ class _Pass:
         begin = self.matches.stream.step_bounds(at)[0]
         begin = max(begin, int(self.matches.end[first - 1]) if first else 0)
         before = self.matches.stream.letters[begin:at]
-        outside = max(before.rfind(letter) for letter in self.matches.borders + "E") + 1
+        outside = max(before.rfind(letter) for letter in self.matches.borders + _LOOKUP) + 1
         between = before[outside:]
         ends_outside = before.rstrip(_ASIDE)[-1:] in tuple(_OUTSIDE)
         return ends_outside and not _OF_A_LAYER.search(between)
@@ -177,11 +181,11 @@ class _Pass:
             return False
         part = self.matches.grammar.after
         if match := part.pattern.match(after):
-            certain = "z" in after or "logits_gather" in part.roles_of(match)
+            certain = _SAMPLING in after or "logits_gather" in part.roles_of(match)
             return certain or end < len(letters)
         # Where the recording ends with a copy, that may be a part of the layer.
         certain = end < len(letters) or bool(after.strip(_ASIDE))
-        return certain and after[:1] in tuple(_OUTSIDE + "y")
+        return certain and after[:1] in tuple(_OUTSIDE + _COPY)
 
     def number_into(self, number: Int64s, count: int, smaller: int) -> None:
         """Numbers the layers of which it is certain which of `count` they are.

@@ -1,29 +1,29 @@
 """Writes what readers yield into DuckDB."""
 
 import json
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceql import __version__
+from traceql.derive.execute import create_sources
+from traceql.dialect.pytorch.metadata import base_time_ns, device_name, loaded_metadata
 from traceql.errors import TraceCorrupt
-from traceql.layers.grammar import symbols
-from traceql.layers.graph_nodes import write_graph_nodes
-from traceql.loading.clocks import Extent, Placement, placements
+from traceql.loading.graph_nodes import write_graph_nodes
 from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
-from traceql.resources import QUERIES, SCHEMA_VERSION
+from traceql.loading.time_base import Extent, Placement, placements
+from traceql.resources import SCHEMA_VERSION
 
 _INT64 = range(-(2**63), 2**63)
-SOURCE_SCRIPT = QUERIES / "tables" / "00_source.sql"
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedFile:
     """A file with its rank and its place on the run's time base."""
 
     file: FileRead
@@ -40,9 +40,10 @@ class _FirstIds:
     track: int
 
 
-def create_source_tables(con: duckdb.DuckDBPyConnection) -> None:
-    con.begin()  # a commit for each statement would take longer
-    con.execute(SOURCE_SCRIPT.read_text())
+def create_tables(con: duckdb.DuckDBPyConnection) -> None:
+    """Creates the source tables, unless they exist, and marks the database as this version's."""
+    create_sources(con)
+    con.begin()
     con.execute("DELETE FROM traceql_database")
     con.execute("INSERT INTO traceql_database VALUES (?, ?)", [SCHEMA_VERSION, __version__])
     con.commit()
@@ -67,46 +68,14 @@ def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None
     con.execute(_WORLD_SIZE)
 
 
-def classify(con: duckdb.DuckDBPyConnection) -> None:
-    """Decides each distinct kernel name by the first rule that matches it, and then its symbol.
-
-    One CASE over all rules with bound patterns: a pattern from a column would be compiled again
-    for every row.
-    """
-    rules = con.execute("SELECT priority, pattern FROM kernel_rule ORDER BY priority").fetchall()
-    rule_tests = "WHEN regexp_matches(name, ?) THEN ? " * len(rules)
-    symbol_tests = "WHEN category = ? AND regexp_matches(name, ?) THEN ? " * len(symbols())
-    con.execute("DELETE FROM kernel_class")
-    con.execute(
-        f"""
-        INSERT INTO kernel_class
-        WITH decided AS (
-            SELECT name, CASE {rule_tests} END AS priority
-            FROM (SELECT DISTINCT name FROM slice WHERE lower(cat) = 'kernel')
-        ),
-        known AS (
-            SELECT name, COALESCE(kernel_rule.category, 'other') AS category, decided.priority
-            FROM decided
-            LEFT JOIN kernel_rule USING (priority)
-        )
-        SELECT name, category, priority, CASE {symbol_tests} END
-        FROM known
-        """,
-        [
-            *(bound for priority, pattern in rules for bound in (pattern, priority)),
-            *(bound for s in symbols() for bound in (s.category, s.pattern, s.letter)),
-        ],
-    )
-
-
-def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[Placed]:
+def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[PlacedFile]:
     taken = dict(con.execute("SELECT rank, path FROM trace").fetchall())
     found = ranks([(f.path, f.metadata or {}) for f in files], taken)
     in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
     extents = [_extent(file) for file, _ in in_order]
     places = placements(extents, _loaded_extents(con))
     return [
-        Placed(file, rank, place, _start(extent, place))
+        PlacedFile(file, rank, place, _start(extent, place))
         for (file, rank), extent, place in zip(in_order, extents, places, strict=True)
     ]
 
@@ -115,7 +84,7 @@ def _start(extent: Extent, place: Placement) -> int | None:
     return extent.first_ts + place.shift_ns if extent.first_ts <= extent.last_ts else None
 
 
-def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> list[_FirstIds]:
+def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> list[_FirstIds]:
     first = _FirstIds(
         _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM slice"),
         _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM track"),
@@ -129,17 +98,10 @@ def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> list
 
 
 def _extent(file: FileRead) -> Extent:
-    base = _base_ns(file.metadata or {})
+    base = base_time_ns(file.metadata or {})
     if any(ns + (base or 0) not in _INT64 for ns in (0, file.first_ts, file.last_ts)):
         raise TraceCorrupt(f"{file.path}: baseTimeNanoseconds {base} does not fit 64-bit times")
     return Extent(file.first_ts, file.last_ts, base)
-
-
-def _base_ns(metadata: Mapping[str, Any]) -> int | None:
-    """What a file's times count from, where it says so with an integer, or with one as text."""
-    given = metadata.get("baseTimeNanoseconds")
-    text = given if isinstance(given, str) else str(given)
-    return int(text[:30]) if re.fullmatch(r"-?\d+", text) else None
 
 
 def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
@@ -155,11 +117,11 @@ def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
         GROUP BY trace.rank
         ORDER BY trace.rank
     """).fetchall()
-    based = [(*row, _base_ns(json.loads(metadata or "{}"))) for *row, metadata in rows]
+    based = [(*row, base_time_ns(loaded_metadata(metadata))) for *row, metadata in rows]
     return [(Extent(first, last, base), shift - (base or 0)) for first, last, shift, base in based]
 
 
-def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> int:
+def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int:
     """The run's base time: its first event, of the ranks loaded before and the new ones."""
     before = con.execute("SELECT MIN(base_time_ns) FROM trace").fetchall()[0][0]
     starts = [p.first_ts for p in placed if p.first_ts is not None]
@@ -173,7 +135,7 @@ def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[Placed]) -> int:
     return int(base_ns)
 
 
-def _insert(con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, first: _FirstIds) -> None:
+def _insert(con: duckdb.DuckDBPyConnection, placed: PlacedFile, base_ns: int, first: _FirstIds) -> None:
     """One rank's rows, as a transaction of its own."""
     file, rank = placed.file, placed.rank
     offset = placed.placement.shift_ns - base_ns
@@ -198,7 +160,7 @@ _WORLD_SIZE = """
     UPDATE trace SET world_size = GREATEST(world_size, (SELECT COUNT(*) FROM trace));
     UPDATE remark SET total = trace.world_size
     FROM trace
-    WHERE trace.rank = remark.rank AND remark."check" = 'rank of world size';
+    WHERE trace.rank = remark.rank AND remark.check_name = 'rank of world size';
 """
 _SLICE = """
     INSERT INTO slice
@@ -226,7 +188,7 @@ _TRACK = """
     FROM incoming
 """
 _COUNT = "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming"
-_REMARK = 'INSERT INTO remark SELECT $rank, "check", value, total, ok, note FROM incoming'
+_REMARK = "INSERT INTO remark SELECT $rank, check_name, value, total, ok, note FROM incoming"
 
 
 def _insert_from(
@@ -242,11 +204,11 @@ def _number(con: duckdb.DuckDBPyConnection, sql: str) -> int:
 
 
 def _insert_trace(
-    con: duckdb.DuckDBPyConnection, placed: Placed, base_ns: int, offset: int
+    con: duckdb.DuckDBPyConnection, placed: PlacedFile, base_ns: int, offset: int
 ) -> None:
     file, rank = placed.file, placed.rank
     con.execute(
-        "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, NULL, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             rank.rank,
             rank.world_size,
@@ -254,6 +216,7 @@ def _insert_trace(
             rank.pp_rank,
             rank.dp_rank,
             rank.ep_rank,
+            _device_name(file),
             base_ns,
             offset,
             str(file.path),
@@ -266,7 +229,17 @@ def _insert_trace(
     )
 
 
-def _insert_own_remarks(con: duckdb.DuckDBPyConnection, placed: Placed) -> None:
+def _device_name(file: FileRead) -> str | None:
+    """The name of the first device that ran something."""
+    activity, slices = file.table("activity"), file.table("slice")
+    if not activity.num_rows:
+        return None
+    pid = slices["pid"].take(activity["index"])
+    device = pc.min(pc.coalesce(activity["device"], pid, pa.scalar(-1, pa.int64()))).as_py()
+    return device_name(file.metadata or {}, device)
+
+
+def _insert_own_remarks(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> None:
     rank, place = placed.rank, placed.placement
     con.executemany(
         "INSERT INTO remark VALUES (?, ?, ?, ?, ?, ?)",

@@ -8,17 +8,14 @@ from pathlib import Path
 
 import duckdb
 
+from traceql.classification.rules import write_rules
+from traceql.derive.describe import describe
+from traceql.derive.execute import derive
 from traceql.errors import DatabaseError
-from traceql.layers.model_config import write_model_config
-from traceql.loading.database import (
-    add_files,
-    classify,
-    create_source_tables,
-)
-from traceql.loading.derivation import derive
+from traceql.loading.database import add_files, create_tables
 from traceql.loading.discovery import trace_files
+from traceql.loading.model_config import write_model_config
 from traceql.loading.reading import FileRead, read_files
-from traceql.loading.rules import write_rules
 from traceql.loading.run_directory import add_runs
 from traceql.loading.workspace import workspace
 from traceql.resources import SCHEMA_VERSION
@@ -137,14 +134,14 @@ def _write(
         with duckdb.connect(str(draft)) as con:
             con.execute("SET preserve_insertion_order = true")
             fresh = not target.exists()
-            create_source_tables(con)
+            create_tables(con)
             if rules or fresh:
                 write_rules(con, rules)
             write_model_config(con, model_config, [file.path for file in files])
             add_files(con, files)
             add_runs(con, [file.path for file in files])
-            classify(con)
             derive(con)
+            describe(con)
             con.execute("CHECKPOINT")
         draft.replace(target)
     except (duckdb.Error, OSError) as error:

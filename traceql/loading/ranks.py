@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from traceql.dialect.pytorch.metadata import distributed_info
 from traceql.errors import RankConflict
 from traceql.loading.run_directory import rank_in_run
 
@@ -62,8 +63,8 @@ def _parallel_ranks(path: Path) -> dict[str, int | None]:
 def _claim(path: Path, metadata: Mapping[str, Any]) -> tuple[int | None, str]:
     if in_run := rank_in_run(path):
         return int(in_run["rank"]), "run.json"
-    rank = distributed(metadata).get("rank")
-    if isinstance(rank, int):
+    rank = distributed_info(metadata).rank
+    if rank is not None:
         return rank, "distributedInfo"
     if named := _RANK_IN_NAME.search(path.name):
         return int(named[1]), "file name"
@@ -86,14 +87,7 @@ def _world_size(path: Path, metadata: Mapping[str, Any]) -> int:
     in_run = rank_in_run(path)
     if in_run and in_run["world_size"] is not None:
         return int(in_run["world_size"])
-    size = distributed(metadata).get("world_size")
-    return size if isinstance(size, int) else 0
-
-
-def distributed(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The distributedInfo of a file's metadata; empty where there is none, or of another type."""
-    info = metadata.get("distributedInfo")
-    return info if isinstance(info, dict) else {}
+    return distributed_info(metadata).world_size or 0
 
 
 def _with_world_size(rank: Rank, size: int) -> Rank:

@@ -8,9 +8,7 @@ from typing import Any
 import duckdb
 
 from traceql.errors import TraceCorrupt
-from traceql.resources import QUERIES
 
-_SOURCE_SCRIPT = QUERIES / "tables" / "02_run_source.sql"
 _KNOWN_SCHEMA = 1
 
 
@@ -47,7 +45,6 @@ def rank_in_run(trace: Path) -> dict[str, Any] | None:
 
 def add_runs(con: duckdb.DuckDBPyConnection, traces: Iterable[Path]) -> None:
     """Adds what the run directories of these traces hold; one that is there is replaced."""
-    con.execute(_SOURCE_SCRIPT.read_text())
     for folder in dict.fromkeys(t.parent.parent for t in traces if run_document(t)):
         run = [str(folder)]
         for table, column in (
@@ -88,7 +85,7 @@ def _text(file: Path) -> str | None:
 def _remark_completeness(con: duckdb.DuckDBPyConnection, document: dict[str, Any]) -> None:
     complete = document.get("status") == "complete"
     note = "the run was recorded whole" if complete else f"incomplete: {document.get('reason')}"
-    con.execute("""DELETE FROM remark WHERE "check" = 'run complete'""")
+    con.execute("DELETE FROM remark WHERE check_name = 'run complete'")
     con.execute(
         "INSERT INTO remark SELECT MIN(rank), 'run complete', ?, 1, ?, ? FROM trace",
         [int(complete), complete, note],

@@ -10,7 +10,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 from traceql.errors import TraceqlError
 from traceql.files import is_database
 from traceql.pftrace.interning import Interning
-from traceql.pftrace.kinds import KINDS, Kind
+from traceql.pftrace.kinds import KINDS, TRACKS, Kind
 from traceql.pftrace.packets import (
     Int64s,
     begin_packets,
@@ -21,11 +21,10 @@ from traceql.pftrace.packets import (
 )
 from traceql.pftrace.placing import track_of_each, track_of_slices, tracks_of_samples
 from traceql.pftrace.tracks import Tracks
-from traceql.resources import QUERIES
 from traceql.trace import Trace
 
 _BATCH_ROWS = 1 << 13
-_RANKS = (QUERIES / "perfetto" / "ranks.sql").read_text()
+_RANKS = (TRACKS / "ranks.sql").read_text()
 
 
 def export_perfetto(trace: Trace, path: str | Path) -> Path:

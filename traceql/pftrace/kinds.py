@@ -1,9 +1,11 @@
-"""What an enriched trace shows, from top to bottom: a query of queries/perfetto for each."""
+"""What an enriched trace shows, from top to bottom: a query of tracks/ for each."""
 
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
-from traceql.resources import QUERIES
+
+TRACKS = Path(__file__).with_name("tracks")
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,7 @@ class Kind:
 
     @cached_property
     def sql(self) -> str:
-        return (QUERIES / "perfetto" / f"{self.query}.sql").read_text()
+        return (TRACKS / f"{self.query}.sql").read_text()
 
 
 KINDS = (

@@ -15,11 +15,11 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from traceql.comment_head import Column, comment_head, described_columns
 from traceql.errors import QueryInvalid
 
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
 _CHANNEL = re.compile(r"\w+=\S+")
-_COLUMN = re.compile(r"(\w+)\s+(\w+)\s+(.*)")
 _TAGS = ("param", "values", "column", "chart", "title", "empty")
 _RESERVED = {"chart", "database", "format", "help", "queries", "ui"}
 _CONVERT: dict[str, type] = {
@@ -38,13 +38,6 @@ class Parameter:
     default: Any
     text: str
     values: tuple[str, ...] = ()  # the only ones allowed; any where empty
-
-
-@dataclass(frozen=True)
-class Column:
-    name: str
-    type: str  # DuckDB's name for it
-    text: str
 
 
 @dataclass(frozen=True)
@@ -72,35 +65,15 @@ def parsed_head(name: str, sql: str) -> Head:
     Raises:
         QueryInvalid: a line is not understood; the message quotes it.
     """
-    prose: list[str] = []
-    tags: dict[str, list[str]] = {tag: [] for tag in _TAGS}
-    for line in _head_lines(sql):
-        if not line.startswith("@"):
-            prose.append(line)
-            continue
-        tag, _, rest = line[1:].partition(" ")
-        if tag not in tags:
-            raise QueryInvalid(f"{name}: unknown tag in '-- {line}'")
-        tags[tag].append(rest.strip())
+    head = comment_head(name, sql, _TAGS)
+    tags = head.tags
     values = {
         key: tuple(rest.split()) for key, _, rest in (v.partition(" ") for v in tags["values"])
     }
     parameters = tuple(_parameter(name, line, values) for line in tags["param"])
-    columns = tuple(_column(name, line) for line in tags["column"])
-    summary, _, text = "\n".join(prose).strip().partition("\n")
-    if not summary:
-        raise QueryInvalid(f"{name}: the file must begin with a comment that says what a row means")
-    chart, empty = _chart(name, tags["chart"], tags["title"]), " ".join(tags["empty"])
-    return Head(summary, text.strip(), parameters, columns, chart, empty)
-
-
-def _head_lines(sql: str) -> list[str]:
-    lines = []
-    for line in sql.splitlines():
-        if not line.startswith("--"):
-            break
-        lines.append(line[2:].strip())
-    return lines
+    columns = described_columns(name, head)
+    chart, empty = _chart(name, tags["chart"], tags["title"]), head.only("empty")
+    return Head(head.summary, head.text, parameters, columns, chart, empty)
 
 
 def _parameter(query: str, line: str, values: dict[str, tuple[str, ...]]) -> Parameter:
@@ -124,13 +97,6 @@ def _default(convert: type, text: str) -> Any:
     if convert is bool:
         return {"TRUE": True, "FALSE": False}[text]
     return convert(text.strip("'"))
-
-
-def _column(query: str, line: str) -> Column:
-    found = _COLUMN.fullmatch(line)
-    if not found:
-        raise QueryInvalid(f"{query}: '@column {line}' is not 'name TYPE  text'")
-    return Column(*found.groups())
 
 
 def _chart(query: str, lines: list[str], titles: list[str]) -> Chart | None:

@@ -158,20 +158,20 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
     bound, flows = len(nested.slice_out), kineto.flows.finishes
     rows = [
         {
-            "check": "overlapping events",
+            "check_name": "overlapping events",
             "value": spread,
             "total": total,
             "note": "begin inside another event of their thread or stream and outlive it; kept",
         },
         {
-            "check": "trace processor errors",
+            "check_name": "trace processor errors",
             "value": 0,
             "total": 0,
             "ok": True,
             "note": f"no error statistics from {nested.engine}",
         },
         {
-            "check": "flows bound to slices",
+            "check_name": "flows bound to slices",
             "value": bound,
             "total": flows,
             "ok": True if bound == flows else None,
@@ -182,7 +182,7 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
         unknown = unread(kineto.columns.about_tracks)
         rows.append(
             {
-                "check": "metadata events",
+                "check_name": "metadata events",
                 "value": about_tracks - unknown,
                 "total": about_tracks,
                 "ok": not unknown,
@@ -192,7 +192,7 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
     if negative:
         rows.append(
             {
-                "check": "negative durations",
+                "check_name": "negative durations",
                 "value": negative,
                 "total": total,
                 "ok": False,

@@ -84,7 +84,7 @@ COUNT = pa.schema(
 # What the reader has to say of its own work: ok is NULL for a remark that proves nothing.
 REMARK = pa.schema(
     [
-        ("check", pa.large_string()),
+        ("check_name", pa.large_string()),
         ("value", pa.int64()),
         ("total", pa.int64()),
         ("ok", pa.bool_()),

@@ -2,6 +2,7 @@
 
 from html import escape
 
+from traceql.findings.evidence import evidence_command
 from traceql.report.facts import Answer
 from traceql.units import display_unit
 
@@ -22,8 +23,8 @@ def findings(answer: Answer, database: str) -> str:
         return f'<p class="none">{escape(answer.figure.empty)}</p>'
     items = (
         f'<li class="{escape(row["severity"])}"><b>{escape(row["finding"])}</b>'
-        f'<p><span class="severity">{escape(row["severity"])}</span> {escape(row["try"])}</p>'
-        f"<code>{escape(row['evidence'].replace('DB', database))}</code></li>"
+        f'<p><span class="severity">{escape(row["severity"])}</span> {escape(row["advice"])}</p>'
+        f"<code>{escape(evidence_command(row, database))}</code></li>"
         for row in answer.result
     )
     return f'<ol class="findings">{"".join(items)}</ol>'

@@ -1,0 +1,1 @@
+"""What each kernel is: a category for every kernel name, decided by rules."""

@@ -1,0 +1,107 @@
+"""Classification rules: the built-in ones and the user's, checked before they are used."""
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import duckdb
+
+from traceql.errors import RulesInvalid
+
+BUILT_IN = Path(__file__).with_name("kernels.csv")
+CATEGORIES = frozenset(
+    {
+        *("gemm", "attention", "kv_cache", "norm", "rope", "activation", "moe", "collective"),
+        *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
+    }
+)
+_REQUIRED = {"priority", "pattern", "category"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The matching rule with the lowest priority decides; pattern is RE2, found anywhere."""
+
+    priority: int
+    pattern: str
+    category: str
+    example: str = ""
+    note: str = ""
+
+
+def write_rules(con: duckdb.DuckDBPyConnection, own: Sequence[Path]) -> None:
+    """Fills `kernel_rule` with the user's rules and the built-in ones; of two with the same
+    priority, the user's stays.
+
+    Raises:
+        RulesInvalid: a file cannot be read, or a row has a broken pattern or no known category.
+    """
+    by_priority: dict[int, Rule] = {}
+    for rule in read_rules(BUILT_IN):
+        by_priority[rule.priority] = rule
+    by_priority |= _own_rules(own)
+    rules = list(by_priority.values())
+    _require_patterns(con, rules)
+    places = ", ".join(["(?, ?, ?, ?, ?)"] * len(rules))
+    con.execute("DELETE FROM kernel_rule")
+    con.execute(
+        f"INSERT INTO kernel_rule VALUES {places}",
+        [value for rule in rules for value in astuple(rule)],
+    )
+
+
+def _own_rules(files: Sequence[Path]) -> dict[int, Rule]:
+    found: dict[int, Rule] = {}
+    for path in files:
+        for rule in read_rules(path):
+            if rule.priority in found:
+                both = f"'{found[rule.priority].pattern}' and '{rule.pattern}'"
+                raise RulesInvalid(f"{path}: {both} have the same priority, {rule.priority}")
+            found[rule.priority] = rule
+    return found
+
+
+def _require_patterns(con: duckdb.DuckDBPyConnection, rules: Sequence[Rule]) -> None:
+    """All at once; one by one only to tell which is broken."""
+    tests = ", ".join(["regexp_matches('', ?)"] * len(rules))
+    try:
+        con.execute(f"SELECT {tests}", [rule.pattern for rule in rules]).fetchall()
+    except duckdb.Error:
+        for rule in rules:
+            _require_pattern(con, rule.pattern)
+
+
+def _require_pattern(con: duckdb.DuckDBPyConnection, pattern: str) -> None:
+    try:
+        con.execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise RulesInvalid(f"rule pattern '{pattern}': {reason}") from None
+
+
+def read_rules(path: Path) -> Iterator[Rule]:
+    """The rules of a CSV file with the columns priority, pattern, category, example, note."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise RulesInvalid(f"cannot read rules {path}: {error}") from None
+    if rows and not set(rows[0]) >= _REQUIRED:
+        raise RulesInvalid(f"{path}: the first line must name priority, pattern and category")
+    for line, row in enumerate(rows, start=2):
+        yield _rule(f"{path}, rule {line - 1}", row)
+
+
+def _rule(place: str, row: dict[str, str | None]) -> Rule:
+    priority, pattern = row["priority"] or "", row["pattern"]
+    if not pattern:
+        raise RulesInvalid(f"{place}: no pattern")
+    if row["category"] not in CATEGORIES:
+        raise RulesInvalid(
+            f"{place}: no category '{row['category']}' (there are {', '.join(sorted(CATEGORIES))})"
+        )
+    if not priority.strip().isdecimal():
+        raise RulesInvalid(f"{place}: priority '{priority}' is no whole number")
+    example, note = row.get("example") or "", row.get("note") or ""
+    return Rule(int(priority), pattern, row["category"], example, note)

@@ -1,0 +1,98 @@
+"""The comment that a file begins with: prose first, then tagged lines.
+
+    -- One row per kernel name, by total GPU time.
+    --
+    -- Durations are summed across streams, so a sum may exceed wall time.
+    -- @column total_ns  BIGINT  Summed duration, ns.
+
+Canned queries, tables, findings and checks all describe themselves this way. A Python file that
+makes a table has the same head, with `#` in place of `--`.
+"""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from traceql.errors import QueryInvalid
+
+_COLUMN = re.compile(r"(\w+)\s+(\w+(?:\([^)]*\))?(?:\[\])?)\s+(.*)")
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that a file says its rows have."""
+
+    name: str
+    type: str  # DuckDB's name for it
+    text: str
+
+
+@dataclass(frozen=True)
+class CommentHead:
+    """A parsed head.
+
+    Attributes:
+        summary: the first line.
+        text: the prose below it.
+        tags: for each allowed tag, the text of its lines in the file's order.
+    """
+
+    summary: str
+    text: str
+    tags: Mapping[str, Sequence[str]]
+
+    def only(self, tag: str, default: str = "") -> str:
+        """The text of a tag that stands once; of several lines, all of them joined."""
+        return " ".join(self.tags[tag]) or default
+
+
+def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "--") -> CommentHead:
+    """Reads the head of a file.
+
+    Args:
+        name: what errors call the file.
+        tags: the tags that it may have.
+        mark: what a comment line begins with.
+
+    Raises:
+        QueryInvalid: the file has no head, or one with another tag; the message quotes the line.
+    """
+    prose: list[str] = []
+    found: dict[str, list[str]] = {tag: [] for tag in tags}
+    for line in _comment_lines(source, mark):
+        if not line.startswith("@"):
+            prose.append(line)
+            continue
+        tag, _, rest = line[1:].partition(" ")
+        if tag not in found:
+            raise QueryInvalid(f"{name}: unknown tag in '{mark} {line}'")
+        found[tag].append(rest.strip())
+    summary, _, text = "\n".join(prose).strip().partition("\n")
+    if not summary:
+        raise QueryInvalid(f"{name}: the file must begin with a comment that says what a row means")
+    return CommentHead(summary, text.strip(), found)
+
+
+def described_columns(name: str, head: CommentHead) -> tuple[Column, ...]:
+    """The columns of a head's `@column` lines.
+
+    Raises:
+        QueryInvalid: a line is not `name TYPE  text`.
+    """
+    return tuple(_column(name, line) for line in head.tags["column"])
+
+
+def _column(name: str, line: str) -> Column:
+    found = _COLUMN.fullmatch(line)
+    if not found:
+        raise QueryInvalid(f"{name}: '@column {line}' is not 'name TYPE  text'")
+    return Column(*found.groups())
+
+
+def _comment_lines(source: str, mark: str) -> list[str]:
+    lines = []
+    for line in source.splitlines():
+        if not line.startswith(mark):
+            break
+        lines.append(line.removeprefix(mark).strip())
+    return lines

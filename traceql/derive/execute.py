@@ -1,0 +1,100 @@
+"""Makes every derived table, in an order in which each finds what it needs."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from graphlib import TopologicalSorter
+
+import duckdb
+
+from traceql.arrow_duckdb import create_table
+from traceql.derive.definition import Definition, Kind
+from traceql.derive.registry import definitions
+
+_AT_ONCE = 2  # DuckDB shares the processors among the queries of each
+_SCRATCH = "scratch"  # a database in memory, which all connections see and which writes no log
+
+
+def create_sources(con: duckdb.DuckDBPyConnection) -> None:
+    """Creates the tables that loading fills, unless they exist."""
+    con.begin()  # a commit for each statement would take longer
+    for one in definitions().values():
+        if one.kind is Kind.SOURCE:
+            con.execute(one.source)
+    con.commit()
+
+
+def derive(con: duckdb.DuckDBPyConnection) -> None:
+    """Makes every table, view and macro that is no source table, from the source tables."""
+    derived = {n: one for n, one in definitions().items() if one.kind is not Kind.SOURCE}
+    database = con.execute("SELECT current_database()").fetchall()[0][0]
+    con.execute(f"ATTACH ':memory:' AS {_SCRATCH}")
+    try:
+        _make_all(con, database, derived)
+    finally:
+        con.execute(f"DETACH {_SCRATCH}")
+
+
+def _make_all(
+    con: duckdb.DuckDBPyConnection, database: str, derived: Mapping[str, Definition]
+) -> None:
+    order = TopologicalSorter({n: derived.keys() & set(d.needs) for n, d in derived.items()})
+    order.prepare()
+    heights = _heights(derived)
+    readers = Counter(needed for one in derived.values() for needed in one.needs)
+    running: dict[Future[None], Definition] = {}
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        while order.is_active():
+            for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):
+                one = derived[name]
+                running[pool.submit(make, _connection(con, database, one), one)] = one
+            done, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                one = running.pop(future)
+                future.result()
+                order.done(one.name)
+                readers.subtract(one.needs)
+                _drop_unread(con, (derived[n] for n in one.needs if n in derived), readers)
+
+
+def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
+    """Makes one table, view or macro, in a transaction of its own."""
+    con.begin()
+    if one.kind.is_macro:
+        con.execute(one.source)
+    elif one.is_python:
+        create_table(con, one.name, one.rows(con))
+    else:
+        what = "VIEW" if one.kind is Kind.VIEW else "TABLE"
+        con.execute(f"CREATE OR REPLACE {what} {one.name} AS\n{one.source}")
+    con.commit()
+
+
+def _heights(derived: Mapping[str, Definition]) -> Mapping[str, int]:
+    """Of each table, how many must be made one after the other from it to the end."""
+    heights = dict.fromkeys(derived, 0)
+    needs = {name: derived.keys() & set(one.needs) for name, one in derived.items()}
+    for name in reversed(list(TopologicalSorter(needs).static_order())):
+        for needed in needs[name]:
+            heights[needed] = max(heights[needed], heights[name] + 1)
+    return heights
+
+
+def _connection(
+    con: duckdb.DuckDBPyConnection, database: str, one: Definition
+) -> duckdb.DuckDBPyConnection:
+    """A connection that reads the database and scratch tables, and creates where `one` belongs."""
+    places = [f'"{database}".main', f"{_SCRATCH}.main"]
+    cursor = con.cursor()
+    in_order = reversed(places) if one.kind.is_scratch else places
+    cursor.execute(f"SET search_path = '{','.join(in_order)}'")
+    return cursor
+
+
+def _drop_unread(
+    con: duckdb.DuckDBPyConnection, read: Iterable[Definition], readers: Counter[str]
+) -> None:
+    """Drops scratch tables that nothing is going to read any more."""
+    for one in read:
+        if one.kind is Kind.SCRATCH and not readers[one.name]:
+            con.execute(f"DROP TABLE {_SCRATCH}.{one.name}")

@@ -1,0 +1,71 @@
+-- One row per GPU activity: what it is, which call launched it, and the step of that call.
+--
+-- Table kernel adds layers and roles.
+-- @kind   scratch
+-- @scope  rank
+-- @needs  activity, event_kind, kernel_class, launch, slice, symbol
+-- @column id         BIGINT     Row of slice.
+-- @column rank       BIGINT     Rank whose GPU ran it.
+-- @column device     BIGINT     Device number on its host; -1 where the file has none.
+-- @column stream     BIGINT     Stream number; -1 where the file has none.
+-- @column ts         BIGINT     Start on the GPU, ns since trace.base_time_ns.
+-- @column dur        BIGINT     Duration on the GPU, ns.
+-- @column name       VARCHAR    Name as in the file.
+-- @column kind       VARCHAR    kernel, memcpy or memset.
+-- @column category   VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset or other (no rule matches; see kernel_class).
+-- @column symbol     VARCHAR    Its letter in the layer grammars (queries/layers/symbols.csv).
+-- @column step_id    BIGINT     Step in which it was launched; NULL without a launch or before the first step.
+-- @column launch_id  BIGINT     Row of launch that launched it; NULL where the trace has none.
+-- @column in_graph   BOOLEAN    Whether a CUDA or HIP graph launch launched it.
+-- @column bytes      BIGINT     Bytes copied or set; NULL for kernels.
+-- @column grid       INTEGER[]  Blocks in x, y, z.
+-- @column block      INTEGER[]  Threads of a block in x, y, z.
+WITH
+-- A runtime call and the driver call inside it may share a correlation: the outer one counts.
+launching_call AS (
+    SELECT rank, correlation, MIN(id) AS id
+    FROM launch
+    WHERE correlation <> 0
+    GROUP BY rank, correlation
+),
+gpu_slice AS (
+    SELECT
+        slice.id,
+        slice.rank,
+        COALESCE(activity.device, slice.pid, -1) AS device,
+        COALESCE(activity.stream, slice.tid, -1) AS stream,
+        slice.ts,
+        slice.dur,
+        slice.name,
+        slice.correlation,
+        event_kind.kind,
+        activity.bytes,
+        activity.grid,
+        activity.block
+    FROM activity
+    INNER JOIN slice USING (id)
+    INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
+)
+SELECT
+    gpu_slice.id,
+    gpu_slice.rank,
+    gpu_slice.device,
+    gpu_slice.stream,
+    gpu_slice.ts,
+    gpu_slice.dur,
+    gpu_slice.name,
+    gpu_slice.kind,
+    CASE gpu_slice.kind WHEN 'kernel' THEN COALESCE(kernel_class.category, 'other') ELSE gpu_slice.kind END AS category,
+    COALESCE(kernel_class.symbol, whole_kind.letter) AS symbol,
+    launch.step_id,
+    launch.id AS launch_id,
+    COALESCE(launch.name LIKE '%GraphLaunch%', FALSE) AS in_graph,
+    gpu_slice.bytes,
+    gpu_slice.grid,
+    gpu_slice.block
+FROM gpu_slice
+LEFT JOIN kernel_class ON gpu_slice.name = kernel_class.name AND gpu_slice.kind = 'kernel'
+-- Copies and memory sets are one symbol each, whatever their name.
+LEFT JOIN symbol AS whole_kind ON gpu_slice.kind = whole_kind.category
+LEFT JOIN launching_call USING (rank, correlation)
+LEFT JOIN launch ON launching_call.id = launch.id

@@ -1,0 +1,144 @@
+-- One row per collective or point-to-point operation on one rank.
+--
+-- Operations of different ranks are one operation if they have the same unit, the same key and the
+-- same place among equals. What does not fit together stays unmatched; nothing is matched by force.
+-- @scope  run
+-- @needs  clock, communicator, on_reference_clock, operation, paired
+-- @column id               BIGINT   Row of this table.
+-- @column match_id         BIGINT   The same on every rank of one operation; NULL where it was not found on another rank.
+-- @column rank             BIGINT   Rank.
+-- @column kernel_id        BIGINT   Row of kernel that carried it out.
+-- @column op               VARCHAR  all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, barrier or other.
+-- @column communicator_id  BIGINT   Row of communicator: the ranks that take part.
+-- @column group_ranks      VARCHAR  Ranks of the communicator, as text for people; "0 to 1" if data goes one way.
+-- @column group_size       BIGINT   Ranks that take part, loaded or not.
+-- @column ranks_found      BIGINT   Ranks on which it was found; NULL where not matched.
+-- @column bytes            BIGINT   Size of the whole buffer, bytes; NULL where neither told nor inferred.
+-- @column bytes_source     VARCHAR  args: the event's own. shapes: of the launching operator. inferred: tokens x hidden size x element size.
+-- @column late_ns          BIGINT   Start after that of the first rank, ns; NULL where a rank is missing.
+-- @column wait_ns          BIGINT   Waiting for the last rank to begin, ns; NULL where a rank is missing.
+-- @column transfer_ns      BIGINT   Rest of the kernel's dur, ns.
+-- @column algbw_gbps       DOUBLE   bytes / transfer_ns, 1e9 bytes per second.
+-- @column busbw_gbps       DOUBLE   algbw x 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and all_to_all, 1 for broadcast, reduce, send and recv, 1e9 bytes per second.
+-- @column uncertainty_ns   BIGINT   How far the clocks of the ranks may differ still, ns; 0 where they share one, NULL where they could not be compared.
+-- @column reliable         BOOLEAN  Whether wait and transfer are both larger than the uncertainty; NULL where that is not known.
+WITH on_one_clock AS (
+    SELECT
+        operation.*,
+        paired.communicator_id,
+        paired.unit AS shared_unit,
+        on_reference_clock(operation.ts, clock.offset_ns, clock.drift, clock.at_ns) AS aligned_ts,
+        on_reference_clock(operation.end_ts, clock.offset_ns, clock.drift, clock.at_ns) AS aligned_end_ts,
+        clock.residual_ns,
+        clock.tolerance_ns,
+        clock.compared_with
+    FROM operation
+    INNER JOIN paired USING (kernel_id)
+    INNER JOIN clock USING (rank)
+),
+placed AS (
+    SELECT
+        *,
+        ROW_NUMBER() OVER equal_ones AS place,
+        COUNT(*) OVER (PARTITION BY communicator_id, shared_unit, key, rank) AS calls
+    FROM on_one_clock
+    WHERE shared_unit >= 0
+    WINDOW equal_ones AS (PARTITION BY communicator_id, shared_unit, key, rank ORDER BY ts, kernel_id)
+),
+-- Where a rank did more of them than another, none can be told from the others.
+fitting AS (
+    SELECT
+        communicator_id,
+        shared_unit,
+        key,
+        place,
+        ROW_NUMBER() OVER (ORDER BY MIN(aligned_ts), communicator_id, shared_unit, key, place) - 1 AS match_id,
+        COUNT(*) AS ranks,
+        MAX(aligned_ts) AS arrival_ts,
+        MIN(aligned_ts) AS first_ts,
+        -- Unknown where the ranks' clocks were never compared.
+        CASE WHEN MIN(compared_with) = MAX(compared_with) THEN MAX(residual_ns) END AS uncertainty_ns
+    FROM placed
+    GROUP BY communicator_id, shared_unit, key, place
+    HAVING
+        COUNT(*) > 1
+        AND MIN(calls) = MAX(calls)
+        AND (
+            NOT BOOL_AND(synchronising)
+            OR MAX(aligned_ts) <= MIN(aligned_end_ts) + MAX(tolerance_ns)
+        )
+),
+matched AS (
+    SELECT
+        placed.kernel_id,
+        placed.aligned_ts,
+        placed.aligned_end_ts,
+        fitting.match_id,
+        fitting.ranks,
+        fitting.arrival_ts,
+        fitting.first_ts,
+        fitting.uncertainty_ns
+    FROM placed
+    INNER JOIN fitting USING (communicator_id, shared_unit, key, place)
+),
+timed AS (
+    SELECT
+        operation.kernel_id,
+        operation.rank,
+        operation.op,
+        communicator.communicator_id,
+        communicator.group_ranks,
+        communicator.group_size,
+        matched.match_id,
+        matched.ranks AS ranks_found,
+        operation.end_ts - operation.ts AS dur,
+        CASE
+            WHEN operation.bytes_source = 'shapes' AND operation.op = 'all_gather'
+                THEN operation.bytes * communicator.group_size
+            ELSE operation.bytes
+        END AS bytes,
+        operation.bytes_source,
+        matched.uncertainty_ns,
+        CASE WHEN matched.ranks = communicator.group_size THEN matched.aligned_ts - matched.first_ts END AS late_ns,
+        CASE
+            WHEN matched.ranks = communicator.group_size THEN LEAST(
+                operation.end_ts - operation.ts, matched.arrival_ts - matched.aligned_ts
+            )
+        END AS wait_ns
+    FROM operation
+    INNER JOIN paired USING (kernel_id)
+    INNER JOIN communicator USING (communicator_id)
+    LEFT JOIN matched USING (kernel_id)
+),
+moved AS (
+    SELECT *, dur - wait_ns AS transfer_ns, bytes / NULLIF(dur - wait_ns, 0) AS algbw_gbps
+    FROM timed
+)
+SELECT
+    ROW_NUMBER() OVER (ORDER BY kernel_id) - 1 AS id,
+    match_id,
+    rank,
+    kernel_id,
+    op,
+    communicator_id,
+    group_ranks,
+    group_size,
+    ranks_found,
+    bytes,
+    bytes_source,
+    late_ns,
+    wait_ns,
+    transfer_ns,
+    algbw_gbps,
+    algbw_gbps * CASE
+        WHEN op = 'all_reduce' THEN 2.0 * (group_size - 1) / group_size
+        WHEN op IN ('all_gather', 'reduce_scatter', 'all_to_all')
+            THEN 1.0 * (group_size - 1) / group_size
+        WHEN op IN ('broadcast', 'reduce', 'send', 'recv') THEN 1.0
+    END AS busbw_gbps,
+    CASE WHEN wait_ns IS NOT NULL THEN uncertainty_ns END AS uncertainty_ns,
+    -- A clock error moves time from one to the other: both must be larger than it.
+    uncertainty_ns = 0
+    OR (uncertainty_ns <= transfer_ns AND (wait_ns = 0 OR uncertainty_ns <= wait_ns)) AS reliable
+FROM moved
+ORDER BY kernel_id

@@ -1,0 +1,42 @@
+-- One row per communicator: a group of ranks that communicate.
+-- @scope  run
+-- @needs  communicator_member, described_communicator, layout
+-- @column communicator_id  BIGINT   Number of the communicator, from 0.
+-- @column group_ranks      VARCHAR  Its ranks, as text for people; "0 to 1" if data goes one way. communicator_member has them as rows.
+-- @column group_size       BIGINT   Ranks that take part, loaded or not.
+-- @column is_directed      BOOLEAN  Whether data goes one way, from the first rank to the second.
+-- @column scope            VARCHAR  tensor (ranks of one pipeline stage of one replica), data (of several replicas), pipeline (of several stages), or unknown.
+WITH described AS (
+    SELECT DISTINCT communicator_id, ranks, group_size, is_directed FROM described_communicator
+),
+spread AS (
+    SELECT
+        member.communicator_id,
+        COUNT(DISTINCT layout.pp_rank) AS stages,
+        COUNT(DISTINCT layout.dp_rank) AS replicas,
+        MAX(layout.pp_size) AS pp_size,
+        MAX(layout.tp_size) AS tp_size,
+        MAX(layout.dp_size) AS dp_size
+    FROM communicator_member AS member
+    LEFT JOIN layout USING (rank)
+    GROUP BY member.communicator_id
+)
+SELECT
+    described.communicator_id,
+    CASE
+        WHEN described.is_directed THEN array_to_string(described.ranks, ' to ')
+        ELSE array_to_string(described.ranks, ' ')
+    END AS group_ranks,
+    described.group_size,
+    described.is_directed,
+    CASE
+        WHEN spread.stages > 1 THEN 'pipeline'
+        WHEN spread.replicas > 1 THEN 'data'
+        -- Perhaps only one of its ranks was loaded.
+        WHEN spread.pp_size = 1 AND spread.tp_size = 1 AND spread.dp_size > 1 THEN 'data'
+        WHEN spread.tp_size IS NULL THEN 'unknown'
+        ELSE 'tensor'
+    END AS scope
+FROM described
+LEFT JOIN spread USING (communicator_id)
+ORDER BY described.communicator_id

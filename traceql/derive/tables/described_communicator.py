@@ -1,0 +1,57 @@
+# One row per distinct description of operations by a rank: the communicator that it means.
+# @kind   scratch
+# @scope  run
+# @needs  operation, rank_place, trace
+# @column described_id     BIGINT    As in operation.
+# @column communicator_id  BIGINT    Number of the communicator, from 0.
+# @column ranks            BIGINT[]  Ranks that take part, of those that were loaded or that the event names.
+# @column group_size       BIGINT    Ranks that take part, loaded or not.
+# @column is_directed      BOOLEAN   Whether data goes from the first rank to the second.
+
+"""Decides each distinct description once."""
+
+import duckdb
+import pyarrow as pa
+
+from traceql.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
+from traceql.collectives.layout import Layout, Place
+from traceql.derive.definition import declared_schema
+from traceql.dialect.pytorch.metadata import distributed_info, loaded_metadata
+
+_DESCRIBED = """
+    SELECT DISTINCT
+        described_id, rank, op, role, group_name, group_ranks, group_size, source, destination
+    FROM operation
+    ORDER BY described_id
+"""
+_FILES = "SELECT rank, metadata FROM trace"
+_PLACES = "SELECT rank, tp, pp, dp, tp_size, pp_size, dp_size, source FROM rank_place ORDER BY rank"
+
+
+def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    layout = _layout(con)
+    files = con.execute(_FILES).fetchall()
+    process_groups = ProcessGroups(
+        {rank: distributed_info(loaded_metadata(text), rank) for rank, text in files}
+    )
+    numbers: dict[Group, int] = {}
+    listed = []
+    for described_id, *described in con.execute(_DESCRIBED).fetchall():
+        group = group_of(DescribedOperation(*described), layout, process_groups)
+        listed.append(
+            {
+                "described_id": described_id,
+                "communicator_id": numbers.setdefault(group, len(numbers)),
+                "ranks": group.ranks,
+                "group_size": group.size,
+                "is_directed": group.is_directed,
+            }
+        )
+    return pa.Table.from_pylist(listed, declared_schema(__file__))
+
+
+def _layout(con: duckdb.DuckDBPyConnection) -> Layout:
+    found = con.execute(_PLACES).fetchall()
+    places = {rank: Place(tp=tp, pp=pp, dp=dp) for rank, tp, pp, dp, *_ in found}
+    tp, pp, dp, source = found[0][4:] if found else (1, 1, 1, "")
+    return Layout(places, tp, pp, dp, source)

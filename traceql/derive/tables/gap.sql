@@ -1,0 +1,107 @@
+-- One row per interval of a rank's GPU span in which a device did nothing.
+-- @scope  rank
+-- @needs  classified_kernel, idle, launch
+-- @column rank                BIGINT   Rank.
+-- @column device              BIGINT   Device number on its host.
+-- @column ts                  BIGINT   Start, ns since trace.base_time_ns.
+-- @column dur                 BIGINT   Duration, ns.
+-- @column cause               VARCHAR  sync: nothing was queued and the launching thread was blocked in a synchronising call for at least half of the time up to the next launch. host: the next kernel's launch call began after the gap. dependency: already launched, but behind a wait for an event of another stream. launch: already launched, not yet started. unknown: the next kernel's launch is not in the trace.
+-- @column step_id             BIGINT   Step of the kernel that ends the gap, else of the one before it.
+-- @column previous_kernel_id  BIGINT   Kernel that ended when the gap began; NULL at the start.
+-- @column next_kernel_id      BIGINT   Kernel that ended the gap; NULL at the end.
+WITH launched AS (
+    SELECT kernel.id, kernel.stream, kernel.step_id, launch.ts AS launch_ts, launch.tid
+    FROM classified_kernel AS kernel
+    LEFT JOIN launch ON kernel.launch_id = launch.id
+),
+bounded AS (
+    SELECT
+        idle.rank,
+        idle.device,
+        idle.ts,
+        idle.dur,
+        idle.previous_kernel_id,
+        idle.next_kernel_id,
+        COALESCE(following.step_id, preceding.step_id) AS step_id,
+        following.launch_ts,
+        following.stream,
+        following.tid,
+        preceding.stream <> following.stream AS other_stream,
+        LEAST(following.launch_ts, idle.ts + idle.dur) AS issued_ts
+    FROM idle
+    LEFT JOIN launched AS preceding ON idle.previous_kernel_id = preceding.id
+    LEFT JOIN launched AS following ON idle.next_kernel_id = following.id
+),
+-- Calls of a thread nest: one inside another blocks it no longer.
+blocking_call AS (
+    SELECT rank, tid, ts, ts + dur AS end_ts
+    FROM launch
+    WHERE regexp_matches(name, '(Device|Stream|Event|Ctx)Synchronize|^(cuda|hip)Memcpy(WithStream)?$')
+    QUALIFY COALESCE(ts >= MAX(ts + dur) OVER (
+        PARTITION BY rank, tid ORDER BY ts, dur DESC, id
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    ), TRUE)
+),
+-- Time that the launching thread was blocked between the gap's start and the next launch.
+blocked AS (
+    SELECT
+        bounded.rank,
+        bounded.device,
+        bounded.ts,
+        SUM(
+            LEAST(blocking_call.end_ts, bounded.issued_ts)
+            - GREATEST(blocking_call.ts, bounded.ts)
+        ) AS blocked_ns
+    FROM bounded
+    INNER JOIN blocking_call
+        ON bounded.rank = blocking_call.rank
+        AND blocking_call.ts < bounded.issued_ts
+        AND blocking_call.end_ts > bounded.ts
+        AND blocking_call.tid = bounded.tid
+    WHERE bounded.launch_ts > bounded.ts
+    GROUP BY ALL
+),
+stream_wait AS (
+    SELECT rank, tid, ts FROM launch WHERE name LIKE '%StreamWaitEvent%'
+),
+-- The last wait that the launching thread put before the next kernel, and the launch of the kernel
+-- before that one on its stream.
+awaited AS (
+    SELECT
+        bounded.rank,
+        bounded.device,
+        bounded.ts,
+        stream_wait.ts AS wait_ts,
+        earlier_launch.ts AS earlier_launch_ts
+    FROM (FROM bounded WHERE other_stream AND launch_ts <= ts) AS bounded
+    ASOF INNER JOIN stream_wait
+        ON bounded.rank = stream_wait.rank
+        AND bounded.tid = stream_wait.tid
+        AND bounded.launch_ts >= stream_wait.ts
+    ASOF LEFT JOIN classified_kernel AS earlier
+        ON bounded.rank = earlier.rank
+        AND bounded.device = earlier.device
+        AND bounded.stream = earlier.stream
+        AND bounded.ts > earlier.ts
+    LEFT JOIN launch AS earlier_launch ON earlier.launch_id = earlier_launch.id
+)
+SELECT
+    bounded.rank,
+    bounded.device,
+    bounded.ts,
+    bounded.dur,
+    CASE
+        WHEN blocked.blocked_ns * 2 >= bounded.issued_ts - bounded.ts THEN 'sync'
+        WHEN bounded.launch_ts > bounded.ts THEN 'host'
+        WHEN awaited.wait_ts > COALESCE(awaited.earlier_launch_ts, awaited.wait_ts - 1)
+            THEN 'dependency'
+        WHEN bounded.launch_ts IS NOT NULL THEN 'launch'
+        ELSE 'unknown'
+    END AS cause,
+    bounded.step_id,
+    bounded.previous_kernel_id,
+    bounded.next_kernel_id
+FROM bounded
+LEFT JOIN blocked USING (rank, device, ts)
+LEFT JOIN awaited USING (rank, device, ts)
+ORDER BY bounded.rank, bounded.device, bounded.ts

@@ -1,0 +1,214 @@
+-- One row per communicator: the link that bounds its bandwidth.
+-- @kind   view
+-- @scope  run
+-- @needs  clock, communicator, communicator_member, link, on_reference_clock, run_file, trace
+-- @column communicator_id  BIGINT   Row of communicator.
+-- @column link             VARCHAR  What connects them: between hosts their network, inside one the GPUs' link; NULL where not known.
+-- @column peak_gbps        DOUBLE   Peak of its bus bandwidth, 1e9 bytes per second; NULL where not known.
+-- @column source           VARCHAR  How that is known, or what is not.
+WITH listed AS (
+    SELECT path AS run, UNNEST(from_json(document -> '$.gpus', '[{"index": "BIGINT", "uuid": "VARCHAR"}]')) AS gpu
+    FROM run_file
+),
+stated AS (
+    SELECT path AS run, UNNEST(from_json(document -> '$.ranks', '[{
+        "rank": "BIGINT", "device_uuid": "VARCHAR", "host": "VARCHAR"
+    }]')) AS of_rank
+    FROM run_file
+),
+-- A rank whose GPU the recording host lists ran there.
+placed AS (
+    SELECT
+        trace.rank,
+        trace.device_name,
+        run_file.path AS run,
+        listed.gpu.index AS gpu,
+        COALESCE(
+            stated.of_rank.host,
+            CASE
+                WHEN listed.gpu.index IS NOT NULL
+                    THEN COALESCE(run_file.document ->> '$.host.name', run_file.path)
+            END
+        ) AS host
+    FROM trace
+    LEFT JOIN run_file ON starts_with(trace.path, run_file.path || '/')
+    LEFT JOIN stated ON run_file.path = stated.run AND trace.rank = stated.of_rank.rank
+    LEFT JOIN listed ON run_file.path = listed.run AND stated.of_rank.device_uuid = listed.gpu.uuid
+),
+-- The matrix of `nvidia-smi topo -m`: a line per GPU, its columns GPUs in order, then all else.
+topology AS (
+    SELECT
+        path AS run,
+        string_split(UNNEST(string_split(
+            regexp_replace(document ->> '$.topology', '\x1b\[[0-9;]*m', '', 'g'), chr(10)
+        )), chr(9)) AS cells
+    FROM run_file
+),
+gpu_line AS (
+    SELECT run, TRY_CAST(regexp_extract(trim(cells[1]), '^GPU(\d+)$', 1) AS BIGINT) AS gpu, cells
+    FROM topology
+    WHERE regexp_matches(trim(cells[1]), '^GPU\d+$')
+),
+pair AS (
+    SELECT
+        one.run,
+        one.gpu,
+        other.gpu AS other,
+        trim(one.cells[other.gpu + 2]) LIKE 'NV%' AS nvlink
+    FROM gpu_line AS one
+    INNER JOIN gpu_line AS other ON one.run = other.run AND one.gpu < other.gpu
+),
+member AS (
+    SELECT
+        communicator.communicator_id,
+        communicator.group_size,
+        placed.*,
+        clock.compared_with,
+        clock.tolerance_ns,
+        clock.offset_ns,
+        clock.drift,
+        clock.at_ns,
+        MIN(clock.at_ns) OVER (PARTITION BY communicator.communicator_id) AS shared_ts
+    FROM communicator
+    INNER JOIN communicator_member USING (communicator_id)
+    INNER JOIN placed USING (rank)
+    LEFT JOIN clock USING (rank)
+),
+-- Ranks of one host share a clock; whether clocks differ was measured.
+spread AS (
+    SELECT
+        communicator_id,
+        MAX(group_size) AS group_size,
+        ANY_VALUE(run) AS run,
+        COUNT(DISTINCT run) = 1 AND COUNT(gpu) = COUNT(*) AS gpus_known,
+        MIN(per_host) AS per_host,
+        CASE
+            WHEN COUNT(*) < MAX(group_size) THEN NULL
+            WHEN COUNT(host) = COUNT(*) THEN COUNT(DISTINCT host) > 1
+            WHEN COUNT(DISTINCT compared_with) = 1
+                THEN MAX(ahead_ns) - MIN(ahead_ns) > MAX(tolerance_ns)
+        END AS spans_hosts,
+        COUNT(*) < MAX(group_size) AS is_partial
+    FROM (
+        SELECT
+            *,
+            shared_ts - on_reference_clock(shared_ts, offset_ns, drift, at_ns) AS ahead_ns,
+            CASE WHEN host IS NOT NULL THEN COUNT(*) OVER (PARTITION BY communicator_id, host) END AS per_host
+        FROM member
+    )
+    GROUP BY communicator_id
+),
+-- Whether all pairs of the group's GPUs have NVLink; of a host whose ranks' GPUs are not known, all or none.
+joined AS (
+    SELECT
+        spread.communicator_id,
+        CASE
+            WHEN spread.gpus_known THEN bool_and(pair.nvlink) FILTER (
+                pair.gpu IN (SELECT gpu FROM member WHERE communicator_id = spread.communicator_id)
+                AND pair.other IN (SELECT gpu FROM member WHERE communicator_id = spread.communicator_id)
+            )
+            WHEN bool_and(pair.nvlink) = bool_or(pair.nvlink) THEN bool_and(pair.nvlink)
+        END AS nvlink,
+        COUNT(pair.nvlink) > 0 AS has_topology
+    FROM spread
+    LEFT JOIN pair USING (run)
+    GROUP BY spread.communicator_id, spread.gpus_known
+),
+-- For each GPU that takes part the first row of each medium.
+possible AS (
+    SELECT
+        member.communicator_id,
+        member.rank,
+        arg_min(kind, kind.position) FILTER (kind.medium IN ('fabric', 'bridge')) AS direct,
+        arg_min(kind, kind.position) FILTER (kind.medium = 'pcie') AS pcie
+    FROM member
+    LEFT JOIN link AS kind
+        ON kind.medium <> 'network' AND regexp_matches(member.device_name, kind.device)
+    GROUP BY member.communicator_id, member.rank
+),
+inside AS (
+    SELECT
+        possible.communicator_id,
+        CASE
+            WHEN joined.has_topology AND joined.nvlink THEN possible.direct
+            WHEN joined.has_topology AND NOT joined.nvlink THEN possible.pcie
+            WHEN joined.has_topology THEN NULL
+            WHEN possible.direct.medium = 'fabric' OR possible.direct IS NULL
+                THEN COALESCE(possible.direct, possible.pcie)
+        END AS chosen,
+        CASE
+            WHEN possible.direct IS NULL AND possible.pcie IS NULL THEN 'unknown: no peak of this GPU is listed'
+            WHEN joined.has_topology AND joined.nvlink IS NULL
+                THEN 'unknown: which GPUs of the topology the ranks have is not recorded'
+            WHEN joined.has_topology AND joined.nvlink AND possible.direct IS NULL
+                THEN 'unknown: no NVLink of this GPU is listed'
+            WHEN joined.has_topology THEN 'topology in run.json'
+            WHEN possible.direct.medium = 'bridge' THEN 'unknown: a bridge or PCIe, the topology is not recorded'
+            ELSE 'name of the GPU'
+        END AS source
+    FROM possible
+    INNER JOIN joined USING (communicator_id)
+),
+-- Of a host's active network adapters each GPU has its share, and any one GPU at least one adapter.
+adapter AS (
+    SELECT path AS run, UNNEST(from_json(document -> '$.network_adapters', '[{
+        "link_layer": "VARCHAR", "rate": "VARCHAR"
+    }]')) AS of_host
+    FROM run_file
+),
+network AS (
+    SELECT
+        adapter.run,
+        arg_min(kind, kind.peak_gbps) AS chosen,
+        COUNT(*) AS adapters,
+        (SELECT COUNT(*) FROM listed WHERE listed.run = adapter.run) AS gpus
+    FROM adapter
+    INNER JOIN link AS kind
+        ON kind.medium = 'network'
+        AND regexp_matches(adapter.of_host.link_layer || ' ' || adapter.of_host.rate, kind.device)
+    GROUP BY adapter.run
+),
+bound AS (
+    SELECT
+        inside.communicator_id,
+        inside.chosen.link AS link,
+        inside.chosen.peak_gbps AS peak_gbps,
+        inside.source
+    FROM inside
+    INNER JOIN spread USING (communicator_id)
+    WHERE NOT spread.spans_hosts
+    UNION ALL
+    SELECT
+        spread.communicator_id,
+        network.chosen.link,
+        network.chosen.peak_gbps
+        * GREATEST(1, network.adapters * spread.per_host / NULLIF(network.gpus, 0)),
+        CASE
+            WHEN network.chosen IS NULL
+                THEN 'unknown: the ranks are on several hosts, whose network adapters are not recorded'
+            WHEN spread.per_host IS NULL THEN 'unknown: how many ranks share the network adapters of a host'
+            ELSE format('{} network adapters of a host in run.json', network.adapters)
+        END
+    FROM spread
+    LEFT JOIN network USING (run)
+    WHERE spread.spans_hosts
+    UNION ALL
+    SELECT
+        communicator_id,
+        NULL,
+        NULL,
+        CASE
+            WHEN is_partial THEN 'unknown: not all ranks of the group are loaded'
+            ELSE 'unknown: whether the ranks are on one host'
+        END
+    FROM spread
+    WHERE spans_hosts IS NULL
+)
+-- The slowest of its GPUs bounds a group.
+SELECT
+    communicator_id,
+    CASE WHEN COUNT(*) = COUNT(peak_gbps) THEN arg_min(link, peak_gbps) END AS link,
+    CASE WHEN COUNT(*) = COUNT(peak_gbps) THEN MIN(peak_gbps) END AS peak_gbps,
+    COALESCE(MIN(source) FILTER (peak_gbps IS NULL), MIN(source)) AS source
+FROM bound
+GROUP BY communicator_id

@@ -1,0 +1,38 @@
+-- One row per collective or point-to-point operation on one rank: how much of it computing hides.
+-- @kind   view
+-- @scope  run
+-- @needs  device_state, kernel
+-- @column kernel_id  BIGINT  Row of kernel.
+-- @column hidden_ns  BIGINT  Its device computed meanwhile, ns.
+WITH computing AS (
+    SELECT
+        rank,
+        device,
+        ts,
+        dur,
+        SUM(dur) OVER (
+            PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING
+        ) - dur AS before_ns
+    FROM device_state
+    WHERE comm AND compute
+),
+point AS (
+    SELECT kernel.id, kernel.rank, kernel.device, kernel.ts, -1 AS sign
+    FROM kernel
+    WHERE kernel.category = 'collective'
+    UNION ALL
+    SELECT kernel.id, kernel.rank, kernel.device, kernel.ts + kernel.dur, 1
+    FROM kernel
+    WHERE kernel.category = 'collective'
+)
+SELECT
+    point.id AS kernel_id,
+    CAST(SUM(point.sign * COALESCE(
+        computing.before_ns + LEAST(point.ts - computing.ts, computing.dur), 0
+    )) AS BIGINT) AS hidden_ns
+FROM point
+ASOF LEFT JOIN computing
+    ON point.rank = computing.rank
+    AND point.device = computing.device
+    AND point.ts >= computing.ts
+GROUP BY point.id

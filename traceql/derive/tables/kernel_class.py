@@ -1,0 +1,47 @@
+# One row per distinct kernel name: the rule that decided it.
+# @scope  rank
+# @needs  event_kind, kernel_rule, slice, symbol
+# @column name      VARCHAR  Kernel name.
+# @column category  VARCHAR  Category; other where no rule matches.
+# @column priority  BIGINT   Row of kernel_rule; NULL where no rule matches.
+# @column symbol    VARCHAR  Letter of its symbol in the layer families; as in symbol.
+
+"""One CASE over all rules with bound patterns: a pattern from a column would be compiled again for
+every row.
+"""
+
+import duckdb
+import pyarrow as pa
+
+_RULES = "SELECT priority, pattern FROM kernel_rule ORDER BY priority"
+_SYMBOLS = "SELECT category, pattern, letter FROM symbol ORDER BY position"
+_NAMES = """
+    SELECT DISTINCT slice.name
+    FROM slice
+    INNER JOIN event_kind USING (rank, cat)
+    WHERE event_kind.kind = 'kernel'
+"""
+_CATEGORIES = "SELECT priority, category FROM kernel_rule"
+
+
+def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    rules = con.execute(_RULES).fetchall()
+    symbols = con.execute(_SYMBOLS).fetchall()
+    rule_tests = "WHEN regexp_matches(name, ?) THEN ? " * len(rules)
+    symbol_tests = "WHEN category = ? AND regexp_matches(name, ?) THEN ? " * len(symbols)
+    decided = f"SELECT name, CASE {rule_tests} END AS priority FROM ({_NAMES})"
+    known = f"""
+        SELECT name, COALESCE(category, 'other') AS category, priority
+        FROM ({decided})
+        LEFT JOIN ({_CATEGORIES}) USING (priority)
+    """
+    bound = [
+        *(value for priority, pattern in rules for value in (pattern, priority)),
+        *(value for symbol in symbols for value in symbol),
+    ]
+    with_symbol = f"""
+        WITH known AS MATERIALIZED ({known})
+        SELECT *, CASE {symbol_tests} END AS symbol
+        FROM known
+    """
+    return con.sql(with_symbol, params=bound).to_arrow_table()

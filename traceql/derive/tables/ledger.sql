@@ -1,0 +1,212 @@
+-- One row per rank and quality check.
+-- @scope  run
+-- @needs  clock, collective, device_state, file_count, gap, instant, kernel, model_config,
+-- @needs  rank_model, remark, slice, step, trace
+-- @column rank        BIGINT   Rank that it is about.
+-- @column check_name  VARCHAR  What was checked.
+-- @column value       BIGINT   What is in the database, or what was found.
+-- @column total       BIGINT   What was in the file, or out of how much.
+-- @column ok          BOOLEAN  Whether it is as it should be; NULL where there is nothing to prove.
+-- @column note        VARCHAR  What value and total are.
+WITH kept AS (
+    SELECT rank, COALESCE(cat, '') AS cat, COUNT(*) AS events, CAST(SUM(dur) AS BIGINT) AS dur
+    FROM slice
+    GROUP BY ALL
+),
+slice_count AS (
+    SELECT
+        rank,
+        COALESCE(kept.cat, file_count.cat) AS cat,
+        COALESCE(kept.events, 0) AS kept_events,
+        COALESCE(kept.dur, 0) AS kept_dur,
+        COALESCE(file_count.events, 0) AS file_events,
+        COALESCE(file_count.dur, 0) AS file_dur
+    FROM kept
+    FULL JOIN (FROM file_count WHERE phase = 'slice') AS file_count USING (rank, cat)
+),
+instant_count AS (
+    SELECT
+        rank,
+        CAST(SUM(file_count.events) AS BIGINT) AS file_events,
+        ANY_VALUE(kept_instant.events) AS kept_events
+    FROM file_count
+    LEFT JOIN (SELECT rank, COUNT(*) AS events FROM instant GROUP BY rank) AS kept_instant
+        USING (rank)
+    WHERE phase IN ('i', 'I', 'R', 'n')
+    GROUP BY rank
+),
+gpu AS (
+    SELECT
+        rank,
+        COUNT(*) AS kernels,
+        COUNT(launch_id) AS launched,
+        COUNT(step_id) AS in_step,
+        CAST(SUM(dur) AS BIGINT) AS dur,
+        CAST(COALESCE(SUM(dur) FILTER (category = 'other'), 0) AS BIGINT) AS other_dur
+    FROM kernel
+    GROUP BY rank
+),
+gap_total AS (
+    SELECT rank, CAST(SUM(dur) AS BIGINT) AS dur FROM gap GROUP BY rank
+),
+-- Steps that ran a model, recognised or not, and the time of them that has no role.
+forward_step AS (
+    SELECT DISTINCT step_id FROM kernel WHERE layer IS NOT NULL OR category IN ('kv_cache', 'attention')
+),
+forward AS (
+    SELECT
+        kernel.rank,
+        CAST(SUM(kernel.dur) AS BIGINT) AS dur,
+        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.role IS NULL AND kernel.layer IS NULL), 0) AS BIGINT) AS unknown_dur,
+        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.layer IS NOT NULL), 0) AS BIGINT) AS layer_dur,
+        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.role IS NULL AND kernel.layer IS NOT NULL), 0) AS BIGINT) AS roleless_dur
+    FROM kernel
+    INNER JOIN forward_step USING (step_id)
+    GROUP BY kernel.rank
+),
+-- Ranks that serve a model: what is not recognised there is a failure.
+serving_rank AS (
+    SELECT DISTINCT kernel.rank
+    FROM kernel
+    LEFT JOIN step USING (step_id)
+    WHERE kernel.category = 'kv_cache' OR (kernel.category = 'attention' AND step.phase IS NOT NULL)
+),
+cache_writes AS (
+    SELECT rank, COUNT(*) AS writes, COUNT(layer) AS attributed
+    FROM kernel
+    WHERE category = 'kv_cache'
+    GROUP BY rank
+),
+device_total AS (
+    SELECT
+        rank,
+        CAST(SUM(dur) AS BIGINT) AS window_ns,
+        CAST(COALESCE(SUM(dur) FILTER (NOT (compute OR comm OR copy)), 0) AS BIGINT) AS idle_ns
+    FROM device_state
+    GROUP BY rank
+),
+entry AS (
+    SELECT
+        10 AS place, rank, 'events ' || cat AS check_name, kept_events AS value,
+        file_events AS total, kept_events = file_events AS ok,
+        'events in slice; in the file' AS note
+    FROM slice_count
+    UNION ALL
+    SELECT
+        20, rank, 'duration ' || cat, kept_dur, file_dur, kept_dur = file_dur,
+        'summed duration in slice; in the file, ns'
+    FROM slice_count
+    UNION ALL
+    SELECT
+        30, rank, 'instants', COALESCE(kept_events, 0), file_events,
+        COALESCE(kept_events, 0) = file_events, 'events in instant; in the file'
+    FROM instant_count
+    UNION ALL
+    SELECT
+        31, rank, 'phase ' || phase, 0, events, FALSE,
+        'events of a phase that is not loaded (only complete events, instants, flows and names are)'
+    FROM file_count
+    WHERE phase NOT IN ('slice', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
+    UNION ALL
+    SELECT 40, rank, check_name, value, total, ok, note FROM remark
+    UNION ALL
+    SELECT
+        50, rank, 'kernels with a launch', launched, kernels, NULL,
+        'GPU activities whose runtime or driver call is in the file'
+    FROM gpu
+    UNION ALL
+    SELECT
+        51, rank, 'kernels in a step', in_step, kernels, NULL,
+        'GPU activities launched after the first step began'
+    FROM gpu
+    UNION ALL
+    SELECT
+        60, rank, 'time classified other', other_dur, dur, other_dur * 100 <= dur,
+        'kernel time that no rule classifies; all kernel time, ns; at most 1%'
+    FROM gpu
+    UNION ALL
+    SELECT
+        61, rank, 'time without a layer or role', unknown_dur, dur,
+        CASE WHEN rank IN (FROM serving_rank) THEN unknown_dur * 200 <= dur END,
+        'GPU time in steps that ran a model of which neither is known; all of it, ns; at most 0.5% where a model is served'
+    FROM forward
+    UNION ALL
+    SELECT
+        62, rank, 'time in layers without a role', roleless_dur, layer_dur,
+        CASE WHEN rank IN (FROM serving_rank) THEN roleless_dur * 200 <= layer_dur END,
+        'GPU time of kernels whose layer is known and whose role is not; all time in layers, ns; at most 0.5% where a model is served'
+    FROM forward
+    WHERE layer_dur > 0
+    UNION ALL
+    SELECT
+        62, rank, 'time in layers', layer_dur, dur, NULL,
+        'GPU time of kernels whose model layer is known; all time in steps that ran a model, ns'
+    FROM forward
+    UNION ALL
+    SELECT
+        63, rank, 'layers attributed', attributed, writes, attributed > 0,
+        'KV-cache writes whose layer is known; KV-cache writes, one per layer and forward pass; more than none'
+    FROM cache_writes
+    UNION ALL
+    SELECT
+        64, rank_model.rank, 'layers of the model',
+        CASE WHEN split.known THEN held.layers ELSE rank_model.layers END, model_config.layers,
+        CASE WHEN split.known THEN held.layers = model_config.layers END,
+        CASE
+            WHEN split.known THEN 'layers found on all stages (' || rank_model.family || ', stage by '
+                || rank_model.source || '); in the configuration given'
+            ELSE 'layers found on this rank (' || rank_model.family || '; ' || rank_model.source
+                || ', so its layers count from 0); in the configuration given'
+        END
+    FROM rank_model
+    CROSS JOIN (SELECT BOOL_AND(stages IS NOT NULL) AS known FROM rank_model) AS split
+    CROSS JOIN (
+        SELECT CAST(SUM(layers) AS BIGINT) AS layers
+        FROM (SELECT stage, ANY_VALUE(layers) AS layers FROM rank_model GROUP BY stage)
+    ) AS held
+    LEFT JOIN model_config ON TRUE
+    UNION ALL
+    SELECT
+        64, gpu.rank, 'layers of the model', NULL, model_config.layers, FALSE,
+        'no model recognised; layers in the configuration given (' || model_config.model_type || ')'
+    FROM gpu
+    CROSS JOIN model_config
+    WHERE gpu.rank NOT IN (SELECT rank FROM rank_model)
+    UNION ALL
+    SELECT
+        65, rank_model.rank, 'model family', NULL, NULL,
+        list_contains(model_config.families, rank_model.family),
+        'recognised ' || rank_model.family || '; configured ' || model_config.model_type
+    FROM rank_model
+    INNER JOIN model_config ON TRUE
+    UNION ALL
+    SELECT
+        66, rank, 'operations matched', COUNT(match_id), COUNT(*), NULL,
+        'collective and point-to-point operations found on other ranks too; all with more than one rank'
+    FROM collective
+    WHERE group_size > 1
+    GROUP BY rank
+    UNION ALL
+    SELECT
+        67, rank, 'operations with bytes', COUNT(bytes), COUNT(*), NULL,
+        'operations whose size is told or can be inferred; all with more than one rank'
+    FROM collective
+    WHERE group_size > 1
+    GROUP BY rank
+    UNION ALL
+    SELECT
+        68, rank, 'clock', offset_ns, residual_ns, NULL,
+        'ns ahead of the first rank''s clock; what ends of operations still differ by; ' || source
+    FROM clock
+    WHERE (SELECT COUNT(*) FROM trace) > 1
+    UNION ALL
+    SELECT
+        70, rank, 'idle in gaps', COALESCE(gap_total.dur, 0), device_total.idle_ns,
+        COALESCE(gap_total.dur, 0) = device_total.idle_ns,
+        'summed gaps; idle time of the breakdown, ns'
+    FROM device_total
+    LEFT JOIN gap_total USING (rank)
+)
+SELECT rank, check_name, value, total, ok, note
+FROM entry
+ORDER BY rank, place, check_name

@@ -1,0 +1,70 @@
+-- One row per kernel with a module: the layer and role that follow from it.
+--
+-- From an annotation or a module around the launch, or from the node of the CUDA graph that the
+-- kernel replays, if the capture recorded the modules of its nodes.
+-- @kind   scratch
+-- @scope  rank
+-- @needs  activity, classified_kernel, decoder_layer, graph_node, kernel_module, module,
+-- @needs  module_role, of_other_model, symbol
+-- @column id     BIGINT   Row of classified_kernel.
+-- @column kind   VARCHAR  graph_node, module or annotation.
+-- @column layer  BIGINT   Layer in the module path; NULL if it names none.
+-- @column role   VARCHAR  Role; NULL if no rule of module_role fits.
+WITH known AS (
+    SELECT
+        kernel.id,
+        'graph_node' AS kind,
+        decoder_layer(graph_node.path) AS layer,
+        graph_node.path,
+        1 AS position,
+        kernel.symbol,
+        ROW_NUMBER() OVER (
+            PARTITION BY kernel.launch_id, graph_node.path, kernel.symbol
+            ORDER BY kernel.ts, kernel.id
+        ) AS place
+    FROM graph_node
+    INNER JOIN activity USING (graph_node_id)
+    INNER JOIN classified_kernel AS kernel ON activity.id = kernel.id AND graph_node.rank = kernel.rank
+    WHERE kernel.in_graph
+    UNION ALL
+    SELECT
+        kernel.id,
+        module.kind,
+        module.layer,
+        module.path,
+        module.position,
+        kernel.symbol,
+        ROW_NUMBER() OVER (
+            PARTITION BY module.id, kernel.symbol ORDER BY kernel.ts, kernel.id
+        ) AS place
+    FROM kernel_module
+    INNER JOIN classified_kernel AS kernel USING (id)
+    INNER JOIN module ON kernel_module.module_id = module.id
+),
+path_role AS (
+    SELECT path, symbol, position, arg_min(module_role.role, module_role.priority) AS role
+    FROM (SELECT DISTINCT path, symbol, LEAST(position, 9) AS position FROM known)
+    INNER JOIN module_role
+        ON regexp_matches(path, module_role.path_pattern)
+        AND (len(module_role.symbols) = 0 OR list_contains(module_role.symbols, symbol))
+        AND regexp_matches(CAST(position AS VARCHAR), module_role.positions)
+    WHERE NOT of_other_model(path)
+    GROUP BY path, symbol, position
+)
+-- The two norms of a layer, and the two GEMMs of its experts, differ by their order alone.
+SELECT
+    known.id,
+    known.kind,
+    known.layer,
+    CASE
+        WHEN regexp_matches(known.path, '(DecoderLayer|TransformerBlock)/\w*RMSNorm$') AND known.position = 1 THEN 'input_norm'
+        WHEN regexp_matches(known.path, '(DecoderLayer|TransformerBlock)/\w*RMSNorm$') THEN 'post_attn_norm'
+        WHEN symbol.name = 'expert_gemm' AND known.place = 1 THEN 'experts_gate_up'
+        WHEN symbol.name = 'expert_gemm' THEN 'experts_down'
+        ELSE path_role.role
+    END AS role
+FROM known
+INNER JOIN symbol ON known.symbol = symbol.letter
+LEFT JOIN path_role
+    ON known.path = path_role.path AND known.symbol = path_role.symbol
+    AND LEAST(known.position, 9) = path_role.position

@@ -1,0 +1,48 @@
+# One row per operation on one rank: its communicator and the unit that it shares with other ranks.
+# @kind   scratch
+# @scope  run
+# @needs  clock, described_communicator, on_reference_clock, operation
+# @column kernel_id        BIGINT  Row of operation.
+# @column communicator_id  BIGINT  Row of communicator.
+# @column unit             BIGINT  Number of the step, or of the operation outside steps, the same on all ranks of the communicator; -1 if another rank lacks it.
+
+"""Finds shared steps and operations on the reference clock."""
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from traceql.arrow_duckdb import columns_of
+from traceql.collectives.matching import series_by_communicator, shared_numbers
+from traceql.derive.definition import declared_schema
+
+_SCHEMA = declared_schema(__file__)
+_DIRECTED = "SELECT DISTINCT communicator_id FROM described_communicator WHERE is_directed"
+_OPERATIONS = """
+    SELECT
+        described.communicator_id,
+        operation.rank,
+        operation.kernel_id,
+        on_reference_clock(operation.ts, clock.offset_ns, clock.drift, clock.at_ns) AS ts,
+        on_reference_clock(operation.end_ts, clock.offset_ns, clock.drift, clock.at_ns) AS end_ts,
+        operation.key,
+        operation.unit,
+        operation.kind,
+        COALESCE(operation.sequence, -1) AS sequence,
+        operation.synchronising
+    FROM operation
+    INNER JOIN described_communicator AS described USING (described_id)
+    INNER JOIN clock ON operation.rank = clock.rank
+    ORDER BY operation.rank, operation.ts, operation.kernel_id
+"""
+
+
+def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    directed = {number for (number,) in con.execute(_DIRECTED).fetchall()}
+    by_communicator = series_by_communicator(columns_of(con.sql(_OPERATIONS)))
+    tables = [
+        pa.table([series.kernel_id, np.full(len(series), number), unit], schema=_SCHEMA)
+        for number, ranks in by_communicator.items()
+        for series, unit in shared_numbers(ranks, directed=number in directed)
+    ]
+    return pa.concat_tables([_SCHEMA.empty_table(), *tables])

@@ -1,0 +1,64 @@
+# One row per rank that runs a model whose layers were recognised.
+# @scope  run
+# @needs  classified_kernel, kernel_layer, run_file, symbol, trace
+# @column rank         BIGINT   Rank.
+# @column family       VARCHAR  Layer grammar that its kernels match (queries/layers).
+# @column layers       BIGINT   Layers that it runs in a forward pass.
+# @column first_layer  BIGINT   Number of the first of them in the whole model; NULL where the pipeline split is not known: layers then count from 0 on each rank.
+# @column stage        BIGINT   Pipeline stage, from 0; NULL where the split is not known.
+# @column stages       BIGINT   Pipeline stages of the run; NULL where that is not known.
+# @column source       VARCHAR  What the stage was read from.
+
+"""Which pipeline stage each rank is, and so which layers of the model it holds."""
+
+import duckdb
+import pyarrow as pa
+
+from traceql.derive.definition import declared_schema
+from traceql.layers.stages import stages
+
+_HELD = "SELECT DISTINCT rank, family, layers FROM kernel_layer ORDER BY rank"
+_NAMED = "SELECT rank, pp_rank FROM trace"
+# Whether run.json lists every trace, and so is where their parallel ranks come from.
+_BY_RUN = """
+    SELECT COALESCE(BOOL_AND(run_file.path IS NOT NULL), FALSE)
+    FROM trace
+    LEFT JOIN run_file
+        ON starts_with(trace.path, run_file.path || '/')
+        AND list_contains(
+            json_extract_string(run_file.document, '$.ranks[*].trace'),
+            trace.path[len(run_file.path) + 2:]
+        )
+"""
+_EXCHANGING = """
+    SELECT DISTINCT classified_kernel.rank
+    FROM classified_kernel
+    INNER JOIN symbol ON classified_kernel.symbol = symbol.letter
+    LEFT JOIN kernel_layer USING (id)
+    WHERE symbol.name = 'point_to_point' AND kernel_layer.layer IS NULL
+"""
+_WITH_LOGITS = "SELECT DISTINCT rank FROM kernel_layer WHERE role = 'lm_head'"
+
+
+def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    held = con.execute(_HELD).fetchall()
+    placed = stages(
+        {rank: layers for rank, _, layers in held},
+        named=dict(con.execute(_NAMED).fetchall()),
+        named_by="run.json" if con.execute(_BY_RUN).fetchall()[0][0] else "file names",
+        exchanging={rank for (rank,) in con.execute(_EXCHANGING).fetchall()},
+        with_logits={rank for (rank,) in con.execute(_WITH_LOGITS).fetchall()},
+    )
+    listed = [
+        {
+            "rank": rank,
+            "family": family,
+            "layers": layers,
+            "first_layer": placed[rank].first_layer,
+            "stage": placed[rank].stage,
+            "stages": placed[rank].stages,
+            "source": placed[rank].source,
+        }
+        for rank, family, layers in held
+    ]
+    return pa.Table.from_pylist(listed, declared_schema(__file__))

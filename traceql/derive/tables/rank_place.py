@@ -1,0 +1,94 @@
+# One row per rank: its place as a member of groups, also where it is unknown what these groups share.
+#
+# Table layout says only what is known.
+# @kind   scratch
+# @scope  run
+# @needs  gradient_reduction, kernel, rank_model, run_file, trace
+# @column rank          BIGINT   Rank.
+# @column tp            BIGINT   Place among the ranks of its stage and replica that communicate.
+# @column pp            BIGINT   Pipeline stage, from 0.
+# @column dp            BIGINT   Replica, from 0.
+# @column tp_size       BIGINT   Ranks of a stage and replica, loaded or not.
+# @column pp_size       BIGINT   Stages.
+# @column dp_size       BIGINT   Replicas.
+# @column shared        VARCHAR  What the ranks of a stage share: tensors, or work (as replicas do); NULL if unknown.
+# @column stages_known  BOOLEAN  Whether the stages are known.
+# @column source        VARCHAR  The evidence.
+
+"""Reads the evidence for each rank's place and takes the best."""
+
+import json
+
+import duckdb
+import pyarrow as pa
+
+from traceql.collectives.layout import Place, RankFacts, found_layout
+from traceql.derive.definition import declared_schema
+from traceql.dialect.pytorch.metadata import distributed_info, loaded_metadata
+
+_RANKS = """
+    SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, metadata
+    FROM trace
+    LEFT JOIN rank_model USING (rank)
+    ORDER BY trace.rank
+"""
+_RUNS = "SELECT document FROM run_file"
+_REDUCES_LAYERS = """
+    SELECT EXISTS (
+        FROM kernel
+        WHERE category = 'collective' AND role IN ('attn_allreduce', 'mlp_allreduce')
+    )
+"""
+_REDUCES_GRADIENTS = "SELECT EXISTS (FROM gradient_reduction)"
+
+
+def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    ranks = [_facts(*row) for row in con.execute(_RANKS).fetchall()]
+    layout = found_layout(
+        ranks,
+        _places_of_runs(con),
+        reduces_layers=con.execute(_REDUCES_LAYERS).fetchall()[0][0],
+        reduces_gradients=con.execute(_REDUCES_GRADIENTS).fetchall()[0][0],
+    )
+    listed = [
+        {
+            "rank": rank,
+            "tp": place.tp,
+            "pp": place.pp,
+            "dp": place.dp,
+            "tp_size": layout.tp,
+            "pp_size": layout.pp,
+            "dp_size": layout.dp,
+            "shared": layout.shared,
+            "stages_known": layout.stages_known,
+            "source": layout.source,
+        }
+        for rank, place in sorted(layout.places.items())
+    ]
+    return pa.Table.from_pylist(listed, declared_schema(__file__))
+
+
+def _facts(
+    rank: int,
+    world_size: int | None,
+    tp: int | None,
+    pp: int | None,
+    dp: int | None,
+    stage: int | None,
+    metadata: str | None,
+) -> RankFacts:
+    named = None if tp is None or pp is None or dp is None else Place(tp=tp, pp=pp, dp=dp)
+    groups = distributed_info(loaded_metadata(metadata), rank).groups
+    return RankFacts(rank, world_size, named, stage, groups)
+
+
+def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, Place]:
+    """The places that run.json gives."""
+    places = {}
+    for (document,) in con.execute(_RUNS).fetchall():
+        for facts in json.loads(document).get("ranks") or []:
+            values = [facts.get(name) for name in ("rank", "tp_rank", "pp_rank", "dp_rank")]
+            if all(isinstance(value, int) for value in values):
+                rank, tp, pp, dp = values
+                places[rank] = Place(tp=tp, pp=pp, dp=dp)
+    return places

@@ -1,0 +1,66 @@
+-- One row per engine iteration of one rank.
+-- @scope  rank
+-- @needs  classified_kernel, iteration
+-- @column step_id              BIGINT   Unique over all ranks.
+-- @column rank                 BIGINT   Rank that ran it.
+-- @column number               BIGINT   Position among the steps of its rank, from 0.
+-- @column name                 VARCHAR  The annotation as in the file; NULL where the trace is one step.
+-- @column ts                   BIGINT   Start on the host, ns since trace.base_time_ns.
+-- @column dur                  BIGINT   Duration of the annotation on the host, ns. What is launched after it and before the next step (sampling, sends) still belongs to this step.
+-- @column gpu_ts               BIGINT   Start of its first kernel, ns since trace.base_time_ns; NULL without kernels.
+-- @column gpu_dur              BIGINT   From the start of its first kernel to the end of its last, ns.
+-- @column phase                VARCHAR  prefill (context requests only), decode (generation only), mixed (both) or idle (neither); NULL where the trace does not say.
+-- @column context_requests     BIGINT   Requests whose prompt is processed.
+-- @column context_tokens       BIGINT   Prompt tokens processed, over all requests.
+-- @column generation_requests  BIGINT   Requests that generate.
+-- @column generation_tokens    BIGINT   Tokens generated, over all requests.
+-- @column graph_mode           VARCHAR  full (attention inside a graph launch), piecewise (graph launches, attention outside) or none; NULL without kernels.
+-- @column source               VARCHAR  What the step was found by: execute_context, ProfilerStep or trace (the whole trace is one step).
+WITH on_gpu AS (
+    SELECT
+        step_id,
+        MIN(ts) AS gpu_ts,
+        MAX(ts + dur) - MIN(ts) AS gpu_dur,
+        COUNT(DISTINCT launch_id) FILTER (in_graph) AS graph_launches,
+        BOOL_OR(in_graph AND category = 'attention') AS attention_in_graph
+    FROM classified_kernel
+    GROUP BY step_id
+),
+counted AS (
+    SELECT
+        *,
+        TRY_CAST(context.requests AS BIGINT) AS context_requests,
+        TRY_CAST(context.tokens AS BIGINT) AS context_tokens,
+        TRY_CAST(generation.requests AS BIGINT) AS generation_requests,
+        TRY_CAST(generation.tokens AS BIGINT) AS generation_tokens
+    FROM iteration
+)
+SELECT
+    counted.step_id,
+    counted.rank,
+    counted.number,
+    counted.name,
+    counted.ts,
+    counted.dur,
+    on_gpu.gpu_ts,
+    on_gpu.gpu_dur,
+    CASE
+        WHEN counted.context_requests > 0 AND counted.generation_requests > 0 THEN 'mixed'
+        WHEN counted.context_requests > 0 THEN 'prefill'
+        WHEN counted.generation_requests > 0 THEN 'decode'
+        WHEN counted.context_requests = 0 AND counted.generation_requests = 0 THEN 'idle'
+    END AS phase,
+    counted.context_requests,
+    counted.context_tokens,
+    counted.generation_requests,
+    counted.generation_tokens,
+    CASE
+        WHEN on_gpu.step_id IS NULL THEN NULL
+        WHEN on_gpu.graph_launches = 0 THEN 'none'
+        WHEN on_gpu.attention_in_graph THEN 'full'
+        ELSE 'piecewise'
+    END AS graph_mode,
+    counted.source
+FROM counted
+LEFT JOIN on_gpu USING (step_id)
+ORDER BY counted.step_id

@@ -1,0 +1,56 @@
+-- One row per operation that ranks waited for: who came last, and why.
+-- @kind   view
+-- @scope  run
+-- @needs  arrival
+-- @column match_id   BIGINT   Operation; as in collective.
+-- @column rank       BIGINT   Rank that came last.
+-- @column kernel_id  BIGINT   Row of kernel, of that rank.
+-- @column step_id    BIGINT   Step, of that rank.
+-- @column late_ns    BIGINT   Start after that of the first rank, ns.
+-- @column waited_ns  BIGINT   Waiting of all ranks together, ns.
+-- @column cause      VARCHAR  What the late rank did more of than the median of the others, since the operation before: host (its host had issued nothing), kernel (computing took longer), preemption (kernels of other streams account for half of that), copy, communication (of other groups), launch (gaps of other causes), unknown; start for the first operation of the recording.
+-- @column excess_ns  BIGINT   How much more of it, ns.
+WITH excess AS (
+    SELECT
+        late.match_id,
+        late.rank,
+        late.kernel_id,
+        late.step_id,
+        late.late_ns,
+        late.waited_ns,
+        late.is_first,
+        ANY_VALUE(late.host_ns) - MEDIAN(other.host_ns) AS host_ns,
+        ANY_VALUE(late.compute_ns) - MEDIAN(other.compute_ns) AS compute_ns,
+        ANY_VALUE(late.copy_ns) - MEDIAN(other.copy_ns) AS copy_ns,
+        ANY_VALUE(late.comm_ns) - MEDIAN(other.comm_ns) AS comm_ns,
+        ANY_VALUE(late.other_ns) - MEDIAN(other.other_ns) AS other_ns,
+        ANY_VALUE(late.side_ns) - MEDIAN(other.side_ns) AS side_ns
+    FROM arrival AS late
+    INNER JOIN arrival AS other ON late.match_id = other.match_id AND late.rank <> other.rank
+    WHERE late.is_last
+    GROUP BY
+        late.match_id, late.rank, late.kernel_id, late.step_id, late.late_ns, late.waited_ns,
+        late.is_first
+)
+SELECT
+    match_id,
+    rank,
+    kernel_id,
+    step_id,
+    late_ns,
+    waited_ns,
+    CASE
+        WHEN is_first THEN 'start'
+        ELSE
+            CASE GREATEST(host_ns, compute_ns, copy_ns, comm_ns, other_ns, 0)
+                WHEN 0 THEN 'unknown'
+                WHEN host_ns THEN 'host'
+                WHEN compute_ns
+                    THEN CASE WHEN 2 * side_ns >= compute_ns THEN 'preemption' ELSE 'kernel' END
+                WHEN copy_ns THEN 'copy'
+                WHEN comm_ns THEN 'communication'
+                ELSE 'launch'
+            END
+    END AS cause,
+    CAST(GREATEST(host_ns, compute_ns, copy_ns, comm_ns, other_ns, 0) AS BIGINT) AS excess_ns
+FROM excess

@@ -1,0 +1,46 @@
+-- One row per GPU and sample, every 100 ms from engine start to the last trace written.
+-- @scope  run
+-- @needs  run, run_file, telemetry_sample, trace
+-- @column run                VARCHAR  Path of the run directory.
+-- @column ts                 BIGINT   When it was read, ns since trace.base_time_ns; negative before the trace began.
+-- @column rank               BIGINT   Rank that ran on this GPU; NULL where none did.
+-- @column gpu                BIGINT   Number of the GPU on its host, as NVML counts.
+-- @column uuid               VARCHAR  Identifier of the GPU.
+-- @column utilization_pct    BIGINT   Share of NVML's last sampling period in which a kernel ran, percent.
+-- @column memory_used_bytes  BIGINT   Memory in use, by all programs, bytes.
+-- @column temperature_c      BIGINT   Temperature of the GPU, degrees Celsius.
+-- @column power_mw           BIGINT   Power draw, milliwatts.
+-- @column sm_clock_mhz       BIGINT   Clock of the multiprocessors, MHz.
+-- @column throttle_reasons   BIGINT   NVML's bit mask of what holds the clocks down.
+-- @column throttled          BOOLEAN  Whether a power cap, a thermal or a hardware slowdown held the clocks down.
+-- @column in_window          BOOLEAN  Whether it was read while the profiler recorded.
+WITH base AS (
+    SELECT MIN(base_time_ns) AS base_ns FROM trace
+),
+device AS (
+    SELECT path AS run, UNNEST(from_json(document -> '$.ranks', '[{
+        "rank": "BIGINT", "device_uuid": "VARCHAR"
+    }]')) AS of_rank
+    FROM run_file
+)
+SELECT
+    sample.run,
+    sample.unix_ns - base.base_ns AS ts,
+    device.of_rank.rank AS rank,
+    sample.gpu,
+    sample.uuid,
+    sample.utilization_pct,
+    sample.memory_used_bytes,
+    sample.temperature_c,
+    sample.power_mw,
+    sample.sm_clock_mhz,
+    sample.throttle_reasons,
+    -- Power caps, hardware and thermal slowdowns, power brake; not idleness or a user's setting.
+    sample.throttle_reasons & 236 != 0 AS throttled,
+    sample.unix_ns - base.base_ns BETWEEN run.window_ts AND run.window_ts + run.window_dur
+        AS in_window
+FROM telemetry_sample AS sample
+CROSS JOIN base
+INNER JOIN run USING (run)
+LEFT JOIN device ON sample.run = device.run AND sample.uuid = device.of_rank.device_uuid
+ORDER BY ts, sample.gpu

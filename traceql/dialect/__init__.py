@@ -1,0 +1,1 @@
+"""What is particular to the vocabulary of one profiler: a folder for each."""

@@ -1,0 +1,1 @@
+"""PyTorch's profiler (Kineto): its categories, arguments, annotations and metadata."""

@@ -1,0 +1,1 @@
+"""What costs much in a run, in one sentence each: a file for each kind of finding."""

@@ -1,0 +1,109 @@
+"""The kinds of finding: the files of this folder.
+
+    -- One rank arrives last in most collectives of its communicator.
+    -- @title      late rank
+    -- @notable    5
+    -- @severe     15
+    -- @unit       % of the run
+    -- @threshold  share = 0.6  Part of the wait that must be for this rank.
+    -- @evidence   comm.stragglers rank=rank
+    -- @advice     What to try.
+    -- @source     Where the thresholds come from.
+    -- @needs      run_window, waiting
+    SELECT ... AS value, ... AS cost_ns, '...' AS finding, ... AS rank
+
+The SELECT yields the value that is compared with the thresholds, the time that it costs all ranks
+together (ns, or NULL), the sentence, and the columns that the evidence takes parameters from.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from traceql.comment_head import CommentHead, comment_head
+from traceql.errors import QueryInvalid
+
+FOLDERS = [Path(__file__).resolve().parent]
+_TAGS = (
+    "title", "notable", "severe", "unit", "threshold", "evidence", "advice", "source", "needs",
+)  # fmt: skip
+_THRESHOLD = re.compile(r"(\w+)\s*=\s*([\d.]+)\s+(.*)")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One kind of finding.
+
+    Attributes:
+        name: that of its file.
+        title: what it is called.
+        thresholds: further numbers that decide whether it is reported: name, value, meaning.
+        query: the canned query that shows it.
+        parameters: the parameters of that query, each with the SQL of its value: a column of the
+            SELECT, or a constant.
+        needs: tables and parts that its SQL reads.
+    """
+
+    name: str
+    title: str
+    notable: float
+    severe: float
+    unit: str
+    thresholds: tuple[tuple[str, float, str], ...]
+    query: str
+    parameters: tuple[tuple[str, str], ...]
+    advice: str
+    source: str
+    needs: tuple[str, ...]
+    sql: str
+
+
+def findings() -> list[Finding]:
+    """Every kind of finding, by the names of their files.
+
+    Raises:
+        QueryInvalid: a file's head is not understood; the message names the file.
+    """
+    files = [path for folder in FOLDERS for path in folder.glob("*.sql")]
+    return [_finding(path) for path in sorted(files, key=lambda path: path.name)]
+
+
+def _finding(path: Path) -> Finding:
+    sql = path.read_text(encoding="utf-8")
+    head = comment_head(path.name, sql, _TAGS)
+    query, *parameters = head.only("evidence").split()
+    return Finding(
+        path.stem,
+        head.only("title"),
+        _number(path.name, head, "notable"),
+        _number(path.name, head, "severe"),
+        head.only("unit"),
+        tuple(_threshold(path.name, line) for line in head.tags["threshold"]),
+        query,
+        tuple(_parameter(path.name, text) for text in parameters),
+        head.only("advice"),
+        head.only("source"),
+        tuple(head.only("needs").replace(",", " ").split()),
+        sql,
+    )
+
+
+def _number(file: str, head: CommentHead, tag: str) -> float:
+    try:
+        return float(head.only(tag))
+    except ValueError:
+        raise QueryInvalid(f"{file}: '@{tag} {head.only(tag)}' is not a number") from None
+
+
+def _threshold(file: str, line: str) -> tuple[str, float, str]:
+    found = _THRESHOLD.fullmatch(line)
+    if not found:
+        raise QueryInvalid(f"{file}: '@threshold {line}' is not 'name = number  text'")
+    return found[1], float(found[2]), found[3]
+
+
+def _parameter(file: str, text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise QueryInvalid(f"{file}: evidence parameter '{text}' is not 'name=value'")
+    return name, value

@@ -1,0 +1,29 @@
+-- One rank computes its experts for longer than the mean rank.
+-- @title      expert imbalance
+-- @notable    25
+-- @severe     50
+-- @unit       % above the mean rank
+-- @evidence   ep.balance
+-- @advice     Expert load balancing (redundant experts), or another placement.
+-- @source     own
+-- @needs      kernel
+WITH expert AS (
+    SELECT rank, SUM(dur) AS ns
+    FROM kernel
+    WHERE role IN ('experts_gate_up', 'experts_down')
+    GROUP BY rank
+),
+balance AS (
+    SELECT arg_max(rank, ns) AS rank, MAX(ns) AS most_ns, AVG(ns) AS mean_ns
+    FROM expert
+    HAVING COUNT(*) > 1
+)
+SELECT
+    100.0 * (most_ns / mean_ns - 1) AS value,
+    most_ns - mean_ns AS cost_ns,
+    format(
+        'Rank {} computes its experts for {:.1f} ms, the mean rank for {:.1f} ms.',
+        rank, most_ns / 1e6, mean_ns / 1e6
+    ) AS finding,
+    rank
+FROM balance

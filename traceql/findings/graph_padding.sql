@@ -1,0 +1,31 @@
+-- Graph replays compute tokens that are only padding.
+-- @title      graph padding
+-- @notable    25
+-- @severe     50
+-- @unit       % of captured tokens
+-- @evidence   graphs.replays
+-- @advice     Capture sizes closer to the batches that run.
+-- @source     own: padded tokens are computed and thrown away
+-- @needs      kernel, step
+WITH replay AS (
+    SELECT
+        kernel.launch_id,
+        MAX(kernel.grid[1]) FILTER (kernel.name LIKE '%reshape_and_cache%') AS captured,
+        ANY_VALUE(step.context_tokens + step.generation_tokens) AS tokens
+    FROM kernel
+    INNER JOIN step USING (step_id)
+    WHERE kernel.in_graph
+    GROUP BY kernel.launch_id
+),
+padding AS (
+    SELECT SUM(captured - tokens) AS padded, SUM(captured) AS captured
+    FROM replay
+    WHERE captured >= tokens
+)
+SELECT
+    100.0 * padded / captured AS value,
+    NULL::BIGINT AS cost_ns,
+    format(
+        'Graph replays computed {} tokens, {:.0f}% of which were padding.', captured, 100.0 * padded / captured
+    ) AS finding
+FROM padding

@@ -1,0 +1,37 @@
+-- Large messages use a small part of their link's peak bandwidth.
+-- @title      link use
+-- @notable    50
+-- @severe     70
+-- @unit       % of the peak unused
+-- @threshold  least_bytes = 16777216  Size from which a message should fill a link: 16 MiB.
+-- @evidence   comm.bandwidth
+-- @advice     NCCL's algorithm and protocol, the topology (does traffic use PCIe?), and messages
+-- @advice     large enough to fill the link.
+-- @source     rule of thumb: above 50% of the link's peak is good, below 30% poor
+-- @needs      collective, finding_rule, group_link
+WITH large_messages AS (
+    SELECT
+        collective.op,
+        group_link.link,
+        group_link.peak_gbps,
+        quantile_cont(collective.busbw_gbps, 0.5) AS busbw_gbps,
+        MIN(collective.bytes) AS bytes,
+        SUM(collective.transfer_ns) AS transfer_ns
+    FROM collective
+    INNER JOIN group_link USING (communicator_id)
+    CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'link use') AS rule
+    WHERE
+        collective.bytes >= rule.thresholds['least_bytes']
+        AND collective.reliable
+        AND group_link.peak_gbps IS NOT NULL
+        AND collective.op NOT IN ('send', 'recv', 'broadcast')
+    GROUP BY collective.op, group_link.link, group_link.peak_gbps
+)
+SELECT
+    100.0 * (1 - busbw_gbps / peak_gbps) AS value,
+    transfer_ns AS cost_ns,
+    format(
+        '{} of {:.0f} MiB and more reaches {:.0f} GB/s bus bandwidth, {:.0f}% of {} ({:.0f} GB/s).',
+        op, bytes / 1048576, busbw_gbps, 100.0 * busbw_gbps / peak_gbps, link, peak_gbps
+    ) AS finding
+FROM large_messages

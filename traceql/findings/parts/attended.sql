@@ -1,0 +1,7 @@
+-- One row per communicator and rank: what it waited and transferred.
+-- @needs  within_stage
+SELECT
+    communicator_id, rank, group_size, SUM(wait_ns) AS wait_ns,
+    SUM(transfer_ns) AS transfer_ns, SUM(exposed_ns) AS exposed_ns
+FROM within_stage
+GROUP BY communicator_id, rank, group_size

@@ -1,0 +1,16 @@
+-- One row per operation whose waiting says something about a rank.
+--
+-- Left out are transfers between pipeline stages, which wait for the pipeline and not for a late
+-- rank; the first operation of a communicator, because what came before it was not recorded; and
+-- operations across clocks that were never compared.
+-- @needs  arrival, collective, hidden_operation, layout
+SELECT collective.*, GREATEST(collective.transfer_ns - hidden_operation.hidden_ns, 0) AS exposed_ns
+FROM collective
+INNER JOIN layout USING (rank)
+INNER JOIN arrival USING (kernel_id)
+INNER JOIN hidden_operation USING (kernel_id)
+WHERE
+    NOT arrival.is_first
+    AND collective.uncertainty_ns <= collective.wait_ns + collective.transfer_ns
+    AND collective.op NOT IN ('send', 'recv')
+    AND (collective.op <> 'broadcast' OR COALESCE(layout.pp_size, 1) = 1)

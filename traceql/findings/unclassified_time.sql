@@ -1,0 +1,14 @@
+-- No rule classifies some kernels.
+-- @title      unclassified time
+-- @notable    1
+-- @severe     10
+-- @unit       % of GPU time
+-- @evidence   kernels.top category='other'
+-- @advice     Add a rule: traceql load --rules mine.csv.
+-- @source     own: as in the ledger
+-- @needs      kernel
+SELECT
+    100.0 * SUM(dur) FILTER (category = 'other') / SUM(dur) AS value,
+    SUM(dur) FILTER (category = 'other') AS cost_ns,
+    format('No rule classifies {:.1f} ms of GPU time.', SUM(dur) FILTER (category = 'other') / 1e6) AS finding
+FROM kernel

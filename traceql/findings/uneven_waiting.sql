@@ -1,0 +1,20 @@
+-- Ranks wait for each other, but not mostly for a single one.
+-- @title      uneven waiting
+-- @notable    5
+-- @severe     15
+-- @unit       % of the run
+-- @evidence   comm.skew
+-- @advice     No single rank is late: look at comm.stragglers for what differs from operation to
+-- @advice     operation.
+-- @source     own: as for a late rank
+-- @needs      run_window, waiting
+SELECT
+    100.0 * waiting.all_ns / waiting.ranks / run_window.ns AS value,
+    waiting.all_ns AS cost_ns,
+    format(
+        'Ranks {} waited {} ms for each other in collectives, but not for a single rank. The transfers took {:.1f} ms per rank.',
+        waiting.all_ranks, waiting.all_ms, waiting.transfer_ns / 1e6
+    ) AS finding
+FROM waiting
+CROSS JOIN run_window
+WHERE NOT waiting.is_alone

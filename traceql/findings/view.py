@@ -1,0 +1,53 @@
+"""The view `finding`: all kinds of finding, and the parts that they share, as one SELECT.
+
+Each part and each kind is a common table expression with the name of its file, so that what
+several of them read is computed once.
+"""
+
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+from traceql.comment_head import comment_head
+from traceql.findings.catalog import Finding, findings
+
+_FOLDER = Path(__file__).resolve().parent
+_PARTS = _FOLDER / "parts"
+FINDING_VIEW = _FOLDER / "result" / "finding.sql"
+
+
+def finding_view() -> str:
+    """The text of FINDING_VIEW with what it reads in front of its SELECT."""
+    kinds = findings()
+    parts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_PARTS.glob("*.sql"))}
+    needs = {name: comment_head(name, sql, ("needs",)).only("needs") for name, sql in parts.items()}
+    reads = {name: set(text.replace(",", " ").split()) for name, text in needs.items()}
+    in_order = TopologicalSorter({name: reads[name] & parts.keys() for name in parts})
+    clauses = [_clause(name, parts[name]) for name in in_order.static_order()]
+    clauses += [_clause(f"{kind.name}_finding", kind.sql) for kind in kinds]
+    every = set().union(*reads.values(), *(kind.needs for kind in kinds), {"finding_rule"})
+    head, body = _split(FINDING_VIEW.read_text(encoding="utf-8"))
+    measured = "\nUNION ALL BY NAME\n".join(map(_measured, kinds))
+    clauses.append(_clause("measured", measured))
+    tables = ", ".join(sorted(every - parts.keys()))
+    return f"{head}-- @needs  {tables}\nWITH {', '.join(clauses)}\n{body}"
+
+
+def _clause(name: str, sql: str) -> str:
+    return f"{name} AS (\n{sql}\n)"
+
+
+def _measured(kind: Finding) -> str:
+    """The rows of one kind, with the parameters of its evidence as a map from name to text."""
+    pairs = ", ".join(f"'{name}': CAST({sql} AS VARCHAR)" for name, sql in kind.parameters)
+    return (
+        f"SELECT '{kind.title}' AS kind, value, cost_ns, finding,"
+        f" CAST(MAP {{{pairs}}} AS MAP(VARCHAR, VARCHAR)) AS parameters\n"
+        f"FROM {kind.name}_finding"
+    )
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The head and what follows it."""
+    lines = text.splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if not line.startswith("--"))
+    return "".join(lines[:at]), "".join(lines[at:])
