@@ -3,6 +3,7 @@
 import re
 import runpy
 import shlex
+import shutil
 from pathlib import Path
 
 import databases
@@ -13,16 +14,55 @@ from traceql.cli import cli
 
 DOCS = databases.ROOT / "docs"
 PAGES = [databases.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
-_BLOCK = re.compile(r"^```\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_COMMANDS = re.compile(
+    r"^```\n(?P<block>.*?)^```|(?<=\| )`(?P<cell>traceql [^`]+)`(?= \|)", re.MULTILINE | re.DOTALL
+)
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+_EXAMPLE = "qwen3-32b-tp4-graph-nccl"
+# Folders that stand for a reader's own runs, and the bundled run in their place.
+_OWN_RUNS = {"runs/tp4": _EXAMPLE, "runs/chat": "qwen3-8b-tp2-serving"}
 
 
 def commands(page: Path) -> list[list[str]]:
-    """Those that ask a database, as words without the program's name."""
-    blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
-    lines = [line for block in blocks for line in block.splitlines()]
-    words = [shlex.split(line, comments=True) for line in lines if line.startswith("traceql ")]
-    return [w[1:] for w in words if w[1] in ("run", "sql", "info", "queries", "check")]
+    """Every `traceql` command of a page that can run here, in the page's order, without its name.
+
+    They stand at the beginning of a line in a block, or alone in a cell of a table. Recording needs
+    a GPU or a server; opening Perfetto needs a browser.
+    """
+    text = page.read_text(encoding="utf-8")
+    lines = [
+        line
+        for found in _COMMANDS.finditer(text)
+        for line in found[found.lastgroup or 0].splitlines()
+    ]
+    words = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("traceql ")]
+    return [w for w in words if w[0] not in ("capture", "ui") and "--ui" not in w]
+
+
+@pytest.fixture
+def readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where a reader types the commands: the examples are there, and runs of their own."""
+    (tmp_path / "examples").symlink_to(databases.EXAMPLES)
+    for own, bundled in _OWN_RUNS.items():
+        (tmp_path / own).parent.mkdir(exist_ok=True)
+        (tmp_path / own).symlink_to(databases.EXAMPLES / bundled)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def give(folder: Path, *names: str) -> None:
+    """Databases that a page takes as given, of the bundled run of four ranks."""
+    for name in names:
+        shutil.copy(databases.trace(_EXAMPLE).path, folder / f"{name}.duckdb")
+
+
+def writes(words: list[str]) -> bool:
+    return words[0] in ("load", "report", "export") or "--chart" in words
+
+
+def succeed(words: list[str]) -> None:
+    result = CliRunner().invoke(cli, words)
+    assert result.exit_code == 0, (words, result.output, result.exception)
 
 
 def test_reference_is_what_heads_and_comments_say() -> None:
@@ -31,16 +71,32 @@ def test_reference_is_what_heads_and_comments_say() -> None:
     assert written == made, "run python docs/make_reference.py"
 
 
-@pytest.mark.parametrize("name", ["tutorial.md", "how-to.md"])
-def test_every_command_runs(name: str) -> None:
-    database = str(databases.trace("qwen3-32b-tp4-graph-nccl").path)
-    found = [words for words in commands(DOCS / name) if "--chart" not in words]
+@pytest.mark.parametrize("page", ["docs/tutorial.md", "docs/how-to.md"])
+def test_every_command_that_only_reads_a_database_runs(page: str, readers_folder: Path) -> None:
+    give(readers_folder, "run", "before", "after")
+    found = [words for words in commands(databases.ROOT / page) if not writes(words)]
     assert len(found) > 8
     for words in found:
-        named = ("run.duckdb", "before.duckdb", "after.duckdb")
-        given = [database if word in named else word for word in words]
-        result = CliRunner().invoke(cli, given)
-        assert result.exit_code == 0, (words, result.output, result.exception)
+        succeed(words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("page", "given"),
+    [
+        ("README.md", ["demo"]),  # by `make demo`
+        ("docs/tutorial.md", []),
+        ("docs/how-to.md", ["run", "before", "after"]),
+    ],
+)
+def test_every_command_runs_after_those_before_it(
+    page: str, given: list[str], readers_folder: Path
+) -> None:
+    give(readers_folder, *given)
+    found = commands(databases.ROOT / page)
+    assert len(found) > 8
+    for words in found:
+        succeed(words)
 
 
 def test_every_link_between_documents_leads_to_a_file() -> None:
@@ -55,7 +111,7 @@ def test_every_link_between_documents_leads_to_a_file() -> None:
 
 
 def test_what_the_tutorial_tells_is_what_the_queries_say() -> None:
-    trace = databases.trace("qwen3-32b-tp4-graph-nccl")
+    trace = databases.trace(_EXAMPLE)
     told = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     first = trace.run("time.breakdown", rank=0).rows()[0]
     for column in ("computing_ns", "exposed_comm_ns", "idle_ns"):
