@@ -9,6 +9,8 @@ import databases
 import pytest
 from click.testing import CliRunner
 
+from capture.cli.attach import command as attach_command
+from capture.cli.run import command as run_command
 from traceql.cli import cli
 
 DOCS = databases.ROOT / "docs"
@@ -19,10 +21,15 @@ _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 
 def commands(page: Path) -> list[list[str]]:
     """Those that ask a database, as words without the program's name."""
+    return [w for w in all_commands(page) if w[0] in ("run", "sql", "info", "queries", "check")]
+
+
+def all_commands(page: Path) -> list[list[str]]:
+    """All commands of traceql, as words without the program's name."""
     blocks = _BLOCK.findall(page.read_text(encoding="utf-8"))
     lines = [line for block in blocks for line in block.splitlines()]
     words = [shlex.split(line, comments=True) for line in lines if line.startswith("traceql ")]
-    return [w[1:] for w in words if w[1] in ("run", "sql", "info", "queries", "check")]
+    return [w[1:] for w in words]
 
 
 def test_reference_is_what_heads_and_comments_say() -> None:
@@ -41,6 +48,28 @@ def test_every_command_runs(name: str) -> None:
         given = [database if word in named else word for word in words]
         result = CliRunner().invoke(cli, given)
         assert result.exit_code == 0, (words, result.output, result.exception)
+
+
+def test_every_capture_command_has_options_that_exist() -> None:
+    known = {"run": run_command, "attach": attach_command}
+    found = [words for page in PAGES for words in all_commands(page) if words[0] == "capture"]
+    assert {words[1] for words in found} == set(known)
+    for _, name, *arguments in found:
+        known[name].make_context(name, list(arguments))
+
+
+def test_every_option_of_capture_is_in_its_document() -> None:
+    told = (DOCS / "capture.md").read_text(encoding="utf-8")
+    declared = {
+        option
+        for command in (run_command, attach_command)
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+    documented = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", told))
+    assert declared - documented == {"--output", "--shapes"}  # named as -o and --no-shapes
+    assert documented - declared == {"--no-shapes", "--profiler-config"}  # the latter is vLLM's
 
 
 def test_every_link_between_documents_leads_to_a_file() -> None:
