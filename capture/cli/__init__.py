@@ -43,7 +43,7 @@ class _Commands(click.Group):
             _print_error(_first(known))
             ctx.exit(1)
         except KeyboardInterrupt:
-            click.echo("traceql: interrupted; all processes have ended", err=True)
+            click.echo("traceql: interrupted; everything that it started has ended", err=True)
             ctx.exit(_INTERRUPTED)
 
 
