@@ -1,4 +1,4 @@
-"""Records vLLM, or any PyTorch program, under torch.profiler into a run directory."""
+"""Records vLLM or any other PyTorch program with torch.profiler into a run directory."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ __all__ = ["CaptureError", "profile"]
 
 
 def __getattr__(name: str) -> Any:
-    """Imports on first use: `profile` belongs to programs that have PyTorch."""
+    """Imports `profile` on first use, because it belongs to programs that have PyTorch."""
     if name == "profile":
         from capture.program import profile
 

@@ -1,4 +1,4 @@
-"""`python -m capture`: capture alone, on a machine without traceql's own dependencies."""
+"""`python -m capture`: the capture commands on a machine without traceql's dependencies."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""Names each module of a model in the trace, by wrapping its forward in record_function.
+"""Names each module of a model in the trace by wrapping its forward in record_function.
 
-Works where Python calls the modules, in eager mode; compiled code and CUDA graphs skip them.
+This works in eager mode only: compiled code and CUDA graphs do not call the modules from Python.
 """
 
 from collections import Counter
@@ -8,15 +8,15 @@ from typing import Any
 
 PREFIX = "module: "
 _ORIGINAL = "_capture_forward"
-# Placeholders of layers that another pipeline rank has, and containers that are never called.
+# Placeholders for layers of other pipeline ranks, and containers, whose forward is never called.
 _NEVER_CALLED = frozenset({"PPMissingLayer", "ModuleList"})
 
 
 def annotate(model: Any) -> list[str]:
-    """Wraps the forward of every module of a torch.nn.Module; the names that traces will show.
+    """Wraps the forward of every module of a torch.nn.Module and returns the annotated names.
 
-    Names are the model's own, so layers keep their global numbers on each pipeline rank. A module
-    that several others share (the rotary embedding) is left out: it has no name of its own.
+    The names are the model's own, so a layer has the same number on every pipeline rank. A module
+    that several others share (the rotary embedding) is skipped because it has no unique name.
     """
     named = list(model.named_modules(remove_duplicate=False))
     places = Counter(id(module) for _, module in named)
@@ -31,7 +31,7 @@ def annotate(model: Any) -> list[str]:
 
 
 def remove_annotation(model: Any) -> None:
-    """Gives every module its own forward back."""
+    """Restores the original forward of every module."""
     for module in model.modules():
         if _ORIGINAL in module.__dict__:
             del module.__dict__[_ORIGINAL], module.__dict__["forward"]

@@ -1,4 +1,4 @@
-"""Records a running vLLM server from outside, into a run directory."""
+"""Records a running vLLM server over HTTP into a run directory."""
 
 import asyncio
 import gzip
@@ -18,6 +18,8 @@ from capture.drive import Pass, drive
 from capture.environment import environment
 from capture.metrics import metrics
 from capture.outputs import write_outputs
+from capture.packages import require_packages
+from capture.phases import OnPhase, ignore_phase
 from capture.run_directory import RunDirectory, require_free
 from capture.server import Server
 from capture.server_layout import model_config, parallel_layout, placed
@@ -28,12 +30,14 @@ from capture.workload import Workload, require_fitting
 
 _RANK = re.compile(r"rank(\d+)\.\d+\.pt\.trace\.json(\.gz)?$")
 _PARALLEL = re.compile(r"(?:^|_)(tp|pp|dp|ep)(\d+)(?=_)")
-Done = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Attached:
-    """A run directory and what its run.json says; `traces_elsewhere` where they were not found."""
+    """A run directory and the contents of its run.json.
+
+    `traces_elsewhere` says why no traces were found; None if they are in the run directory.
+    """
 
     path: Path
     facts: Mapping[str, Any]
@@ -47,20 +51,22 @@ def attach(
     seconds: float,
     workload: Workload | None = None,
     traces: Path | None = None,
-    done: Done = lambda _phase, _count, _total: None,
+    on_phase: OnPhase = ignore_phase,
     warn: Callable[[str], None] = lambda _message: None,
 ) -> Attached:
     """Records what a server does for some seconds.
 
     Args:
-        workload: requests to send while it records, over and over; None leaves the server to its
-            own load.
-        traces: the server's torch_profiler_dir; None finds it in the server's command line.
+        workload: requests to send again and again during the recording; None records only the
+            requests that the server gets from others.
+        traces: the server's torch_profiler_dir; None reads it from the server's command line.
 
     Raises:
-        ServerUnusable: no server, or one without a profiler; nothing is written then.
+        ServerUnusable: there is no server, or it has no profiler; nothing is written then.
+        CaptureError: another reason; the message says what is wrong and what to do.
     """
-    return asyncio.run(_attach(url, path, seconds, workload, traces, done, warn))
+    require_packages("aiohttp", "huggingface_hub", "psutil")
+    return asyncio.run(_attach(url, path, seconds, workload, traces, on_phase, warn))
 
 
 async def _attach(
@@ -69,7 +75,7 @@ async def _attach(
     seconds: float,
     workload: Workload | None,
     traces: Path | None,
-    done: Done,
+    on_phase: OnPhase,
     warn: Callable[[str], None],
 ) -> Attached:
     require_free(path)
@@ -84,7 +90,7 @@ async def _attach(
         named = trace_folder(command) if command else None
         folder = traces or (named and started_in / named.expanduser())
         before = _traces(folder)
-        facts = _facts(said, command, workload, seconds)
+        facts = _server_facts(said, command, workload, seconds)
         await server.start_profiler()
         try:
             directory = RunDirectory.create(path, facts)
@@ -93,7 +99,7 @@ async def _attach(
             raise
         try:
             with sampled(directory.path / "telemetry.parquet", warn):
-                measured = await _recorded(server, seconds, workload, facts, done)
+                measured = await _record_window(server, seconds, workload, facts, on_phase)
             ranks = _collected(folder, before, directory)
             if measured:
                 measures = metrics(measured, None, until_ns=facts["window"]["end_unix_ns"])
@@ -113,35 +119,39 @@ async def _attach(
         return Attached(directory.path, facts, where)
 
 
-async def _recorded(
-    server: Server, seconds: float, workload: Workload | None, facts: dict[str, Any], done: Done
+async def _record_window(
+    server: Server,
+    seconds: float,
+    workload: Workload | None,
+    facts: dict[str, Any],
+    on_phase: OnPhase,
 ) -> Pass | None:
-    """Lets the profiler run; fills in the window. The profiler is stopped whatever happens."""
+    """Waits while the profiler records, then stops it in any case; adds the window to `facts`."""
     finished = asyncio.Event()
     load = asyncio.create_task(_load(server, workload, finished)) if workload else None
     begin_ns = time.time_ns()
     try:
-        await _wait(seconds, load, done)
+        await _wait(seconds, load, on_phase)
     finally:
         finished.set()
         facts["window"] = {"begin_unix_ns": begin_ns, "end_unix_ns": time.time_ns()}
-        done("write", 0, 0)
+        on_phase("write", 0, 0)
         writing = time.monotonic_ns()
         await server.stop_profiler()
         facts["write_ns"] = time.monotonic_ns() - writing
     return await load if load else None
 
 
-async def _wait(seconds: float, load: asyncio.Task[Pass] | None, done: Done) -> None:
-    """Ends early where the load fails; its error is raised when it is awaited."""
+async def _wait(seconds: float, load: asyncio.Task[Pass] | None, on_phase: OnPhase) -> None:
+    """Waits, but not longer than the load runs: its error is raised when it is awaited."""
     deadline = time.monotonic() + seconds
     while (left := deadline - time.monotonic()) > 0 and not (load and load.done()):
-        done("record", int(seconds - left), int(seconds))
+        on_phase("record", int(seconds - left), int(seconds))
         await asyncio.sleep(min(0.2, left))
 
 
 async def _load(server: Server, workload: Workload, finished: asyncio.Event) -> Pass:
-    """The workload again and again, each time with request ids of its own."""
+    """Sends the workload again and again, each time with new request ids."""
     rounds: list[Pass] = []
     while not finished.is_set():
         requests = [
@@ -162,14 +172,15 @@ def _traces(folder: Path | None) -> frozenset[Path]:
 def _collected(
     folder: Path | None, before: frozenset[Path], directory: RunDirectory
 ) -> list[dict[str, Any]]:
-    """Copies what the server's ranks have written since `before`; which rank is what.
+    """Copies the traces that the server's ranks have written since `before`; describes the ranks.
 
-    The server's own process writes a trace too, of Python frames: it is of no rank, and stays.
+    The API process of the server writes a trace of Python frames too. It belongs to no rank and
+    is not copied.
     """
     new = sorted(file for file in _traces(folder) - before if _RANK.search(file.name))
     numbers = [int(_RANK.search(file.name)[1]) for file in new]  # type: ignore[index]
     if len(set(numbers)) < len(numbers):
-        numbers = list(range(len(new)))  # data-parallel engines each count from 0
+        numbers = list(range(len(new)))  # each data-parallel engine numbers its ranks from 0
     ranks = []
     for number, file in zip(numbers, new, strict=True):
         target = directory.path / "traces" / f"rank{number}.pt.trace.json.gz"
@@ -191,13 +202,13 @@ def _copy_compressed(file: Path, target: Path) -> None:
 def _elsewhere(folder: Path | None, url: str) -> str:
     if folder is None:
         return (
-            f"the server at {url} is not on this host, or its command line names no "
-            "torch_profiler_dir: its traces are where it was told to write them; give --traces"
+            f"the traces were not found: the server at {url} is not on this host, or its command "
+            "line has no torch_profiler_dir; give the folder of its traces with --traces"
         )
-    return f"the server wrote no traces of ranks into {folder}; its log says why"
+    return f"the server wrote no traces of ranks to {folder}; see the server's log"
 
 
-def _facts(
+def _server_facts(
     said: dict[str, Any], command: list[str] | None, workload: Workload | None, seconds: float
 ) -> dict[str, Any]:
     return {

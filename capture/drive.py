@@ -1,4 +1,4 @@
-"""Sends a workload and notes when each token arrives."""
+"""Sends the requests of a workload and records when each token arrives."""
 
 import asyncio
 import time
@@ -10,7 +10,7 @@ from capture.workload import Request, Workload
 
 @dataclass(frozen=True)
 class Chunk:
-    """What one message of a server or engine brings: usually one token."""
+    """The contents of one message from a server or an engine, usually one token."""
 
     tokens: int
     token_ids: Sequence[int] = ()
@@ -23,11 +23,11 @@ Stream = Callable[[Request], AsyncIterator[Chunk]]
 
 @dataclass
 class Answer:
-    """One request's tokens with their times.
+    """The tokens that one request received, with their arrival times.
 
     Attributes:
-        sent_ns: when the request was handed over, Unix time, ns.
-        token_ns: when each output token arrived, Unix time, ns.
+        sent_ns: when the request was sent, Unix time in ns.
+        token_ns: when each output token arrived, Unix time in ns.
     """
 
     request: Request
@@ -40,7 +40,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Pass:
-    """One time through the workload; begin and end are Unix time, ns."""
+    """One run of the whole workload; begin and end are Unix time in ns."""
 
     answers: Sequence[Answer]
     begin_ns: int
@@ -54,11 +54,11 @@ async def drive(
     done: Callable[[int, int], None] = lambda _count, _total: None,
     stop: asyncio.Event | None = None,
 ) -> Pass:
-    """Sends all requests, `workload.concurrency` at a time, in order.
+    """Sends all requests in order and keeps `workload.concurrency` of them in flight.
 
     Args:
-        done: called with the requests that have finished, and how many there are.
-        stop: no further request is sent once it is set.
+        done: called with the number of finished requests and the number of all requests.
+        stop: once this event is set, no further request is sent.
     """
     waiting = iter(workload.requests)
     answers: list[Answer] = []

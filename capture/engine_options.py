@@ -1,4 +1,4 @@
-"""What a run asks of vLLM: the engine's arguments and the profiler's switches."""
+"""The options of a run that become arguments of vLLM's engine and of its profiler."""
 
 import json
 from collections.abc import Sequence
@@ -9,22 +9,22 @@ from typing import Any
 from capture.errors import CaptureError
 from capture.worker_extension import QUALIFIED_NAME
 
-# What run.json says would not be what ran, were these given as they are.
-_DECIDED = {
-    "model": "name it with --model",
+# --engine-arg must not set these: capture sets them itself and describes them in run.json.
+_RESERVED = {
+    "model": "use --model",
     "tensor_parallel_size": "use --tp",
     "pipeline_parallel_size": "use --pp",
     "data_parallel_size": "use --dp",
     "enable_expert_parallel": "use --ep",
     "enforce_eager": "use --eager",
     "profiler_config": "use --stacks, --shapes and --memory",
-    "worker_extension_cls": "capture has a worker extension of its own",
+    "worker_extension_cls": "capture needs it for its own worker extension",
 }
 
 
 @dataclass(frozen=True)
 class EngineOptions:
-    """The engine to start; what is None is left to vLLM."""
+    """The engine to start; vLLM chooses the value of every option that is None."""
 
     model: str
     dummy_weights: bool = False
@@ -44,7 +44,7 @@ class EngineOptions:
 
 @dataclass(frozen=True)
 class ProfilerOptions:
-    """What the profiler records beside events; all but shapes cost time and space."""
+    """What the profiler records besides events; stacks and memory cost time and space."""
 
     stacks: bool = False
     shapes: bool = True
@@ -54,11 +54,11 @@ class ProfilerOptions:
 def engine_arguments(
     options: EngineOptions, profiler: ProfilerOptions, *, model: str, folder: Path
 ) -> dict[str, Any]:
-    """Keyword arguments of vLLM's AsyncEngineArgs.
+    """Returns the keyword arguments for vLLM's AsyncEngineArgs.
 
     Args:
-        model: folder or id, as vLLM takes it.
-        folder: where the profiler writes until each rank has its own.
+        model: a model folder or a Hugging Face id, as vLLM accepts it.
+        folder: the profiler's output folder until each rank sets its own.
     """
     arguments: dict[str, Any] = {
         "model": model,
@@ -89,7 +89,7 @@ def engine_arguments(
 
 
 def has_tokenizer(model: str) -> bool:
-    """Whether a model's folder has a tokenizer; ids of a hub are taken to have one."""
+    """Whether a model folder has a tokenizer; a Hugging Face id is assumed to have one."""
     folder = Path(model)
     if not folder.is_dir():
         return True
@@ -97,24 +97,24 @@ def has_tokenizer(model: str) -> bool:
 
 
 def parsed_arguments(pairs: Sequence[str]) -> dict[str, Any]:
-    """`key=value` pairs; values are JSON where they can be, else text.
+    """Parses `name=value` pairs; a value that is not valid JSON is text.
 
     Raises:
-        CaptureError: a pair has no '=', or names what an option of capture decides.
+        CaptureError: a pair has no '=', or names an argument that has its own option.
     """
     parsed: dict[str, Any] = {}
     for pair in pairs:
-        key, equals, value = pair.partition("=")
+        key, equals, text = pair.partition("=")
         if not (key and equals):
             raise CaptureError(f"--engine-arg {pair}: write it as name=value")
         name = key.replace("-", "_")
-        if name in _DECIDED:
-            raise CaptureError(f"--engine-arg {name}: {_DECIDED[name]}")
-        parsed[name] = _value(value)
+        if name in _RESERVED:
+            raise CaptureError(f"--engine-arg {name}: {_RESERVED[name]}")
+        parsed[name] = _json_or_text(text)
     return parsed
 
 
-def _value(text: str) -> Any:
+def _json_or_text(text: str) -> Any:
     if text in ("True", "False"):
         return text == "True"
     try:

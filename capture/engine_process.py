@@ -1,7 +1,7 @@
-"""The process that has vLLM in it: starts the engine, drives the passes, leaves files behind.
+"""The process that runs vLLM: it starts the engine, runs the passes and writes their files.
 
-Its standard input has the plan as JSON; it tells its progress and its result, one JSON object a
-line, on the file descriptor that the plan names. Everything that vLLM prints goes to the log.
+It reads the plan as JSON from standard input. It reports progress and its result as one JSON
+object per line on the file descriptor that the plan names. All output of vLLM goes to the log.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from capture.drive import Chunk, Pass, Stream, drive
-from capture.engine_result import Passes, noted, result, stall_ns
+from capture.engine_result import Passes, pass_notes, stall_ns, write_results
 from capture.environment import torch_libraries, versions
 from capture.errors import CaptureError
 from capture.plan import Plan
@@ -26,11 +26,12 @@ from capture.worker_extension import WINDOW_CLOSED
 from capture.workload import Request, Workload, require_fitting, require_token_ids
 
 _POLL_S = 0.2
-_BASELINES = 3  # passes without the profiler at most, where kernels are compiled in them
+# An unprofiled pass in which kernels were compiled is repeated, up to this many passes in all.
+_UNPROFILED_PASSES = 3
 
 
 class Events:
-    """Progress and result for the process that started this one."""
+    """Sends progress and the result to the process that started this one."""
 
     def __init__(self, descriptor: int) -> None:
         self._file = os.fdopen(descriptor, "w", buffering=1)
@@ -49,8 +50,8 @@ class Events:
         self._file.write(json.dumps(message) + "\n")
 
 
-async def record(plan: Plan, events: Events) -> dict[str, Any]:
-    """The whole capture; what run.json has to say about the engine."""
+async def capture_engine(plan: Plan, events: Events) -> dict[str, Any]:
+    """Does the whole capture and returns the facts about the engine for run.json."""
     from vllm.engine.arg_utils import AsyncEngineArgs
     from vllm.platforms import current_platform
     from vllm.usage.usage_lib import UsageContext
@@ -69,16 +70,16 @@ async def record(plan: Plan, events: Events) -> dict[str, Any]:
         folder = str(plan.scratch)
         await engine.collective_rpc("capture_install", args=(folder, plan.annotate_layers))
         if current_platform.is_cpu() and config.parallel_config.pipeline_parallel_size > 1:
-            # On CPU vLLM makes the buffers of pipeline ranks only with this.
+            # On a CPU, vLLM allocates the buffers of pipeline ranks only in a dummy batch.
             await engine.collective_rpc("execute_dummy_batch")
         events.phase("warmup")
         await engine.collective_rpc("capture_warm")
         passes = await _passes(plan, workload, engine, events)
     finally:
         engine.shutdown()
-        # It would do so again when the interpreter ends, where it fails with a traceback.
+        # vLLM shuts down again when the interpreter exits, which would fail with a traceback.
         engine.shutdown = lambda **_: None
-    return result(plan, workload, passes) | {
+    return write_results(plan, workload, passes) | {
         "model_config": model.hf_config.to_dict(),
         "engine_config": _plain(config),
         "platform": current_platform.device_name,
@@ -91,10 +92,10 @@ async def _passes(plan: Plan, workload: Workload, engine: Any, events: Events) -
     for _ in range(plan.warmup_passes):
         await _pass(plan, workload, engine, stream, events, "warmup")
         await engine.collective_rpc("capture_end", args=("warmup",))
-    for _ in range(_BASELINES):
-        unprofiled = await _pass(plan, workload, engine, stream, events, "baseline")
-        await engine.collective_rpc("capture_end", args=("baseline",))
-        if not stall_ns(noted(plan, 0, "baseline")):
+    for _ in range(_UNPROFILED_PASSES):
+        unprofiled = await _pass(plan, workload, engine, stream, events, "unprofiled")
+        await engine.collective_rpc("capture_end", args=("unprofiled",))
+        if not stall_ns(pass_notes(plan, 0, "unprofiled")):
             break
     profiled = await _pass(plan, workload, engine, stream, events, "record")
     events.phase("write")
@@ -131,7 +132,7 @@ async def _pass(
 
 
 async def _watch(folder: Path, closed: asyncio.Event, events: Events) -> None:
-    """Tells when the first rank has closed its window: from then on it writes."""
+    """Waits until rank 0 has closed its window; from then on it writes its trace."""
     marker = rank_folder(folder, 0) / WINDOW_CLOSED
     while not marker.exists():
         await asyncio.sleep(_POLL_S)
@@ -140,10 +141,11 @@ async def _watch(folder: Path, closed: asyncio.Event, events: Events) -> None:
 
 
 def _stream(engine: Any, replicas: int) -> Stream:
-    """Each data-parallel replica is sent every `replicas`th request, in each pass the same ones.
+    """Returns the function that sends one request to the engine.
 
-    vLLM's own choice follows what the replicas last said of their load, which may be of the pass
-    before: passes would differ, and a replica may be left without requests.
+    Requests go to the data-parallel replicas in turn, so every pass gives a replica the same
+    requests. vLLM would choose by the last known load of the replicas, which may be that of the
+    pass before: passes would differ, and a replica might get no request at all.
     """
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
@@ -160,7 +162,7 @@ def _stream(engine: Any, replicas: int) -> Stream:
             detokenize=is_text,
             output_kind=RequestOutputKind.DELTA,
         )
-        # Each pass has ids of its own; what follows the slash is dropped again.
+        # The suffix makes ids unique across passes; it is removed when steps are collected.
         name = f"{request.request_id}/{next(numbers)}"
         replica = request.number % replicas if replicas > 1 else None
         async for output in engine.generate(prompt, sampling, name, data_parallel_rank=replica):
@@ -173,7 +175,7 @@ def _stream(engine: Any, replicas: int) -> Stream:
 
 
 def _plain(value: Any, depth: int = 0) -> Any:
-    """A configuration as JSON can hold it; what is neither value nor dataclass becomes text."""
+    """Converts a configuration to JSON values; objects that are not dataclasses become text."""
     fields = getattr(value, "__dataclass_fields__", None)
     if fields and depth < 4:
         return {name: _plain(getattr(value, name, None), depth + 1) for name in fields}
@@ -187,13 +189,13 @@ def _plain(value: Any, depth: int = 0) -> Any:
 def main() -> int:
     plan = Plan.from_json(sys.stdin.read())
     events = Events(plan.events_descriptor)
-    # The terminal's Ctrl-C reaches the parent, which ends this process in its own way.
+    # The parent handles Ctrl-C and ends this process with SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     end_with_parent()
     try:
-        events.result(asyncio.run(record(plan, events)))
+        events.result(asyncio.run(capture_engine(plan, events)))
     except SystemExit:
-        return 1  # told to end
+        return 1  # ended by SIGTERM
     except BaseException as error:
         traceback.print_exc()
         cause = error

@@ -1,4 +1,4 @@
-"""Where a run happened: software versions, host and GPUs."""
+"""Describes the machine of a run: software versions, host, GPUs and network adapters."""
 
 import os
 import platform
@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from capture.gpus import handles, management_library, reading, text
+from capture.gpus import decoded, handles, management_library, value_or_none
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 _PACKAGES = (
@@ -29,7 +29,7 @@ _PACKAGES = (
 
 
 def environment() -> dict[str, Any]:
-    """Facts for run.json; what a machine does not have is absent or None."""
+    """The facts for run.json; what a machine does not have is absent or None."""
     return {
         "versions": versions(),
         "host": _host(),
@@ -40,7 +40,7 @@ def environment() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Installed packages by name, and Python."""
+    """Versions of Python and of the installed packages that matter, by name."""
     found = {"python": platform.python_version()}
     for package in _PACKAGES:
         with suppress(metadata.PackageNotFoundError):
@@ -49,13 +49,13 @@ def versions() -> dict[str, str]:
 
 
 def torch_libraries() -> dict[str, str]:
-    """CUDA and NCCL as this process's PyTorch has them; imports it."""
+    """Versions of CUDA and NCCL in this process's PyTorch, which this imports."""
     import torch
 
     found = {}
     if torch.version.cuda:
         found["cuda"] = str(torch.version.cuda)
-        with suppress(Exception):  # built without NCCL
+        with suppress(Exception):  # PyTorch was built without NCCL
             found["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))
     return found
 
@@ -75,28 +75,30 @@ def gpus() -> list[dict[str, Any]]:
     with management_library() as nvml:
         if nvml is None:
             return []
-        driver = text(nvml.nvmlSystemGetDriverVersion())
+        driver = decoded(nvml.nvmlSystemGetDriverVersion())
         return [_gpu(nvml, number, handle, driver) for number, handle in enumerate(handles(nvml))]
 
 
 def _gpu(nvml: Any, number: int, handle: Any, driver: str) -> dict[str, Any]:
-    memory = reading(nvml.nvmlDeviceGetMemoryInfo, handle)
+    memory = value_or_none(nvml.nvmlDeviceGetMemoryInfo, handle)
     return {
         "index": number,
-        "uuid": text(nvml.nvmlDeviceGetUUID(handle)),
-        "name": text(nvml.nvmlDeviceGetName(handle)),
+        "uuid": decoded(nvml.nvmlDeviceGetUUID(handle)),
+        "name": decoded(nvml.nvmlDeviceGetName(handle)),
         "driver": driver,
         "memory_bytes": memory and memory.total,
-        "max_sm_clock_mhz": reading(nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM),
-        "max_memory_clock_mhz": reading(
+        "max_sm_clock_mhz": value_or_none(
+            nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_SM
+        ),
+        "max_memory_clock_mhz": value_or_none(
             nvml.nvmlDeviceGetMaxClockInfo, handle, nvml.NVML_CLOCK_MEM
         ),
-        "power_limit_mw": reading(nvml.nvmlDeviceGetEnforcedPowerLimit, handle),
+        "power_limit_mw": value_or_none(nvml.nvmlDeviceGetEnforcedPowerLimit, handle),
     }
 
 
 def _topology() -> str | None:
-    """How the GPUs are linked, as `nvidia-smi topo -m` draws it."""
+    """The links between the GPUs, as `nvidia-smi topo -m` prints them."""
     with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(
             ["nvidia-smi", "topo", "-m"], capture_output=True, text=True, timeout=20, check=True
@@ -106,7 +108,7 @@ def _topology() -> str | None:
 
 
 def network_adapters(root: Path = Path("/sys/class/infiniband")) -> list[dict[str, str]]:
-    """One entry per active port of an InfiniBand or RoCE adapter, as the kernel describes it."""
+    """One entry per active port of an InfiniBand or RoCE adapter, read from sysfs."""
     found = []
     for port in sorted(root.glob("*/ports/*")):
         with suppress(OSError):

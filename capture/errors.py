@@ -1,29 +1,33 @@
-"""Every error that capture raises on purpose. A message is one line and names the next step."""
+"""All errors that capture raises for its user. Each message is one line and says what to do."""
 
 
 class CaptureError(Exception):
-    """Base of all errors whose message is meant for the user."""
+    """Base class of all errors whose message is meant for the user."""
+
+
+class PackageMissing(CaptureError):
+    """A Python package that capture needs is not installed."""
 
 
 class UnsupportedVllm(CaptureError):
-    """vLLM is missing, or its version is not one that capture knows."""
+    """vLLM is not installed, or capture does not support its version."""
 
 
 class ModelNotFound(CaptureError):
-    """No model at this path, of this id, or built in under this name."""
+    """No model has this path or id, and no built-in architecture has this name."""
 
 
 class WorkloadInvalid(CaptureError):
-    """Prompts cannot be read, or do not fit the model."""
+    """The prompts cannot be read or do not fit the model."""
 
 
 class RunDirectoryExists(CaptureError):
-    """The run directory has contents already."""
+    """The run directory is not empty or cannot be created."""
 
 
 class EngineFailed(CaptureError):
-    """The engine did not start, or stopped while it was recorded; the log has the details."""
+    """The engine did not start, or it failed during the capture; the log has the details."""
 
 
 class ServerUnusable(CaptureError):
-    """A server does not answer, or was started without its profiler."""
+    """The server does not answer, or it was started without a profiler."""

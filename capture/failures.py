@@ -1,25 +1,25 @@
-"""Turns what the engine said when it failed into one line with the fix."""
+"""Turns the error messages of a failed engine into one line that says how to fix it."""
 
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 _TAIL_BYTES = 400_000
-# The first that is found in the failure or the log's end decides: texts, and what to do.
+# Texts to look for in the error and at the end of the log, and what to do. The first match counts.
 _KNOWN: Sequence[tuple[tuple[str, ...], str]] = (
     (
         ("CUDA out of memory", "OutOfMemoryError", "No available memory for the cache blocks"),
         "out of GPU memory: raise --tp, lower --engine-arg max_model_len or --max-num-seqs, "
-        "or take a smaller model",
+        "or use a smaller model",
     ),
     (
         ("died unexpectedly (exit code: -9)", "Failed core proc(s): {'EngineCore': -9"),
-        "a worker was killed, most likely by the system for want of host memory: record less "
-        "with --steps, without --stacks, or give fewer --prompts",
+        "a worker was killed, most likely because the host ran out of memory: record less with "
+        "--steps, omit --stacks, or lower --prompts",
     ),
     (
         ("less than desired GPU memory utilization", "Free memory on device"),
-        "another program holds GPU memory: end it, or lower --engine-arg "
+        "another program uses the GPU's memory: end it, or lower --engine-arg "
         "gpu_memory_utilization=...",
     ),
     (
@@ -38,11 +38,11 @@ _KNOWN: Sequence[tuple[tuple[str, ...], str]] = (
     (
         ("Address already in use", "EADDRINUSE"),
         "a port is in use: choose another with VLLM_PORT, MASTER_PORT or --engine-arg "
-        "master_port=..., or end the program that has it",
+        "master_port=..., or end the program that uses it",
     ),
     (
         ("No space left on device",),
-        "the disk is full: make room, or choose another place with -o",
+        "the disk is full: free some space, or choose another folder with -o",
     ),
     (
         (
@@ -52,31 +52,33 @@ _KNOWN: Sequence[tuple[tuple[str, ...], str]] = (
             "offline mode is enabled",
             "We couldn't connect to",
         ),
-        "the model cannot be found: give a folder that has it, or --dummy-weights with a "
-        "built-in architecture",
+        "the model cannot be found: give its folder, or use --dummy-weights with a built-in "
+        "architecture",
     ),
 )
 _ERROR_LINE = re.compile(r"(?:^|\s)((?:\w+\.)*\w+(?:Error|Exception): .+)$", re.MULTILINE)
-# vLLM's own way to say that another process has said it before.
-_HEARSAY = ("root cause above", "Engine core initialization failed", "See stack trace")
+# With these texts vLLM refers to an error that another process printed before.
+_REFERS_ELSEWHERE = ("root cause above", "Engine core initialization failed", "See stack trace")
 
 
 def explained(failure: str, log: Path) -> str:
-    """One line: what went wrong, what to do where that is known, and where the log is."""
-    said = f"{failure}\n{_tail(log)}"
+    """One line that says what went wrong, how to fix it if that is known, and where the log is."""
+    messages = f"{failure}\n{_tail(log)}"
     for texts, fix in _KNOWN:
-        if any(text in said for text in texts):
+        if any(text in messages for text in texts):
             return f"{fix} (log: {log})"
     return f"the engine failed: {_root_cause(failure, log)} (log: {log})"
 
 
 def _root_cause(failure: str, log: Path) -> str:
-    """The failure's first line, or the log's last error where it only points there."""
+    """The first line of the failure, or the last error in the log if the failure refers to it."""
     first = _first_line(failure)
-    says_nothing = first.endswith(":")  # a type without a message
-    if not says_nothing and not any(text in failure for text in _HEARSAY):
+    only_a_type = first.endswith(":")
+    if not only_a_type and not any(text in failure for text in _REFERS_ELSEWHERE):
         return first
-    errors = [e for e in _ERROR_LINE.findall(_tail(log)) if not any(h in e for h in _HEARSAY)]
+    errors = [
+        e for e in _ERROR_LINE.findall(_tail(log)) if not any(h in e for h in _REFERS_ELSEWHERE)
+    ]
     return errors[-1].strip() if errors else first
 
 

@@ -1,4 +1,4 @@
-"""NVIDIA's management library, where the machine has it."""
+"""Access to NVML, NVIDIA's management library, on machines that have it."""
 
 import importlib
 from collections.abc import Iterator
@@ -8,22 +8,22 @@ from typing import Any
 
 @contextmanager
 def management_library() -> Iterator[Any | None]:
-    """The module pynvml, initialised; None without nvidia-ml-py, a driver or a GPU."""
+    """Yields the initialised module pynvml, or None without nvidia-ml-py, a driver or a GPU."""
     nvml = _module()
     try:
         if nvml:
             nvml.nvmlInit()
-    except Exception:  # NVMLError, which has a subclass per code: no driver, no permission, ...
+    except Exception:  # NVMLError has a subclass per code: no driver, no permission, ...
         nvml = None
     try:
         yield nvml
     finally:
         if nvml:
-            reading(nvml.nvmlShutdown)
+            value_or_none(nvml.nvmlShutdown)
 
 
 def _module() -> Any | None:
-    """nvidia-ml-py, else the copy that vLLM ships."""
+    """nvidia-ml-py, or else the copy that is part of vLLM."""
     for name in ("pynvml", "vllm.third_party.pynvml"):
         with suppress(Exception):
             return importlib.import_module(name)
@@ -35,13 +35,13 @@ def handles(nvml: Any) -> list[Any]:
     return [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
 
 
-def text(value: Any) -> str:
-    """NVML's strings are bytes in its older bindings."""
+def decoded(value: Any) -> str:
+    """A text from NVML; older versions of the bindings return bytes."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def reading(function: Any, *arguments: Any) -> Any:
-    """What a call of NVML returns; None where this GPU or driver does not support it."""
+def value_or_none(function: Any, *arguments: Any) -> Any:
+    """The value of an NVML call, or None if this GPU or driver does not support the call."""
     with suppress(Exception):
         return function(*arguments)
     return None

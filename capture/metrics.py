@@ -1,8 +1,8 @@
-"""Latencies of a pass: per request, and their mean and percentiles.
+"""Latencies of a pass: of each request, and their mean and percentiles.
 
-TTFT, TPOT and ITL as vLLM's benchmark defines them: TTFT = first token - sent;
-TPOT = (last token - first token) / (output tokens - 1); ITL = each interval between two
-consecutive messages that brought tokens; end-to-end = last token - sent. All in ns.
+TTFT, TPOT and ITL are defined as in vLLM's benchmark: TTFT = first token - sent;
+TPOT = (last token - first token) / (output tokens - 1); ITL = the interval between two
+consecutive messages with tokens; end-to-end latency = last token - sent. All are in ns.
 """
 
 import math
@@ -22,13 +22,13 @@ def metrics(
     until_ns: int | None = None,
     unprofiled_until_ns: int | None = None,
 ) -> Any:
-    """What metrics.json holds.
+    """The contents of metrics.json.
 
     Args:
-        until_ns: end of the recorded window, Unix ns. Tokens of the profiled pass after it were
-            held up by the writing of traces and are left out; such requests are not finished.
-        unprofiled_until_ns: end of the same iterations in the unprofiled pass, so that both are
-            of the same work.
+        until_ns: end of the recorded window, Unix time in ns. Later tokens of the profiled pass
+            were delayed by the writing of traces and do not count; their requests are not finished.
+        unprofiled_until_ns: end of the same steps in the unprofiled pass, so that both passes
+            cover the same work.
     """
     passes = {"profiled": pass_metrics(profiled, until_ns)}
     if unprofiled:
@@ -37,7 +37,7 @@ def metrics(
 
 
 def pass_metrics(measured: Pass, until_ns: int | None) -> dict[str, Any]:
-    """Requests and summary of one pass."""
+    """The requests of one pass and a summary of them."""
     sent = [a for a in measured.answers if until_ns is None or a.sent_ns < until_ns]
     requests = [_request(answer, until_ns) for answer in sent]
     end_ns = measured.end_ns if until_ns is None else min(until_ns, measured.end_ns)
@@ -89,7 +89,7 @@ def _summary(requests: Sequence[dict[str, Any]], elapsed_ns: int) -> dict[str, A
 
 
 def distribution(values: Sequence[float]) -> dict[str, float] | None:
-    """Mean and percentiles, these by linear interpolation as numpy's; None without values."""
+    """Mean and percentiles (linear interpolation, as in numpy), or None without values."""
     if not values:
         return None
     ordered = sorted(values)

@@ -1,4 +1,4 @@
-"""What the engine's process is told to do."""
+"""The instructions for the engine process."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -10,16 +10,17 @@ from capture.workload import Workload, file_workload, random_workload
 
 @dataclass(frozen=True)
 class Plan:
-    """All of a run; it travels as JSON.
+    """Everything that the engine process must know about a run; it is sent as JSON.
 
     Attributes:
         folder: the run directory.
-        scratch: what ranks leave behind until the run is put together.
-        random: arguments of `random_workload`; unused where prompts_file is given.
-        skip: engine iterations before the recorded window.
-        steps: engine iterations in it; None for the whole workload.
-        warmup_passes: times through the workload before anything is measured.
-        events_descriptor: file descriptor for progress and result.
+        scratch: folder for the files of the ranks until the run directory is complete.
+        random: arguments of `random_workload`; with a prompts_file only its output_tokens and
+            concurrency are used.
+        skip: engine iterations to skip before recording.
+        steps: engine iterations to record; None records the whole workload.
+        warmup_passes: how often the workload runs before anything is measured.
+        events_descriptor: the file descriptor for progress and the result.
     """
 
     folder: Path

@@ -1,4 +1,4 @@
-"""Ends what a run started: its processes, and the shared memory that killed ones leave."""
+"""Ends the processes that a run started and removes the shared memory they leave behind."""
 
 import ctypes
 import os
@@ -8,22 +8,20 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-import psutil
-
 _SHARED_MEMORY = Path("/dev/shm")
-_LITTER = ("psm_", "vllm", "sem.mp-", "sem.loky-", "nccl-", "torch_", "cuda.shm.")
+_NAME_PREFIXES = ("psm_", "vllm", "sem.mp-", "sem.loky-", "nccl-", "torch_", "cuda.shm.")
 GRACE_S = 15
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, linux/prctl.h
 _SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
 
 def adopt_orphans() -> None:
-    """Makes this process the parent of descendants whose own parent has died (Linux)."""
+    """Makes this process adopt its descendants when their own parent dies (Linux)."""
     _prctl(_SET_SUBREAPER, 1)
 
 
 def end_with_parent() -> None:
-    """Has this process asked to end when its parent dies, however that happens (Linux)."""
+    """Sends this process SIGTERM when its parent dies, even if the parent is killed (Linux)."""
     _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
 
 
@@ -32,12 +30,14 @@ def _prctl(option: int, value: int) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def end(process: subprocess.Popen[str], *, grace_s: float = 0) -> None:
-    """Ends a process and all that it started: asks first, kills what remains.
+def end_process_tree(process: subprocess.Popen[str], *, grace_s: float = 0) -> None:
+    """Ends a process and everything that it started: SIGTERM first, then SIGKILL.
 
     Args:
-        grace_s: how long it may take to end by itself before it is asked.
+        grace_s: how long to wait for the process to end by itself before SIGTERM.
     """
+    import psutil
+
     alive = [process.pid, *_descendants(process.pid)]
     with suppress(subprocess.TimeoutExpired):
         process.wait(grace_s)
@@ -45,7 +45,7 @@ def end(process: subprocess.Popen[str], *, grace_s: float = 0) -> None:
         process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
-    # Descendants of the dead are ours now, see adopt_orphans.
+    # Descendants of dead processes have become our children, see adopt_orphans.
     for pid in {*alive, *_descendants(process.pid), *_session(process.pid)}:
         with suppress(psutil.NoSuchProcess):
             psutil.Process(pid).kill()
@@ -54,6 +54,8 @@ def end(process: subprocess.Popen[str], *, grace_s: float = 0) -> None:
 
 
 def _descendants(pid: int) -> list[int]:
+    import psutil
+
     try:
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
     except psutil.NoSuchProcess:
@@ -61,7 +63,9 @@ def _descendants(pid: int) -> list[int]:
 
 
 def _session(leader: int) -> list[int]:
-    """Processes of the session that `leader` began, also where it has ended."""
+    """Processes of the session that `leader` started, even if the leader itself has ended."""
+    import psutil
+
     found = []
     for pid in psutil.pids():
         with suppress(ProcessLookupError, PermissionError):
@@ -79,16 +83,16 @@ def _reap() -> None:
 
 
 def shared_memory() -> frozenset[str]:
-    """Names in shared memory that vLLM, PyTorch or multiprocessing may have made."""
+    """Names of shared memory that vLLM, PyTorch or multiprocessing may have created."""
     if not _SHARED_MEMORY.is_dir():
         return frozenset()
-    return frozenset(f.name for f in _SHARED_MEMORY.iterdir() if f.name.startswith(_LITTER))
+    return frozenset(f.name for f in _SHARED_MEMORY.iterdir() if f.name.startswith(_NAME_PREFIXES))
 
 
 def remove_shared_memory(before: frozenset[str]) -> None:
-    """Removes what came since `before` and no living process has mapped or open."""
+    """Removes shared memory created since `before` that no living process has mapped or open."""
     new = {name: inode for name in shared_memory() - before if (inode := _inode(name))}
-    used = _in_use()
+    used = _inodes_in_use()
     for name, inode in new.items():
         if inode not in used:
             with suppress(OSError):
@@ -102,20 +106,25 @@ def _inode(name: str) -> int | None:
         return None
 
 
-def _in_use() -> set[int]:
-    """By inode: a process has a semaphore mapped under another name than the one it is found by."""
+def _inodes_in_use() -> set[int]:
+    """Inodes of all shared memory in use.
+
+    Inodes, not names: a process maps a semaphore under a temporary name, which is then renamed.
+    """
+    import psutil
+
     used: set[int] = set()
     for pid in psutil.pids():
         with suppress(OSError):
             maps = Path(f"/proc/{pid}/maps").read_text()
             used |= {int(line.split()[4]) for line in maps.splitlines() if "/dev/shm/" in line}
         with suppress(OSError):
-            used |= {_inode_of(file) for file in Path(f"/proc/{pid}/fd").iterdir()}
+            used |= {_shared_memory_inode(file) for file in Path(f"/proc/{pid}/fd").iterdir()}
     return used
 
 
-def _inode_of(file: Path) -> int:
-    """Of what an open file is in shared memory; 0 of any other."""
+def _shared_memory_inode(file: Path) -> int:
+    """The inode of an open file in shared memory, or 0 for any other open file."""
     with suppress(OSError):
         if str(file.readlink()).startswith(f"{_SHARED_MEMORY}/"):
             return file.stat().st_ino

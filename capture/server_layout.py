@@ -1,4 +1,4 @@
-"""What a server's command line and its model's folder tell of a run."""
+"""Reads the parallel layout from a server's command line, and the configuration of its model."""
 
 import json
 from collections.abc import Sequence
@@ -6,9 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import try_to_load_from_cache
-
-_SIZES = {
+_SIZE_OPTIONS = {
     "tp": ("--tensor-parallel-size", "-tp"),
     "pp": ("--pipeline-parallel-size", "-pp"),
     "dp": ("--data-parallel-size", "-dp"),
@@ -16,9 +14,11 @@ _SIZES = {
 
 
 def parallel_layout(command: Sequence[str]) -> dict[str, Any]:
-    """Sizes of the parallel groups as a command line asks for them; {} where it does not tell."""
-    names = _names(command)
-    asked = {name: _value(command, options) or "1" for name, options in _SIZES.items()}
+    """The sizes of the parallel groups in a command line, or {} if it does not state them."""
+    names = _option_names(command)
+    asked = {
+        name: _option_value(command, options) or "1" for name, options in _SIZE_OPTIONS.items()
+    }
     if not command or "--config" in names or not all(size.isdigit() for size in asked.values()):
         return {}
     sizes = {name: int(size) for name, size in asked.items()}
@@ -26,10 +26,10 @@ def parallel_layout(command: Sequence[str]) -> dict[str, Any]:
 
 
 def placed(ranks: Sequence[dict[str, Any]], layout: dict[str, Any]) -> list[dict[str, Any]]:
-    """Ranks with their place in each group, in vLLM's order: tensor ranks next to each other.
+    """Adds to each rank its place in the parallel groups, in vLLM's order: tensor ranks first.
 
-    A place that the rank has already stays; none is added where ranks are not as many as the
-    layout has.
+    A place that a rank already has is kept. Nothing is added if the number of ranks is not that
+    of the layout.
     """
     tp, pp, dp = (layout.get(name, 0) for name in ("tp", "pp", "dp"))
     if tp * pp * dp != len(ranks):
@@ -42,7 +42,7 @@ def placed(ranks: Sequence[dict[str, Any]], layout: dict[str, Any]) -> list[dict
 
 
 def model_config(served: dict[str, Any]) -> dict[str, Any] | None:
-    """The config.json of a served model: from its folder, or from this host's copy of a hub's."""
+    """The config.json of a served model, from its folder or this host's Hugging Face cache."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         found: dict[str, Any] = json.loads(_config_file(served["root"]).read_text())
         return found
@@ -50,21 +50,25 @@ def model_config(served: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _config_file(root: str) -> Path:
+    from huggingface_hub import try_to_load_from_cache
+
     folder = Path(root)
     if folder.is_dir():
         return folder / "config.json"
     cached = try_to_load_from_cache(root, "config.json")
     if not isinstance(cached, str):
-        raise FileNotFoundError(f"this host has no copy of {root}")
+        raise FileNotFoundError(f"{root} is not in the Hugging Face cache of this host")
     return Path(cached)
 
 
-def _names(command: Sequence[str]) -> list[str]:
+def _option_names(command: Sequence[str]) -> list[str]:
     return [argument.partition("=")[0].replace("_", "-") for argument in command]
 
 
-def _value(command: Sequence[str], options: Sequence[str]) -> str | None:
-    for name, argument, following in zip(_names(command), command, [*command[1:], ""], strict=True):
+def _option_value(command: Sequence[str], options: Sequence[str]) -> str | None:
+    for name, argument, following in zip(
+        _option_names(command), command, [*command[1:], ""], strict=True
+    ):
         if name in options:
             return argument.partition("=")[2] or following
     return None

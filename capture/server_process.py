@@ -1,11 +1,9 @@
-"""The server's own process, where it is on this host: its command, and where its traces go."""
+"""The process of a server on this host: its command line and the folder of its traces."""
 
 import json
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlsplit
-
-import psutil
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 _OPTION = "--profiler-config"
@@ -13,9 +11,12 @@ _FOLDER = "torch_profiler_dir"
 
 
 def server_process(url: str) -> tuple[list[str], Path] | None:
-    """Command line and working folder of the process that listens on a local URL; None where it
-    can't be seen.
+    """Command line and working folder of the process that listens on a local URL.
+
+    None if the server is on another host, or its process belongs to another user.
     """
+    import psutil
+
     parts = urlsplit(url)
     if parts.hostname not in _LOCAL:
         return None
@@ -30,7 +31,7 @@ def server_process(url: str) -> tuple[list[str], Path] | None:
 
 
 def trace_folder(command: list[str]) -> Path | None:
-    """The folder that `--profiler-config` names, in any of the ways that vLLM takes it."""
+    """The folder in `--profiler-config`, in any of the forms that vLLM accepts."""
     for number, argument in enumerate(command):
         name, equals, value = argument.partition("=")
         value = value if equals else (command[number + 1] if number + 1 < len(command) else "")

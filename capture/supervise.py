@@ -1,11 +1,11 @@
-"""Runs the engine in a process of its own, and ends all of it whatever happens."""
+"""Runs the engine in its own process and ends all of its processes, whatever happens."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,31 +14,32 @@ from typing import Any
 
 from capture.errors import CaptureError, EngineFailed
 from capture.failures import explained
+from capture.phases import OnPhase
 from capture.plan import Plan
 from capture.processes import (
     GRACE_S,
     adopt_orphans,
-    end,
+    end_process_tree,
     remove_shared_memory,
     shared_memory,
 )
 
 _PROGRAM = (sys.executable, "-m", "capture.engine_process")
-Done = Callable[[str, int, int], None]
-
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-def run_engine(plan: Plan, log: Path, environment: dict[str, str], done: Done) -> dict[str, Any]:
-    """Carries out a plan; the engine process's result.
+def run_engine(
+    plan: Plan, log: Path, variables: dict[str, str], on_phase: OnPhase
+) -> dict[str, Any]:
+    """Starts an engine process that carries out a plan, and returns its result.
 
     Args:
-        log: gets everything that the engine prints.
-        done: called with the phase, how many of it and of how many.
+        log: the file for everything that the engine prints.
+        variables: environment variables of the engine process.
 
     Raises:
-        EngineFailed: the message says why, what to do, and where the log is.
-        KeyboardInterrupt: everything that was started has ended.
+        EngineFailed: the message says why it failed, what to do, and where the log is.
+        KeyboardInterrupt: the run was interrupted; everything that it started has ended.
     """
     before = shared_memory()
     adopt_orphans()
@@ -50,7 +51,7 @@ def run_engine(plan: Plan, log: Path, environment: dict[str, str], done: Done) -
             stdout=output,
             stderr=subprocess.STDOUT,
             pass_fds=(theirs,),
-            env=environment,
+            env=variables,
             text=True,
             start_new_session=True,
         )
@@ -61,30 +62,30 @@ def run_engine(plan: Plan, log: Path, environment: dict[str, str], done: Done) -
             process.stdin.write(replace(plan, events_descriptor=theirs).to_json())
             process.stdin.close()
             with os.fdopen(ours) as events:
-                last = _last_word(events, done)
+                last = _last_event(events, on_phase)
             grace_s = GRACE_S
-            return _result(last, log)
+            return _engine_result(last, log)
         finally:
-            end(process, grace_s=grace_s)
+            end_process_tree(process, grace_s=grace_s)
             remove_shared_memory(before)
 
 
-def _last_word(events: Any, done: Done) -> dict[str, Any]:
-    """What the engine process says in the end; nothing where it died. Passes on its progress."""
+def _last_event(events: Any, on_phase: OnPhase) -> dict[str, Any]:
+    """Reports progress until the last event, and returns that; {} if the process died before."""
     for line in events:
         event: dict[str, Any] = json.loads(line)
         if "phase" not in event:
             return event
-        done(event["phase"], event["count"], event["total"])
+        on_phase(event["phase"], event["count"], event["total"])
     return {}
 
 
-def _result(last: dict[str, Any], log: Path) -> dict[str, Any]:
+def _engine_result(last: dict[str, Any], log: Path) -> dict[str, Any]:
     if "result" in last:
         result: dict[str, Any] = last["result"]
         return result
     if not last:
-        raise EngineFailed(explained("its process ended without a word", log))
+        raise EngineFailed(explained("its process ended without an error message", log))
     if last["known"]:
         raise CaptureError(last["failure"])
     raise EngineFailed(explained(f"{last['type']}: {last['failure']}", log))
@@ -92,7 +93,7 @@ def _result(last: dict[str, Any], log: Path) -> dict[str, Any]:
 
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
-    """SIGTERM, as a batch system sends it, and SIGHUP, as a lost terminal does, are Ctrl-C."""
+    """Handles SIGTERM (from a batch system) and SIGHUP (from a lost terminal) like Ctrl-C."""
 
     def interrupt(_signal: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt

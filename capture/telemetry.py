@@ -1,4 +1,4 @@
-"""Samples every GPU ten times a second while a run is recorded."""
+"""Samples the state of every GPU ten times a second during a run."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from capture.gpus import handles, management_library, reading, text
+from capture.gpus import decoded, handles, management_library, value_or_none
 
 PERIOD_S = 0.1
 COLUMNS = (
@@ -25,9 +25,9 @@ COLUMNS = (
 
 @contextmanager
 def sampled(path: Path, warn: Callable[[str], None]) -> Iterator[None]:
-    """Writes what was sampled in the block to a Parquet file; none without a GPU.
+    """Samples during the `with` block and writes a Parquet file; writes none without a GPU.
 
-    A run is worth more than its telemetry: what fails here is told to `warn`, never raised.
+    An error of telemetry must not end a run: it is passed to `warn` and never raised.
     """
     rows: list[tuple[Any, ...]] = []
     finished = threading.Event()
@@ -49,26 +49,28 @@ def _sample(
         with management_library() as nvml:
             if nvml is None:
                 return
-            devices = [(n, h, text(nvml.nvmlDeviceGetUUID(h))) for n, h in enumerate(handles(nvml))]
+            devices = [
+                (n, h, decoded(nvml.nvmlDeviceGetUUID(h))) for n, h in enumerate(handles(nvml))
+            ]
             while not finished.wait(PERIOD_S):
                 rows += [_row(nvml, *device) for device in devices]
     except Exception as error:
-        warn(f"no more telemetry of the GPUs: {error}")
+        warn(f"GPU telemetry stopped: {error}")
 
 
 def _row(nvml: Any, number: int, handle: Any, uuid: str) -> tuple[Any, ...]:
-    utilization = reading(nvml.nvmlDeviceGetUtilizationRates, handle)
-    memory = reading(nvml.nvmlDeviceGetMemoryInfo, handle)
+    utilization = value_or_none(nvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = value_or_none(nvml.nvmlDeviceGetMemoryInfo, handle)
     return (
         time.time_ns(),
         number,
         uuid,
         utilization and utilization.gpu,
         memory and memory.used,
-        reading(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
-        reading(nvml.nvmlDeviceGetPowerUsage, handle),
-        reading(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
-        reading(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle),
+        value_or_none(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+        value_or_none(nvml.nvmlDeviceGetPowerUsage, handle),
+        value_or_none(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
+        value_or_none(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle),
     )
 
 
@@ -82,4 +84,4 @@ def _write(path: Path, rows: list[tuple[Any, ...]], warn: Callable[[str], None])
         arrays = [pa.array(values, type_) for values, type_ in zip(columns, types, strict=True)]
         pq.write_table(pa.table(arrays, COLUMNS), path)
     except Exception as error:
-        warn(f"telemetry was not written: {error}")
+        warn(f"GPU telemetry could not be written: {error}")

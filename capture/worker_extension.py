@@ -1,9 +1,8 @@
-"""What capture adds to vLLM's worker processes, through `worker_extension_cls`.
+"""What capture adds to vLLM's worker processes through `worker_extension_cls`.
 
-vLLM makes `WorkerExtension` a base of its worker class; its methods are called over
-`collective_rpc`, on all ranks. Their names have a prefix, because vLLM refuses a name that its
-worker has too. Results go into files: with data parallelism vLLM returns those of the first engine
-only.
+vLLM makes `WorkerExtension` a base class of its worker; `collective_rpc` calls its methods on all
+ranks. Their names have a prefix because vLLM refuses names that its worker already has. Results
+are written to files because, with data parallelism, vLLM returns those of the first engine only.
 """
 
 import json
@@ -20,13 +19,13 @@ _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)$")
 
 
 class WorkerExtension:
-    """Methods of a vLLM worker; `self` is the worker."""
+    """Methods that are added to a vLLM worker; `self` is the worker."""
 
     def capture_install(self: Any, folder: str, annotated: bool) -> None:
-        """Prepares a worker: counts its engine iterations and, if wanted, names its modules.
+        """Prepares a worker to count its engine iterations and, if wanted, annotates its modules.
 
         Args:
-            folder: where all ranks put what they have to say, each in a folder of its own.
+            folder: the common folder of all ranks, in which each creates its own.
         """
         from capture.annotation import annotate
 
@@ -36,42 +35,45 @@ class WorkerExtension:
         self.execute_model = self.capture_window.execute_model
         model = self.get_model()
         names = annotate(model) if annotated else []
-        facts = _facts(self, model) | {"annotated_modules": len(names)}
+        facts = _rank_facts(self, model) | {"annotated_modules": len(names)}
         (self.capture_rank_folder / "rank.json").write_text(json.dumps(facts))
 
     def capture_warm(self: Any) -> None:
-        """Runs batches of many sizes once: Triton compiles a kernel again for another order of
-        size, and for a size that 16 does not divide.
+        """Runs one batch of each of many sizes, so that Triton compiles its kernels beforehand.
+
+        Triton compiles a kernel again for other magnitudes of a size, and for a size that is not
+        a multiple of 16.
         """
         run = getattr(self.model_runner, "_dummy_run", None)
         if run is None or self.device.type == "cpu":
             return
         largest = self.scheduler_config.max_num_batched_tokens
-        for size in _sizes(largest):
+        for size in _batch_sizes(largest):
             run(size)
         _synchronize()
 
     def capture_begin(self: Any, profiled: bool, skip: int, steps: int | None) -> None:
-        """Begins a pass; of a profiled one, `steps` iterations after `skip` are recorded, or all
-        where `steps` is None.
+        """Begins a pass whose window has `steps` iterations after `skip`; None means all.
+
+        Only a profiled pass records its window.
         """
         self.capture_window.begin(profiled=profiled, skip=skip, steps=steps)
 
     def capture_end(self: Any, name: str) -> None:
-        """Ends a pass, writes the trace where that has not happened, and the iterations."""
-        self.capture_window.end()
-        written = self.capture_window.record()
-        (self.capture_rank_folder / f"{name}.json").write_text(json.dumps(written))
+        """Ends a pass: closes the window if it is open, and writes the notes about the pass."""
+        self.capture_window.close()
+        notes = self.capture_window.notes()
+        (self.capture_rank_folder / f"{name}.json").write_text(json.dumps(notes))
 
 
-def _sizes(largest: int) -> list[int]:
-    """Powers of two and their successors, up to `largest`."""
+def _batch_sizes(largest: int) -> list[int]:
+    """Every power of two and the number after it, up to `largest`."""
     powers = [1 << n for n in range(largest.bit_length())]
     return sorted({size for power in powers for size in (power, power + 1) if size <= largest})
 
 
 class _Window:
-    """Counts calls of the worker's execute_model, and records those between two counts."""
+    """Counts calls of the worker's execute_model, and profiles those between two counts."""
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker
@@ -93,21 +95,18 @@ class _Window:
             self._open()
 
     def execute_model(self, scheduler_output: Any) -> Any:
-        """Takes the place of the worker's own; iterations without tokens count too."""
+        """Replaces the worker's own method; iterations without tokens count too."""
         count = len(self._iterations)
         if self._begin_ns is None and count == self._skip:
             self._open()
         elif self._steps is not None and count == self._skip + self._steps:
-            self._close()
+            self.close()
         scheduled = dict(scheduler_output.num_scheduled_tokens)
         self._iterations.append((time.time_ns(), scheduled))
         return self._execute_model(scheduler_output)
 
-    def end(self) -> None:
-        self._close()
-
-    def record(self) -> dict[str, Any]:
-        """The window and its iterations; times are Unix time, ns."""
+    def notes(self) -> dict[str, Any]:
+        """The window and its iterations; times are Unix time in ns."""
         last = None if self._steps is None else self._skip + self._steps
         return {
             "begin_unix_ns": self._begin_ns,
@@ -123,13 +122,14 @@ class _Window:
     def _open(self) -> None:
         _synchronize()
         if self._profiled:
-            # Ranks of dense data-parallel engines would give their files the same name.
+            # Ranks of dense data-parallel engines would otherwise use the same file name.
             folder = str(self._worker.capture_rank_folder)
             self._worker.profiler_config.torch_profiler_dir = folder
             self._worker.profile(True)
         self._begin_ns = time.time_ns()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Stops the profiler, which writes the trace; does nothing if no window is open."""
         if self._begin_ns is None or self._end_ns is not None:
             return
         _synchronize()
@@ -141,7 +141,7 @@ class _Window:
 
 
 def _synchronize() -> None:
-    """Waits for what was launched, so that a window has the kernels of its own iterations."""
+    """Waits for all launched kernels, so that a window has exactly those of its iterations."""
     import torch
 
     if torch.cuda.is_available():
@@ -149,17 +149,17 @@ def _synchronize() -> None:
 
 
 def _global_rank(worker: Any) -> int:
-    """Counts over data-parallel engines, each of which numbers its own workers from 0."""
+    """The rank across data-parallel engines, each of which numbers its own workers from 0."""
     parallel = worker.parallel_config
     return int(_dp_rank(parallel) * parallel.world_size + worker.rank)
 
 
 def _dp_rank(parallel: Any) -> int:
-    # Dense engines are told that they are alone; their index remains.
+    # Dense engines run as if they were the only one (rank 0), but they keep their index.
     return int(getattr(parallel, "data_parallel_index", parallel.data_parallel_rank))
 
 
-def _facts(worker: Any, model: Any) -> dict[str, Any]:
+def _rank_facts(worker: Any, model: Any) -> dict[str, Any]:
     from vllm.distributed import parallel_state
 
     layers = [

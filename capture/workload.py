@@ -1,4 +1,4 @@
-"""What the engine is asked while it is recorded: requests of fixed seed, or a user's prompts."""
+"""The requests that are sent during a capture: random ones, or prompts of the user."""
 
 import json
 import random
@@ -13,10 +13,10 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Request:
-    """One prompt, as token ids or as text, and how many tokens to generate for it.
+    """One prompt, as token ids or as text, and the number of tokens to generate for it.
 
     Attributes:
-        number: its place in the workload, from 0.
+        number: its position in the workload, counted from 0.
     """
 
     number: int
@@ -27,12 +27,12 @@ class Request:
 
 @dataclass(frozen=True)
 class Mix:
-    """Lengths that requests are drawn from, each with the same probability.
+    """Request lengths to draw from, each with the same probability.
 
     Attributes:
-        shapes: (prompt tokens, output tokens) of one kind of request.
-        prompts: how many requests where the user names no number.
-        concurrency: requests in flight at once where the user names no number.
+        shapes: pairs of prompt tokens and output tokens.
+        prompts: number of requests, unless the user gives one.
+        concurrency: number of requests in flight, unless the user gives one.
     """
 
     shapes: Sequence[tuple[int, int]]
@@ -52,11 +52,11 @@ DEFAULT_MIX = Mix([(512, 32)], prompts=8, concurrency=8)
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests in the order in which they are sent.
+    """All requests, in the order in which they are sent.
 
     Attributes:
-        concurrency: requests in flight at once; the next is sent when one has finished.
-        seed: what lengths and token ids were drawn with; None for a user's prompts.
+        concurrency: requests in flight; when one has finished, the next is sent.
+        seed: the seed of the lengths and token ids; None for prompts of the user.
     """
 
     requests: Sequence[Request]
@@ -75,7 +75,7 @@ def random_workload(
     concurrency: int | None = None,
     seed: int = SEED,
 ) -> Workload:
-    """Requests with random token ids; numbers that the caller gives replace those of the mix.
+    """Creates requests with random token ids; numbers given here replace those of the mix.
 
     The same arguments give the same requests on every machine.
     """
@@ -91,17 +91,17 @@ def random_workload(
 
 
 def file_workload(path: Path, *, output_tokens: int | None, concurrency: int | None) -> Workload:
-    """One request per line: a JSON array of token ids, or text.
+    """Creates one request per line of a file: a JSON array of token ids, or text.
 
     Raises:
-        WorkloadInvalid: the file cannot be read, or has no line.
+        WorkloadInvalid: the file cannot be read, or it has no prompts.
     """
     try:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
     except (OSError, UnicodeDecodeError) as error:
-        raise WorkloadInvalid(f"cannot read prompts {path}: {error}") from None
+        raise WorkloadInvalid(f"cannot read the prompts in {path}: {error}") from None
     if not lines:
-        raise WorkloadInvalid(f"{path} has no prompts; put one on each line")
+        raise WorkloadInvalid(f"{path} has no prompts; write one per line")
     wanted = output_tokens or DEFAULT_MIX.shapes[0][1]
     requests = [Request(n, f"request-{n}", _prompt(line), wanted) for n, line in enumerate(lines)]
     return Workload(requests, concurrency or DEFAULT_MIX.concurrency, None, None)
@@ -117,7 +117,7 @@ def _prompt(line: str) -> list[int] | str:
 
 
 def require_token_ids(workload: Workload) -> None:
-    """Checks the prompts of a model without a tokenizer.
+    """Checks that a model without a tokenizer gets prompts as token ids.
 
     Raises:
         WorkloadInvalid: a prompt is text.
@@ -125,16 +125,16 @@ def require_token_ids(workload: Workload) -> None:
     text = next((r for r in workload.requests if isinstance(r.prompt, str)), None)
     if text:
         raise WorkloadInvalid(
-            f"{text.request_id} is text, and the model's folder has no tokenizer: give its token "
-            "ids as a JSON array, or a model with its tokenizer"
+            f"{text.request_id} is text, but the model folder has no tokenizer; write prompts as "
+            "JSON arrays of token ids, or use a model with a tokenizer"
         )
 
 
 def require_fitting(workload: Workload, *, max_model_len: int, vocab_size: int) -> None:
-    """Checks what can be known before the engine is asked.
+    """Checks that every request fits the model, as far as this is known before it is sent.
 
     Raises:
-        WorkloadInvalid: a request is longer than the model, or has a token that it doesn't know.
+        WorkloadInvalid: a request is too long for the model, or has an unknown token id.
     """
     for request in workload.requests:
         if isinstance(request.prompt, str):
@@ -142,12 +142,12 @@ def require_fitting(workload: Workload, *, max_model_len: int, vocab_size: int) 
         length = len(request.prompt) + request.output_tokens
         if length > max_model_len:
             raise WorkloadInvalid(
-                f"{request.request_id} takes {len(request.prompt)} + {request.output_tokens} "
-                f"tokens, the model {max_model_len}; lower --prompt-tokens or --output-tokens, "
-                "or raise --engine-arg max_model_len=..."
+                f"{request.request_id} needs {len(request.prompt)} + {request.output_tokens} "
+                f"tokens, but the model allows {max_model_len}; lower --prompt-tokens or "
+                "--output-tokens, or raise --engine-arg max_model_len=..."
             )
         if not 0 <= min(request.prompt) <= max(request.prompt) < vocab_size:
             raise WorkloadInvalid(
-                f"{request.request_id} has a token id outside 0 to {vocab_size - 1}, "
-                "the model's vocabulary"
+                f"{request.request_id} has a token id outside the model's vocabulary, "
+                f"0 to {vocab_size - 1}; correct the prompt"
             )

@@ -99,9 +99,9 @@ def test_a_prompts_file_holds_text_and_token_ids(tmp_path: Path) -> None:
 def test_requests_that_do_not_fit_the_model_are_refused() -> None:
     workload = random_workload(vocab_size=100, prompts=1, prompt_tokens=10, output_tokens=6)
     require_fitting(workload, max_model_len=16, vocab_size=100)
-    with pytest.raises(WorkloadInvalid, match=r"10 \+ 6 tokens, the model 15"):
+    with pytest.raises(WorkloadInvalid, match=r"10 \+ 6 tokens, but the model allows 15"):
         require_fitting(workload, max_model_len=15, vocab_size=100)
-    with pytest.raises(WorkloadInvalid, match="token id outside 0 to 11"):
+    with pytest.raises(WorkloadInvalid, match="outside the model's vocabulary, 0 to 11"):
         require_fitting(workload, max_model_len=16, vocab_size=12)
 
 
@@ -327,7 +327,7 @@ def test_a_server_that_does_not_answer_is_one_line_and_nothing_is_written(tmp_pa
 
 def test_a_folder_in_use_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.txt").touch()
-    with pytest.raises(CaptureError, match="choose another name with -o"):
+    with pytest.raises(CaptureError, match="choose another folder with -o"):
         RunDirectory.create(tmp_path, {})
     assert [f.name for f in tmp_path.iterdir()] == ["mine.txt"]
 

@@ -10,6 +10,8 @@ import databases
 import pytest
 from click.testing import CliRunner
 
+from capture.cli.attach import command as attach_command
+from capture.cli.run import command as run_command
 from traceql.cli import cli
 
 DOCS = databases.ROOT / "docs"
@@ -29,14 +31,19 @@ def commands(page: Path) -> list[list[str]]:
     They stand at the beginning of a line in a block, or alone in a cell of a table. Recording needs
     a GPU or a server; opening Perfetto needs a browser.
     """
+    words = all_commands(page)
+    return [w for w in words if w[0] not in ("capture", "ui") and "--ui" not in w]
+
+
+def all_commands(page: Path) -> list[list[str]]:
+    """Every `traceql` command of a page, as words without its name."""
     text = page.read_text(encoding="utf-8")
     lines = [
         line
         for found in _COMMANDS.finditer(text)
         for line in found[found.lastgroup or 0].splitlines()
     ]
-    words = [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("traceql ")]
-    return [w for w in words if w[0] not in ("capture", "ui") and "--ui" not in w]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("traceql ")]
 
 
 @pytest.fixture
@@ -97,6 +104,28 @@ def test_every_command_runs_after_those_before_it(
     assert len(found) > 8
     for words in found:
         succeed(words)
+
+
+def test_every_capture_command_has_options_that_exist() -> None:
+    known = {"run": run_command, "attach": attach_command}
+    found = [words for page in PAGES for words in all_commands(page) if words[0] == "capture"]
+    assert {words[1] for words in found} == set(known)
+    for _, name, *arguments in found:
+        known[name].make_context(name, list(arguments))
+
+
+def test_every_option_of_capture_is_in_its_document() -> None:
+    told = (DOCS / "capture.md").read_text(encoding="utf-8")
+    declared = {
+        option
+        for command in (run_command, attach_command)
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+    documented = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", told))
+    assert declared - documented == {"--output", "--shapes"}  # named as -o and --no-shapes
+    assert documented - declared == {"--no-shapes", "--profiler-config"}  # the latter is vLLM's
 
 
 def test_every_link_between_documents_leads_to_a_file() -> None:

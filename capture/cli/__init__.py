@@ -1,4 +1,4 @@
-"""`traceql capture`: each command calls the library and shows what it returns."""
+"""`traceql capture`: each command calls one function of the library and prints its result."""
 
 import importlib
 from typing import Any
@@ -8,14 +8,14 @@ import click
 from capture.errors import CaptureError
 
 _COMMANDS = {
-    "run": "Run vLLM with a workload of your choice, and record it.",
-    "attach": "Record a running vllm serve for some seconds.",
+    "run": "Start vLLM, run a workload and record it.",
+    "attach": "Record a running vLLM server for some seconds.",
 }
 _INTERRUPTED = 130
 
 
 class _Commands(click.Group):
-    """Imports a command when it is called; a CaptureError becomes one line and exit status 1."""
+    """Imports a command on first use; a CaptureError becomes one line and exit status 1."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -34,36 +34,34 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except CaptureError as error:
-            _tell(error)
+            _print_error(error)
             ctx.exit(1)
         except ExceptionGroup as group:
             known, other = group.split(CaptureError)
             if known is None or other is not None:
                 raise
-            _tell(_first(known))
-            ctx.exit(1)
-        except ModuleNotFoundError as error:
-            click.echo(
-                f"traceql: {error.name} is not installed; pip install 'traceql[capture]'", err=True
-            )
+            _print_error(_first(known))
             ctx.exit(1)
         except KeyboardInterrupt:
-            click.echo("traceql: interrupted; nothing is left running", err=True)
+            click.echo("traceql: interrupted; everything that it started has ended", err=True)
             ctx.exit(_INTERRUPTED)
 
 
-def _tell(error: BaseException) -> None:
+def _print_error(error: BaseException) -> None:
     click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
 
 
 def _first(error: BaseException) -> BaseException:
-    """Of requests that failed together, one."""
+    """The first of several requests that failed together."""
     return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 @click.command("capture", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def command() -> None:
-    """Record vLLM under torch.profiler into a run directory that explains itself.
+    """Record vLLM with torch.profiler into a run directory.
 
-    For any other PyTorch program use `with capture.profile("runs/name"):` in Python.
+    A run directory has the traces of all ranks and what is needed to interpret them: the
+    configuration, the workload, latencies and GPU telemetry. Load it with traceql load.
+
+    To record any other PyTorch program, use `with capture.profile("runs/name"):` in Python.
     """

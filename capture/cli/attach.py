@@ -10,7 +10,7 @@ from capture.cli.progress import progress, warn
 from capture.cli.report import write_latencies
 from capture.cli.workload_options import workload_options
 
-# Every model knows these token ids; a server does not say how many more it has.
+# Every model has these token ids; a server does not report the size of its vocabulary.
 _VOCABULARY = 1000
 
 
@@ -21,16 +21,26 @@ _VOCABULARY = 1000
     type=click.FloatRange(0, min_open=True),
     default=2.0,
     show_default=True,
-    help="How long to record. Writing takes several times as long.",
+    help="Seconds to record. Writing the traces takes several times as long.",
 )
-@click.option("--load", is_flag=True, help="Send requests while recording, until it ends.")
+@click.option(
+    "--load",
+    is_flag=True,
+    help="Send the requests of a workload, again and again, during the recording.",
+)
 @workload_options
 @click.option(
     "--traces",
     type=click.Path(path_type=Path),
-    help="The server's torch_profiler_dir.  [default: as its command line says, on this host]",
+    help="The server's torch_profiler_dir.  [default: from the command line of the server, if it "
+    "runs on this host]",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The run directory to create.  [default: runs/attach-DATE-TIME]",
+)
 def command(
     url: str,
     seconds: float,
@@ -40,10 +50,13 @@ def command(
     prompts_file: Path | None,
     **options: Any,
 ) -> None:
-    """Record a running vllm serve for some seconds: traceql capture attach http://localhost:8000.
+    """Record a running vLLM server for some seconds.
 
-    The server must have been started with --profiler-config. Options that describe a workload
-    need --load; without it the server's own requests are recorded.
+    Example: traceql capture attach http://localhost:8000 -o runs/live
+
+    The server must have been started with --profiler-config. Without --load, only the requests
+    that the server gets from its users are recorded, and the options that describe a workload
+    (--mix to --prompts-file) have no effect.
     """
     from capture.attach import attach
     from capture.workload import file_workload, random_workload
@@ -57,19 +70,19 @@ def command(
         )
     elif load:
         workload = random_workload(vocab_size=_VOCABULARY, **options)
-    with progress() as done:
+    with progress() as on_phase:
         attached = attach(
             url,
             output or Path("runs") / f"attach-{datetime.now():%Y%m%d-%H%M%S}",
             seconds=seconds,
             workload=workload,
             traces=traces,
-            done=done,
+            on_phase=on_phase,
             warn=warn,
         )
     if attached.traces_elsewhere:
         raise click.ClickException(attached.traces_elsewhere)
-    click.echo(f"{attached.path}: {len(attached.facts['ranks'])} ranks recorded for {seconds:g} s")
+    click.echo(f"{attached.path}: {len(attached.facts['ranks'])} ranks, recorded for {seconds:g} s")
     if workload:
         write_latencies(attached.path)
     click.echo(f"next: traceql load {attached.path} -o run.duckdb")

@@ -1,11 +1,14 @@
-"""A bar per phase on stderr for terminals, else a line per phase."""
+"""Progress on stderr: a bar per phase on a terminal, otherwise a line per phase."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
+
+from capture.packages import require_packages
+from capture.phases import OnPhase
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -13,31 +16,32 @@ if TYPE_CHECKING:
 _LABELS = {
     "engine": "starting the engine",
     "warmup": "warming up",
-    "baseline": "measuring without the profiler",
+    "unprofiled": "measuring without the profiler",
     "record": "recording",
-    "write": "vLLM writes the traces (can take minutes)",
+    "write": "waiting for vLLM to write the traces (can take minutes)",
 }
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Yields what a run calls with its phase, how many of it and of how many."""
+def progress() -> Iterator[OnPhase]:
+    """Yields a function that shows the progress of a capture."""
     if sys.stderr.isatty():
-        with _bars() as done:
-            yield done
+        with _bars() as show:
+            yield show
         return
-    told: set[str] = set()
+    shown: set[str] = set()
 
-    def tell(phase: str, _count: int, _total: int) -> None:
-        if phase not in told:
-            told.add(phase)
+    def show_line(phase: str, _count: int, _total: int) -> None:
+        if phase not in shown:
+            shown.add(phase)
             click.echo(f"{_LABELS[phase]} ...", err=True)
 
-    yield tell
+    yield show_line
 
 
 @contextmanager
-def _bars() -> Iterator[Callable[[str, int, int], None]]:
+def _bars() -> Iterator[OnPhase]:
+    require_packages("rich")
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -52,13 +56,13 @@ def _bars() -> Iterator[Callable[[str, int, int], None]]:
     with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bars:
         tasks: dict[str, TaskID] = {}
 
-        def done(phase: str, count: int, total: int) -> None:
+        def show_bar(phase: str, count: int, total: int) -> None:
             if phase not in tasks:
                 _finish(bars, tasks)
                 tasks[phase] = bars.add_task(_LABELS[phase], total=None)
             bars.update(tasks[phase], completed=count, total=total or None)
 
-        yield done
+        yield show_bar
         _finish(bars, tasks)
 
 
@@ -69,5 +73,5 @@ def _finish(bars: "Progress", tasks: "dict[str, TaskID]") -> None:
 
 
 def warn(message: str) -> None:
-    """Tells what the user should know, and goes on."""
+    """Prints a warning to stderr."""
     click.echo(f"traceql: warning: {message}", err=True)

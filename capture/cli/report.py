@@ -1,20 +1,22 @@
-"""What a run found, in a few lines on stdout."""
+"""Prints the results of a run in a few lines on stdout."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from capture.cli.progress import warn
-from capture.record import Recorded
+
+if TYPE_CHECKING:
+    from capture.record import Recorded
 
 _IMPOSSIBLE_PCT = -5
-_METRICS = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "end to end"))
+_METRICS = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "end-to-end"))
 
 
-def write_report(recorded: Recorded) -> None:
-    """Overhead, latencies and the next step."""
+def write_report(recorded: "Recorded") -> None:
+    """Prints the overhead, the latencies and the next command."""
     facts = recorded.facts
     window = facts["window"]
     traces = [recorded.path / rank["trace"] for rank in facts["ranks"]]
@@ -25,28 +27,30 @@ def write_report(recorded: Recorded) -> None:
     )
     overhead = facts["overhead"]
     click.echo(
-        f"overhead of the profiler, measured over the {overhead['measured_over']}: "
+        f"profiler overhead, measured over the {overhead['measured_over']}: "
         f"{overhead['overhead_pct']:+.1f}% "
-        f"({overhead['profiled_ns'] / 1e6:.1f} ms against {overhead['unprofiled_ns'] / 1e6:.1f} ms)"
+        f"({overhead['profiled_ns'] / 1e6:.1f} ms with the profiler, "
+        f"{overhead['unprofiled_ns'] / 1e6:.1f} ms without)"
     )
     if overhead["overhead_pct"] < _IMPOSSIBLE_PCT:
         warn(
-            "the profiler made nothing faster: the passes differ in how requests were batched, or "
-            "the machine in its speed; record more of the workload to measure the overhead"
+            "a negative overhead is measurement noise: requests were batched differently in the "
+            "two passes, or the speed of the machine changed; record more steps for a better "
+            "measurement"
         )
     for name in ("profiled", "unprofiled"):
         if stall_ns := overhead[f"{name}_stall_ns"]:
             warn(
-                f"one iteration of the {name} pass took {stall_ns / 1e6:.0f} ms, many times the "
-                "others: kernels were compiled in it, and the overhead is not the profiler's; "
-                "record again with a higher --warmup"
+                f"one step of the {name} pass took {stall_ns / 1e6:.0f} ms, many times longer than "
+                "the others, because kernels were compiled in it; the overhead above is therefore "
+                "wrong; record again with a higher --warmup"
             )
     write_latencies(recorded.path)
     click.echo(f"next: traceql load {recorded.path} -o run.duckdb")
 
 
 def write_latencies(run: Path) -> None:
-    """A line for each pass of a run directory."""
+    """Prints the latencies of each pass of a run, one line per pass."""
     passes = json.loads((run / "metrics.json").read_text())["passes"]
     for name, measured in passes.items():
         click.echo(f"{name}: {_latencies(measured['summary'])}")

@@ -12,25 +12,38 @@ from capture.models import built_in_models
 
 
 @click.command("run")
-@click.option("--model", required=True, help="Folder or id of a model, or a built-in architecture.")
+@click.option(
+    "--model",
+    required=True,
+    help="A model folder, a Hugging Face id, or, with --dummy-weights, a built-in architecture.",
+)
 @click.option(
     "--dummy-weights",
     is_flag=True,
-    help=f"Random weights, no download. Built in: {', '.join(built_in_models())}.",
+    help="Use random weights; nothing is downloaded for a built-in architecture. Built-in "
+    f"architectures: {', '.join(built_in_models())}.",
 )
-@click.option("--tp", type=click.IntRange(1), default=1, help="Tensor-parallel size.")
-@click.option("--pp", type=click.IntRange(1), default=1, help="Pipeline-parallel size.")
-@click.option("--dp", type=click.IntRange(1), default=1, help="Data-parallel size.")
-@click.option("--ep", is_flag=True, help="Expert parallelism (mixture-of-experts models).")
-@click.option("--eager", is_flag=True, help="Neither torch.compile nor CUDA graphs.")
-@click.option("--dtype", help="As vLLM's --dtype.  [default: the model's]")
-@click.option("--max-num-seqs", type=click.IntRange(1), help="Requests in one iteration at most.")
+@click.option(
+    "--tp", type=click.IntRange(1), default=1, show_default=True, help="Tensor-parallel size."
+)
+@click.option(
+    "--pp", type=click.IntRange(1), default=1, show_default=True, help="Pipeline-parallel size."
+)
+@click.option(
+    "--dp", type=click.IntRange(1), default=1, show_default=True, help="Data-parallel size."
+)
+@click.option("--ep", is_flag=True, help="Use expert parallelism (mixture-of-experts models).")
+@click.option("--eager", is_flag=True, help="Use neither torch.compile nor CUDA graphs.")
+@click.option("--dtype", help="Data type, as in vLLM.  [default: that of the model]")
+@click.option(
+    "--max-num-seqs", type=click.IntRange(1), help="Maximum number of requests in one step."
+)
 @click.option(
     "--engine-arg",
     "engine_args",
     multiple=True,
     metavar="NAME=VALUE",
-    help="Any argument of vLLM's engine; values as JSON. May be repeated.",
+    help="Set any argument of vLLM's engine. The value is JSON or text. May be repeated.",
 )
 @workload_options
 @click.option(
@@ -38,21 +51,36 @@ from capture.models import built_in_models
     type=click.IntRange(0),
     default=2,
     show_default=True,
-    help="Times through the workload before anything is measured.",
+    help="How often to run the workload before anything is measured.",
 )
-@click.option("--skip", type=click.IntRange(0), default=0, help="Iterations before the window.")
 @click.option(
-    "--steps", type=click.IntRange(1), help="Engine iterations to record.  [default: all]"
+    "--skip",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Steps (engine iterations) to skip before recording.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    help="Steps (engine iterations) to record.  [default: all of the workload]",
 )
 @click.option(
     "--annotate",
     type=click.Choice(["layers"]),
-    help="Name every module in the trace; needs --eager.",
+    help="Add a named range for every module of the model to the trace; needs --eager.",
 )
-@click.option("--stacks", is_flag=True, help="Record Python stacks; slow, and large traces.")
+@click.option(
+    "--stacks", is_flag=True, help="Record Python stacks; this is slow and makes traces large."
+)
 @click.option("--shapes/--no-shapes", default=True, show_default=True, help="Record input shapes.")
-@click.option("--memory", is_flag=True, help="Record allocations.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The run directory.")
+@click.option("--memory", is_flag=True, help="Record memory allocations.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="The run directory to create.  [default: runs/MODEL-tpN-ppN-DATE-TIME]",
+)
 def command(
     model: str,
     dummy_weights: bool,
@@ -65,10 +93,12 @@ def command(
     memory: bool,
     **options: Any,
 ) -> None:
-    """Run vLLM with a workload of your choice, and record it.
+    """Start vLLM, run a workload and record it.
 
-    The workload runs several times: to warm up, unprofiled, and recorded; the difference of the
-    last two is the profiler's overhead, which is printed.
+    Example: traceql capture run --model qwen3-8b --dummy-weights -o runs/test
+
+    The same engine runs the workload to warm up, then without the profiler, then with it. The
+    overhead of the profiler, that is, the difference between the last two, is printed.
     """
     from capture.engine_options import EngineOptions, ProfilerOptions, parsed_arguments
     from capture.record import RunOptions, record_run
@@ -87,17 +117,17 @@ def command(
         warmup_passes=warmup,
         **options,
     )
-    with progress() as done:
+    with progress() as on_phase:
         recorded = record_run(
             run,
-            output or Path("runs") / _name(model, engine.tp, engine.pp),
-            done=done,
+            output or Path("runs") / _run_name(model, engine.tp, engine.pp),
+            on_phase=on_phase,
             warn=warn,
         )
     write_report(recorded)
 
 
-def _name(model: str, tp: int, pp: int) -> str:
+def _run_name(model: str, tp: int, pp: int) -> str:
     from datetime import datetime
 
     short = Path(model).name.lower()

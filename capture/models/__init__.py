@@ -1,4 +1,4 @@
-"""Architectures that need no download: the config.json of each Qwen3 model, as data."""
+"""Built-in architectures, which need no download: the config.json of each Qwen3 model."""
 
 import json
 from pathlib import Path
@@ -10,14 +10,14 @@ _FOLDER = Path(__file__).parent
 
 
 def built_in_models() -> list[str]:
-    """Names, as `--model` takes them."""
+    """The names of the built-in architectures, as `--model` accepts them."""
     return sorted(file.stem for file in _FOLDER.glob("*.json"))
 
 
 def built_in_config(name: str) -> dict[str, Any] | None:
-    """The config.json of a built-in architecture; None where the name is of none.
+    """The config.json of a built-in architecture, or None if no architecture has this name.
 
-    Names compare without case and publisher: `Qwen/Qwen3-8B` is `qwen3-8b`, as is `8b`.
+    Case, publisher and the prefix qwen3- are ignored: `Qwen/Qwen3-8B` and `8b` are `qwen3-8b`.
     """
     short = name.rsplit("/", 1)[-1].lower()
     for stem in (short, f"qwen3-{short}"):
@@ -28,7 +28,7 @@ def built_in_config(name: str) -> dict[str, Any] | None:
 
 
 def write_model(name: str, folder: Path) -> Path:
-    """A model folder that holds nothing but the config.json of a built-in architecture.
+    """Creates a model folder with nothing but the config.json of a built-in architecture.
 
     Raises:
         ModelNotFound: there is no such architecture.
@@ -36,8 +36,8 @@ def write_model(name: str, folder: Path) -> Path:
     config = built_in_config(name)
     if config is None:
         raise ModelNotFound(
-            f"no built-in architecture '{name}' for --dummy-weights "
-            f"(there are {', '.join(built_in_models())}), and no folder of this name"
+            f"{name} is neither a folder nor a built-in architecture; "
+            f"the built-in architectures are {', '.join(built_in_models())}"
         )
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
