@@ -9,12 +9,12 @@ from typing import Any
 
 import duckdb
 import pytest
+import traceql.loading.derivation
 from shared_files import shared_file
+from traceql.loading.rules import write_rules
 from traces import Event
 
-import traceql.loading.derivation
 from traceql.loading.database import SOURCE_SCRIPT, classify, create_source_tables
-from traceql.loading.rules import write_rules
 from traceql.query import bound, catalog, query_named
 
 Row = tuple[Any, ...]

@@ -13,10 +13,10 @@ import traces
 from derived import answer, database, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from traceql.layers.model_config import write_model_config
 
 import traceql
 from traceql.layers.grammar import grammars
-from traceql.layers.model_config import write_model_config
 from traceql.layers.sequence import Stream, layers, roles
 from traceql.loading.database import create_source_tables
 from traceql.resources import CHECKS

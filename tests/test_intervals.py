@@ -16,11 +16,11 @@ import traces
 from derived import ACTIVITIES, Row, answer, derive, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from traceql.loading.rules import write_rules
 
 from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
 from traceql.loading.database import classify, create_source_tables
-from traceql.loading.rules import write_rules
 from traceql.reader.decimal_ns import nanoseconds
 from traceql.reader.kineto import read_kineto
 from traceql.reader.lanes import lanes

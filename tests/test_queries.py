@@ -9,10 +9,10 @@ import databases
 import duckdb
 import pytest
 import traces
+from traceql.loading.rules import CATEGORIES
 
 import traceql
 from traceql.errors import QueryInvalid
-from traceql.loading.rules import CATEGORIES
 from traceql.query import Query, bound, catalog
 from traceql.resources import QUERIES
 

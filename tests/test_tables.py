@@ -5,11 +5,11 @@ from collections.abc import Sequence
 import duckdb
 import pytest
 from derived import Row, answer, database, derive, rows
+from traceql.loading.derivation import NEEDS, Chain
 from traces import PID, Event, host, kernel, launch, step
 
 from traceql.loading import derivation
 from traceql.loading.database import SOURCE_SCRIPT, create_source_tables
-from traceql.loading.derivation import NEEDS, Chain
 from traceql.resources import QUERIES
 
 ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"

@@ -55,9 +55,7 @@ class ProcessGroups:
         return self._ranks.get((rank, name or ""), [])
 
 
-def group_of(
-    described: DescribedOperation, layout: Layout, process_groups: ProcessGroups
-) -> Group:
+def group_of(described: DescribedOperation, layout: Layout, process_groups: ProcessGroups) -> Group:
     """The ranks of an operation: what its event says, else the ranks that its role implies."""
     rank = described.rank
     members = process_groups.of_event(rank, described.group_name, described.group_ranks)

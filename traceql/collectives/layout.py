@@ -7,6 +7,7 @@ from typing import Literal
 
 from traceql.dialect.pytorch.metadata import ProcessGroup
 
+
 @dataclass(frozen=True)
 class Place:
     """A rank's position in each kind of parallelism, from 0."""

@@ -61,7 +61,9 @@ def _by_grammar(
         for place, one in zip(places, found, strict=True)
     ]
     return [
-        _Recognised(place, one) for place, one in zip(places, same, strict=True) if one.explained > 0
+        _Recognised(place, one)
+        for place, one in zip(places, same, strict=True)
+        if one.explained > 0
     ]
 
 
@@ -101,7 +103,9 @@ def _kernel_layer(found: _Recognised, ordinal: Mapping[int, int]) -> pa.Table:
             **{
                 name: np.full(len(rows), number)
                 for name, number in (
-                    ("rank", place.rank), ("device", place.device), ("stream", place.number)
+                    ("rank", place.rank),
+                    ("device", place.device),
+                    ("stream", place.number),
                 )
             },
             "family": family.dictionary.take(constant),

@@ -327,8 +327,8 @@ def roles(stream: Stream, found: Layers) -> Roles:
     layer = np.full(total, -1, np.int64)
     pass_number = np.full(total, -1, np.int64)
     role = np.zeros(total, np.int32)
-    for letter, name in _ANYWHERE.items():
-        role[stream.letter_codes == ord(letter)] = _code(name)
+    for anywhere, name in _ANYWHERE.items():
+        role[stream.letter_codes == ord(anywhere)] = _code(name)
     certain = np.flatnonzero(found.number >= 0)
     for start, end, part, rest in _outer_spans(stream, found, certain):
         role[start:end] = _outer_roles(part, rest, stream.letters[start:end])

@@ -135,7 +135,9 @@ def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int
     return int(base_ns)
 
 
-def _insert(con: duckdb.DuckDBPyConnection, placed: PlacedFile, base_ns: int, first: _FirstIds) -> None:
+def _insert(
+    con: duckdb.DuckDBPyConnection, placed: PlacedFile, base_ns: int, first: _FirstIds
+) -> None:
     """One rank's rows, as a transaction of its own."""
     file, rank = placed.file, placed.rank
     offset = placed.placement.shift_ns - base_ns

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-
 TRACKS = Path(__file__).with_name("tracks")
 
 

@@ -2,6 +2,6 @@
 
 from traceql.query.bind import bound
 from traceql.query.catalog import Query, catalog, query_named
-from traceql.query.head import Chart, Column, Head, Parameter
+from traceql.query.head import Chart, Head, Parameter
 
-__all__ = ["Chart", "Column", "Head", "Parameter", "Query", "bound", "catalog", "query_named"]
+__all__ = ["Chart", "Head", "Parameter", "Query", "bound", "catalog", "query_named"]

@@ -12,6 +12,7 @@
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,7 +100,7 @@ def _default(convert: type, text: str) -> Any:
     return convert(text.strip("'"))
 
 
-def _chart(query: str, lines: list[str], titles: list[str]) -> Chart | None:
+def _chart(query: str, lines: Sequence[str], titles: Sequence[str]) -> Chart | None:
     if not lines or lines[0] == "none":
         return None
     kind, *channels = lines[0].split()

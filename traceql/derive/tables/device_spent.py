@@ -24,7 +24,10 @@ from traceql.elapsed import Elapsed
 
 _SCHEMA = declared_schema(__file__)
 _SPENT_ON = {
-    "compute_ns": "kernel", "comm_ns": "communication", "copy_ns": "copy", "host_ns": "host"
+    "compute_ns": "kernel",
+    "comm_ns": "communication",
+    "copy_ns": "copy",
+    "host_ns": "host",
 }
 # From the end of the operation before, or the beginning of the rank's GPU span.
 _OPERATIONS = """

@@ -14,7 +14,7 @@
 
 """Layers and roles by the order of kernels, one rank at a time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import groupby
 
 import duckdb

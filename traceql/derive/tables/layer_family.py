@@ -15,7 +15,6 @@ from traceql.layers.grammar import grammars
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
     listed = [
-        {"family": one.name, "model_types": one.model_types, "once": one.once}
-        for one in grammars()
+        {"family": one.name, "model_types": one.model_types, "once": one.once} for one in grammars()
     ]
     return pa.Table.from_pylist(listed, declared_schema(__file__))
