@@ -19,7 +19,7 @@
 -- there and no compute kernel ran, the path continues on the rank that it waited for, and so on.
 -- skew: the difference between the ranks at the ends of operations.
 -- @param  rank         BIGINT  = 0     Rank whose steps to show; ignored if step is given.
--- @param  step         BIGINT  = NULL  One step only (step_id, as steps.timeline lists it); all if NULL.
+-- @param  step         BIGINT  = NULL  One step only (step_id, as steps.timeline lists it); all by default.
 -- @param  limit        INTEGER = 1000  Maximum number of rows.
 -- @column step_id      BIGINT   Step.
 -- @column number       BIGINT   Position of the step in its rank, from 0.

@@ -375,4 +375,4 @@ def test_no_rows_are_explained(tmp_path: Path) -> None:
     traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=5))
     called("load", tmp_path / "rank0.json", "-o", tmp_path / "run.duckdb")
     done = called("run", "comm.waits", tmp_path / "run.duckdb")
-    assert done.stderr.decode().startswith("no rows: no operation was found on two ranks")
+    assert done.stderr.decode().startswith("no rows: no operation was matched on two ranks")
