@@ -1,6 +1,6 @@
--- One row per forward pass that has not exactly the layers that its rank holds.
+-- One row per forward pass with fewer or more layers than its rank holds.
 --
--- A pass that the recording cut off, or that an unknown kernel disturbs, is reported too.
+-- It also reports a pass that the recording cut off, or in which an unknown kernel hid a layer.
 SELECT kernel.rank, kernel.step_id, kernel.pass, COUNT(DISTINCT kernel.layer) AS layers, rank_model.layers AS expected
 FROM kernel
 INNER JOIN rank_model USING (rank)

@@ -1,6 +1,6 @@
--- One row per KV-cache write of a rank whose model is known that belongs to no layer.
+-- One row per KV-cache write that belongs to no layer, although the model of its rank is known.
 --
--- Each stands for a layer that could not be attributed.
+-- Each of them stands for a layer that could not be attributed.
 SELECT kernel.rank, kernel.step_id, kernel.id, kernel.name
 FROM kernel
 INNER JOIN rank_model USING (rank)

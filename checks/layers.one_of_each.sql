@@ -1,8 +1,8 @@
--- One row per layer and role of which a forward pass has not exactly one.
+-- One row per layer and role that a forward pass does not have exactly once.
 --
--- Counted are the kernels that do the work: one attention, one qkv and one o projection; one
--- norm before attention and one after it; one gate_up, activation and down projection, or one of
--- each of an expert layer's roles.
+-- It counts only the kernels that do the work: one attention, one qkv and one o projection; one
+-- norm before attention and one after it; one gate_up projection, activation and down projection,
+-- or one of each role of an expert layer.
 WITH work AS (
     SELECT
         kernel.rank,

@@ -1,6 +1,6 @@
--- One row per rank, phase and role of layers that the rank's other phases have and this one has not.
+-- One row per rank, phase and role that layers have in another phase but not in this one.
 --
--- A phase that writes to a KV cache and has no layer at all lacks every role.
+-- A phase that writes to a KV cache but has no layers at all is missing every role.
 WITH phase AS (
     SELECT DISTINCT kernel.rank, step.phase
     FROM kernel

@@ -1,7 +1,7 @@
--- One row per layer whose parts are not those of most layers of its forward pass.
+-- One row per layer whose parts differ from those of most layers of its forward pass.
 --
--- A part is a role with the number of its kernels; not counted are reductions, copies, fills and
--- other small kernels, which layers may have or not.
+-- A part is a role with the number of its kernels. Reductions, copies, fills and other small
+-- kernels do not count, because a layer may or may not have them.
 WITH part AS (
     SELECT
         rank,

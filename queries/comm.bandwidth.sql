@@ -1,25 +1,29 @@
--- One row per operation, message size and link: bus bandwidth, against the peak of the link.
+-- One row per operation, message size and link: bus bandwidth compared with the peak of the link.
 --
--- busbw = bytes / transfer x 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and
--- all_to_all, 1 for the others, as nccl-tests defines it. Waiting is not in it. The peak is that of
--- the link that bounds the group, in one direction (queries/rules/links.csv): between hosts their
--- network, inside a host NVLink where the topology in run.json, or else the GPU's kind, says so, and
--- PCIe where it does not. NULL where that is not known.
--- @column op              VARCHAR  Operation.
--- @column group_size      BIGINT   Ranks.
+-- Use it to see how much of the hardware's bandwidth the transfers reach. Small messages are bound
+-- by latency and stay far below the peak.
+--
+-- busbw = bytes / transfer time x 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter
+-- and all_to_all, and 1 for other operations, as nccl-tests defines it. Wait time is excluded. The
+-- peak is that of the link that limits the communicator, in one direction (table link). Between
+-- hosts that is their network. Inside a host it is NVLink if the topology in run.json, or else the
+-- GPU's type, says so, and PCIe otherwise. It is NULL if the link is unknown.
+-- @column op              VARCHAR  Operation: all_reduce, all_gather, send ...
+-- @column group_size      BIGINT   Ranks in the communicator.
 -- @column bytes           BIGINT   Size of the whole buffer, bytes.
--- @column bytes_source    VARCHAR  args, shapes or inferred.
+-- @column bytes_source    VARCHAR  Where bytes comes from: args, shapes or inferred.
 -- @column calls           BIGINT   Matched operations of that size, counted on each rank.
--- @column transfer_p50_ns DOUBLE   Median transfer, ns.
+-- @column transfer_p50_ns DOUBLE   Median transfer time, ns.
 -- @column busbw_p50_gbps  DOUBLE   Median bus bandwidth, 1e9 bytes per second.
--- @column busbw_max_gbps  DOUBLE   Highest.
--- @column link            VARCHAR  The link whose peak this is compared with.
--- @column peak_gbps       DOUBLE   Its peak in one direction, 1e9 bytes per second.
--- @column link_source     VARCHAR  How the link is known, or what is not.
+-- @column busbw_max_gbps  DOUBLE   Highest bus bandwidth, 1e9 bytes per second.
+-- @column link            VARCHAR  Link that the bandwidth is compared with; NULL if unknown.
+-- @column peak_gbps       DOUBLE   Peak of the link in one direction, 1e9 bytes per second.
+-- @column link_source     VARCHAR  How the link is known, or what is missing to know it.
 -- @column peak_pct        DOUBLE   busbw_p50 in percent of the peak.
--- @column reliable_pct    DOUBLE   Percent of the calls whose times exceed the clocks' uncertainty.
+-- @column reliable_pct    DOUBLE   Percent of the calls whose wait and transfer times exceed the uncertainty of the clocks.
+-- @empty  no matched operation has a known size; load all ranks of the run
 -- @chart  point x=bytes y=busbw_p50_gbps color=op
--- @title  Bus bandwidth against message size
+-- @title  Bus bandwidth by message size
 SELECT
     collective.op,
     collective.group_size,

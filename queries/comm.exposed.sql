@@ -1,20 +1,22 @@
--- One row per role, or per layer and role: communication that computing does not hide.
+-- One row per role, or per layer and role: exposed communication.
 --
--- exposed counts the time of an operation in which its device computed nothing; of that, wait is
--- for ranks that came later. Operations of two streams at once count both.
--- @param  by          VARCHAR = 'role'  Rows per role, or per layer and role.
+-- Exposed communication is time in collectives while no compute kernel runs on the same device. The
+-- rest is hidden (overlapped by computation) and costs little. Use it to see which collectives are
+-- worth overlapping. If operations run on two streams at once, the time counts for both.
+-- @param  by          VARCHAR = 'role'  One row per role, or per layer and role.
 -- @values by          role layer
--- @param  rank        BIGINT  = NULL  This rank only; all where NULL.
--- @column layer       BIGINT   Model layer; NULL by role, and outside layers.
--- @column role        VARCHAR  Part of the model that asked for it.
+-- @param  rank        BIGINT  = NULL  Only this rank; all ranks by default.
+-- @column layer       BIGINT   Model layer; NULL if by is role, and outside layers.
+-- @column role        VARCHAR  Part of the model that asked for the operation.
 -- @column calls       BIGINT   Operations, counted on each rank.
--- @column dur_ns      BIGINT   Their duration, ns.
--- @column exposed_ns  BIGINT   Of these, nothing was computed meanwhile, ns.
--- @column hidden_ns   BIGINT   The rest, ns.
--- @column wait_ns     BIGINT   Of dur, waiting for the last rank, ns; NULL where not matched.
--- @column exposed_pct DOUBLE   exposed in percent of dur.
+-- @column dur_ns      BIGINT   Total duration of the operations, ns.
+-- @column exposed_ns  BIGINT   Part of dur_ns in which no compute kernel ran, ns.
+-- @column hidden_ns   BIGINT   Part of dur_ns that compute kernels overlapped, ns.
+-- @column wait_ns     BIGINT   Part of dur_ns spent waiting for the late rank, ns; NULL if not matched.
+-- @column exposed_pct DOUBLE   exposed_ns in percent of dur_ns.
+-- @empty  there are no collectives in the trace
 -- @chart  stacked x=exposed_ns,hidden_ns y=role
--- @title  Communication that computing hides, and that it does not
+-- @title  Exposed and overlapped communication
 SELECT
     CASE WHEN $by::VARCHAR = 'layer' THEN kernel.layer END AS layer,
     kernel.role,

@@ -1,22 +1,23 @@
--- One row per rank, or per rank and step or layer: how much communication computing hides.
+-- One row per rank, or per rank and step or layer: overlapped and exposed communication.
 --
--- comm is the union of all kernels of category collective, over streams. A collective that waits
--- for another rank counts as communication here. The window is the rank's GPU span, that of a step,
--- or the passes of a layer, from its first kernel to its last one. Windows of steps may overlap.
--- @param  by               VARCHAR = 'rank'  rank, step or layer.
+-- Use it to see how well each rank overlaps its communication with computation. Communication is
+-- the union of all kernels of category collective, across streams. It includes the time in which a
+-- collective waits for another rank. The window is the rank's GPU span, that of a step, or the
+-- passes of a layer, from its first kernel to its last one. The windows of steps may overlap.
+-- @param  by               VARCHAR = 'rank'  One row per rank, per step or per layer.
 -- @values by               rank step layer
--- @param  rank             BIGINT  = NULL    This rank only; all where NULL.
+-- @param  rank             BIGINT  = NULL    Only this rank; all ranks by default.
 -- @column rank             BIGINT  Rank.
--- @column step_id          BIGINT  Step; NULL by rank and by layer.
--- @column layer            BIGINT  Model layer; NULL by rank and by step.
--- @column comm_ns          BIGINT  A collective ran, ns.
--- @column overlap_ns       BIGINT  A collective and computing ran at once, ns.
--- @column exposed_comm_ns  BIGINT  A collective ran and no computing, ns.
--- @column overlap_pct      DOUBLE  overlap in percent of comm; NULL without collectives.
+-- @column step_id          BIGINT  Step; NULL if by is rank or layer.
+-- @column layer            BIGINT  Model layer; NULL if by is rank or step.
+-- @column comm_ns          BIGINT  Time in which a collective ran, ns.
+-- @column overlap_ns       BIGINT  Time in which a collective and a compute kernel ran, ns.
+-- @column exposed_comm_ns  BIGINT  Time in which a collective ran and no compute kernel, ns.
+-- @column overlap_pct      DOUBLE  overlap_ns in percent of comm_ns; NULL without collectives.
 -- @column window_ns        BIGINT  Length of the window, ns.
--- @column exposed_pct      DOUBLE  exposed_comm in percent of the window.
+-- @column exposed_pct      DOUBLE  exposed_comm_ns in percent of the window.
 -- @chart  stacked x=overlap_ns,exposed_comm_ns y=rank
--- @title  How much of its communication each rank hides behind computing
+-- @title  Overlapped and exposed communication of each rank
 WITH requested_window AS (
     SELECT rank, NULL::BIGINT AS step_id, NULL::BIGINT AS layer, MIN(ts) AS ts, MAX(ts + dur) AS end_ts
     FROM device_state

@@ -1,22 +1,24 @@
--- One row per rank: how often the others waited for it, for how long, and why it came last.
+-- One row per rank: how often the others waited for it, for how long, and why it was late.
 --
--- Why: what its GPU did more of than the others' since the operation of the group before. host: its
--- host had issued nothing. kernel: computing took longer. preemption: kernels of other streams
--- account for half of that. copy, communication of other groups, launch: gaps of other causes.
+-- Use it to find the straggler among the ranks. The cause is what the late rank's GPU spent more
+-- time on than the other ranks' GPUs, since the previous operation of the communicator. host: idle
+-- because the host had issued nothing. kernel: compute kernels. preemption: the same, but kernels
+-- on other streams account for half of it. copy: copies. communication: operations of other
+-- communicators. launch: idle for other reasons.
 -- @column rank            BIGINT   Rank.
--- @column operations      BIGINT   Operations that it took part in and that all ranks were found of.
--- @column last            BIGINT   Of these, it came last.
+-- @column operations      BIGINT   Operations of the rank that were matched on all ranks.
+-- @column last            BIGINT   Operations for which the rank was the straggler.
 -- @column last_pct        DOUBLE   last in percent of operations.
--- @column late_p50_ns     DOUBLE   By how much it was behind the first rank then, median, ns.
--- @column late_max_ns     BIGINT   The most, ns.
--- @column cost_ns         BIGINT   What all others waited for it, together, ns.
--- @column wait_ns         BIGINT   What it waited for others, ns.
--- @column transfer_ns     BIGINT   What its own operations moved bytes for, ns.
--- @column cause           VARCHAR  Why it was late, where it cost most.
+-- @column late_p50_ns     DOUBLE   How late it then was compared with the earliest rank, median, ns.
+-- @column late_max_ns     BIGINT   How late it was compared with the earliest rank, maximum, ns.
+-- @column cost_ns         BIGINT   Time that all other ranks together waited for it, ns.
+-- @column wait_ns         BIGINT   Time that it waited for other ranks, ns.
+-- @column transfer_ns     BIGINT   Transfer time of its own operations, ns.
+-- @column cause           VARCHAR  Cause of its delays that cost the most wait time.
 -- @column cause_pct       DOUBLE   Percent of cost_ns with that cause.
--- @empty  no operation was found on two ranks: load all ranks of the run
+-- @empty  no operation was matched on two ranks; load all ranks of the run
 -- @chart  stacked x=wait_ns,transfer_ns y=rank
--- @title  Waiting for other ranks against moving bytes, by rank
+-- @title  Wait time and transfer time of each rank
 WITH attended AS (
     SELECT
         rank,

@@ -1,25 +1,26 @@
--- One row per operation that cost the others most: who came last, and what it did meanwhile.
+-- One row per operation, by wait time: which rank was late, and what its host did meanwhile.
 --
--- doing is what the late rank's launching thread did during its longest gap since the operation
--- before: the innermost operator, annotation, Python frame or call, by time.
--- @param  limit        INTEGER = 20    Rows to return.
--- @param  rank         BIGINT  = NULL  Where this rank came last only; all where NULL.
--- @column match_id     BIGINT   Operation; as in collective.
--- @column op           VARCHAR  What it is.
--- @column role         VARCHAR  Part of the model that asked for it.
+-- Use it to look into the most expensive waits one by one. doing is what the launching thread of
+-- the late rank did during its longest idle gap since the previous operation of the communicator:
+-- the innermost operator, annotation, Python frame or runtime call, whichever took the most time.
+-- @param  limit        INTEGER = 20    Maximum number of rows.
+-- @param  rank         BIGINT  = NULL  Only operations for which this rank was late; all by default.
+-- @column match_id     BIGINT   Operation; the same number as in collective.
+-- @column op           VARCHAR  Operation: all_reduce, all_gather, send ...
+-- @column role         VARCHAR  Part of the model that asked for the operation.
 -- @column layer        BIGINT   Model layer.
--- @column rank         BIGINT   Rank that came last.
--- @column step         BIGINT   Step, by its position in that rank, from 0.
--- @column ts           BIGINT   Start on that rank, ns since the run's first event.
--- @column late_ns      BIGINT   Behind the first rank, ns.
--- @column waited_ns    BIGINT   Waiting of all ranks together, ns.
--- @column cause        VARCHAR  host, kernel, preemption, copy, communication, launch or unknown.
--- @column excess_ns    BIGINT   How much more of it than the others, ns.
--- @column doing        VARCHAR  What its host did in the longest gap before, where the cause is host.
--- @column doing_pct    DOUBLE   Percent of the gap.
--- @empty  no rank waited for another in an operation that was found on two ranks: are all ranks loaded?
+-- @column rank         BIGINT   The late rank (the rank that the others waited for).
+-- @column step         BIGINT   Position of the step in the late rank, from 0.
+-- @column ts           BIGINT   Start on the late rank, ns since the run's first event.
+-- @column late_ns      BIGINT   How late it was compared with the earliest rank, ns.
+-- @column waited_ns    BIGINT   Wait time of all ranks together, ns.
+-- @column cause        VARCHAR  host, kernel, preemption, copy, communication, launch, start or unknown (see straggler.cause).
+-- @column excess_ns    BIGINT   How much more time than the other ranks it spent on the cause, ns.
+-- @column doing        VARCHAR  What its host did in the longest gap before the operation, if the cause is host.
+-- @column doing_pct    DOUBLE   doing in percent of the gap.
+-- @empty  no rank waited for another in an operation that was matched on two ranks; check that all ranks are loaded
 -- @chart  bar x=waited_ns y=match_id color=cause
--- @title  Operations that cost the other ranks most
+-- @title  Operations with the most wait time
 WITH worst AS (
     SELECT
         straggler.*,

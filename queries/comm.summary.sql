@@ -1,26 +1,28 @@
--- One row per operation and role: how often, how much, and how long it waited and moved bytes.
+-- One row per operation, role and communicator: count, size, wait time, transfer time, bandwidth.
 --
--- Waiting is time before the last rank arrived; transfer is the rest. Both are NULL for operations
--- that were not found on all their ranks (matched counts those that were). Sums are over ranks.
--- @param  rank              BIGINT = NULL  This rank only; all where NULL.
--- @param  phase             VARCHAR = NULL  Steps of this phase only; all where NULL.
+-- Use it to see which collectives take time, and whether they wait or transfer data. Wait time is
+-- the time until the late rank arrives; transfer time is the rest. Both are NULL for operations
+-- that were not matched on all their ranks. Sums are across ranks.
+-- @param  rank              BIGINT = NULL  Only this rank; all ranks by default.
+-- @param  phase             VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase             prefill decode mixed idle
--- @column op                VARCHAR  all_reduce, all_gather, reduce_scatter, send, recv ...
--- @column role              VARCHAR  Part of the model that asked for it; NULL where not known.
--- @column group_ranks       VARCHAR  Ranks that take part.
+-- @column op                VARCHAR  Operation: all_reduce, all_gather, reduce_scatter, send, recv ...
+-- @column role              VARCHAR  Part of the model that asked for the operation; NULL if unknown.
+-- @column group_ranks       VARCHAR  Ranks of the communicator.
 -- @column calls             BIGINT   Operations, counted on each rank.
--- @column matched           BIGINT   Of these, found on all ranks that take part.
--- @column bytes             BIGINT   Size of the whole buffers, summed; NULL where none is known.
--- @column dur_ns            BIGINT   Duration of the kernels, ns.
--- @column wait_ns           BIGINT   Of the matched ones, waiting for the last rank, ns.
--- @column transfer_ns       BIGINT   Of the matched ones, the rest, ns.
--- @column wait_pct          DOUBLE   wait in percent of wait and transfer.
--- @column step_pct          DOUBLE   dur in percent of the GPU spans of the steps that have it.
--- @column busbw_p10_gbps    DOUBLE   10th percentile of the bus bandwidth, 1e9 bytes per second.
--- @column busbw_p50_gbps    DOUBLE   Median of the bus bandwidth.
--- @column busbw_p90_gbps    DOUBLE   90th percentile of the bus bandwidth.
+-- @column matched           BIGINT   Operations that were matched on all ranks of the communicator.
+-- @column bytes             BIGINT   Total size of the whole buffers, bytes; NULL if unknown.
+-- @column dur_ns            BIGINT   Total duration of the kernels, ns.
+-- @column wait_ns           BIGINT   Time that matched operations waited for the late rank, ns.
+-- @column transfer_ns       BIGINT   Transfer time of matched operations, ns.
+-- @column wait_pct          DOUBLE   wait_ns in percent of wait_ns and transfer_ns.
+-- @column step_pct          DOUBLE   Duration in percent of the GPU spans of the steps that have the operation.
+-- @column busbw_p10_gbps    DOUBLE   Bus bandwidth, 10th percentile, 1e9 bytes per second.
+-- @column busbw_p50_gbps    DOUBLE   Bus bandwidth, median, 1e9 bytes per second.
+-- @column busbw_p90_gbps    DOUBLE   Bus bandwidth, 90th percentile, 1e9 bytes per second.
+-- @empty  there are no collectives in the trace
 -- @chart  stacked x=wait_ns,transfer_ns y=role
--- @title  Waiting against moving bytes, by role
+-- @title  Wait time and transfer time by role
 WITH called AS (
     SELECT collective.*, kernel.role, kernel.step_id, kernel.dur, step.gpu_dur
     FROM collective

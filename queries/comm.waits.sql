@@ -1,16 +1,17 @@
 -- One row per pair of ranks: who waited for whom, how often, for how long, and why.
 --
--- In each operation that was found on all its ranks, the others wait for the one that came last.
+-- Use it to see whether one rank holds up all others. In each operation that was matched on all its
+-- ranks, the other ranks wait for the late rank.
 -- @column rank         BIGINT   Rank that waited.
 -- @column late_rank    BIGINT   Rank that it waited for.
--- @column operations   BIGINT   Operations in which it did.
--- @column wait_ns      BIGINT   Its waiting in them, ns.
--- @column share_pct    DOUBLE   Percent of all waiting of all ranks.
--- @column cause        VARCHAR  Why the late rank was late, where it cost most (see straggler.cause).
+-- @column operations   BIGINT   Operations in which it waited for the late rank.
+-- @column wait_ns      BIGINT   Its wait time in them, ns.
+-- @column share_pct    DOUBLE   Percent of the wait time of all ranks.
+-- @column cause        VARCHAR  Cause of the late rank's delay that cost the most wait time (see straggler.cause).
 -- @column cause_pct    DOUBLE   Percent of wait_ns with that cause.
+-- @empty  no operation was matched on two ranks, or there was no wait time; load all ranks of the run
 -- @chart  bar x=wait_ns y=rank color=late_rank
 -- @title  Who waited for whom
--- @empty  no operation was found on two ranks: load all ranks of the run, or there was no waiting
 WITH waited AS (
     SELECT
         collective.rank,

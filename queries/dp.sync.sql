@@ -1,25 +1,25 @@
--- One row per data-parallel rank: what it waited for the other replicas.
+-- One row per data-parallel rank: how long it waited for the other replicas.
 --
--- Operations are those of groups that have ranks of several replicas. A replica without requests
--- takes part in them too, in steps without tokens or outside its steps. No rows where there is one
--- replica.
+-- Use it to see what synchronisation between replicas costs, and which replica is late. It counts
+-- the operations of communicators with ranks of several replicas. A replica without requests takes
+-- part in them too, in steps without tokens or outside its steps.
 -- @column rank          BIGINT   Rank.
--- @column dp_rank       BIGINT   Its replica.
--- @column steps         BIGINT   Steps recorded.
--- @column idle_steps    BIGINT   Of these, without tokens.
--- @column tokens        BIGINT   Tokens processed, prompt and generated.
--- @column tokens_ratio  DOUBLE   Tokens, against the mean of the replicas' ranks.
--- @column operations    BIGINT   Operations that span replicas.
--- @column stray         BIGINT   Of these, outside any step.
--- @column wait_ns       BIGINT   Of those found on all ranks, waiting for the last one, ns.
--- @column transfer_ns   BIGINT   Of those found on all ranks, the rest, ns.
--- @column last          BIGINT   How often it came last.
--- @column last_pct      DOUBLE   last in percent of the operations found on all ranks.
--- @column cost_ns       BIGINT   What the others waited for it, together, ns.
--- @column layout_source VARCHAR  How the ranks' places are known.
--- @empty  no data-parallel ranks were recognised; the table layout says what was
+-- @column dp_rank       BIGINT   Data-parallel replica of the rank.
+-- @column steps         BIGINT   Recorded steps.
+-- @column idle_steps    BIGINT   Steps without tokens.
+-- @column tokens        BIGINT   Tokens processed: prompt tokens and generated tokens.
+-- @column tokens_ratio  DOUBLE   Tokens divided by the mean of all ranks.
+-- @column operations    BIGINT   Operations across replicas.
+-- @column stray         BIGINT   Operations across replicas outside any step.
+-- @column wait_ns       BIGINT   Time that matched operations waited for the late rank, ns.
+-- @column transfer_ns   BIGINT   Transfer time of matched operations, ns.
+-- @column last          BIGINT   Operations for which the rank was the straggler.
+-- @column last_pct      DOUBLE   last in percent of the operations that were matched on all ranks.
+-- @column cost_ns       BIGINT   Time that all other ranks together waited for it, ns.
+-- @column layout_source VARCHAR  How the position of the rank in the layout is known.
+-- @empty  the run has one replica, or its data-parallel ranks were not recognised; see the table layout
 -- @chart  stacked x=wait_ns,transfer_ns y=rank
--- @title  Waiting for other replicas against moving bytes
+-- @title  Waiting for other replicas, and transfer time
 WITH counted AS (
     SELECT
         rank,

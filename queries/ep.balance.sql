@@ -1,25 +1,26 @@
--- One row per rank with experts, or per layer and rank: its expert work against the others'.
+-- One row per rank with experts, or per layer and rank: its expert work compared with other ranks.
 --
--- The form is how tokens meet experts: dispatch/combine, where operations of these roles carry
--- them, or all-reduce, where every rank has all tokens and partial results are summed. Which tokens
--- go to which expert is not in a trace; the kernels' time is. No rows for dense models.
--- @param  by             VARCHAR = 'rank'  Rows per rank, or per layer and rank.
+-- Use it to find out whether the experts' load is balanced across ranks. A trace does not say which
+-- tokens go to which expert, but it has the time of the expert kernels. The form is how tokens
+-- reach the experts: dispatch/combine if operations with these roles carry them, or all-reduce if
+-- every rank has all tokens and the partial results are summed.
+-- @param  by             VARCHAR = 'rank'  One row per rank, or per layer and rank.
 -- @values by             rank layer
--- @column layer          BIGINT   Model layer; NULL by rank.
+-- @column layer          BIGINT   Model layer; NULL if by is rank.
 -- @column rank           BIGINT   Rank.
--- @column group_ranks    VARCHAR  Ranks that share the experts; NULL where it communicates with none.
--- @column form           VARCHAR  dispatch/combine or all-reduce; NULL where it communicates with none.
--- @column calls          BIGINT   Passes through the experts, by their gate and up projections.
--- @column experts_ns     BIGINT   The experts' matrix products (roles experts_gate_up and experts_down), ns.
--- @column ratio          DOUBLE   experts_ns, against the mean of the group's ranks.
--- @column routing_ns     BIGINT   Choosing, sorting and summing (topk, moe_align, moe_sum), ns.
--- @column comm_ns        BIGINT   Dispatch and combine, or the all-reduce after the experts, ns.
--- @column wait_ns        BIGINT   Of these, waiting for the last rank, ns; NULL where not matched.
--- @column transfer_ns    BIGINT   Of these, the rest, ns.
--- @column tokens         BIGINT   Tokens of the rank's own steps, prompt and generated.
--- @empty  no expert kernels with a layer were found
+-- @column group_ranks    VARCHAR  Ranks that share the experts; NULL if the rank communicates with none.
+-- @column form           VARCHAR  dispatch/combine or all-reduce; NULL if the rank communicates with none.
+-- @column calls          BIGINT   Passes through the experts, counted by their gate and up projections.
+-- @column experts_ns     BIGINT   Time in the experts' matrix products (roles experts_gate_up and experts_down), ns.
+-- @column ratio          DOUBLE   experts_ns divided by the mean of the communicator's ranks.
+-- @column routing_ns     BIGINT   Time to choose experts, sort tokens and sum results (topk, moe_align, moe_sum), ns.
+-- @column comm_ns        BIGINT   Time in dispatch and combine, or in the all-reduce after the experts, ns.
+-- @column wait_ns        BIGINT   Part of comm_ns spent waiting for the late rank, ns; NULL if not matched.
+-- @column transfer_ns    BIGINT   Part of comm_ns spent transferring data, ns; NULL if not matched.
+-- @column tokens         BIGINT   Tokens of the rank's own steps: prompt tokens and generated tokens.
+-- @empty  no expert kernels were attributed to a layer: the model is dense, or its layers were not recognised (traceql check)
 -- @chart  bar x=experts_ns y=rank
--- @title  Expert work of each rank
+-- @title  Time in expert kernels of each rank
 WITH placed AS (
     SELECT
         kernel.id,
@@ -34,7 +35,7 @@ WITH placed AS (
         'mlp_allreduce'
     )
 ),
--- Where tokens are dispatched, an all-reduce is not the experts'.
+-- If tokens are dispatched, an all-reduce does not belong to the experts.
 of_rank AS (
     SELECT rank, BOOL_OR(dispatches) AS dispatches
     FROM placed

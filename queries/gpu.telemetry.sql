@@ -1,23 +1,24 @@
--- One row per GPU: its clocks, power and temperature while the profiler recorded.
+-- One row per GPU: clocks, power and temperature while the profiler recorded.
 --
--- Samples are 100 ms apart, so a short window has few. Throttled: a power cap, a thermal or a
--- hardware slowdown held the clocks down; times measured then are not those of a free GPU.
--- @param  window                 VARCHAR = recorded  recorded, or all samples from engine start on.
+-- Use it to check that the GPU was not throttled before you trust its times. Throttled means that a
+-- power cap, a thermal slowdown or a hardware slowdown held the clocks down. Samples are 100 ms
+-- apart, so a short window has few of them.
+-- @param  window                 VARCHAR = recorded  recorded, or all for all samples since the engine started.
 -- @values window                 recorded all
 -- @column gpu                    BIGINT   Number of the GPU on its host.
--- @column rank                   BIGINT   Rank that ran on it; NULL where none did.
--- @column samples                BIGINT   Samples.
--- @column throttled              BOOLEAN  Whether any sample was throttled.
--- @column throttled_pct          DOUBLE   Throttled samples, percent of samples.
--- @column min_sm_clock_mhz       BIGINT   Lowest clock of the multiprocessors, MHz.
--- @column mean_sm_clock_mhz      DOUBLE   Mean clock of the multiprocessors, MHz.
+-- @column rank                   BIGINT   Rank that ran on the GPU; NULL if none did.
+-- @column samples                BIGINT   Number of samples.
+-- @column throttled              BOOLEAN  Whether the GPU was throttled in any sample.
+-- @column throttled_pct          DOUBLE   Samples in which the GPU was throttled, percent.
+-- @column min_sm_clock_mhz       BIGINT   Lowest SM clock, MHz.
+-- @column mean_sm_clock_mhz      DOUBLE   Mean SM clock, MHz.
 -- @column mean_power_mw          DOUBLE   Mean power draw, milliwatts.
 -- @column max_temperature_c      BIGINT   Highest temperature, degrees Celsius.
--- @column mean_utilization_pct   DOUBLE   Mean of NVML's utilisation, percent.
--- @column max_memory_used_bytes  BIGINT   Most memory in use, by all programs, bytes.
--- @empty  telemetry comes with a run directory of a machine with NVIDIA GPUs: traceql capture
+-- @column mean_utilization_pct   DOUBLE   Mean utilisation reported by NVML, percent.
+-- @column max_memory_used_bytes  BIGINT   Highest memory use of all programs on the GPU, bytes.
+-- @empty  there is no telemetry; it comes with run directories that traceql capture recorded on NVIDIA GPUs
 -- @chart  bar x=mean_sm_clock_mhz y=gpu color=throttled
--- @title  Clock of each GPU while it was recorded
+-- @title  SM clock of each GPU during the recording
 SELECT
     gpu,
     ANY_VALUE(rank) AS rank,

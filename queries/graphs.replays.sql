@@ -1,25 +1,26 @@
--- One row per graph launch: what it ran, how long it took to begin, and how much of it was padding.
+-- One row per CUDA graph launch: what it ran, how long it took, and how much of it was padding.
 --
--- A graph is captured for certain batch sizes; a batch is padded to the next one. captured_tokens
--- is NULL where the trace does not show it: it is read from the grid of the KV-cache write, which
--- has one block per token.
--- @param  rank            BIGINT = NULL  This rank only; all where NULL.
+-- Use it to see whether graph replays start late or compute padding. A graph is captured for
+-- certain batch sizes, and a batch is padded to the next one. captured_tokens is read from the grid
+-- of the KV-cache write, which has one block per token; it is NULL if the trace has no such kernel.
+-- @param  rank            BIGINT = NULL  Only this rank; all ranks by default.
 -- @column rank            BIGINT   Rank.
--- @column launch_id       BIGINT   Row of launch.
+-- @column launch_id       BIGINT   Launch call; row of launch.
 -- @column step_id         BIGINT   Step.
--- @column phase           VARCHAR  Its phase.
--- @column ts              BIGINT   Start of the call, ns since the run's first event.
--- @column call_ns         BIGINT   Duration of the call on the host, ns.
--- @column kernels         BIGINT   GPU activities of the replay.
--- @column layers          BIGINT   Model layers among them.
--- @column first_kernel_ns BIGINT   From the start of the call to the start of the first of them, ns.
--- @column replay_ns       BIGINT   From there to the end of the last one, ns.
--- @column busy_ns         BIGINT   Of these, ns in which one of them ran.
+-- @column phase           VARCHAR  Phase of the step: prefill, decode, mixed or idle.
+-- @column ts              BIGINT   Start of the launch call, ns since the run's first event.
+-- @column call_ns         BIGINT   Duration of the launch call on the host, ns.
+-- @column kernels         BIGINT   GPU activities in the replay.
+-- @column layers          BIGINT   Model layers in the replay.
+-- @column first_kernel_ns BIGINT   From the start of the launch call to the start of the first GPU activity, ns.
+-- @column replay_ns       BIGINT   From the start of the first GPU activity to the end of the last one, ns.
+-- @column busy_ns         BIGINT   Part of replay_ns in which an activity of the replay ran, ns.
 -- @column tokens          BIGINT   Tokens of the step.
 -- @column captured_tokens BIGINT   Tokens that the graph was captured for.
--- @column padding_pct     DOUBLE   Share of the captured tokens that are padding, percent.
+-- @column padding_pct     DOUBLE   Padding in percent of the captured tokens.
+-- @empty  no CUDA graph was launched in the trace: vLLM ran eagerly
 -- @chart  point x=ts y=replay_ns color=phase
--- @title  How long each graph replay took
+-- @title  Duration of each graph replay
 WITH activity AS (
     SELECT
         *,

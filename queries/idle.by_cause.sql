@@ -1,20 +1,23 @@
--- One row per rank and cause of idle time, with what the host did most in it.
+-- One row per rank and cause of idle time, with what the host did most of that time.
 --
--- Gaps of all causes add up to the rank's idle time, exactly. sync: nothing was queued and the
--- launching thread was blocked in a synchronising call. host: the next kernel's launch call began
--- after the gap. dependency: launched, but behind a wait for another stream. launch: launched, not
--- yet started. unknown: the next kernel's launch is not in the trace. idle.host lists all that the
--- host did.
--- @param  rank       BIGINT  = NULL  This rank only; all where NULL.
+-- Use it to find out why a GPU was idle. The gaps of all causes add up exactly to the idle time of
+-- the rank. idle.host lists everything that the host did meanwhile.
+--
+-- sync: the launching thread was blocked in a synchronising call and had queued nothing. host: the
+-- launch call of the next kernel began after the gap had begun. dependency: the next kernel was
+-- launched but waited for another stream. launch: the next kernel was launched and had not started
+-- yet. unknown: the launch call of the next kernel is not in the trace.
+-- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank       BIGINT   Rank.
 -- @column cause      VARCHAR  sync, host, dependency, launch or unknown.
--- @column gaps       BIGINT   How many.
--- @column idle_ns    BIGINT   Summed duration, ns.
+-- @column gaps       BIGINT   Number of gaps.
+-- @column idle_ns    BIGINT   Total duration of the gaps, ns.
 -- @column share_pct  DOUBLE   Percent of the rank's idle time.
--- @column p50_ns     DOUBLE   Median duration, ns.
--- @column max_ns     BIGINT   Longest, ns.
--- @column doing      VARCHAR  What the launching thread did most: the innermost event; host and sync.
--- @column doing_pct  DOUBLE   Percent of idle_ns in which it did that.
+-- @column p50_ns     DOUBLE   Median duration of a gap, ns.
+-- @column max_ns     BIGINT   Longest gap, ns.
+-- @column doing      VARCHAR  Innermost event in which the launching thread spent the most time; only for host and sync.
+-- @column doing_pct  DOUBLE   Time in doing, percent of idle_ns.
+-- @empty  the trace has no GPU activity, or its GPUs were never idle
 -- @chart  stacked x=idle_ns y=rank color=cause
 -- @title  Why each rank's GPU was idle
 WITH doing AS (

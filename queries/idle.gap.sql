@@ -1,25 +1,25 @@
--- One row per thing that the host did inside one gap of the GPU: the longest, or the Nth longest.
+-- One row per event name that the host was in during one gap of the GPU.
 --
--- Own time on the thread that launched the kernel which ended the gap: while an event is the
--- innermost one there, the time is its own. Adds up to the gap. Nothing is known of gaps whose
--- kernel has no launch in the trace.
--- @param  gap        INTEGER = 1     Which gap, counted from the longest.
--- @param  rank       BIGINT  = NULL  Of this rank's gaps; of all where NULL.
--- @param  cause      VARCHAR = NULL  Of the gaps of this cause only; of all where NULL.
+-- Use it to see what the host did during the longest gap, or during the Nth longest. The times are
+-- own times on the thread that launched the kernel that ended the gap: time counts for the
+-- innermost event only. They add up to the gap.
+-- @param  gap        INTEGER = 1     Which gap: 1 is the longest.
+-- @param  rank       BIGINT  = NULL  Only gaps of this rank; all by default.
+-- @param  cause      VARCHAR = NULL  Only gaps of this cause; all by default.
 -- @values cause      sync host dependency launch unknown
 -- @column rank       BIGINT   Rank.
 -- @column ts         BIGINT   Start of the gap, ns since the run's first event.
 -- @column dur        BIGINT   Duration of the gap, ns.
--- @column cause      VARCHAR  Cause of the gap (see the comment on gap.cause).
+-- @column cause      VARCHAR  Cause of the gap (see gap.cause).
 -- @column step_id    BIGINT   Step of the kernel that ends the gap.
--- @column doing      VARCHAR  What the host did; "(no event recorded)" where the thread was in none.
--- @column cat        VARCHAR  Its category: cpu_op, user_annotation, python_function, cuda_runtime ...
--- @column events     BIGINT   How many events of this name.
--- @column own_ns     BIGINT   Time of the gap in which they were the innermost, ns.
+-- @column doing      VARCHAR  What the host did; "(no event recorded)" if the thread was in no event.
+-- @column cat        VARCHAR  Category of the event: cpu_op, user_annotation, python_function, cuda_runtime ...
+-- @column events     BIGINT   Number of events of this name.
+-- @column own_ns     BIGINT   Time of the gap in which these events were the innermost ones, ns.
 -- @column share_pct  DOUBLE   Percent of the gap.
+-- @empty  there is no such gap, or the launch call of the kernel that ended it is not in the trace
 -- @chart  bar x=own_ns y=doing
--- @title  What the host did in the longest gap
--- @empty  there is no such gap, or its kernel's launch is not in the trace
+-- @title  What the host did during the gap
 WITH chosen AS (
     SELECT gap.rank, gap.ts, gap.dur, gap.cause, gap.step_id, gap.next_kernel_id
     FROM gap
@@ -46,7 +46,7 @@ inside AS (
         AND slice.ts < placed.ts + placed.dur
         AND slice.ts + slice.dur > placed.ts
 ),
--- After an event begins it is the innermost one; after it ends, the one around it is.
+-- When an event begins, it becomes the innermost one; when it ends, its parent does.
 edge AS (
     SELECT begin_ts AS ts, TRUE AS begins, depth, id FROM inside
     UNION ALL

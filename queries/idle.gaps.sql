@@ -1,23 +1,25 @@
 -- One row per gap of the GPU, the longest first.
 --
--- What the host did inside the Nth of them: idle.gap --gap N.
--- A gap has one cause, also where the host issued the next kernel early in it: launched_ns says for
--- how long that kernel had been launched and did not start, for which the host's work is no reason.
--- @param  limit             INTEGER = 20    Rows to return.
--- @param  rank              BIGINT  = NULL  This rank only; all where NULL.
--- @param  cause             VARCHAR = NULL  Gaps of this cause only; all where NULL.
+-- Use it to find the single longest idle times; idle.gap --gap N shows what the host did during the
+-- Nth of them. Every gap has one cause. If the host launched the next kernel early in the gap,
+-- launched_ns is how long that kernel was launched and had not started; the host is not the reason
+-- for that part.
+-- @param  limit             INTEGER = 20    Maximum number of rows.
+-- @param  rank              BIGINT  = NULL  Only this rank; all ranks by default.
+-- @param  cause             VARCHAR = NULL  Only gaps of this cause; all by default.
 -- @values cause             sync host dependency launch unknown
 -- @column rank              BIGINT   Rank.
 -- @column ts                BIGINT   Start of the gap, ns since the run's first event.
--- @column dur               BIGINT   Duration, ns.
--- @column cause             VARCHAR  sync, host, dependency, launch or unknown (see the comment on gap.cause).
--- @column launched_ns       BIGINT   Of it, after the next kernel's launch call had returned, ns; NULL where the trace has no such call.
+-- @column dur               BIGINT   Duration of the gap, ns.
+-- @column cause             VARCHAR  sync, host, dependency, launch or unknown (see gap.cause).
+-- @column launched_ns       BIGINT   Part of the gap after the next kernel's launch call returned, ns; NULL if unknown.
 -- @column step_id           BIGINT   Step of the kernel that ends the gap.
 -- @column phase             VARCHAR  Phase of that step.
--- @column previous_kernel   VARCHAR  Kernel that ended when the gap began.
--- @column next_kernel       VARCHAR  Kernel that ended the gap.
+-- @column previous_kernel   VARCHAR  Kernel whose end began the gap.
+-- @column next_kernel       VARCHAR  Kernel whose start ended the gap.
+-- @empty  the trace has no GPU activity, or its GPUs were never idle
 -- @chart  point x=ts y=dur color=cause
--- @title  The longest gaps of the GPU
+-- @title  Longest gaps of the GPU
 SELECT
     gap.rank,
     gap.ts,

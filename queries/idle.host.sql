@@ -1,17 +1,19 @@
--- One row per rank and thing that its host did while the GPU waited for it.
+-- One row per rank, cause and event name: what the host did while the GPU waited for it.
 --
--- Of gaps with the causes host and sync: own time of the innermost operator, annotation, Python
--- frame or runtime call of the launching thread. Adds up to the gaps of these causes; idle.gap has
--- a single one. A gap counts whole, also what followed the next kernel's launch (idle.gaps:
--- launched_ns).
--- @param  limit      INTEGER = 30    Rows to return.
--- @param  rank       BIGINT  = NULL  This rank only; all where NULL.
+-- Use it to see which host work keeps the GPU idle. It covers the gaps with the causes host and
+-- sync, and counts the own time of the innermost operator, annotation, Python frame or runtime call
+-- on the launching thread. The times add up to these gaps. A gap counts as a whole, including the
+-- part after the launch call of the next kernel (see launched_ns in idle.gaps). idle.gap shows a
+-- single gap.
+-- @param  limit      INTEGER = 30    Maximum number of rows.
+-- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank       BIGINT   Rank.
 -- @column cause      VARCHAR  host or sync.
--- @column doing      VARCHAR  What it was; "(no event recorded)" where the thread was in none.
--- @column cat        VARCHAR  Its category: cpu_op, user_annotation, python_function, cuda_runtime ...
--- @column idle_ns    BIGINT   Time of gaps in which it was that, ns.
--- @column share_pct  DOUBLE   Percent of the rank's idle time of all causes.
+-- @column doing      VARCHAR  What the host did; "(no event recorded)" if the thread was in no event.
+-- @column cat        VARCHAR  Category of the event: cpu_op, user_annotation, python_function, cuda_runtime ...
+-- @column idle_ns    BIGINT   Time of the gaps in which these events were the innermost ones, ns.
+-- @column share_pct  DOUBLE   Percent of the rank's idle time, of all causes.
+-- @empty  no gap has the cause host or sync: the GPU never waited for its host
 -- @chart  bar x=idle_ns y=doing color=cause
 -- @title  What the host did while the GPU waited for it
 WITH idle AS (

@@ -1,17 +1,19 @@
--- One row per category, by total GPU time.
+-- One row per category of kernels, by total GPU time.
 --
--- Durations are summed over streams and ranks; the sum may exceed wall time.
--- @param  rank       BIGINT  = NULL  This rank only; all where NULL.
--- @param  phase      VARCHAR = NULL  Steps of this phase only; all where NULL.
+-- Use it to see which kind of work takes the GPU time. Durations are summed across streams and
+-- ranks, so the total may exceed wall time.
+-- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
+-- @param  phase      VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase      prefill decode mixed idle
--- @column category   VARCHAR  What the kernels are.
+-- @column category   VARCHAR  Category: gemm, attention, collective ...
 -- @column kernels    BIGINT   Distinct kernel names.
--- @column calls      BIGINT   How often they ran.
--- @column total_ns   BIGINT   Summed duration, ns.
--- @column share_pct  DOUBLE   Percent of the summed duration of all kernels that pass the filters.
+-- @column calls      BIGINT   Number of executions.
+-- @column total_ns   BIGINT   Total duration, ns.
+-- @column share_pct  DOUBLE   Percent of the total duration of all kernels that pass the filters.
 -- @column mean_ns    DOUBLE   Mean duration, ns.
+-- @empty  no kernel passes the filters, or the trace has no GPU activity
 -- @chart  bar x=total_ns y=category color=category
--- @title  GPU time by category of kernel
+-- @title  GPU time by category
 WITH chosen AS (
     SELECT kernel.name, kernel.category, kernel.dur
     FROM kernel

@@ -1,21 +1,23 @@
 -- One row per kernel name, by total GPU time.
 --
--- Durations are summed over streams and ranks; the sum may exceed wall time.
--- @param  limit      INTEGER = 20    Rows to return.
--- @param  rank       BIGINT  = NULL  This rank only; all where NULL.
--- @param  phase      VARCHAR = NULL  Steps of this phase only; all where NULL.
--- @param  category   VARCHAR = NULL  Kernels of this category only; all where NULL.
+-- Use it to find the kernels worth optimising. Durations are summed across streams and ranks, so
+-- the total may exceed wall time.
+-- @param  limit      INTEGER = 20    Maximum number of rows.
+-- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
+-- @param  phase      VARCHAR = NULL  Only steps of this phase; all by default.
+-- @param  category   VARCHAR = NULL  Only kernels of this category; all by default.
 -- @values phase      prefill decode mixed idle
 -- @values category   gemm attention kv_cache norm rope activation moe collective elementwise sampling input_prep memcpy memset other
 -- @column name       VARCHAR  Kernel name.
--- @column category   VARCHAR  What it is.
--- @column calls      BIGINT   How often it ran.
+-- @column category   VARCHAR  Category: gemm, attention, collective ...
+-- @column calls      BIGINT   Number of executions.
 -- @column total_ns   BIGINT   Summed duration, ns.
--- @column share_pct  DOUBLE   Percent of the summed duration of all kernels that pass the filters.
+-- @column share_pct  DOUBLE   Percent of the total duration of all kernels that pass the filters.
 -- @column mean_ns    DOUBLE   Mean duration, ns.
 -- @column p50_ns     DOUBLE   Median duration, ns.
 -- @column p99_ns     DOUBLE   99th percentile of the duration, ns.
 -- @column max_ns     BIGINT   Longest duration, ns.
+-- @empty  no kernel passes the filters, or the trace has no GPU activity
 -- @chart  bar x=total_ns y=name color=category
 -- @title  GPU time by kernel
 WITH chosen AS (

@@ -1,22 +1,24 @@
--- One row per rank and launching call: what the call costs, and how long until its kernel starts.
+-- One row per rank and launch call: how long the call takes, and how long until its kernel starts.
 --
--- start is from the beginning of the call to the start of the first kernel that it launched (a
--- graph launch has many); it includes waiting behind earlier kernels. idle_start counts only
--- launches that found their stream empty: the latency itself.
--- @param  rank               BIGINT  = NULL  This rank only; all where NULL.
+-- Use it to tell launch overhead from a busy GPU. The start latency runs from the beginning of the
+-- call to the start of the first kernel that it launched (a graph launch has many). It includes
+-- waiting behind earlier kernels. The idle_start columns count only launches that found their
+-- stream empty, which gives the pure launch latency.
+-- @param  rank               BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank               BIGINT   Rank.
--- @column name               VARCHAR  Runtime or driver call.
--- @column launches           BIGINT   Calls that launched anything.
--- @column kernels            BIGINT   GPU activities that they launched.
--- @column call_p50_ns        DOUBLE   Median duration of the call on the host, ns.
--- @column call_p99_ns        DOUBLE   99th percentile of it, ns.
--- @column start_p50_ns       DOUBLE   Median from the call to the first kernel's start, ns.
--- @column start_p99_ns       DOUBLE   99th percentile of it, ns.
+-- @column name               VARCHAR  CUDA runtime or driver call.
+-- @column launches           BIGINT   Calls that launched any GPU activity.
+-- @column kernels            BIGINT   GPU activities that these calls launched.
+-- @column call_p50_ns        DOUBLE   Duration of the call on the host, median, ns.
+-- @column call_p99_ns        DOUBLE   Duration of the call on the host, 99th percentile, ns.
+-- @column start_p50_ns       DOUBLE   From the call to the start of its first kernel, median, ns.
+-- @column start_p99_ns       DOUBLE   From the call to the start of its first kernel, 99th percentile, ns.
 -- @column idle_launches      BIGINT   Launches that found their stream empty.
--- @column idle_start_p50_ns  DOUBLE   Median from the call to the first kernel's start of these, ns.
--- @column idle_start_p99_ns  DOUBLE   99th percentile of it, ns.
+-- @column idle_start_p50_ns  DOUBLE   From the call to the start of its first kernel on an empty stream, median, ns.
+-- @column idle_start_p99_ns  DOUBLE   From the call to the start of its first kernel on an empty stream, 99th percentile, ns.
+-- @empty  no kernel has a launch call in the trace; record CPU and CUDA activities
 -- @chart  bar x=start_p50_ns y=name group=rank
--- @title  From a launching call to the start of its kernel
+-- @title  From a launch call to the start of its kernel
 WITH activity AS (
     SELECT
         rank,

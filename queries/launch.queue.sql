@@ -1,14 +1,16 @@
--- One row per rank and slice of time: kernels launched and not yet started.
+-- One row per rank and time slice: number of kernels that are launched and have not started.
 --
--- A kernel is queued from the beginning of its launch call to its start; a graph launch queues all
--- its kernels at once. An empty queue while the GPU is idle means that the host is late.
--- @param  buckets      INTEGER = 100   Slices that the rank's span is cut into.
--- @param  rank         BIGINT  = NULL  This rank only; all where NULL.
+-- Use it to see whether the host runs ahead of the GPU. If the queue is empty while the GPU is
+-- idle, the host is late. A kernel is queued from the beginning of its launch call to its start. A
+-- graph launch queues all its kernels at once.
+-- @param  buckets      INTEGER = 100   Number of time slices per rank.
+-- @param  rank         BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank         BIGINT  Rank.
--- @column ts           BIGINT  Start of the slice of time, ns since the run's first event.
--- @column dur          BIGINT  Its length, ns.
--- @column mean_queued  DOUBLE  Kernels in the queue, mean over time.
--- @column max_queued   BIGINT  Most kernels in the queue at once.
+-- @column ts           BIGINT  Start of the time slice, ns since the run's first event.
+-- @column dur          BIGINT  Length of the time slice, ns.
+-- @column mean_queued  DOUBLE  Kernels in the queue, average over time.
+-- @column max_queued   BIGINT  Kernels in the queue, maximum.
+-- @empty  no kernel has a launch call in the trace; record CPU and CUDA activities
 -- @chart  line x=ts y=mean_queued color=rank
 -- @title  Kernels launched and not yet started
 WITH number AS (
@@ -51,7 +53,7 @@ span AS (
     CROSS JOIN number
     GROUP BY rank, number.buckets
 ),
--- A level that lasts over several slices of time counts in each.
+-- A level that lasts for several time slices counts in each of them.
 piece AS (
     SELECT
         level.rank,

@@ -1,17 +1,18 @@
--- One row per phase, layer and role: the GPU time it took.
+-- One row per phase, layer and role: GPU time.
 --
--- Sums over ranks, steps and streams. share_pct is of all GPU time in layers of that phase.
--- @param  rank      BIGINT  = NULL  This rank only; all where NULL.
--- @param  phase     VARCHAR = NULL  This phase only; all where NULL.
+-- Use it to see which part of which layer takes the time. Durations are summed across ranks, steps
+-- and streams. share_pct is relative to the GPU time of all layers in the phase.
+-- @param  rank      BIGINT  = NULL  Only this rank; all ranks by default.
+-- @param  phase     VARCHAR = NULL  Only this phase; all by default.
 -- @values phase     prefill decode mixed idle
 -- @column phase     VARCHAR  Phase of the step: prefill, decode, mixed or idle.
 -- @column layer     BIGINT   Model layer, from 0.
 -- @column role      VARCHAR  Part of the layer.
--- @column calls     BIGINT   Kernels.
--- @column total_ns  BIGINT   Summed duration, ns.
--- @column mean_ns   DOUBLE   Per kernel, ns.
--- @column share_pct DOUBLE   Of the phase's GPU time in layers, percent.
--- @empty  no layers were recognised: traceql check says why
+-- @column calls     BIGINT   Number of kernels.
+-- @column total_ns  BIGINT   Total duration, ns.
+-- @column mean_ns   DOUBLE   Mean duration of a kernel, ns.
+-- @column share_pct DOUBLE   Share of the GPU time of all layers in the phase, percent.
+-- @empty  no kernel was attributed to a layer; traceql check says why
 -- @chart  heatmap x=layer y=role color=total_ns
 -- @title  GPU time by layer and role
 SELECT

@@ -1,19 +1,19 @@
 -- One row per step and layer: how long the layer took in that step.
 --
--- dur is from the start of the layer's first kernel to the end of its last one, on the slowest pass
--- of the step.
+-- Use it to spot slow layers and slow steps. dur is from the start of the layer's first kernel to
+-- the end of its last one, in the slowest forward pass of the step.
 -- @param  rank    BIGINT  = 0     Rank.
--- @param  phase   VARCHAR = NULL  This phase only; all where NULL.
+-- @param  phase   VARCHAR = NULL  Only this phase; all by default.
 -- @values phase   prefill decode mixed idle
 -- @column step_id BIGINT   Step.
--- @column number  BIGINT   Its position in the rank, from 0.
--- @column phase   VARCHAR  Its phase.
+-- @column number  BIGINT   Position of the step in its rank, from 0.
+-- @column phase   VARCHAR  Phase of the step: prefill, decode, mixed or idle.
 -- @column layer   BIGINT   Model layer, from 0.
 -- @column dur     BIGINT   Duration of the layer, ns.
--- @column busy_ns BIGINT   Of these, ns in which a kernel of the layer ran.
--- @empty  no layers were recognised: traceql check says why
+-- @column busy_ns BIGINT   Part of dur in which a kernel of the layer ran, ns.
+-- @empty  no layers were recognised; traceql check says why
 -- @chart  heatmap x=number y=layer color=dur
--- @title  How long each layer took in each step
+-- @title  Duration of each layer in each step
 SELECT
     layer.step_id,
     step.number,

@@ -1,16 +1,18 @@
--- One row per model layer: how long its calls took on the host.
+-- One row per rank and model layer: how long its calls took on the host.
 --
--- From annotated layers or traces with stacks; no rows without. On a machine without a GPU this is
--- what the layer cost; with one, it is how long the host took to issue its kernels.
--- @param  rank      BIGINT = NULL  This rank only; all where NULL.
+-- Use it to compare layers by host time. With a GPU, this is the time that the host took to issue
+-- the layer's kernels. On a machine without a GPU, it is the time of the layer itself. It needs a
+-- trace with annotated layers or Python stacks.
+-- @param  rank      BIGINT = NULL  Only this rank; all ranks by default.
 -- @column rank      BIGINT  Rank.
 -- @column layer     BIGINT  Model layer, from 0.
--- @column calls     BIGINT  Calls: one per forward pass.
--- @column host_ns   BIGINT  Summed duration of its calls on the host, ns.
+-- @column calls     BIGINT  Number of calls: one per forward pass.
+-- @column host_ns   BIGINT  Total duration of the layer's calls on the host, ns.
 -- @column median_ns DOUBLE  Median duration of a call, ns.
--- @column share_pct DOUBLE  host_ns in that of all layers of the rank, percent.
+-- @column share_pct DOUBLE  host_ns in percent of that of all layers of the rank.
+-- @empty  the trace has neither annotated layers nor Python stacks; record it with annotations or with_stack
 -- @chart  bar x=host_ns y=layer color=rank
--- @title  Time of each layer on the host
+-- @title  Host time of each layer
 WITH outermost AS (
     SELECT module.rank, module.layer, slice.dur
     FROM module

@@ -1,21 +1,23 @@
--- One row per layer of a forward pass that took much longer than its siblings of the same pass.
+-- One row per layer of a forward pass that took much longer than the other layers of the same pass.
 --
--- Robust: score is (dur - median) / (1.4826 x MAD) over the layers of the pass, where MAD is the
--- median absolute deviation, but at least 1% of the median. For a normal distribution 1.4826 x MAD
--- estimates the standard deviation (Rousseeuw and Croux 1993).
--- @param  score       DOUBLE  = 5     Least score to report.
--- @param  limit       INTEGER = 50    Rows to return.
+-- Use it to find slow layers without a baseline. score is a robust number of standard deviations:
+-- (dur - median) / (1.4826 x MAD) over the layers of the pass, where MAD is the median absolute
+-- deviation but at least 1% of the median. For a normal distribution, 1.4826 x MAD estimates the
+-- standard deviation (Rousseeuw and Croux 1993).
+-- @param  score       DOUBLE  = 5     Lowest score to report.
+-- @param  limit       INTEGER = 50    Maximum number of rows.
 -- @column rank        BIGINT   Rank.
 -- @column step_id     BIGINT   Step.
--- @column phase       VARCHAR  Its phase.
+-- @column phase       VARCHAR  Phase of the step: prefill, decode, mixed or idle.
 -- @column layer       BIGINT   Model layer, from 0.
--- @column dur         BIGINT   Its duration, ns.
--- @column median_ns   DOUBLE   Median of the layers of its pass, ns.
--- @column excess_ns   DOUBLE   dur beyond the median, ns.
--- @column score       DOUBLE   How many standard deviations that is, robustly.
--- @column slowest_role VARCHAR Role that is furthest above its own median in the pass; idle where the time between kernels is.
+-- @column dur         BIGINT   Duration of the layer, ns.
+-- @column median_ns   DOUBLE   Median duration of the layers of its pass, ns.
+-- @column excess_ns   DOUBLE   dur minus the median, ns.
+-- @column score       DOUBLE   Robust number of standard deviations above the median.
+-- @column slowest_role VARCHAR Role that is furthest above its own median in the pass; idle if that is the time between kernels.
+-- @empty  no layer stands out, or no layers were recognised (traceql check says which)
 -- @chart  point x=layer y=excess_ns color=phase
--- @title  Layers much slower than their siblings
+-- @title  Layers much slower than the others of the same pass
 WITH centre AS (
     SELECT rank, step_id, pass, median(dur) AS median_ns FROM layer GROUP BY rank, step_id, pass
 ),

@@ -1,18 +1,19 @@
--- One row per phase and role: what each part of the model cost.
+-- One row per phase and role: GPU time of each part of the model.
 --
--- Sums over ranks, layers, steps and streams; roles outside layers (embed, lm_head, sample ...) are
--- there too. role is NULL for what could not be attributed.
--- @param  rank      BIGINT  = NULL  This rank only; all where NULL.
--- @param  phase     VARCHAR = NULL  This phase only; all where NULL.
+-- Use it to see what the parts of the model cost. Durations are summed across ranks, layers, steps
+-- and streams. Roles outside layers (embed, lm_head, sample ...) are included. role is NULL for
+-- kernels that could not be attributed.
+-- @param  rank      BIGINT  = NULL  Only this rank; all ranks by default.
+-- @param  phase     VARCHAR = NULL  Only this phase; all by default.
 -- @values phase     prefill decode mixed idle
 -- @column phase     VARCHAR  Phase of the step: prefill, decode, mixed or idle.
--- @column role      VARCHAR  Part of the model.
--- @column calls     BIGINT   Kernels.
--- @column layers    BIGINT   Layers that have it; 0 outside layers.
--- @column total_ns  BIGINT   Summed duration, ns.
--- @column mean_ns   DOUBLE   Per kernel, ns.
--- @column share_pct DOUBLE   Of the phase's GPU time, percent.
--- @empty  no layers were recognised: traceql check says why
+-- @column role      VARCHAR  Part of the model; NULL if not attributed.
+-- @column calls     BIGINT   Number of kernels.
+-- @column layers    BIGINT   Number of layers that have the role; 0 outside layers.
+-- @column total_ns  BIGINT   Total duration, ns.
+-- @column mean_ns   DOUBLE   Mean duration of a kernel, ns.
+-- @column share_pct DOUBLE   Share of the GPU time of the phase, percent.
+-- @empty  no kernel belongs to a step; traceql check says why
 -- @chart  bar x=total_ns y=role color=phase
 -- @title  GPU time by role
 SELECT

@@ -1,18 +1,19 @@
--- One row per rank and device: the most memory allocated, when, and by which operator.
+-- One row per rank and device: peak of allocated memory, its time, and the operator behind it.
 --
--- Only in traces that were captured with profile_memory.
+-- Use it to see how close a device came to running out of memory, and what allocated the most. It
+-- needs a trace recorded with profile_memory.
 -- @column rank                 BIGINT   Rank.
 -- @column device_type          VARCHAR  cpu, cuda, hip or xpu.
 -- @column device               BIGINT   Device number on its host.
--- @column peak_bytes           BIGINT   Most bytes allocated.
--- @column ts                   BIGINT   When, ns since the run's first event.
--- @column op                   VARCHAR  Innermost operator that ran then; NULL outside operators.
--- @column start_bytes          BIGINT   Bytes allocated at the first event.
--- @column reserved_bytes       BIGINT   Most bytes held by PyTorch's allocator.
--- @column events               BIGINT   Allocations and frees.
--- @empty  the trace has no memory events: record with profile_memory (traceql capture run --memory)
+-- @column peak_bytes           BIGINT   Most memory allocated at once, bytes.
+-- @column ts                   BIGINT   Time of the peak, ns since the run's first event.
+-- @column op                   VARCHAR  Innermost operator that ran at that time; NULL outside operators.
+-- @column start_bytes          BIGINT   Memory allocated at the first event, bytes.
+-- @column reserved_bytes       BIGINT   Most memory reserved by PyTorch's allocator, bytes.
+-- @column events               BIGINT   Number of allocations and frees.
+-- @empty  the trace has no memory events; record with profile_memory (traceql capture run --memory)
 -- @chart  bar x=peak_bytes y=rank
--- @title  Most memory allocated
+-- @title  Peak of allocated memory
 WITH peak AS (
     SELECT
         rank,

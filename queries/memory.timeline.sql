@@ -1,17 +1,17 @@
--- One row per rank, device and slice of time in which the allocator did anything.
+-- One row per rank, device and time slice with any allocation or free.
 --
--- Only in traces that were captured with profile_memory.
--- @param  buckets              INTEGER = 200   Slices that the rank's span is cut into.
--- @param  rank                 BIGINT  = NULL  This rank only; all where NULL.
+-- Use it to see how memory grows over time. It needs a trace recorded with profile_memory.
+-- @param  buckets              INTEGER = 200   Number of time slices per rank.
+-- @param  rank                 BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank                 BIGINT   Rank.
 -- @column device_type          VARCHAR  cpu, cuda, hip or xpu.
 -- @column device               BIGINT   Device number on its host.
--- @column ts                   BIGINT   Start of the slice of time, ns since the run's first event.
--- @column events               BIGINT   Allocations and frees.
--- @column max_allocated_bytes  BIGINT   Most bytes allocated.
--- @column last_allocated_bytes BIGINT   Bytes allocated at the end.
--- @column max_reserved_bytes   BIGINT   Most bytes held by PyTorch's allocator.
--- @empty  the trace has no memory events: record with profile_memory (traceql capture run --memory)
+-- @column ts                   BIGINT   Start of the time slice, ns since the run's first event.
+-- @column events               BIGINT   Number of allocations and frees.
+-- @column max_allocated_bytes  BIGINT   Most memory allocated, bytes.
+-- @column last_allocated_bytes BIGINT   Memory allocated at the last event of the slice, bytes.
+-- @column max_reserved_bytes   BIGINT   Most memory reserved by PyTorch's allocator, bytes.
+-- @empty  the trace has no memory events; record with profile_memory (traceql capture run --memory)
 -- @chart  line x=ts y=max_allocated_bytes color=rank
 -- @title  Memory allocated over time
 WITH chosen AS (

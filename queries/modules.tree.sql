@@ -1,14 +1,15 @@
--- One row per module path: the GPU time that its calls launched, with and without inner modules.
+-- One row per module path: GPU time launched by the module, with and without inner modules.
 --
--- From traces with stacks or annotated layers; no rows without. Kernels of graph replays belong to
--- no module.
--- @param  rank         BIGINT = NULL  This rank only; all where NULL.
--- @column path         VARCHAR  Classes from the outermost module, with slashes.
--- @column calls        BIGINT   Calls.
--- @column own_ns       BIGINT   GPU time launched by it and by no inner module, ns.
--- @column inclusive_ns BIGINT   GPU time launched by it and its inner modules, ns.
--- @column share_pct    DOUBLE   inclusive_ns in all GPU time launched by modules, percent.
--- @column kernels      BIGINT   Kernels of inclusive_ns.
+-- Use it to read GPU time along the structure of the model's code. It needs a trace with Python
+-- stacks or annotated layers. Kernels of graph replays belong to no module.
+-- @param  rank         BIGINT = NULL  Only this rank; all ranks by default.
+-- @column path         VARCHAR  Class names from the outermost module inwards, separated by slashes.
+-- @column calls        BIGINT   Number of calls.
+-- @column own_ns       BIGINT   GPU time launched by the module itself and not by an inner module, ns.
+-- @column inclusive_ns BIGINT   GPU time launched by the module and its inner modules, ns.
+-- @column share_pct    DOUBLE   inclusive_ns in percent of all GPU time launched by modules.
+-- @column kernels      BIGINT   Number of kernels in inclusive_ns.
+-- @empty  the trace has neither Python stacks nor annotated layers; record it with with_stack or annotations
 -- @chart  bar x=inclusive_ns y=path
 -- @title  GPU time by module
 WITH RECURSIVE own AS (

@@ -1,20 +1,22 @@
--- One row per CPU operator name, by the GPU time that it launched itself.
+-- One row per CPU operator name, by the GPU time that the operator launched itself.
 --
--- An operator launched a kernel itself where no operator inside it did (same "External id").
--- total_gpu counts, for each call, everything launched on its thread while it ran; where an
--- operator calls one of the same name, both count. A row without a name is what was launched
--- outside any operator, such as graph launches by the engine.
--- @param  limit         INTEGER = 20    Rows to return.
--- @param  rank          BIGINT  = NULL  This rank only; all where NULL.
--- @column name          VARCHAR  Operator; NULL for what no operator launched.
--- @column calls         BIGINT   How often it ran.
+-- Use it to see which PyTorch operators are behind the GPU time. An operator launched a kernel
+-- itself if no operator inside it did (same "External id"). total_gpu_ns counts, for each call,
+-- everything launched on its thread while it ran; if an operator calls one of the same name, both
+-- count. The row without a name is what was launched outside any operator, such as graph launches
+-- by the engine.
+-- @param  limit         INTEGER = 20    Maximum number of rows.
+-- @param  rank          BIGINT  = NULL  Only this rank; all ranks by default.
+-- @column name          VARCHAR  Operator; NULL for GPU activities that no operator launched.
+-- @column calls         BIGINT   Number of calls.
 -- @column kernels       BIGINT   GPU activities that it launched itself.
--- @column gpu_ns        BIGINT   Their summed duration, ns.
--- @column share_pct     DOUBLE   Percent of the summed duration of all GPU activities.
--- @column total_gpu_ns  BIGINT   Summed duration of all GPU activities launched while it ran, ns.
--- @column host_ns       BIGINT   Its own summed duration on the host, operators inside it included, ns.
+-- @column gpu_ns        BIGINT   Total duration of the GPU activities that it launched itself, ns.
+-- @column share_pct     DOUBLE   gpu_ns in percent of the total duration of all GPU activities.
+-- @column total_gpu_ns  BIGINT   Total duration of all GPU activities launched while it ran, ns.
+-- @column host_ns       BIGINT   Total duration of its calls on the host, including operators inside it, ns.
+-- @empty  the trace has no CPU operators and no GPU activity
 -- @chart  bar x=gpu_ns y=name
--- @title  GPU time by the operator that launched it
+-- @title  GPU time by launching operator
 WITH op AS (
     SELECT id, rank, name, tid, ts, ts + dur AS end_ts, dur, external_id
     FROM slice

@@ -1,11 +1,11 @@
--- One row per number that sums up the run, over all ranks.
+-- One row per number that sums up the run, across all ranks.
 --
--- Shares are of the ranks' GPU spans together. Where the trace knows neither phases nor tokens,
--- their rows are missing.
--- @column headline  VARCHAR  What it is.
+-- Use it as the shortest summary of a run. Shares are relative to the GPU spans of all ranks
+-- together. Rows about phases and tokens are missing if the trace does not tell them.
+-- @column headline  VARCHAR  What the number is.
 -- @column value     DOUBLE   The number.
 -- @column unit      VARCHAR  ns, percent, tokens/s or checks.
--- @column note      VARCHAR  What it is out of, or how it was measured.
+-- @column note      VARCHAR  What the number refers to, or how it was measured.
 -- @chart  none
 WITH rank_state AS (
     SELECT

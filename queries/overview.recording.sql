@@ -1,9 +1,10 @@
 -- One row per fact about how the run was recorded.
 --
--- Model, parallelism, versions and overhead are in run directories only; the architecture is
--- recognised from the kernels.
--- @column fact   VARCHAR  What it is.
--- @column value  VARCHAR  As text.
+-- Use it to see which model, hardware and software a trace is from. Model, parallelism, versions
+-- and profiler overhead are known only for run directories; the architecture is recognised from the
+-- kernels.
+-- @column fact   VARCHAR  Name of the fact.
+-- @column value  VARCHAR  Value of the fact, as text.
 -- @chart  none
 WITH recognised AS (
     SELECT family, MAX(first_layer + layers) AS layers FROM rank_model GROUP BY family

@@ -1,18 +1,19 @@
--- One row per rank: what was recorded, and how its GPU spent the time.
+-- One row per rank: what was recorded, and how busy its GPU was.
 --
--- busy is the union of all GPU activity over streams, comm the union of collectives.
+-- Use it as the first look at a run and to compare its ranks. Busy time is the union of all GPU
+-- activity across streams; communication time is the union of all collectives.
 -- @column rank                BIGINT   Rank.
--- @column device_name         VARCHAR  GPU name.
--- @column window_ns           BIGINT   GPU span: first start to last end of any GPU activity, ns.
--- @column busy_ns             BIGINT   Time in which the GPU did anything, ns.
--- @column busy_pct            DOUBLE   busy in percent of the window.
+-- @column device_name         VARCHAR  Model of the GPU.
+-- @column window_ns           BIGINT   GPU span: from the first start to the last end of any GPU activity, ns.
+-- @column busy_ns             BIGINT   Time in which any GPU activity ran, ns.
+-- @column busy_pct            DOUBLE   busy_ns in percent of the window.
 -- @column comm_ns             BIGINT   Time in which a collective ran, ns.
--- @column comm_pct            DOUBLE   comm in percent of the window.
--- @column idle_ns             BIGINT   Time in which the GPU did nothing, ns.
--- @column kernels             BIGINT   Kernels, memory copies and memory sets.
--- @column steps               BIGINT   Engine iterations.
--- @column context_tokens      BIGINT   Prompt tokens processed; NULL where the trace does not say.
--- @column generation_tokens   BIGINT   Tokens generated; NULL where the trace does not say.
+-- @column comm_pct            DOUBLE   comm_ns in percent of the window.
+-- @column idle_ns             BIGINT   Time in which nothing ran on the GPU, ns.
+-- @column kernels             BIGINT   Number of kernels, memory copies and memory sets.
+-- @column steps               BIGINT   Number of steps (engine iterations).
+-- @column context_tokens      BIGINT   Prompt tokens processed; NULL if unknown.
+-- @column generation_tokens   BIGINT   Tokens generated; NULL if unknown.
 -- @chart  bar x=busy_pct y=rank
 -- @title  How busy each rank's GPU was
 WITH device AS (

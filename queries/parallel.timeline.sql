@@ -1,22 +1,25 @@
--- One row per step and rank: when its GPU worked on it, all ranks on one clock.
+-- One row per step and rank: when the rank's GPU worked on the step, all ranks on one clock.
 --
--- Steps of one engine iteration have one number on all ranks: as matched operations say, else by
--- their position (source).
--- @param  limit       INTEGER = 1000  Rows to return.
--- @param  phase       VARCHAR = NULL  Steps of this phase only; all where NULL.
+-- Use it to see how the ranks proceed relative to each other, for example the stages of a pipeline.
+-- The steps of one engine iteration have the same iteration number on all ranks. It comes from
+-- matched operations if there are any, otherwise from the position of the step (source). ts, dur
+-- and skew_ns are NULL for a step without kernels.
+-- @param  limit       INTEGER = 1000  Maximum number of rows.
+-- @param  phase       VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase       prefill decode mixed idle
--- @column iteration   BIGINT   Engine iteration, the same number on all ranks, from 0.
+-- @column iteration   BIGINT   Engine iteration; the same number on all ranks, from 0.
 -- @column rank        BIGINT   Rank.
--- @column tp_rank     BIGINT   Its tensor-parallel rank; NULL, as the next two, where that is not known.
--- @column pp_rank     BIGINT   Its pipeline stage.
--- @column dp_rank     BIGINT   Its data-parallel replica.
+-- @column tp_rank     BIGINT   Tensor-parallel rank; NULL if unknown, as are the next two.
+-- @column pp_rank     BIGINT   Pipeline stage.
+-- @column dp_rank     BIGINT   Data-parallel replica.
 -- @column step_id     BIGINT   Step.
--- @column phase       VARCHAR  prefill, decode, mixed or idle; NULL where the trace does not say.
--- @column ts          BIGINT   Start of its first kernel by the first rank's clock, ns since the run's first event; NULL without kernels.
--- @column dur         BIGINT   From there to the end of its last kernel, ns.
--- @column skew_ns     BIGINT   Behind the first rank to begin the iteration, ns.
+-- @column phase       VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
+-- @column ts          BIGINT   Start of its first kernel on the reference clock, ns since the run's first event.
+-- @column dur         BIGINT   From the start of its first kernel to the end of its last one, ns.
+-- @column skew_ns     BIGINT   Delay after the first rank that began the iteration, ns.
 -- @column source      VARCHAR  How the iteration is known: operations or position.
--- @column layout_source VARCHAR  How the ranks' places are known.
+-- @column layout_source VARCHAR  How the position of the rank in the layout is known.
+-- @empty  the trace has no steps in the phase, or the layout of its ranks is unknown
 -- @chart  timeline x=ts width=dur y=rank color=phase
 -- @title  When each rank worked on which step
 SELECT

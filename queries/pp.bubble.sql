@@ -1,31 +1,35 @@
--- One row per rank of a pipeline: how long it computed nothing while another stage did.
+-- One row per rank of a pipeline: its bubble, when it does not compute but another stage does.
 --
--- Times are by the first rank's clock, in a window in which all ranks of the replica were recorded
--- and any of them had work: from their first kernel to their last one. Another stage computes where
--- a GPU of another stage of the same replica runs a kernel that neither communicates nor copies.
--- computing + bubble + neither = window, and comm + copy + host + launch + edge = bubble, exactly.
--- ideal_pct is (p-1)/(m+p-1) for p stages and m micro-batches that do not wait for each other;
--- those of one request do, so that few requests in flight make larger bubbles. No rows for one
--- stage.
+-- Use it to see how well the pipeline is filled. A rank computes while a kernel runs on its GPU
+-- that is neither communication nor a copy. Another stage computes while such a kernel runs on a
+-- GPU of another stage of the same replica.
+--
+-- computing + bubble + neither = window, exactly, and
+-- comm + copy + host + launch + edge = bubble, exactly.
+--
+-- Times are on the reference clock. The window is the time in which all ranks of the replica were
+-- recorded and any of them had work: from their first kernel to their last one. ideal_pct is
+-- (p-1)/(m+p-1) for p stages and m micro-batches that do not wait for each other. Micro-batches of
+-- the same request do wait for each other, so few requests in flight mean larger bubbles.
 -- @column rank           BIGINT   Rank.
--- @column pp_rank        BIGINT   Its stage.
--- @column dp_rank        BIGINT   Its replica.
+-- @column pp_rank        BIGINT   Pipeline stage of the rank.
+-- @column dp_rank        BIGINT   Data-parallel replica of the rank.
 -- @column window_ns      BIGINT   Length of the window, ns.
--- @column computing_ns   BIGINT   It computed, ns.
--- @column bubble_ns      BIGINT   It did not, and another stage did, ns.
--- @column neither_ns     BIGINT   No stage did, ns.
--- @column bubble_pct     DOUBLE   bubble in percent of the window.
--- @column comm_ns        BIGINT   Of the bubble, one of its own operations ran: it waited for, or moved, data, ns.
--- @column copy_ns        BIGINT   Of the bubble, nothing but copies ran, ns.
--- @column host_ns        BIGINT   Of the bubble, its host had issued nothing (gap causes host and sync), ns.
--- @column launch_ns      BIGINT   Of the bubble, gaps of other causes, ns.
--- @column edge_ns        BIGINT   Of the bubble, before its first kernel or after its last one, ns.
+-- @column computing_ns   BIGINT   Time in which the rank computed, ns.
+-- @column bubble_ns      BIGINT   Time in which it did not compute and another stage did, ns.
+-- @column neither_ns     BIGINT   Time in which no stage computed, ns.
+-- @column bubble_pct     DOUBLE   bubble_ns in percent of the window.
+-- @column comm_ns        BIGINT   Part of the bubble in which it waited for data or transferred data in its own operations, ns.
+-- @column copy_ns        BIGINT   Part of the bubble in which only copies ran, ns.
+-- @column host_ns        BIGINT   Part of the bubble in which its host had issued nothing (gap causes host and sync), ns.
+-- @column launch_ns      BIGINT   Part of the bubble in gaps of other causes, ns.
+-- @column edge_ns        BIGINT   Part of the bubble before its first kernel or after its last one, ns.
 -- @column microbatches   BIGINT   Steps with tokens that its GPU began in the window.
--- @column ideal_pct      DOUBLE   What the bubble would be if micro-batches followed each other closely, percent.
--- @column layout_source  VARCHAR  How the ranks' places are known.
--- @empty  no pipeline stages were recognised: parallel.timeline and the table layout say what was
+-- @column ideal_pct      DOUBLE   Bubble if micro-batches followed each other without waiting, percent of the window.
+-- @column layout_source  VARCHAR  How the position of the rank in the layout is known.
+-- @empty  the run has one stage, or its pipeline stages were not recognised; see parallel.timeline and the table layout
 -- @chart  stacked x=computing_ns,bubble_ns,neither_ns y=rank
--- @title  Pipeline stages: computing, and waiting for another stage
+-- @title  Time of each pipeline stage: computing, bubble, and neither
 WITH place AS (
     SELECT layout.*, clock.offset_ns, clock.drift, clock.at_ns
     FROM layout
@@ -74,7 +78,7 @@ shared_window AS (
     INNER JOIN recorded ON span.rank = recorded.rank
     GROUP BY span.dp_rank
 ),
--- Before a rank's first kernel and after its last one.
+-- The time before a rank's first kernel and after its last one.
 around AS (
     SELECT span.rank, span.dp_rank, shared_window.ts, span.ts AS end_ts
     FROM span
@@ -101,7 +105,7 @@ clipped AS (
     INNER JOIN shared_window ON place.dp_rank = shared_window.dp_rank
     WHERE own.ts < shared_window.end_ts AND own.end_ts > shared_window.ts AND own.end_ts > own.ts
 ),
--- Where a stage begins and ends to compute, on any of its ranks.
+-- When any rank of a stage begins or ends to compute.
 edge AS (
     SELECT pp_rank, dp_rank, ts, 1 AS computing FROM state WHERE compute
     UNION ALL
@@ -133,7 +137,7 @@ instant AS (
     FROM change
     INNER JOIN place ON change.dp_rank = place.dp_rank AND change.pp_rank <> place.pp_rank
 ),
--- Of what happens at one instant only the last has an interval after it, and all before it.
+-- If several changes happen at one instant, only the last one is followed by an interval.
 swept AS (
     SELECT
         rank,

@@ -1,14 +1,15 @@
--- One row per rank and check: what was in the file against what is in the database.
+-- One row per rank and check: what was in the trace file compared with what is in the database.
 --
--- Failed checks come first. ok is NULL where there is nothing to prove.
--- @param  rank    BIGINT  = NULL   This rank only; all where NULL.
+-- Use it to see that no event was lost, and how much time was not classified or attributed. Failed
+-- checks come first. ok is NULL for numbers that are only reported.
+-- @param  rank    BIGINT  = NULL   Only this rank; all ranks by default.
 -- @param  failed  BOOLEAN = FALSE  Only checks that failed.
 -- @column rank    BIGINT   Rank.
--- @column check_name   VARCHAR  What was checked.
+-- @column check_name  VARCHAR  Name of the check.
 -- @column value   BIGINT   What is in the database, or what was found.
--- @column total   BIGINT   What was in the file, or out of how much.
--- @column ok      BOOLEAN  Whether it is as it should be.
--- @column note    VARCHAR  What value and total are.
+-- @column total   BIGINT   What was in the file, or the whole that value is a part of.
+-- @column ok      BOOLEAN  Whether the check holds; NULL if there is nothing to check.
+-- @column note    VARCHAR  Meaning of value and total.
 -- @chart  none
 SELECT rank, check_name, value, total, ok, note
 FROM ledger

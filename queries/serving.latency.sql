@@ -1,17 +1,20 @@
--- One row per pass and latency: mean and percentiles over its requests.
+-- One row per pass and latency: mean and percentiles over the requests.
 --
--- TTFT, TPOT and end to end over requests, ITL over all intervals between tokens. Percentiles are
--- interpolated linearly. The unprofiled pass is what users see; the profiled one is in the trace.
+-- Use it to see what users experienced. The unprofiled pass has no profiler overhead; the profiled
+-- pass is the one in the trace. ttft is the time to first token, tpot the time per output token
+-- after the first, itl the interval between tokens, e2e the time from sending the request to its
+-- last token. ttft, tpot and e2e have one value per request, itl one per interval. Percentiles are
+-- interpolated linearly.
 -- @column pass      VARCHAR  profiled or unprofiled.
 -- @column latency   VARCHAR  ttft, tpot, itl or e2e.
--- @column count     BIGINT   Values.
+-- @column count     BIGINT   Number of values.
 -- @column mean_ns   DOUBLE   Mean, ns.
 -- @column p50_ns    DOUBLE   Median, ns.
 -- @column p90_ns    DOUBLE   90th percentile, ns.
 -- @column p99_ns    DOUBLE   99th percentile, ns.
--- @empty  latencies come with a run directory: traceql capture, then traceql load runs/NAME
+-- @empty  there are no requests; latencies come with run directories (traceql capture, then traceql load runs/NAME)
 -- @chart  bar x=p50_ns y=latency group=pass
--- @title  Median latency, with and without the profiler
+-- @title  Median latency with and without the profiler
 WITH value AS (
     SELECT profiled, 1 AS place, 'ttft' AS latency, ttft_ns AS ns FROM request
     UNION ALL

@@ -1,23 +1,24 @@
--- One row per request and pass: its latencies, and the engine iterations that it was part of.
+-- One row per request and pass: its latencies, and the steps that processed it.
 --
--- Kernel time is that of the iterations in which the scheduler gave the request tokens; other
--- requests of the same iterations share it, so it must not be added up over requests.
--- @param  limit            INTEGER = 1000  Rows to return.
--- @param  profiled         BOOLEAN = FALSE Only the pass that the trace shows.
+-- Use it to find slow requests and to relate them to the trace. Kernel time is that of the steps in
+-- which the scheduler gave tokens to the request. Requests in the same step share it, so do not add
+-- it up across requests.
+-- @param  limit            INTEGER = 1000  Maximum number of rows.
+-- @param  profiled         BOOLEAN = FALSE Only the pass that is in the trace.
 -- @column request_id       VARCHAR  Request; the same in both passes.
 -- @column pass             VARCHAR  profiled or unprofiled.
--- @column ts               BIGINT   When it was sent, ns since the run's first event.
--- @column prompt_tokens    BIGINT   Tokens of its prompt; NULL where it was text.
--- @column output_tokens    BIGINT   Tokens that arrived.
--- @column finished         BOOLEAN  Whether all its tokens arrived inside the window.
+-- @column ts               BIGINT   Time at which it was sent, ns since the run's first event.
+-- @column prompt_tokens    BIGINT   Tokens of its prompt; NULL if the prompt was text.
+-- @column output_tokens    BIGINT   Tokens received.
+-- @column finished         BOOLEAN  Whether all its tokens were received inside the window.
 -- @column ttft_ns          BIGINT   Time to first token, ns.
 -- @column tpot_ns          BIGINT   Time per output token after the first, ns.
--- @column e2e_ns           BIGINT   End to end, ns; NULL where it did not finish.
--- @column steps            BIGINT   Engine iterations of the lowest rank that had tokens of it; NULL unprofiled.
--- @column shared_kernel_ns BIGINT   Summed kernel time of these iterations, on that rank, ns; NULL unprofiled.
--- @empty  requests come with a run directory: traceql capture, then traceql load runs/NAME
+-- @column e2e_ns           BIGINT   From sending the request to its last token, ns; NULL if it did not finish.
+-- @column steps            BIGINT   Steps of the lowest rank that processed its tokens; NULL if unprofiled.
+-- @column shared_kernel_ns BIGINT   Total kernel time of these steps on that rank, ns; NULL if unprofiled.
+-- @empty  there are no requests; they come with run directories (traceql capture, then traceql load runs/NAME)
 -- @chart  point x=output_tokens y=e2e_ns color=pass
--- @title  End-to-end latency against output tokens
+-- @title  End-to-end latency by output tokens
 WITH kernel_time AS (
     SELECT step_id, SUM(dur) AS kernel_ns
     FROM kernel

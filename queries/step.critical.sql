@@ -1,38 +1,46 @@
--- One row per step, kind of link and rank on which it lay: the chain that set the step's length.
+-- One row per step, kind of segment and rank: the segments of the step's critical path.
 --
--- Between two operations of its group no rank gets further than the one that comes last. So a step
--- lasts what these ranks did, one after the other, and the transfers. Its length is from the end of
--- the group's last operation in the step before to that of its own last one, on the rank asked for
--- (of the first step, from the late rank's first kernel); the links of a step add up to it.
+-- Use it to see what set the length of a step: which rank, and whether its host, its kernels or the
+-- transfers. Between two operations of a communicator, no rank can get further than the straggler.
+-- So the critical path of a step is what the straggler of each operation did before it arrived, one
+-- operation after the other, plus the transfers.
 --
--- host: the late rank's GPU had nothing, because its host had issued nothing. launch: gaps of other
--- causes. kernel: it computed. copy: nothing but copies ran. transfer: the operations themselves, on
--- all their ranks. communication: with other groups, such as a receive from another pipeline stage;
--- where it was waiting there, and computed nothing meanwhile, the links are what the rank that it
--- waited for did in that time, and so on. skew: by what ranks differ at the ends of operations. The
--- group is the one with most operations on the rank; what runs after the last of
--- them (the sampler) belongs to the next step. Without operations that all ranks were found of, the
--- links are the rank's own time, from the end of the step before on the GPU.
--- @param  rank         BIGINT  = 0     Rank whose steps these are.
--- @param  step         BIGINT  = NULL  Step, by its position in that rank, from 0; all where NULL.
--- @param  limit        INTEGER = 1000  Rows to return.
--- @column step         BIGINT   Step, by its position in the rank, from 0.
+-- The length of a step runs from the end of the communicator's last operation in the previous step
+-- to the end of its last operation in this one, on the requested rank. The first step begins with
+-- the straggler's first kernel. The segments of a step add up to its length. The communicator is the
+-- one with the most operations on the rank. What runs after its last operation, such as the sampler,
+-- belongs to the next step. Without operations that were matched on all ranks, the segments are the
+-- rank's own time, from the end of the previous step on the GPU.
+--
+-- Kinds of segments: host: the straggler's GPU was idle because its host had issued nothing. launch:
+-- the GPU was idle for another reason. kernel: a compute kernel ran. copy: only copies ran. transfer:
+-- the operations of the communicator transferred data, on all ranks. communication: the straggler
+-- communicated in another communicator, such as a receive from another pipeline stage. If it waited
+-- there and no compute kernel ran, the path continues on the rank that it waited for, and so on.
+-- skew: the difference between the ranks at the ends of operations.
+-- @param  rank         BIGINT  = 0     Rank whose steps to show; ignored if step is given.
+-- @param  step         BIGINT  = NULL  One step only (step_id, as steps.timeline lists it); all by default.
+-- @param  limit        INTEGER = 1000  Maximum number of rows.
 -- @column step_id      BIGINT   Step.
--- @column phase        VARCHAR  prefill, decode, mixed or idle; NULL where the trace does not say.
+-- @column number       BIGINT   Position of the step in its rank, from 0.
+-- @column phase        VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
 -- @column length_ns    BIGINT   Length of the step, ns.
--- @column link         VARCHAR  host, launch, kernel, copy, communication, transfer or skew.
--- @column rank         BIGINT   Rank on which it lay; NULL for the whole group.
--- @column operations   BIGINT   Operations before which it lay there, or that moved bytes.
--- @column ns           BIGINT   How long, ns; skew may be negative.
--- @column share_pct    DOUBLE   Percent of the length.
--- @column group_ranks  VARCHAR  The group; NULL where the links are the rank's own time.
--- @chart  stacked x=ns y=step color=link
--- @title  What set the length of the longest steps
-WITH RECURSIVE main_group AS (
+-- @column segment      VARCHAR  host, launch, kernel, copy, communication, transfer or skew.
+-- @column rank         BIGINT   Rank that the segment was on; NULL for all ranks of the communicator.
+-- @column operations   BIGINT   Operations that the segment preceded, or that transferred data.
+-- @column ns           BIGINT   Total duration of the segment in the step, ns; skew may be negative.
+-- @column share_pct    DOUBLE   ns in percent of the length.
+-- @column group_ranks  VARCHAR  Ranks of the communicator; NULL if the segments are the rank's own time.
+-- @chart  stacked x=ns y=number color=segment
+-- @title  Critical path of the longest steps
+WITH RECURSIVE asked AS (
+    SELECT COALESCE((SELECT rank FROM step WHERE step_id = $step::BIGINT), $rank::BIGINT) AS rank
+),
+main_group AS (
     SELECT collective.group_ranks
     FROM arrival
     INNER JOIN collective USING (kernel_id)
-    WHERE arrival.rank = $rank::BIGINT
+    WHERE arrival.rank = (FROM asked)
     GROUP BY collective.group_ranks
     ORDER BY collective.group_ranks LIKE '% to %', COUNT(*) DESC, collective.group_ranks
     LIMIT 1
@@ -54,14 +62,14 @@ own AS MATERIALIZED (
         *,
         ts + dur - LAG(ts + dur) OVER (ORDER BY ts, kernel_id) AS length_ns
     FROM attended
-    WHERE rank = $rank::BIGINT
+    WHERE rank = (FROM asked)
 ),
--- Where all came at once, any rank's time is as good: that of the rank asked for.
+-- If several ranks arrive last at the same time, the requested rank is preferred.
 last_rank AS MATERIALIZED (
     SELECT *
     FROM attended
     QUALIFY ROW_NUMBER() OVER (
-        PARTITION BY match_id ORDER BY late_ns DESC, rank = $rank::BIGINT DESC, rank
+        PARTITION BY match_id ORDER BY late_ns DESC, rank = (FROM asked) DESC, rank
     ) = 1
 ),
 chain AS MATERIALIZED (
@@ -69,20 +77,20 @@ chain AS MATERIALIZED (
         own.step_id,
         own.group_ranks,
         UNNEST([
-            {'link': 'host', 'rank': last_rank.rank, 'ns': last_rank.host_ns},
-            {'link': 'launch', 'rank': last_rank.rank, 'ns': last_rank.other_ns},
-            {'link': 'kernel', 'rank': last_rank.rank, 'ns': last_rank.compute_ns},
-            {'link': 'copy', 'rank': last_rank.rank, 'ns': last_rank.copy_ns},
-            {'link': 'communication', 'rank': last_rank.rank, 'ns': last_rank.comm_ns},
-            {'link': 'transfer', 'rank': NULL, 'ns': own.transfer_ns},
-            {'link': 'skew', 'rank': NULL, 'ns': COALESCE(
+            {'segment': 'host', 'rank': last_rank.rank, 'ns': last_rank.host_ns},
+            {'segment': 'launch', 'rank': last_rank.rank, 'ns': last_rank.other_ns},
+            {'segment': 'kernel', 'rank': last_rank.rank, 'ns': last_rank.compute_ns},
+            {'segment': 'copy', 'rank': last_rank.rank, 'ns': last_rank.copy_ns},
+            {'segment': 'communication', 'rank': last_rank.rank, 'ns': last_rank.comm_ns},
+            {'segment': 'transfer', 'rank': NULL, 'ns': own.transfer_ns},
+            {'segment': 'skew', 'rank': NULL, 'ns': COALESCE(
                 own.length_ns - last_rank.since_ns - own.transfer_ns, 0
             )}
         ], recursive := TRUE)
     FROM own
     INNER JOIN last_rank USING (match_id)
 ),
--- What the late rank did, where it communicated with other groups.
+-- Intervals of the late ranks that contain communication in other communicators.
 begun AS MATERIALIZED (
     SELECT
         own.step_id,
@@ -98,8 +106,8 @@ begun AS MATERIALIZED (
     INNER JOIN kernel ON last_rank.kernel_id = kernel.id
     WHERE last_rank.comm_ns > 0
 ),
--- The end of each wait, from when its device computed nothing more, none of it twice; and the kernel
--- that ended it.
+-- Every wait, cut to the part after its device's last compute kernel, so that no time is counted
+-- twice; and the kernel whose arrival ended the wait.
 waited AS (
     SELECT
         kernel.rank,
@@ -132,7 +140,8 @@ waiting AS MATERIALIZED (
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ), TRUE)
 ),
--- And what those did that it waited for meanwhile, by each one's clock.
+-- For each wait, the same interval on the rank that was waited for, on that rank's own clock; and so
+-- on, if that rank waited as well.
 stretch AS (
     FROM begun
     UNION ALL
@@ -168,30 +177,30 @@ state AS (
             WHEN device_state.copy THEN 'copy'
             WHEN gap.cause IN ('host', 'sync') THEN 'host'
             ELSE 'launch'
-        END AS link
+        END AS segment
     FROM device_state
     LEFT JOIN gap USING (rank, device, ts)
     WHERE device_state.rank IN (SELECT rank FROM followed)
 ),
 kind AS (
-    SELECT UNNEST(['kernel', 'communication', 'copy', 'host', 'launch']) AS link
+    SELECT UNNEST(['kernel', 'communication', 'copy', 'host', 'launch']) AS segment
 ),
--- Time of each kind before each state.
+-- Cumulative time of each kind of segment up to each state.
 counted AS (
     SELECT
-        kind.link,
+        kind.segment,
         state.rank,
         state.device,
         state.ts,
-        CASE WHEN state.link = kind.link THEN state.dur ELSE 0 END AS ns,
-        SUM(CASE WHEN state.link = kind.link THEN state.dur ELSE 0 END) OVER (
-            PARTITION BY kind.link, state.rank, state.device ORDER BY state.ts
+        CASE WHEN state.segment = kind.segment THEN state.dur ELSE 0 END AS ns,
+        SUM(CASE WHEN state.segment = kind.segment THEN state.dur ELSE 0 END) OVER (
+            PARTITION BY kind.segment, state.rank, state.device ORDER BY state.ts
         ) AS until_ns
     FROM state
     CROSS JOIN kind
 ),
 instant AS (
-    SELECT followed.*, kind.link, edge.ts, edge.sign
+    SELECT followed.*, kind.segment, edge.ts, edge.sign
     FROM followed
     CROSS JOIN kind
     CROSS JOIN LATERAL (
@@ -205,27 +214,27 @@ elsewhere AS (
         instant.number,
         instant.step_id,
         instant.group_ranks,
-        instant.link,
+        instant.segment,
         instant.rank,
         CAST(SUM(instant.sign * (
             counted.until_ns - counted.ns + LEAST(counted.ns, instant.ts - counted.ts)
         )) AS BIGINT) AS ns
     FROM instant
     ASOF INNER JOIN counted
-        ON instant.link = counted.link
+        ON instant.segment = counted.segment
         AND instant.rank = counted.rank
         AND instant.device = counted.device
         AND instant.ts >= counted.ts
     GROUP BY ALL
 ),
 along AS (
-    SELECT step_id, group_ranks, link, rank, ns FROM chain
+    SELECT step_id, group_ranks, segment, rank, ns FROM chain
     UNION ALL
-    SELECT step_id, group_ranks, link, rank, ns FROM elsewhere
+    SELECT step_id, group_ranks, segment, rank, ns FROM elsewhere
     UNION ALL
     SELECT step_id, group_ranks, 'communication', waiting_rank, begin_ts - end_ts FROM followed
     UNION ALL
-    -- Before its first kernel nothing is known of a rank.
+    -- Nothing is known about a rank before its first kernel.
     SELECT
         followed.step_id,
         followed.group_ranks,
@@ -236,11 +245,11 @@ along AS (
     LEFT JOIN elsewhere USING (number)
     GROUP BY followed.number, followed.step_id, followed.group_ranks, followed.end_ts, followed.begin_ts
 ),
--- Steps of a rank alone: a kernel's end is always the end of a device's state.
+-- Steps of a rank without matched operations. A kernel's end is always the end of a device state.
 ended AS (
     SELECT step_id, gpu_ts + gpu_dur AS end_ts
     FROM step
-    WHERE rank = $rank::BIGINT AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_group)
+    WHERE rank = (FROM asked) AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_group)
     QUALIFY COALESCE(end_ts > MAX(end_ts) OVER (
         ORDER BY gpu_ts, step_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ), TRUE)
@@ -254,33 +263,33 @@ alone AS (
             WHEN state.copy THEN 'copy'
             WHEN gap.cause IN ('host', 'sync') THEN 'host'
             ELSE 'launch'
-        END AS link,
+        END AS segment,
         state.rank,
         state.dur AS ns
-    FROM (FROM device_state WHERE rank = $rank::BIGINT) AS state
+    FROM (FROM device_state WHERE rank = (FROM asked)) AS state
     ASOF INNER JOIN ended ON state.ts < ended.end_ts
     LEFT JOIN gap ON state.rank = gap.rank AND state.device = gap.device AND state.ts = gap.ts
 ),
-linked AS (
-    SELECT step_id, group_ranks, link, rank, COUNT(*) AS operations, SUM(ns) AS ns
+segmented AS (
+    SELECT step_id, group_ranks, segment, rank, COUNT(*) AS operations, SUM(ns) AS ns
     FROM along
     WHERE ns <> 0
-    GROUP BY step_id, group_ranks, link, rank
+    GROUP BY step_id, group_ranks, segment, rank
     HAVING SUM(ns) <> 0
     UNION ALL
-    SELECT step_id, NULL, link, rank, 0, SUM(ns)
+    SELECT step_id, NULL, segment, rank, 0, SUM(ns)
     FROM alone
-    GROUP BY step_id, link, rank
+    GROUP BY step_id, segment, rank
 ),
 measured AS (
-    SELECT *, SUM(ns) OVER (PARTITION BY step_id) AS length_ns FROM linked
+    SELECT *, SUM(ns) OVER (PARTITION BY step_id) AS length_ns FROM segmented
 )
 SELECT
-    step.number AS step,
     step.step_id,
+    step.number,
     step.phase,
     CAST(measured.length_ns AS BIGINT) AS length_ns,
-    measured.link,
+    measured.segment,
     measured.rank,
     measured.operations,
     CAST(measured.ns AS BIGINT) AS ns,
@@ -288,6 +297,6 @@ SELECT
     measured.group_ranks
 FROM measured
 INNER JOIN step USING (step_id)
-WHERE $step::BIGINT IS NULL OR step.number = $step::BIGINT
-ORDER BY step.number, measured.ns DESC, measured.link, measured.rank
+WHERE $step::BIGINT IS NULL OR step.step_id = $step::BIGINT
+ORDER BY step.number, measured.ns DESC, measured.segment, measured.rank
 LIMIT $limit::INTEGER

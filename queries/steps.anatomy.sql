@@ -1,20 +1,23 @@
--- One row per kernel of one step, in the order in which they ran.
+-- One row per kernel of one step, in order of start.
 --
--- gap_ns is the time since all earlier kernels of the step on the device had ended; 0 where they
--- overlap.
--- @param  step         BIGINT = NULL  step_id; the longest decode step, else the longest, where NULL.
+-- Use it to read a step kernel by kernel: what ran, in which layer and role, and how long the GPU
+-- was idle before. gap_ns is the time since all earlier kernels of the step on the device had
+-- ended; it is 0 if they overlap. Without a step, the query shows the longest decode step, or the
+-- longest step if there is no decode step.
+-- @param  step         BIGINT = NULL  Step (step_id, as steps.timeline lists it); the longest decode step by default.
 -- @column rank         BIGINT   Rank.
 -- @column step_id      BIGINT   Step.
 -- @column start_ns     BIGINT   Start, ns since the step's first kernel.
 -- @column dur          BIGINT   Duration, ns.
--- @column gap_ns       BIGINT   Idle time of the device before it, ns.
+-- @column gap_ns       BIGINT   Idle time of the device before the kernel, ns.
 -- @column stream       BIGINT   Stream.
 -- @column layer        BIGINT   Model layer, from 0; NULL outside layers.
 -- @column role         VARCHAR  Part of the model.
--- @column category     VARCHAR  What the kernel is.
--- @column name         VARCHAR  Its name.
+-- @column category     VARCHAR  Category of the kernel.
+-- @column name         VARCHAR  Name of the kernel.
 -- @column layer_source VARCHAR  How layer and role are known.
 -- @column id           BIGINT   Row of kernel.
+-- @empty  there is no such step, or no kernel belongs to it; list the steps with steps.timeline
 -- @chart  timeline x=start_ns width=dur y=stream color=role
 -- @title  One step, kernel by kernel
 WITH chosen AS (

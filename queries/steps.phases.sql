@@ -1,18 +1,20 @@
--- One row per rank and phase: how long its steps take and what they achieve.
+-- One row per rank and phase: how long the steps take, and their token throughput.
 --
--- A step's duration here is gpu_dur: from its first kernel's start to its last kernel's end.
--- tokens_per_s divides by the sum of these, so host time between steps does not count.
--- @param  rank          BIGINT  = NULL  This rank only; all where NULL.
+-- Use it to compare prefill and decode, and the ranks. The duration of a step is gpu_dur: from the
+-- start of its first kernel to the end of its last one. tokens_per_s divides by the sum of these
+-- durations, so host time between steps does not count.
+-- @param  rank          BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank          BIGINT   Rank.
--- @column phase         VARCHAR  prefill, decode, mixed or idle; NULL where the trace does not say.
--- @column steps         BIGINT   How many.
--- @column median_ns     DOUBLE   Median duration on the GPU, ns.
--- @column p99_ns        DOUBLE   99th percentile of it, ns.
--- @column total_ns      BIGINT   Summed duration on the GPU, ns.
--- @column tokens        BIGINT   Prompt tokens processed and tokens generated.
--- @column tokens_per_s  DOUBLE   tokens per second of total.
+-- @column phase         VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
+-- @column steps         BIGINT   Number of steps.
+-- @column median_ns     DOUBLE   Duration of a step on the GPU, median, ns.
+-- @column p99_ns        DOUBLE   Duration of a step on the GPU, 99th percentile, ns.
+-- @column total_ns      BIGINT   Total duration of the steps on the GPU, ns.
+-- @column tokens        BIGINT   Prompt tokens processed plus tokens generated.
+-- @column tokens_per_s  DOUBLE   tokens per second of total_ns.
+-- @empty  the trace has no steps
 -- @chart  bar x=median_ns y=phase group=rank
--- @title  Median step, by phase
+-- @title  Median step duration by phase
 SELECT
     rank,
     phase,

@@ -1,22 +1,25 @@
 -- One row per step, in order of time.
 --
--- @param  limit              INTEGER = 1000  Rows to return.
--- @param  rank               BIGINT  = NULL  This rank only; all where NULL.
--- @param  phase              VARCHAR = NULL  Steps of this phase only; all where NULL.
+-- Use it to see how the steps of a run differ, and to look up the step_id that --step takes in
+-- other commands. A step is one engine iteration of one rank.
+-- @param  limit              INTEGER = 1000  Maximum number of rows.
+-- @param  rank               BIGINT  = NULL  Only this rank; all ranks by default.
+-- @param  phase              VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase              prefill decode mixed idle
 -- @column rank               BIGINT   Rank.
--- @column step_id            BIGINT   Step, unique over all ranks.
--- @column number             BIGINT   Position among the steps of its rank, from 0.
--- @column phase              VARCHAR  prefill, decode, mixed or idle; NULL where the trace does not say.
+-- @column step_id            BIGINT   Step; unique across all ranks.
+-- @column number             BIGINT   Position of the step in its rank, from 0.
+-- @column phase              VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
 -- @column graph_mode         VARCHAR  full, piecewise or none; NULL without kernels.
 -- @column context_tokens     BIGINT   Prompt tokens processed.
 -- @column generation_tokens  BIGINT   Tokens generated.
 -- @column ts                 BIGINT   Start on the host, ns since the run's first event.
 -- @column dur                BIGINT   Duration on the host, ns.
 -- @column gpu_ts             BIGINT   Start of its first kernel, ns since the run's first event.
--- @column gpu_dur            BIGINT   From its first kernel's start to its last kernel's end, ns.
--- @column kernels            BIGINT   GPU activities.
--- @column kernel_ns          BIGINT   Their summed duration, ns.
+-- @column gpu_dur            BIGINT   From the start of its first kernel to the end of its last one, ns.
+-- @column kernels            BIGINT   Number of GPU activities.
+-- @column kernel_ns          BIGINT   Total duration of the GPU activities, ns.
+-- @empty  the trace has no steps of this rank and phase
 -- @chart  timeline x=gpu_ts width=gpu_dur y=rank color=phase
 -- @title  Steps of each rank
 WITH activity AS (

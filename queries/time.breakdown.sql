@@ -1,20 +1,23 @@
--- One row per rank, or per rank and step: the exact partition of its window.
+-- One row per rank, or per rank and step: how the time of the GPU is divided.
 --
--- The window is the rank's GPU span, or from the first to the last kernel of a step. Intervals are
--- unioned over streams. computing + exposed_comm + exposed_copy + idle = window, to the nanosecond.
--- Windows of steps may touch or overlap where one step's kernels run into the next.
--- @param  by               VARCHAR = 'rank'  rank, or step for a row per step.
--- @param  rank             BIGINT  = NULL    This rank only; all where NULL.
+-- Use it to see how much time went into computation, exposed communication, exposed copies and
+-- idling. computing + exposed_comm + exposed_copy + idle = window, to the nanosecond. Intervals are
+-- unioned across streams. The window is the GPU span of the rank, or of a step from its first
+-- kernel to its last one. Windows of steps may touch or overlap if the kernels of one step run into
+-- the next.
+-- @param  by               VARCHAR = 'rank'  One row per rank, or per rank and step.
+-- @param  rank             BIGINT  = NULL    Only this rank; all ranks by default.
 -- @values by               rank step
 -- @column rank             BIGINT   Rank.
--- @column step_id          BIGINT   Step; NULL for the whole rank.
+-- @column step_id          BIGINT   Step; NULL if by is rank.
 -- @column window_ns        BIGINT   Length of the window, ns.
--- @column computing_ns     BIGINT   A kernel ran that neither communicates nor copies, ns.
--- @column exposed_comm_ns  BIGINT   A collective ran and no computing, ns.
--- @column exposed_copy_ns  BIGINT   A memory copy or set ran, no computing and no collective, ns.
--- @column idle_ns          BIGINT   Nothing ran, ns.
--- @column overlap_ns       BIGINT   A collective and computing ran at once, ns.
--- @column overlap_pct      DOUBLE   overlap in percent of collective time; NULL without collectives.
+-- @column computing_ns     BIGINT   Time in which a compute kernel ran, ns.
+-- @column exposed_comm_ns  BIGINT   Time in which a collective ran and no compute kernel, ns.
+-- @column exposed_copy_ns  BIGINT   Time in which a memory copy or set ran, but no compute kernel and no collective, ns.
+-- @column idle_ns          BIGINT   Time in which nothing ran, ns.
+-- @column overlap_ns       BIGINT   Time in which a collective and a compute kernel ran, ns.
+-- @column overlap_pct      DOUBLE   overlap_ns in percent of all collective time; NULL without collectives.
+-- @empty  the trace has no GPU activity
 -- @chart  stacked x=computing_ns,exposed_comm_ns,exposed_copy_ns,idle_ns y=rank
 -- @title  Where each rank's time went
 WITH requested_window AS (

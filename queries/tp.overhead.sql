@@ -1,28 +1,31 @@
--- One row per pipeline stage and phase: what tensor parallelism costs a step, a mean over ranks.
+-- One row per pipeline stage and phase: what tensor parallelism costs a step, averaged over ranks.
 --
--- A step lasts from its first kernel to its last one, but no longer than to the first kernel of the
--- next step. Of that, comm is time in which operations of the ranks of one stage of one replica ran
--- and nothing was computed; other_comm that of operations with other stages and replicas; the rest
--- is what the step would take if its group's communication were free. wait and transfer are of the
--- operations' own duration: they add up to comm where computing hides none and all are matched.
--- Steps without such operations are left out; no rows without tensor parallelism.
+-- Use it to see how much faster a step could be with free communication. The step is divided into
+-- exposed communication of the tensor-parallel communicators (comm), exposed communication with
+-- other stages and replicas (other_comm), and the rest, which is what the step would take if the
+-- tensor-parallel communication were free.
+--
+-- A step lasts from its first kernel to its last one, but not beyond the first kernel of the next
+-- step. wait and transfer are parts of the operations' own duration. They add up to comm if no
+-- communication is overlapped and all operations are matched. Steps without tensor-parallel
+-- operations do not count.
 -- @column pp_rank         BIGINT   Pipeline stage.
--- @column phase           VARCHAR  prefill, decode, mixed or idle; NULL where the trace does not say.
--- @column tp_size         BIGINT   Ranks that share a stage, loaded or not.
--- @column steps           BIGINT   Steps, counted on each rank.
--- @column step_ns         DOUBLE   Duration of a step on the GPU, mean, ns; comm, other_comm and rest add up to it.
--- @column comm_ns         DOUBLE   Of that, communication of the group that computing does not hide, mean, ns.
--- @column wait_ns         DOUBLE   Waiting of the group's operations for the last rank, mean, ns; NULL where none is matched.
--- @column transfer_ns     DOUBLE   The rest of their duration, mean, ns.
--- @column other_comm_ns   DOUBLE   Of the step, other communication that computing does not hide, mean, ns.
--- @column rest_ns         DOUBLE   Of the step, all else: computing, copies and idle, mean, ns.
--- @column ideal_ns        DOUBLE   rest and the transfers at the peak of the group's link, mean, ns; NULL where a size or the peak is not known.
--- @column efficiency_pct  DOUBLE   rest in percent of rest and comm: the most that scaling can be.
--- @column matched_pct     DOUBLE   Percent of the operations that were found on all ranks.
--- @column layout_source   VARCHAR  How the ranks' places are known.
--- @empty  no tensor-parallel ranks were recognised; the table layout says what was
+-- @column phase           VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
+-- @column tp_size         BIGINT   Ranks that share the stage, whether loaded or not.
+-- @column steps           BIGINT   Number of steps, counted on each rank.
+-- @column step_ns         DOUBLE   Mean duration of a step on the GPU, ns; the sum of comm_ns, other_comm_ns and rest_ns.
+-- @column comm_ns         DOUBLE   Mean exposed communication of the tensor-parallel communicators per step, ns.
+-- @column wait_ns         DOUBLE   Mean wait time of their operations per step, ns; NULL if none is matched.
+-- @column transfer_ns     DOUBLE   Mean transfer time of their operations per step, ns.
+-- @column other_comm_ns   DOUBLE   Mean exposed communication with other stages and replicas per step, ns.
+-- @column rest_ns         DOUBLE   Mean rest of the step, ns: compute, copies and idle time.
+-- @column ideal_ns        DOUBLE   Mean of rest_ns plus transfers at the peak of the link, ns; NULL if a size or peak is unknown.
+-- @column efficiency_pct  DOUBLE   rest_ns in percent of rest_ns and comm_ns: the upper limit of the scaling efficiency.
+-- @column matched_pct     DOUBLE   Percent of the operations that were matched on all ranks.
+-- @column layout_source   VARCHAR  How the position of the ranks in the layout is known.
+-- @empty  the run has no tensor parallelism, or its ranks were not recognised; see the table layout
 -- @chart  stacked x=rest_ns,comm_ns,other_comm_ns y=phase
--- @title  What tensor parallelism costs a step
+-- @title  Duration of a step with tensor parallelism
 WITH operation AS (
     SELECT
         kernel.step_id,
@@ -31,7 +34,7 @@ WITH operation AS (
         SUM(kernel.dur - hidden_operation.hidden_ns) AS comm_ns,
         SUM(collective.wait_ns) AS wait_ns,
         SUM(collective.transfer_ns) AS transfer_ns,
-        -- Where one is not known, the sum is not.
+        -- If one of them is unknown, so is the sum.
         CASE
             WHEN COUNT(*) = COUNT(collective.busbw_gbps * group_link.peak_gbps)
                 THEN SUM(collective.transfer_ns * collective.busbw_gbps / group_link.peak_gbps)

@@ -24,8 +24,8 @@ from traceql.resources import QUERIES
 _HELP = """\
 Usage: traceql [OPTIONS] COMMAND [ARGS]...
 
-  Where did my milliseconds go? PyTorch profiler traces of LLM inference, in
-  SQL.
+  Where did my milliseconds go? Query PyTorch profiler traces of LLM inference
+  in SQL.
 
   Shell completion: eval "$(_TRACEQL_COMPLETE=bash_source traceql)" (or
   zsh_source, fish_source).
@@ -35,21 +35,21 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  demo     Load the bundled trace of a four-GPU run and show where its time
+  demo     Load the bundled trace of a four-GPU run and show where the time
            went.
   capture  Record vLLM under torch.profiler into a run directory.
   load     Load trace files, folders of ranks or run directories into one
            DuckDB file.
-  info     Show what a database holds, and what its ledger says.
-  check    Check layers and sums of a database; exit status 1 where anything
-           is found.
-  queries  List canned queries, or describe one.
+  info     Show findings, the contents of a database, and its ledger of
+           checks.
+  check    Check the layers and sums of a database; exit status 1 if a check
+           fails.
+  queries  List the canned queries, or describe one.
   run      Run a canned query.
-  sql      Run any SQL that reads.
-  report   Write one page that says where the run's time went.
-  ui       Open a run in Perfetto, with steps, layers and roles above its
-           streams.
-  export   Write a database in another format.
+  sql      Run a read-only SQL statement.
+  report   Write a self-contained HTML report on where the time went.
+  ui       Open a run in Perfetto, with tracks for steps, layers and roles.
+  export   Export a database to another format.
 """
 
 
@@ -57,7 +57,7 @@ def test_a_narrow_table_says_what_it_leaves_out(database: Path) -> None:
     shown = called("run", "kernels.top", database, COLUMNS="80")
     header = shown.stdout.decode().splitlines()[1].split()
     note = shown.stderr.decode()
-    assert "not shown, for want of width" in note
+    assert "columns hidden (terminal too narrow)" in note
     for title in ("share", "mean", "p50", "p99", "max"):
         assert (title in header) != (title in note)
     assert max(map(len, shown.stdout.decode().splitlines())) <= 80
@@ -93,7 +93,7 @@ def test_completion_knows_queries() -> None:
 def test_load_says_what_it_did_and_that_it_skips(database: Path) -> None:
     done = process("load", EXAMPLES / "qwen3-8b-tp1-graph", "-o", database)
     assert done.returncode == 0
-    assert done.stderr.decode().startswith("skipped, already loaded: ")
+    assert done.stderr.decode().startswith("skipped: already loaded: ")
     assert "1 of 1 ranks, 9,529 slices, 3,663 GPU activities, 9 steps" in done.stdout.decode()
     assert "nothing was lost" in done.stdout.decode()
 
@@ -160,8 +160,10 @@ def test_queries_of_ones_own_are_found_wherever_the_folder_stands(
 
 def test_mistakes_are_refused_with_the_next_step(database: Path, tmp_path: Path) -> None:
     assert refusal("run", "kernel.top", database).endswith("did you mean 'kernels.top'?")
-    assert "traceql load" in refusal("info", tmp_path / "none.duckdb")
-    assert "no traceql database" in refusal("info", EXAMPLES.parent / "README.md")
+    missing = tmp_path / "none.duckdb"
+    expected = f"{missing} does not exist; create it with traceql load TRACE... -o {missing}"
+    assert refusal("info", missing).endswith(expected)
+    assert "not a traceql database" in refusal("info", EXAMPLES.parent / "README.md")
     assert "'week' is not one of" in refusal(
         "run", "time.breakdown", database, "--by", "week", status=2
     )
@@ -364,7 +366,7 @@ def test_json_that_is_no_trace_may_lie_beside_traces(tmp_path: Path) -> None:
     (ranks / "notes.json").write_text('{"of": "another tool"}')
     done = called("load", ranks, "-o", tmp_path / "run.duckdb")
     assert done.returncode == 0
-    said = f'left out, no trace: {ranks / "notes.json"}: JSON without "traceEvents"'
+    said = f'skipped: not a trace: {ranks / "notes.json"}: JSON without "traceEvents"'
     assert done.stderr.decode().startswith(said)
     assert "traceEvents" in refusal("load", ranks / "notes.json", "-o", tmp_path / "no.duckdb")
 
@@ -373,4 +375,4 @@ def test_no_rows_are_explained(tmp_path: Path) -> None:
     traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=5))
     called("load", tmp_path / "rank0.json", "-o", tmp_path / "run.duckdb")
     done = called("run", "comm.waits", tmp_path / "run.duckdb")
-    assert done.stderr.decode().startswith("no rows: no operation was found on two ranks")
+    assert done.stderr.decode().startswith("no rows: no operation was matched on two ranks")

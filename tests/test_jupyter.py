@@ -52,7 +52,7 @@ def test_mistakes_say_the_next_step(shell: InteractiveShell) -> None:
         shell.run_cell_magic("traceql", "", "SELECT 1")
     with pytest.raises(traceql.TraceqlError, match="kernels"):
         shell.run_cell_magic("traceql", "mine", "SELECT * FROM kernels")
-    with pytest.raises(traceql.TraceqlError, match="-o wants a name"):
+    with pytest.raises(traceql.TraceqlError, match="-o needs a name"):
         shell.run_cell_magic("traceql", "mine -o", "SELECT 1")
 
 

@@ -192,10 +192,10 @@ def test_chain_adds_up_to_the_length_of_each_step(run: str) -> None:
         before = own[-1].end_ts
     found = chains(run)
     assert list(found) == list(lengths)
-    for step, links in found.items():
-        assert sum(row["ns"] for row in links) == links[0]["length_ns"]
+    for step, segments in found.items():
+        assert sum(row["ns"] for row in segments) == segments[0]["length_ns"]
         if lengths[step] is not None:
-            assert links[0]["length_ns"] == lengths[step]
+            assert segments[0]["length_ns"] == lengths[step]
 
 
 @pytest.mark.parametrize("run", cases(TENSOR))
@@ -206,10 +206,10 @@ def test_chain_lies_on_the_rank_that_came_last(run: str) -> None:
         for operation in own:
             expected[operation.late_rank] += operation.arrival_ts - operation.since
             expected[None] += operation.end_ts - operation.ts - operation.wait
-        links = found[steps(run, 0)[position]["number"]]
+        segments = found[steps(run, 0)[position]["number"]]
         on_rank: Counter[int | None] = Counter()
-        for row in links:
-            if row["link"] != "skew":
+        for row in segments:
+            if row["segment"] != "skew":
                 on_rank[row["rank"]] += row["ns"]
         assert {rank: ns for rank, ns in on_rank.items() if ns} == {
             rank: ns for rank, ns in expected.items() if ns
@@ -218,15 +218,25 @@ def test_chain_lies_on_the_rank_that_came_last(run: str) -> None:
 
 @pytest.mark.parametrize("run", cases(TENSOR))
 def test_late_ranks_and_transfers_explain_98_percent_of_each_step(run: str) -> None:
-    for links in chains(run).values():
-        skew = sum(row["ns"] for row in links if row["link"] == "skew")
-        assert abs(skew) <= 0.02 * links[0]["length_ns"]
+    for segments in chains(run).values():
+        skew = sum(row["ns"] for row in segments if row["segment"] == "skew")
+        assert abs(skew) <= 0.02 * segments[0]["length_ns"]
+
+
+@pytest.mark.parametrize("run", cases(TENSOR))
+def test_step_is_a_step_id_and_brings_its_own_rank(run: str) -> None:
+    for rank in (file.rank for file in rank_files(run)):
+        of_rank = answers(run, "step.critical", rank=rank, limit=1_000_000)
+        step_id = of_rank[-1]["step_id"]
+        expected = [row for row in of_rank if row["step_id"] == step_id]
+        assert answers(run, "step.critical", step=step_id) == expected
+        assert answers(run, "step.critical", step=step_id, rank=99) == expected
 
 
 @pytest.mark.slow
 def test_late_host_sets_the_length_of_the_prefill() -> None:
     first = chains(LATE_RANK)[0][0]
-    assert (first["phase"], first["link"], first["rank"]) == ("prefill", "host", 3)
+    assert (first["phase"], first["segment"], first["rank"]) == ("prefill", "host", 3)
     assert first["share_pct"] > 70
 
 
@@ -248,12 +258,12 @@ def test_chain_goes_on_on_the_stage_that_is_waited_for(run: str) -> None:
     ]
     expected = sum(length(clipped(computing[0], window)) for window in waiting)
     rows = answers(run, "step.critical", rank=1, limit=1_000_000)
-    found = sum(row["ns"] for row in rows if (row["link"], row["rank"]) == ("kernel", 0))
+    found = sum(row["ns"] for row in rows if (row["segment"], row["rank"]) == ("kernel", 0))
     assert expected > 10_000_000
     assert found == pytest.approx(expected, rel=0.01)
-    for step in {row["step"] for row in rows}:
-        links = [row for row in rows if row["step"] == step]
-        assert sum(row["ns"] for row in links) == links[0]["length_ns"]
+    for step_id in {row["step_id"] for row in rows}:
+        segments = [row for row in rows if row["step_id"] == step_id]
+        assert sum(row["ns"] for row in segments) == segments[0]["length_ns"]
 
 
 @pytest.mark.parametrize("run", cases([ALONE, "qwen3-0.6b-tp1-eager"]))
@@ -270,7 +280,7 @@ def test_chain_of_a_rank_alone_is_its_own_time(run: str) -> None:
         end = window[1]
         computing = length(clipped(activity.compute, window))
         busy = length(clipped(union([*activity.compute, *activity.copy]), window))
-        ns = {row["link"]: row["ns"] for row in found[step["number"]]}
+        ns = {row["segment"]: row["ns"] for row in found[step["number"]]}
         assert {row["length_ns"] for row in found[step["number"]]} == {window[1] - window[0]}
         assert ns.get("kernel", 0) == computing
         assert ns.get("copy", 0) == busy - computing
@@ -281,7 +291,7 @@ def test_chain_of_a_rank_alone_is_its_own_time(run: str) -> None:
 def chains(run: str) -> dict[int, list[Row]]:
     found = defaultdict(list)
     for row in answers(run, "step.critical", limit=1_000_000):
-        found[row["step"]].append(row)
+        found[row["number"]].append(row)
     return dict(found)
 
 

@@ -122,14 +122,15 @@ def test_mistakes_are_one_line(database: Path, tmp_path: Path) -> None:
     with served("ui", database, "--no-browser"):
         assert "port 9001 is in use" in refusal("ui", database)
     with the_port():
-        assert "no step 999; traceql run steps.timeline" in refusal("ui", database, "--step", "999")
+        no_step = refusal("ui", database, "--step", "999")
+        assert "no step 999; list the steps with traceql run steps.timeline" in no_step
         assert "no layer 99 in step 3" in refusal("ui", database, "--step", "3", "--layer", "99")
         assert "no such file" in refusal("ui", tmp_path / "nothing")
     assert "--layer needs --step" in refusal("ui", database, "--layer", "3", status=2)
     assert "has no place in time" in refusal("run", "kernels.top", database, "--ui")
     assert "returned no rows" in refusal("run", "idle.gaps", database, "--rank", "9", "--ui")
     no_database = refusal("export", "perfetto", tmp_path / "no.duckdb")
-    assert "no database" in no_database
+    assert "does not exist; create it with traceql load" in no_database
 
 
 def test_export_writes_one_file(database: Path, tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "
         found[tag].append(rest.strip())
     summary, _, text = "\n".join(prose).strip().partition("\n")
     if not summary:
-        raise QueryInvalid(f"{name}: the file must begin with a comment that says what a row means")
+        raise QueryInvalid(f"{name}: the file must begin with a comment that says what one row is")
     return CommentHead(summary, text.strip(), found)
 
 

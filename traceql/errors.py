@@ -1,20 +1,20 @@
-"""Every error that traceql raises on purpose. A message is one line and names the next step."""
+"""All errors that traceql raises on purpose. A message is one line and names the next step."""
 
 
 class TraceqlError(Exception):
-    """Base of all errors whose message is meant for the user."""
+    """Base class of all errors whose message is meant for the user."""
 
 
 class TraceNotFound(TraceqlError):
-    """A path holds no trace."""
+    """There is no trace at a path."""
 
 
 class TraceCorrupt(TraceqlError):
-    """A file is not a trace, or only part of one."""
+    """A file is damaged, incomplete or not a trace."""
 
 
 class NotATrace(TraceCorrupt):
-    """A file is whole, but holds something else; in a folder of traces it may lie beside them."""
+    """A file is intact but holds something else; in a folder of traces it is skipped."""
 
 
 class EngineError(TraceqlError):
@@ -22,7 +22,7 @@ class EngineError(TraceqlError):
 
 
 class LossyLoad(TraceqlError):
-    """The trace processor dropped or changed something that the file holds."""
+    """The trace processor dropped or changed data of the file."""
 
 
 class RankConflict(TraceqlError):
@@ -30,19 +30,19 @@ class RankConflict(TraceqlError):
 
 
 class DatabaseError(TraceqlError):
-    """A database cannot be read or written."""
+    """A database cannot be opened, read or written."""
 
 
 class QueryNotFound(TraceqlError):
-    """No canned query has this name."""
+    """There is no canned query of this name, or no such folder of queries."""
 
 
 class QueryInvalid(TraceqlError):
-    """A query file's head, its parameters or its SQL is wrong."""
+    """The head, the parameters or the SQL of a query is wrong, or its chart cannot be drawn."""
 
 
 class ModelConfigInvalid(TraceqlError):
-    """A model configuration cannot be read, or describes no model."""
+    """A model configuration cannot be read or does not describe a model."""
 
 
 class RulesInvalid(TraceqlError):

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+_NOTEBOOK_WIDTH = 640  # pixels of a chart
+
 
 class Result:
-    """Rows of one query, held in memory as DuckDB returned them."""
+    """The rows of one query, held in memory as DuckDB returned them."""
 
     def __init__(self, table: "pa.Table", chart: Chart | None = None) -> None:
         self._table = _with_int64(table.rename_columns(_distinct(table.column_names)))
@@ -21,7 +23,7 @@ class Result:
 
     @property
     def columns(self) -> list[str]:
-        """Names, in order."""
+        """Column names, in order."""
         return list(self._table.column_names)
 
     def __len__(self) -> int:
@@ -40,10 +42,11 @@ class Result:
         return Result(self._table.slice(0, rows), self._chart)
 
     def arrow(self) -> "pa.Table":
+        """The rows as a pyarrow table."""
         return self._table
 
     def df(self) -> "pd.DataFrame":
-        """A pandas DataFrame; integer columns with NULLs are of the nullable type Int64."""
+        """A pandas DataFrame; integer columns with NULLs have the nullable type Int64."""
         import pandas as pd
         import pyarrow as pa
 
@@ -58,20 +61,23 @@ class Result:
         return data
 
     def chart(self, *, width: int = 720) -> "altair.Chart":
-        """The chart that the query's file asks for, so many pixels wide.
+        """The chart that the query's file declares.
+
+        Args:
+            width: of the whole chart, pixels.
 
         Raises:
-            QueryInvalid: it asks for none, as free SQL does, or there is nothing to draw.
+            QueryInvalid: the query declares no chart (free SQL never does), or has nothing to draw.
         """
         if self._chart is None:
-            raise QueryInvalid("this query has no chart; use .df() with Altair")
+            raise QueryInvalid("this query declares no chart; plot .df() with Altair instead")
         from traceql.chart.draw import drawn
 
         return drawn(self._table, self._chart, width=width)
 
     @property
     def can_be_drawn(self) -> bool:
-        """Whether the query's file asks for a chart, and there is something to draw."""
+        """Whether the query's file declares a chart and the rows have something to draw."""
         if self._chart is None:
             return False
         from traceql.chart.drawable import can_be_drawn
@@ -79,16 +85,24 @@ class Result:
         return can_be_drawn(self._table, self._chart)
 
     def _repr_html_(self) -> str:
-        from traceql.jupyter.display import html
+        from traceql.table.notebook import notebook_view
 
-        return html(self)
+        return notebook_view(self._table, self._picture())
+
+    def _picture(self) -> str:
+        """The chart as SVG, or nothing if there is none."""
+        if not self.can_be_drawn:
+            return ""
+        from traceql.chart.files import svg
+
+        return svg(self.chart(width=_NOTEBOOK_WIDTH))
 
     def __repr__(self) -> str:
         return f"<Result: {len(self)} rows of {', '.join(self.columns)}>"
 
 
 def _with_int64(table: "pa.Table") -> "pa.Table":
-    """DuckDB sums integers to 128 bits, which arrive as decimals: as int64 where they fit."""
+    """DuckDB sums integers to 128 bits, which arrive as decimals; they become int64 if they fit."""
     import pyarrow as pa
 
     for n, field in enumerate(table.schema):
@@ -102,7 +116,7 @@ def _with_int64(table: "pa.Table") -> "pa.Table":
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """A name that occurs again gets a number, so that no column hides another."""
+    """A repeated name gets a number, so that no column hides another."""
     seen: dict[str, int] = {}
     distinct = []
     for name in names:

@@ -1,4 +1,4 @@
-"""An open database: canned queries, SQL, and the trace processor on the original file."""
+"""An open database: canned queries, SQL, and PerfettoSQL on the original trace files."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from traceql.engine import TraceProcessor
 
-# No statement can then reach another file, load an extension, or change these settings back.
+# With these settings no statement can read other files, load extensions or change the settings.
 _LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "allow_community_extensions": "false",
@@ -29,10 +29,14 @@ _LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
 
 
 class Trace:
-    """A loaded run, open for reading; closes with `with` or `close()`.
+    """A loaded run, opened read-only. Close it with `with` or `close()`.
+
+    Args:
+        database: a file made by `traceql.load`.
+        queries: folders with your own queries.
 
     Raises:
-        DatabaseError: the file does not exist or is no traceql database.
+        DatabaseError: the file does not exist or is not a traceql database.
     """
 
     def __init__(self, database: str | Path, *, queries: Sequence[str | Path] = ()) -> None:
@@ -41,28 +45,28 @@ class Trace:
         self._con = _opened(self.path)
 
     def run(self, name: str, /, **parameters: Any) -> Result:
-        """Runs a canned query, `trace.run("kernels.top", limit=10)`.
+        """Runs a canned query, e.g. `trace.run("kernels.top", limit=10)`.
 
         Raises:
-            QueryNotFound: no such query; the message offers the nearest.
-            QueryInvalid: an unknown parameter, a value that is not allowed, or broken SQL.
+            QueryNotFound: no such query; the message suggests the closest name.
+            QueryInvalid: an unknown parameter, a value that is not allowed, or invalid SQL.
         """
         query = query_named(name, self.queries)
         return self._result(query.sql, bound(query, parameters), query.head.chart)
 
     def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
-        """Runs one statement that reads; nothing can be written, no other file reached.
+        """Runs one read-only statement; it can neither write nor read other files.
 
         Raises:
-            QueryInvalid: DuckDB's message, in one line.
+            QueryInvalid: with DuckDB's message in one line.
         """
         return self._result(sql, parameters or {}, None)
 
     def batches(self, sql: str, *, rows: int) -> "Iterator[pa.RecordBatch]":
-        """The same as `sql`, for results larger than memory: at most `rows` at a time.
+        """Like `sql`, for results larger than memory: yields batches of at most `rows` rows.
 
         Raises:
-            QueryInvalid: DuckDB's message, in one line.
+            QueryInvalid: with DuckDB's message in one line.
         """
         try:
             with self._con.cursor() as con:
@@ -73,13 +77,16 @@ class Trace:
             raise QueryInvalid(_one_line(error)) from None
 
     def perfetto(self, rank: int | None = None) -> "TraceProcessor":
-        """The trace processor on a rank's file, for PerfettoSQL; the lowest rank by default.
+        """Opens a rank's trace file in the trace processor, for PerfettoSQL.
 
-        `ts` is the database's. Processes and threads have numbers of their own there; their names
-        are the file's. Close it when done, or use `with`.
+        `ts` is the same as in the database. The trace processor numbers processes and threads in
+        its own way; their names are those of the file. Close it when done, or use `with`.
+
+        Args:
+            rank: the lowest by default.
 
         Raises:
-            TraceNotFound: no such rank, or its file has moved or changed since it was loaded.
+            TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
         """
         from traceql.engine import open_trace_processor
         from traceql.reader.formats import is_native
@@ -92,10 +99,13 @@ class Trace:
         return open_trace_processor(perfetto_feed(path, base_ns))
 
     def file_of(self, rank: int | None = None) -> tuple[Path, int]:
-        """A rank's file, the lowest by default, and what to add to `ts` for the file's own times.
+        """A rank's trace file, and what to add to `ts` to get the times in the file, ns.
+
+        Args:
+            rank: the lowest by default.
 
         Raises:
-            TraceNotFound: no such rank, or its file has moved or changed since it was loaded.
+            TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
         """
         rows = self.sql(
             "SELECT rank, path, size_bytes, file_offset_ns FROM trace ORDER BY rank"
@@ -106,7 +116,7 @@ class Trace:
             raise TraceNotFound(f"{self.path} has no rank {rank} (it has: {loaded or 'none'})")
         path = Path(row["path"])
         if not path.is_file() or path.stat().st_size != row["size_bytes"]:
-            raise TraceNotFound(f"{path} has moved or changed since it was loaded; load it again")
+            raise TraceNotFound(f"{path} was moved or changed after it was loaded; load it again")
         return path, -row["file_offset_ns"]
 
     def close(self) -> None:
@@ -129,10 +139,10 @@ class Trace:
     def _result(self, sql: str, parameters: dict[str, Any], chart: Chart | None) -> Result:
         try:
             if len(duckdb.extract_statements(sql)) > 1:
-                raise QueryInvalid("more than one statement; give them one at a time")
+                raise QueryInvalid("more than one statement; run them one at a time")
             relation = self._con.sql(sql, params=parameters or None)
             if relation is None:
-                raise QueryInvalid("the statement returns no rows; SELECT something")
+                raise QueryInvalid("the statement has no result; use SELECT")
             return Result(relation.to_arrow_table(), chart)
         except duckdb.Error as error:
             raise QueryInvalid(_one_line(error)) from None
@@ -140,26 +150,29 @@ class Trace:
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:
     if not path.is_file():
-        makes = (
-            f"traceql load {path} -o run.duckdb"
-            if path.is_dir()
-            else f"traceql load TRACE... -o {path}"
+        if path.is_dir():
+            raise DatabaseError(
+                f"{path} is a folder; create a database with traceql load {path} -o run.duckdb"
+            )
+        raise DatabaseError(
+            f"{path} does not exist; create it with traceql load TRACE... -o {path}"
         )
-        raise DatabaseError(f"no database {path}; {makes} makes one")
     try:
         con = duckdb.connect(str(path), read_only=True, config=_LOCKED_DOWN)
         versions = con.execute("SELECT schema_version FROM traceql_database").fetchall()
     except duckdb.Error:
         raise DatabaseError(
-            f"{path} is no traceql database; traceql load TRACE... -o FILE.duckdb makes one"
+            f"{path} is not a traceql database; create one: traceql load TRACE... -o RUN.duckdb"
         ) from None
     if versions != [(SCHEMA_VERSION,)]:
-        raise DatabaseError(f"{path} was made by another version of traceql; load the traces again")
+        raise DatabaseError(
+            f"{path} was created by another version of traceql; load the traces again"
+        )
     return con
 
 
 def _one_line(error: duckdb.Error) -> str:
-    """DuckDB's message without the quoted statement below it."""
+    """DuckDB's message, without the statement that it quotes."""
     return str(error).split("\n\nLINE ")[0].replace("\n", " ").strip()
 
 
@@ -169,18 +182,19 @@ def open_trace(
     queries: Sequence[str | Path] = (),
     trace_processor: str | Path | None = None,
 ) -> Trace:
-    """Opens a database, or trace files and folders, which are loaded first.
+    """Opens a database, or loads trace files and folders first.
 
-    Loaded traces are kept in the cache folder, so that the second time is quick.
+    A database that is loaded this way is kept in the cache folder, so that opening the same traces
+    again is fast.
 
     Args:
         path: a database, a trace file or a folder of traces.
         *paths: more trace files or folders of the same run.
-        queries: folders with canned queries of your own.
-        trace_processor: a native trace_processor_shell for loading.
+        queries: folders with your own queries.
+        trace_processor: a native trace_processor_shell to load with.
 
     Raises:
-        TraceqlError: nothing there, or it cannot be loaded.
+        TraceqlError: the path does not exist or cannot be loaded.
     """
     if not paths and is_database(Path(path)):
         return Trace(path, queries=queries)

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 _TIME = re.compile(r"^(.*_)?(ts|dur)$|(^|_)ns$")
 _BYTES = re.compile(r"_bytes$|^bytes$")
-# From which value on a unit is used, what it divides by, its name. Seconds would hide what matters
-# in a trace of seconds.
+# The value from which a unit is used, its divisor, its name. Seconds are used late, because
+# milliseconds are what matters in a trace of a few seconds.
 _TIMES = ((1e11, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0, 1, "ns"))
 _SIZES = ((2**30, 2**30, "GiB"), (2**20, 2**20, "MiB"), (2**10, 2**10, "KiB"), (0, 1, "B"))
-_OTHERS = (  # ending of a column's name, what it divides by, name of the unit
+_OTHERS = (  # ending of the column's name, divisor, name of the unit
     ("_pct", 1, "%"),
     ("_gbps", 1, "GB/s"),
     ("_mhz", 1, "MHz"),
@@ -19,9 +19,9 @@ _OTHERS = (  # ending of a column's name, what it divides by, name of the unit
 
 @dataclass(frozen=True)
 class Unit:
-    """How a column is shown: its values are divided by `divisor`."""
+    """The unit in which a column is shown: its values are divided by `divisor`."""
 
-    name: str  # of the column, without its unit
+    name: str  # the column's name without its unit
     symbol: str
     divisor: float
     decimals: int = 3
@@ -32,9 +32,9 @@ class Unit:
 
 
 def display_unit(column: str, largest: float) -> Unit | None:
-    """The unit that suits a column's largest value; None for what has no unit.
+    """The unit that suits a column's largest value; None if the column has no unit.
 
-    Which quantity it is follows from the name: ts, dur and *_ns are ns, *_bytes bytes.
+    The quantity follows from the column's name: ts, dur and *_ns are ns, *_bytes are bytes.
     """
     if _TIME.search(column):
         return _unit("time" if column == "ns" else column.removesuffix("_ns"), largest, _TIMES)

@@ -1,4 +1,4 @@
-"""Bars: one quantity of each row, or its parts."""
+"""Bar charts: one quantity per row, whole or stacked from its parts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
         title = f"time ({title.rpartition('(')[2]}"
     else:
         value, part, order = columns[0], channels["color"], None
-    data[value] = data[value].clip(lower=0)  # of what is negative nothing can be stacked
+    data[value] = data[value].clip(lower=0)  # a negative value cannot be stacked
     data = _largest(_readable(data, part), value, y)
     encoding: dict[str, Any] = {
         "x": across(value, title, width),
@@ -67,21 +67,21 @@ def _drawn(data: pd.DataFrame, encoding: dict[str, Any], step: int) -> alt.Chart
 
 
 def _parts(data: pd.DataFrame, columns: Sequence[str], y: str) -> pd.DataFrame:
-    """A row per row and column; the sum of a row's parts stays what it was."""
+    """One row per row and column; the parts of a row add up to the same sum as before."""
     named = data[[y, *columns]].rename(columns=lambda name: name.removesuffix("_ns"))
     parts = [column.removesuffix("_ns") for column in columns]
     return named.melt(id_vars=[y], value_vars=parts, var_name="part", value_name="value")
 
 
 def _readable(data: pd.DataFrame, column: str | None) -> pd.DataFrame:
-    """Truth in words: a legend says yes and no."""
+    """Booleans as yes and no, for the legend."""
     if column and data[column].dtype == bool:
         return data.assign(**{column: data[column].map({True: "yes", False: "no"})})
     return data
 
 
 def _largest(data: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
-    """The rows of the values of y with the largest sums, in the order that they had."""
+    """Keeps the values of y with the largest sums of x, in their original order."""
     if data[y].nunique(dropna=False) <= _MOST_ROWS:
         return data
     totals = data.groupby(y, dropna=False)[x].sum()

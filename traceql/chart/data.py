@@ -1,4 +1,4 @@
-"""What is drawn: a result's columns in units that people read."""
+"""The data of a chart: a result's columns in readable units."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ _WORDS = {"ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step"}
 
 
 def in_display_units(table: pa.Table, *groups: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:
-    """The data with each group of columns in one unit, and an axis title for each group."""
+    """The data, with one unit per group of columns, and an axis title for each group."""
     data = table.to_pandas()
     titles = []
     for columns in groups:
@@ -26,7 +26,7 @@ def in_display_units(table: pa.Table, *groups: Sequence[str]) -> tuple[pd.DataFr
 
 
 def axis_title(column: str, symbol: str | None = None) -> str:
-    """`exposed_comm_ns` as people say it: `exposed comm (ms)`."""
+    """The title of a column's axis: `exposed comm (ms)` for `exposed_comm_ns`."""
     plain = display_unit(column, 0)
     name = plain.name if plain else column
     words = _WORDS.get(name, name.replace("_", " "))
@@ -34,9 +34,10 @@ def axis_title(column: str, symbol: str | None = None) -> str:
 
 
 def chart_of(data: pd.DataFrame) -> alt.Chart:
-    """A chart that carries its rows; Altair refuses frames of more than 5,000.
+    """A chart with its rows inside, as a plain dict.
 
-    As a plain dict, since an object of Altair's would check every value against its schema.
+    Altair refuses data frames of more than 5,000 rows, and checks every value of its own data
+    objects against its schema.
     """
     plain = data.astype(object).where(data.notna(), None)
     rows = [{str(name): value for name, value in row.items()} for row in plain.to_dict("records")]

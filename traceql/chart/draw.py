@@ -1,4 +1,4 @@
-"""A chart of a result, by its kind."""
+"""Draws a result with the function for its kind of chart."""
 
 from collections.abc import Callable
 
@@ -26,18 +26,18 @@ _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], alt.Chart]] = {
 
 
 def drawn(table: pa.Table, chart: Chart, *, width: int) -> alt.Chart:
-    """The chart of a result; many rows are aggregated until they can be told apart.
+    """The chart of a result. If there are too many rows to tell apart, they are aggregated.
 
     Args:
-        width: of the whole picture, axes and labels included, pixels.
+        width: of the whole picture with axes and labels, pixels.
 
     Raises:
         QueryInvalid: no such kind of chart, or nothing to draw.
     """
     if chart.kind not in _KINDS:
-        raise QueryInvalid(f"no chart '{chart.kind}' (there are {', '.join(_KINDS)})")
+        raise QueryInvalid(f"no kind of chart '{chart.kind}'; use one of {', '.join(_KINDS)}")
     if not can_be_drawn(table, chart):
-        raise QueryInvalid("there is nothing to draw: no rows, or only empty ones")
+        raise QueryInvalid("there is nothing to draw: no rows, or only NULLs")
     plain = _KINDS[chart.kind](_named(table, chart.channels), chart.channels, width)
     if chart.title:
         plain = plain.properties(title=chart.title)
@@ -49,7 +49,7 @@ def drawn(table: pa.Table, chart: Chart, *, width: int) -> alt.Chart:
 
 
 def _named(table: pa.Table, channels: dict[str, str]) -> pa.Table:
-    """With a name for what has none in a legend."""
+    """Replaces NULL by "(none)" in the columns that the legend shows."""
     for column in (channels.get("color"), channels.get("group")):
         if column and pa.types.is_string(table.schema.field(column).type):
             place = table.schema.get_field_index(column)

@@ -1,4 +1,4 @@
-"""Where a column goes in a chart, and how it is written there."""
+"""Encodings: how a column is placed, scaled, labelled and coloured in a chart."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +9,10 @@ import pandas as pd
 from traceql.chart.data import axis_title
 from traceql.chart.palette import colour
 
-_LETTER, _SYMBOL = 6.2, 34  # pixels: a letter of a legend, and what stands around its text
-_TICK = 90  # pixels between the marks of an axis
+_LETTER, _SYMBOL = 6.2, 34  # pixels: a letter in a legend, and the symbol and space around the text
+_TICK = 90  # pixels between the ticks of an axis
 _IN_ORDER = ("rank", "stream", "layer", "gpu")
-_SHORT_NAME = (  # cut by letters first: to measure a template's whole name takes a second
+_SHORT_NAME = (  # shortened by letters first, because measuring a long template name takes a second
     "datum.value === null ? '(none)' : truncate(replace(datum.label, /^void /, ''), {letters})"
 )
 _BINARY_SIZE = (
@@ -21,16 +21,16 @@ _BINARY_SIZE = (
     " : datum.value >= 1024 ? format(datum.value / 1024, '~r') + ' KiB'"
     " : datum.value + ' B'"
 )
-_WIDE = 30  # a quantity whose largest value is this many times its smallest is drawn as a logarithm
+_WIDE = 30  # from this ratio of largest to smallest value on, the scale is logarithmic
 
 
 def across(column: str, title: str, width: int) -> alt.X:
-    """A quantity along the horizontal axis, so many pixels long; percentages from 0 to 100."""
+    """A quantity on the horizontal axis of that length in pixels; percentages from 0 to 100."""
     return alt.X(**_quantity(column, title, width))
 
 
 def upward(column: str, title: str, height: int, *, log: bool = False) -> alt.Y:
-    """A quantity along the vertical axis."""
+    """A quantity on the vertical axis of that height in pixels."""
     return alt.Y(**_quantity(column, title, height, log=log))
 
 
@@ -48,7 +48,7 @@ def _quantity(column: str, title: str, length: int, *, log: bool = False) -> dic
 
 
 def sizes(column: str) -> alt.X:
-    """Bytes, by powers of two."""
+    """Bytes on a horizontal axis with powers of two."""
     return alt.X(
         field=column,
         type="quantitative",
@@ -59,13 +59,13 @@ def sizes(column: str) -> alt.X:
 
 
 def is_wide(values: pd.Series) -> bool:
-    """Whether the values are positive and of several orders of magnitude."""
+    """Whether the values are positive and span several orders of magnitude."""
     smallest, largest = values.min(), values.max()
     return bool(smallest > 0 and largest / smallest > _WIDE)
 
 
 def rows(data: pd.DataFrame, column: str, width: int, order: Sequence[Any] | None = None) -> alt.Y:
-    """A row for each value, ranks by number, others as they come or in a given order."""
+    """One row per value: ranks and the like by number, others as they come or in `order`."""
     numbered = pd.api.types.is_numeric_dtype(data[column])
     return alt.Y(
         field=column,
@@ -83,7 +83,7 @@ def rows(data: pd.DataFrame, column: str, width: int, order: Sequence[Any] | Non
 def coloured(
     data: pd.DataFrame, column: str | None, width: int, order: Sequence[Any] | None = None
 ) -> dict[str, Any]:
-    """Each value in its own colour, else in the palette's next."""
+    """Each value in the colour that the palette assigns to it, otherwise in the next free one."""
     if column is None:
         return {}
     values = list(order or _in_order(data[column]))
@@ -97,11 +97,11 @@ def coloured(
 
 
 def hover(columns: dict[str, str]) -> dict[str, Any]:
-    """What a pointer over a mark shows: fields and their titles."""
+    """The tooltip of a mark: fields and their titles."""
     return {"tooltip": [alt.Tooltip(field=field, title=title) for field, title in columns.items()]}
 
 
 def _in_order(values: pd.Series) -> list[Any]:
-    """Distinct values, numbers by size, texts as they come."""
+    """The distinct values: numbers sorted, texts as they come."""
     distinct = [v.item() if hasattr(v, "item") else v for v in values.dropna().unique()]
     return sorted(distinct) if all(isinstance(v, int) for v in distinct) else distinct

@@ -1,4 +1,4 @@
-"""Charts as files that need neither a network nor a display."""
+"""Writes charts to files, without a network or a display."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -10,20 +10,22 @@ import vl_convert
 from traceql.errors import TraceqlError
 from traceql.files import write_whole
 
-_STAND_IN = "\ue000"  # for <, of Unicode's private use
-_PIXEL_RATIO = 2  # for screens of today, and for print
+_STAND_IN = "\ue000"  # for <; from Unicode's private use area
+_PIXEL_RATIO = 2  # for high-resolution screens and print
 
 
 def save(chart: alt.Chart, path: Path) -> None:
-    """Writes .html with everything that it needs inside, .png or .svg.
+    """Writes a chart as .png, .svg or self-contained .html.
 
     Raises:
-        TraceqlError: another suffix, or the file cannot be written.
+        TraceqlError: the suffix is another one, or the file cannot be written.
     """
     writers: dict[str, Callable[[alt.Chart], bytes]] = {".html": _html, ".png": _png, ".svg": _svg}
     writer = writers.get(path.suffix.lower())
     if writer is None:
-        raise TraceqlError(f"a chart is written as {', '.join(writers)}; '{path}' is none of these")
+        raise TraceqlError(
+            f"cannot write a chart to '{path}'; name a file that ends in {', '.join(writers)}"
+        )
     write_whole(path, writer(chart))
 
 
@@ -33,14 +35,14 @@ def svg(chart: alt.Chart) -> str:
 
 
 def _still(chart: alt.Chart) -> dict[str, Any]:
-    """Without what only a pointer shows, which takes a quarter of the time."""
+    """The chart without tooltips, which take a quarter of the drawing time."""
     spec: dict[str, Any] = chart.to_dict(validate=False)
     spec["encoding"].pop("tooltip", None)
     return spec
 
 
 def _html(chart: alt.Chart) -> bytes:
-    """A name in the trace may be a tag: in the page's script no text of the chart opens one."""
+    """Self-contained HTML. A name in the trace may look like a tag, so that every < is escaped."""
     page: str = vl_convert.vegalite_to_html(_with_stand_ins(chart.to_dict()), bundle=True)
     return page.replace(_STAND_IN, r"\u003c").encode()
 

@@ -1,4 +1,4 @@
-"""Heatmaps: one quantity of every pair, such as layer and step."""
+"""Heatmaps: one quantity for each pair of values, such as layer and step."""
 
 import altair as alt
 import pandas as pd
@@ -7,8 +7,8 @@ import pyarrow as pa
 from traceql.chart.data import axis_title, chart_of, in_display_units
 from traceql.chart.encodings import hover, is_wide
 
-_COLUMN = 5  # pixels, of which the axis takes some
-_TOUCHING = alt.RelativeBandSize(band=1.04)  # or paper would shine through between cells
+_COLUMN = 5  # pixels per column of cells, including its share of the axis
+_TOUCHING = alt.RelativeBandSize(band=1.04)  # otherwise the background shows between cells
 _CELL_HEIGHT, _LOWEST, _HIGHEST = 20, 160, 420  # pixels
 
 
@@ -16,7 +16,7 @@ def heatmap(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     x, y, colour = channels["x"], channels["y"], channels["color"]
     data, (title,) = in_display_units(table, [colour])
     data = data.dropna(subset=[x, y])
-    by_powers = is_wide(data[colour])  # whatever the width
+    by_powers = is_wide(data[colour])  # before merging: not by width
     data, merged = _merged(data, x, y, colour, width // _COLUMN)
     x_title = axis_title(x) + (f", mean of {merged}" if merged > 1 else "")
     scale = alt.Scale(scheme="viridis", type="log" if by_powers else "linear")
@@ -38,7 +38,7 @@ def heatmap(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
 
 
 def _merged(data: pd.DataFrame, x: str, y: str, colour: str, most: int) -> tuple[pd.DataFrame, int]:
-    """One row per cell that can be seen: neighbouring numbers of x share one, with their mean."""
+    """One row per visible cell: neighbouring numbers of x share a cell, which shows their mean."""
     data = data.groupby([x, y], as_index=False, sort=False).agg({colour: "sum"})
     columns = data[x].nunique()
     width = -(-columns // most) if pd.api.types.is_numeric_dtype(data[x]) else 1

@@ -1,8 +1,8 @@
-"""One colour for each thing, wherever it is drawn.
+"""One colour for each thing, the same in all charts.
 
-Built from Okabe and Ito's palette and Tol's, which colour-blind readers can tell apart; what
-matters most in an inference trace has the most distinct hues, nothing-happens is grey. A role is a
-shade of its kernels' category.
+Built from the palettes of Okabe and Ito and of Tol, which colour-blind readers can tell apart. What
+matters most in an inference trace has the most distinct hues, and idle time is grey. A role has a
+shade of the colour of its kernels' category.
 """
 
 from typing import Any
@@ -110,7 +110,7 @@ COLOURS |= OPERATIONS | PASSES | {"yes": _VERMILION, "no": _BLUE, "(none)": "#76
 
 
 def colour(value: Any) -> str | None:
-    """A value's own colour; a number (a rank, a GPU) has one too. None for other texts."""
+    """The colour assigned to a text or to a number (a rank, a GPU); None for unknown texts."""
     if isinstance(value, int):
         return SEQUENCE[value % len(SEQUENCE)]
     return COLOURS.get(value)

@@ -1,4 +1,4 @@
-"""Lines and points: one quantity against another."""
+"""Line and point charts: one quantity against another."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from traceql.chart.data import axis_title, chart_of, in_display_units
 from traceql.chart.encodings import across, coloured, hover, is_wide, sizes, upward
 from traceql.chart.theme import HEIGHT, PAPER
 
-_MOST_POINTS = 1_000  # more lie upon each other
-_MOST_STEPS = 300  # of one line; more are finer than its width
-_CELLS = 48  # along each axis, where points are counted instead
+_MOST_POINTS = 1_000  # more than that overlap
+_MOST_STEPS = 300  # of one line; more than that are narrower than the line
+_CELLS = 48  # along each axis, when points are counted per cell instead
 
 
 def line(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
@@ -59,7 +59,7 @@ def _axes(
 
 
 def _thinned(data: pd.DataFrame, x: str, y: str, colour: str | None) -> pd.DataFrame:
-    """Means over equal spans of x, where a line has more steps than can be seen."""
+    """Averages over equal spans of x if a line has more steps than can be seen."""
     longest = data.groupby(colour).size().max() if colour else len(data)
     if not longest > _MOST_STEPS:
         return data
@@ -71,7 +71,7 @@ def _thinned(data: pd.DataFrame, x: str, y: str, colour: str | None) -> pd.DataF
 
 
 def _counted(data: pd.DataFrame, x: str, y: str, colour: str | None) -> pd.DataFrame:
-    """One point for all that would lie in one place, and how many they are."""
+    """One point for all rows in the same place, with their number."""
     keys = [pd.cut(data[column], _CELLS, labels=False) for column in (x, y)]
     keys += [data[colour]] if colour else []
     cells = data.assign(rows=1).groupby([key.to_numpy() for key in keys], sort=True, dropna=False)

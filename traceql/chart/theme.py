@@ -1,11 +1,11 @@
-"""How every chart looks: quiet axes, the data in colour, text that any machine has a font for."""
+"""The look of all charts: grey axes, coloured data, and fonts that every machine has."""
 
 from typing import Any
 
 from traceql.chart.palette import SEQUENCE
 
 INK, QUIET, RULE, PAPER = "#1f2328", "#59636e", "#d8dde3", "#ffffff"
-FONT = "Arial, sans-serif"  # a PNG has no text where it knows one font that is not there
+FONT = "Arial, sans-serif"  # a PNG has no text at all if one of the named fonts is missing
 HEIGHT, ROW_HEIGHT = 260, 22  # pixels
 
 CONFIG: dict[str, Any] = {

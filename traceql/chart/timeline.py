@@ -1,4 +1,4 @@
-"""Timelines: what ran when, a row for each stream or rank."""
+"""Timelines: what ran when, with one row per stream or rank."""
 
 import altair as alt
 import pandas as pd
@@ -10,9 +10,9 @@ from traceql.chart.encodings import across, coloured, hover, rows
 from traceql.chart.theme import PAPER
 
 _MOST_BARS = 1_000
-_PIXELS = 1_600  # of the whole span; what begins and ends within one is drawn as one bar
+_PIXELS = 1_600  # of the whole span; bars of one colour that begin in one pixel are merged
 _BAR_HEIGHT = 42
-_SEPARABLE = 150  # bars that a line of paper between them leaves visible
+_SEPARABLE = 150  # bars; more than that would vanish behind their outlines
 
 
 def timeline(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
@@ -36,7 +36,7 @@ def timeline(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart
 
 
 def _visible(data: pd.DataFrame, start: str, y: str, colour: str | None) -> pd.DataFrame:
-    """Bars of one colour that begin in one pixel of a row become one."""
+    """Merges bars of one row and colour that begin in the same pixel."""
     columns = [column for column in (y, colour) if column]
     kept = data[[*columns, start, "end"]]
     if len(kept) <= _MOST_BARS:

@@ -1,4 +1,4 @@
-"""The command line: each command calls the library and shows what it returns."""
+"""The command line: each command calls the library and prints what it returns."""
 
 import importlib
 import signal
@@ -10,25 +10,25 @@ import click
 from traceql import TraceqlError, __version__
 
 _COMMANDS = {
-    "demo": "Load the bundled trace of a four-GPU run and show where its time went.",
+    "demo": "Load the bundled trace of a four-GPU run and show where the time went.",
     "capture": "Record vLLM under torch.profiler into a run directory.",
     "load": "Load trace files, folders of ranks or run directories into one DuckDB file.",
-    "info": "Show what a database holds, and what its ledger says.",
-    "check": "Check layers and sums of a database; exit status 1 where anything is found.",
-    "queries": "List canned queries, or describe one.",
+    "info": "Show findings, the contents of a database, and its ledger of checks.",
+    "check": "Check the layers and sums of a database; exit status 1 if a check fails.",
+    "queries": "List the canned queries, or describe one.",
     "run": "Run a canned query.",
-    "sql": "Run any SQL that reads.",
-    "report": "Write one page that says where the run's time went.",
-    "ui": "Open a run in Perfetto, with steps, layers and roles above its streams.",
-    "export": "Write a database in another format.",
+    "sql": "Run a read-only SQL statement.",
+    "report": "Write a self-contained HTML report on where the time went.",
+    "ui": "Open a run in Perfetto, with tracks for steps, layers and roles.",
+    "export": "Export a database to another format.",
 }
 
-# What DuckDB raises in place of what a signal's handler raised.
+# DuckDB replaces the exception of a signal handler by a RuntimeError with this message.
 _QUERY_STOPPED = "Query interrupted"
 
 
 class _Commands(click.Group):
-    """Imports a command when it is called: `--help` should not wait for DuckDB."""
+    """Imports a command only when it is called, so that `--help` does not wait for DuckDB."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -52,24 +52,24 @@ class _Commands(click.Group):
 
 
 class _Interrupted(Exception):
-    """Ctrl-C, which click would turn into exit status 1."""
+    """Ctrl-C; click would turn a KeyboardInterrupt into exit status 1."""
 
 
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="traceql")
 def cli() -> None:
-    """Where did my milliseconds go? PyTorch profiler traces of LLM inference, in SQL.
+    """Where did my milliseconds go? Query PyTorch profiler traces of LLM inference in SQL.
 
     Shell completion: eval "$(_TRACEQL_COMPLETE=bash_source traceql)" (or zsh_source, fish_source).
     """
 
 
 def main() -> Any:
-    """Runs the command line; a TraceqlError becomes one line on stderr and exit status 1."""
+    """Runs the command line; prints a TraceqlError as one line on stderr, with exit status 1."""
     stopped_by = signal.SIGINT
 
     def stop(number: int, _frame: object) -> None:
-        """Leaves as after an error, so that nothing half-made stays behind."""
+        """Exits by an exception, so that unfinished files are removed."""
         nonlocal stopped_by
         stopped_by = signal.Signals(number)
         sys.exit(128 + number)
@@ -81,7 +81,7 @@ def main() -> Any:
         click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
         sys.exit(1)
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output has left
+        sys.stderr.close()  # the program that reads our output has exited
         sys.exit(1)
     except (_Interrupted, RuntimeError) as error:
         if isinstance(error, RuntimeError) and str(error) != _QUERY_STOPPED:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from traceql.cli.output import write_table
+from traceql.cli.output import print_table
 from traceql.errors import QueryNotFound
 from traceql.query import Query
 from traceql.resources import CHECKS
@@ -20,10 +20,10 @@ _SHOWN_ROWS = 5
     "--checks",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A folder of checks of your own: SQL files of which no row is a pass.",
+    help="Folder with your own checks: SQL files that return one row per violation.",
 )
 def command(database: Path, checks: tuple[Path, ...]) -> None:
-    """Run every check: a query that returns what is wrong, so that no rows are a pass."""
+    """Run every check. A check is a query that returns violations; it passes if it has no rows."""
     failed = 0
     with Trace(database) as trace:
         for check in _checks(checks):
@@ -32,16 +32,16 @@ def command(database: Path, checks: tuple[Path, ...]) -> None:
             if len(found):
                 failed += 1
                 click.echo(f"  {check.head.summary}")
-                write_table(found.head(_SHOWN_ROWS))
+                print_table(found.head(_SHOWN_ROWS))
     sys.exit(1 if failed else 0)
 
 
 def _checks(own: tuple[Path, ...]) -> list[Query]:
     for folder in own:
         if not folder.is_dir():
-            raise QueryNotFound(f"no folder {folder} with checks")
+            raise QueryNotFound(f"folder of checks {folder} does not exist; correct --checks")
     return [Query(path) for folder in (CHECKS, *own) for path in sorted(folder.glob("*.sql"))]
 
 
 def _outcome(rows: int) -> str:
-    return f"{rows:,} rows, see below" if rows else "pass"
+    return f"FAILED, {rows:,} row{'' if rows == 1 else 's'}" if rows else "pass"

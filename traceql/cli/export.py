@@ -9,7 +9,7 @@ from traceql.trace import Trace
 
 @click.group("export")
 def command() -> None:
-    """Write a database in another format."""
+    """Export a database to another format."""
 
 
 @command.command("perfetto")
@@ -20,14 +20,18 @@ def command() -> None:
     type=click.Path(path_type=Path),
     default="run.pftrace",
     show_default=True,
-    help="The file; it appears when everything is in it.",
+    help="File to write. It appears only when it is complete.",
 )
 def perfetto(database: Path, output: Path) -> None:
-    """Write one native Perfetto trace of all ranks: streams as recorded, and above them steps,
-    layers, roles, communication and idle time.
+    """Write all ranks to one native Perfetto trace.
+
+    It has the streams and threads as recorded, and above them tracks for steps, layers, roles,
+    communication and idle time.
     """
     from traceql.pftrace import export_perfetto
 
     with Trace(database) as trace:
         export_perfetto(trace, output)
-    click.echo(f"{output}: {output.stat().st_size / 1e6:,.1f} MB; traceql ui {database} opens it")
+    click.echo(
+        f"{output}: {output.stat().st_size / 1e6:,.1f} MB; open it with traceql ui {database}"
+    )

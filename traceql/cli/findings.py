@@ -1,4 +1,4 @@
-"""What costs most, ahead of everything else that a command shows."""
+"""The findings: what costs the most time, printed ahead of everything else."""
 
 from pathlib import Path
 
@@ -11,10 +11,10 @@ _MARKS = {"severe": "✗", "notable": "!"}
 
 
 def write_findings(trace: Trace, database: Path) -> None:
-    """A sentence for each finding, with the command that shows it and what to try."""
+    """Prints each finding as a sentence, with the command that shows its rows and what to try."""
     findings = trace.run("overview.findings").rows()
     if not findings:
-        click.echo("✓ no findings: nothing costs more than the thresholds of finding_rule")
+        click.echo("✓ no findings: nothing exceeds the thresholds in the table finding_rule")
     for row in findings:
         click.secho(f"{_MARKS[row['severity']]} {row['finding']}", bold=True)
         click.echo(f"    see  {evidence_command(row, database)}")

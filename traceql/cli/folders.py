@@ -1,4 +1,4 @@
-"""The option that names folders of a user's own queries."""
+"""The option for folders with the user's own queries."""
 
 from pathlib import Path
 
@@ -8,5 +8,5 @@ queries_option = click.option(
     "--queries",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="A folder of queries of your own (also: TRACEQL_QUERIES).",
+    help="Folder with your own queries (also: TRACEQL_QUERIES).",
 )

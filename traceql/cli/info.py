@@ -5,12 +5,12 @@ from pathlib import Path
 import click
 
 from traceql.cli.findings import write_findings
-from traceql.cli.output import format_option, write_result, write_table
+from traceql.cli.output import format_option, print_table, write_result
 from traceql.cli.summary import write_summary
 from traceql.trace import Trace
 
 _FILES = "SELECT rank, path, format, reader, size_bytes FROM trace ORDER BY rank"
-# What failed, rank by rank; what holds on all ranks, summed.
+# Failed checks have a row per rank; checks that hold are summed across ranks.
 _LEDGER = """
     WITH numbered AS (
         SELECT *, CASE WHEN NOT ok THEN rank END AS failed_rank, rowid AS place FROM ledger
@@ -21,7 +21,7 @@ _LEDGER = """
             WHEN COUNT(*) > 8 THEN COUNT(*) || ' ranks' ELSE string_agg(rank, ' ' ORDER BY rank)
         END AS ranks,
         check_name,
-        -- Numbers that say which, not how much, have no sum.
+        -- Identifiers and clock readings must not be summed.
         CASE WHEN COUNT(*) = 1 OR check_name NOT IN ('rank of world size', 'clock shift', 'clock')
             THEN SUM(value) END AS value,
         CASE WHEN COUNT(*) = 1 OR check_name <> 'rank of world size' THEN SUM(total) END AS total,
@@ -36,10 +36,10 @@ _LEDGER = """
 @click.argument("database", type=click.Path(path_type=Path))
 @format_option
 def command(database: Path, format_: str) -> None:
-    """Show what costs most, what a database holds, and its ledger: what was in the files and what
-    was kept.
+    """Show the findings, the contents of a database, and its ledger.
 
-    The other formats than table write the ledger's rows.
+    The ledger compares what was in the trace files with what is in the database. Formats other than
+    table write the rows of the ledger only.
     """
     with Trace(database) as trace:
         if format_ != "table":
@@ -48,6 +48,6 @@ def command(database: Path, format_: str) -> None:
         write_findings(trace, database)
         click.echo()
         write_summary(database)
-        write_table(trace.run("overview.run"))
-        write_table(trace.sql(_FILES))
-        write_table(trace.sql(_LEDGER))
+        print_table(trace.run("overview.run"))
+        print_table(trace.sql(_FILES))
+        print_table(trace.sql(_LEDGER))

@@ -16,27 +16,31 @@ from traceql.cli.summary import write_summary
     type=click.Path(path_type=Path),
     default="run.duckdb",
     show_default=True,
-    help="The database; what it already holds stays, files that it already has are skipped.",
+    help="Database file. If it exists, new files are added and loaded ones are skipped.",
 )
 @click.option(
     "--trace-processor",
     type=click.Path(path_type=Path),
-    help="A native trace_processor_shell to use in place of the bundled engine "
+    help="Native trace_processor_shell to use instead of the bundled engine "
     "(also: TRACEQL_TRACE_PROCESSOR).",
 )
 @click.option(
     "--rules",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="CSV of classification rules of your own: priority, pattern, category.",
+    help="CSV file with your own classification rules: priority, pattern, category.",
 )
 @click.option(
     "--model-config",
     type=click.Path(path_type=Path),
-    help="The model's config.json, to check the recognised layers against "
-    "(by default a run.json beside the traces).",
+    help="The model's config.json, to check the recognised layers against.  "
+    "[default: run.json beside the traces, if any]",
 )
-@click.option("--jobs", type=click.IntRange(1), help="Files read at once.  [default: processors]")
+@click.option(
+    "--jobs",
+    type=click.IntRange(1),
+    help="Number of files to read in parallel.  [default: number of CPUs]",
+)
 def command(
     paths: tuple[Path, ...],
     output: Path,
@@ -47,8 +51,8 @@ def command(
 ) -> None:
     """Load trace files, folders of ranks or run directories into one DuckDB file.
 
-    PATHS are .json or .json.gz of the PyTorch profiler (CUDA and ROCm), native Perfetto traces
-    (.pftrace, .perfetto-trace), or folders of these, one file per rank.
+    PATHS are PyTorch profiler traces (.json or .json.gz, CUDA or ROCm), native Perfetto traces
+    (.pftrace, .perfetto-trace), or folders of these with one file per rank.
     """
     from traceql.loading.load import load
 
@@ -63,7 +67,7 @@ def command(
             done=done,
         )
     for path in loaded.skipped:
-        click.echo(f"skipped, already loaded: {path}", err=True)
+        click.echo(f"skipped: already loaded: {path}", err=True)
     for other in loaded.others:
-        click.echo(f"left out, no trace: {other}", err=True)
+        click.echo(f"skipped: not a trace: {other}", err=True)
     write_summary(loaded.database)

@@ -1,4 +1,4 @@
-"""Opening a page of the Perfetto UI, and waiting until it has the trace."""
+"""Opens a page of the Perfetto UI, and serves it the trace."""
 
 import os
 import webbrowser
@@ -16,7 +16,7 @@ RANK_GROUPS = (r"^rank \d",)
 
 
 def open_slowest_row(trace: Trace, query: str, result: Result) -> None:
-    """Serves the enriched trace, opened at the slowest row of a query's result."""
+    """Opens the enriched trace at the slowest row of a query's result."""
     from traceql.ui.place import place_of_row, slowest_row
     from traceql.ui.server import PageServer
     from traceql.ui.site import online_page
@@ -32,7 +32,7 @@ def open_slowest_row(trace: Trace, query: str, result: Result) -> None:
 
 @contextmanager
 def enriched(trace: Trace) -> Iterator[Path]:
-    """The enriched trace in a file that is gone afterwards."""
+    """The enriched trace in a temporary file, which is deleted afterwards."""
     from traceql.pftrace import export_perfetto
 
     with TemporaryDirectory(prefix="traceql-") as folder:
@@ -40,7 +40,7 @@ def enriched(trace: Trace) -> Iterator[Path]:
 
 
 def show(link: str, *, browser: bool, port: int) -> None:
-    """Opens the browser, or says what to type where there is none."""
+    """Opens the browser; over SSH, prints how to open the page on the user's own machine."""
     connection = os.environ.get("SSH_CONNECTION", "").split()
     if connection:
         host = f"{os.environ.get('USER', 'user')}@{connection[2]}"
@@ -54,8 +54,8 @@ def show(link: str, *, browser: bool, port: int) -> None:
 
 
 def serve(until_done: Callable[[], None]) -> None:
-    """Ctrl-C ends it like the page does."""
-    click.echo("Serving this trace to that page only; Ctrl-C stops.", err=True)
+    """Serves until the page has the trace, or until Ctrl-C."""
+    click.echo("Serving the trace to this page only. Press Ctrl-C to stop.", err=True)
     try:
         until_done()
     except KeyboardInterrupt:

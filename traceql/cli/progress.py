@@ -1,4 +1,4 @@
-"""A progress bar on stderr, for terminals only."""
+"""A progress bar on stderr, shown only in a terminal."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ _LABELS = {"files": "reading traces", "database": "writing database"}
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, int, int], None]]:
-    """Yields what `load` calls with its progress."""
+    """Yields the function that `load` calls to report its progress."""
     if not sys.stderr.isatty():
         yield lambda _what, _count, _total: None
         return

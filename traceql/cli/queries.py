@@ -13,7 +13,7 @@ from traceql.query import Query, catalog, query_named
 @click.argument("name", required=False)
 @queries_option
 def command(name: str | None, queries: tuple[Path, ...]) -> None:
-    """List canned queries; with a NAME, its parameters, columns, units and definition."""
+    """List the canned queries. With NAME, show its definition, parameters, columns and units."""
     found = catalog(queries)
     if name:
         click.echo(_description(query_named(name, found)))
@@ -32,8 +32,7 @@ def command(name: str | None, queries: tuple[Path, ...]) -> None:
 def _description(query: Query) -> str:
     head = query.head
     parameters = [
-        (f"--{p.name}", p.type.__name__, f"{p.text} [default: {_shown(p.default)}]")
-        for p in head.parameters
+        (f"--{p.name}", p.type.__name__, f"{p.text}{_default(p.default)}") for p in head.parameters
     ]
     columns = [(c.name, c.type, c.text) for c in head.columns]
     parts = [
@@ -46,8 +45,9 @@ def _description(query: Query) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _shown(default: object) -> object:
-    return "all" if default is None else default
+def _default(default: object) -> str:
+    """Without a default, the text of the parameter says what happens."""
+    return "" if default is None else f" [default: {default}]"
 
 
 def _block(title: str, rows: list[tuple[str, str, str]]) -> str:

@@ -16,7 +16,7 @@ _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="The file; for csv a folder.  [default: report.html, report.json, report/]",
+    help="File to write; for csv, a folder.  [default: report.html, report.json, report/]",
 )
 @click.option(
     "--format",
@@ -24,11 +24,11 @@ _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
     type=click.Choice(list(_OUTPUTS)),
     default="html",
     show_default=True,
-    help="A page, one JSON document, or a folder of CSV files with that document.",
+    help="html is one page, json one document, csv a folder with a file per query.",
 )
 @queries_option
 def command(database: Path, output: Path | None, format_: str, queries: tuple[Path, ...]) -> None:
-    """Write one page that says where the run's time went; it needs no network."""
+    """Write a report on where the time went: one self-contained page that works offline."""
     path = output or Path(_OUTPUTS[format_])
     with Trace(database, queries=queries) as trace:
         _write(trace, path, format_)

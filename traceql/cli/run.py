@@ -17,12 +17,12 @@ _chart_option = click.option(
     "--chart",
     "chart_file",
     type=click.Path(path_type=Path),
-    help="Draw the rows instead, into this file: .html, .png or .svg.",
+    help="Write a chart to this file (.html, .png or .svg) instead of printing rows.",
 )
 
 
 class _Queries(click.Group):
-    """A subcommand for each canned query, with options made from the query's head."""
+    """A subcommand for each canned query; its options come from the head of the query file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _folders_first(args))
@@ -36,7 +36,7 @@ class _Queries(click.Group):
 
 
 def _folders_first(args: Sequence[str]) -> list[str]:
-    """`--queries FOLDER` may stand anywhere; the name is looked up after it is known."""
+    """Moves `--queries FOLDER` to the front, because the query's name is looked up there."""
     first: list[str] = []
     rest: list[str] = []
     remaining = iter(args)
@@ -77,10 +77,12 @@ def _write_chart(result: Result, path: Path) -> None:
     from traceql.chart.files import save
 
     save(result.chart(), path)
-    click.echo(f"wrote {path}, a chart of {len(result):,} rows", err=True)
+    click.echo(f"wrote {path}: a chart of {len(result):,} rows", err=True)
 
 
-_UI = click.Option(["--ui"], is_flag=True, help="Open the slowest row in Perfetto instead.")
+_UI = click.Option(
+    ["--ui"], is_flag=True, help="Open Perfetto at the slowest row instead of printing rows."
+)
 
 
 def _option(parameter: Parameter) -> click.Option:
@@ -102,4 +104,4 @@ def _option(parameter: Parameter) -> click.Option:
 @click.command("run", cls=_Queries)
 @queries_option
 def command(queries: tuple[Path, ...]) -> None:
-    """Run a canned query: traceql run kernels.top run.duckdb --limit 10."""
+    """Run a canned query, e.g. traceql run kernels.top run.duckdb --limit 10."""

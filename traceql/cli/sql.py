@@ -14,10 +14,10 @@ from traceql.trace import Trace
 @click.argument("statement")
 @format_option
 def command(database: Path, statement: str, format_: str) -> None:
-    """Run any SQL that reads: traceql sql run.duckdb "SELECT ...".
+    """Run one SQL statement, e.g. traceql sql run.duckdb "SELECT ...".
 
-    STATEMENT - is read from stdin. The database is opened read-only; no statement can write or
-    reach another file.
+    If STATEMENT is -, it is read from stdin. The database is opened read-only: a statement can
+    neither write nor read other files.
     """
     if statement == "-":
         statement = sys.stdin.read()

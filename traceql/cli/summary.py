@@ -1,10 +1,10 @@
-"""What a database holds, in a screen: ranks, and what the ledger says."""
+"""A short summary of a database: its contents, and whether its checks hold."""
 
 from pathlib import Path
 
 import click
 
-from traceql.cli.output import write_table
+from traceql.cli.output import print_table
 from traceql.trace import Trace
 
 _COUNTS = """
@@ -23,7 +23,7 @@ _COUNTS = """
 
 
 def write_summary(database: Path) -> None:
-    """One line of counts and one that says whether all checks hold."""
+    """Prints a line of counts and a line with the verdict of the ledger."""
     with Trace(database) as trace:
         (row,) = trace.sql(_COUNTS).rows()
         click.echo(
@@ -32,7 +32,7 @@ def write_summary(database: Path) -> None:
         )
         click.echo(_verdict(row["checks"], row["failed"], row["other_pct"]))
         if row["failed"]:
-            write_table(trace.run("quality.ledger", failed=True))
+            print_table(trace.run("quality.ledger", failed=True))
 
 
 def _verdict(checks: int, failed: int, other_pct: float | None) -> str:

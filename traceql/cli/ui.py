@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 @click.command("ui")
 @click.argument("path", type=click.Path(path_type=Path))
-@click.option("--offline", is_flag=True, help="Use the Perfetto UI that is installed: no internet.")
-@click.option("--raw", is_flag=True, help="Open the original file of one rank.")
-@click.option("--rank", type=int, help="With --raw: which.  [default: the lowest]")
-@click.option("--step", type=int, help="Open at this step (step_id, as steps.timeline lists it).")
-@click.option("--layer", type=int, help="With --step: open at this layer.")
-@click.option("--browser/--no-browser", default=True, help="Open the browser, or print the link.")
+@click.option(
+    "--offline", is_flag=True, help="Use the installed copy of the Perfetto UI; needs no internet."
+)
+@click.option("--raw", is_flag=True, help="Open the original trace file of one rank.")
+@click.option("--rank", type=int, help="With --raw: the rank to open.  [default: the lowest]")
+@click.option("--step", type=int, help="Zoom to this step (step_id, as steps.timeline lists it).")
+@click.option("--layer", type=int, help="With --step: zoom to this layer.")
+@click.option(
+    "--browser/--no-browser", default=True, help="Open the browser, or only print the link."
+)
 def command(
     path: Path,
     offline: bool,
@@ -32,16 +36,16 @@ def command(
     layer: int | None,
     browser: bool,
 ) -> None:
-    """Open a run in Perfetto, with steps, layers and roles above its streams.
+    """Open a run in Perfetto, with tracks for steps, layers and roles above the streams.
 
-    PATH is a database, or trace files that are loaded first: a file, a folder of ranks, a run
-    directory. The trace goes to the page from a server on this machine that nobody else can use,
-    and that stops when the page has it.
+    PATH is a database, or traces to load first: a trace file, a folder of ranks or a run directory.
+    A server on this machine hands the trace to the page. No other page or machine can use it, and
+    it stops when the page has the trace.
     """
     if layer is not None and step is None:
-        raise click.UsageError("--layer needs --step: a layer runs in every step")
+        raise click.UsageError("--layer needs --step, because a layer runs in every step")
     if rank is not None and not raw:
-        raise click.UsageError("--rank needs --raw: the enriched trace has all ranks")
+        raise click.UsageError("--rank needs --raw, because the enriched trace has all ranks")
     from traceql.ui.server import PageServer
     from traceql.ui.site import offline_page, online_page
 
@@ -56,7 +60,7 @@ def command(
 def _shown(
     path: Path, raw: bool, rank: int | None, step: int | None, layer: int | None
 ) -> Iterator[tuple[Path, "Place | None"]]:
-    """The file to open, and where in it."""
+    """The file to open, and the place in it to zoom to."""
     if raw and rank is None and step is None and path.is_file() and not is_database(path):
         yield path, None
         return

@@ -1,1 +1,1 @@
-"""Results and SQL in Jupyter."""
+"""SQL cells in Jupyter."""

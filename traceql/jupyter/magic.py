@@ -3,8 +3,8 @@
     %%traceql run.duckdb
     SELECT phase, COUNT(*) FROM step GROUP BY ALL
 
-The first line names a database, a trace, or a variable that holds one; where it names none, the
-one of the cell before is used. `-o NAME` puts the result into a variable.
+The first line names a database, a trace file, or a variable that holds a `Trace`. Without a name,
+the cell uses the same database as the previous cell. `-o NAME` puts the result into a variable.
 """
 
 import re
@@ -38,7 +38,7 @@ def register(shell: Any) -> None:
 
 
 class _Cells:
-    """What SQL cells of one shell share: the database that they read."""
+    """The SQL cells of one shell, which share the database that they query."""
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
@@ -50,7 +50,7 @@ class _Cells:
         if words:
             self._open(words[0])
         if self._trace is None:
-            raise TraceqlError("name a database first: %%traceql run.duckdb")
+            raise TraceqlError("name a database first, e.g. %%traceql run.duckdb")
         result = self._trace.sql(cell)
         if variable is None:
             return result
@@ -58,7 +58,7 @@ class _Cells:
         return None
 
     def completions(self, cell: str, before: str) -> list[str]:
-        """Tables, and columns of the table before the dot."""
+        """Names of tables, or after a dot the columns of the table before it."""
         if not cell.startswith(f"%%{_NAME}"):
             return []
         found = _WORD.search(before)
@@ -74,16 +74,16 @@ class _Cells:
 
 
 def _arguments(line: str) -> tuple[list[str], str | None]:
-    """What the first line says besides the magic's name: words, and the variable after -o."""
+    """The words of the first line after the magic's name, and the variable after -o."""
     try:
         words = shlex.split(line)
     except ValueError as error:
-        raise TraceqlError(f"the first line of the cell is not closed: {error}") from None
+        raise TraceqlError(f"cannot read the first line of the cell: {error}") from None
     if "-o" not in words:
         return words, None
     at = words.index("-o")
     if len(words) == at + 1:
-        raise TraceqlError("-o wants a name: %%traceql run.duckdb -o rows")
+        raise TraceqlError("-o needs a name, e.g. %%traceql run.duckdb -o rows")
     return words[:at] + words[at + 2 :], words[at + 1]
 
 

@@ -1,4 +1,4 @@
-"""A query's parameters, from what the user gave."""
+"""Binds the values that the user gave to a query's parameters."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +9,10 @@ from traceql.query.head import Parameter
 
 
 def bound(query: Query, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for each of the query's parameters.
+    """A value for each parameter of the query.
 
     Raises:
-        QueryInvalid: an unknown parameter, or a value of another type or not among the allowed.
+        QueryInvalid: an unknown parameter, or a value of the wrong type or that is not allowed.
     """
     known = {parameter.name: parameter for parameter in query.head.parameters}
     for name in given:
@@ -30,7 +30,7 @@ def _value(query: Query, parameter: Parameter, value: Any) -> Any:
         return None
     if parameter.values and value not in parameter.values:
         raise QueryInvalid(
-            f"{query.name}: {parameter.name} is '{value}', not one of {', '.join(parameter.values)}"
+            f"{query.name}: {parameter.name} is '{value}'; use one of {', '.join(parameter.values)}"
         )
     try:
         return _converted(parameter.type, value)
@@ -42,7 +42,7 @@ def _value(query: Query, parameter: Parameter, value: Any) -> Any:
 
 
 def _converted(type_: type, value: Any) -> Any:
-    """The value as that type, where it is nothing else: 2.7 is no integer, "false" no boolean."""
+    """The value converted without loss: 2.7 is not an integer, "false" is not a boolean."""
     converted = type_(value)
     if type_ is str or (isinstance(value, str) and type_ is not bool) or converted == value:
         return converted

@@ -1,4 +1,4 @@
-"""Canned queries: the files of queries/ and of the user's own folders."""
+"""The canned queries: the files in queries/ and in the user's own folders."""
 
 import os
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ from traceql.errors import QueryInvalid, QueryNotFound
 from traceql.query.head import Head, parsed_head
 from traceql.resources import QUERIES
 
-VARIABLE = "TRACEQL_QUERIES"  # folders of a user's own, separated as in PATH
+VARIABLE = "TRACEQL_QUERIES"  # the user's own folders, separated as in PATH
 
 
 @dataclass(frozen=True)
 class Query:
-    """One file; its name is the file's, `kernels.top` for `kernels.top.sql`."""
+    """A query file. Its name is the file's without suffix: `kernels.top` for `kernels.top.sql`."""
 
     path: Path
 
@@ -37,10 +37,10 @@ class Query:
 
 
 def catalog(folders: Sequence[Path] = ()) -> dict[str, Query]:
-    """All queries by name; one in a user's folder replaces a built-in one of the same name.
+    """All queries by name. A user's query replaces a built-in one of the same name.
 
     Args:
-        folders: the user's own, besides those in the environment variable TRACEQL_QUERIES.
+        folders: the user's own, in addition to those in the environment variable TRACEQL_QUERIES.
 
     Raises:
         QueryNotFound: a folder does not exist.
@@ -49,18 +49,22 @@ def catalog(folders: Sequence[Path] = ()) -> dict[str, Query]:
     found: dict[str, Query] = {}
     for folder in (QUERIES, *from_environment, *folders):
         if not folder.is_dir():
-            raise QueryNotFound(f"no folder {folder} with queries")
+            raise QueryNotFound(
+                f"folder of queries {folder} does not exist; correct --queries or TRACEQL_QUERIES"
+            )
         files = [file for file in sorted(folder.glob("*.sql")) if file.is_file()]
         found |= {query.name: query for query in map(Query, files)}
     return dict(sorted(found.items()))
 
 
 def query_named(name: str, queries: dict[str, Query]) -> Query:
-    """Raises:
-    QueryNotFound: the message offers the nearest name.
+    """The query of that name.
+
+    Raises:
+        QueryNotFound: the message suggests the closest name.
     """
     if name in queries:
         return queries[name]
     near = get_close_matches(name, queries, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else "traceql queries lists them"
+    hint = f"did you mean '{near[0]}'?" if near else "list them with traceql queries"
     raise QueryNotFound(f"no query '{name}'; {hint}")

@@ -1,14 +1,15 @@
-"""The head of a query file: what a row means, parameters, columns and chart.
+"""The head of a query file says what one row is, and declares parameters, columns and chart.
 
 -- One row per kernel name, by total GPU time.
 --
--- Sums over streams; may exceed wall time.
+-- Use it to find the kernels worth optimising. Durations are summed across streams, so the total
+-- may exceed wall time.
 -- @param  limit     INTEGER = 20    Rows to return.
 -- @values phase     prefill decode mixed
 -- @column total_ns  BIGINT   Summed duration, ns.
 -- @chart  bar x=total_ns y=name
 -- @title  GPU time by kernel
--- @empty  nothing ran on a GPU while this was recorded
+-- @empty  nothing ran on a GPU while the trace was recorded; record while requests are served
 """
 
 import re
@@ -38,12 +39,12 @@ class Parameter:
     type: type
     default: Any
     text: str
-    values: tuple[str, ...] = ()  # the only ones allowed; any where empty
+    values: tuple[str, ...] = ()  # the allowed values; any value if empty
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A kind of chart and which column goes where: {"x": "total_ns", "y": "name"}."""
+    """A kind of chart, and the column of each channel: {"x": "total_ns", "y": "name"}."""
 
     kind: str
     channels: dict[str, str]
@@ -57,14 +58,14 @@ class Head:
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
     chart: Chart | None
-    empty: str = ""  # what it means that there are no rows
+    empty: str = ""  # what it means if there are no rows, and what to do
 
 
 def parsed_head(name: str, sql: str) -> Head:
-    """Reads the comment that a query file begins with.
+    """Parses the comment at the top of a query file.
 
     Raises:
-        QueryInvalid: a line is not understood; the message quotes it.
+        QueryInvalid: a line cannot be parsed; the message quotes it.
     """
     head = comment_head(name, sql, _TAGS)
     tags = head.tags
@@ -86,9 +87,13 @@ def _parameter(query: str, line: str, values: dict[str, tuple[str, ...]]) -> Par
     try:
         value = _default(convert, default)
     except (ValueError, KeyError):
-        raise QueryInvalid(f"{query}: default {default} of {name} is no {type_name}") from None
+        raise QueryInvalid(
+            f"{query}: default {default} of {name} is not of type {type_name}"
+        ) from None
     if name in _RESERVED:
-        raise QueryInvalid(f"{query}: a parameter cannot be called {name}; the command line has it")
+        raise QueryInvalid(
+            f"{query}: a parameter cannot be called {name}, which is an option of every query"
+        )
     return Parameter(name, convert, value, text, values.get(name, ()))
 
 

@@ -1,1 +1,1 @@
-"""One page, or one folder of data, that says where a run's time went."""
+"""The report on where a run's time went, as one page or as data."""

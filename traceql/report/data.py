@@ -1,4 +1,4 @@
-"""The facts of a report for programs: one JSON document, or a folder of CSV files with it."""
+"""The report for programs: one JSON document, or a folder of CSV files with that document."""
 
 import json
 from pathlib import Path
@@ -17,14 +17,14 @@ def write_json(trace: Trace, path: Path) -> None:
 
 
 def write_csv(trace: Trace, folder: Path) -> None:
-    """A file per query, and report.json with all of them."""
+    """Writes one CSV file per query, and report.json with all of them."""
     found = list(answers(trace))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise TraceqlError(f"cannot make the folder {folder}: {error.strerror}") from None
+        raise TraceqlError(f"cannot create folder {folder}: {error.strerror}") from None
     for answer in found:
-        write_whole(folder / f"{answer.name}.csv", as_csv(answer.result).encode())
+        write_whole(folder / f"{answer.name}.csv", as_csv(answer.result.arrow()).encode())
     write_whole(folder / "report.json", _document(found, trace))
 
 
@@ -48,5 +48,5 @@ def _entry(answer: Answer, trace: Trace) -> dict[str, Any]:
             {"name": column.name, "type": column.type, "text": column.text}
             for column in answer.query.head.columns
         ],
-        "rows": plain_rows(answer.result),
+        "rows": plain_rows(answer.result.arrow()),
     }

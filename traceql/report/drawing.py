@@ -1,4 +1,4 @@
-"""Pictures for a page, drawn while its queries run."""
+"""Draws the charts of a page while its queries run."""
 
 import pickle
 import subprocess
@@ -11,11 +11,11 @@ from typing import IO
 from traceql.errors import TraceqlError
 from traceql.report.facts import Answer
 
-WIDE, NARROW = 640, 328  # pixels: half of a large screen, and a phone
+WIDE, NARROW = 640, 328  # pixels: for half of a large screen, and for a phone
 
 
 class Drawing:
-    """Draws charts of one width in a process of its own, as they are asked for."""
+    """Draws charts of one width in a separate process, in the order in which they are asked for."""
 
     def __init__(self, width: int) -> None:
         self._process = subprocess.Popen(
@@ -30,17 +30,17 @@ class Drawing:
         chart = answer.query.head.chart
         if chart is None or self._process.stdin is None:
             raise TraceqlError(f"{answer.query.name} has no chart")
-        description = f"Chart: {answer.title}. The table below has its rows."
+        description = f"Chart: {answer.title}. The table below has the same rows."
         order = (answer.result.arrow(), replace(chart, title=""), answer.anchor, description)
         pickle.dump(order, self._process.stdin)
 
     def pictures(self) -> list[str]:
-        """Waits for all."""
+        """All pictures, in order; waits until they are drawn."""
         if self._process.stdin:
             self._process.stdin.close()
         drawn = self._drawn.result()
         if self._process.wait():
-            raise TraceqlError("a chart could not be drawn; what is above says why")
+            raise TraceqlError("a chart could not be drawn; see the error above")
         return drawn
 
     def __enter__(self) -> "Drawing":

@@ -1,4 +1,4 @@
-"""The rows behind a report, whatever form it is written in."""
+"""The rows behind a report, for all its formats."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,7 +13,7 @@ from traceql.trace import Trace
 
 @dataclass(frozen=True)
 class Answer:
-    """A figure with the query that fills it and what that returned."""
+    """A figure of the report, with its query and the rows of that."""
 
     section: Section
     figure: Figure
@@ -22,12 +22,12 @@ class Answer:
 
     @property
     def name(self) -> str:
-        """Of the query and what it was given: `layers.breakdown-decode`."""
+        """The query and its parameters: `layers.breakdown-decode`."""
         return "-".join([self.query.name, *map(str, self.figure.parameters.values())])
 
     @property
     def anchor(self) -> str:
-        """The name as a page refers to it."""
+        """The name as an HTML id."""
         return anchor(self.name)
 
     @property
@@ -36,7 +36,7 @@ class Answer:
         return self.figure.title or (chart.title if chart else "") or self.query.head.summary
 
     def command(self, database: str) -> str:
-        """What shows the same rows in a terminal."""
+        """The command that prints the same rows in a terminal."""
         given = "".join(f" --{name} {value}" for name, value in self.figure.parameters.items())
         return f"traceql run {self.query.name} {database}{given}"
 
@@ -46,7 +46,7 @@ def anchor(name: str) -> str:
 
 
 def answers(trace: Trace) -> Iterator[Answer]:
-    """Every figure of the report that has rows, in order; each query runs when its turn comes."""
+    """The figures of the report that have rows, in order. Queries run as the caller iterates."""
     named = {figure.query for section in SECTIONS for figure in section.figures}
     for section in SECTIONS:
         for figure in section.figures:
@@ -57,7 +57,7 @@ def answers(trace: Trace) -> Iterator[Answer]:
 
 
 def _queries(pattern: str, known: Mapping[str, Query], named: set[str]) -> list[str]:
-    """The query of that name, or those that a pattern fits and that no figure names."""
+    """The query of that name, or those that match a pattern and that no figure names."""
     if pattern in known:
         return [pattern]
     return [name for name in known if fnmatchcase(name, pattern) and name not in named]

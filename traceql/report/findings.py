@@ -1,4 +1,4 @@
-"""What leads the page: the numbers that sum up the run, and what costs most."""
+"""The top of the page: the numbers that sum up the run, and what costs the most time."""
 
 from html import escape
 
@@ -8,7 +8,7 @@ from traceql.units import display_unit
 
 
 def headlines(answer: Answer, _database: str) -> str:
-    """A tile for each number."""
+    """One tile per number."""
     tiles = (
         f"<div><dt>{escape(row['headline'])}</dt><dd>{_number(row['value'], row['unit'])}</dd>"
         f"<dd>{escape(row['note'])}</dd></div>"
@@ -18,7 +18,7 @@ def headlines(answer: Answer, _database: str) -> str:
 
 
 def findings(answer: Answer, database: str) -> str:
-    """A sentence for each finding, what to try, and the command that shows it."""
+    """Each finding as a sentence, with what to try and the command that shows its rows."""
     if not len(answer.result):
         return f'<p class="none">{escape(answer.figure.empty)}</p>'
     items = (

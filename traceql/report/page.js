@@ -1,4 +1,4 @@
-// Tables are sorted by a click on a title, and folded to their first rows until asked.
+// A click on a column title sorts the table. Long tables show only their first rows at first.
 const SHOWN = 10;
 
 function sort(head) {
@@ -39,7 +39,7 @@ for (const table of document.querySelectorAll("table")) {
   button.type = "button";
   const fold = (folded) => {
     table.classList.toggle("folded", folded);
-    button.textContent = folded ? `Show all ${rows} rows` : `Show the first ${SHOWN}`;
+    button.textContent = folded ? `Show all ${rows} rows` : `Show only the first ${SHOWN} rows`;
     button.setAttribute("aria-expanded", String(!folded));
   };
   button.addEventListener("click", () => fold(!table.classList.contains("folded")));
@@ -47,7 +47,7 @@ for (const table of document.querySelectorAll("table")) {
   table.parentElement.after(button);
 }
 
-// A link to a definition opens it.
+// Following a link to a definition unfolds it.
 function open() {
   const target = location.hash && document.getElementById(location.hash.slice(1));
   if (target instanceof HTMLDetailsElement) target.open = true;

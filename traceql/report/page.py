@@ -1,4 +1,4 @@
-"""The report as one page that opens from disk."""
+"""The report as one self-contained page that opens from disk."""
 
 from datetime import UTC, datetime
 from html import escape
@@ -15,12 +15,12 @@ from traceql.table.html import html_table
 from traceql.trace import Trace
 
 _FOLDER = Path(__file__).parent
-_MOST_ROWS = 200  # of a table; a page is to be read
+_MOST_ROWS = 200  # of a table, because a page is for reading
 _SPECIAL = {"overview.headlines": headlines, "overview.findings": findings}
 
 
 def page(trace: Trace) -> str:
-    """HTML with everything inside: styles, pictures, the script that sorts tables."""
+    """The HTML with styles, pictures and the script that sorts tables inside."""
     with Drawing(WIDE) as wide, Drawing(NARROW) as narrow:
         found = []
         for answer in answers(trace):
@@ -65,7 +65,7 @@ _TEMPLATE = """\
 <header><h1>{title}</h1><p>{subtitle}</p></header>
 <nav aria-label="Sections">{contents}</nav>
 <main>{body}</main>
-<footer>Made by {made}. Times are of the recorded run, with the profiler on.</footer>
+<footer>Made by {made}. Times are those of the recorded run, including profiler overhead.</footer>
 <script>{script}</script>
 </body>
 </html>
@@ -126,7 +126,7 @@ def _figure(answer: Answer, picture: tuple[str, str] | None, trace: Trace) -> st
     definition = anchor(answer.query.name)
     return (
         f'<figure id="{name}"><figcaption><h3>{escape(answer.title)}</h3>'
-        f'<a href="#define-{definition}" title="How it is defined">definition</a></figcaption>'
+        f'<a href="#define-{definition}" title="What the columns mean">definition</a></figcaption>'
         f"{drawing}{_table(answer, folded=bool(picture) and not answer.figure.unfolded)}"
         f"<code>{escape(answer.command(trace.path.name))}</code></figure>"
     )
@@ -135,9 +135,9 @@ def _figure(answer: Answer, picture: tuple[str, str] | None, trace: Trace) -> st
 def _table(answer: Answer, *, folded: bool) -> str:
     rows = len(answer.result)
     texts = {column.name: column.text for column in answer.query.head.columns}
-    table = html_table(answer.result.head(_MOST_ROWS), texts=texts)
+    table = html_table(answer.result.head(_MOST_ROWS).arrow(), texts=texts)
     if rows > _MOST_ROWS:
-        table += f'<p class="more">The first {_MOST_ROWS} of {rows:,} rows.</p>'
+        table += f'<p class="more">First {_MOST_ROWS} of {rows:,} rows.</p>'
     region = f'role="region" aria-label="{escape(answer.title)}"'
     scrolled = f'<div class="scroll" tabindex="0" {region}>{table}</div>'
     if not folded:
@@ -160,7 +160,7 @@ def _definitions(found: list[Answer]) -> str:
             f"<dl>{columns}</dl></details>"
         )
     return (
-        '<section id="definitions"><h2>How each number is defined</h2>'
-        '<p class="question">Each figure is a query; this is what its columns mean.</p>'
+        '<section id="definitions"><h2>Definitions</h2>'
+        '<p class="question">The meaning of the rows and columns of each figure.</p>'
         f'<div class="definitions">{"".join(entries)}</div></section>'
     )

@@ -1,11 +1,11 @@
-"""SVG as part of a page: in the page's colours, small, and read out by a screen reader as one."""
+"""SVG inside a page: small, in the page's colours, and one image to a screen reader."""
 
 import re
 from html import escape
 
 from traceql.chart.theme import INK, PAPER, QUIET, RULE
 
-# Colours that are hard to see on dark paper, and what stands for them there.
+# Colours that are hard to see on a dark background, and their replacements there.
 ON_DARK = {
     "#7A0177": "#d16bd6",
     "#882255": "#d4699a",
@@ -26,16 +26,16 @@ _VARIABLES = {INK: "ink", QUIET: "quiet", RULE: "rule", PAPER: "paper"} | {
 _PAINT = re.compile(r'(fill|stroke|stop-color)="(#[0-9A-Fa-f]{6})"')
 _LONG_NUMBER = re.compile(r"(\d+\.\d\d)\d+")
 _UNUSED = re.compile(r' (?:aria-\w+|role|pointer-events)="[^"]*"')
-_TAG = re.compile(r"<[^>]*>")  # and no text, which must stay as it is
+_TAG = re.compile(r"<[^>]*>")  # text between tags must stay as it is
 _IDENTIFIER = re.compile(r'id="([^"]+)"')
 
 
 def inline(svg: str, name: str, description: str) -> str:
-    """The picture without what a page does not need.
+    """The picture, reduced to what a page needs.
 
     Args:
-        name: unlike that of any other picture of the page.
-        description: what stands for it where it cannot be seen.
+        name: unique among the pictures of the page.
+        description: the text alternative.
     """
     picture = _TAG.sub(_slim, svg)
     for found in set(_IDENTIFIER.findall(picture)):
@@ -51,7 +51,7 @@ def _slim(found: re.Match[str]) -> str:
 
 
 def variables(dark: bool) -> str:
-    """CSS variables of the colours that differ between light and dark paper."""
+    """CSS variables for the colours that differ between light and dark mode."""
     return "".join(
         f"--c{colour[1:]}:{on_dark if dark else colour};" for colour, on_dark in ON_DARK.items()
     )

@@ -1,6 +1,6 @@
-"""What a report says, in order: sections, and the canned queries that fill them.
+"""The contents of a report: its sections, and the canned queries of each.
 
-A section appears where one of its queries is known and has rows.
+A section appears only if one of its queries exists and has rows.
 """
 
 from dataclasses import dataclass, field
@@ -9,13 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Figure:
-    """A query's rows, as chart and table; `comm.*` stands for all queries that match."""
+    """The rows of a query as chart and table; `comm.*` stands for all matching queries."""
 
     query: str
     parameters: dict[str, Any] = field(default_factory=dict)
-    title: str = ""  # in place of the query's own
-    empty: str = ""  # what no rows mean; it is left out then where this is empty
-    unfolded: bool = False  # whether the table is open beside the chart
+    title: str = ""  # instead of the query's own
+    empty: str = ""  # shown if there are no rows; without it, such a figure is omitted
+    unfolded: bool = False  # whether the table below the chart is open
 
 
 @dataclass(frozen=True)
@@ -30,24 +30,25 @@ SECTIONS = (
     Section(
         "findings",
         "Findings",
-        "What costs most, and what to try?",
+        "What costs the most time, and what can be done about it?",
         (
             Figure("overview.headlines"),
             Figure(
-                "overview.findings", empty="Nothing costs more than the thresholds of finding_rule."
+                "overview.findings",
+                empty="Nothing exceeds the thresholds in the table finding_rule.",
             ),
         ),
     ),
     Section(
         "run",
         "The run",
-        "What was recorded?",
+        "What was recorded, and how?",
         (Figure("overview.recording", title="How it was recorded"), Figure("overview.run")),
     ),
     Section(
         "time",
-        "Where time went",
-        "What did each GPU do, and in which steps?",
+        "Where the time went",
+        "What did each GPU spend its time on, and in which steps?",
         (
             Figure("time.breakdown", unfolded=True),
             Figure("steps.phases", unfolded=True),
@@ -58,7 +59,7 @@ SECTIONS = (
     Section(
         "layers",
         "Layers and roles",
-        "Which part of the model costs how much, and do its layers differ?",
+        "How much time does each part of the model take, and do its layers differ?",
         (
             Figure("layers.roles"),
             Figure("layers.breakdown", {"phase": "decode"}, "Decode: GPU time by layer and role"),
@@ -74,13 +75,13 @@ SECTIONS = (
     Section(
         "kernels",
         "Kernels",
-        "Which kernels take the time, and who launches them?",
+        "Which kernels take the most time, and which operators launch them?",
         (Figure("kernels.top"), Figure("ops.top"), Figure("graphs.replays")),
     ),
     Section(
         "communication",
         "Communication",
-        "Do ranks move bytes, or wait for each other?",
+        "Do the ranks wait for each other, or transfer data?",
         (
             Figure("comm.skew", unfolded=True),
             Figure("comm.summary"),
@@ -104,8 +105,8 @@ SECTIONS = (
     ),
     Section(
         "idle",
-        "Idle GPU, and why",
-        "What was the GPU waiting for?",
+        "Idle time",
+        "Why were the GPUs idle?",
         (
             Figure("idle.by_cause", unfolded=True),
             Figure("idle.host"),
@@ -117,13 +118,13 @@ SECTIONS = (
     Section(
         "memory",
         "Memory",
-        "How much was allocated, and when?",
+        "How much memory was allocated, and when?",
         (Figure("memory.peak"), Figure("memory.timeline")),
     ),
     Section(
         "serving",
         "Serving",
-        "What did users see, and on which hardware state?",
+        "Which latencies did users see, and in which state was the hardware?",
         (
             Figure("serving.latency", unfolded=True),
             Figure("serving.requests"),
@@ -132,8 +133,13 @@ SECTIONS = (
     ),
     Section(
         "quality",
-        "Can it be trusted?",
-        "What was in the files, and what is in the database?",
-        (Figure("quality.ledger", title="The ledger: what was in the files, what was kept"),),
+        "Quality of the data",
+        "Is everything that was in the trace files in the database?",
+        (
+            Figure(
+                "quality.ledger",
+                title="The ledger: files against database",
+            ),
+        ),
     ),
 )

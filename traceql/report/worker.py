@@ -1,7 +1,7 @@
-"""Draws charts of one width in a process of its own.
+"""A process that draws charts of one width.
 
-Pickled orders come by stdin: a table, its chart, the picture's name and what it is called where it
-cannot be seen. One picture as part of a page goes to stdout for each.
+It reads pickled orders from stdin: a table, its chart, the picture's name and its text alternative.
+For each order it writes one picture to stdout, ready to be put into a page.
 """
 
 import gc
@@ -18,13 +18,13 @@ from traceql.report.picture import inline
 
 def main() -> None:
     width = int(sys.argv[1])
-    gc.disable()  # there is little garbage, and much to look through for it
+    gc.disable()  # a collection scans many objects and finds little garbage
     while True:
         try:
             table, chart, name, description = pickle.load(sys.stdin.buffer)
         except EOFError:
             return
-        with debug_mode(False):  # Altair checks nothing against its schema, which is for its users
+        with debug_mode(False):  # no validation against Altair's schema, which costs time
             picture = svg(drawn(table, chart, width=width))
         pickle.dump(inline(picture, f"{name}-{width}", description), sys.stdout.buffer)
         sys.stdout.buffer.flush()
@@ -32,4 +32,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    os._exit(0)  # frees nothing one by one
+    os._exit(0)  # skips the slow clean-up of the interpreter

@@ -1,1 +1,1 @@
-"""Results as tables: for a terminal, a page, or another program."""
+"""Arrow tables as people and other programs read them: terminal, HTML, notebook, CSV, JSON."""

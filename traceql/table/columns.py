@@ -1,20 +1,23 @@
-"""A column as people read it: a title with its unit, and text for each value."""
+"""Columns for people: a title with the unit, and a text for each value."""
 
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from traceql.result import Result
 from traceql.units import Unit, display_unit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _LONGEST_TEXT = 72
 
 
-class Column:
+class DisplayColumn:
     """One column of a table for people."""
 
     def __init__(self, name: str, values: list[Any]) -> None:
         numbers = [float(v) for v in values if isinstance(v, int | float | Decimal) and v == v]
         self.name = name
+        self.values = values
         self.has_values = any(v is not None for v in values)
         self.is_number = bool(numbers) and not any(isinstance(v, bool | str) for v in values)
         largest = max(map(abs, numbers)) if self.is_number else 0
@@ -38,9 +41,11 @@ class Column:
         return _shortened(" ".join(str(value).split()))
 
 
-def columns_of(result: Result) -> list[Column]:
-    rows = result.rows()
-    return [Column(name, [row[name] for row in rows]) for name in result.columns]
+def display_columns(table: "pa.Table") -> list[DisplayColumn]:
+    """The columns that have any value; a column of NULLs only is not shown."""
+    named = zip(table.column_names, table.columns, strict=True)
+    columns = [DisplayColumn(name, values.to_pylist()) for name, values in named]
+    return [column for column in columns if column.has_values]
 
 
 def _shortened(text: str) -> str:

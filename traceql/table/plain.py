@@ -1,25 +1,26 @@
-"""Rows of numbers and texts that JSON and CSV can hold."""
+"""Arrow tables as plain values that JSON and CSV can hold."""
 
 import csv
 import io
 import json
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from traceql.result import Result
-
-
-def plain_rows(result: Result) -> list[dict[str, Any]]:
-    """One object per row; NaN and infinities become null, as JSON has none."""
-    return [{name: _plain(value) for name, value in row.items()} for row in result]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
-def as_csv(result: Result) -> str:
-    """A line of names, a line per row; what is more than one number or text is JSON."""
+def plain_rows(table: "pa.Table") -> list[dict[str, Any]]:
+    """One object per row; NaN and infinities become null because JSON cannot express them."""
+    return [{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()]
+
+
+def as_csv(table: "pa.Table") -> str:
+    """A header line, then one line per row; lists and structs are written as JSON."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(result.columns)
-    writer.writerows([_cell(value) for value in row.values()] for row in plain_rows(result))
+    writer.writerow(table.column_names)
+    writer.writerows([_cell(value) for value in row.values()] for row in plain_rows(table))
     return text.getvalue()
 
 

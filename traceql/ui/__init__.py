@@ -1,1 +1,1 @@
-"""Opening a trace in the Perfetto UI, from a server on this machine."""
+"""Opens a trace in the Perfetto UI, served from this machine."""

@@ -1,4 +1,4 @@
-"""Where to look: an interval of the run, from a step, a layer, or the row of a query."""
+"""The place to zoom to: the interval of a step, of a layer, or of a query's row."""
 
 import re
 from collections.abc import Iterable
@@ -9,8 +9,8 @@ from traceql.errors import TraceqlError
 from traceql.result import Result
 from traceql.trace import Trace
 
-# What is shown before and after an interval, in percent of its length. The UI zooms out to five
-# times a slice that it selects unless twice the slice is visible, and not quite centred.
+# How much is shown before and after an interval, in percent of its length. When the UI selects a
+# slice it zooms out to five times the slice, unless twice the slice is visible and off-centre.
 _BEFORE_PCT, _AFTER_PCT = 55, 60
 _LEAST_NS = 1000
 _DURATION = re.compile(r"^dur$|_ns$")
@@ -33,7 +33,7 @@ _EXTENT = "SELECT MIN(ts) AS ts, MAX(ts + GREATEST(dur, 0)) AS end_ts FROM slice
 
 @dataclass(frozen=True)
 class Place:
-    """A slice by its start and duration, and what to show around it; ns since the run's base."""
+    """A slice by its start and duration, and the interval to show; ns since the run's base time."""
 
     ts: int
     dur: int
@@ -41,54 +41,56 @@ class Place:
     view_end: int
 
     def shifted(self, offset_ns: int) -> "Place":
-        """The same by another clock."""
+        """The same place on another clock."""
         view = self.view_start + offset_ns, self.view_end + offset_ns
         return Place(self.ts + offset_ns, self.dur, *view)
 
 
 def place_of_step(trace: Trace, step: int, layer: int | None) -> Place:
-    """A step, or the first time that a layer runs in it.
+    """The place of a step, or of the first pass of a layer in it.
 
     Raises:
-        TraceqlError: there is no such step or layer.
+        TraceqlError: the step or layer does not exist.
     """
     found = trace.sql(_STEP, {"step": step}).rows()
     if not found:
-        raise TraceqlError(f"no step {step}; traceql run steps.timeline {trace.path} lists them")
+        raise TraceqlError(
+            f"no step {step}; list the steps with traceql run steps.timeline {trace.path}"
+        )
     if layer is not None:
         found = trace.sql(_LAYER, {"step": step, "layer": layer}).rows()
         if not found:
-            lists = f"traceql run layers.heatmap {trace.path}"
-            raise TraceqlError(f"no layer {layer} in step {step}; {lists} lists them")
+            command = f"traceql run layers.heatmap {trace.path}"
+            raise TraceqlError(f"no layer {layer} in step {step}; list the layers with {command}")
     return _around(trace, found[0]["ts"], found[0]["dur"])
 
 
 def slowest_row(query: str, result: Result) -> dict[str, Any]:
-    """The row with the longest `dur`, or else the largest of the first column of ns.
+    """The row with the longest `dur`, otherwise with the largest value of the first ns column.
 
     Raises:
-        TraceqlError: there are no rows, or no column says how long.
+        TraceqlError: there are no rows, or no column is a duration.
     """
     column = _duration(result.columns)
     if column is None:
-        raise TraceqlError(f"{query} has no column of durations, so no row is the slowest")
+        raise TraceqlError(f"{query} has no duration column, so there is no slowest row to open")
     timed = [row for row in result if row[column] is not None]
     if not timed:
-        raise TraceqlError(f"{query} returned no rows to open")
+        raise TraceqlError(f"{query} returned no rows, so there is nothing to open")
     return max(timed, key=lambda row: float(row[column]))
 
 
 def _duration(columns: Iterable[str]) -> str | None:
-    """The column that says how long."""
+    """The column that is the duration of the row."""
     found = [name for name in columns if _DURATION.search(name)]
     return "dur" if "dur" in found else next(iter(found), None)
 
 
 def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
-    """Its kernel, or its `ts` and how long it took, or else its `step_id` and `layer`.
+    """The place of the row's kernel, of its `ts` and duration, or of its `step_id` and `layer`.
 
     Raises:
-        TraceqlError: the rows have no place in time, or this one is not in the recording.
+        TraceqlError: the row has no place in time, or its time is outside the trace.
     """
     if row.get("kernel_id") is not None:
         (kernel,) = trace.sql(_KERNEL, {"kernel": row["kernel_id"]}).rows()
@@ -99,15 +101,15 @@ def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
         return place_of_step(trace, row["step_id"], row.get("layer"))
     raise TraceqlError(
         f"{query} has no place in time: its rows have neither ts nor step_id; "
-        "idle.gaps, steps.timeline and layers.outliers have"
+        "try idle.gaps, steps.timeline or layers.outliers"
     )
 
 
 def _around(trace: Trace, ts: int, dur: int) -> Place:
-    """Shows a little more than the interval, but nothing outside of the trace."""
+    """Shows a little more than the interval, but nothing outside the trace."""
     (extent,) = trace.sql(_EXTENT).rows()
     if ts > extent["end_ts"] or ts + dur < extent["ts"]:
-        raise TraceqlError("this row's time is not in the recording: it lies before or after")
+        raise TraceqlError("this row's time is outside the trace; open another row or step")
     ts, dur = _common(ts, ts + dur, extent["ts"], extent["end_ts"])
     start = ts - max(dur * _BEFORE_PCT // 100, _LEAST_NS)
     end = ts + dur + max(dur * _AFTER_PCT // 100, _LEAST_NS)
@@ -115,6 +117,6 @@ def _around(trace: Trace, ts: int, dur: int) -> Place:
 
 
 def _common(begin: int, end: int, first: int, last: int) -> tuple[int, int]:
-    """Start and duration of what two intervals share."""
+    """Start and duration of the intersection of two intervals."""
     start = max(begin, first)
     return start, min(end, last) - start

