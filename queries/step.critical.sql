@@ -36,13 +36,14 @@
 WITH RECURSIVE asked AS (
     SELECT COALESCE((SELECT rank FROM step WHERE step_id = $step::BIGINT), $rank::BIGINT) AS rank
 ),
-main_group AS (
-    SELECT collective.group_ranks
+main_communicator AS (
+    SELECT communicator.communicator_id
     FROM arrival
     INNER JOIN collective USING (kernel_id)
+    INNER JOIN communicator USING (communicator_id)
     WHERE arrival.rank = (FROM asked)
-    GROUP BY collective.group_ranks
-    ORDER BY collective.group_ranks LIKE '% to %', COUNT(*) DESC, collective.group_ranks
+    GROUP BY communicator.communicator_id, communicator.is_directed, communicator.group_ranks
+    ORDER BY communicator.is_directed, COUNT(*) DESC, communicator.group_ranks
     LIMIT 1
 ),
 attended AS MATERIALIZED (
@@ -51,11 +52,11 @@ attended AS MATERIALIZED (
         collective.transfer_ns,
         kernel.ts,
         kernel.dur,
-        collective.group_ranks
+        collective.communicator_id
     FROM arrival
     INNER JOIN collective USING (kernel_id)
     INNER JOIN kernel ON arrival.kernel_id = kernel.id
-    WHERE collective.group_ranks IN (FROM main_group)
+    WHERE collective.communicator_id IN (FROM main_communicator)
 ),
 own AS MATERIALIZED (
     SELECT
@@ -75,7 +76,7 @@ last_rank AS MATERIALIZED (
 chain AS MATERIALIZED (
     SELECT
         own.step_id,
-        own.group_ranks,
+        own.communicator_id,
         UNNEST([
             {'segment': 'host', 'rank': last_rank.rank, 'ns': last_rank.host_ns},
             {'segment': 'launch', 'rank': last_rank.rank, 'ns': last_rank.other_ns},
@@ -94,7 +95,7 @@ chain AS MATERIALIZED (
 begun AS MATERIALIZED (
     SELECT
         own.step_id,
-        own.group_ranks,
+        own.communicator_id,
         last_rank.rank,
         kernel.device,
         last_rank.ts - last_rank.since_ns AS begin_ts,
@@ -147,7 +148,7 @@ stretch AS (
     UNION ALL
     SELECT
         stretch.step_id,
-        stretch.group_ranks,
+        stretch.communicator_id,
         waiting.late_rank,
         waiting.late_device,
         waiting.late_ts - (waiting.end_ts - GREATEST(waiting.ts, stretch.begin_ts)),
@@ -166,21 +167,9 @@ followed AS MATERIALIZED (
     SELECT ROW_NUMBER() OVER () AS number, * FROM stretch WHERE depth > 0
 ),
 state AS (
-    SELECT
-        device_state.rank,
-        device_state.device,
-        device_state.ts,
-        device_state.dur,
-        CASE
-            WHEN device_state.compute THEN 'kernel'
-            WHEN device_state.comm THEN 'communication'
-            WHEN device_state.copy THEN 'copy'
-            WHEN gap.cause IN ('host', 'sync') THEN 'host'
-            ELSE 'launch'
-        END AS segment
-    FROM device_state
-    LEFT JOIN gap USING (rank, device, ts)
-    WHERE device_state.rank IN (SELECT rank FROM followed)
+    SELECT rank, device, ts, dur, spent_on AS segment
+    FROM device_time
+    WHERE rank IN (SELECT rank FROM followed)
 ),
 kind AS (
     SELECT UNNEST(['kernel', 'communication', 'copy', 'host', 'launch']) AS segment
@@ -213,7 +202,7 @@ elsewhere AS (
     SELECT
         instant.number,
         instant.step_id,
-        instant.group_ranks,
+        instant.communicator_id,
         instant.segment,
         instant.rank,
         CAST(SUM(instant.sign * (
@@ -228,53 +217,42 @@ elsewhere AS (
     GROUP BY ALL
 ),
 along AS (
-    SELECT step_id, group_ranks, segment, rank, ns FROM chain
+    SELECT step_id, communicator_id, segment, rank, ns FROM chain
     UNION ALL
-    SELECT step_id, group_ranks, segment, rank, ns FROM elsewhere
+    SELECT step_id, communicator_id, segment, rank, ns FROM elsewhere
     UNION ALL
-    SELECT step_id, group_ranks, 'communication', waiting_rank, begin_ts - end_ts FROM followed
+    SELECT step_id, communicator_id, 'communication', waiting_rank, begin_ts - end_ts FROM followed
     UNION ALL
     -- Nothing is known about a rank before its first kernel.
     SELECT
         followed.step_id,
-        followed.group_ranks,
+        followed.communicator_id,
         'skew',
         NULL,
         followed.end_ts - followed.begin_ts - COALESCE(SUM(elsewhere.ns), 0)
     FROM followed
     LEFT JOIN elsewhere USING (number)
-    GROUP BY followed.number, followed.step_id, followed.group_ranks, followed.end_ts, followed.begin_ts
+    GROUP BY followed.number, followed.step_id, followed.communicator_id, followed.end_ts, followed.begin_ts
 ),
 -- Steps of a rank without matched operations. A kernel's end is always the end of a device state.
 ended AS (
     SELECT step_id, gpu_ts + gpu_dur AS end_ts
     FROM step
-    WHERE rank = (FROM asked) AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_group)
+    WHERE rank = (FROM asked) AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_communicator)
     QUALIFY COALESCE(end_ts > MAX(end_ts) OVER (
         ORDER BY gpu_ts, step_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ), TRUE)
 ),
 alone AS (
-    SELECT
-        ended.step_id,
-        CASE
-            WHEN state.compute THEN 'kernel'
-            WHEN state.comm THEN 'communication'
-            WHEN state.copy THEN 'copy'
-            WHEN gap.cause IN ('host', 'sync') THEN 'host'
-            ELSE 'launch'
-        END AS segment,
-        state.rank,
-        state.dur AS ns
-    FROM (FROM device_state WHERE rank = (FROM asked)) AS state
+    SELECT ended.step_id, state.spent_on AS segment, state.rank, state.dur AS ns
+    FROM (FROM device_time WHERE rank = (FROM asked)) AS state
     ASOF INNER JOIN ended ON state.ts < ended.end_ts
-    LEFT JOIN gap ON state.rank = gap.rank AND state.device = gap.device AND state.ts = gap.ts
 ),
 segmented AS (
-    SELECT step_id, group_ranks, segment, rank, COUNT(*) AS operations, SUM(ns) AS ns
+    SELECT step_id, communicator_id, segment, rank, COUNT(*) AS operations, SUM(ns) AS ns
     FROM along
     WHERE ns <> 0
-    GROUP BY step_id, group_ranks, segment, rank
+    GROUP BY step_id, communicator_id, segment, rank
     HAVING SUM(ns) <> 0
     UNION ALL
     SELECT step_id, NULL, segment, rank, 0, SUM(ns)
@@ -294,9 +272,10 @@ SELECT
     measured.operations,
     CAST(measured.ns AS BIGINT) AS ns,
     100.0 * measured.ns / NULLIF(measured.length_ns, 0) AS share_pct,
-    measured.group_ranks
+    communicator.group_ranks
 FROM measured
 INNER JOIN step USING (step_id)
+LEFT JOIN communicator USING (communicator_id)
 WHERE $step::BIGINT IS NULL OR step.step_id = $step::BIGINT
 ORDER BY step.number, measured.ns DESC, measured.segment, measured.rank
 LIMIT $limit::INTEGER

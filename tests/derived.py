@@ -1,20 +1,14 @@
 """Derived tables of events in words, made in memory: no file, no trace processor."""
 
 import json
-import re
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import duckdb
-import pytest
-import traceql.loading.derivation
-from shared_files import shared_file
 from traceql.loading.rules import write_rules
 from traces import Event
 
-from traceql.loading.database import SOURCE_SCRIPT, classify, create_source_tables
 from traceql.query import bound, catalog, query_named
 
 Row = tuple[Any, ...]
@@ -33,7 +27,6 @@ ACTIVITIES = """
         FROM slice WHERE cat IN ('kernel', 'gpu_memcpy', 'gpu_memset')
     )
 """
-_COMMENT = re.compile(r"^COMMENT ON .*?';\n", re.MULTILINE | re.DOTALL)
 _INSTANT = "INSERT INTO instant VALUES (0, '', ?, ?, ?, ?, 0, ?)"
 
 
@@ -49,7 +42,6 @@ def database(*events: Event) -> duckdb.DuckDBPyConnection:
     instants = [instant_row(e) for e in events if e["ph"] == "i"]
     if instants:
         con.executemany(_INSTANT, instants)
-    classify(con)
     derive(con)
     return con
 
@@ -58,7 +50,7 @@ def database(*events: Event) -> duckdb.DuckDBPyConnection:
 def _tables() -> duckdb.DuckDBPyConnection:
     """Those that a load fills, made once: that takes longer than a few events."""
     con = duckdb.connect()
-    create_source_tables(con)
+    create_sources(con)
     write_rules(con, [])
     return con
 
@@ -67,28 +59,6 @@ def _filled(con: duckdb.DuckDBPyConnection) -> list[str]:
     """Tables but for what is the same for every trace."""
     tables = con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary").fetchall()
     return sorted({name for (name,) in tables} - {"traceql_database", "kernel_rule"})
-
-
-def derive(con: duckdb.DuckDBPyConnection) -> None:
-    """As a load does it, but for the comments on columns, which take as long as the tables."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(traceql.loading.derivation, "_TABLES", _scripts_without_comments())
-        traceql.loading.derivation.derive(con)
-
-
-@cache
-def _scripts_without_comments() -> Path:
-    return shared_file("tables", _write_scripts_without_comments)
-
-
-def _write_scripts_without_comments(target: Path) -> None:
-    folder = target.with_suffix(".new")
-    folder.mkdir()
-    for script in SOURCE_SCRIPT.parent.glob("*.sql"):
-        if script != SOURCE_SCRIPT:
-            text = _COMMENT.sub("", script.read_text(encoding="utf-8"))
-            (folder / script.name).write_text(text, encoding="utf-8")
-    folder.rename(target)
 
 
 def slice_row(number: int, event: Event) -> Row:

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from command_line import called
-from traceql.loading.rules import CATEGORIES
 
 import traceql
 from traceql.chart import files, palette
 from traceql.chart.draw import drawn
 from traceql.chart.files import save, svg
+from traceql.classification.rules import CATEGORIES
 from traceql.query import Chart, catalog
 
 # Machado, Oliveira and Fernandes 2009: what a dichromat sees of linear RGB.

@@ -13,12 +13,12 @@ import traces
 from derived import answer, database, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from traceql.layers.model_config import write_model_config
 
 import traceql
+from traceql.derive.execute import create_sources
 from traceql.layers.grammar import grammars
 from traceql.layers.sequence import Stream, layers, roles
-from traceql.loading.database import create_source_tables
+from traceql.loading.model_config import write_model_config
 from traceql.resources import CHECKS
 
 NAME = {  # a kernel of each symbol
@@ -337,7 +337,7 @@ def test_an_impossible_number_of_layers_is_refused(count: str, tmp_path: Path) -
     config = tmp_path / "config.json"
     config.write_text('{"model_type": "qwen3", "num_hidden_layers": ' + count + "}")
     con = duckdb.connect()
-    create_source_tables(con)
+    create_sources(con)
     with pytest.raises(traceql.TraceqlError, match="no number of layers") as error:
         write_model_config(con, config, [])
     assert "\n" not in str(error.value)

@@ -13,14 +13,14 @@ import duckdb
 import numpy as np
 import pytest
 import traces
-from derived import ACTIVITIES, Row, answer, derive, rows
+from derived import ACTIVITIES, Row, answer, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from traceql.loading.rules import write_rules
 
+from traceql.classification.rules import write_rules
+from traceql.derive.execute import create_sources, derive
 from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
-from traceql.loading.database import classify, create_source_tables
 from traceql.reader.decimal_ns import nanoseconds
 from traceql.reader.kineto import read_kineto
 from traceql.reader.lanes import lanes
@@ -56,7 +56,7 @@ MANY = settings(max_examples=400, deadline=None)
 @cache
 def tables() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
-    create_source_tables(con)
+    create_sources(con)
     write_rules(con, [])
     con.execute("INSERT INTO trace (rank) VALUES (0), (1)")
     return con
@@ -77,7 +77,6 @@ def loaded(kernels: Sequence[Kernel], ids: Sequence[int]) -> duckdb.DuckDBPyConn
         ],
     )
     con.execute(ACTIVITIES)
-    classify(con)
     derive(con)
     return con
 

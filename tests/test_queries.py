@@ -9,9 +9,9 @@ import databases
 import duckdb
 import pytest
 import traces
-from traceql.loading.rules import CATEGORIES
 
 import traceql
+from traceql.classification.rules import CATEGORIES
 from traceql.errors import QueryInvalid
 from traceql.query import Query, bound, catalog
 from traceql.resources import QUERIES

@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 
-import duckdb
 import pytest
-from derived import Row, answer, database, derive, rows
-from traceql.loading.derivation import NEEDS, Chain
+from derived import Row, answer, database, rows
 from traces import PID, Event, host, kernel, launch, step
 
-from traceql.loading import derivation
-from traceql.loading.database import SOURCE_SCRIPT, create_source_tables
-from traceql.resources import QUERIES
+from traceql.derive.execute import derive
 
 ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -420,7 +416,7 @@ def test_ledger_tells_what_the_file_had_and_the_database_has_not() -> None:
     con.execute("INSERT INTO file_count VALUES (0, 'B', '', 4, 0)")
     con.execute("INSERT INTO file_count VALUES (0, 'i', '', 5, 0)")
     derive(con)
-    found = rows(con, 'SELECT "check", value, total, ok FROM ledger')
+    found = rows(con, "SELECT check_name, value, total, ok FROM ledger")
     assert found == [
         ("events cpu_op", 0, 1, False),
         ("events kernel", 2, 3, False),
@@ -465,23 +461,3 @@ def test_a_graph_launch_that_finds_its_stream_empty_is_counted() -> None:
     )
     ((*_, idle, p50, p99),) = answer(con, "launch.latency")
     assert (idle, p50, p99) == (1, 5_000, 5_000)
-
-
-def test_every_script_runs_once() -> None:
-    scripts = {path.stem for path in (QUERIES / "tables").glob("*.sql")} - {SOURCE_SCRIPT.stem}
-    assert sorted(name for chain in NEEDS for name in chain) == sorted(scripts)
-
-
-@pytest.mark.parametrize("chain", NEEDS, ids="-".join)
-def test_scripts_need_no_more_than_they_name(chain: Chain, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They run after those, and after what these need, alone."""
-    chain_of = {name: chain for chain in NEEDS for name in chain}
-    needed, asked = {chain}, [chain]
-    while asked:
-        found = {chain_of[name] for name in NEEDS[asked.pop()]} - needed
-        needed |= found
-        asked += found
-    monkeypatch.setattr(derivation, "NEEDS", {c: NEEDS[c] for c in NEEDS if c in needed})
-    con = duckdb.connect()
-    create_source_tables(con)
-    derivation.derive(con)
