@@ -117,7 +117,8 @@ def test_overlap_equals_unions_of_the_file(run: str, by: str) -> None:
             both = [part for one in comm for part in clipped(activity.compute, one)]
             window_ns = length(windows)
             expected.append((file.rank, key, length(comm), length(both), window_ns))
-    assert expected
+    has_layers = run != "mi300x-resnet-training"
+    assert bool(expected) == (by == "step" or has_layers)
     found = answers(run, "comm.overlap", by=by)
     window = {"step": "step_id", "layer": "layer"}[by]
     columns = ("rank", window, "comm_ns", "overlap_ns", "window_ns")

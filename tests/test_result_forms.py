@@ -21,10 +21,12 @@ Row = dict[str, Any]
 RUN = "qwen3-32b-tp4-graph-nccl"
 # Numbers, texts, truth values, lists and NULLs.
 QUERIES = ("kernels.top", "overview.run", "steps.anatomy", "quality.ledger", "comm.stragglers")
-# One column of each type that a query may return, with NULL and without.
+# One column of each type that a query may return, with NULL and without; the first number is one
+# that a double cannot hold.
 TYPES = """
     SELECT * FROM (VALUES
-        (1, 2::HUGEINT, 1.5::DOUBLE, 2.25::DECIMAL(9, 2), 'a "b", c', TRUE, [1, 2], {'x': 1}),
+        (9007199254740993, 2::HUGEINT, 1.5::DOUBLE, 2.25::DECIMAL(9, 2), 'a "b", c', TRUE,
+            [1, 2], {'x': 1}),
         (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
         (-3, 4, -0.1, -3, E'two\nlines', FALSE, [], {'x': NULL})
     ) AS t (number, sum, mean, exact, text, truth, list, struct)
