@@ -237,7 +237,7 @@ def test_native_kernels_have_their_launch_and_arrow(trace: traceql.Trace) -> Non
 
 
 def test_native_ledger_tells_of_slices_without_an_end(trace: traceql.Trace) -> None:
-    checks = """SELECT value, total, ok FROM ledger WHERE "check" = 'slices without an end'"""
+    checks = """SELECT value, total, ok FROM ledger WHERE check_name = 'slices without an end'"""
     assert found(trace, checks) == [(1, 5, None)]
 
 

@@ -75,7 +75,7 @@ def test_workloads_are_the_same_each_time_and_differ_by_seed() -> None:
     one, same, other = (random_workload(vocab_size=1024, mix="chat", seed=s) for s in (0, 0, 1))
     assert one == same != other
     assert (len(one.requests), one.concurrency) == (64, 16)
-    assert {len(r.prompt) for r in one.requests} <= {60, 150, 400, 900, 1800}
+    assert {len(r.prompt) for r in one.requests} == {60, 150, 400, 900, 1800}
 
 
 def test_numbers_of_the_user_replace_those_of_the_mix() -> None:
@@ -295,6 +295,23 @@ def test_semaphores_of_living_processes_are_no_litter() -> None:
     assert own in shared_memory()
 
 
+def test_shared_memory_of_a_process_is_litter_once_it_has_died() -> None:
+    before = shared_memory()
+    holds = "import sys; f = open(sys.argv[1], 'x'); print('open', flush=True); sys.stdin.read()"
+    file = Path(f"/dev/shm/psm_traceql_test_{os.getpid()}")
+    process = subprocess.Popen(
+        [sys.executable, "-c", holds, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"open\n"
+        remove_shared_memory(before)
+        assert file.name in shared_memory()
+        process.kill()
+    remove_shared_memory(before)
+    assert file.name not in shared_memory()
+
+
 def test_text_needs_a_tokenizer() -> None:
     text = Workload([Request(0, "r", "hello", 4)], 1, None, None)
     with pytest.raises(WorkloadInvalid, match="no tokenizer"):
@@ -436,4 +453,4 @@ def test_an_incomplete_run_fails_its_check(tmp_path: Path) -> None:
     traceql.load([tmp_path / "run"], tmp_path / "run.duckdb")
     with traceql.open(tmp_path / "run.duckdb") as trace:
         (failed,) = trace.run("quality.ledger", failed=True).rows()
-    assert (failed["check"], failed["note"]) == ("run complete", "incomplete: interrupted")
+    assert (failed["check_name"], failed["note"]) == ("run complete", "incomplete: interrupted")

@@ -630,7 +630,7 @@ def linked(
 
 
 def bounds(trace: traceql.Trace) -> dict[str, tuple[str | None, float | None]]:
-    rows = trace.sql("FROM group_link ORDER BY group_ranks").rows()
+    rows = trace.sql("FROM group_link INNER JOIN communicator USING (communicator_id)").rows()
     assert all(row["source"].startswith("unknown") == (row["peak_gbps"] is None) for row in rows)
     return {row["group_ranks"]: (row["link"], row["peak_gbps"]) for row in rows}
 

@@ -136,9 +136,14 @@ def attributed(family: str, *passes: str) -> tuple[list[list[int | None]], list[
     return [layer[x:y] for x, y in spans], [role[x:y] for x, y in spans]
 
 
+def of_first_layer(layer: str, role: Sequence[str]) -> list[tuple[str, str]]:
+    """The letters of a pass's first layer, each with the role of its kernel."""
+    return list(zip(layer, role[len(BEFORE) : len(BEFORE) + len(layer)], strict=True))
+
+
 def ledger(con: duckdb.DuckDBPyConnection, check: str) -> tuple[Any, ...]:
     (row,) = con.execute(
-        'SELECT value, total, ok FROM ledger WHERE "check" = ?', [check]
+        "SELECT value, total, ok FROM ledger WHERE check_name = ?", [check]
     ).fetchall()
     return row
 
@@ -230,7 +235,7 @@ def test_tokens_go_to_experts_and_come_back(layer: str, dispatch: str, combine: 
     found, role = attributed("qwen3_moe", letters, letters)
     assert found == [expected(letters, layer)] * 2
     of = dict.fromkeys(("dispatch", "combine"), "")
-    for letter, name in zip(layer, role[0][len(BEFORE) :], strict=False):
+    for letter, name in of_first_layer(layer, role[0]):
         if name in of:
             of[name] += letter
     assert of == {"dispatch": dispatch, "combine": combine}
@@ -265,8 +270,7 @@ def test_an_all_reduce_fused_with_the_next_norm_takes_its_place() -> None:
 def test_quantisation_belongs_to_the_product_that_it_feeds() -> None:
     layer = "nqgnrkaqgnqgvqg"
     _, role = attributed("qwen3", whole(layer), whole(layer))
-    of_layer = zip(layer, role[0][len(BEFORE) :], strict=False)
-    assert [name for letter, name in of_layer if letter == "q"] == [
+    assert [name for letter, name in of_first_layer(layer, role[0]) if letter == "q"] == [
         "qkv_proj", "o_proj", "gate_up_proj", "down_proj"
     ]  # fmt: skip
 

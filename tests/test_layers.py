@@ -122,6 +122,7 @@ def test_sequence_agrees_with_the_modules_of_a_trace_with_stacks(name: str, tmp_
             FROM kernel
             WHERE layer IS NOT NULL AND (symbol = 'X' OR (symbol = 'n' AND role NOT LIKE 'qk%'))
         """).rows()
+        assert ordered
         assert {(row["role"], row["place"]) for row in ordered} <= ROLE_AT
     assert right_layer >= 0.995 * total > 0
     assert right_role >= 0.995 * judged

@@ -157,9 +157,9 @@ def test_parents_enclose_their_children_on_the_same_track(run: str) -> None:
 
 
 def test_every_ledger_check_passes(run: str) -> None:
-    checks = databases.trace(run).sql('SELECT "check", ok FROM ledger').rows()
+    checks = databases.trace(run).sql("SELECT check_name, ok FROM ledger").rows()
     assert [check for check in checks if check["ok"] is False] == []
-    proven = {check["check"].split()[0] for check in checks if check["ok"]}
+    proven = {check["check_name"].split()[0] for check in checks if check["ok"]}
     assert proven >= {"events", "duration", "trace", "time", "idle"}
 
 

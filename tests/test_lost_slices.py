@@ -38,7 +38,9 @@ SLICES: dict[str, tuple[Tamper, str]] = {
 
 def read_tampered(
     folder: Path, monkeypatch: pytest.MonkeyPatch, query: str, tamper: Tamper
-) -> None:
+) -> pa.Table:
+    """The slices of three kernels, of which a query's answer was changed on the way."""
+
     def answer(tp: TraceProcessor, sql: str) -> pa.Table:
         found = arrow_table(tp, sql)
         return tamper(found) if sql == query else found
@@ -46,7 +48,7 @@ def read_tampered(
     monkeypatch.setattr(nesting, "arrow_table", answer)
     path = folder / "trace.json"
     traces.write(path, *(traces.kernel(ts=10 * n, dur=5) for n in range(3)))
-    read_kineto(path, trace_processor=None)
+    return read_kineto(path, trace_processor=None).tables["slice"]
 
 
 @pytest.mark.parametrize("case", SLICES)
@@ -65,4 +67,5 @@ def test_an_error_statistic_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_answer_left_alone_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_tampered(tmp_path, monkeypatch, nesting._SLICES, lambda found: found)
+    slices = read_tampered(tmp_path, monkeypatch, nesting._SLICES, lambda found: found)
+    assert slices["ts"].to_pylist() == [0, 10_000, 20_000]

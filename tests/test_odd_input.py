@@ -359,17 +359,19 @@ def test_ranks_of_one_unrelated_clock_keep_their_distance(tmp_path: Path) -> Non
 
 
 def test_a_duration_read_wrong_fails_the_ledger(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The ledger's sum comes from the text of the file, and not from the times of the events."""
     from traceql.reader import decimal_ns, timeline
-    from traceql.reader.kineto import read_kineto
 
-    path = traces.write(tmp_path / "t.json", traces.kernel(ts=1, dur=10))
     exact = decimal_ns.nanoseconds
     monkeypatch.setattr(timeline, "nanoseconds", lambda texts: exact(texts) // 2)
-    tables = read_kineto(path, trace_processor=None).tables
-    assert tables["slice"]["dur"].to_pylist() == [5_000]
-    assert tables["count"]["dur"].to_pylist() == [10_000]
+    with load([traces.kernel(ts=1, dur=10)]) as trace:
+        assert rows(trace, "SELECT dur FROM kernel") == [(5_000,)]
+        assert [
+            (row["rank"], row["check_name"], row["value"], row["total"])
+            for row in trace.run("quality.ledger", failed=True)
+        ] == [(0, "duration kernel", 5_000, 10_000)]
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,7 @@ def test_waiting_and_transfer_add_up_to_the_collective(
 @of_runs()
 def test_each_kernel_has_an_arrow_from_its_launch(trace: traceql.Trace, tp: TraceProcessor) -> None:
     arrows = [tuple(row.values()) for row in arrow_table(tp, _LAUNCHING).to_pylist()]
+    assert arrows
     assert sorted(arrows) == sorted(
         (row["launch_id"], row["id"])
         for row in trace.sql(
@@ -227,6 +228,7 @@ def test_streams_take_the_colour_of_their_role(tp: TraceProcessor) -> None:
         tp, f"{colour.format(role)} WHERE category = 'kernel' AND {role} IS NOT NULL"
     ).to_pylist()
     assert len(roles) > 10
+    assert {row["n"] for row in kernels} == {row["n"] for row in roles}
     assert all(row["c"] == f"tensor: {row['n']}" for row in roles + kernels)
 
 

@@ -101,6 +101,8 @@ def test_every_link_inside_the_page_leads_somewhere(html: str) -> None:
     assert len(ids) == len(set(ids))
     links = {attributes.get("href") for tag, attributes in found.tags if tag == "a"}
     painted = {f"#{name}" for name in re.findall(r"url\(#([^)]+)\)", html)}
+    assert links
+    assert painted
     assert {link for link in links if link} | painted <= {f"#{name}" for name in ids}
 
 

@@ -1,0 +1,211 @@
+"""Whole answers of canned queries on small traces, with every number worked out by hand."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from derived import answer, database
+from small_runs import ALL_REDUCE, all_reduce, loaded
+from test_forward_passes import forward, whole
+from traces import Event, host, kernel, launch, step
+
+import traceql
+
+Row = tuple[Any, ...]
+
+
+def rows(trace: traceql.Trace, name: str, **parameters: Any) -> list[Row]:
+    return [tuple(row.values()) for row in trace.run(name, **parameters)]
+
+
+# --- comm.exposed --------------------------------------------------------------------------------
+
+
+def tensor_parallel(rank: int) -> list[Event]:
+    """A forward pass of four layers, each with two all-reduces of 4 us, which begin at
+
+    layer               0    1    2    3
+    attn_allreduce     60  125  190  255
+    mlp_allreduce      85  150  215  280
+
+    us. Kernels of another stream hide 2 us of the first on rank 0, and on both ranks all of the
+    second of layer 1. In layer 2 rank 1 joins the first 1 us late.
+    """
+    events = forward(whole(), ts=0)
+    (late,) = (event for event in events if event["cat"] == "kernel" and event["ts"] == 190)
+    if rank == 0:
+        events.append(kernel("elementwise_kernel", ts=61, dur=2, stream=8))
+    else:
+        late["ts"], late["dur"] = 191, 3
+    return [*events, kernel("elementwise_kernel", ts=148, dur=7, stream=8)]
+
+
+def test_exposed_communication_by_role_and_by_layer(tmp_path: Path) -> None:
+    attention, mlp = "attn_allreduce", "mlp_allreduce"
+    with loaded(tmp_path, *(tensor_parallel(rank) for rank in (0, 1))) as trace:
+        # Layer, role, calls, dur, exposed, hidden and wait in ns, exposed in percent.
+        assert rows(trace, "comm.exposed") == [
+            (None, attention, 8, 31_000, 29_000, 2_000, 1_000, pytest.approx(100 * 29 / 31)),
+            (None, mlp, 8, 32_000, 24_000, 8_000, 0, 75.0),
+        ]
+        assert rows(trace, "comm.exposed", rank=0) == [
+            (None, attention, 4, 16_000, 14_000, 2_000, 1_000, 87.5),
+            (None, mlp, 4, 16_000, 12_000, 4_000, 0, 75.0),
+        ]
+        assert rows(trace, "comm.exposed", rank=1) == [
+            (None, attention, 4, 15_000, 15_000, 0, 0, 100.0),
+            (None, mlp, 4, 16_000, 12_000, 4_000, 0, 75.0),
+        ]
+        assert rows(trace, "comm.exposed", by="layer") == [
+            (0, mlp, 2, 8_000, 8_000, 0, 0, 100.0),
+            (1, attention, 2, 8_000, 8_000, 0, 0, 100.0),
+            (2, mlp, 2, 8_000, 8_000, 0, 0, 100.0),
+            (3, attention, 2, 8_000, 8_000, 0, 0, 100.0),
+            (3, mlp, 2, 8_000, 8_000, 0, 0, 100.0),
+            (2, attention, 2, 7_000, 7_000, 0, 1_000, 100.0),
+            (0, attention, 2, 8_000, 6_000, 2_000, 0, 75.0),
+            (1, mlp, 2, 8_000, 0, 8_000, 0, 0.0),
+        ]
+
+
+def test_operations_of_two_streams_at_once_are_both_exposed() -> None:
+    """From 0 to 10 and from 5 to 15 us; their device computes from 8 to 12, another one always."""
+    con = database(
+        kernel(ALL_REDUCE, ts=0, dur=10, stream=20),
+        kernel(ALL_REDUCE, ts=5, dur=10, stream=21),
+        kernel(ts=8, dur=4),
+        kernel(ts=0, dur=15, device=1),
+    )
+    # 2 and 4 of 10 us are hidden. No other rank is there to wait for.
+    assert answer(con, "comm.exposed") == [(None, None, 2, 20_000, 14_000, 6_000, None, 70.0)]
+
+
+# --- idle.host -----------------------------------------------------------------------------------
+
+NOTHING = "(no event recorded)"
+# Three gaps, 100 us together: from 10 to 60 and from 70 to 110, which end with a kernel that was
+# launched late, and from 120 to 130, which ends with one that was launched before.
+THREE_GAPS = (
+    launch(ts=0, correlation=1),
+    kernel(ts=2, dur=8, correlation=1),
+    host("prepare", ts=5, dur=45),
+    host("aten::sort", ts=15, dur=20),
+    host("of another thread", ts=10, dur=120, tid=7),
+    launch(ts=55, dur=3, correlation=2),
+    kernel(ts=60, dur=10, correlation=2),
+    host("cudaStreamSynchronize", ts=62, dur=38, cat="cuda_runtime"),
+    launch(ts=104, dur=2, correlation=3),
+    launch(ts=107, dur=1, correlation=4),
+    kernel(ts=110, dur=10, correlation=3),
+    kernel(ts=130, dur=10, correlation=4),
+)
+# One gap, from 10 to 20.
+ONE_GAP = (
+    launch(ts=0, correlation=1),
+    kernel(ts=2, dur=8, correlation=1),
+    launch(ts=15, dur=1, correlation=2),
+    kernel(ts=20, dur=1, correlation=2),
+)
+
+
+def test_time_of_the_host_while_the_gpu_waited_for_it(tmp_path: Path) -> None:
+    of_rank_0 = [
+        # The first gap: 10 to 15 and 35 to 50 in prepare alone, 15 to 35 in the sort, 55 to 58 in
+        # the launch, and 50 to 55 and 58 to 60 in nothing. The second: 70 to 100 in the
+        # synchronising call, 104 to 106 and 107 to 108 in launches, and 4 + 1 + 2 in nothing.
+        (0, "sync", "cudaStreamSynchronize", "cuda_runtime", 30_000, 30.0),
+        (0, "host", "aten::sort", "cpu_op", 20_000, 20.0),
+        (0, "host", "prepare", "cpu_op", 20_000, 20.0),
+        (0, "host", NOTHING, None, 7_000, 7.0),
+        (0, "sync", NOTHING, None, 7_000, 7.0),
+        (0, "host", "cudaLaunchKernel", "cuda_runtime", 3_000, 3.0),
+        (0, "sync", "cudaLaunchKernel", "cuda_runtime", 3_000, 3.0),
+    ]
+    of_rank_1 = [
+        (1, "host", NOTHING, None, 9_000, 90.0),
+        (1, "host", "cudaLaunchKernel", "cuda_runtime", 1_000, 10.0),
+    ]
+    with loaded(tmp_path, THREE_GAPS, ONE_GAP) as trace:
+        together = [*of_rank_0[:3], of_rank_1[0], *of_rank_0[3:], of_rank_1[1]]
+        assert rows(trace, "idle.host") == together
+        assert rows(trace, "idle.host", limit=2) == together[:2]
+        assert rows(trace, "idle.host", rank=0) == of_rank_0
+        assert rows(trace, "idle.host", rank=1) == of_rank_1
+
+
+# --- overview.headlines --------------------------------------------------------------------------
+
+
+def three_steps(*more: Event, prefill_us: float) -> list[Event]:
+    """A prefill and two decode steps; the last all-reduces from 80 to 110, and computes from 100.
+
+    On the GPU the steps take prefill_us, 20 and 40 us.
+    """
+    return [
+        step(ts=0, dur=5, context=(1, 8)),
+        launch(ts=1, correlation=1),
+        kernel(ts=10, dur=prefill_us, correlation=1),
+        step(ts=20, dur=5, generation=(2, 2)),
+        launch(ts=21, correlation=2),
+        kernel(ts=50, dur=20, correlation=2),
+        step(ts=45, dur=5, generation=(2, 2)),
+        *(launch(ts=46 + n, correlation=3 + n) for n in range(4)),
+        kernel(ts=70, dur=10, correlation=3),
+        all_reduce(ts=80, dur=30, ranks=(0, 1), stream=20, correlation=4),
+        kernel("no rule knows this", ts=100, dur=10, correlation=5),
+        *more,
+    ]
+
+
+def checks(trace: traceql.Trace) -> tuple[int, int]:
+    """Of the ledger: how many hold, and how many there are."""
+    known = [row["ok"] for row in trace.sql("SELECT ok FROM ledger") if row["ok"] is not None]
+    return known.count(True), len(known)
+
+
+def test_headlines_of_two_ranks(tmp_path: Path) -> None:
+    """Rank 0 spans 10 to 110 us: 30 + 20 + 10 + 10 of computing, 20 of communication that nothing
+    hides, 10 idle. Rank 1 computes for 5 us more, of which rank 0 is idle, and copies until 130.
+    """
+    copy = kernel("Memcpy DtoH", ts=110, dur=20, correlation=6, cat="gpu_memcpy")
+    ranks = (three_steps(prefill_us=30), three_steps(copy, prefill_us=35))
+    with loaded(tmp_path, *ranks) as trace:
+        held, known = checks(trace)
+        assert held == known - 2  # on both ranks, more than 1% of the time has no category
+        assert rows(trace, "overview.headlines") == [
+            ("recorded", 120_000.0, "ns", "GPU span of the slowest of 2 ranks"),
+            ("computing", percent(145), "percent", "of the GPU time of all ranks"),
+            ("exposed comm", percent(40), "percent", "nothing was computed meanwhile"),
+            ("idle", percent(15), "percent", "the GPU did nothing"),
+            # On both ranks together 20, 40, 20 and, with the copy, 60 us.
+            ("decode step", 30_000.0, "ns", "median of 2 on the GPU"),
+            ("prefill step", 32_500.0, "ns", "median of 1 on the GPU"),
+            # 4 tokens in the 100 us of rank 0.
+            ("output", pytest.approx(40_000.0), "tokens/s", "4 tokens generated"),
+            ("ledger", held, "checks", f"hold, of {known}"),
+        ]
+
+
+def percent(us: float) -> Any:
+    """Of the 100 us of rank 0 and the 120 us of rank 1."""
+    return pytest.approx(100 * us / 220)
+
+
+def without_ledger(events: Sequence[Event]) -> list[Row]:
+    return [row for row in answer(database(*events), "overview.headlines") if row[0] != "ledger"]
+
+
+def test_headlines_without_phases_and_tokens() -> None:
+    """Computes for 6 of 10 us, and copies for 1."""
+    events = (kernel(ts=0, dur=6), kernel("Memset", ts=9, dur=1, cat="gpu_memset"))
+    assert without_ledger(events) == [
+        ("recorded", 10_000.0, "ns", "GPU span of the slowest of 1 rank"),
+        ("computing", 60.0, "percent", "of the GPU time of all ranks"),
+        ("exposed comm", 0.0, "percent", "nothing was computed meanwhile"),
+        ("idle", 30.0, "percent", "the GPU did nothing"),
+    ]
+
+
+def test_nothing_of_the_gpu_makes_no_headlines() -> None:
+    assert without_ledger([host("aten::mm", ts=0, dur=5)]) == []

@@ -1,0 +1,91 @@
+"""`traceql load --jobs`: how many processes read at once, seen from these processes."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import traces
+from command_line import refusal
+
+import traceql
+from traceql.errors import NotATrace
+from traceql.loading import reading
+
+FILES = 5
+# In place of a reading process: notes when it ran. It waits until as many have started as may run
+# at once, and then a little longer, so that one too many would be seen.
+_RECORDER = """
+import json, os, sys, time
+from pathlib import Path
+
+folder, awaited = Path(sys.argv[1]), int(sys.argv[2])
+begin = time.monotonic()
+note = folder / str(os.getpid())
+note.touch()
+while len(list(folder.iterdir())) < awaited and time.monotonic() < begin + 20:
+    time.sleep(0.005)
+time.sleep(0.1)
+note.write_text(f"{begin} {time.monotonic()}")
+file = json.load(sys.stdin)[0]
+json.dump(["NotATrace", f"{file}: recorded"], sys.stdout)
+sys.exit(1)
+"""
+
+pytestmark = pytest.mark.usefixtures("processes_read")
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Path:
+    for rank in range(FILES):
+        traces.write(tmp_path / "ranks" / f"rank{rank}.json", traces.kernel(ts=rank, dur=1))
+    return tmp_path / "ranks"
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    (tmp_path / "notes").mkdir()
+    return tmp_path / "notes"
+
+
+def record(monkeypatch: pytest.MonkeyPatch, notes: Path, awaited: int) -> None:
+    command = (sys.executable, "-S", "-c", _RECORDER, str(notes), str(awaited))
+    monkeypatch.setattr(reading, "WORKER", command)
+
+
+def most_at_once(notes: Path) -> int:
+    """Of the processes that left a note, one for each file."""
+    spans = [tuple(map(float, note.read_text().split())) for note in notes.iterdir()]
+    assert len(spans) == FILES
+    return max(sum(begin <= at < end for begin, end in spans) for at, _ in spans)
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_as_many_processes_read_as_jobs_says(
+    jobs: int, ranks: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(monkeypatch, notes, jobs)
+    said = refusal("load", ranks, "-o", tmp_path / "run.duckdb", "--jobs", str(jobs))
+    assert said.endswith(": recorded")
+    assert most_at_once(notes) == jobs
+
+
+def test_without_jobs_as_many_processes_read_as_there_are_processors(
+    ranks: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    record(monkeypatch, notes, 4)
+    with pytest.raises(NotATrace, match="recorded"):
+        traceql.load(ranks, tmp_path / "run.duckdb")
+    assert most_at_once(notes) == 4
+
+
+@pytest.mark.parametrize("jobs", ["0", "-1", "two"])
+def test_jobs_below_one_are_refused(
+    jobs: str, ranks: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(monkeypatch, notes, 1)
+    said = refusal("load", ranks, "-o", tmp_path / "run.duckdb", "--jobs", jobs, status=2)
+    assert "Invalid value for '--jobs'" in said
+    assert list(notes.iterdir()) == []
+    assert not (tmp_path / "run.duckdb").exists()

@@ -1,0 +1,185 @@
+"""Reading in processes of their own, which most other tests leave out for small files."""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import traces
+from command_line import refusal
+from reading_here import read_all_in_processes
+from test_bad_input import BAD, long_to_read
+
+import traceql
+from traceql.loading import reading
+
+_BAD = ("truncated JSON", "text", "event without ts", "empty pftrace")
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
+    """The processes that this one starts."""
+    found: list[subprocess.Popen[str]] = []
+    start = subprocess.Popen
+
+    def noted(*args: Any, **options: Any) -> subprocess.Popen[str]:
+        process: subprocess.Popen[str] = start(*args, **options)
+        found.append(process)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    return found
+
+
+def in_place_of_a_worker(monkeypatch: pytest.MonkeyPatch, program: str, *arguments: str) -> None:
+    monkeypatch.setattr(reading, "WORKER", (sys.executable, "-S", "-c", program, *arguments))
+
+
+def tables(database: Path) -> dict[str, list[dict[str, Any]]]:
+    """All rows of all tables, in order."""
+    with traceql.open(database) as trace:
+        names = [row["table_name"] for row in trace.sql("FROM duckdb_tables() WHERE NOT temporary")]
+        return {name: trace.sql(f'FROM "{name}" ORDER BY ALL').rows() for name in names}
+
+
+def two_ranks(folder: Path) -> Path:
+    for rank in (0, 1):
+        traces.write(
+            folder / f"rank{rank}.json.gz",
+            traces.step(ts=0, dur=9, generation=(1, 1)),
+            traces.launch(ts=1, correlation=1),
+            traces.flow("s", ts=1, pid=traces.PID, tid=traces.PID),
+            traces.kernel(ts=4 + rank, dur=5, correlation=1, grid=[8, 1, 1]),
+            traces.flow("f", ts=4 + rank, pid=0, tid=7),
+            traces.kernel("größe", ts=7, dur=5),
+            {"ph": "i", "name": "mark", "ts": 3, "pid": 1, "tid": 1, "args": {"n": [1.5, None]}},
+            distributedInfo={"rank": rank, "world_size": 2},
+        )
+    return folder
+
+
+@pytest.mark.slow
+def test_a_process_reads_the_same_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[str]]
+) -> None:
+    run = two_ranks(tmp_path / "run")
+    here = traceql.load(run, tmp_path / "here.duckdb")
+    assert started == []
+    read_all_in_processes(monkeypatch)
+    apart = traceql.load(run, tmp_path / "apart.duckdb")
+    assert [process.args for process in started] == [reading.WORKER] * 2
+    assert [process.returncode for process in started] == [0, 0]
+    assert apart.added == here.added
+    expected = tables(here.database)
+    assert {"slice", "instant", "flow", "kernel", "step", "file_count"} <= expected.keys()
+    assert tables(apart.database) == expected
+    assert traceql.load(run, apart.database).skipped == list(apart.added)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[] if n == "text" else [pytest.mark.slow]) for n in _BAD],
+)
+def test_an_error_in_a_process_arrives_as_it_was_raised(
+    name: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    started: list[subprocess.Popen[str]],
+) -> None:
+    path = BAD[name][0](tmp_path)
+    raised = []
+    for place in ("here", "apart"):
+        if place == "apart":
+            assert started == []
+            read_all_in_processes(monkeypatch)
+        with pytest.raises(traceql.TraceqlError) as error:
+            traceql.load(path, tmp_path / "run.duckdb")
+        raised.append((error.type, str(error.value)))
+    assert raised[0] == raised[1]
+    assert raised[0][0] is not traceql.TraceqlError
+    assert [process.returncode for process in started] == [1]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("processes_read")
+def test_a_process_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
+    """As the kernel kills one when memory runs out."""
+    big = long_to_read(tmp_path / "rank0.json")
+    killed: list[int] = []
+
+    def kill() -> None:
+        for _ in range(2_000):
+            for child in psutil.Process().children():
+                if "traceql.reader.worker" in child.cmdline():
+                    child.kill()
+                    killed.append(child.pid)
+                    return
+            time.sleep(0.01)
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    said = refusal("load", big, "-o", tmp_path / "run.duckdb")
+    killer.join()
+    assert len(killed) == 1
+    assert said == f"traceql: {big}: reading was killed, out of memory? try --jobs 1"
+    assert list(tmp_path.iterdir()) == [big]
+
+
+@pytest.mark.usefixtures("processes_read")
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        (
+            "import os; os.kill(os.getpid(), 9)",
+            "reading was killed, out of memory? try --jobs 1",
+        ),
+        (
+            "raise RuntimeError('unheard of')",
+            "reading failed (RuntimeError: unheard of); please report this trace",
+        ),
+        ("import os; os._exit(3)", "reading failed (no message); please report this trace"),
+    ],
+    ids=["killed", "a bug", "silent"],
+)
+def test_a_process_without_an_answer_is_told_in_one_line(
+    program: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_place_of_a_worker(monkeypatch, program)
+    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    assert refusal("load", file, "-o", tmp_path / "run.duckdb") == f"traceql: {file}: {message}"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+# Reads nothing: the second of two files waits for a minute, the first fails when it does.
+_ONE_FAILS = """
+import json, os, sys, time
+from pathlib import Path
+
+waiting = Path(sys.argv[1])
+file = json.load(sys.stdin)[0]
+if file.endswith("rank1.json"):
+    waiting.touch()
+    time.sleep(60)
+while not waiting.exists():
+    time.sleep(0.005)
+json.dump(["TraceCorrupt", f"{file}: damaged"], sys.stdout)
+sys.exit(1)
+"""
+
+
+@pytest.mark.usefixtures("processes_read")
+def test_the_first_failure_ends_the_other_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[str]]
+) -> None:
+    in_place_of_a_worker(monkeypatch, _ONE_FAILS, str(tmp_path / "waiting"))
+    files = [
+        traces.write(tmp_path / f"rank{rank}.json", traces.kernel(ts=rank, dur=1))
+        for rank in (0, 1)
+    ]
+    with pytest.raises(traceql.TraceqlError, match=r"rank0\.json: damaged"):
+        traceql.load(files, tmp_path / "run.duckdb", jobs=2)
+    assert sorted(process.returncode for process in started) == [-9, 1]
