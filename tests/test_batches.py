@@ -10,9 +10,9 @@ import pytest
 import traces
 
 from traceql.errors import NotATrace, TraceCorrupt
-from traceql.reader import kineto_json
-from traceql.reader.file_text import pieces
-from traceql.reader.kineto import read_kineto
+from traceql.reader.kineto import kineto_json
+from traceql.reader.kineto.file_text import pieces
+from traceql.reader.kineto.read import read_kineto
 
 MISLEADING = [
     {"name": "}, {", "args": {"text": '"}, {"ph": "X", "ts": 1, "dur": 1}, {', "\\": "]}"}},

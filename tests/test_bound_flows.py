@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from traceql.reader import feed
-from traceql.reader.bound_flows import Bound, bound
-from traceql.reader.kineto import kineto_events
-from traceql.reader.nesting import Nesting, nesting
+from traceql.reader.kineto import feed
+from traceql.reader.kineto.bound_flows import Bound, bound
+from traceql.reader.kineto.nesting import Nesting, nesting
+from traceql.reader.kineto.read import kineto_events
 
 Event = dict[str, Any]
 

@@ -361,8 +361,8 @@ def test_ranks_of_one_unrelated_clock_keep_their_distance(tmp_path: Path) -> Non
 def test_a_duration_read_wrong_fails_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from traceql.reader import decimal_ns, timeline
-    from traceql.reader.kineto import read_kineto
+    from traceql.reader.kineto import decimal_ns, timeline
+    from traceql.reader.kineto.read import read_kineto
 
     path = traces.write(tmp_path / "t.json", traces.kernel(ts=1, dur=10))
     exact = decimal_ns.nanoseconds

@@ -40,7 +40,7 @@ COMMENT ON COLUMN trace.file_offset_ns IS
 COMMENT ON COLUMN trace.path IS 'Absolute path of the file when it was loaded.';
 COMMENT ON COLUMN trace.sha256 IS 'SHA-256 of the file as it is on disk, hexadecimal.';
 COMMENT ON COLUMN trace.size_bytes IS 'Size of the file as it is on disk, bytes.';
-COMMENT ON COLUMN trace.reader IS 'What read the file: trace_processor.';
+COMMENT ON COLUMN trace.reader IS 'Reader that read the file: kineto or perfetto.';
 COMMENT ON COLUMN trace.format IS 'json (Kineto and other Chrome traces) or perfetto (native).';
 COMMENT ON COLUMN trace.metadata IS 'Every top-level key of the file but traceEvents, as JSON.';
 

@@ -6,8 +6,7 @@ the same for every reader.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
@@ -107,13 +106,5 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 class TraceTables:
     """One trace file, read: a table for each of `SCHEMAS` and the file's metadata."""
 
-    reader: str  # which reader made it
-    format: str  # json or perfetto
     tables: Mapping[str, pa.Table]
     metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Reader(Protocol):
-    """Reads one file into tables, or raises a TraceqlError that names the file."""
-
-    def __call__(self, path: Path, *, trace_processor: Path | None) -> TraceTables: ...

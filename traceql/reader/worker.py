@@ -70,10 +70,11 @@ def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> d
     import numpy as np
     import pyarrow as pa
 
-    from traceql.reader.read import read_trace
+    from traceql.reader.registry import reader_of
     from traceql.reader.tables import SCHEMAS
 
-    trace = read_trace(file, trace_processor=trace_processor)
+    reader = reader_of(file)
+    trace = reader.read(file, trace_processor=trace_processor)
     for name, schema in SCHEMAS.items():
         with pa.ipc.new_file(folder / f"{name}.arrow", schema) as sink:
             sink.write_table(trace.tables[name], max_chunksize=_BATCH_ROWS)
@@ -81,7 +82,7 @@ def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> d
     starts = np.concatenate((slices["ts"].to_numpy(), instants["ts"].to_numpy()))
     ends = np.append(slices["ts"].to_numpy() + slices["dur"].to_numpy(), starts)
     extent = {"first_ts": int(starts.min()), "last_ts": int(ends.max())} if len(starts) else {}
-    about = {"reader": trace.reader, "format": trace.format, "metadata": trace.metadata}
+    about = {"reader": reader.name, "format": reader.format, "metadata": trace.metadata}
     return about | extent
 
 

@@ -8,24 +8,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
+from traceql.engine import arrow_table, open_trace_processor
 from traceql.errors import LossyLoad
-from traceql.reader import feed
-from traceql.reader.flows import Flows
-from traceql.reader.timeline import Timeline
-from traceql.reader.tracks import Track
+from traceql.reader.kineto import feed
+from traceql.reader.kineto.flows import Flows
+from traceql.reader.kineto.timeline import Timeline
+from traceql.reader.kineto.tracks import Track
+from traceql.reader.lost_data import raise_on_error_stats
 
 Int64s = npt.NDArray[np.int64]
 
 _SLICES = "SELECT ts, dur, parent_id, depth, thread_ts FROM slice ORDER BY id"
 _LAST_ID = "SELECT COALESCE(MAX(id), -1) AS id FROM slice"
 _FLOWS = "SELECT slice_out, slice_in FROM flow"
-_ERRORS = """
-    SELECT name, value FROM stats
-    WHERE severity IN ('error', 'data_loss') AND value > 0
-"""
-# A flow that finds no slice is not a lost slice; the ledger compares flows on their own.
-_FLOW_STATS = "flow_"
 
 
 @dataclass(frozen=True)
@@ -65,15 +60,6 @@ def nesting(
     if last_id != len(found) - 1:  # ids count the rows
         raise LossyLoad(f"the trace processor returned {len(found)} of {last_id + 1} slices")
     return _by_index(slices, found, joined, to_fed, engine)
-
-
-def raise_on_error_stats(tp: TraceProcessor) -> None:
-    """Any statistic of an error or of lost data is an error."""
-    stats = arrow_table(tp, _ERRORS).to_pylist()
-    fatal = [s for s in stats if not s["name"].startswith(_FLOW_STATS)]
-    if fatal:
-        listed = ", ".join(f"{s['name']}={s['value']}" for s in fatal)
-        raise LossyLoad(f"the trace processor lost data ({listed}); please report this trace")
 
 
 def _by_index(

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from traceql.errors import NotATrace, TraceCorrupt
-from traceql.reader.file_text import pieces
-from traceql.reader.json_repair import repaired_json, valid_utf8
+from traceql.reader.kineto.file_text import pieces
+from traceql.reader.kineto.json_repair import repaired_json, valid_utf8
 
 Raw = msgspec.Raw
 Scalar = str | int | float | bool | None

@@ -10,12 +10,12 @@ import pyarrow as pa
 from traceql.reader.activities import activities_among, activity_table
 from traceql.reader.arguments import Texts, decoded, int64_column, text_column
 from traceql.reader.coded import Codes, joined
-from traceql.reader.counted_ns import counted_ns
-from traceql.reader.flows import FLOW_PHASES, FlowEnds
-from traceql.reader.kineto_json import Event
+from traceql.reader.kineto.counted_ns import counted_ns
+from traceql.reader.kineto.flows import FLOW_PHASES, FlowEnds
+from traceql.reader.kineto.kineto_json import Event
+from traceql.reader.kineto.timeline import durations, times
+from traceql.reader.kineto.tracks import Tracks
 from traceql.reader.tables import ACTIVITY
-from traceql.reader.timeline import durations, times
-from traceql.reader.tracks import Tracks
 
 Int64s = npt.NDArray[np.int64]
 _INSTANT_PHASES = frozenset("iIRn")

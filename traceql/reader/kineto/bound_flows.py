@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traceql.reader.flows import Flows
+from traceql.reader.kineto.flows import Flows
 
 Int64s = npt.NDArray[np.int64]
 _LARGEST_KEY = 2**62

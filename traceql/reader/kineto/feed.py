@@ -16,11 +16,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.reader.bound_flows import Bound, bound
-from traceql.reader.flows import Flows
-from traceql.reader.gathering import Points
-from traceql.reader.timeline import Timeline
-from traceql.reader.tracks import Track
+from traceql.reader.kineto.bound_flows import Bound, bound
+from traceql.reader.kineto.flows import Flows
+from traceql.reader.kineto.gathering import Points
+from traceql.reader.kineto.timeline import Timeline
+from traceql.reader.kineto.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
 _LINES = 1 << 14  # made at once: they stay in the CPU's cache

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 
 from traceql.reader.coded import Codes, joined
-from traceql.reader.kineto_json import Event, Raw
-from traceql.reader.timeline import Timeline, point_timeline, times
-from traceql.reader.tracks import Tracks
+from traceql.reader.kineto.kineto_json import Event, Raw
+from traceql.reader.kineto.timeline import Timeline, point_timeline, times
+from traceql.reader.kineto.tracks import Tracks
 
 Int64s = npt.NDArray[np.int64]
 FLOW_PHASES = ("s", "t", "f")

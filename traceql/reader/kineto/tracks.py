@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceql.reader.coded import Codes
-from traceql.reader.kineto_json import Event
+from traceql.reader.kineto.kineto_json import Event
 
 # Metadata events by name, and the argument that says it.
 _OF_PROCESS = {

@@ -14,8 +14,8 @@ from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import EngineError, LossyLoad
 from traceql.reader.activities import activities_among, activity_table
 from traceql.reader.arguments import Texts, decoded, int64_column
-from traceql.reader.nesting import raise_on_error_stats
-from traceql.reader.packets import require_whole_packets
+from traceql.reader.lost_data import raise_on_error_stats
+from traceql.reader.perfetto.packets import require_whole_packets
 from traceql.reader.tables import (
     COUNT,
     FLOW,
@@ -74,7 +74,7 @@ def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
             tables = _tables(tp)
     except (EngineError, LossyLoad) as error:
         raise type(error)(f"{path}: {error}") from None
-    return TraceTables("trace_processor", "perfetto", tables)
+    return TraceTables(tables)
 
 
 def _tables(tp: TraceProcessor) -> dict[str, pa.Table]:

@@ -10,15 +10,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
-from traceql.reader import feed
 from traceql.reader.arguments import int64_column, text_column, whole_numbers
-from traceql.reader.flows import Flows
-from traceql.reader.gathering import Gathered
-from traceql.reader.kineto_json import KinetoJson
-from traceql.reader.nesting import Nesting, nesting
+from traceql.reader.kineto import feed
+from traceql.reader.kineto.flows import Flows
+from traceql.reader.kineto.gathering import Gathered
+from traceql.reader.kineto.kineto_json import KinetoJson
+from traceql.reader.kineto.nesting import Nesting, nesting
+from traceql.reader.kineto.timeline import Timeline, complete_timeline, point_timeline
+from traceql.reader.kineto.tracks import Track, unread
 from traceql.reader.tables import COUNT, FLOW, INSTANT, REMARK, SLICE, TRACK, TraceTables
-from traceql.reader.timeline import Timeline, complete_timeline, point_timeline
-from traceql.reader.tracks import Track, unread
 
 Int64s = npt.NDArray[np.int64]
 
@@ -48,7 +48,7 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
         "count": _count_table(kineto),
         "remark": _remark_table(kineto, nested),
     }
-    return TraceTables("trace_processor", "json", tables, kineto.metadata)
+    return TraceTables(tables, kineto.metadata)
 
 
 def kineto_events(path: Path) -> KinetoEvents:

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from traceql.errors import TraceCorrupt
-from traceql.reader.decimal_ns import nanoseconds
-from traceql.reader.kineto_json import ABSENT, Event, Raw
+from traceql.reader.kineto.decimal_ns import nanoseconds
+from traceql.reader.kineto.kineto_json import ABSENT, Event, Raw
 from traceql.reader.lanes import lanes
 
 Int64s = npt.NDArray[np.int64]
