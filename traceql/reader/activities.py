@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceql.dialect.pytorch.vocabulary import GPU_CATEGORIES
 from traceql.reader.arguments import Arguments, int64_column
 from traceql.reader.tables import ACTIVITY
 
 Int64s = npt.NDArray[np.int64]
-_CATS = {"kernel", "gpu_memcpy", "gpu_memset"}
 _INT32 = range(-(2**31), 2**31)
 
 
@@ -21,7 +21,7 @@ def activities_among(cats: Iterable[Any], codes: Int64s) -> Int64s:
     Args:
         codes: which of `cats` each event has; -1 for none.
     """
-    on_gpu = np.array([*(str(cat).lower() in _CATS for cat in cats), False], np.bool_)
+    on_gpu = np.array([*(str(cat).lower() in GPU_CATEGORIES for cat in cats), False], np.bool_)
     return np.flatnonzero(on_gpu[codes])
 
 

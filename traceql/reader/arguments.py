@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceql.dialect.pytorch.vocabulary import Argument
 from traceql.reader.coded import joined
 from traceql.reader.tables import JSON
 
@@ -16,17 +17,22 @@ Int64s = npt.NDArray[np.int64]
 _INT64 = range(-(2**63), 2**63)
 
 
+def _named(key: Argument) -> Any:
+    """A field that the arguments have under `key`, and None where they lack it."""
+    return msgspec.field(name=key.value, default=None)
+
+
 class Arguments(msgspec.Struct, gc=False):
     """Those of an event that columns are made of; None where it has none or one of another type."""
 
-    external_id: int | None = msgspec.field(name="External id", default=None)
-    correlation: int | None = None
-    device: int | None = None
-    stream: int | None = None
-    bytes: int | None = None
-    grid: list[int] | None = None
-    block: list[int] | None = None
-    graph_node_id: int | None = msgspec.field(name="graph node id", default=None)
+    external_id: int | None = _named(Argument.EXTERNAL_ID)
+    correlation: int | None = _named(Argument.CORRELATION)
+    device: int | None = _named(Argument.DEVICE)
+    stream: int | None = _named(Argument.STREAM)
+    bytes: int | None = _named(Argument.BYTES)
+    grid: list[int] | None = _named(Argument.GRID)
+    block: list[int] | None = _named(Argument.BLOCK)
+    graph_node_id: int | None = _named(Argument.GRAPH_NODE_ID)
 
 
 _NOTHING = Arguments()

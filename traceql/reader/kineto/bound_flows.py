@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from traceql.reader.kineto.flows import Flows
+from traceql.reader.kineto.phases import FLOW_BEGINS, FLOW_FINISHES
 
 Int64s = npt.NDArray[np.int64]
 _LARGEST_KEY = 2**62
@@ -40,8 +41,8 @@ def bound(
         dur: duration of each slice.
     """
     phase, binding = (np.array([kind[n] for kind in flows.kinds], object) for n in (0, 3))
-    begins = (phase == "s")[flows.kind]
-    enclosed = ((phase == "f") & (binding == "e"))[flows.kind]
+    begins = (phase == FLOW_BEGINS)[flows.kind]
+    enclosed = ((phase == FLOW_FINISHES) & (binding == "e"))[flows.kind]
     at = _only_slice(place, ts, end_place, end_ts)
     found = (at >= 0) & (begins | enclosed)
     found[found] = dur[at[found]] > 0

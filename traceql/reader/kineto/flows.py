@@ -8,11 +8,11 @@ import numpy.typing as npt
 
 from traceql.reader.coded import Codes, joined
 from traceql.reader.kineto.kineto_json import Event, Raw
+from traceql.reader.kineto.phases import FLOW, FLOW_FINISHES
 from traceql.reader.kineto.timeline import Timeline, point_timeline, times
 from traceql.reader.kineto.tracks import Tracks
 
 Int64s = npt.NDArray[np.int64]
-FLOW_PHASES = ("s", "t", "f")
 _ZERO = Raw(b"0")
 _Kind = tuple[str, object, object, object]  # phase, name, category, binding
 
@@ -29,7 +29,9 @@ class Flows:
     @property
     def finishes(self) -> int:
         """How many ends finish a flow."""
-        return sum(int((self.kind == n).sum()) for n, k in enumerate(self.kinds) if k[0] == "f")
+        return sum(
+            int((self.kind == n).sum()) for n, k in enumerate(self.kinds) if k[0] == FLOW_FINISHES
+        )
 
 
 class FlowEnds:
@@ -61,7 +63,7 @@ class FlowEnds:
     def flows(self, slices: Timeline) -> Flows:
         """Without the ends that the profiler writes for launches whose flow never began."""
         kinds, kind = list(self._kinds), joined(self._kind)
-        phase = np.array([FLOW_PHASES.index(phase) for phase, *_ in kinds], np.int64)[kind]
+        phase = np.array([FLOW.index(phase) for phase, *_ in kinds], np.int64)[kind]
         number = _flow_numbers(kinds, kind, joined(self._id))
         begun = np.isin(number, number[phase == 0])
         order = np.argsort(phase, kind="stable")

@@ -11,14 +11,14 @@ from traceql.reader.activities import activities_among, activity_table
 from traceql.reader.arguments import Texts, decoded, int64_column, text_column
 from traceql.reader.coded import Codes, joined
 from traceql.reader.kineto.counted_ns import counted_ns
-from traceql.reader.kineto.flows import FLOW_PHASES, FlowEnds
+from traceql.reader.kineto.flows import FlowEnds
 from traceql.reader.kineto.kineto_json import Event
+from traceql.reader.kineto.phases import COMPLETE, FLOW, INSTANT, METADATA
 from traceql.reader.kineto.timeline import durations, times
 from traceql.reader.kineto.tracks import Tracks
 from traceql.reader.tables import ACTIVITY
 
 Int64s = npt.NDArray[np.int64]
-_INSTANT_PHASES = frozenset("iIRn")
 
 
 class Gathered:
@@ -38,20 +38,20 @@ class Gathered:
         complete: list[Event] = []  # most are
         by_phase: defaultdict[str, list[Event]] = defaultdict(list)
         for event in events:
-            if event.ph == "X":
+            if event.ph == COMPLETE:
                 complete.append(event)
             else:
                 by_phase[event.ph].append(event)
         if complete:
-            self.phases["X"] += len(complete)
+            self.phases[COMPLETE] += len(complete)
             self.slices.add(complete)
         for phase, members in by_phase.items():
             self.phases[phase] += len(members)
-            if phase in FLOW_PHASES:
+            if phase in FLOW:
                 self.flow_ends.add(members)
-            elif phase in _INSTANT_PHASES:
+            elif phase in INSTANT:
                 self.instants.add(members)
-            elif phase == "M":
+            elif phase == METADATA:
                 self.about_tracks += members
 
 

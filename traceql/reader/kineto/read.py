@@ -16,6 +16,7 @@ from traceql.reader.kineto.flows import Flows
 from traceql.reader.kineto.gathering import Gathered
 from traceql.reader.kineto.kineto_json import KinetoJson
 from traceql.reader.kineto.nesting import Nesting, nesting
+from traceql.reader.kineto.phases import COMPLETE, METADATA
 from traceql.reader.kineto.timeline import Timeline, complete_timeline, point_timeline
 from traceql.reader.kineto.tracks import Track, unread
 from traceql.reader.tables import COUNT, FLOW, INSTANT, REMARK, SLICE, TRACK, TraceTables
@@ -146,7 +147,7 @@ def _count_table(kineto: KinetoEvents) -> pa.Table:
         total = {"events": len(durations), "dur": int(durations.sum())}
         rows.append({"phase": "slice", "cat": cat or "", **total})
     for phase, n in columns.phases.items():
-        if phase != "X":
+        if phase != COMPLETE:
             rows.append({"phase": phase, "cat": "", "events": n, "dur": 0})
     return pa.Table.from_pylist(rows, COUNT)
 
@@ -178,7 +179,7 @@ def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
             "note": "flow ends whose start is in the file; those outside any slice stay out",
         },
     ]
-    if about_tracks := kineto.columns.phases["M"]:
+    if about_tracks := kineto.columns.phases[METADATA]:
         unknown = unread(kineto.columns.about_tracks)
         rows.append(
             {

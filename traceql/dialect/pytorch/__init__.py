@@ -1,0 +1,1 @@
+"""The words of PyTorch's profiler (Kineto), which native Perfetto traces of it use too."""
