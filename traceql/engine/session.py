@@ -10,7 +10,7 @@ from traceql.engine.messages import last_line
 from traceql.engine.perfetto_api import PerfettoException, api
 from traceql.errors import EngineError, TraceNotFound
 
-VARIABLE = "TRACEQL_TRACE_PROCESSOR"
+TRACE_PROCESSOR_VARIABLE = "TRACEQL_TRACE_PROCESSOR"
 PIECE_BYTES = 16 << 20  # the first must be large: the engine tells the format from it
 
 
@@ -25,7 +25,7 @@ def open_trace_processor(
     `trace_processor_shell` to use in place of the bundled engine. Raises EngineError where the
     engine does not start or rejects the trace.
     """
-    native = trace_processor or os.environ.get(VARIABLE)
+    native = trace_processor or os.environ.get(TRACE_PROCESSOR_VARIABLE)
     tp = _native(Path(native)) if native else TraceProcessor()
     if feed is None:
         return tp
@@ -38,7 +38,10 @@ def open_trace_processor(
 
 
 def _native(binary: Path) -> TraceProcessor:
-    choice = f"set {VARIABLE} to a native trace_processor_shell, or unset it to use the bundled one"
+    choice = (
+        f"set {TRACE_PROCESSOR_VARIABLE} to a native trace_processor_shell, "
+        "or unset it to use the bundled one"
+    )
     binary = binary.expanduser()
     if not binary.is_file():
         raise EngineError(f"no trace processor at {binary}; {choice}")

@@ -20,7 +20,7 @@ from traceql.pftrace.packets import (
     one_packet,
 )
 from traceql.pftrace.placing import track_of_each, track_of_slices, tracks_of_samples
-from traceql.pftrace.tracks import Tracks
+from traceql.pftrace.tracks import TrackTree
 from traceql.resources import QUERIES
 from traceql.trace import Trace
 
@@ -52,7 +52,7 @@ def export_perfetto(trace: Trace, path: str | Path) -> Path:
 
 
 def _packets(trace: Trace) -> Iterator[bytes]:
-    tracks = Tracks({row["rank"]: row["name"] for row in trace.sql(_RANKS)})
+    tracks = TrackTree({row["rank"]: row["name"] for row in trace.sql(_RANKS)})
     interning = Interning()
     yield one_packet(sequence_flags=TracePacket.SEQ_INCREMENTAL_STATE_CLEARED)
     for position, kind in enumerate(KINDS):
@@ -63,7 +63,7 @@ def _packets(trace: Trace) -> Iterator[bytes]:
 
 
 def _slices(
-    trace: Trace, kind: Kind, position: int, tracks: Tracks, interning: Interning
+    trace: Trace, kind: Kind, position: int, tracks: TrackTree, interning: Interning
 ) -> Iterator[bytes]:
     rows = trace.sql(f"SELECT rank, track, ts, dur FROM ({kind.sql})").arrow()
     ts, dur = integers(rows["ts"]), integers(rows["dur"])
@@ -79,7 +79,7 @@ def _slices(
         done += len(batch)
 
 
-def _samples(trace: Trace, kind: Kind, position: int, tracks: Tracks) -> Iterator[bytes]:
+def _samples(trace: Trace, kind: Kind, position: int, tracks: TrackTree) -> Iterator[bytes]:
     named = trace.sql(f"SELECT DISTINCT rank, track, unit FROM ({kind.sql}) ORDER BY ALL").arrow()
     numbers = tracks_of_samples(named, kind, position, tracks)
     yield from _descriptions(tracks)
@@ -94,7 +94,7 @@ def _ends(ts: Int64s, dur: Int64s, track: Int64s) -> Iterator[bytes]:
         yield end_packets(ts[part] + dur[part], track[part])
 
 
-def _descriptions(tracks: Tracks) -> Iterator[bytes]:
+def _descriptions(tracks: TrackTree) -> Iterator[bytes]:
     for track in tracks.take_new():
         yield one_packet(track_descriptor=track)
 

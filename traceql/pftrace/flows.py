@@ -28,28 +28,28 @@ def flow_fields(rows: pa.RecordBatch) -> list[Fields]:
     names = rows.schema.names
     fields = []
     if "flow_out" in names:
-        fields.append(_bound(rows["flow_out"], _Legacy.FLOW_OUT))
+        fields.append(_legacy_flow(rows["flow_out"], _Legacy.FLOW_OUT))
     if "flow_in" in names:
-        fields.append(_bound(rows["flow_in"], _Legacy.FLOW_IN))
+        fields.append(_legacy_flow(rows["flow_in"], _Legacy.FLOW_IN))
     if "flow" in names:
-        numbers = _numbers(rows["flow"]) + np.uint64(_APART)
+        numbers = _bind_numbers(rows["flow"]) + np.uint64(_APART)
         fields.append(
             fixed64_field(TrackEvent.FLOW_IDS_FIELD_NUMBER, numbers).where(_there(rows["flow"]))
         )
     return fields
 
 
-def _bound(column: pa.Array, direction: int) -> Fields:
+def _legacy_flow(column: pa.Array, direction: int) -> Fields:
     way = _Legacy(flow_direction=direction).SerializeToString()
     flow = message(
         TrackEvent.LEGACY_EVENT_FIELD_NUMBER,
-        varint_field(_Legacy.BIND_ID_FIELD_NUMBER, _numbers(column)),
+        varint_field(_Legacy.BIND_ID_FIELD_NUMBER, _bind_numbers(column)),
         constant(len(column), way),
     )
     return flow.where(_there(column))
 
 
-def _numbers(column: pa.Array) -> Numbers:
+def _bind_numbers(column: pa.Array) -> Numbers:
     """From 1: Perfetto takes 0 for none."""
     values = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
     numbers: Numbers = values.astype(np.uint64) + np.uint64(1)

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from traceql.pftrace.kinds import Kind
 from traceql.pftrace.packets import Int64s, integers
-from traceql.pftrace.tracks import Spot, Tracks
+from traceql.pftrace.tracks import Spot, TrackTree
 from traceql.reader.lanes import lanes
 
 
-def track_of_slices(rows: pa.Table, kind: Kind, position: int, tracks: Tracks) -> Int64s:
+def track_of_slices(rows: pa.Table, kind: Kind, position: int, tracks: TrackTree) -> Int64s:
     """The number of each row's track; the tracks are added, on each rank the fullest first.
 
     Columns: `rank`, `track`, `ts`, `dur`.
@@ -30,7 +30,7 @@ def track_of_slices(rows: pa.Table, kind: Kind, position: int, tracks: Tracks) -
 
 
 def tracks_of_samples(
-    named: pa.Table, kind: Kind, position: int, tracks: Tracks
+    named: pa.Table, kind: Kind, position: int, tracks: TrackTree
 ) -> dict[tuple[int, str], int]:
     """Adds a track for each row of `rank`, `track` and `unit`, in this order; their numbers."""
     return {

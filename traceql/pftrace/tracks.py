@@ -18,7 +18,7 @@ class Spot:
     place: tuple[int, ...]
 
 
-class Tracks:
+class TrackTree:
     """Numbers tracks as they are added; their descriptions have to be written before events."""
 
     def __init__(self, ranks: Mapping[int, str]) -> None:
@@ -32,7 +32,7 @@ class Tracks:
     def add(self, name: str, spot: Spot, unit: str | None = None) -> int:
         """The number of a new track, of samples where it has a unit.
 
-        Tracks of one name and parent are lanes that a viewer shows as one.
+        TrackTree of one name and parent are lanes that a viewer shows as one.
         """
         return self._add(name, self._parent(spot), _flat(spot.place), unit)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.dialect.pytorch.vocabulary import Argument
-from traceql.reader.coded import joined
+from traceql.reader.coded import concatenated
 from traceql.reader.tables import JSON
 
 Int64s = npt.NDArray[np.int64]
@@ -57,7 +57,7 @@ class Texts:
 
     def json_column(self) -> pa.Array:
         """All of them as in the file; NULL for an empty one."""
-        sizes = joined(self._sizes)
+        sizes = concatenated(self._sizes)
         self._text = [b"".join(self._text)]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         valid = np.packbits(sizes > 0, bitorder="little")
@@ -116,12 +116,14 @@ def _decoded(text: bytes) -> Arguments:
     except msgspec.DecodeError:  # no object
         return _NOTHING
     found = {
-        f.name: _value(given[f.encode_name], f.type) for f in _FIELDS if f.encode_name in given
+        f.name: _typed_value(given[f.encode_name], f.type)
+        for f in _FIELDS
+        if f.encode_name in given
     }
     return Arguments(**found)
 
 
-def _value(text: msgspec.Raw, type_: Any) -> Any:
+def _typed_value(text: msgspec.Raw, type_: Any) -> Any:
     try:
         return msgspec.json.decode(text, type=type_)
     except msgspec.DecodeError:

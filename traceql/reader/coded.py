@@ -9,7 +9,7 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 
 
-class Codes(dict[Any, int]):
+class DistinctValues(dict[Any, int]):
     """Numbers distinct values from 0, in the order of their first use."""
 
     def __missing__(self, value: Hashable) -> int:
@@ -21,6 +21,6 @@ class Codes(dict[Any, int]):
         return np.fromiter(map(self.__getitem__, values), np.int64, len(values))
 
 
-def joined(parts: Iterable[Int64s]) -> Int64s:
+def concatenated(parts: Iterable[Int64s]) -> Int64s:
     """One array of all parts, of which there may be none."""
     return np.concatenate([np.empty(0, np.int64), *parts])

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 
-class Activity(StrEnum):
+class EventKind(StrEnum):
     """What an event is, whichever category the profiler gave it."""
 
     KERNEL = "kernel"
@@ -21,23 +21,23 @@ class Activity(StrEnum):
 
 
 # By category in lower case: profilers of other versions capitalise some of them.
-CATEGORIES: Mapping[str, Activity] = {
-    "kernel": Activity.KERNEL,
-    "gpu_memcpy": Activity.MEMCPY,
-    "gpu_memset": Activity.MEMSET,
-    "cuda_runtime": Activity.LAUNCH,
-    "cuda_driver": Activity.LAUNCH,
-    "hip_runtime": Activity.LAUNCH,
-    "hip_driver": Activity.LAUNCH,
-    "xpu_runtime": Activity.LAUNCH,
-    "runtime": Activity.LAUNCH,
-    "cpu_op": Activity.OPERATOR,
-    "operator": Activity.OPERATOR,
-    "user_annotation": Activity.ANNOTATION,
-    "gpu_user_annotation": Activity.GPU_ANNOTATION,
-    "python_function": Activity.FRAME,
+CATEGORIES: Mapping[str, EventKind] = {
+    "kernel": EventKind.KERNEL,
+    "gpu_memcpy": EventKind.MEMCPY,
+    "gpu_memset": EventKind.MEMSET,
+    "cuda_runtime": EventKind.LAUNCH,
+    "cuda_driver": EventKind.LAUNCH,
+    "hip_runtime": EventKind.LAUNCH,
+    "hip_driver": EventKind.LAUNCH,
+    "xpu_runtime": EventKind.LAUNCH,
+    "runtime": EventKind.LAUNCH,
+    "cpu_op": EventKind.OPERATOR,
+    "operator": EventKind.OPERATOR,
+    "user_annotation": EventKind.ANNOTATION,
+    "gpu_user_annotation": EventKind.GPU_ANNOTATION,
+    "python_function": EventKind.FRAME,
 }
-_ON_GPU = {Activity.KERNEL, Activity.MEMCPY, Activity.MEMSET}
+_ON_GPU = {EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET}
 GPU_CATEGORIES = frozenset(cat for cat, activity in CATEGORIES.items() if activity in _ON_GPU)
 
 

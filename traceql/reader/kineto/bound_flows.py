@@ -18,7 +18,7 @@ _LARGEST_KEY = 2**62
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundEnds:
     """Which ends lie on slices.
 
     Attributes:
@@ -30,9 +30,9 @@ class Bound:
     begins: npt.NDArray[np.bool_]
 
 
-def bound(
+def bound_ends(
     flows: Flows, *, place: Int64s, ts: Int64s, dur: Int64s, end_place: Int64s, end_ts: Int64s
-) -> Bound:
+) -> BoundEnds:
     """Ends on slices, whole flows only.
 
     Args:
@@ -47,7 +47,7 @@ def bound(
     found = (at >= 0) & (begins | enclosed)
     found[found] = dur[at[found]] > 0
     found[found] = (np.bincount(at[found], minlength=len(ts)) == 1)[at[found]]
-    return Bound(np.where(found & _whole(flows.number, begins, end_ts, found), at, -1), begins)
+    return BoundEnds(np.where(found & _whole(flows.number, begins, end_ts, found), at, -1), begins)
 
 
 def _only_slice(place: Int64s, ts: Int64s, end_place: Int64s, end_ts: Int64s) -> Int64s:

@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.reader.kineto.bound_flows import Bound, bound
+from traceql.reader.kineto.bound_flows import BoundEnds, bound_ends
 from traceql.reader.kineto.flows import Flows
-from traceql.reader.kineto.gathering import Points
+from traceql.reader.kineto.gathering import EventColumns
 from traceql.reader.kineto.timeline import Timeline
 from traceql.reader.kineto.tracks import Track
 
@@ -31,7 +31,7 @@ _EXACT_SPAN_NS = 2**53  # a double holds every whole number up to here
 
 
 @dataclass(frozen=True)
-class Clock:
+class FedTimes:
     """Maps the file's times to the fed ones, monotonically."""
 
     base_ns: int
@@ -43,15 +43,15 @@ class Clock:
         return np.searchsorted(self.instants, ts)
 
 
-def clock(slices: Timeline, flows: Flows) -> Clock:
+def fed_times(slices: Timeline, flows: Flows) -> FedTimes:
     """Times since the first event; in a trace of more than 104 days, their order instead."""
     every = np.concatenate((slices.ts, slices.ts + slices.fed_dur, flows.ends.ts))
     if not len(every):
-        return Clock(0)
+        return FedTimes(0)
     first, last = int(every.min()), int(every.max())
     if last - first < _EXACT_SPAN_NS:
-        return Clock(first)
-    return Clock(first, np.unique(every))
+        return FedTimes(first)
+    return FedTimes(first, np.unique(every))
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def dense_ids(tracks: Sequence[Track], slices: Timeline) -> Ids:
     return Ids(np.array(pids, np.int64), int(slices.lane.max(initial=0)) + 1)
 
 
-def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Iterator[bytes]:
+def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: FedTimes) -> Iterator[bytes]:
     """Places, times and indexes of slices, and flows: all that nesting needs.
 
     In the order of time, which spares the trace processor sorting, and without pids, since every
@@ -84,7 +84,7 @@ def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Ite
     ts, flow_ts = to_fed(slices.ts), to_fed(flows.ends.ts)
     dur = to_fed(slices.ts + slices.fed_dur) - ts
     tid, flow_tid = ids.tid(slices), ids.tid(flows.ends)
-    carried = bound(
+    carried = bound_ends(
         flows,
         place=tid - _FIRST_TID,
         ts=ts,
@@ -115,17 +115,17 @@ def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Ite
             at = alone[part[~is_slice] - len(ts)]
             of_both = np.argsort(np.argsort(~is_slice, kind="stable"))
             lines = pa.concat_arrays([lines, flow_lines(at)]).take(pa.array(of_both))
-        yield _text(lines)
+        yield _joined_bytes(lines)
     yield b"]}"
 
 
 def described_feed(
     slices: Timeline,
-    columns: Points,
+    columns: EventColumns,
     flows: Flows,
     tracks: Sequence[Track],
     ids: Ids,
-    to_fed: Clock,
+    to_fed: FedTimes,
 ) -> Iterator[bytes]:
     """The same with names, categories and the file's own arguments and times, for PerfettoSQL."""
     yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
@@ -137,13 +137,13 @@ def described_feed(
         *(',"name":', _all_quoted(columns.name), ',"cat":', _all_quoted(columns.cat)),
         *(',"args":', columns.args.storage.fill_null("{}"), "}"),
     )
-    yield _text(slice_lines)
+    yield _joined_bytes(slice_lines)
     kind, number = _flow_fields(flows, _named_kinds(flows))
     flow_lines = _lines(
         *(",{", kind, ',"id":', number, ',"pid":', ids.pid(flows.ends)),
         *(',"tid":', ids.tid(flows.ends), ',"ts":', *_us(to_fed(flows.ends.ts)), "}"),
     )
-    yield _text(flow_lines)
+    yield _joined_bytes(flow_lines)
     yield b"]}"
 
 
@@ -161,7 +161,7 @@ def _lines(*parts: str | Int64s | pa.Array) -> pa.Array:
     return lines.combine_chunks() if isinstance(lines, pa.ChunkedArray) else lines
 
 
-def _text(lines: pa.Array) -> bytes:
+def _joined_bytes(lines: pa.Array) -> bytes:
     """All lines, which lie in one buffer."""
     return lines.buffers()[2].to_pybytes() if len(lines) else b""
 
@@ -187,23 +187,23 @@ def _binding(bind: object) -> str:
 
 def _flow_fields(flows: Flows, kinds: Iterable[str]) -> tuple[pa.Array, Int64s]:
     """What stands in `kinds` for each end, and the flow's number."""
-    return _strings(list(kinds)).take(pa.array(flows.kind)), flows.number
+    return _large_strings(list(kinds)).take(pa.array(flows.kind)), flows.number
 
 
-def _carried_flow(carried: Bound, number: Int64s, ends: Int64s) -> pa.Array:
+def _carried_flow(carried: BoundEnds, number: Int64s, ends: Int64s) -> pa.Array:
     """What says which flow begins or finishes with a slice, which carries one of `ends` or -1."""
     some = np.flatnonzero(ends >= 0)
-    direction = _strings([',"flow_in":true', ',"flow_out":true'])
+    direction = _large_strings([',"flow_in":true', ',"flow_out":true'])
     texts = _lines(
         *(',"bind_id":', number[ends[some]] + _FIRST_CARRIED),
         direction.take(pa.array(carried.begins[ends[some]].astype(np.int64))),
     )
     place = np.full(len(ends), len(some))
     place[some] = np.arange(len(some))
-    return pa.concat_arrays([texts, _strings([""])]).take(pa.array(place))
+    return pa.concat_arrays([texts, _large_strings([""])]).take(pa.array(place))
 
 
-def _strings(values: Sequence[str | bytes]) -> pa.Array:
+def _large_strings(values: Sequence[str | bytes]) -> pa.Array:
     return pa.array(values, pa.large_string())
 
 
@@ -224,7 +224,8 @@ def _name_line(kind: str, pid: int, tid: int, name: object) -> str:
 
 
 def _all_quoted(texts: pa.DictionaryArray) -> pa.Array:
-    return _strings([_quoted(text) for text in texts.dictionary.to_pylist()]).take(texts.indices)
+    quoted = [_quoted(text) for text in texts.dictionary.to_pylist()]
+    return _large_strings(quoted).take(texts.indices)
 
 
 def _quoted(text: object) -> str:

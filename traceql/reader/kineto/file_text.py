@@ -26,7 +26,7 @@ def pieces(path: Path, size: int) -> Iterator[bytes]:
         if magic == _GZIP_MAGIC:
             found = _decompressed(file, max(1, size // _GZIP_RATIO))
         else:
-            found = _read(file, size)
+            found = _raw_pieces(file, size)
         start = b""
         while len(start) < len(codecs.BOM_UTF8) and (piece := next(found, None)) is not None:
             start += piece
@@ -34,7 +34,7 @@ def pieces(path: Path, size: int) -> Iterator[bytes]:
         yield from found
 
 
-def _read(file: BinaryIO, size: int) -> Iterator[bytes]:
+def _raw_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
     while piece := file.read(size):
         yield piece
 
@@ -43,7 +43,7 @@ def _decompressed(file: BinaryIO, size: int) -> Iterator[bytes]:
     """What the members of a gzip file hold; zeros may follow the last."""
     member = None
     try:
-        for piece in _read(file, size):
+        for piece in _raw_pieces(file, size):
             left = piece
             while left := left if member else left.lstrip(b"\0"):
                 member = member or isal_zlib.decompressobj(wbits=_GZIP)

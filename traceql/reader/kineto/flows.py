@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from traceql.reader.coded import Codes, joined
+from traceql.reader.coded import DistinctValues, concatenated
 from traceql.reader.kineto.kineto_json import Event, Raw
-from traceql.reader.kineto.phases import FLOW, FLOW_FINISHES
+from traceql.reader.kineto.phases import FLOW_ENDS, FLOW_FINISHES
 from traceql.reader.kineto.timeline import Timeline, point_timeline, times
-from traceql.reader.kineto.tracks import Tracks
+from traceql.reader.kineto.tracks import TrackNumbers
 
 Int64s = npt.NDArray[np.int64]
 _ZERO = Raw(b"0")
-_Kind = tuple[str, object, object, object]  # phase, name, category, binding
+_EndKind = tuple[str, object, object, object]  # phase, name, category, binding
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Flows:
     """Flow ends: those that begin a flow, then those that it passes, then those that finish it."""
 
     ends: Timeline
-    kinds: Sequence[_Kind]  # the distinct ones
+    kinds: Sequence[_EndKind]  # the distinct ones
     kind: Int64s  # of each end, its place in `kinds`
     number: Int64s  # the same for the ends of one flow, whatever its id in the file
 
@@ -37,9 +37,9 @@ class Flows:
 class FlowEnds:
     """Flow ends, gathered batch by batch."""
 
-    def __init__(self, tracks: Tracks) -> None:
+    def __init__(self, tracks: TrackNumbers) -> None:
         self._tracks = tracks
-        self._kinds, self._ids, self._places = Codes(), Codes(), Codes()
+        self._kinds, self._ids, self._places = DistinctValues(), DistinctValues(), DistinctValues()
         self._kind: list[Int64s] = []
         self._id: list[Int64s] = []
         self._ts: list[Int64s] = []
@@ -62,19 +62,19 @@ class FlowEnds:
 
     def flows(self, slices: Timeline) -> Flows:
         """Without the ends that the profiler writes for launches whose flow never began."""
-        kinds, kind = list(self._kinds), joined(self._kind)
-        phase = np.array([FLOW.index(phase) for phase, *_ in kinds], np.int64)[kind]
-        number = _flow_numbers(kinds, kind, joined(self._id))
+        kinds, kind = list(self._kinds), concatenated(self._kind)
+        phase = np.array([FLOW_ENDS.index(phase) for phase, *_ in kinds], np.int64)[kind]
+        number = _flow_numbers(kinds, kind, concatenated(self._id))
         begun = np.isin(number, number[phase == 0])
         order = np.argsort(phase, kind="stable")
         kept = order[begun[order]]
-        track = self._tracks.numbered(list(self._places), joined(self._place)[kept])
-        ends = point_timeline(joined(self._ts)[kept], track, slices)
+        track = self._tracks.numbered(list(self._places), concatenated(self._place)[kept])
+        ends = point_timeline(concatenated(self._ts)[kept], track, slices)
         return Flows(ends, kinds, kind[kept], number[kept])
 
 
-def _flow_numbers(kinds: Sequence[_Kind], kind: Int64s, ids: Int64s) -> Int64s:
+def _flow_numbers(kinds: Sequence[_EndKind], kind: Int64s, ids: Int64s) -> Int64s:
     """A number for each name, category and id, which together say which flow it is."""
-    families = Codes()
+    families = DistinctValues()
     family = families.of([(name, cat) for _, name, cat, _ in kinds])
     return ids * max(len(families), 1) + family[kind]

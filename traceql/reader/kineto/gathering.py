@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from traceql.reader.activities import activities_among, activity_table
 from traceql.reader.arguments import Texts, decoded, int64_column, text_column
-from traceql.reader.coded import Codes, joined
+from traceql.reader.coded import DistinctValues, concatenated
 from traceql.reader.kineto.counted_ns import counted_ns
 from traceql.reader.kineto.flows import FlowEnds
 from traceql.reader.kineto.kineto_json import Event
-from traceql.reader.kineto.phases import COMPLETE, FLOW, INSTANT, METADATA
+from traceql.reader.kineto.phases import COMPLETE, FLOW_ENDS, INSTANTS, METADATA
 from traceql.reader.kineto.timeline import durations, times
-from traceql.reader.kineto.tracks import Tracks
+from traceql.reader.kineto.tracks import TrackNumbers
 from traceql.reader.tables import ACTIVITY
 
 Int64s = npt.NDArray[np.int64]
@@ -26,9 +26,9 @@ class Gathered:
 
     def __init__(self, batches: Iterable[Sequence[Event]]) -> None:
         self.phases: Counter[str] = Counter()
-        self.tracks = Tracks()
-        self.slices = Slices(self.tracks)
-        self.instants = Points(self.tracks)
+        self.tracks = TrackNumbers()
+        self.slices = SliceColumns(self.tracks)
+        self.instants = EventColumns(self.tracks)
         self.flow_ends = FlowEnds(self.tracks)
         self.about_tracks: list[Event] = []  # the metadata events
         for events in batches:
@@ -47,20 +47,20 @@ class Gathered:
             self.slices.add(complete)
         for phase, members in by_phase.items():
             self.phases[phase] += len(members)
-            if phase in FLOW:
+            if phase in FLOW_ENDS:
                 self.flow_ends.add(members)
-            elif phase in INSTANT:
+            elif phase in INSTANTS:
                 self.instants.add(members)
             elif phase == METADATA:
                 self.about_tracks += members
 
 
-class Points:
+class EventColumns:
     """When and where events start, and what they are."""
 
-    def __init__(self, tracks: Tracks) -> None:
+    def __init__(self, tracks: TrackNumbers) -> None:
         self._tracks = tracks
-        self._names, self._cats = Codes(), Codes()
+        self._names, self._cats = DistinctValues(), DistinctValues()
         self._name: list[Int64s] = []
         self._cat: list[Int64s] = []
         self._ts: list[Int64s] = []
@@ -81,19 +81,19 @@ class Points:
     @property
     def ts(self) -> Int64s:
         """The file's own times, ns."""
-        return joined(self._ts)
+        return concatenated(self._ts)
 
     @property
     def track(self) -> Int64s:
-        return joined(self._track)
+        return concatenated(self._track)
 
     @property
     def name(self) -> pa.DictionaryArray:
-        return _texts(self._names, self._name)
+        return _dictionary(self._names, self._name)
 
     @property
     def cat(self) -> pa.DictionaryArray:
-        return _texts(self._cats, self._cat)
+        return _dictionary(self._cats, self._cat)
 
     @property
     def args(self) -> pa.Array:
@@ -101,10 +101,10 @@ class Points:
         return self._args.json_column()
 
 
-class Slices(Points):
+class SliceColumns(EventColumns):
     """Complete events."""
 
-    def __init__(self, tracks: Tracks) -> None:
+    def __init__(self, tracks: TrackNumbers) -> None:
         super().__init__(tracks)
         self._dur: list[Int64s] = []
         self._counted_dur: list[Int64s] = []
@@ -129,12 +129,12 @@ class Slices(Points):
     @property
     def dur(self) -> Int64s:
         """Durations, ns; 0 where the file has none."""
-        return joined(self._dur)
+        return concatenated(self._dur)
 
     @property
     def counted_dur(self) -> Int64s:
         """The same as the ledger counts them."""
-        return joined(self._counted_dur)
+        return concatenated(self._counted_dur)
 
     @property
     def external_id(self) -> pa.Array:
@@ -150,6 +150,8 @@ class Slices(Points):
         return pa.concat_tables(self._activity).combine_chunks()
 
 
-def _texts(distinct: Codes, codes: Sequence[Int64s]) -> pa.DictionaryArray:
+def _dictionary(distinct: DistinctValues, codes: Sequence[Int64s]) -> pa.DictionaryArray:
     """Texts as codes into the distinct ones; what is no string becomes one."""
-    return pa.DictionaryArray.from_arrays(joined(codes).astype(np.int32), text_column(distinct))
+    return pa.DictionaryArray.from_arrays(
+        concatenated(codes).astype(np.int32), text_column(distinct)
+    )

@@ -49,7 +49,7 @@ def nesting(
     if not len(slices):
         empty = pa.array([], pa.int64())
         return Nesting(empty, empty, empty, empty, "no trace processor: the file has no slices")
-    ids, to_fed = feed.dense_ids(tracks, slices), feed.clock(slices, flows)
+    ids, to_fed = feed.dense_ids(tracks, slices), feed.fed_times(slices, flows)
     fed = feed.nesting_feed(slices, flows, ids, to_fed)
     with open_trace_processor(fed, trace_processor=trace_processor) as tp:
         raise_on_error_stats(tp)
@@ -63,7 +63,7 @@ def nesting(
 
 
 def _by_index(
-    slices: Timeline, found: pa.Table, joined: pa.Table, to_fed: feed.Clock, engine: str
+    slices: Timeline, found: pa.Table, joined: pa.Table, to_fed: feed.FedTimes, engine: str
 ) -> Nesting:
     ts, dur, depth, index = (_values(found[name]) for name in ("ts", "dur", "depth", "thread_ts"))
     index //= feed.SCALE
@@ -87,7 +87,7 @@ def _values(column: pa.ChunkedArray) -> Int64s:
 
 
 def _require_same(
-    slices: Timeline, index: Int64s, ts: Int64s, dur: Int64s, to_fed: feed.Clock
+    slices: Timeline, index: Int64s, ts: Int64s, dur: Int64s, to_fed: feed.FedTimes
 ) -> None:
     """Every event came back once, with the time that it was fed with."""
     total = len(slices)

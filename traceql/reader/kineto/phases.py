@@ -2,5 +2,5 @@
 
 COMPLETE = "X"
 METADATA = "M"
-INSTANT = frozenset("iIRn")
-FLOW_BEGINS, FLOW_PASSES, FLOW_FINISHES = FLOW = ("s", "t", "f")
+INSTANTS = frozenset("iIRn")
+FLOW_BEGINS, FLOW_PASSES, FLOW_FINISHES = FLOW_ENDS = ("s", "t", "f")

@@ -87,7 +87,7 @@ def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
     slices, tracks = kineto.slices, kineto.tracks
     ids = feed.dense_ids(tracks, slices)
     columns = kineto.columns.slices
-    return feed.described_feed(slices, columns, kineto.flows, tracks, ids, feed.Clock(base_ns))
+    return feed.described_feed(slices, columns, kineto.flows, tracks, ids, feed.FedTimes(base_ns))
 
 
 def _slice_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:

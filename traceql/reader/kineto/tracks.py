@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from traceql.reader.coded import Codes
+from traceql.reader.coded import DistinctValues
 from traceql.reader.kineto.kineto_json import Event
 
 # Metadata events by name, and the argument that says it.
@@ -35,11 +35,11 @@ class Track:
     thread_sort_index: Any = None
 
 
-class Tracks:
+class TrackNumbers:
     """Numbers the (pid, tid) pairs of a file from 0."""
 
     def __init__(self) -> None:
-        self._numbers = Codes()
+        self._numbers = DistinctValues()
 
     def of(self, events: Sequence[Event]) -> Int64s:
         """The track of each event, new ones numbered."""

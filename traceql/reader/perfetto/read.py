@@ -131,7 +131,7 @@ def _args_by_set(tp: TraceProcessor) -> dict[int | None, bytes]:
     """Arguments as JSON text, with the lists that the trace processor flattens made whole."""
     sets: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for row in arrow_table(tp, _ARGS).to_pylist():
-        _put(sets[row["arg_set_id"]], _PREFIX.sub("", row["key"]), _value(row))
+        _put(sets[row["arg_set_id"]], _PREFIX.sub("", row["key"]), _argument_value(row))
     return {arg_set: json.dumps(args).encode() for arg_set, args in sets.items()}
 
 
@@ -152,7 +152,7 @@ def _put(args: dict[str, Any], key: str, value: Any) -> None:
     place[last] = value
 
 
-def _value(row: dict[str, Any]) -> Any:
+def _argument_value(row: dict[str, Any]) -> Any:
     match row["value_type"]:
         case "string" | "json":
             return row["string_value"]
