@@ -75,7 +75,7 @@ def test_events_given_twice_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     kernels = json.dumps([traces.kernel(ts=1, dur=1)])
     path.write_text(f'{{"traceEvents": {kernels}, "traceEvents": {kernels}}}')
-    with pytest.raises(TraceCorrupt, match='"traceEvents" twice'):
+    with pytest.raises(TraceCorrupt, match='"traceEvents" appears twice'):
         read_kineto(path, trace_processor=None)
 
 

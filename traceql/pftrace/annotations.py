@@ -1,4 +1,4 @@
-"""What a slice carries beside its name: values of columns, as debug annotations."""
+"""Debug annotations: the values that a viewer shows when a slice is selected."""
 
 from collections.abc import Mapping
 
@@ -16,11 +16,11 @@ from traceql.pftrace.octets import (
     varint_field,
 )
 
-_UNIQUE = "sql"  # another text in every row: numbers would not save anything
+_UNIQUE = "sql"  # different in every row, so interning would not save anything
 
 
 def annotation_fields(columns: Mapping[str, pa.Array], interning: Interning) -> list[Fields]:
-    """One annotation for each column and row, none where the value is NULL."""
+    """One annotation per column and row; none if the value is NULL."""
     return [_annotation(name, column, interning) for name, column in columns.items()]
 
 

@@ -1,4 +1,4 @@
-"""Writes a database as one native Perfetto trace, a batch of rows at a time."""
+"""Writes a database as one native Perfetto trace, in batches of rows."""
 
 import os
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _RANKS = (QUERIES / "perfetto" / "ranks.sql").read_text()
 
 
 def export_perfetto(trace: Trace, path: str | Path) -> Path:
-    """Writes the enriched trace, whole or not at all; `ts` and `dur` are the database's.
+    """Writes the enriched trace completely or not at all; `ts` and `dur` are the database's.
 
     Raises:
         TraceqlError: nothing was written; the message says why.
@@ -69,7 +69,8 @@ def _slices(
     ts, dur = integers(rows["ts"]), integers(rows["dur"])
     track = track_of_slices(rows, kind, position, tracks)
     yield from _descriptions(tracks)
-    # Events at one time count in the order of the file: what ends then encloses no other.
+    # Events at the same time count in the order of the file. Ends are written first, so that no
+    # slice encloses one that starts when it ends.
     yield from _ends(ts, dur, track)
     done = 0
     for batch in trace.batches(kind.sql, rows=_BATCH_ROWS):

@@ -1,4 +1,4 @@
-"""Packets of a Perfetto trace: the events of a batch of rows at once."""
+"""Packets of a Perfetto trace, made for a batch of rows at once."""
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +18,16 @@ _STANDARD = {"rank", "track", "ts", "dur", "cat", "name", "colour", "flow_out", 
 
 
 def one_packet(**content: object) -> bytes:
-    """A packet that no row makes: a track, or texts that are referred to by number."""
+    """A single packet that is not an event: a track, or interned texts."""
     packet = TracePacket(trusted_packet_sequence_id=_SEQUENCE, **content)
     return bytes(Trace(packet=[packet]).SerializeToString())
 
 
 def begin_packets(rows: pa.RecordBatch, track: Int64s, interning: Interning) -> bytes:
-    """The start of each slice, or all of it where it has no duration.
+    """The start of each slice; a slice without a duration becomes an instant.
 
-    Columns: `ts`, `dur`, `cat`, `name`; `colour`, of which slices of one colour have the same;
-    `flow_out`, `flow_in` and `flow` (see flows). Any other is an annotation.
+    Columns: `ts`, `dur`, `cat`, `name`; `colour` (slices with the same text get the same colour);
+    `flow_out`, `flow_in` and `flow` (see flows). Every other column becomes an annotation.
     """
     lasts = integers(rows["dur"]) > 0
     kind = np.where(lasts, TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT)
@@ -50,7 +50,7 @@ def end_packets(end_ts: Int64s, track: Int64s) -> bytes:
 
 
 def counter_packets(rows: pa.RecordBatch, track: Int64s) -> bytes:
-    """A sample for each row of `ts` and `value`."""
+    """One sample per row, from the columns `ts` and `value`."""
     value = rows["value"].cast(pa.float64()).to_numpy(zero_copy_only=False)
     return _timed_packets(
         integers(rows["ts"]),
@@ -89,6 +89,6 @@ def _on(track: Int64s) -> Fields:
 
 
 def _interned(number: int, interning: Interning, kind: str, texts: pa.Array) -> Fields:
-    """A text by its number; nothing where it is NULL."""
+    """A text, written as its number; no field if it is NULL."""
     numbers = interning.numbers(kind, texts)
     return varint_field(number, numbers).where(numbers > 0)

@@ -1,4 +1,4 @@
-"""The text that a trace file holds, gzipped or not, a piece at a time."""
+"""Reads the text of a trace file, compressed or not, piece by piece."""
 
 import codecs
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from isal import isal_zlib
 from traceql.errors import TraceCorrupt
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_GZIP = 31  # as zlib numbers formats
-_GZIP_RATIO = 8  # about what profiler traces are compressed by
+_GZIP = 31  # zlib's number for the gzip format
+_GZIP_RATIO = 8  # about how much smaller gzip makes a profiler trace
 
 
 def pieces(path: Path, size: int) -> Iterator[bytes]:
-    """A file's text in pieces of about `size` bytes, without its byte order mark.
+    """The text of a file in pieces of about `size` bytes, without a byte order mark.
 
     Raises:
         TraceCorrupt: damaged gzip; the message does not name the file.
@@ -40,7 +40,7 @@ def _raw_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def _decompressed(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """What the members of a gzip file hold; zeros may follow the last."""
+    """The text of a gzip file, which may have several members and zeros at the end."""
     member = None
     try:
         for piece in _raw_pieces(file, size):

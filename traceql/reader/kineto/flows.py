@@ -1,4 +1,4 @@
-"""The ends of flows: which are there, and what ties those of one flow together."""
+"""Flows (arrows between slices): their ends, and which ends belong to the same flow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,23 +19,23 @@ _EndKind = tuple[str, object, object, object]  # phase, name, category, binding
 
 @dataclass(frozen=True)
 class Flows:
-    """Flow ends: those that begin a flow, then those that it passes, then those that finish it."""
+    """Ends of flows in this order: those that begin one, those in between, those that finish it."""
 
     ends: Timeline
-    kinds: Sequence[_EndKind]  # the distinct ones
-    kind: Int64s  # of each end, its place in `kinds`
-    number: Int64s  # the same for the ends of one flow, whatever its id in the file
+    kinds: Sequence[_EndKind]  # the distinct kinds of end
+    kind: Int64s  # of each end, its position in `kinds`
+    number: Int64s  # of each end, the number of its flow; ids of the file may repeat
 
     @property
     def finishes(self) -> int:
-        """How many ends finish a flow."""
+        """The number of ends that finish a flow."""
         return sum(
             int((self.kind == n).sum()) for n, k in enumerate(self.kinds) if k[0] == FLOW_FINISHES
         )
 
 
 class FlowEnds:
-    """Flow ends, gathered batch by batch."""
+    """Collects the ends of flows, batch by batch."""
 
     def __init__(self, tracks: TrackNumbers) -> None:
         self._tracks = tracks
@@ -46,7 +46,7 @@ class FlowEnds:
         self._place: list[Int64s] = []
 
     def add(self, events: Sequence[Event]) -> None:
-        """Appends some. An id counts as the text that stands in the file."""
+        """Appends ends. Two ids are the same if their text in the file is the same."""
         self._kind.append(self._kind_codes(events))
         self._id.append(self._ids.of([bytes(e.id or _ZERO) for e in events]))
         self._ts.append(times(events))
@@ -55,13 +55,13 @@ class FlowEnds:
     def _kind_codes(self, events: Sequence[Event]) -> Int64s:
         phases, names = {e.ph for e in events}, {e.name for e in events}
         cats, bindings = {e.cat for e in events}, {e.bp for e in events}
-        if len(phases) == len(names) == len(cats) == len(bindings) == 1:  # as profilers write them
+        if len(phases) == len(names) == len(cats) == len(bindings) == 1:  # the usual case
             kind = (phases.pop(), names.pop(), cats.pop(), bindings.pop())
             return np.full(len(events), self._kinds[kind])
         return self._kinds.of([(e.ph, e.name, e.cat, e.bp) for e in events])
 
     def flows(self, slices: Timeline) -> Flows:
-        """Without the ends that the profiler writes for launches whose flow never began."""
+        """All flows that begin; the profiler also writes ends of flows that never began."""
         kinds, kind = list(self._kinds), concatenated(self._kind)
         phase = np.array([FLOW_ENDS.index(phase) for phase, *_ in kinds], np.int64)[kind]
         number = _flow_numbers(kinds, kind, concatenated(self._id))
@@ -74,7 +74,7 @@ class FlowEnds:
 
 
 def _flow_numbers(kinds: Sequence[_EndKind], kind: Int64s, ids: Int64s) -> Int64s:
-    """A number for each name, category and id, which together say which flow it is."""
+    """The number of the flow of each end; a flow is identified by name, category and id."""
     families = DistinctValues()
     family = families.of([(name, cat) for _, name, cat, _ in kinds])
     return ids * max(len(families), 1) + family[kind]

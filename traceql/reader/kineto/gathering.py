@@ -1,4 +1,4 @@
-"""Events as columns, gathered batch by batch: all is done while the CPU's caches hold a batch."""
+"""Collects events into columns, batch by batch, while the CPU's cache still holds the batch."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Gathered:
-    """All events of a file, each kind as columns of its own."""
+    """All events of a file: slices, instants and flow ends each in their own columns."""
 
     def __init__(self, batches: Iterable[Sequence[Event]]) -> None:
         self.phases: Counter[str] = Counter()
@@ -30,12 +30,12 @@ class Gathered:
         self.slices = SliceColumns(self.tracks)
         self.instants = EventColumns(self.tracks)
         self.flow_ends = FlowEnds(self.tracks)
-        self.about_tracks: list[Event] = []  # the metadata events
+        self.about_tracks: list[Event] = []  # metadata events
         for events in batches:
             self._add(events)
 
     def _add(self, events: Sequence[Event]) -> None:
-        complete: list[Event] = []  # most are
+        complete: list[Event] = []  # most events
         by_phase: defaultdict[str, list[Event]] = defaultdict(list)
         for event in events:
             if event.ph == COMPLETE:
@@ -56,7 +56,7 @@ class Gathered:
 
 
 class EventColumns:
-    """When and where events start, and what they are."""
+    """Columns of events: name, category, start, track and arguments."""
 
     def __init__(self, tracks: TrackNumbers) -> None:
         self._tracks = tracks
@@ -68,7 +68,7 @@ class EventColumns:
         self._args = Texts()
 
     def add(self, events: Sequence[Event]) -> None:
-        """Appends some, in the file's order."""
+        """Appends events, in the order of the file."""
         self._add_places(events)
         self._args.add([e.args for e in events])
 
@@ -80,7 +80,7 @@ class EventColumns:
 
     @property
     def ts(self) -> Int64s:
-        """The file's own times, ns."""
+        """Starts in the file's own time, ns."""
         return concatenated(self._ts)
 
     @property
@@ -97,12 +97,12 @@ class EventColumns:
 
     @property
     def args(self) -> pa.Array:
-        """The arguments' text."""
+        """The arguments as JSON text."""
         return self._args.json_column()
 
 
 class SliceColumns(EventColumns):
-    """Complete events."""
+    """Columns of complete events, which also have a duration and typed arguments."""
 
     def __init__(self, tracks: TrackNumbers) -> None:
         super().__init__(tracks)
@@ -128,12 +128,12 @@ class SliceColumns(EventColumns):
 
     @property
     def dur(self) -> Int64s:
-        """Durations, ns; 0 where the file has none."""
+        """Durations, ns; 0 if the file has none."""
         return concatenated(self._dur)
 
     @property
     def counted_dur(self) -> Int64s:
-        """The same as the ledger counts them."""
+        """The same durations as the ledger counts them (see counted_ns)."""
         return concatenated(self._counted_dur)
 
     @property
@@ -146,12 +146,12 @@ class SliceColumns(EventColumns):
 
     @property
     def activity(self) -> pa.Table:
-        """A row for each event of the GPU."""
+        """One row per GPU activity."""
         return pa.concat_tables(self._activity).combine_chunks()
 
 
 def _dictionary(distinct: DistinctValues, codes: Sequence[Int64s]) -> pa.DictionaryArray:
-    """Texts as codes into the distinct ones; what is no string becomes one."""
+    """A dictionary-encoded column of texts; other values are converted to text."""
     return pa.DictionaryArray.from_arrays(
         concatenated(codes).astype(np.int32), text_column(distinct)
     )

@@ -1,4 +1,4 @@
-"""Parents, depths and flows of a timeline, as the trace processor finds them."""
+"""Parents and depths of slices, and the slices that flows join, from the trace processor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ from traceql.reader.kineto.tracks import Track
 from traceql.reader.lost_data import raise_on_error_stats
 
 Int64s = npt.NDArray[np.int64]
+_UNUSED = "the trace processor, which was not used because the file has no slices"
 
 _SLICES = "SELECT ts, dur, parent_id, depth, thread_ts FROM slice ORDER BY id"
 _LAST_ID = "SELECT COALESCE(MAX(id), -1) AS id FROM slice"
@@ -25,7 +26,15 @@ _FLOWS = "SELECT slice_out, slice_in FROM flow"
 
 @dataclass(frozen=True)
 class Nesting:
-    """Columns in the order of the timeline's events; flows by index of the events they join."""
+    """What the trace processor found.
+
+    Attributes:
+        parent: index of the enclosing slice of each slice; NULL at the top.
+        depth: number of enclosing slices of each slice.
+        slice_out: index of the slice where each flow begins.
+        slice_in: index of the slice where it ends.
+        engine: which trace processor it was, for the ledger.
+    """
 
     parent: pa.Array
     depth: pa.Array
@@ -41,14 +50,14 @@ def nesting(
     *,
     trace_processor: Path | None,
 ) -> Nesting:
-    """Feeds the events to the trace processor and joins what it found back by index.
+    """Feeds the events to the trace processor and joins its answer to them by index.
 
     Raises:
-        LossyLoad: an event did not come back, or came back with another time.
+        LossyLoad: an event is missing from the answer, or has another time there.
     """
     if not len(slices):
         empty = pa.array([], pa.int64())
-        return Nesting(empty, empty, empty, empty, "no trace processor: the file has no slices")
+        return Nesting(empty, empty, empty, empty, _UNUSED)
     ids, to_fed = feed.dense_ids(tracks, slices), feed.fed_times(slices, flows)
     fed = feed.nesting_feed(slices, flows, ids, to_fed)
     with open_trace_processor(fed, trace_processor=trace_processor) as tp:
@@ -57,7 +66,7 @@ def nesting(
         last_id = arrow_table(tp, _LAST_ID)["id"][0].as_py()
         joined = arrow_table(tp, _FLOWS)
         engine = "the native trace processor" if trace_processor else "the bundled trace processor"
-    if last_id != len(found) - 1:  # ids count the rows
+    if last_id != len(found) - 1:  # ids are row numbers
         raise LossyLoad(f"the trace processor returned {len(found)} of {last_id + 1} slices")
     return _by_index(slices, found, joined, to_fed, engine)
 
@@ -81,7 +90,7 @@ def _by_index(
 
 
 def _values(column: pa.ChunkedArray) -> Int64s:
-    """Integers, with 0 for NULL."""
+    """Integers, 0 for NULL."""
     values: Int64s = column.cast(pa.int64()).fill_null(0).to_numpy().copy()
     return values
 
@@ -89,7 +98,7 @@ def _values(column: pa.ChunkedArray) -> Int64s:
 def _require_same(
     slices: Timeline, index: Int64s, ts: Int64s, dur: Int64s, to_fed: feed.FedTimes
 ) -> None:
-    """Every event came back once, with the time that it was fed with."""
+    """Raises unless every event came back exactly once, with the time that was fed."""
     total = len(slices)
     returned = np.bincount(index, minlength=total)
     if len(index) != total or (returned != 1).any():
