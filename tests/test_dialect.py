@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from traceql.dialect.pytorch.vocabulary import CATEGORIES, GPU_CATEGORIES, Argument, Metadata
+from traceql.dialect.pytorch.vocabulary import (
+    CATEGORIES,
+    GPU_CATEGORIES,
+    Argument,
+    EventName,
+    Metadata,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = [*ROOT.glob("queries/**/*.sql"), *ROOT.glob("traceql/**/*.sql")]
@@ -36,6 +42,11 @@ def test_keys_in_sql_are_in_the_vocabulary(
     used = words(pattern)
     assert known in used
     assert used <= {word.value for word in vocabulary}
+
+
+@pytest.mark.parametrize("name", EventName)
+def test_names_with_a_meaning_are_in_sql(name: EventName) -> None:
+    assert any(name in script.read_text() for script in SCRIPTS)
 
 
 def test_gpu_categories() -> None:
