@@ -163,7 +163,7 @@ COMMENT ON COLUMN file_count.dur IS 'Their summed duration, ns.';
 
 CREATE TABLE IF NOT EXISTS remark (
     rank BIGINT,
-    "check" VARCHAR,
+    check_name VARCHAR,
     value BIGINT,
     total BIGINT,
     ok BOOLEAN,
@@ -171,7 +171,7 @@ CREATE TABLE IF NOT EXISTS remark (
 );
 COMMENT ON TABLE remark IS 'One row per thing that loading a file has to say; part of the ledger.';
 COMMENT ON COLUMN remark.rank IS 'Rank that it is about.';
-COMMENT ON COLUMN remark."check" IS 'What was checked.';
+COMMENT ON COLUMN remark.check_name IS 'What was checked.';
 COMMENT ON COLUMN remark.value IS 'What was found.';
 COMMENT ON COLUMN remark.total IS 'Out of how much.';
 COMMENT ON COLUMN remark.ok IS 'Whether it is as it should be; NULL where there is nothing to prove.';

@@ -101,7 +101,7 @@ entry AS (
     FROM file_count
     WHERE phase NOT IN ('slice', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
     UNION ALL
-    SELECT 40, rank, "check", value, total, ok, note FROM remark
+    SELECT 40, rank, check_name, value, total, ok, note FROM remark
     UNION ALL
     SELECT
         50, rank, 'kernels with a launch', launched, kernels, NULL,

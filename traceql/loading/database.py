@@ -198,7 +198,7 @@ _WORLD_SIZE = """
     UPDATE trace SET world_size = GREATEST(world_size, (SELECT COUNT(*) FROM trace));
     UPDATE remark SET total = trace.world_size
     FROM trace
-    WHERE trace.rank = remark.rank AND remark."check" = 'rank of world size';
+    WHERE trace.rank = remark.rank AND remark.check_name = 'rank of world size';
 """
 _SLICE = """
     INSERT INTO slice
@@ -226,7 +226,7 @@ _TRACK = """
     FROM incoming
 """
 _COUNT = "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming"
-_REMARK = 'INSERT INTO remark SELECT $rank, "check", value, total, ok, note FROM incoming'
+_REMARK = "INSERT INTO remark SELECT $rank, check_name, value, total, ok, note FROM incoming"
 
 
 def _insert_from(

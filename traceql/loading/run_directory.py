@@ -88,7 +88,7 @@ def _text(file: Path) -> str | None:
 def _remark_completeness(con: duckdb.DuckDBPyConnection, document: dict[str, Any]) -> None:
     complete = document.get("status") == "complete"
     note = "the run was recorded whole" if complete else f"incomplete: {document.get('reason')}"
-    con.execute("""DELETE FROM remark WHERE "check" = 'run complete'""")
+    con.execute("DELETE FROM remark WHERE check_name = 'run complete'")
     con.execute(
         "INSERT INTO remark SELECT MIN(rank), 'run complete', ?, 1, ?, ? FROM trace",
         [int(complete), complete, note],

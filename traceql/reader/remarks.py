@@ -11,7 +11,7 @@ from traceql.reader.tables import REMARK
 class Remark(NamedTuple):
     """One row of the table `REMARK`, which explains the columns."""
 
-    check: str
+    check_name: str
     value: int
     total: int
     ok: bool | None

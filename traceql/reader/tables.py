@@ -97,7 +97,7 @@ COUNT = pa.schema(
 # One row per statement that the reader makes about its own work; all of them go into the ledger.
 REMARK = pa.schema(
     [
-        ("check", pa.large_string()),  # what was checked
+        ("check_name", pa.large_string()),  # what was checked
         ("value", pa.int64()),  # what was found; may be NULL
         ("total", pa.int64()),  # out of how much; may be NULL
         ("ok", pa.bool_()),  # false fails the ledger; NULL for a remark that proves nothing
