@@ -6,9 +6,10 @@ from functools import cache
 from typing import Any
 
 import duckdb
-from traceql.loading.rules import write_rules
 from traces import Event
 
+from traceql.classification.rules import write_rules
+from traceql.derive.execute import create_sources, derive
 from traceql.query import bound, catalog, query_named
 
 Row = tuple[Any, ...]

@@ -10,9 +10,9 @@ import pytest
 import traces
 
 from traceql.errors import NotATrace, TraceCorrupt
-from traceql.reader import kineto_json
-from traceql.reader.file_text import pieces
-from traceql.reader.kineto import read_kineto
+from traceql.reader.kineto import kineto_json
+from traceql.reader.kineto.file_text import pieces
+from traceql.reader.kineto.read import read_kineto
 
 MISLEADING = [
     {"name": "}, {", "args": {"text": '"}, {"ph": "X", "ts": 1, "dur": 1}, {', "\\": "]}"}},
@@ -75,7 +75,7 @@ def test_events_given_twice_are_an_error(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     kernels = json.dumps([traces.kernel(ts=1, dur=1)])
     path.write_text(f'{{"traceEvents": {kernels}, "traceEvents": {kernels}}}')
-    with pytest.raises(TraceCorrupt, match='"traceEvents" twice'):
+    with pytest.raises(TraceCorrupt, match='"traceEvents" appears twice'):
         read_kineto(path, trace_processor=None)
 
 

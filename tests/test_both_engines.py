@@ -27,7 +27,7 @@ SECONDS = 1_790_857_026_000_000_000  # ns: large enough to lose digits in a doub
 
 @pytest.fixture(autouse=True)
 def no_choice_of_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(session.VARIABLE, raising=False)
+    monkeypatch.delenv(session.TRACE_PROCESSOR_VARIABLE, raising=False)
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from traceql.reader import feed
-from traceql.reader.bound_flows import Bound, bound
-from traceql.reader.kineto import kineto_events
-from traceql.reader.nesting import Nesting, nesting
+from traceql.reader.kineto import feed
+from traceql.reader.kineto.bound_flows import BoundEnds, bound_ends
+from traceql.reader.kineto.nesting import Nesting, nesting
+from traceql.reader.kineto.read import kineto_events
 
 Event = dict[str, Any]
 
@@ -60,19 +60,19 @@ def test_flows_are_tied_as_if_every_end_were_an_event(
 ) -> None:
     carried: list[int] = []
 
-    def counted(flows: Any, **places: Any) -> Bound:
-        ends = bound(flows, **places)
+    def counted(flows: Any, **places: Any) -> BoundEnds:
+        ends = bound_ends(flows, **places)
         carried.append(int((ends.slice >= 0).sum()))
         return ends
 
-    def never(flows: Any, **places: Any) -> Bound:
-        ends = bound(flows, **places)
-        return Bound(np.full(len(ends.slice), -1), ends.begins)
+    def never(flows: Any, **places: Any) -> BoundEnds:
+        ends = bound_ends(flows, **places)
+        return BoundEnds(np.full(len(ends.slice), -1), ends.begins)
 
     events = crowded(seed)
-    monkeypatch.setattr(feed, "bound", counted)
+    monkeypatch.setattr(feed, "bound_ends", counted)
     fast = found(tmp_path, events)
-    monkeypatch.setattr(feed, "bound", never)
+    monkeypatch.setattr(feed, "bound_ends", never)
     assert fast == found(tmp_path, events)
     assert carried[0] > 50  # some do travel on slices,
     assert len(fast[1]) > carried[0]  # and others do not

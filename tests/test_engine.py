@@ -49,7 +49,7 @@ def tp() -> Iterator[TraceProcessor]:
 
 @pytest.fixture(autouse=True)
 def no_choice_of_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(session_module.VARIABLE, raising=False)
+    monkeypatch.delenv(session_module.TRACE_PROCESSOR_VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -136,7 +136,7 @@ def test_native_shell_gives_the_same_rows(shell: Path) -> None:
 def test_environment_variable_chooses_the_shell(
     shell: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(session_module.VARIABLE, str(shell))
+    monkeypatch.setenv(session_module.TRACE_PROCESSOR_VARIABLE, str(shell))
     with open_trace_processor([TRACE]) as tp:
         assert tp.subprocess is not None
         assert arrow_table(tp, SLICES).to_pylist() == ROWS

@@ -21,8 +21,8 @@ from traceql.classification.rules import write_rules
 from traceql.derive.execute import create_sources, derive
 from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
-from traceql.reader.decimal_ns import nanoseconds
-from traceql.reader.kineto import read_kineto
+from traceql.reader.kineto.decimal_ns import nanoseconds
+from traceql.reader.kineto.read import read_kineto
 from traceql.reader.lanes import lanes
 
 Interval = tuple[int, int]  # start and duration

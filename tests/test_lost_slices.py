@@ -9,8 +9,9 @@ import traces
 
 from traceql.engine import TraceProcessor, arrow_table
 from traceql.errors import LossyLoad
-from traceql.reader import nesting
-from traceql.reader.kineto import read_kineto
+from traceql.reader import lost_data
+from traceql.reader.kineto import nesting
+from traceql.reader.kineto.read import read_kineto
 
 Tamper = Callable[[pa.Table], pa.Table]
 
@@ -45,7 +46,8 @@ def read_tampered(
         found = arrow_table(tp, sql)
         return tamper(found) if sql == query else found
 
-    monkeypatch.setattr(nesting, "arrow_table", answer)
+    for module in (nesting, lost_data):
+        monkeypatch.setattr(module, "arrow_table", answer)
     path = folder / "trace.json"
     traces.write(path, *(traces.kernel(ts=10 * n, dur=5) for n in range(3)))
     return read_kineto(path, trace_processor=None).tables["slice"]
@@ -63,7 +65,7 @@ def test_slices_that_do_not_come_back_as_fed_are_an_error(
 def test_an_error_statistic_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = pa.table({"name": ["slice_drop_overlapping_complete_event"], "value": [2]})
     with pytest.raises(LossyLoad, match=r"lost data \(slice_drop_overlapping_complete_event=2\)"):
-        read_tampered(tmp_path, monkeypatch, nesting._ERRORS, lambda _: one)
+        read_tampered(tmp_path, monkeypatch, lost_data._ERRORS, lambda _: one)
 
 
 def test_an_answer_left_alone_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -362,7 +362,7 @@ def test_a_duration_read_wrong_fails_the_ledger(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ledger's sum comes from the text of the file, and not from the times of the events."""
-    from traceql.reader import decimal_ns, timeline
+    from traceql.reader.kineto import decimal_ns, timeline
 
     exact = decimal_ns.nanoseconds
     monkeypatch.setattr(timeline, "nanoseconds", lambda texts: exact(texts) // 2)

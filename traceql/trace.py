@@ -89,14 +89,11 @@ class Trace:
             TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
         """
         from traceql.engine import open_trace_processor
-        from traceql.reader.formats import is_native
+        from traceql.reader.registry import reader_of
 
         path, base_ns = self.file_of(rank)
-        if is_native(path):
-            return open_trace_processor(path)
-        from traceql.reader.kineto import perfetto_feed
-
-        return open_trace_processor(perfetto_feed(path, base_ns))
+        feed = reader_of(path).feed
+        return open_trace_processor(path if feed is None else feed(path, base_ns))
 
     def file_of(self, rank: int | None = None) -> tuple[Path, int]:
         """A rank's trace file, and what to add to `ts` to get the times in the file, ns.

@@ -1,4 +1,4 @@
-"""The trace processor: bundled as WebAssembly or native, queried into Arrow tables."""
+"""Perfetto's trace processor, bundled as WebAssembly or native, with results as Arrow tables."""
 
 from traceql.engine.arrow import arrow_table
 from traceql.engine.backend import TraceProcessor

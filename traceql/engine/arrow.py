@@ -1,4 +1,4 @@
-"""Query results as Arrow tables, the same way from every trace processor."""
+"""Results of PerfettoSQL queries as Arrow tables, from the bundled and from a native engine."""
 
 import pyarrow as pa
 
@@ -15,11 +15,14 @@ _BATCH = 3
 
 
 def arrow_table(tp: TraceProcessor, sql: str, *, schema: pa.Schema | None = None) -> pa.Table:
-    """The rows of `sql`: int64, float64, string or binary columns, NULLs kept.
+    """The rows of `sql`, with columns of type int64, float64, string or binary.
 
-    A column without a single value has type null, and so has every column of an empty result;
-    `schema` names the columns and types to get in any case. Raises EngineError where the engine
-    rejects `sql`, a column mixes text with numbers, or the columns do not fit `schema`.
+    A column in which every value is NULL has the type null, as has every column of an empty
+    result; give `schema` to get its names and types in any case.
+
+    Raises:
+        EngineError: the engine rejects `sql`, a column mixes text with numbers, or the columns do
+            not fit `schema`.
     """
     names, batches = [], []
     for number, content in delimited_fields(memoryview(_result_bytes(tp, sql))):
@@ -35,7 +38,10 @@ def arrow_table(tp: TraceProcessor, sql: str, *, schema: pa.Schema | None = None
 
 
 def _result_bytes(tp: TraceProcessor, sql: str) -> bytes:
-    """A serialised QueryResult, which decodes in bulk; protobuf's objects go cell by cell."""
+    """A serialised QueryResult.
+
+    It is decoded in bulk by this package, because protobuf's objects would be read cell by cell.
+    """
     backend = tp._backend
     if isinstance(backend, BundledBackend):
         return backend.query_bytes(sql)

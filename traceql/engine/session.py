@@ -1,4 +1,4 @@
-"""Opening a trace processor, bundled or native, and feeding it a trace."""
+"""Opens a trace processor, bundled or native, and feeds it a trace."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -10,8 +10,8 @@ from traceql.engine.messages import last_line
 from traceql.engine.perfetto_api import PerfettoException, api
 from traceql.errors import EngineError, TraceNotFound
 
-VARIABLE = "TRACEQL_TRACE_PROCESSOR"
-PIECE_BYTES = 16 << 20  # the first must be large: the engine tells the format from it
+TRACE_PROCESSOR_VARIABLE = "TRACEQL_TRACE_PROCESSOR"
+PIECE_BYTES = 16 << 20  # the engine recognises the format by the first piece, so that must be large
 
 
 def open_trace_processor(
@@ -19,13 +19,17 @@ def open_trace_processor(
     *,
     trace_processor: str | Path | None = None,
 ) -> TraceProcessor:
-    """A trace processor that holds `feed`: a trace file, or its bytes in pieces of any size.
+    """A trace processor that has loaded `feed`.
 
-    `trace_processor`, or else the environment variable TRACEQL_TRACE_PROCESSOR, names a native
-    `trace_processor_shell` to use in place of the bundled engine. Raises EngineError where the
-    engine does not start or rejects the trace.
+    Args:
+        feed: a trace file, or its bytes in pieces of any size.
+        trace_processor: a native `trace_processor_shell` to use instead of the bundled engine; by
+            default what the environment variable TRACEQL_TRACE_PROCESSOR names.
+
+    Raises:
+        EngineError: the engine does not start or rejects the trace.
     """
-    native = trace_processor or os.environ.get(VARIABLE)
+    native = trace_processor or os.environ.get(TRACE_PROCESSOR_VARIABLE)
     tp = _native(Path(native)) if native else TraceProcessor()
     if feed is None:
         return tp
@@ -38,7 +42,10 @@ def open_trace_processor(
 
 
 def _native(binary: Path) -> TraceProcessor:
-    choice = f"set {VARIABLE} to a native trace_processor_shell, or unset it to use the bundled one"
+    choice = (
+        f"set {TRACE_PROCESSOR_VARIABLE} to a native trace_processor_shell, "
+        "or unset it to use the bundled one"
+    )
     binary = binary.expanduser()
     if not binary.is_file():
         raise EngineError(f"no trace processor at {binary}; {choice}")
@@ -74,7 +81,7 @@ def _file_chunks(path: Path) -> Iterator[bytes]:
 
 
 def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of PIECE_BYTES or more, but for the last."""
+    """The same bytes in pieces of at least PIECE_BYTES, except for the last."""
     held: list[bytes] = []
     held_bytes = 0
     for chunk in chunks:

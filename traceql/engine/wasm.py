@@ -1,4 +1,4 @@
-"""The bundled engine: Perfetto's trace processor as memory64 WebAssembly, run by wasmtime."""
+"""The bundled engine: Perfetto's trace processor as WebAssembly (memory64), run by wasmtime."""
 
 import functools
 import threading
@@ -28,9 +28,9 @@ _compiling = threading.Lock()
 
 
 class WasmEngine:
-    """One running trace processor: bytes of a TraceProcessorRpcStream in, bytes of one out.
+    """One running trace processor; requests and replies are bytes of a TraceProcessorRpcStream.
 
-    Not for use by two threads at once. The interpreter lock is released while it works.
+    Two threads must not use it at the same time. It releases the interpreter lock while it works.
     """
 
     def __init__(self) -> None:
@@ -43,9 +43,10 @@ class WasmEngine:
         self._stopped = ""
 
     def request(self, *parts: bytes | memoryview) -> bytes:
-        """The reply to one request, whose `parts` are laid end to end.
+        """The reply to one request, which consists of `parts` laid end to end.
 
-        All of it must fit in REQUEST_BYTES. After an EngineError the engine is of no more use.
+        The request must fit in REQUEST_BYTES. After an EngineError the engine cannot be used
+        again.
         """
         if self._stopped:
             raise EngineError(self._stopped)
@@ -58,7 +59,7 @@ class WasmEngine:
             window = window[len(part) :]
         try:
             self._on_request(self._store, size)
-        except BaseException as error:  # KeyboardInterrupt, too, leaves it half way
+        except BaseException as error:  # KeyboardInterrupt, too, stops the engine half way
             self._stopped = self._epitaph(error)
             self._reply.clear()
             if isinstance(error, Trap | WasmtimeError):
@@ -70,11 +71,11 @@ class WasmEngine:
 
     @property
     def memory_bytes(self) -> int:
-        """The engine's memory so far; it never shrinks."""
+        """The memory that the engine has allocated so far; it never shrinks."""
         return self._host.memory_bytes
 
     def close(self) -> None:
-        """Gives all memory back. A second call does nothing."""
+        """Releases all memory. A second call does nothing."""
         self._stopped = "the trace processor is closed; open it again"
         self._host.detach()
         self._store.close()

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from traceql.errors import TraceNotFound
-from traceql.reader.formats import SUFFIXES
+from traceql.reader.registry import suffixes
 
 _RUN = "run.json"  # makes a folder a run directory, with its traces in a folder of their own
 _NOT_TRACES = (_RUN, "metrics.json", "config.json", "graph_nodes.json")
@@ -32,11 +32,12 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
 
 def _files_of_folder(folder: Path) -> list[Path]:
     places = (folder, folder / "traces")
+    ends = suffixes()
     for place in reversed(places) if (folder / _RUN).is_file() else places:
-        if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f)]):
+        if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f, ends)]):
             return [f.resolve() for f in files]
-    raise TraceNotFound(f"{folder}: no traces in this folder (looked for *{', *'.join(SUFFIXES)})")
+    raise TraceNotFound(f"{folder}: no traces in this folder (looked for *{', *'.join(ends)})")
 
 
-def _is_trace(path: Path) -> bool:
-    return path.is_file() and path.name.endswith(SUFFIXES) and path.name not in _NOT_TRACES
+def _is_trace(path: Path, ends: tuple[str, ...]) -> bool:
+    return path.is_file() and path.name.endswith(ends) and path.name not in _NOT_TRACES

@@ -1,4 +1,4 @@
-"""The enriched trace: a database as a native Perfetto trace."""
+"""Exports a database as an enriched trace, which is a native Perfetto trace."""
 
 from traceql.pftrace.export import export_perfetto
 

@@ -1,4 +1,4 @@
-"""What a slice carries beside its name: values of columns, as debug annotations."""
+"""Debug annotations: the values that a viewer shows when a slice is selected."""
 
 from collections.abc import Mapping
 
@@ -16,26 +16,26 @@ from traceql.pftrace.octets import (
     varint_field,
 )
 
-_UNIQUE = "sql"  # another text in every row: numbers would not save anything
+_UNIQUE = "sql"  # different in every row, so interning would not save anything
 
 
 def annotation_fields(columns: Mapping[str, pa.Array], interning: Interning) -> list[Fields]:
-    """One annotation for each column and row, none where the value is NULL."""
-    return [_field(name, column, interning) for name, column in columns.items()]
+    """One annotation per column and row; none if the value is NULL."""
+    return [_annotation(name, column, interning) for name, column in columns.items()]
 
 
-def _field(name: str, column: pa.Array, interning: Interning) -> Fields:
+def _annotation(name: str, column: pa.Array, interning: Interning) -> Fields:
     number = interning.number(ANNOTATION_NAME, name)
     named = DebugAnnotation(name_iid=number).SerializeToString()
     annotation = message(
         TrackEvent.DEBUG_ANNOTATIONS_FIELD_NUMBER,
         constant(len(column), named),
-        _value(name, column, interning),
+        _value_field(name, column, interning),
     )
     return annotation.where(column.is_valid().to_numpy(zero_copy_only=False))
 
 
-def _value(name: str, column: pa.Array, interning: Interning) -> Fields:
+def _value_field(name: str, column: pa.Array, interning: Interning) -> Fields:
     if name == _UNIQUE:
         return text_field(DebugAnnotation.STRING_VALUE_FIELD_NUMBER, column)
     if pa.types.is_string(column.type):

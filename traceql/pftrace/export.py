@@ -1,4 +1,4 @@
-"""Writes a database as one native Perfetto trace, a batch of rows at a time."""
+"""Writes a database as one native Perfetto trace, in batches of rows."""
 
 import os
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from traceql.pftrace.packets import (
     one_packet,
 )
 from traceql.pftrace.placing import track_of_each, track_of_slices, tracks_of_samples
-from traceql.pftrace.tracks import Tracks
+from traceql.pftrace.tracks import TrackTree
 from traceql.trace import Trace
 
 _BATCH_ROWS = 1 << 13
@@ -28,7 +28,7 @@ _RANKS = (TRACKS / "ranks.sql").read_text()
 
 
 def export_perfetto(trace: Trace, path: str | Path) -> Path:
-    """Writes the enriched trace, whole or not at all; `ts` and `dur` are the database's.
+    """Writes the enriched trace completely or not at all; `ts` and `dur` are the database's.
 
     Raises:
         TraceqlError: nothing was written; the message says why.
@@ -51,7 +51,7 @@ def export_perfetto(trace: Trace, path: str | Path) -> Path:
 
 
 def _packets(trace: Trace) -> Iterator[bytes]:
-    tracks = Tracks({row["rank"]: row["name"] for row in trace.sql(_RANKS)})
+    tracks = TrackTree({row["rank"]: row["name"] for row in trace.sql(_RANKS)})
     interning = Interning()
     yield one_packet(sequence_flags=TracePacket.SEQ_INCREMENTAL_STATE_CLEARED)
     for position, kind in enumerate(KINDS):
@@ -62,13 +62,14 @@ def _packets(trace: Trace) -> Iterator[bytes]:
 
 
 def _slices(
-    trace: Trace, kind: Kind, position: int, tracks: Tracks, interning: Interning
+    trace: Trace, kind: Kind, position: int, tracks: TrackTree, interning: Interning
 ) -> Iterator[bytes]:
     rows = trace.sql(f"SELECT rank, track, ts, dur FROM ({kind.sql})").arrow()
     ts, dur = integers(rows["ts"]), integers(rows["dur"])
     track = track_of_slices(rows, kind, position, tracks)
     yield from _descriptions(tracks)
-    # Events at one time count in the order of the file: what ends then encloses no other.
+    # Events at the same time count in the order of the file. Ends are written first, so that no
+    # slice encloses one that starts when it ends.
     yield from _ends(ts, dur, track)
     done = 0
     for batch in trace.batches(kind.sql, rows=_BATCH_ROWS):
@@ -78,7 +79,7 @@ def _slices(
         done += len(batch)
 
 
-def _samples(trace: Trace, kind: Kind, position: int, tracks: Tracks) -> Iterator[bytes]:
+def _samples(trace: Trace, kind: Kind, position: int, tracks: TrackTree) -> Iterator[bytes]:
     named = trace.sql(f"SELECT DISTINCT rank, track, unit FROM ({kind.sql}) ORDER BY ALL").arrow()
     numbers = tracks_of_samples(named, kind, position, tracks)
     yield from _descriptions(tracks)
@@ -93,7 +94,7 @@ def _ends(ts: Int64s, dur: Int64s, track: Int64s) -> Iterator[bytes]:
         yield end_packets(ts[part] + dur[part], track[part])
 
 
-def _descriptions(tracks: Tracks) -> Iterator[bytes]:
+def _descriptions(tracks: TrackTree) -> Iterator[bytes]:
     for track in tracks.take_new():
         yield one_packet(track_descriptor=track)
 

@@ -1,4 +1,4 @@
-"""Texts that are written once and then go by number, as Perfetto interns them."""
+"""Interned texts: each is written once and then referred to by its number."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,18 +9,18 @@ from traceql.pftrace.octets import Numbers
 EVENT_CATEGORY, EVENT_NAME = "event_categories", "event_names"
 ANNOTATION_NAME, ANNOTATION_TEXT = "debug_annotation_names", "debug_annotation_string_values"
 COLOUR = "correlation_id_str"
-_IN_BYTES = {ANNOTATION_TEXT, COLOUR}  # InternedString rather than a message with a name
+_IN_BYTES = {ANNOTATION_TEXT, COLOUR}  # written as InternedString instead of a message with a name
 
 
 class Interning:
-    """The numbers of all texts so far; what is new among them has to be written before its use."""
+    """The numbers of all texts so far. A new text must be written before it is referred to."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {}
         self._new = InternedData()
 
     def number(self, kind: str, text: str) -> int:
-        """Its number, from 1; a number of its own in each kind."""
+        """The number of a text of this kind, from 1; the same text of another kind has another."""
         found = self._numbers.get((kind, text))
         if found is None:
             found = self._numbers[kind, text] = len(self._numbers) + 1
@@ -40,6 +40,6 @@ class Interning:
         return found
 
     def take_new(self) -> InternedData | None:
-        """What was numbered since the last call."""
+        """The texts that were added since the last call; None if there are none."""
         new, self._new = self._new, InternedData()
         return new if new.ByteSize() else None

@@ -1,4 +1,4 @@
-"""What an enriched trace shows, from top to bottom: a query of tracks/ for each."""
+"""What an enriched trace shows, from top to bottom; each kind has a query in tracks/."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,11 +9,11 @@ TRACKS = Path(__file__).with_name("tracks")
 
 @dataclass(frozen=True)
 class Kind:
-    """Rows of a query become slices, or samples of a counter, on the tracks that they name."""
+    """Rows of a query that become slices, or samples of a counter, on the tracks they name."""
 
     query: str
     is_counter: bool = False
-    group: str | None = None  # within the rank's; a viewer shows it closed
+    group: str | None = None  # a group inside the rank's group; a viewer shows it collapsed
 
     @cached_property
     def sql(self) -> str:

@@ -1,4 +1,8 @@
-"""Protobuf in bulk: a message for every row at once, as matrices of octets, partly used."""
+"""Writes protobuf messages for many rows at once.
+
+The messages are matrices of bytes: one row per message, of which only some bytes are used.
+Protobuf's own objects would be filled row by row, which is far slower.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +19,7 @@ _VARINT, _FIXED64, _DELIMITED = 0, 1, 2
 
 @dataclass(frozen=True)
 class _Part:
-    """For each row those of its octets, from left to right, that are used."""
+    """A matrix of bytes; each row's content is its used bytes, from left to right."""
 
     octets: npt.NDArray[np.uint8]
     used: Mask
@@ -23,25 +27,25 @@ class _Part:
 
 @dataclass(frozen=True)
 class Fields:
-    """Fields of a message for each row: parts that stand side by side, and each row's size."""
+    """Fields of a message for each row: parts side by side, and the size of each row."""
 
     parts: Sequence[_Part]
     sizes: Numbers
 
     def where(self, rows: Mask) -> "Fields":
-        """The same in these rows, nothing in the others."""
+        """The same fields in these rows, and no fields in the others."""
         parts = [_Part(part.octets, part.used & rows[:, None]) for part in self.parts]
         return Fields(parts, self.sizes * rows)
 
     def joined(self) -> bytes:
-        """All rows, one after the other."""
+        """All rows laid end to end."""
         octets = np.concatenate([part.octets for part in self.parts], axis=1)
         used = np.concatenate([part.used for part in self.parts], axis=1)
         return bytes(octets[used])
 
 
 def constant(rows: int, content: bytes) -> Fields:
-    """The same in every row."""
+    """The same bytes in every row."""
     octets = np.broadcast_to(np.frombuffer(content, np.uint8), (rows, len(content)))
     used = np.broadcast_to(True, octets.shape)
     return Fields([_Part(octets, used)], np.full(rows, len(content), np.uint64))
@@ -59,12 +63,12 @@ def fixed64_field(number: int, content: npt.NDArray[np.generic]) -> Fields:
 
 
 def text_field(number: int, texts: pa.Array) -> Fields:
-    """A string field; empty where NULL."""
+    """A string field; empty for NULL."""
     return message(number, _texts(texts))
 
 
 def message(number: int, *fields: Fields) -> Fields:
-    """A field that holds a message of these fields."""
+    """A field whose value is a message of these fields."""
     content = _beside(*fields)
     return _tagged(number, _DELIMITED, _varints(content.sizes), content)
 
@@ -82,7 +86,7 @@ def _beside(*fields: Fields) -> Fields:
 
 
 def _varints(numbers: Numbers) -> Fields:
-    """Seven bits an octet, the lowest first; all but the last have the top bit set."""
+    """Seven bits per byte, the lowest first; all bytes but the last have the top bit set."""
     width = max(1, -(-int(numbers.max(initial=0)).bit_length() // 7))
     rest = numbers[:, None] >> (np.arange(width, dtype=np.uint64) * np.uint64(7))
     used = rest > 0

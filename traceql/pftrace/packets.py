@@ -1,4 +1,4 @@
-"""Packets of a Perfetto trace: the events of a batch of rows at once."""
+"""Packets of a Perfetto trace, made for a batch of rows at once."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,31 +13,32 @@ from traceql.pftrace.octets import Fields, constant, fixed64_field, message, var
 Int64s = npt.NDArray[np.int64]
 
 _SEQUENCE = 1
+_COLOUR_FIELD = TrackEvent.CORRELATION_ID_STR_IID_FIELD_NUMBER
 _STANDARD = {"rank", "track", "ts", "dur", "cat", "name", "colour", "flow_out", "flow_in", "flow"}
 
 
 def one_packet(**content: object) -> bytes:
-    """A packet that no row makes: a track, or texts that are referred to by number."""
+    """A single packet that is not an event: a track, or interned texts."""
     packet = TracePacket(trusted_packet_sequence_id=_SEQUENCE, **content)
     return bytes(Trace(packet=[packet]).SerializeToString())
 
 
 def begin_packets(rows: pa.RecordBatch, track: Int64s, interning: Interning) -> bytes:
-    """The start of each slice, or all of it where it has no duration.
+    """The start of each slice; a slice without a duration becomes an instant.
 
-    Columns: `ts`, `dur`, `cat`, `name`; `colour`, of which slices of one colour have the same;
-    `flow_out`, `flow_in` and `flow` (see flows). Any other is an annotation.
+    Columns: `ts`, `dur`, `cat`, `name`; `colour` (slices with the same text get the same colour);
+    `flow_out`, `flow_in` and `flow` (see flows). Every other column becomes an annotation.
     """
     lasts = integers(rows["dur"]) > 0
     kind = np.where(lasts, TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT)
     annotations = {name: rows[name] for name in rows.schema.names if name not in _STANDARD}
-    return _packets(
+    return _timed_packets(
         integers(rows["ts"]),
         varint_field(TrackEvent.TYPE_FIELD_NUMBER, kind.astype(np.uint64)),
         _on(track),
-        _text(TrackEvent.CATEGORY_IIDS_FIELD_NUMBER, interning, EVENT_CATEGORY, rows["cat"]),
-        _text(TrackEvent.NAME_IID_FIELD_NUMBER, interning, EVENT_NAME, rows["name"]),
-        _text(TrackEvent.CORRELATION_ID_STR_IID_FIELD_NUMBER, interning, COLOUR, rows["colour"]),
+        _interned(TrackEvent.CATEGORY_IIDS_FIELD_NUMBER, interning, EVENT_CATEGORY, rows["cat"]),
+        _interned(TrackEvent.NAME_IID_FIELD_NUMBER, interning, EVENT_NAME, rows["name"]),
+        _interned(_COLOUR_FIELD, interning, COLOUR, rows["colour"]),
         *flow_fields(rows),
         *annotation_fields(annotations, interning),
     )
@@ -45,13 +46,13 @@ def begin_packets(rows: pa.RecordBatch, track: Int64s, interning: Interning) -> 
 
 def end_packets(end_ts: Int64s, track: Int64s) -> bytes:
     kind = constant(len(end_ts), _type(TrackEvent.TYPE_SLICE_END))
-    return _packets(end_ts, kind, _on(track))
+    return _timed_packets(end_ts, kind, _on(track))
 
 
 def counter_packets(rows: pa.RecordBatch, track: Int64s) -> bytes:
-    """A sample for each row of `ts` and `value`."""
+    """One sample per row, from the columns `ts` and `value`."""
     value = rows["value"].cast(pa.float64()).to_numpy(zero_copy_only=False)
-    return _packets(
+    return _timed_packets(
         integers(rows["ts"]),
         constant(len(value), _type(TrackEvent.TYPE_COUNTER)),
         _on(track),
@@ -64,7 +65,7 @@ def integers(column: pa.Array) -> Int64s:
     return found
 
 
-def _packets(ts: Int64s, *event: Fields) -> bytes:
+def _timed_packets(ts: Int64s, *event: Fields) -> bytes:
     packets = message(
         Trace.PACKET_FIELD_NUMBER,
         varint_field(TracePacket.TIMESTAMP_FIELD_NUMBER, ts.astype(np.uint64)),
@@ -87,7 +88,7 @@ def _on(track: Int64s) -> Fields:
     return varint_field(TrackEvent.TRACK_UUID_FIELD_NUMBER, track.astype(np.uint64))
 
 
-def _text(number: int, interning: Interning, kind: str, texts: pa.Array) -> Fields:
-    """A text by its number; nothing where it is NULL."""
+def _interned(number: int, interning: Interning, kind: str, texts: pa.Array) -> Fields:
+    """A text, written as its number; no field if it is NULL."""
     numbers = interning.numbers(kind, texts)
     return varint_field(number, numbers).where(numbers > 0)

@@ -1,4 +1,4 @@
-"""Which track each row is on: one for each name on a rank, and more where slices overlap."""
+"""Assigns rows to tracks: one track per rank and name, and more if slices overlap."""
 
 from collections.abc import Mapping
 
@@ -7,12 +7,12 @@ import pyarrow as pa
 
 from traceql.pftrace.kinds import Kind
 from traceql.pftrace.packets import Int64s, integers
-from traceql.pftrace.tracks import Spot, Tracks
+from traceql.pftrace.tracks import Spot, TrackTree
 from traceql.reader.lanes import lanes
 
 
-def track_of_slices(rows: pa.Table, kind: Kind, position: int, tracks: Tracks) -> Int64s:
-    """The number of each row's track; the tracks are added, on each rank the fullest first.
+def track_of_slices(rows: pa.Table, kind: Kind, position: int, tracks: TrackTree) -> Int64s:
+    """The number of each row's track. New tracks are added, the one with most rows first.
 
     Columns: `rank`, `track`, `ts`, `dur`.
     """
@@ -30,9 +30,9 @@ def track_of_slices(rows: pa.Table, kind: Kind, position: int, tracks: Tracks) -
 
 
 def tracks_of_samples(
-    named: pa.Table, kind: Kind, position: int, tracks: Tracks
+    named: pa.Table, kind: Kind, position: int, tracks: TrackTree
 ) -> dict[tuple[int, str], int]:
-    """Adds a track for each row of `rank`, `track` and `unit`, in this order; their numbers."""
+    """Adds a track for each row of `rank`, `track` and `unit`, in order; returns their numbers."""
     return {
         (rank, name): tracks.add(name, Spot(rank, kind.group, (position, place)), unit)
         for place, (rank, name, unit) in enumerate(
@@ -42,13 +42,13 @@ def tracks_of_samples(
 
 
 def track_of_each(rows: pa.RecordBatch, numbers: Mapping[tuple[int, str], int]) -> Int64s:
-    """The number of the track of each row of `rank` and `track`."""
+    """The track number of each row, from its columns `rank` and `track`."""
     named, names = _numbered(rows)
     return np.array([numbers[name] for name in names], np.int64)[named]
 
 
 def _numbered(rows: pa.Table | pa.RecordBatch) -> tuple[Int64s, list[tuple[int, str]]]:
-    """A dense number for each row's rank and track, and what each number stands for."""
+    """A number from 0 for each distinct rank and track; and the (rank, track) of each number."""
     texts = pa.chunked_array(rows["track"]).combine_chunks().dictionary_encode()
     count = max(len(texts.dictionary), 1)
     keys = integers(rows["rank"]) * count + integers(texts.indices)
@@ -58,7 +58,7 @@ def _numbered(rows: pa.Table | pa.RecordBatch) -> tuple[Int64s, list[tuple[int, 
 
 
 def _fullest_first(named: Int64s) -> Int64s:
-    """The place of each track if those with most rows come first."""
+    """The place of each track when they are sorted by number of rows, most first."""
     counts = np.bincount(named)
     place = np.empty(len(counts), np.int64)
     place[np.argsort(-counts, kind="stable")] = np.arange(len(counts))

@@ -1,28 +1,28 @@
-"""The tree of tracks: a group for each rank, in it what its GPU did, then its host."""
+"""The tree of tracks: one group per rank, with the tracks of its GPU, then of its host."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import CounterDescriptor, TrackDescriptor
 
-_TOP = 0  # Perfetto's number for what is above all tracks
+_TOP = 0  # Perfetto's number for the root of all tracks
 _EXPLICIT = TrackDescriptor.EXPLICIT
 
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a track stands: on a rank, perhaps in a group there, and its place among siblings."""
+    """The position of a track: its rank, its group there if any, its place among siblings."""
 
     rank: int
     group: str | None
     place: tuple[int, ...]
 
 
-class Tracks:
-    """Numbers tracks as they are added; their descriptions have to be written before events."""
+class TrackTree:
+    """Numbers tracks as they are added. Their descriptions must be written before their events."""
 
     def __init__(self, ranks: Mapping[int, str]) -> None:
-        """`ranks` has the name of each rank's group."""
+        """`ranks` maps each rank to the name of its group."""
         self._count = 0
         self._new = [TrackDescriptor(uuid=_TOP, child_ordering=_EXPLICIT)]
         self._parents: dict[tuple[int, str | None], int] = {}
@@ -30,14 +30,14 @@ class Tracks:
             self._parents[rank, None] = self._add(name, _TOP, place)
 
     def add(self, name: str, spot: Spot, unit: str | None = None) -> int:
-        """The number of a new track, of samples where it has a unit.
+        """Adds a track and returns its number; with a unit, it is a track of counter samples.
 
-        Tracks of one name and parent are lanes that a viewer shows as one.
+        A viewer shows tracks with the same name and parent as one track with several lanes.
         """
         return self._add(name, self._parent(spot), _flat(spot.place), unit)
 
     def take_new(self) -> list[TrackDescriptor]:
-        """What was added since the last call."""
+        """The descriptions of the tracks that were added since the last call."""
         new, self._new = self._new, []
         return new
 
@@ -71,6 +71,6 @@ def _counter(unit: str) -> CounterDescriptor:
 
 
 def _flat(place: tuple[int, ...]) -> int:
-    """One number that sorts as the place does."""
+    """The place as one number that has the same order."""
     first, second = (*place, 0)[:2]
     return first << 16 | min(second, (1 << 16) - 1)

@@ -1,4 +1,4 @@
-"""Where GPU activities ran, from their arguments."""
+"""GPU activities (kernels, copies, memsets): where each ran, according to its arguments."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,30 +7,31 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceql.dialect.pytorch.vocabulary import GPU_CATEGORIES
 from traceql.reader.arguments import Arguments, int64_column
 from traceql.reader.tables import ACTIVITY
 
 Int64s = npt.NDArray[np.int64]
-_CATS = {"kernel", "gpu_memcpy", "gpu_memset"}
 _INT32 = range(-(2**31), 2**31)
 
 
 def activities_among(cats: Iterable[Any], codes: Int64s) -> Int64s:
-    """The positions of the GPU's events.
+    """The positions of the events that are GPU activities.
 
     Args:
-        codes: which of `cats` each event has; -1 for none.
+        cats: the distinct categories.
+        codes: the position in `cats` of each event's category; -1 if it has none.
     """
-    on_gpu = np.array([*(str(cat).lower() in _CATS for cat in cats), False], np.bool_)
+    on_gpu = np.array([*(str(cat).lower() in GPU_CATEGORIES for cat in cats), False], np.bool_)
     return np.flatnonzero(on_gpu[codes])
 
 
 def activity_table(rows: Int64s, arguments: Sequence[Arguments], first: int = 0) -> pa.Table:
-    """A row for each event in `rows`; NULL where an argument is absent or no number.
+    """One row per event in `rows`, NULL if an argument is missing or not a number.
 
     Args:
         rows: positions in `arguments`.
-        first: the index of the event whose arguments come first.
+        first: the index, in the file, of the event that `arguments` starts with.
     """
     found = [arguments[row] for row in rows.tolist()]
     columns = [

@@ -1,4 +1,4 @@
-"""The arguments of events: their text for the database, and those that become columns."""
+"""Arguments of events: all of them as JSON text, and some of them as columns."""
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
@@ -9,24 +9,30 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.reader.coded import joined
+from traceql.dialect.pytorch.vocabulary import Argument
+from traceql.reader.coded import concatenated
 from traceql.reader.tables import JSON
 
 Int64s = npt.NDArray[np.int64]
 _INT64 = range(-(2**63), 2**63)
 
 
-class Arguments(msgspec.Struct, gc=False):
-    """Those of an event that columns are made of; None where it has none or one of another type."""
+def _named(key: Argument) -> Any:
+    """A field that is decoded from `key`; None if an event has no such argument."""
+    return msgspec.field(name=key.value, default=None)
 
-    external_id: int | None = msgspec.field(name="External id", default=None)
-    correlation: int | None = None
-    device: int | None = None
-    stream: int | None = None
-    bytes: int | None = None
-    grid: list[int] | None = None
-    block: list[int] | None = None
-    graph_node_id: int | None = msgspec.field(name="graph node id", default=None)
+
+class Arguments(msgspec.Struct, gc=False):
+    """The arguments of one event that become columns; None if missing or of another type."""
+
+    external_id: int | None = _named(Argument.EXTERNAL_ID)
+    correlation: int | None = _named(Argument.CORRELATION)
+    device: int | None = _named(Argument.DEVICE)
+    stream: int | None = _named(Argument.STREAM)
+    bytes: int | None = _named(Argument.BYTES)
+    grid: list[int] | None = _named(Argument.GRID)
+    block: list[int] | None = _named(Argument.BLOCK)
+    graph_node_id: int | None = _named(Argument.GRAPH_NODE_ID)
 
 
 _NOTHING = Arguments()
@@ -36,22 +42,22 @@ _OBJECT = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class Texts:
-    """Texts, one after the other, without a Python object for any: Arrow's own layout."""
+    """Texts laid end to end, as Arrow stores them, without a Python object for each."""
 
     def __init__(self) -> None:
         self._text: list[bytes] = []
         self._sizes: list[Int64s] = []
 
     def add(self, texts: Sequence[bytes | msgspec.Raw]) -> tuple[bytes, Int64s]:
-        """Appends some, and returns them joined, with the size of each."""
+        """Appends texts; returns them joined into one, and the size of each in bytes."""
         text, sizes = b"".join(texts), np.fromiter(map(len, texts), np.int64, len(texts))
         self._text.append(text)
         self._sizes.append(sizes)
         return text, sizes
 
     def json_column(self) -> pa.Array:
-        """All of them as in the file; NULL for an empty one."""
-        sizes = joined(self._sizes)
+        """All texts as a JSON column, as in the file; NULL for an empty text."""
+        sizes = concatenated(self._sizes)
         self._text = [b"".join(self._text)]
         offsets = np.concatenate(([0], np.cumsum(sizes)))
         valid = np.packbits(sizes > 0, bitorder="little")
@@ -61,7 +67,7 @@ class Texts:
 
 
 def int64_column(values: Sequence[int | None]) -> pa.Array:
-    """Integers; NULL for those that do not fit 64 bits."""
+    """A column of integers; NULL for None and for integers that do not fit 64 bits."""
     try:
         return pa.array(values, pa.int64())
     except OverflowError:
@@ -69,13 +75,13 @@ def int64_column(values: Sequence[int | None]) -> pa.Array:
 
 
 def text_column(values: Iterable[Any]) -> pa.Array:
-    """Texts; what is no string becomes one, and None NULL."""
+    """A column of texts: other values are converted to text, None becomes NULL."""
     texts = [None if value is None else str(value) for value in values]
     return pa.array(texts, pa.large_string())
 
 
 def whole_numbers(values: Sequence[Any]) -> list[int | None]:
-    """Integers that fit 64 bits, whatever JSON type they have; None for anything else."""
+    """The values that are integers of at most 64 bits, also if written as 7.0; else None."""
     return [_whole_number(value) for value in values]
 
 
@@ -89,8 +95,8 @@ def decoded(text: bytes, sizes: Int64s) -> list[Arguments]:
     """The arguments of each event.
 
     Args:
-        text: those of all events: objects, one after the other.
-        sizes: how many bytes each event has of it; 0 where it has no arguments.
+        text: the arguments of all events, as JSON objects laid end to end.
+        sizes: the bytes of `text` that belong to each event; 0 if it has no arguments.
     """
     try:
         found = _ARGUMENTS.decode_lines(text)
@@ -104,23 +110,25 @@ def decoded(text: bytes, sizes: Int64s) -> list[Arguments]:
 
 
 def _decoded(text: bytes) -> Arguments:
-    """Each argument on its own: one of another type takes none with it."""
+    """Decodes each argument on its own, so that one of a wrong type does not spoil the others."""
     try:
         given = _OBJECT.decode(text or b"{}")
-    except msgspec.DecodeError:  # no object
+    except msgspec.DecodeError:  # not an object
         return _NOTHING
     found = {
-        f.name: _value(given[f.encode_name], f.type) for f in _FIELDS if f.encode_name in given
+        f.name: _typed_value(given[f.encode_name], f.type)
+        for f in _FIELDS
+        if f.encode_name in given
     }
     return Arguments(**found)
 
 
-def _value(text: msgspec.Raw, type_: Any) -> Any:
+def _typed_value(text: msgspec.Raw, type_: Any) -> Any:
     try:
         return msgspec.json.decode(text, type=type_)
     except msgspec.DecodeError:
         pass
     try:
         return _whole_number(msgspec.json.decode(text, type=float)) if type_ == int | None else None
-    except msgspec.DecodeError:  # text, or a number beyond any type
+    except msgspec.DecodeError:  # a text, or a number that no type can hold
         return None

@@ -1,4 +1,4 @@
-"""Values as codes into the distinct ones."""
+"""Dictionary encoding: values as codes, which are positions among the distinct values."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
@@ -9,18 +9,18 @@ import numpy.typing as npt
 Int64s = npt.NDArray[np.int64]
 
 
-class Codes(dict[Any, int]):
-    """Numbers distinct values from 0, in the order of their first use."""
+class DistinctValues(dict[Any, int]):
+    """The distinct values so far and their codes: 0, 1, 2, ... in the order of first use."""
 
     def __missing__(self, value: Hashable) -> int:
         code = self[value] = len(self)
         return code
 
     def of(self, values: Sequence[Hashable]) -> Int64s:
-        """The code of each value, new ones numbered."""
+        """The code of each value; values not seen before get the next codes."""
         return np.fromiter(map(self.__getitem__, values), np.int64, len(values))
 
 
-def joined(parts: Iterable[Int64s]) -> Int64s:
-    """One array of all parts, of which there may be none."""
+def concatenated(parts: Iterable[Int64s]) -> Int64s:
+    """All parts as one array, which is empty if there are no parts."""
     return np.concatenate([np.empty(0, np.int64), *parts])

@@ -1,7 +1,8 @@
-"""Spreads events that overlap without nesting over lanes, since a track holds only nested ones.
+"""Distributes events that overlap without nesting over several lanes of their track.
 
-The trace processor drops an event that begins inside another of its track and outlives it. On
-Hopper and Blackwell consecutive kernels of a stream do so (programmatic dependent launch).
+A track of the trace processor can only hold events that nest: it drops an event that begins inside
+another event and ends after it. On Hopper and Blackwell, consecutive kernels of a stream overlap
+like that (programmatic dependent launch).
 """
 
 import numpy as np
@@ -9,22 +10,22 @@ import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
 _NEVER = 2**64
-_DEEPEST = 500  # the trace processor drops what is nested 512 deep
+_DEEPEST = 500  # the trace processor drops events that are nested 512 deep
 
 
 def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
-    """One lane number per event, 0 wherever the events of its track nest.
+    """The lane number of each event: 0 if all events of its track nest.
 
     Args:
-        track: dense track number of each event.
+        track: track number of each event, from 0 without holes.
         ts: start, ns.
-        dur: duration, ns, not negative.
+        dur: duration, ns; must not be negative.
     """
     lane = np.zeros(len(track), np.int64)
     if not len(track):
         return lane
-    # Of events that start together the longest is the outermost; doubled times leave room for an
-    # empty event to be open at its own start.
+    # If events start together, the longest encloses the others. Times are doubled so that an event
+    # without a duration can end after its own start.
     start, end = ts * 2, (ts + dur) * 2 + (dur == 0)
     by_track = np.argsort(track, kind="stable")
     borders = np.flatnonzero(np.diff(track[by_track])) + 1
@@ -37,7 +38,10 @@ def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
 
 
 def _outermost_first(start: Int64s, end: Int64s) -> Int64s:
-    """The order by start; files are nearly in it, which makes a stable sort fast."""
+    """Positions in the order of start, longest first among events that start together.
+
+    Events in files are nearly in this order, which makes a stable sort fast.
+    """
     order = np.argsort(start, kind="stable")
     tied = np.flatnonzero(_of_a_pair(np.diff(start[order]) == 0))
     among = order[tied]
@@ -46,20 +50,21 @@ def _outermost_first(start: Int64s, end: Int64s) -> Int64s:
 
 
 def _touching(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
-    """True for each interval, sorted by start, that shares time with another."""
+    """Whether each interval overlaps another; the intervals must be sorted by start."""
     return _of_a_pair(start[1:] < np.maximum.accumulate(end)[:-1])
 
 
 def _of_a_pair(pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """True for both members of each pair of neighbours for which `pairs` is."""
+    """True for both neighbours of every pair that is true in `pairs`."""
     return np.append(pairs, False) | np.insert(pairs, 0, False)
 
 
 def _nested(start: Int64s, end: Int64s) -> bool:
-    """True if these intervals, sorted by (start, -end), are disjoint or nested, not too deeply.
+    """Whether intervals, sorted by (start, -end), are all disjoint or nested, and not too deep.
 
-    An event's depth is the number of earlier events still open at its start; its parent is the
-    last earlier event one level up. All nest exactly if every parent outlives its child.
+    The depth of an event is the number of earlier events that are still open at its start; its
+    parent is the last earlier event one level up. All events nest if and only if no child ends
+    after its parent.
     """
     closed = np.searchsorted(np.sort(end), start, side="right")
     depth = np.arange(len(start)) - closed
@@ -78,9 +83,9 @@ def _nested(start: Int64s, end: Int64s) -> bool:
 
 
 def _first_fit(start: list[int], end: list[int]) -> list[int]:
-    """The first lane of each event, sorted by (start, -end), in which it nests or stands free."""
+    """For each event, sorted by (start, -end), the first lane where it nests or is alone."""
     lanes: list[list[int]] = []
-    first = [_NEVER]  # the ends of the events open in it, the innermost last
+    first = [_NEVER]  # ends of the events that are open in lane 0, the innermost last
     found = []
     for begin, finish in zip(start, end, strict=True):
         while first[-1] <= begin:
@@ -94,7 +99,7 @@ def _first_fit(start: list[int], end: list[int]) -> list[int]:
 
 
 def _fit(lanes: list[list[int]], begin: int, finish: int) -> int:
-    """Opens an event in the first lane that takes it, and returns the lane."""
+    """Opens an event in the first lane where it fits; returns the number of the lane."""
     for lane, ends in enumerate(lanes):
         while ends[-1] <= begin:
             ends.pop()

@@ -1,53 +1,62 @@
-"""What a reader hands over: the seam between trace formats and the database.
+"""The contract of readers: the tables that each of them delivers, column by column.
 
-Whatever reads a trace yields these tables; all that follows (ids, kernels, steps, gaps) is SQL and
-the same for every reader.
+A reader turns one file into these tables. Everything after it (ids, kernels, steps, gaps) is SQL
+and the same for every reader. Every table has to be there with exactly its schema; a reader
+delivers `schema.empty_table()` for what its format does not have.
+
+Units: times and durations are integers in ns, sizes are bytes. `ts` counts from the file's own
+zero; loading moves it to the run's time base. Columns may be NULL only if their comment says so.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 JSON = pa.json_(pa.large_string())
 NAME = pa.dictionary(pa.int32(), pa.large_string())
 
-# `index` counts the file's complete events from 0, in the file's order. `ts` is the file's own
-# time in ns. pid and tid are NULL where the file has no integer there; `track` has the text.
+# One row per event with a duration, in the order of `index`. Nothing may be left out: the ledger
+# compares the rows with `count`.
 SLICE = pa.schema(
     [
-        ("index", pa.int64()),
-        ("cat", NAME),
-        ("name", NAME),
-        ("ts", pa.int64()),
-        ("dur", pa.int64()),
-        ("pid", pa.int64()),
-        ("tid", pa.int64()),
-        ("track", pa.int64()),
-        ("parent", pa.int64()),  # index of the enclosing event, NULL at the top
-        ("depth", pa.int64()),
-        ("external_id", pa.int64()),
-        ("correlation", pa.int64()),
-        ("args", JSON),
+        ("index", pa.int64()),  # 0, 1, 2, ... in this order; slice.id is derived from it
+        ("cat", NAME),  # category, a word of the dialect; NULL if it has none
+        ("name", NAME),  # as in the file; NULL if it has none
+        ("ts", pa.int64()),  # start, ns in the file's own time
+        ("dur", pa.int64()),  # duration, ns, as in the file, even if negative
+        ("pid", pa.int64()),  # NULL if the file has no integer there; `track` has the text
+        ("tid", pa.int64()),  # NULL like pid
+        ("track", pa.int64()),  # row of the track table
+        ("parent", pa.int64()),  # index of the enclosing slice; NULL at the top
+        ("depth", pa.int64()),  # number of enclosing slices
+        ("external_id", pa.int64()),  # joins an operator and what it launched; NULL if unknown
+        ("correlation", pa.int64()),  # joins a launch call and its activity; NULL if unknown
+        ("args", JSON),  # all arguments as in the file, one object; NULL if there are none
     ]
 )
-# Where events of categories kernel, gpu_memcpy and gpu_memset ran, by `index`.
+# One row per slice that is a GPU activity (kernel, copy or memset): where it ran. Every column but
+# `index` may be NULL if the file does not tell.
 ACTIVITY = pa.schema(
     [
-        ("index", pa.int64()),
-        ("device", pa.int64()),
-        ("stream", pa.int64()),
-        ("bytes", pa.int64()),
-        ("grid", pa.list_(pa.int32())),
-        ("block", pa.list_(pa.int32())),
-        ("graph_node_id", pa.int64()),
+        ("index", pa.int64()),  # index of the slice
+        ("device", pa.int64()),  # device number on its host
+        ("stream", pa.int64()),  # stream number on the device
+        ("bytes", pa.int64()),  # bytes copied or set
+        ("grid", pa.list_(pa.int32())),  # blocks in x, y, z
+        ("block", pa.list_(pa.int32())),  # threads in x, y, z
+        ("graph_node_id", pa.int64()),  # node of the CUDA graph that contains the kernel
     ]
 )
-# Arrows between slices, by `index`.
-FLOW = pa.schema([("slice_out", pa.int64()), ("slice_in", pa.int64())])
-# Events without a duration, such as allocator events.
+# One row per arrow between two slices, such as from a launch call to its kernel. No NULLs.
+FLOW = pa.schema(
+    [
+        ("slice_out", pa.int64()),  # index of the slice where the arrow begins
+        ("slice_in", pa.int64()),  # index of the slice where it ends
+    ]
+)
+# One row per event without a duration, such as an allocator event. Columns are those of SLICE.
 INSTANT = pa.schema(
     [
         ("cat", NAME),
@@ -59,36 +68,40 @@ INSTANT = pa.schema(
         ("args", JSON),
     ]
 )
-# Processes and threads as the file names them: (pid, tid) as text, whatever their type.
+# One row per process and thread, or device and stream. pid and tid are text because files also use
+# words for them. Every column but `track` may be NULL.
 TRACK = pa.schema(
     [
-        ("track", pa.int64()),
+        ("track", pa.int64()),  # 0, 1, 2, ... in this order
         ("pid", pa.large_string()),
         ("tid", pa.large_string()),
         ("process_name", pa.large_string()),
         ("thread_name", pa.large_string()),
         ("process_labels", pa.large_string()),
-        ("process_sort_index", pa.int64()),
-        ("thread_sort_index", pa.int64()),
+        ("process_sort_index", pa.int64()),  # place among the processes in a viewer
+        ("thread_sort_index", pa.int64()),  # place among the threads of the process
     ]
 )
-# Counted in the file before anything else saw it: one row per kind of event and category.
+# One row per kind of event and category: what is in the file. The ledger compares these numbers
+# with the tables above, so a reader counts them by another way than the one that fills the tables.
 COUNT = pa.schema(
     [
-        ("phase", pa.large_string()),  # slice, instant, flow, metadata or another phase letter
-        ("cat", pa.large_string()),
+        # "slice" for rows of SLICE; "i", "I", "R" or "n" for rows of INSTANT; anything else for
+        # events that no table holds.
+        ("phase", pa.large_string()),
+        ("cat", pa.large_string()),  # category of slices, "" if they have none; else ""
         ("events", pa.int64()),
-        ("dur", pa.int64()),
+        ("dur", pa.int64()),  # summed duration of slices, ns; else 0
     ]
 )
-# What the reader has to say of its own work: ok is NULL for a remark that proves nothing.
+# One row per statement that the reader makes about its own work; all of them go into the ledger.
 REMARK = pa.schema(
     [
-        ("check_name", pa.large_string()),
-        ("value", pa.int64()),
-        ("total", pa.int64()),
-        ("ok", pa.bool_()),
-        ("note", pa.large_string()),
+        ("check_name", pa.large_string()),  # what was checked
+        ("value", pa.int64()),  # what was found; may be NULL
+        ("total", pa.int64()),  # out of how much; may be NULL
+        ("ok", pa.bool_()),  # false fails the ledger; NULL for a remark that proves nothing
+        ("note", pa.large_string()),  # what value and total are
     ]
 )
 
@@ -105,15 +118,14 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 
 @dataclass(frozen=True)
 class TraceTables:
-    """One trace file, read: a table for each of `SCHEMAS` and the file's metadata."""
+    """What a reader delivers for one file.
 
-    reader: str  # which reader made it
-    format: str  # json or perfetto
+    Attributes:
+        tables: a table for each name in `SCHEMAS`.
+        metadata: what the file says about itself, as JSON values. Loading uses two keys of it if
+            they are there: `baseTimeNanoseconds`, the Unix time of the file's zero, and
+            `distributedInfo`, with the `rank` and the `world_size` of the process.
+    """
+
     tables: Mapping[str, pa.Table]
     metadata: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Reader(Protocol):
-    """Reads one file into tables, or raises a TraceqlError that names the file."""
-
-    def __call__(self, path: Path, *, trace_processor: Path | None) -> TraceTables: ...

@@ -1,8 +1,8 @@
-"""Reads one trace file in a process of its own and leaves its tables on disk.
+"""Reads one trace file in a separate process and writes its tables to disk as Arrow files.
 
     echo '["rank0.json.gz", "FOLDER", ["SHA256 TO SKIP"], null]' | python -m traceql.reader.worker
 
-A folder apart from the database's code, so that the process imports only what reading takes.
+It does not import the code that writes the database, because that would slow down its start.
 """
 
 import gc
@@ -21,9 +21,9 @@ _BATCH_ROWS = 32_768  # DuckDB scans batches in parallel
 
 
 def main() -> int:
-    """Serves one request from stdin; a TraceqlError goes to stdout as [class, message]."""
+    """Serves one request from stdin; writes a TraceqlError to stdout as [class, message]."""
     _hide_pandas()
-    gc.disable()  # it would walk millions of live events again and again
+    gc.disable()  # it would scan millions of live events over and over
     from traceql.errors import TraceqlError
 
     file, folder, loaded, trace_processor = json.load(sys.stdin)
@@ -39,9 +39,9 @@ def main() -> int:
 
 
 def _hide_pandas() -> None:
-    """Keeps pyarrow from importing pandas, for which this process has no use, in 0.3 s."""
+    """Stops pyarrow from importing pandas, which takes 0.3 s and is not needed here."""
     stand_in = ModuleType("pandas")
-    stand_in.__dict__["__version__"] = "0"  # too old for pyarrow, which says so
+    stand_in.__dict__["__version__"] = "0"  # too old for pyarrow, which then warns and does without
     sys.modules["pandas"] = stand_in
     warnings.filterwarnings("ignore", "pyarrow requires pandas")
 
@@ -66,14 +66,15 @@ def _sha256(file: Path) -> str:
 
 
 def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> dict[str, Any]:
-    """Writes an Arrow file for each table, and returns what is left to say."""
+    """Writes an Arrow file per table; returns everything else that is known about the trace."""
     import numpy as np
     import pyarrow as pa
 
-    from traceql.reader.read import read_trace
+    from traceql.reader.registry import reader_of
     from traceql.reader.tables import SCHEMAS
 
-    trace = read_trace(file, trace_processor=trace_processor)
+    reader = reader_of(file)
+    trace = reader.read(file, trace_processor=trace_processor)
     for name, schema in SCHEMAS.items():
         with pa.ipc.new_file(folder / f"{name}.arrow", schema) as sink:
             sink.write_table(trace.tables[name], max_chunksize=_BATCH_ROWS)
@@ -81,7 +82,7 @@ def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> d
     starts = np.concatenate((slices["ts"].to_numpy(), instants["ts"].to_numpy()))
     ends = np.append(slices["ts"].to_numpy() + slices["dur"].to_numpy(), starts)
     extent = {"first_ts": int(starts.min()), "last_ts": int(ends.max())} if len(starts) else {}
-    about = {"reader": trace.reader, "format": trace.format, "metadata": trace.metadata}
+    about = {"reader": reader.name, "format": reader.format, "metadata": trace.metadata}
     return about | extent
 
 

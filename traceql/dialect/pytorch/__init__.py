@@ -1,1 +1,1 @@
-"""PyTorch's profiler (Kineto): its categories, arguments, annotations and metadata."""
+"""The words of PyTorch's profiler (Kineto), which native Perfetto traces of it use too."""

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-Metadata = Mapping[str, Any]
+from traceql.dialect.pytorch.vocabulary import Metadata
+
+TraceMetadata = Mapping[str, Any]  # the top-level keys of a file but its events
 
 
 @dataclass(frozen=True)
@@ -36,32 +38,37 @@ class DistributedInfo:
     groups: list[ProcessGroup]
 
 
-def distributed_info(metadata: Metadata, rank: int | None = None) -> DistributedInfo:
+def distributed_info(metadata: TraceMetadata, rank: int | None = None) -> DistributedInfo:
     """From the metadata of a file; values of another type than expected say nothing.
 
     Args:
         rank: the rank of the run that the file is.
     """
-    given = metadata.get("distributedInfo")
+    given = metadata.get(Metadata.DISTRIBUTED_INFO)
     info = given if isinstance(given, dict) else {}
-    own, size = _integer(info.get("rank")), _integer(info.get("world_size"))
+    own, size = _integer(info.get(Metadata.RANK)), _integer(info.get(Metadata.WORLD_SIZE))
     shift = rank - own if rank is not None and own is not None else 0
-    return DistributedInfo(own, size, shift, list(_groups(info.get("pg_config"), shift)))
+    return DistributedInfo(
+        own, size, shift, list(_groups(info.get(Metadata.PROCESS_GROUPS), shift))
+    )
 
 
-def base_time_ns(metadata: Metadata) -> int | None:
+def base_time_ns(metadata: TraceMetadata) -> int | None:
     """What a file's times count from, if it says so with an integer, or with one as text."""
-    given = metadata.get("baseTimeNanoseconds")
+    given = metadata.get(Metadata.BASE_TIME)
     text = given if isinstance(given, str) else str(given)
     return int(text[:30]) if re.fullmatch(r"-?\d+", text) else None
 
 
-def device_name(metadata: Metadata, device: int) -> str | None:
+def device_name(metadata: TraceMetadata, device: int) -> str | None:
     """The name of a device, by its number on its host."""
-    listed = metadata.get("deviceProperties")
+    listed = metadata.get(Metadata.DEVICE_PROPERTIES)
     for properties in listed if isinstance(listed, list) else []:
-        if isinstance(properties, dict) and _number(properties.get("id")) == device:
-            name = properties.get("name")
+        if (
+            isinstance(properties, dict)
+            and _number(properties.get(Metadata.DEVICE_NUMBER)) == device
+        ):
+            name = properties.get(Metadata.DEVICE_NAME)
             return name if name is None else str(name)
     return None
 
@@ -71,9 +78,9 @@ def is_ranks(value: object) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(r, int) for r in value)
 
 
-def loaded_metadata(text: str | None) -> Metadata:
+def loaded_metadata(text: str | None) -> TraceMetadata:
     """Metadata as the database holds it."""
-    metadata: Metadata = json.loads(text or "{}")
+    metadata: TraceMetadata = json.loads(text or "{}")
     return metadata
 
 
@@ -90,9 +97,9 @@ def _number(value: object) -> int | None:
 
 def _groups(listed: Any, shift: int) -> Iterator[ProcessGroup]:
     for group in listed if isinstance(listed, list) else []:
-        if isinstance(group, dict) and is_ranks(group.get("ranks")):
+        if isinstance(group, dict) and is_ranks(group.get(Metadata.GROUP_RANKS)):
             yield ProcessGroup(
-                str(group.get("pg_name")),
-                [r + shift for r in group["ranks"]],
-                str(group.get("pg_desc") or ""),
+                str(group.get(Metadata.GROUP_NAME)),
+                [r + shift for r in group[Metadata.GROUP_RANKS]],
+                str(group.get(Metadata.GROUP_DESCRIPTION) or ""),
             )

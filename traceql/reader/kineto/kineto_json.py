@@ -1,4 +1,8 @@
-"""The JSON of a PyTorch profiler (Kineto) or other Chrome trace, parsed in batches of events."""
+"""Parses the JSON of PyTorch's profiler (Kineto) and other Chrome traces in batches of events.
+
+Parsing the whole text at once would take several times its size in memory. The text is cut between
+events without a tokeniser of its own: a cut counts only if msgspec can parse what precedes it.
+"""
 
 import json
 import re
@@ -11,8 +15,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from traceql.errors import NotATrace, TraceCorrupt
-from traceql.reader.file_text import pieces
-from traceql.reader.json_repair import repaired_json, valid_utf8
+from traceql.reader.kineto.file_text import pieces
+from traceql.reader.kineto.json_repair import repaired_json, valid_utf8
 
 Raw = msgspec.Raw
 Scalar = str | int | float | bool | None
@@ -28,7 +32,7 @@ _EVENT = re.compile(r"(\$(?:\.traceEvents)?\[)(\d+)")
 
 
 class Event(msgspec.Struct, gc=False):
-    """A trace event; numbers and arguments stay as the text that stands in the file."""
+    """A trace event; numbers and arguments remain text, exactly as in the file."""
 
     ph: str = ""
     name: Scalar = ""
@@ -48,7 +52,7 @@ class _Trace(msgspec.Struct):
 
 @dataclass
 class _Taken:
-    """What has been parsed of a file already."""
+    """How much of a file has been parsed."""
 
     bytes: int = 0
     events: int = 0
@@ -60,21 +64,21 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 class KinetoJson:
-    """A trace file; iterating over it gives all its events, a batch at a time, in their order.
+    """A trace file; iterating over it yields its events in their order, in batches.
 
     Raises:
-        TraceCorrupt: truncated or not a trace; the message says which and what to do, but not the
-            file.
+        TraceCorrupt: the file is truncated or not a trace; the message says what to do, but does
+            not name the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.metadata: dict[str, Any] = {}  # every top-level key but traceEvents, in the end
+        self.metadata: dict[str, Any] = {}  # all top-level keys but traceEvents, in the end
 
     def __iter__(self) -> Iterator[list[Event]]:
-        """Parses what has been read, up to an event's end, and keeps the rest for the next time.
+        """Reads a piece, parses up to the end of an event, and keeps the rest for the next batch.
 
-        Where no event seems to end, it reads as much again before it looks again.
+        If no event seems to end in the text, twice as much is read before the next attempt.
         """
         text, head, taken = bytearray(), b"", _Taken()
         enough = _BATCH_BYTES
@@ -97,7 +101,7 @@ class KinetoJson:
             raise TraceCorrupt("its JSON nests too deeply to be read") from None
 
     def _end(self, text: bytes) -> list[Event]:
-        """The last events, with all that stands around the events of the file."""
+        """The last events, and the metadata from the text before and after the events."""
         _require_json(text)
         if _is_array(text):
             return _parsed(text, _EVENTS.decode)
@@ -108,7 +112,7 @@ class KinetoJson:
 
 
 def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
-    """What is wrong with the text after `taken` and the head, and where in the file that is."""
+    """What is wrong, with positions in the file instead of in the text that was parsed."""
 
     def byte(found: re.Match[str]) -> str:
         place = int(found[1])
@@ -122,7 +126,7 @@ def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
 
 
 def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
-    """What `parse` makes of a text, repaired where that is needed."""
+    """The result of `parse` on a text, which is repaired if it cannot be parsed as it is."""
     text = valid_utf8(text)
     try:
         return parse(text)
@@ -131,13 +135,13 @@ def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
 
 
 def _cut_head(text: bytearray) -> bytes:
-    """Takes off what precedes the events; nothing where they do not plainly begin."""
+    """Removes and returns what precedes the events; empty if their beginning is not certain."""
     if _is_array(text):
         end = text.index(b"[") + 1
     else:
         openings = islice(_OPENING.finditer(text), _CUTS_TRIED)
         ends = [found.end() for found in openings]
-        del openings  # which holds on to the text
+        del openings  # it keeps the text from being resized
         end = next((end for end in ends if _opens_events(text[:end])), 0)
     head = bytes(text[:end])
     del text[:end]
@@ -145,16 +149,17 @@ def _cut_head(text: bytearray) -> bytes:
 
 
 def _cut_batch(text: bytearray) -> list[Event] | None:
-    """Takes off and parses most of the events.
+    """Removes most of the events from the text, parsed; None if no cut succeeds.
 
-    A batch is cut where an object seems to follow that begins as this event does. It is whole if
-    it parses: a cut inside an event would leave a brace, a bracket or a quote open.
+    A cut is tried wherever an object seems to follow that begins with the same key as the first
+    event. The batch is complete if it can be parsed, because a cut inside an event would leave a
+    brace, a bracket or a quote open.
     """
     begins = _FIRST_KEY.search(text)
     if begins is None:
         return None
     key = re.escape(begins[1] or b"")
-    del begins  # which holds on to the text
+    del begins  # it keeps the text from being resized
     shift = len(text) * 3 // 4
     seams = re.finditer(rb"\}\s*,\s*(?=\{\s*%b)" % key, text[shift:])
     for seam in islice(seams, _CUTS_TRIED):
@@ -168,7 +173,7 @@ def _cut_batch(text: bytearray) -> list[Event] | None:
 
 
 def _opens_events(head: bytes | bytearray) -> bool:
-    """Whether a trace could begin like this, and go on with its first event."""
+    """Whether a trace can begin with this text, followed by its first event."""
     try:
         return bool(json.loads(head + b"]}").get("traceEvents") == [])
     except ValueError:
@@ -176,12 +181,12 @@ def _opens_events(head: bytes | bytearray) -> bool:
 
 
 def _is_array(text: bytes | bytearray) -> bool:
-    """Whether this is the Chrome format's array form: events without metadata."""
+    """Whether this is the array form of the Chrome format: events without metadata."""
     return _first_byte(text) == b"["
 
 
 def _first_byte(text: bytes | bytearray) -> bytes:
-    """The first byte that is no space, or nothing."""
+    """The first byte that is not white space; empty if there is none."""
     found = _FIRST_BYTE.match(text)
     return bytes(found[1]) if found else b""
 
@@ -201,17 +206,17 @@ def _metadata(text: bytes) -> dict[str, Any]:
     given = _OBJECT.decode(text)
     try:
         return {key: json.loads(bytes(raw)) for key, raw in given.items() if key != "traceEvents"}
-    except ValueError as error:  # such as a number of more digits than Python reads
+    except ValueError as error:  # such as a number with more digits than Python reads
         raise TraceCorrupt(f"its metadata cannot be read ({error})") from None
 
 
 def _require_one_list(text: bytes) -> None:
-    """Raises where the events are given twice, of which a parser would take the last."""
-    outermost: list[tuple[str, Any]] = []  # in the end, since it closes last
+    """Raises if the file has two lists of events, of which a parser would keep only the last."""
+    outermost: list[tuple[str, Any]] = []  # in the end, because it closes last
 
     def noted(pairs: list[tuple[str, Any]]) -> None:
         outermost[:] = pairs
 
     json.loads(text, object_pairs_hook=noted, parse_int=str)
     if [key for key, _ in outermost].count("traceEvents") > 1:
-        raise TraceCorrupt('"traceEvents" twice; which are the events? Keep one of them')
+        raise TraceCorrupt('"traceEvents" appears twice; remove one of the two lists of events')

@@ -1,4 +1,4 @@
-"""Parents, depths and flows of a timeline, as the trace processor finds them."""
+"""Parents and depths of slices, and the slices that flows join, from the trace processor."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,29 +8,33 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
+from traceql.engine import arrow_table, open_trace_processor
 from traceql.errors import LossyLoad
-from traceql.reader import feed
-from traceql.reader.flows import Flows
-from traceql.reader.timeline import Timeline
-from traceql.reader.tracks import Track
+from traceql.reader.kineto import feed
+from traceql.reader.kineto.flows import Flows
+from traceql.reader.kineto.timeline import Timeline
+from traceql.reader.kineto.tracks import Track
+from traceql.reader.lost_data import raise_on_error_stats
 
 Int64s = npt.NDArray[np.int64]
+_UNUSED = "the trace processor, which was not used because the file has no slices"
 
 _SLICES = "SELECT ts, dur, parent_id, depth, thread_ts FROM slice ORDER BY id"
 _LAST_ID = "SELECT COALESCE(MAX(id), -1) AS id FROM slice"
 _FLOWS = "SELECT slice_out, slice_in FROM flow"
-_ERRORS = """
-    SELECT name, value FROM stats
-    WHERE severity IN ('error', 'data_loss') AND value > 0
-"""
-# A flow that finds no slice is not a lost slice; the ledger compares flows on their own.
-_FLOW_STATS = "flow_"
 
 
 @dataclass(frozen=True)
 class Nesting:
-    """Columns in the order of the timeline's events; flows by index of the events they join."""
+    """What the trace processor found.
+
+    Attributes:
+        parent: index of the enclosing slice of each slice; NULL at the top.
+        depth: number of enclosing slices of each slice.
+        slice_out: index of the slice where each flow begins.
+        slice_in: index of the slice where it ends.
+        engine: which trace processor it was, for the ledger.
+    """
 
     parent: pa.Array
     depth: pa.Array
@@ -46,15 +50,15 @@ def nesting(
     *,
     trace_processor: Path | None,
 ) -> Nesting:
-    """Feeds the events to the trace processor and joins what it found back by index.
+    """Feeds the events to the trace processor and joins its answer to them by index.
 
     Raises:
-        LossyLoad: an event did not come back, or came back with another time.
+        LossyLoad: an event is missing from the answer, or has another time there.
     """
     if not len(slices):
         empty = pa.array([], pa.int64())
-        return Nesting(empty, empty, empty, empty, "no trace processor: the file has no slices")
-    ids, to_fed = feed.dense_ids(tracks, slices), feed.clock(slices, flows)
+        return Nesting(empty, empty, empty, empty, _UNUSED)
+    ids, to_fed = feed.dense_ids(tracks, slices), feed.fed_times(slices, flows)
     fed = feed.nesting_feed(slices, flows, ids, to_fed)
     with open_trace_processor(fed, trace_processor=trace_processor) as tp:
         raise_on_error_stats(tp)
@@ -62,22 +66,13 @@ def nesting(
         last_id = arrow_table(tp, _LAST_ID)["id"][0].as_py()
         joined = arrow_table(tp, _FLOWS)
         engine = "the native trace processor" if trace_processor else "the bundled trace processor"
-    if last_id != len(found) - 1:  # ids count the rows
+    if last_id != len(found) - 1:  # ids are row numbers
         raise LossyLoad(f"the trace processor returned {len(found)} of {last_id + 1} slices")
     return _by_index(slices, found, joined, to_fed, engine)
 
 
-def raise_on_error_stats(tp: TraceProcessor) -> None:
-    """Any statistic of an error or of lost data is an error."""
-    stats = arrow_table(tp, _ERRORS).to_pylist()
-    fatal = [s for s in stats if not s["name"].startswith(_FLOW_STATS)]
-    if fatal:
-        listed = ", ".join(f"{s['name']}={s['value']}" for s in fatal)
-        raise LossyLoad(f"the trace processor lost data ({listed}); please report this trace")
-
-
 def _by_index(
-    slices: Timeline, found: pa.Table, joined: pa.Table, to_fed: feed.Clock, engine: str
+    slices: Timeline, found: pa.Table, joined: pa.Table, to_fed: feed.FedTimes, engine: str
 ) -> Nesting:
     ts, dur, depth, index = (_values(found[name]) for name in ("ts", "dur", "depth", "thread_ts"))
     index //= feed.SCALE
@@ -95,15 +90,15 @@ def _by_index(
 
 
 def _values(column: pa.ChunkedArray) -> Int64s:
-    """Integers, with 0 for NULL."""
+    """Integers, 0 for NULL."""
     values: Int64s = column.cast(pa.int64()).fill_null(0).to_numpy().copy()
     return values
 
 
 def _require_same(
-    slices: Timeline, index: Int64s, ts: Int64s, dur: Int64s, to_fed: feed.Clock
+    slices: Timeline, index: Int64s, ts: Int64s, dur: Int64s, to_fed: feed.FedTimes
 ) -> None:
-    """Every event came back once, with the time that it was fed with."""
+    """Raises unless every event came back exactly once, with the time that was fed."""
     total = len(slices)
     returned = np.bincount(index, minlength=total)
     if len(index) != total or (returned != 1).any():

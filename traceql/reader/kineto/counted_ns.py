@@ -1,4 +1,7 @@
-"""Durations as the ledger counts them: by another way than the one that fills the tables."""
+"""Durations for the ledger, computed in a different way from those in the tables.
+
+If both ways agree, neither has an error of arithmetic.
+"""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -9,11 +12,11 @@ import numpy.typing as npt
 
 # Microseconds below this are exact to the nanosecond in a double.
 _EXACT_US = 2.0**40
-_NEARLY_HALF = 1e-3  # of a nanosecond: here a double may be rounded to the wrong side
+_NEARLY_HALF = 1e-3  # of a nanosecond: this close to a half, a double may round the wrong way
 
 
 def counted_ns(texts: Sequence[msgspec.Raw]) -> npt.NDArray[np.int64]:
-    """Nanoseconds of each number of microseconds; 0 where there is none."""
+    """Each number of microseconds in nanoseconds; 0 for a missing number."""
     try:
         us = np.fromstring(b",".join(texts), np.float64, sep=",")
     except ValueError:

@@ -1,4 +1,4 @@
-"""The processes and threads of a file: numbered densely, named as the file names them."""
+"""The tracks of a file: its processes and threads, numbered from 0, with their names."""
 
 import json
 from collections import defaultdict
@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from traceql.reader.coded import Codes
-from traceql.reader.kineto_json import Event
+from traceql.reader.coded import DistinctValues
+from traceql.reader.kineto.kineto_json import Event
 
-# Metadata events by name, and the argument that says it.
+# Metadata events by name, and the argument that holds the value.
 _OF_PROCESS = {
     "process_name": "name",
     "process_labels": "labels",
@@ -24,7 +24,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Track:
-    """A pid and a tid, and their names where the file gives them: values of whatever type."""
+    """A pid and a tid with their names. Files use any JSON type for these; None if unknown."""
 
     pid: Any
     tid: Any
@@ -35,25 +35,25 @@ class Track:
     thread_sort_index: Any = None
 
 
-class Tracks:
-    """Numbers the (pid, tid) pairs of a file from 0."""
+class TrackNumbers:
+    """Numbers the (pid, tid) pairs of a file: 0, 1, 2, ... in the order of first use."""
 
     def __init__(self) -> None:
-        self._numbers = Codes()
+        self._numbers = DistinctValues()
 
     def of(self, events: Sequence[Event]) -> Int64s:
-        """The track of each event, new ones numbered."""
+        """The track of each event; new pairs get the next numbers."""
         return self._numbers.of([(e.pid, e.tid) for e in events])
 
     def numbered(self, pairs: Sequence[tuple[Any, Any]], codes: Int64s) -> Int64s:
-        """The track of each of `codes`, which are places in `pairs`; of those alone."""
+        """The track of each pair, given as a position in `pairs`; pairs not used get no track."""
         distinct, place = np.unique(codes, return_inverse=True)
         return self._numbers.of([pairs[code] for code in distinct.tolist()])[place]
 
     def named(self, metadata: Sequence[Event]) -> list[Track]:
-        """All tracks by number, with what the file's metadata events say of them.
+        """All tracks by number, with what the metadata events of the file say about them.
 
-        One that has no events but a name is there too.
+        They include tracks that have a name but no events.
         """
         processes: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
         threads: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
@@ -81,7 +81,7 @@ class Tracks:
 
 
 def unread(metadata: Sequence[Event]) -> int:
-    """How many metadata events say what no column has."""
+    """The number of metadata events whose content is not in any column."""
     return sum(e.name not in _OF_PROCESS and e.name not in _OF_THREAD for e in metadata)
 
 

@@ -1,4 +1,4 @@
-"""The events of one file as arrays: exact times, dense tracks, lanes for what overlaps."""
+"""Times, tracks and lanes of the events of one file, as arrays."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from traceql.errors import TraceCorrupt
-from traceql.reader.decimal_ns import nanoseconds
-from traceql.reader.kineto_json import ABSENT, Event, Raw
+from traceql.reader.kineto.decimal_ns import nanoseconds
+from traceql.reader.kineto.kineto_json import ABSENT, Event, Raw
 from traceql.reader.lanes import lanes
 
 Int64s = npt.NDArray[np.int64]
@@ -18,10 +18,10 @@ _NO_DURATION = {b"", b"null"}
 
 @dataclass(frozen=True)
 class Timeline:
-    """Where and when events of one kind are, in the file's order."""
+    """When and where the events of one kind ran, in the order of the file."""
 
-    ts: Int64s  # the file's own time, ns
-    dur: Int64s  # ns; zero for events without one
+    ts: Int64s  # start in the file's own time, ns
+    dur: Int64s  # ns; 0 for events without a duration
     track: Int64s
     lane: Int64s
 
@@ -30,17 +30,20 @@ class Timeline:
 
     @property
     def fed_dur(self) -> Int64s:
-        """Durations as the trace processor can take them, which knows no negative ones."""
+        """Durations for the trace processor, which does not accept negative ones."""
         return np.maximum(self.dur, 0)
 
 
 def complete_timeline(ts: Int64s, dur: Int64s, track: Int64s) -> Timeline:
-    """Complete events, with a lane for each."""
+    """The timeline of complete events; those that overlap get lanes of their own."""
     return Timeline(ts, dur, track, lanes(track, ts, np.maximum(dur, 0)))
 
 
 def point_timeline(ts: Int64s, track: Int64s, slices: Timeline) -> Timeline:
-    """Instants, or the ends of flows: these follow a slice that starts with them to its lane."""
+    """The timeline of instants or flow ends.
+
+    If a slice of their track starts at the same time, they are on the lane of that slice.
+    """
     lane = np.zeros(len(ts), np.int64)
     moved = np.flatnonzero(slices.lane)
     lane_of = {(slices.track[i], slices.ts[i]): slices.lane[i] for i in moved}
@@ -50,10 +53,10 @@ def point_timeline(ts: Int64s, track: Int64s, slices: Timeline) -> Timeline:
 
 
 def times(events: Sequence[Event]) -> Int64s:
-    """When each event starts, ns.
+    """The start of each event, ns.
 
     Raises:
-        TraceCorrupt: one has no time, or one that does not fit 64 bits.
+        TraceCorrupt: an event has no time, or a time that does not fit 64 bits.
     """
     try:
         return nanoseconds([e.ts for e in events])
@@ -66,7 +69,7 @@ def times(events: Sequence[Event]) -> Int64s:
 
 
 def durations(texts: Sequence[Raw]) -> Int64s:
-    """How long each event lasts, ns; 0 where the file says nothing."""
+    """The duration of each event, ns; 0 if the file has none."""
     try:
         return nanoseconds(texts)
     except TraceCorrupt:

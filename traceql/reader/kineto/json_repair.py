@@ -1,8 +1,8 @@
-r"""Makes the JSON that profilers write into the JSON that parsers accept, losing nothing.
+r"""Turns the JSON that profilers write into JSON that parsers accept, without losing anything.
 
-Three things found in traces are not JSON or not Unicode: bare `NaN` and `Infinity`, surrogate
-escapes without their other half, and bytes that are not UTF-8. Each becomes a string that shows
-what stood there: `"NaN"`, `\ud800` as six characters, `\xff` as four.
+Traces contain three things that are not JSON or not Unicode: bare `NaN` and `Infinity`, surrogate
+escapes without their other half, and bytes that are not UTF-8. Each is replaced by a string that
+shows the original: `"NaN"`, `\ud800` as six characters, `\xff` as four.
 """
 
 import codecs
@@ -22,14 +22,14 @@ _ESCAPES = re.compile(
 
 
 def repaired_json(text: bytes) -> bytes:
-    """`text` with non-finite numbers quoted and lone surrogates spelled out."""
+    """`text` with non-finite numbers in quotes and lone surrogates spelled out."""
     if b"\\u" in text:
         text = _ESCAPES.sub(_spell_lone_surrogate, text)
     return _quote_non_finite(text)
 
 
 def valid_utf8(text: bytes) -> bytes:
-    """`text` with the bytes that are not UTF-8 spelled out."""
+    """`text` with all bytes that are not UTF-8 spelled out."""
     if text.isascii():
         return text
     try:
@@ -54,7 +54,10 @@ def _spell_lone_surrogate(escape: re.Match[bytes]) -> bytes:
 
 
 def _quote_non_finite(text: bytes) -> bytes:
-    """Quotes each bare NaN or Infinity; one inside a string, where quotes are odd, stays."""
+    """Puts each bare NaN or Infinity in quotes, except inside strings.
+
+    A position is inside a string if an odd number of quotes precedes it.
+    """
     parts: list[bytes] = []
     end, in_string = 0, False
     for found in _NON_FINITE.finditer(text):
@@ -66,7 +69,7 @@ def _quote_non_finite(text: bytes) -> bytes:
 
 
 def _quotes(text: bytes) -> int:
-    """Quotes that open or close a string."""
+    """The number of quotes that open or close a string."""
     if b"\\" not in text:
         return text.count(b'"')
     return sum(token == b'"' for token in _QUOTE_OR_ESCAPE.findall(text))

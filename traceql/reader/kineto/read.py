@@ -1,4 +1,4 @@
-"""Reads Kineto JSON through the trace processor, and proves that nothing was lost on the way."""
+"""Reads a JSON trace: parses it, lets the trace processor nest the slices, builds the tables."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,22 +10,25 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
-from traceql.reader import feed
 from traceql.reader.arguments import int64_column, text_column, whole_numbers
-from traceql.reader.flows import Flows
-from traceql.reader.gathering import Gathered
-from traceql.reader.kineto_json import KinetoJson
-from traceql.reader.nesting import Nesting, nesting
-from traceql.reader.tables import COUNT, FLOW, INSTANT, REMARK, SLICE, TRACK, TraceTables
-from traceql.reader.timeline import Timeline, complete_timeline, point_timeline
-from traceql.reader.tracks import Track, unread
+from traceql.reader.kineto import feed
+from traceql.reader.kineto.flows import Flows
+from traceql.reader.kineto.gathering import Gathered
+from traceql.reader.kineto.kineto_json import KinetoJson
+from traceql.reader.kineto.nesting import Nesting, nesting
+from traceql.reader.kineto.phases import COMPLETE
+from traceql.reader.kineto.remarks import remarks
+from traceql.reader.kineto.timeline import Timeline, complete_timeline, point_timeline
+from traceql.reader.kineto.tracks import Track
+from traceql.reader.remarks import remark_table
+from traceql.reader.tables import COUNT, FLOW, INSTANT, SLICE, TRACK, TraceTables
 
 Int64s = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class KinetoEvents:
-    """One file, parsed and placed on its timeline."""
+    """The parsed events of one file, with exact times and tracks."""
 
     columns: Gathered
     slices: Timeline
@@ -36,7 +39,7 @@ class KinetoEvents:
 
 
 def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
-    """The tables of a PyTorch profiler trace, CUDA or ROCm (a `Reader`)."""
+    """The tables of a JSON trace of PyTorch's profiler, on CUDA or ROCm."""
     kineto = kineto_events(path)
     nested = nesting(kineto.slices, kineto.flows, kineto.tracks, trace_processor=trace_processor)
     tables = {
@@ -46,16 +49,16 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
         "instant": _instant_table(kineto),
         "track": _track_table(kineto.tracks),
         "count": _count_table(kineto),
-        "remark": _remark_table(kineto, nested),
+        "remark": remark_table(list(remarks(kineto.columns, kineto.slices, kineto.flows, nested))),
     }
-    return TraceTables("trace_processor", "json", tables, kineto.metadata)
+    return TraceTables(tables, kineto.metadata)
 
 
 def kineto_events(path: Path) -> KinetoEvents:
-    """Parses a file and places its events.
+    """Parses a file and computes the times and tracks of its events.
 
     Raises:
-        TraceCorrupt: the file is no trace, is damaged, or has events without a time.
+        TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
     """
     trace = KinetoJson(path)
     try:
@@ -72,7 +75,7 @@ def kineto_events(path: Path) -> KinetoEvents:
 
 
 def _require_span(ts: Int64s, dur: Int64s, instants: Int64s) -> None:
-    """Raises where 64 bits do not hold an event's end, or the time from one event to another."""
+    """Raises if the end of an event, or the time between two events, does not fit 64 bits."""
     ends = ts + np.maximum(dur, 0)
     every = np.concatenate((ts, ends, instants))
     span = int(every.max()) - int(every.min()) if len(every) else 0
@@ -81,12 +84,12 @@ def _require_span(ts: Int64s, dur: Int64s, instants: Int64s) -> None:
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
-    """The file as JSON for PerfettoSQL: names, categories and arguments, times since `base_ns`."""
+    """The file as JSON that the trace processor accepts, with times relative to `base_ns`."""
     kineto = kineto_events(path)
     slices, tracks = kineto.slices, kineto.tracks
     ids = feed.dense_ids(tracks, slices)
     columns = kineto.columns.slices
-    return feed.described_feed(slices, columns, kineto.flows, tracks, ids, feed.Clock(base_ns))
+    return feed.described_feed(slices, columns, kineto.flows, tracks, ids, feed.FedTimes(base_ns))
 
 
 def _slice_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
@@ -136,7 +139,7 @@ def _track_table(tracks: Sequence[Track]) -> pa.Table:
 
 
 def _count_table(kineto: KinetoEvents) -> pa.Table:
-    """Counted from the text of the file, apart from the arithmetic that slices go through."""
+    """Events by kind and category, with durations computed independently of the slices'."""
     columns = kineto.columns
     cats, dur = columns.slices.cat, columns.slices.counted_dur
     codes = cats.indices.to_numpy()
@@ -146,57 +149,6 @@ def _count_table(kineto: KinetoEvents) -> pa.Table:
         total = {"events": len(durations), "dur": int(durations.sum())}
         rows.append({"phase": "slice", "cat": cat or "", **total})
     for phase, n in columns.phases.items():
-        if phase != "X":
+        if phase != COMPLETE:
             rows.append({"phase": phase, "cat": "", "events": n, "dur": 0})
     return pa.Table.from_pylist(rows, COUNT)
-
-
-def _remark_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
-    spread = int((kineto.slices.lane > 0).sum())
-    negative = int((kineto.slices.dur < 0).sum())
-    total = len(kineto.slices)
-    bound, flows = len(nested.slice_out), kineto.flows.finishes
-    rows = [
-        {
-            "check_name": "overlapping events",
-            "value": spread,
-            "total": total,
-            "note": "begin inside another event of their thread or stream and outlive it; kept",
-        },
-        {
-            "check_name": "trace processor errors",
-            "value": 0,
-            "total": 0,
-            "ok": True,
-            "note": f"no error statistics from {nested.engine}",
-        },
-        {
-            "check_name": "flows bound to slices",
-            "value": bound,
-            "total": flows,
-            "ok": True if bound == flows else None,
-            "note": "flow ends whose start is in the file; those outside any slice stay out",
-        },
-    ]
-    if about_tracks := kineto.columns.phases["M"]:
-        unknown = unread(kineto.columns.about_tracks)
-        rows.append(
-            {
-                "check_name": "metadata events",
-                "value": about_tracks - unknown,
-                "total": about_tracks,
-                "ok": not unknown,
-                "note": "names, labels and sort indexes of processes and threads, in track",
-            }
-        )
-    if negative:
-        rows.append(
-            {
-                "check_name": "negative durations",
-                "value": negative,
-                "total": total,
-                "ok": False,
-                "note": "kept as they are in slice; empty wherever time is measured",
-            }
-        )
-    return pa.Table.from_pylist(rows, REMARK)

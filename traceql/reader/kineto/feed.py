@@ -1,10 +1,10 @@
-"""What the trace processor gets to see of a file: JSON in which nothing can be lost.
+"""The JSON that the trace processor is fed instead of the file, so that it loses no event.
 
-Every process, and every lane of every thread, gets a number of its own, so that thread 0 does not
-become its process and negative ids do not merge. Times are rebased, because the trace processor
-reads them as doubles. For loading, each nanosecond is fed as a microsecond, a whole number of at
-most 53 bits, and `tts` (thread time, which these traces do not have) carries an event's index: by
-it, what comes back is joined to what was parsed.
+Every process, and every lane of every thread, gets a new number. Otherwise the trace processor
+would take thread 0 for the main thread of its process, and merge negative ids. Times are rebased,
+because the trace processor reads them as doubles. For loading, each nanosecond is fed as a
+microsecond, a whole number of at most 53 bits. The field `tts` (thread time, which these traces do
+not have) carries the index of the event, by which the result is joined to the parsed events.
 """
 
 import json
@@ -16,26 +16,26 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.reader.bound_flows import Bound, bound
-from traceql.reader.flows import Flows
-from traceql.reader.gathering import Points
-from traceql.reader.timeline import Timeline
-from traceql.reader.tracks import Track
+from traceql.reader.kineto.bound_flows import BoundEnds, bound_ends
+from traceql.reader.kineto.flows import Flows
+from traceql.reader.kineto.gathering import EventColumns
+from traceql.reader.kineto.timeline import Timeline
+from traceql.reader.kineto.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
-_LINES = 1 << 14  # made at once: they stay in the CPU's cache
-SCALE = 1000  # of what the trace processor returns to what it was fed
-_FIRST_TID = 10_000  # above the pids, so that no thread becomes its process's main thread
-_FIRST_CARRIED = 1 << 33  # above the numbers that it gives to the flows that are events
-_EXACT_SPAN_NS = 2**53  # a double holds every whole number up to here
+_LINES = 1 << 14  # lines made at once, few enough to stay in the CPU's cache
+SCALE = 1000  # the trace processor returns the times it was fed times this
+_FIRST_TID = 10_000  # above all pids, so that no thread is taken for the main thread of its process
+_FIRST_CARRIED = 1 << 33  # above the numbers that it gives to flows that are fed as events
+_EXACT_SPAN_NS = 2**53  # doubles hold all whole numbers up to this one
 
 
 @dataclass(frozen=True)
-class Clock:
-    """Maps the file's times to the fed ones, monotonically."""
+class FedTimes:
+    """Maps the times of the file to the times that are fed, keeping their order."""
 
     base_ns: int
-    instants: Int64s | None = None  # all times that occur, sorted, where ranks stand for times
+    instants: Int64s | None = None  # all times, sorted, if positions among them are fed instead
 
     def __call__(self, ts: Int64s) -> Int64s:
         if self.instants is None:
@@ -43,20 +43,20 @@ class Clock:
         return np.searchsorted(self.instants, ts)
 
 
-def clock(slices: Timeline, flows: Flows) -> Clock:
-    """Times since the first event; in a trace of more than 104 days, their order instead."""
+def fed_times(slices: Timeline, flows: Flows) -> FedTimes:
+    """Times since the first event; in a trace of more than 104 days, positions in their order."""
     every = np.concatenate((slices.ts, slices.ts + slices.fed_dur, flows.ends.ts))
     if not len(every):
-        return Clock(0)
+        return FedTimes(0)
     first, last = int(every.min()), int(every.max())
     if last - first < _EXACT_SPAN_NS:
-        return Clock(first)
-    return Clock(first, np.unique(every))
+        return FedTimes(first)
+    return FedTimes(first, np.unique(every))
 
 
 @dataclass(frozen=True)
 class Ids:
-    """The pid and tid that stand for each (track, lane)."""
+    """The pid and tid that are fed for each track and lane."""
 
     pid_of_track: Int64s
     lanes: int
@@ -74,17 +74,17 @@ def dense_ids(tracks: Sequence[Track], slices: Timeline) -> Ids:
     return Ids(np.array(pids, np.int64), int(slices.lane.max(initial=0)) + 1)
 
 
-def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Iterator[bytes]:
-    """Places, times and indexes of slices, and flows: all that nesting needs.
+def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: FedTimes) -> Iterator[bytes]:
+    """Slices without names and arguments, and flows: all that is needed to find parents.
 
-    In the order of time, which spares the trace processor sorting, and without pids, since every
-    tid is another.
+    The events are in the order of time, so that the trace processor need not sort them. They have
+    no pid, because every tid is unique.
     """
     yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
     ts, flow_ts = to_fed(slices.ts), to_fed(flows.ends.ts)
     dur = to_fed(slices.ts + slices.fed_dur) - ts
     tid, flow_tid = ids.tid(slices), ids.tid(flows.ends)
-    carried = bound(
+    carried = bound_ends(
         flows,
         place=tid - _FIRST_TID,
         ts=ts,
@@ -92,7 +92,7 @@ def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Ite
         end_place=flow_tid - _FIRST_TID,
         end_ts=flow_ts,
     )
-    carrying = np.full(len(ts), -1)  # the end that each slice carries
+    carrying = np.full(len(ts), -1)  # the flow end that each slice carries
     carrying[carried.slice[carried.slice >= 0]] = np.flatnonzero(carried.slice >= 0)
     alone = np.flatnonzero(carried.slice < 0)
     kind, number = _flow_fields(flows, _nameless_kinds(flows))
@@ -115,19 +115,19 @@ def nesting_feed(slices: Timeline, flows: Flows, ids: Ids, to_fed: Clock) -> Ite
             at = alone[part[~is_slice] - len(ts)]
             of_both = np.argsort(np.argsort(~is_slice, kind="stable"))
             lines = pa.concat_arrays([lines, flow_lines(at)]).take(pa.array(of_both))
-        yield _text(lines)
+        yield _joined_bytes(lines)
     yield b"]}"
 
 
 def described_feed(
     slices: Timeline,
-    columns: Points,
+    columns: EventColumns,
     flows: Flows,
     tracks: Sequence[Track],
     ids: Ids,
-    to_fed: Clock,
+    to_fed: FedTimes,
 ) -> Iterator[bytes]:
-    """The same with names, categories and the file's own arguments and times, for PerfettoSQL."""
+    """Slices with names, categories, arguments and real times, and flows, for PerfettoSQL."""
     yield b'{"traceEvents":[{"ph":"M","name":"","pid":0}'
     yield "".join(_name_lines(tracks, ids)).encode()
     ts = to_fed(slices.ts)
@@ -137,18 +137,21 @@ def described_feed(
         *(',"name":', _all_quoted(columns.name), ',"cat":', _all_quoted(columns.cat)),
         *(',"args":', columns.args.storage.fill_null("{}"), "}"),
     )
-    yield _text(slice_lines)
+    yield _joined_bytes(slice_lines)
     kind, number = _flow_fields(flows, _named_kinds(flows))
     flow_lines = _lines(
         *(",{", kind, ',"id":', number, ',"pid":', ids.pid(flows.ends)),
         *(',"tid":', ids.tid(flows.ends), ',"ts":', *_us(to_fed(flows.ends.ts)), "}"),
     )
-    yield _text(flow_lines)
+    yield _joined_bytes(flow_lines)
     yield b"]}"
 
 
 def _lines(*parts: str | Int64s | pa.Array) -> pa.Array:
-    """One line per event: constants, numbers and strings joined."""
+    """One line of JSON per event, joined from constants, numbers and strings.
+
+    The JSON is put together column by column in Arrow: an encoder would need an object per event.
+    """
     texts = [
         pc.cast(pa.array(part), pa.large_string())
         if isinstance(part, np.ndarray)
@@ -161,13 +164,13 @@ def _lines(*parts: str | Int64s | pa.Array) -> pa.Array:
     return lines.combine_chunks() if isinstance(lines, pa.ChunkedArray) else lines
 
 
-def _text(lines: pa.Array) -> bytes:
-    """All lines, which lie in one buffer."""
+def _joined_bytes(lines: pa.Array) -> bytes:
+    """All lines as one text; Arrow has them in one buffer already."""
     return lines.buffers()[2].to_pybytes() if len(lines) else b""
 
 
 def _us(ns: Int64s) -> tuple[Int64s, str, pa.Array]:
-    """Nanoseconds as decimal microseconds: 12345 is 12, a dot, 345."""
+    """Nanoseconds as the parts of decimal microseconds: 12345 becomes 12, a dot and 345."""
     fraction = pc.utf8_lpad(pc.cast(pa.array(ns % 1000), pa.large_string()), width=3, padding="0")
     return ns // 1000, ".", fraction
 
@@ -186,29 +189,33 @@ def _binding(bind: object) -> str:
 
 
 def _flow_fields(flows: Flows, kinds: Iterable[str]) -> tuple[pa.Array, Int64s]:
-    """What stands in `kinds` for each end, and the flow's number."""
-    return _strings(list(kinds)).take(pa.array(flows.kind)), flows.number
+    """For each end its text from `kinds`, and the number of its flow."""
+    return _large_strings(list(kinds)).take(pa.array(flows.kind)), flows.number
 
 
-def _carried_flow(carried: Bound, number: Int64s, ends: Int64s) -> pa.Array:
-    """What says which flow begins or finishes with a slice, which carries one of `ends` or -1."""
+def _carried_flow(carried: BoundEnds, number: Int64s, ends: Int64s) -> pa.Array:
+    """For each slice the fields of the flow end that it carries, if any.
+
+    Args:
+        ends: the end that each slice carries; -1 if it carries none.
+    """
     some = np.flatnonzero(ends >= 0)
-    direction = _strings([',"flow_in":true', ',"flow_out":true'])
+    direction = _large_strings([',"flow_in":true', ',"flow_out":true'])
     texts = _lines(
         *(',"bind_id":', number[ends[some]] + _FIRST_CARRIED),
         direction.take(pa.array(carried.begins[ends[some]].astype(np.int64))),
     )
     place = np.full(len(ends), len(some))
     place[some] = np.arange(len(some))
-    return pa.concat_arrays([texts, _strings([""])]).take(pa.array(place))
+    return pa.concat_arrays([texts, _large_strings([""])]).take(pa.array(place))
 
 
-def _strings(values: Sequence[str | bytes]) -> pa.Array:
+def _large_strings(values: Sequence[str | bytes]) -> pa.Array:
     return pa.array(values, pa.large_string())
 
 
 def _name_lines(tracks: Sequence[Track], ids: Ids) -> Iterator[str]:
-    """Names of processes and threads; a lane has the name of its thread."""
+    """Lines that name processes and threads; every lane has the name of its thread."""
     for number, track in enumerate(tracks):
         pid = int(ids.pid_of_track[number])
         yield _name_line("process_name", pid, pid, track.process_name or track.pid)
@@ -224,7 +231,8 @@ def _name_line(kind: str, pid: int, tid: int, name: object) -> str:
 
 
 def _all_quoted(texts: pa.DictionaryArray) -> pa.Array:
-    return _strings([_quoted(text) for text in texts.dictionary.to_pylist()]).take(texts.indices)
+    quoted = [_quoted(text) for text in texts.dictionary.to_pylist()]
+    return _large_strings(quoted).take(texts.indices)
 
 
 def _quoted(text: object) -> str:

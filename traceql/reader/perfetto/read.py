@@ -1,4 +1,4 @@
-"""Reads native Perfetto traces, whose events the trace processor keeps as they are."""
+"""Reads a native Perfetto trace: the trace processor parses it, queries fetch the tables."""
 
 import json
 import re
@@ -14,14 +14,14 @@ from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import EngineError, LossyLoad
 from traceql.reader.activities import activities_among, activity_table
 from traceql.reader.arguments import Texts, decoded, int64_column
-from traceql.reader.nesting import raise_on_error_stats
-from traceql.reader.packets import require_whole_packets
+from traceql.reader.lost_data import raise_on_error_stats
+from traceql.reader.perfetto.packets import require_whole_packets
+from traceql.reader.remarks import Remark, remark_table
 from traceql.reader.tables import (
     COUNT,
     FLOW,
     INSTANT,
     NAME,
-    REMARK,
     SLICE,
     TRACK,
     TraceTables,
@@ -66,7 +66,7 @@ _POSITIONS = re.compile(r"((?:\[\d+\])+)$")
 
 
 def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
-    """The tables of a native Perfetto trace (a `Reader`); `index` is the slice's id."""
+    """The tables of a native Perfetto trace; `index` is the trace processor's slice id."""
     require_whole_packets(path)
     try:
         with open_trace_processor(path, trace_processor=trace_processor) as tp:
@@ -74,7 +74,7 @@ def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
             tables = _tables(tp)
     except (EngineError, LossyLoad) as error:
         raise type(error)(f"{path}: {error}") from None
-    return TraceTables("trace_processor", "perfetto", tables)
+    return TraceTables(tables)
 
 
 def _tables(tp: TraceProcessor) -> dict[str, pa.Table]:
@@ -88,14 +88,17 @@ def _tables(tp: TraceProcessor) -> dict[str, pa.Table]:
         "instant": INSTANT.empty_table(),
         "track": _track_table(tracks),
         "count": arrow_table(tp, _COUNTS, schema=COUNT),
-        "remark": _remark_table(unfinished, counters, slices.num_rows),
+        "remark": remark_table(_remarks(unfinished, counters, slices.num_rows)),
     }
 
 
 def _slice_tables(
     found: pa.Table, tracks: pa.Table, args_by_set: Mapping[int | None, bytes]
 ) -> tuple[pa.Table, pa.Table, int]:
-    """Slices, activities, and how many slices had no end: these last until the end of the trace."""
+    """Slices, activities, and the number of slices without an end.
+
+    A slice without an end lasts until the end of the trace.
+    """
     dur, ts = _int64(found["dur"]), _int64(found["ts"])
     unfinished = pc.less(dur, 0)
     to_the_end = pc.max_element_wise(pc.subtract(_int64(found["end_ts"]), ts), 0)
@@ -128,10 +131,13 @@ def _slice_tables(
 
 
 def _args_by_set(tp: TraceProcessor) -> dict[int | None, bytes]:
-    """Arguments as JSON text, with the lists that the trace processor flattens made whole."""
+    """The JSON text of each set of arguments, with lists restored.
+
+    The trace processor flattens lists: `grid[0]`, `grid[1]`, ...
+    """
     sets: defaultdict[int, dict[str, Any]] = defaultdict(dict)
     for row in arrow_table(tp, _ARGS).to_pylist():
-        _put(sets[row["arg_set_id"]], _PREFIX.sub("", row["key"]), _value(row))
+        _put(sets[row["arg_set_id"]], _PREFIX.sub("", row["key"]), _argument_value(row))
     return {arg_set: json.dumps(args).encode() for arg_set, args in sets.items()}
 
 
@@ -152,7 +158,7 @@ def _put(args: dict[str, Any], key: str, value: Any) -> None:
     place[last] = value
 
 
-def _value(row: dict[str, Any]) -> Any:
+def _argument_value(row: dict[str, Any]) -> Any:
     match row["value_type"]:
         case "string" | "json":
             return row["string_value"]
@@ -187,10 +193,12 @@ def _track_table(tracks: pa.Table) -> pa.Table:
     return pa.table(columns, schema=TRACK)
 
 
-def _remark_table(unfinished: int, counters: int, slices: int) -> pa.Table:
-    rows = [
-        ("trace processor errors", 0, 0, True, "no error statistics"),
-        ("slices without an end", unfinished, slices, None, "last until the end of the trace"),
-        ("counters not loaded", counters, counters, None, "counter samples stay in the file"),
+def _remarks(unfinished: int, counters: int, slices: int) -> list[Remark]:
+    errors = "errors reported by the trace processor"
+    endless = "slices that never end, which last until the end of the trace; all slices"
+    samples = "counter samples in the file, which are not loaded"
+    return [
+        Remark("trace processor errors", 0, 0, True, errors),
+        Remark("slices without an end", unfinished, slices, None, endless),
+        Remark("counters not loaded", counters, counters, None, samples),
     ]
-    return pa.Table.from_pylist([dict(zip(REMARK.names, row, strict=True)) for row in rows], REMARK)

@@ -1,4 +1,4 @@
-"""The text that a trace file holds, gzipped or not, a piece at a time."""
+"""Reads the text of a trace file, compressed or not, piece by piece."""
 
 import codecs
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from isal import isal_zlib
 from traceql.errors import TraceCorrupt
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_GZIP = 31  # as zlib numbers formats
-_GZIP_RATIO = 8  # about what profiler traces are compressed by
+_GZIP = 31  # zlib's number for the gzip format
+_GZIP_RATIO = 8  # about how much smaller gzip makes a profiler trace
 
 
 def pieces(path: Path, size: int) -> Iterator[bytes]:
-    """A file's text in pieces of about `size` bytes, without its byte order mark.
+    """The text of a file in pieces of about `size` bytes, without a byte order mark.
 
     Raises:
         TraceCorrupt: damaged gzip; the message does not name the file.
@@ -26,7 +26,7 @@ def pieces(path: Path, size: int) -> Iterator[bytes]:
         if magic == _GZIP_MAGIC:
             found = _decompressed(file, max(1, size // _GZIP_RATIO))
         else:
-            found = _read(file, size)
+            found = _raw_pieces(file, size)
         start = b""
         while len(start) < len(codecs.BOM_UTF8) and (piece := next(found, None)) is not None:
             start += piece
@@ -34,16 +34,16 @@ def pieces(path: Path, size: int) -> Iterator[bytes]:
         yield from found
 
 
-def _read(file: BinaryIO, size: int) -> Iterator[bytes]:
+def _raw_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
     while piece := file.read(size):
         yield piece
 
 
 def _decompressed(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """What the members of a gzip file hold; zeros may follow the last."""
+    """The text of a gzip file, which may have several members and zeros at the end."""
     member = None
     try:
-        for piece in _read(file, size):
+        for piece in _raw_pieces(file, size):
             left = piece
             while left := left if member else left.lstrip(b"\0"):
                 member = member or isal_zlib.decompressobj(wbits=_GZIP)

@@ -1,4 +1,4 @@
-"""Events as columns, gathered batch by batch: all is done while the CPU's caches hold a batch."""
+"""Collects events into columns, batch by batch, while the CPU's cache still holds the batch."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -9,58 +9,58 @@ import pyarrow as pa
 
 from traceql.reader.activities import activities_among, activity_table
 from traceql.reader.arguments import Texts, decoded, int64_column, text_column
-from traceql.reader.coded import Codes, joined
-from traceql.reader.counted_ns import counted_ns
-from traceql.reader.flows import FLOW_PHASES, FlowEnds
-from traceql.reader.kineto_json import Event
+from traceql.reader.coded import DistinctValues, concatenated
+from traceql.reader.kineto.counted_ns import counted_ns
+from traceql.reader.kineto.flows import FlowEnds
+from traceql.reader.kineto.kineto_json import Event
+from traceql.reader.kineto.phases import COMPLETE, FLOW_ENDS, INSTANTS, METADATA
+from traceql.reader.kineto.timeline import durations, times
+from traceql.reader.kineto.tracks import TrackNumbers
 from traceql.reader.tables import ACTIVITY
-from traceql.reader.timeline import durations, times
-from traceql.reader.tracks import Tracks
 
 Int64s = npt.NDArray[np.int64]
-_INSTANT_PHASES = frozenset("iIRn")
 
 
 class Gathered:
-    """All events of a file, each kind as columns of its own."""
+    """All events of a file: slices, instants and flow ends each in their own columns."""
 
     def __init__(self, batches: Iterable[Sequence[Event]]) -> None:
         self.phases: Counter[str] = Counter()
-        self.tracks = Tracks()
-        self.slices = Slices(self.tracks)
-        self.instants = Points(self.tracks)
+        self.tracks = TrackNumbers()
+        self.slices = SliceColumns(self.tracks)
+        self.instants = EventColumns(self.tracks)
         self.flow_ends = FlowEnds(self.tracks)
-        self.about_tracks: list[Event] = []  # the metadata events
+        self.about_tracks: list[Event] = []  # metadata events
         for events in batches:
             self._add(events)
 
     def _add(self, events: Sequence[Event]) -> None:
-        complete: list[Event] = []  # most are
+        complete: list[Event] = []  # most events
         by_phase: defaultdict[str, list[Event]] = defaultdict(list)
         for event in events:
-            if event.ph == "X":
+            if event.ph == COMPLETE:
                 complete.append(event)
             else:
                 by_phase[event.ph].append(event)
         if complete:
-            self.phases["X"] += len(complete)
+            self.phases[COMPLETE] += len(complete)
             self.slices.add(complete)
         for phase, members in by_phase.items():
             self.phases[phase] += len(members)
-            if phase in FLOW_PHASES:
+            if phase in FLOW_ENDS:
                 self.flow_ends.add(members)
-            elif phase in _INSTANT_PHASES:
+            elif phase in INSTANTS:
                 self.instants.add(members)
-            elif phase == "M":
+            elif phase == METADATA:
                 self.about_tracks += members
 
 
-class Points:
-    """When and where events start, and what they are."""
+class EventColumns:
+    """Columns of events: name, category, start, track and arguments."""
 
-    def __init__(self, tracks: Tracks) -> None:
+    def __init__(self, tracks: TrackNumbers) -> None:
         self._tracks = tracks
-        self._names, self._cats = Codes(), Codes()
+        self._names, self._cats = DistinctValues(), DistinctValues()
         self._name: list[Int64s] = []
         self._cat: list[Int64s] = []
         self._ts: list[Int64s] = []
@@ -68,7 +68,7 @@ class Points:
         self._args = Texts()
 
     def add(self, events: Sequence[Event]) -> None:
-        """Appends some, in the file's order."""
+        """Appends events, in the order of the file."""
         self._add_places(events)
         self._args.add([e.args for e in events])
 
@@ -80,31 +80,31 @@ class Points:
 
     @property
     def ts(self) -> Int64s:
-        """The file's own times, ns."""
-        return joined(self._ts)
+        """Starts in the file's own time, ns."""
+        return concatenated(self._ts)
 
     @property
     def track(self) -> Int64s:
-        return joined(self._track)
+        return concatenated(self._track)
 
     @property
     def name(self) -> pa.DictionaryArray:
-        return _texts(self._names, self._name)
+        return _dictionary(self._names, self._name)
 
     @property
     def cat(self) -> pa.DictionaryArray:
-        return _texts(self._cats, self._cat)
+        return _dictionary(self._cats, self._cat)
 
     @property
     def args(self) -> pa.Array:
-        """The arguments' text."""
+        """The arguments as JSON text."""
         return self._args.json_column()
 
 
-class Slices(Points):
-    """Complete events."""
+class SliceColumns(EventColumns):
+    """Columns of complete events, which also have a duration and typed arguments."""
 
-    def __init__(self, tracks: Tracks) -> None:
+    def __init__(self, tracks: TrackNumbers) -> None:
         super().__init__(tracks)
         self._dur: list[Int64s] = []
         self._counted_dur: list[Int64s] = []
@@ -128,13 +128,13 @@ class Slices(Points):
 
     @property
     def dur(self) -> Int64s:
-        """Durations, ns; 0 where the file has none."""
-        return joined(self._dur)
+        """Durations, ns; 0 if the file has none."""
+        return concatenated(self._dur)
 
     @property
     def counted_dur(self) -> Int64s:
-        """The same as the ledger counts them."""
-        return joined(self._counted_dur)
+        """The same durations as the ledger counts them (see counted_ns)."""
+        return concatenated(self._counted_dur)
 
     @property
     def external_id(self) -> pa.Array:
@@ -146,10 +146,12 @@ class Slices(Points):
 
     @property
     def activity(self) -> pa.Table:
-        """A row for each event of the GPU."""
+        """One row per GPU activity."""
         return pa.concat_tables(self._activity).combine_chunks()
 
 
-def _texts(distinct: Codes, codes: Sequence[Int64s]) -> pa.DictionaryArray:
-    """Texts as codes into the distinct ones; what is no string becomes one."""
-    return pa.DictionaryArray.from_arrays(joined(codes).astype(np.int32), text_column(distinct))
+def _dictionary(distinct: DistinctValues, codes: Sequence[Int64s]) -> pa.DictionaryArray:
+    """A dictionary-encoded column of texts; other values are converted to text."""
+    return pa.DictionaryArray.from_arrays(
+        concatenated(codes).astype(np.int32), text_column(distinct)
+    )

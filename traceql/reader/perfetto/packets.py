@@ -1,6 +1,6 @@
-"""Whether a native Perfetto trace is whole: it is a sequence of packets, each with its length.
+"""Checks that a native Perfetto trace is complete: a sequence of packets, each with its length.
 
-The trace processor takes a file that ends within a packet without a word.
+The trace processor does not report a file that ends within a packet.
 """
 
 import gzip
@@ -38,7 +38,7 @@ def require_whole_packets(path: Path) -> None:
 
 
 def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at `at`, and where it ends; beyond the end where it is cut off."""
+    """The number that begins at `at`, and where it ends; beyond the end if it is cut off."""
     value = shift = 0
     while at < len(content):
         byte = content[at]

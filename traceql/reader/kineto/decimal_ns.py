@@ -1,4 +1,7 @@
-"""Decimal microseconds, as text, to integer nanoseconds: exact, and never through a float."""
+"""Converts decimal microseconds, given as text, to integer nanoseconds without using floats.
+
+It parses all numbers of a batch at once, because one at a time would dominate the reading time.
+"""
 
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
@@ -20,12 +23,12 @@ _LONGEST = _FAST_WHOLE_DIGITS + 5  # with its dot, three decimals and comma
 
 
 def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
-    """One int64 per number of microseconds, given as JSON text (`12`, `12.345`, `"12.345"`, `1e3`).
+    """Nanoseconds for microseconds in JSON text (`12`, `12.345`, `"12.345"`, `1e3`).
 
     Digits below a nanosecond are rounded half to even.
 
     Raises:
-        TraceCorrupt: a text is no number, or its nanoseconds do not fit 64 bits.
+        TraceCorrupt: a text is not a number, or its nanoseconds do not fit 64 bits.
     """
     if not numbers:
         return np.empty(0, np.int64)
@@ -51,8 +54,9 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
 
 
 def _all_have_three_decimals(joined: bytes, text: npt.NDArray[np.uint8], ends: Int64s) -> bool:
-    """True where each number is as the profiler writes it, 1 to 15 digits, a dot and 3 more: then
-    the text without dots is whole nanoseconds.
+    """Whether all numbers are as the profiler writes them: 1 to 15 digits, a dot and 3 digits.
+
+    If so, the text without its dots is a list of whole nanoseconds.
     """
     if joined.translate(None, b"0123456789") != b".," * len(ends):
         return False
@@ -63,7 +67,7 @@ def _all_have_three_decimals(joined: bytes, text: npt.NDArray[np.uint8], ends: I
 
 
 def _positions_of_dot(text: npt.NDArray[np.uint8], ends: Int64s) -> Int64s:
-    """Where each number's dot stands, or its end where it has none."""
+    """The position of the dot in each number, or of its end if it has no dot."""
     dots = np.flatnonzero(text == _DOT)
     if not len(dots):
         return ends.copy()
@@ -76,7 +80,7 @@ def _positions_of_dot(text: npt.NDArray[np.uint8], ends: Int64s) -> Int64s:
 def _is_plain(
     text: npt.NDArray[np.uint8], starts: Int64s, dots: Int64s, ends: Int64s
 ) -> npt.NDArray[np.bool_]:
-    """True where a number is only digits and at most one dot, and short enough for 64 bits."""
+    """Whether each number has only digits and at most one dot, and surely fits 64 bits."""
     digit = (text >= _ZERO) & (text < _ZERO + 10)
     digits_before = np.concatenate(([0], np.cumsum(digit)))
     digits = digits_before[ends] - digits_before[starts]

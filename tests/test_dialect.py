@@ -1,0 +1,51 @@
+"""The profiler's words in SQL are those of the vocabulary."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from traceql.dialect.pytorch.vocabulary import (
+    GPU_CATEGORIES,
+    Argument,
+    EventName,
+    Metadata,
+)
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = [*ROOT.glob("queries/**/*.sql"), *ROOT.glob("traceql/**/*.sql")]
+_CATEGORY = re.compile(
+    r"\bcat\)?\s*(?:=|<>|IS (?:NOT )?DISTINCT FROM|(?:NOT )?IN)\s*(\([^)]*\)|'[^']*')"
+)
+_ARGUMENT = re.compile(r"""\$\."([^"]+)"|LIKE '%"([^"]+)"%'""")
+_METADATA = re.compile(r"metadata, '\$\.(\w+)")
+
+
+def words(pattern: re.Pattern[str]) -> set[str]:
+    texts = [script.read_text() for script in SCRIPTS]
+    return {"".join(found.groups("")) for text in texts for found in pattern.finditer(text)}
+
+
+def test_sql_asks_what_events_are_and_not_for_categories() -> None:
+    assert words(_CATEGORY) == set()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "known", "vocabulary"),
+    [(_ARGUMENT, "Collective name", Argument), (_METADATA, "deviceProperties", Metadata)],
+)
+def test_keys_in_sql_are_in_the_vocabulary(
+    pattern: re.Pattern[str], known: str, vocabulary: type[Argument | Metadata]
+) -> None:
+    used = words(pattern)
+    assert known in used
+    assert used <= {word.value for word in vocabulary}
+
+
+@pytest.mark.parametrize("name", EventName)
+def test_names_with_a_meaning_are_in_sql(name: EventName) -> None:
+    assert any(name in script.read_text() for script in SCRIPTS)
+
+
+def test_gpu_categories() -> None:
+    assert {"kernel", "gpu_memcpy", "gpu_memset"} == GPU_CATEGORIES

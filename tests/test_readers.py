@@ -1,0 +1,104 @@
+"""The registry finds readers, picks the right one for a file, and takes a new one as a folder."""
+
+import gzip
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import toy_reader
+
+import traceql
+import traceql.reader
+from traceql.reader.registry import reader_of, readers, suffixes
+
+_JSON, _PACKET = b' {"traceEvents": []}', b"\x0a\x00"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reader"),
+    [
+        ("rank0.json", _JSON, "kineto"),
+        ("rank0.json.gz", gzip.compress(_JSON), "kineto"),
+        ("rank0.json", b"no JSON", "kineto"),
+        ("rank0.pftrace", _PACKET, "perfetto"),
+        ("rank0.perfetto-trace.gz", gzip.compress(_PACKET), "perfetto"),
+        ("rank0.pftrace.gz", gzip.compress(_PACKET)[:-9], "perfetto"),
+        ("rank0.pftrace", b"", "perfetto"),
+        ("rank0.pftrace", _JSON, "kineto"),
+        ("rank0.pftrace", gzip.compress(b"[]"), "kineto"),
+        ("rank0.trace", _JSON, "kineto"),
+        ("rank0.trace", _PACKET, "kineto"),
+        ("rank0.trace", b"", "kineto"),
+    ],
+)
+def test_a_file_is_recognised_by_its_name_and_first_bytes(
+    tmp_path: Path, name: str, content: bytes, reader: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(content)
+    assert reader_of(path).name == reader
+
+
+def test_a_file_that_does_not_exist_has_a_reader_that_can_say_so(tmp_path: Path) -> None:
+    assert reader_of(tmp_path / "none.pftrace").name == "perfetto"
+    assert reader_of(tmp_path / "none").name == "kineto"
+
+
+def test_one_reader_is_the_fallback() -> None:
+    assert [reader.name for reader in readers() if reader.is_fallback] == ["kineto"]
+
+
+def test_finding_readers_imports_nothing_heavy() -> None:
+    code = (
+        "import sys; from traceql.reader.registry import suffixes; suffixes(); "
+        "heavy = {'duckdb', 'msgspec', 'numpy', 'perfetto', 'pyarrow', 'wasmtime'}; "
+        "print(heavy & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert done.stdout.strip() == "set()"
+
+
+@pytest.fixture
+def toy_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A .toy file in a folder of its own, and a reader for it among the readers."""
+    reader = tmp_path / "readers" / "toy" / "__init__.py"
+    reader.parent.mkdir(parents=True)
+    reader.write_text(toy_reader.SOURCE)
+    monkeypatch.setattr(
+        traceql.reader, "__path__", [*traceql.reader.__path__, str(tmp_path / "readers")]
+    )
+    monkeypatch.delitem(sys.modules, "traceql.reader.toy", raising=False)
+    path = tmp_path / "run" / "rank0.toy"
+    path.parent.mkdir()
+    path.write_text("gemm_kernel 1000 50\nflash_fwd_kernel 1100 30\n")
+    return path
+
+
+def test_a_new_reader_is_one_new_folder(toy_file: Path, tmp_path: Path) -> None:
+    assert ".toy" in suffixes()
+    database = tmp_path / "toy.duckdb"
+    traceql.load([toy_file.parent], database)
+    with traceql.open(database) as trace:
+        assert trace.sql("SELECT reader, format FROM trace").rows() == [
+            {"reader": "toy", "format": "text"}
+        ]
+        assert trace.sql("SELECT name, ts, dur FROM kernel ORDER BY ts").rows() == [
+            {"name": "gemm_kernel", "ts": 0, "dur": 50},
+            {"name": "flash_fwd_kernel", "ts": 100, "dur": 30},
+        ]
+        checks = trace.sql("SELECT * FROM ledger").rows()
+    assert [check for check in checks if check["ok"] is False] == []
+    assert sum(check["ok"] is True for check in checks) >= 3
+
+
+def test_a_readers_name_is_in_the_database(tmp_path: Path) -> None:
+    path = tmp_path / "rank0.json"
+    path.write_bytes(_JSON)
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        assert trace.sql("SELECT reader, format FROM trace").rows() == [
+            {"reader": "kineto", "format": "json"}
+        ]

@@ -1,0 +1,52 @@
+"""A reader in one file, which a test puts on the path of the readers' package: its source text."""
+
+SOURCE = '''
+"""The reader of .toy files: a GPU kernel per line, `name ts dur`, in ns."""
+
+from pathlib import Path
+
+from traceql.reader.contract import Reader
+
+
+def _recognises(path):
+    return path.name.endswith(".toy")
+
+
+def _read(path, *, trace_processor):
+    import pyarrow as pa
+
+    from traceql.reader.tables import SCHEMAS, TraceTables
+
+    kernels = [line.split() for line in path.read_text().splitlines()]
+    slices = [
+        {
+            "index": index, "cat": "kernel", "name": name, "ts": int(ts), "dur": int(dur),
+            "track": 0, "depth": 0,
+        }
+        for index, (name, ts, dur) in enumerate(kernels)
+    ]
+    rows = {
+        "slice": slices,
+        "activity": [{"index": s["index"], "device": 0, "stream": 0} for s in slices],
+        "track": [{"track": 0, "pid": "0", "tid": "0", "process_name": "toy GPU"}],
+        "count": [
+            {
+                "phase": "slice", "cat": "kernel", "events": len(kernels),
+                "dur": sum(int(dur) for _, _, dur in kernels),
+            }
+        ],
+    }
+    return TraceTables(
+        {name: pa.Table.from_pylist(rows.get(name, []), schema) for name, schema in SCHEMAS.items()}
+    )
+
+
+READER = Reader(
+    name="toy",
+    format="text",
+    suffixes=(".toy",),
+    dialect="pytorch",
+    recognises=_recognises,
+    read=_read,
+)
+'''

@@ -1,0 +1,24 @@
+# One row per rank and category of its events: what these events are.
+# @scope  rank
+# @needs  slice
+# @column rank  BIGINT   Rank.
+# @column cat   VARCHAR  Category as in the file; as in slice.
+# @column kind  VARCHAR  kernel, memcpy, memset, launch (runtime or driver call), operator, annotation (range on the host), gpu_annotation (the same range on a stream), frame (call of a Python function or module) or other.
+
+"""Looks the categories up in the vocabulary."""
+
+import duckdb
+import pyarrow as pa
+
+from traceql.derive.definition import declared_schema
+from traceql.dialect.pytorch.vocabulary import CATEGORIES
+
+_CATEGORIES = "SELECT DISTINCT rank, cat FROM slice WHERE cat IS NOT NULL ORDER BY ALL"
+
+
+def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    listed = [
+        {"rank": rank, "cat": cat, "kind": CATEGORIES.get(cat.lower(), "other")}
+        for rank, cat in con.execute(_CATEGORIES).fetchall()
+    ]
+    return pa.Table.from_pylist(listed, declared_schema(__file__))

@@ -1,0 +1,101 @@
+"""The vocabulary of PyTorch's profiler: categories, arguments, metadata and names of events.
+
+Code refers to these names, so that a word of the profiler stands in one place.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class EventKind(StrEnum):
+    """What an event is, whichever category the profiler gave it."""
+
+    KERNEL = "kernel"
+    MEMCPY = "memcpy"
+    MEMSET = "memset"
+    LAUNCH = "launch"  # a call of the CUDA, HIP or XPU runtime or driver
+    OPERATOR = "operator"
+    ANNOTATION = "annotation"  # record_function and the like, on the host
+    GPU_ANNOTATION = "gpu_annotation"  # the same annotation, over the kernels launched inside it
+    FRAME = "frame"  # a call of a Python function or an nn.Module
+
+
+# By category in lower case: profilers of other versions capitalise some of them.
+CATEGORIES: Mapping[str, EventKind] = {
+    "kernel": EventKind.KERNEL,
+    "gpu_memcpy": EventKind.MEMCPY,
+    "gpu_memset": EventKind.MEMSET,
+    "cuda_runtime": EventKind.LAUNCH,
+    "cuda_driver": EventKind.LAUNCH,
+    "hip_runtime": EventKind.LAUNCH,
+    "hip_driver": EventKind.LAUNCH,
+    "xpu_runtime": EventKind.LAUNCH,
+    "runtime": EventKind.LAUNCH,
+    "cpu_op": EventKind.OPERATOR,
+    "operator": EventKind.OPERATOR,
+    "user_annotation": EventKind.ANNOTATION,
+    "gpu_user_annotation": EventKind.GPU_ANNOTATION,
+    "python_function": EventKind.FRAME,
+}
+_ON_GPU = {EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET}
+GPU_CATEGORIES = frozenset(cat for cat, activity in CATEGORIES.items() if activity in _ON_GPU)
+
+
+class Argument(StrEnum):
+    """Keys of an event's arguments."""
+
+    # Of operators, launch calls and GPU activities
+    EXTERNAL_ID = "External id"  # joins an operator, its launch calls and their activities
+    CORRELATION = "correlation"  # joins a launch call and its activity
+    INPUT_DIMS = "Input Dims"
+    INPUT_TYPE = "Input type"
+    # Of GPU activities
+    DEVICE = "device"
+    STREAM = "stream"
+    BYTES = "bytes"
+    GRID = "grid"
+    BLOCK = "block"
+    GRAPH_NODE_ID = "graph node id"
+    # Of NCCL kernels
+    COLLECTIVE_NAME = "Collective name"
+    PROCESS_GROUP_NAME = "Process Group Name"
+    PROCESS_GROUP_RANKS = "Process Group Ranks"
+    GROUP_SIZE = "Group size"
+    IN_ELEMENTS = "In msg nelems"
+    OUT_ELEMENTS = "Out msg nelems"
+    DTYPE = "dtype"
+    SOURCE_RANK = "Src Rank"
+    DESTINATION_RANK = "Dst Rank"
+    SEQUENCE = "Seq"
+    IN_SPLIT = "In split size"
+    # Of allocator events
+    DEVICE_ID = "Device Id"
+    DEVICE_TYPE = "Device Type"
+    ALLOCATED_BYTES = "Bytes"
+    TOTAL_ALLOCATED = "Total Allocated"
+    TOTAL_RESERVED = "Total Reserved"
+    ADDRESS = "Addr"
+
+
+class Metadata(StrEnum):
+    """Keys at the top of a trace file, and inside what they hold."""
+
+    BASE_TIME = "baseTimeNanoseconds"  # Unix time that the file's times count from, ns
+    DEVICE_PROPERTIES = "deviceProperties"  # list of devices
+    DEVICE_NUMBER = "id"
+    DEVICE_NAME = "name"
+    DISTRIBUTED_INFO = "distributedInfo"  # what the process knew of its job
+    RANK = "rank"
+    WORLD_SIZE = "world_size"
+    PROCESS_GROUPS = "pg_config"  # list of process groups
+    GROUP_NAME = "pg_name"
+    GROUP_DESCRIPTION = "pg_desc"
+    GROUP_RANKS = "ranks"
+
+
+class EventName(StrEnum):
+    """Names of events, or how they begin, that mean something by themselves."""
+
+    ALLOCATOR = "[memory]"
+    STEP = "ProfilerStep#"
+    MODULE = "nn.Module: "

@@ -1,0 +1,42 @@
+"""The reader of JSON traces: PyTorch's profiler (Kineto) and other Chrome traces."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traceql.reader.contract import Reader
+from traceql.reader.first_bytes import begins_like_json
+
+if TYPE_CHECKING:
+    from traceql.reader.tables import TraceTables
+
+_SUFFIXES = (".json", ".json.gz")
+
+
+def _recognises(path: Path) -> bool:
+    """JSON is recognised by how the file begins, whatever its name is."""
+    return path.name.endswith(_SUFFIXES) or begins_like_json(path)
+
+
+def _read(path: Path, *, trace_processor: Path | None) -> "TraceTables":
+    from traceql.reader.kineto.read import read_kineto
+
+    return read_kineto(path, trace_processor=trace_processor)
+
+
+def _feed(path: Path, base_ns: int) -> Iterator[bytes]:
+    from traceql.reader.kineto.read import perfetto_feed
+
+    return perfetto_feed(path, base_ns)
+
+
+READER = Reader(
+    name="kineto",
+    format="json",
+    suffixes=_SUFFIXES,
+    dialect="pytorch",
+    recognises=_recognises,
+    read=_read,
+    feed=_feed,
+    is_fallback=True,
+)

@@ -1,0 +1,27 @@
+"""Finds the readers: the subpackages of traceql.reader that define `READER`."""
+
+import pkgutil
+from importlib import import_module
+from pathlib import Path
+
+import traceql.reader
+from traceql.reader.contract import Reader
+
+
+def readers() -> list[Reader]:
+    """All readers by name of their folder, the fallback last."""
+    folders = [m.name for m in pkgutil.iter_modules(traceql.reader.__path__) if m.ispkg]
+    modules = [import_module(f"traceql.reader.{name}") for name in sorted(folders)]
+    found: list[Reader] = [m.READER for m in modules if hasattr(m, "READER")]
+    return sorted(found, key=lambda reader: reader.is_fallback)
+
+
+def reader_of(path: Path) -> Reader:
+    """The first reader that recognises a file, else the fallback."""
+    every = readers()
+    return next((reader for reader in every if reader.recognises(path)), every[-1])
+
+
+def suffixes() -> tuple[str, ...]:
+    """How the names of trace files end, of all formats."""
+    return tuple(suffix for reader in readers() for suffix in reader.suffixes)
