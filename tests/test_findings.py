@@ -215,7 +215,7 @@ def test_a_host_that_waits_for_the_gpu(tmp_path: Path) -> None:
     with traceql.open(traces.write(tmp_path / "a.json", *events)) as trace:
         found = kinds(trace)
     assert found["host synchronisation"] == [
-        "Rank 0 waits 0.3 ms with an empty GPU because its host is blocked in a synchronising call."
+        "The GPU of rank 0 is idle for 0.3 ms because its host is blocked in a synchronizing call."
     ]
 
 
@@ -230,7 +230,7 @@ def test_copies_that_nothing_hides(tmp_path: Path) -> None:
     ]
     with traceql.open(traces.write(tmp_path / "a.json", *events)) as trace:
         found = kinds(trace)
-    assert found["exposed copies"] == ["Memory copies that nothing hides take 0.1 ms per rank."]
+    assert found["exposed copies"] == ["Exposed memory copies take 0.1 ms per rank."]
     assert "GPU idle" not in found
 
 
@@ -279,8 +279,8 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
     """
     found = opened(tmp_path, collectives(late=2, waits_us=200))
     assert found["late rank"] == [
-        "Rank 2 is late: ranks 0, 1, 3 waited 3.8, 3.8, 3.8 ms in collectives, 100% of all waiting "
-        "is for rank 2, because its host launched late (100%). Moving bytes took 1.9 ms per rank."
+        "Rank 2 is late: ranks 0, 1, 3 waited 3.8, 3.8, 3.8 ms in collectives. 100% of the wait "
+        "was for rank 2, whose host launched late (100% of it). The transfers took 1.9 ms per rank."
     ]
     assert "uneven waiting" not in found
 
@@ -357,11 +357,11 @@ def test_a_gap_after_the_launch_is_not_laid_on_the_host(tmp_path: Path) -> None:
             assert (gap["cause"], gap["dur"]) == ("host", 10_000_000)
             assert gap["launched_ns"] == (11_000 - launched - 5) * 1000
             (sentence,) = kinds(trace)["GPU idle"]
-            assert ("; but for 100% the next kernel had been launched" in sentence) == said
+            assert ("; for 100% the next kernel was already launched" in sentence) == said
 
 
 @pytest.mark.slow
 def test_a_gap_of_half_a_second_is_not_laid_on_the_host() -> None:
     """By the file: launched 40 us into a gap of 493 ms, of 494.5 ms idle time."""
     (sentence,) = kinds(databases.trace("mi300x-sglang"))["GPU idle"]
-    assert "; but for 100% the next kernel had been launched" in sentence
+    assert "; for 100% the next kernel was already launched" in sentence

@@ -118,7 +118,7 @@ def found_layers(con: duckdb.DuckDBPyConnection, where: str = "TRUE") -> list[in
 def failing(con: duckdb.DuckDBPyConnection) -> set[str]:
     """Checks with rows, the ledger's comparison with a file aside: there is no file here."""
     con.execute(
-        "UPDATE ledger SET ok = NULL WHERE regexp_matches(\"check\", '^(events|duration) ')"
+        "UPDATE ledger SET ok = NULL WHERE regexp_matches(check_name, '^(events|duration) ')"
     )
     return {c.stem for c in sorted(CHECKS.glob("*.sql")) if rows(con, c.read_text())}
 
@@ -367,7 +367,7 @@ def test_a_folder_with_a_map_of_graph_nodes_and_a_configuration(tmp_path: Path) 
     with traceql.open(result.database) as trace:
         found = trace.sql("SELECT layer, role FROM kernel WHERE layer IS NOT NULL").rows()
         assert found == [{"layer": 3, "role": "kv_write"}]
-        (row,) = trace.sql("SELECT * FROM ledger WHERE \"check\" = 'layers of the model'")
+        (row,) = trace.sql("SELECT * FROM ledger WHERE check_name = 'layers of the model'")
         assert (row["value"], row["total"], row["ok"]) == (None, 4, False)
 
 
@@ -420,9 +420,9 @@ def healthy() -> duckdb.DuckDBPyConnection:
         ("layers.siblings_agree", "DELETE FROM kernel WHERE role = 'moe_align' AND layer = 0"),
         ("layers.phases_agree", "DELETE FROM kernel WHERE role = 'rope' AND step_id = 1"),
         ("layers.phases_agree", "UPDATE kernel SET layer = NULL, role = NULL WHERE step_id = 0"),
-        ("layers.coverage", "UPDATE ledger SET ok = FALSE WHERE \"check\" LIKE 'time without%'"),
-        ("ledger.holds", "UPDATE ledger SET ok = FALSE WHERE \"check\" = 'layers attributed'"),
-        ("breakdown.adds_up", "UPDATE ledger SET ok = FALSE WHERE \"check\" = 'idle in gaps'"),
+        ("layers.coverage", "UPDATE ledger SET ok = FALSE WHERE check_name LIKE 'time without%'"),
+        ("ledger.holds", "UPDATE ledger SET ok = FALSE WHERE check_name = 'layers attributed'"),
+        ("breakdown.adds_up", "UPDATE ledger SET ok = FALSE WHERE check_name = 'idle in gaps'"),
     ],
 )
 def test_checks_fail_on_damaged_databases(

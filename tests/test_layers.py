@@ -239,9 +239,9 @@ def test_configuration_is_checked_not_forced(tmp_path: Path) -> None:
         database = tmp_path / f"{layers_}.duckdb"
         traceql.load(EXAMPLES / "qwen3-8b-tp1-graph", database, model_config=config)
         with traceql.open(database) as trace:
-            (row,) = trace.sql("SELECT * FROM ledger WHERE \"check\" = 'layers of the model'")
+            (row,) = trace.sql("SELECT * FROM ledger WHERE check_name = 'layers of the model'")
             assert (row["value"], row["total"], row["ok"]) == (36, layers_, expected)
-            (row,) = trace.sql("SELECT ok FROM ledger WHERE \"check\" = 'model family'")
+            (row,) = trace.sql("SELECT ok FROM ledger WHERE check_name = 'model family'")
             assert row["ok"] is True
     config.write_text("{}")
     with pytest.raises(traceql.TraceqlError, match="no model_type"):

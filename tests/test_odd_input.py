@@ -32,7 +32,7 @@ def load(tmp_path: Path) -> Load:
     return loaded
 
 
-CLOCK_NOTE = "SELECT note FROM ledger WHERE rank = 1 AND \"check\" = 'clock shift'"
+CLOCK_NOTE = "SELECT note FROM ledger WHERE rank = 1 AND check_name = 'clock shift'"
 
 
 def rows(trace: traceql.Trace, sql: str) -> list[Row]:
@@ -165,7 +165,7 @@ def test_negative_and_missing_durations_are_kept_and_told(load: Load) -> None:
     trace = load(trace_text(event(dur="-3"), event(ts="5").replace(', "dur": 1', "")))
     assert rows(trace, "SELECT ts, dur FROM slice ORDER BY ts") == [(0, -3_000), (5_000, 0)]
     assert rows(
-        trace, "SELECT value, total FROM ledger WHERE \"check\" = 'negative durations' AND NOT ok"
+        trace, "SELECT value, total FROM ledger WHERE check_name = 'negative durations' AND NOT ok"
     ) == [(1, 2)]
 
 
@@ -214,7 +214,7 @@ def test_rank_and_world_size_come_from_the_best_source(tmp_path: Path) -> None:
         assert rows(
             trace,
             "SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, ep_rank, note FROM trace "
-            "JOIN ledger ON trace.rank = ledger.rank AND \"check\" LIKE 'rank %' ORDER BY 1",
+            "JOIN ledger ON trace.rank = ledger.rank AND check_name LIKE 'rank %' ORDER BY 1",
         ) == [
             (0, 4, None, None, None, None, "rank from order of files"),
             (1, 4, 3, 1, 0, 2, "rank from file name"),
@@ -262,9 +262,9 @@ def test_hosts_with_different_base_times_share_one_time(tmp_path: Path) -> None:
     with traceql.open(traceql.load([tmp_path / "run"], tmp_path / "x.duckdb").database) as trace:
         assert rows(trace, "SELECT rank, ts FROM kernel ORDER BY rank") == [(0, 0), (1, 3_000)]
         assert rows(trace, "SELECT DISTINCT base_time_ns FROM trace") == [(5_000_010_000,)]
-        (note,) = rows(trace, "SELECT note FROM ledger WHERE rank = 1 AND \"check\" LIKE 'clock%'")[
-            0
-        ]
+        (note,) = rows(
+            trace, "SELECT note FROM ledger WHERE rank = 1 AND check_name LIKE 'clock%'"
+        )[0]
         assert note.startswith("another base time")
 
 
@@ -273,9 +273,9 @@ def test_clocks_that_count_from_another_boot_are_aligned_and_told(tmp_path: Path
         traces.write(tmp_path / "run" / f"rank{rank}.json", traces.kernel(ts=ts, dur=1))
     with traceql.open(traceql.load([tmp_path / "run"], tmp_path / "x.duckdb").database) as trace:
         assert rows(trace, "SELECT rank, ts FROM kernel ORDER BY rank") == [(0, 0), (1, 0)]
-        (note,) = rows(trace, "SELECT note FROM ledger WHERE rank = 1 AND \"check\" LIKE 'clock%'")[
-            0
-        ]
+        (note,) = rows(
+            trace, "SELECT note FROM ledger WHERE rank = 1 AND check_name LIKE 'clock%'"
+        )[0]
         assert note.startswith("clock unrelated")
 
 
@@ -324,7 +324,7 @@ def test_names_and_labels_of_processes_are_kept(load: Load) -> None:
             "WHERE pid = '5'",
         ) == [("5", "9", "idle stream", "GPU 5", 12)]
         assert rows(
-            trace, "SELECT value, total, ok FROM ledger WHERE \"check\" = 'metadata events'"
+            trace, "SELECT value, total, ok FROM ledger WHERE check_name = 'metadata events'"
         ) == [(3, 4, False)]
 
 

@@ -17,6 +17,8 @@ from databases import EXAMPLES, SERVING, cases, gpu_events, rank_files
 from unions import Interval, clipped, gpu_activity, length, union
 
 import traceql
+from traceql.derive.definition import Kind
+from traceql.derive.registry import definitions
 from traceql.query import bound, catalog, query_named
 
 Row = dict[str, Any]
@@ -409,6 +411,8 @@ def test_bubble_is_told_by_one_clock() -> None:
 def bubbles(*, ahead_ns: int) -> list[tuple[Any, ...]]:
     """Of two stages; the clock of the second is ahead."""
     con = duckdb.connect()
+    for macro in sorted(one.source for one in definitions().values() if one.kind is Kind.MACRO):
+        con.execute(macro)
     con.execute(
         """
         CREATE TABLE layout AS
@@ -511,10 +515,11 @@ _REPLICAS = """
     CREATE TABLE collective AS
     FROM (
         VALUES
-        (0, 0, '0 1', 2, 8), (3, 0, '0 1', 0, 10), (6, 1, '0 1', 0, 30), (9, 1, '0 1', 60, 10),
-        (11, 1, '0 1', NULL, NULL)
-    ) AS operations (kernel_id, rank, group_ranks, wait_ns, transfer_ns);
-    CREATE TABLE communicator AS SELECT '0 1' AS group_ranks, 'data' AS scope;
+        (0, 0, 7, 2, 8), (3, 0, 7, 0, 10), (6, 1, 7, 0, 30), (9, 1, 7, 60, 10),
+        (11, 1, 7, NULL, NULL)
+    ) AS operations (kernel_id, rank, communicator_id, wait_ns, transfer_ns);
+    CREATE TABLE communicator AS
+    SELECT 7 AS communicator_id, '0 1' AS group_ranks, 'data' AS scope;
     CREATE TABLE arrival AS
     FROM (
         VALUES (0, FALSE, 2), (3, TRUE, 60), (6, TRUE, 2), (9, FALSE, 60)

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-RULES = ROOT / "queries" / "rules" / "kernels.csv"
+RULES = ROOT / "traceql" / "classification" / "kernels.csv"
 TRACES = ROOT.parent / "shared" / "traces"
 # 154 MB of JSON each, with the kernels of the other traces of the same model.
 TOO_LARGE = "qwen3-8b-tp2-graph-serving"

@@ -64,3 +64,4 @@ LEFT JOIN module_evidence USING (id)
 LEFT JOIN kernel_layer USING (id)
 LEFT JOIN other_role USING (id)
 LEFT JOIN rank_model ON kernel.rank = rank_model.rank
+ORDER BY kernel.id

@@ -29,7 +29,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     symbols = con.execute(_SYMBOLS).fetchall()
     rule_tests = "WHEN regexp_matches(name, ?) THEN ? " * len(rules)
     symbol_tests = "WHEN category = ? AND regexp_matches(name, ?) THEN ? " * len(symbols)
-    decided = f"SELECT name, CASE {rule_tests} END AS priority FROM ({_NAMES})"
+    decided = f"SELECT name, CAST(CASE {rule_tests} END AS BIGINT) AS priority FROM ({_NAMES})"
     known = f"""
         SELECT name, COALESCE(category, 'other') AS category, priority
         FROM ({decided})

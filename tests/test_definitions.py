@@ -1,0 +1,220 @@
+"""What each table says of itself is true: what it reads, its columns, whose rows it needs."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import databases
+import duckdb
+import pytest
+import sqlglot
+from sqlglot import exp
+
+import traceql
+from traceql.derive import execute
+from traceql.derive.definition import Definition, Kind, Scope
+from traceql.derive.registry import FOLDERS, definitions
+
+DEFINED = definitions()
+DERIVED = [one for one in DEFINED.values() if one.kind is not Kind.SOURCE]
+MADE = [one for one in DERIVED if not one.kind.is_macro]
+WITH_COLUMNS = [one for one in DEFINED.values() if not one.kind.is_macro]
+_STATEMENT = re.compile(r"\s*(--[^\n]*\n\s*)*(SELECT|WITH|FROM)\b")
+_DEFINED_NAME = re.compile(rf"\b(FROM|JOIN)\s+({'|'.join(DEFINED)})\b")
+_EXAMPLE = "qwen3-32b-tp4-graph-nccl"
+
+
+def names(found: list[Definition]) -> list[str]:
+    return [one.name for one in found]
+
+
+# --- what a table needs, as sqlglot reads its SQL --------------------------------------------
+
+
+def statements(one: Definition) -> Iterator[str]:
+    """The SQL of a definition: its own, or every statement in a Python file.
+
+    What a Python file formats must name no table: those stand in constants.
+    """
+    if not one.is_python:
+        yield one.source
+        return
+    nodes = list(ast.walk(ast.parse(one.source)))
+    formatted = [n for node in nodes if isinstance(node, ast.JoinedStr) for n in node.values]
+    for node in nodes:
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            continue
+        if node in formatted:
+            assert not _DEFINED_NAME.search(node.value), one.name
+        elif _STATEMENT.match(node.value):
+            yield node.value
+
+
+def read_by(sql: str) -> set[str]:
+    """The tables and macros that a statement reads."""
+    tree = sqlglot.parse_one(sql, dialect="duckdb")
+    own = {cte.alias for cte in tree.find_all(exp.CTE)}
+    tables = {table.name for table in tree.find_all(exp.Table)} - own - {""}
+    called = {function.name.lower() for function in tree.find_all(exp.Anonymous)}
+    return tables | {name for name in called if name in DEFINED and DEFINED[name].kind.is_macro}
+
+
+def called_by_macro(one: Definition) -> set[str]:
+    others = [d.name for d in DEFINED.values() if d.kind.is_macro and d.name != one.name]
+    return {name for name in others if re.search(rf"\b{name}\(", one.source)}
+
+
+@pytest.mark.parametrize("one", DERIVED, ids=names(DERIVED))
+def test_head_names_what_the_sql_reads(one: Definition) -> None:
+    if one.kind.is_macro:
+        assert set(one.needs) == called_by_macro(one)
+        return
+    read = set().union(*map(read_by, statements(one)), set()) - {one.name, "incoming"}
+    assert set(one.needs) == read
+    assert list(one.needs) == sorted(set(one.needs))
+
+
+def test_what_is_needed_is_defined() -> None:
+    for one in DEFINED.values():
+        assert set(one.needs) <= DEFINED.keys(), one.name
+
+
+def test_views_need_nothing_that_is_dropped() -> None:
+    views = [one for one in DEFINED.values() if one.kind is Kind.VIEW]
+    assert views
+    for view in views:
+        assert not [name for name in view.needs if DEFINED[name].kind.is_scratch], view.name
+
+
+def test_each_name_is_defined_once() -> None:
+    files = [p.stem for f in FOLDERS for p in f.iterdir() if p.suffix in (".sql", ".py")]
+    defined = [name for name in files if name != "__init__"]
+    assert sorted(defined) == sorted(DEFINED.keys() - {"finding"})
+
+
+def test_every_scratch_table_is_read() -> None:
+    needed = {name for one in DEFINED.values() for name in one.needs}
+    assert [o.name for o in DEFINED.values() if o.kind.is_scratch and o.name not in needed] == []
+
+
+# --- what a table is made of, on a real trace ------------------------------------------------
+
+
+@cache
+def example() -> duckdb.DuckDBPyConnection:
+    """The tables of a real run and its scratch tables, kept."""
+    con = duckdb.connect()
+    _copy_sources(con, databases.trace(_EXAMPLE).path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execute, "_drop_unread", lambda *_: None)
+        con.execute("ATTACH ':memory:' AS scratch")
+        derived = {one.name: one for one in DERIVED}
+        execute._make_all(con, "memory", derived)
+    con.execute("SET search_path = 'memory.main,scratch.main'")
+    return con
+
+
+def _copy_sources(con: duckdb.DuckDBPyConnection, database: Path, where: str = "TRUE") -> None:
+    con.execute(f"ATTACH '{database}' AS loaded (READ_ONLY)")
+    for one in DEFINED.values():
+        if one.kind is Kind.SOURCE:
+            con.execute(one.source)
+            has_rank = any(column.name == "rank" for column in one.columns)
+            condition = where if has_rank else "TRUE"
+            rows = f"SELECT * FROM loaded.{one.name} WHERE {condition}"
+            con.execute(f"INSERT INTO {one.name} {rows}")
+    if where != "TRUE":  # arguments of activities have no rank
+        con.execute("DELETE FROM activity WHERE id NOT IN (SELECT id FROM slice)")
+    con.execute("DETACH loaded")
+
+
+def described(con: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, str]]:
+    found = con.execute(f"DESCRIBE SELECT * FROM {name}").fetchall()
+    return [(column, kind.replace(", ", ",")) for column, kind, *_ in found]
+
+
+@pytest.mark.parametrize("one", WITH_COLUMNS, ids=names(WITH_COLUMNS))
+def test_head_names_the_columns(one: Definition) -> None:
+    assert described(example(), one.name) == [(c.name, c.type) for c in one.columns]
+
+
+@pytest.mark.parametrize("one", MADE, ids=names(MADE))
+def test_table_is_made_where_only_what_it_needs_is(one: Definition) -> None:
+    """The same rows: nothing is read that the head does not name."""
+    whole = example()
+    con = duckdb.connect()
+    needed = {name: DEFINED[name] for name in one.needs}
+    for name in _with_what_they_call(needed):
+        con.execute(DEFINED[name].source)
+    for name, other in needed.items():
+        if not other.kind.is_macro:
+            con.register("incoming", whole.sql(f"FROM {name}").to_arrow_table())
+            con.execute(f"CREATE TABLE {name} AS FROM incoming")
+            con.unregister("incoming")
+    execute.make(con, one)
+    counted = f"SELECT COUNT(*), BIT_XOR(hash(made)) FROM (FROM {one.name}) AS made"
+    assert con.execute(counted).fetchall() == whole.execute(counted).fetchall()
+
+
+def _with_what_they_call(needed: Mapping[str, Definition]) -> list[str]:
+    macros = [name for name, one in needed.items() if one.kind.is_macro]
+    return [n for m in macros for n in (*sorted(DEFINED[m].needs, reverse=True), m)]
+
+
+# --- scope -----------------------------------------------------------------------------------
+
+
+def test_tables_of_one_rank_need_no_table_of_the_run() -> None:
+    found = [
+        (one.name, name)
+        for one in DEFINED.values()
+        for name in one.needs
+        if one.scope is Scope.RANK and DEFINED[name].scope is Scope.RUN
+    ]
+    assert found == []
+
+
+@cache
+def alone(rank: int) -> duckdb.DuckDBPyConnection:
+    """Every table, made from one rank's rows."""
+    con = duckdb.connect()
+    _copy_sources(con, databases.trace(_EXAMPLE).path, f"rank = {rank}")
+    execute.derive(con)
+    return con
+
+
+OF_ONE_RANK = [
+    one
+    for one in MADE
+    if one.scope is Scope.RANK
+    and not one.kind.is_scratch
+    and any(column.name == "rank" for column in one.columns)
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", OF_ONE_RANK, ids=names(OF_ONE_RANK))
+def test_a_rank_alone_has_the_same_rows_but_for_where_ids_begin(one: Definition) -> None:
+    numbered = {"step_id"}  # slices keep the numbers that loading gave them
+    columns = [
+        f"{c.name} - MIN({c.name}) OVER ()" if c.name in numbered else c.name for c in one.columns
+    ]
+    for rank in (0, 2):
+        rows = f"SELECT {', '.join(columns)} FROM {one.name} WHERE rank = {rank} ORDER BY ALL"
+        found = alone(rank).execute(rows).fetchall()
+        assert found == example().execute(rows).fetchall()
+
+
+# --- comments --------------------------------------------------------------------------------
+
+
+def test_comments_say_what_heads_say() -> None:
+    with traceql.open(databases.trace(_EXAMPLE).path) as trace:
+        rows = trace.sql("SELECT table_name, column_name, comment FROM duckdb_columns()").rows()
+    written = {(row["table_name"], row["column_name"]): row["comment"] for row in rows}
+    for one in WITH_COLUMNS:
+        for column in [] if one.kind.is_scratch else one.columns:
+            assert written[one.name, column.name] == column.text
+            assert column.text.endswith("."), (one.name, column.name)
