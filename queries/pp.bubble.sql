@@ -117,7 +117,7 @@ stage AS (
         dp_rank,
         ts,
         SUM(computing) OVER in_order > 0 AS computing,
-        LEAD(ts) OVER in_order IS DISTINCT FROM ts AS is_last
+        (LEAD(ts) OVER in_order IS DISTINCT FROM ts) AS is_last
     FROM edge
     WINDOW in_order AS (PARTITION BY pp_rank, dp_rank ORDER BY ts ROWS UNBOUNDED PRECEDING)
 ),

@@ -64,7 +64,7 @@ def arguments(query: Query) -> list[dict[str, Any]]:
 def test_head_describes_the_statement(file: Path, trace: traceql.Trace) -> None:
     query = Query(file)
     (statement,) = duckdb.extract_statements(query.sql)
-    assert statement.type is duckdb.StatementType.SELECT
+    assert statement.type == duckdb.StatementType.SELECT
     assert statement.named_parameters == {p.name for p in query.head.parameters}
     described = trace.sql(f"DESCRIBE {query.sql}", bound(query, {}))
     assert [(row["column_name"], row["column_type"]) for row in described] == [
