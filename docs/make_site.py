@@ -1,4 +1,4 @@
-"""Builds the documents as a searchable site that needs neither a server nor a network.
+"""Builds the documents as a searchable site that needs no network.
 
     python docs/make_site.py    # writes site/index.html
 
@@ -17,7 +17,8 @@ ROOT = Path(__file__).parent.parent
 GATHERED = ROOT / "build" / "site"
 SITE = ROOT / "site"
 _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
-_SHIM = "https://unpkg.com/iframe-worker/shim"  # what search needs in pages opened as files
+# Lets pages that are opened as files search; it would come from the internet.
+_SHIM = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
 
 
 def pages() -> list[Path]:
@@ -67,17 +68,10 @@ def build() -> None:
     subprocess.run(
         [sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=ROOT, check=True
     )
-    use_bundled_shim()
-
-
-def use_bundled_shim() -> None:
-    """Makes every page load the search shim from the site itself."""
-    shutil.copy(ROOT / "docs" / "site" / "iframe-worker.js", SITE / "assets" / "javascripts")
     for page in SITE.rglob("*.html"):
-        here = "../" * len(page.relative_to(SITE).parent.parts)
         text = page.read_text(encoding="utf-8")
-        local = f"{here}assets/javascripts/iframe-worker.js"
-        page.write_text(text.replace(_SHIM, local), "utf-8")
+        page.write_text(text.replace(_SHIM, ""), "utf-8")
+    print("site/index.html is ready; to search it: python -m http.server --directory site")
 
 
 if __name__ == "__main__":

@@ -15,5 +15,16 @@
 -- @column advice      VARCHAR               What to try.
 -- @chart  none
 -- @empty  nothing costs more than the thresholds of finding_rule
+SELECT
+    rank_order,
+    severity,
+    kind,
+    finding,
+    value,
+    unit,
+    cost_ns,
+    query,
+    parameters,
+    advice
 FROM finding
 ORDER BY rank_order

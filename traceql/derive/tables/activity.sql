@@ -13,7 +13,7 @@ CREATE TABLE IF NOT EXISTS activity (
     device BIGINT,
     stream BIGINT,
     bytes BIGINT,
-    grid INTEGER [],
-    block INTEGER [],
+    grid INTEGER[],
+    block INTEGER[],
     graph_node_id BIGINT
 )

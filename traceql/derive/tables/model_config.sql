@@ -10,6 +10,6 @@ CREATE TABLE IF NOT EXISTS model_config (
     model_type VARCHAR,
     layers BIGINT,
     hidden_size BIGINT,
-    families VARCHAR [],
+    families VARCHAR[],
     path VARCHAR
 )

@@ -4,7 +4,14 @@
 -- rank; the first operation of a communicator, because what came before it was not recorded; and
 -- operations across clocks that were never compared.
 -- @needs  arrival, collective, hidden_operation, layout
-SELECT collective.*, GREATEST(collective.transfer_ns - hidden_operation.hidden_ns, 0) AS exposed_ns
+SELECT
+    collective.kernel_id,
+    collective.communicator_id,
+    collective.rank,
+    collective.group_size,
+    collective.wait_ns,
+    collective.transfer_ns,
+    GREATEST(collective.transfer_ns - hidden_operation.hidden_ns, 0) AS exposed_ns
 FROM collective
 INNER JOIN layout USING (rank)
 INNER JOIN arrival USING (kernel_id)

@@ -22,7 +22,7 @@ SELECT
     finding_rule.unit,
     CAST(measured.cost_ns AS BIGINT) AS cost_ns,
     finding_rule.query,
-    map_from_entries(list_filter(map_entries(measured.parameters), lambda entry: entry.value IS NOT NULL))
+    map_from_entries(list_filter(map_entries(measured.parameters), lambda entry: entry['value'] IS NOT NULL))
         AS parameters,
     finding_rule.advice
 FROM measured

@@ -6,10 +6,12 @@ WITH device_count AS (
 placed AS (
     SELECT
         id, rank, device, ts, dur, category, role, layer, pass, step_id,
-        role IS DISTINCT FROM LAG(role) OVER in_order
-        OR layer IS DISTINCT FROM LAG(layer) OVER in_order
-        OR pass IS DISTINCT FROM LAG(pass) OVER in_order
-        OR step_id IS DISTINCT FROM LAG(step_id) OVER in_order AS is_first
+        (
+            role IS DISTINCT FROM LAG(role) OVER in_order
+            OR layer IS DISTINCT FROM LAG(layer) OVER in_order
+            OR pass IS DISTINCT FROM LAG(pass) OVER in_order
+            OR step_id IS DISTINCT FROM LAG(step_id) OVER in_order
+        ) AS is_first
     FROM kernel
     WHERE role IS NOT NULL
     WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts, id)
