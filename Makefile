@@ -38,6 +38,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/sqlfluff lint --processes -1 .
 
 # The documents as a site that needs no network: site/index.html.

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from traceql.errors import TraceqlError
+from traceql.version import __version__
 
 if TYPE_CHECKING:
     from traceql.loading.load import load
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from traceql.trace import Trace
     from traceql.trace import open_trace as open
 
-__version__ = "0.1.0"
 __all__ = ["Result", "Trace", "TraceqlError", "__version__", "load", "open"]
 
 

@@ -5,9 +5,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from traceql import __version__
 from traceql.loading.discovery import trace_files
 from traceql.resources import PACKAGE, SCHEMA_VERSION
+from traceql.version import __version__
 
 _RECIPE_SUFFIXES = {".csv", ".py", ".sql", ".toml"}
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import click
 
-from traceql import TraceqlError, __version__
+from traceql.errors import TraceqlError
+from traceql.version import __version__
 
 _COMMANDS = {
     "demo": "Load the bundled trace of a four-GPU run and show where the time went.",

@@ -22,18 +22,9 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from traceql.comment_head import Column, CommentHead, comment_head, described_columns
+from traceql.comment_head import Column, CommentHead, described_columns
+from traceql.table_head import table_head
 
-_TAGS = ("kind", "scope", "needs", "column")
-_ARROW_TYPES = {
-    "BIGINT": pa.int64(),
-    "BIGINT[]": pa.list_(pa.int64()),
-    "BOOLEAN": pa.bool_(),
-    "DOUBLE": pa.float64(),
-    "MAP(VARCHAR,DOUBLE)": pa.map_(pa.string(), pa.float64()),
-    "VARCHAR": pa.string(),
-    "VARCHAR[]": pa.list_(pa.string()),
-}
 Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table]
 
 
@@ -117,7 +108,7 @@ def definition(path: Path) -> Definition:
 
 def parsed_definition(path: Path, source: str) -> Definition:
     """The definition that a file with this text would have."""
-    head = comment_head(path.name, source, _TAGS, mark=_mark(path))
+    head = table_head(path, source)
     return Definition(
         path.stem,
         Kind(head.only("kind", Kind.TABLE)),
@@ -128,18 +119,6 @@ def parsed_definition(path: Path, source: str) -> Definition:
         path,
         source,
     )
-
-
-def declared_schema(file: str) -> pa.Schema:
-    """The Arrow schema of the columns that a Python file declares in its head."""
-    path = Path(file)
-    head = comment_head(path.name, path.read_text(encoding="utf-8"), _TAGS, mark=_mark(path))
-    columns = described_columns(path.name, head)
-    return pa.schema([(column.name, _ARROW_TYPES[column.type]) for column in columns])
-
-
-def _mark(path: Path) -> str:
-    return "#" if path.suffix == ".py" else "--"
 
 
 def _needs(head: CommentHead) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql import __version__
 from traceql.derive.execute import create_sources
 from traceql.dialect.pytorch.metadata import base_time_ns, device_name, loaded_metadata
 from traceql.errors import TraceCorrupt
@@ -18,6 +17,7 @@ from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
 from traceql.loading.time_base import Extent, Placement, placements
 from traceql.resources import SCHEMA_VERSION
+from traceql.version import __version__
 
 _INT64 = range(-(2**63), 2**63)
 

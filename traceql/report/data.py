@@ -4,12 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-import traceql
 from traceql.errors import TraceqlError
 from traceql.files import write_whole
 from traceql.report.facts import Answer, answers
 from traceql.table.plain import as_csv, plain_rows
 from traceql.trace import Trace
+from traceql.version import __version__
 
 
 def write_json(trace: Trace, path: Path) -> None:
@@ -30,7 +30,7 @@ def write_csv(trace: Trace, folder: Path) -> None:
 
 def _document(found: list[Answer], trace: Trace) -> bytes:
     document = {
-        "traceql": traceql.__version__,
+        "traceql": __version__,
         "database": trace.path.name,
         "answers": [_entry(answer, trace) for answer in found],
     }

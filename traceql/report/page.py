@@ -5,7 +5,6 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-import traceql
 from traceql.report.drawing import NARROW, WIDE, Drawing
 from traceql.report.facts import Answer, anchor, answers
 from traceql.report.findings import findings, headlines
@@ -13,6 +12,7 @@ from traceql.report.picture import variables
 from traceql.report.sections import Section
 from traceql.table.html import html_table
 from traceql.trace import Trace
+from traceql.version import __version__
 
 _FOLDER = Path(__file__).parent
 _MOST_ROWS = 200  # of a table, because a page is for reading
@@ -46,7 +46,7 @@ def page(trace: Trace) -> str:
         script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
         contents=_contents([section for section, _ in sections]),
         body=body + _definitions(found),
-        made=f"traceql {traceql.__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+        made=f"traceql {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
 
 

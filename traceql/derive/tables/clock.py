@@ -22,7 +22,7 @@ import pyarrow as pa
 from traceql.arrow_duckdb import columns_of
 from traceql.collectives.clocks import clocks
 from traceql.collectives.matching import series_by_communicator
-from traceql.derive.definition import declared_schema
+from traceql.table_head import declared_schema
 
 _RANKS = "SELECT rank FROM trace ORDER BY rank"
 _OPERATIONS = """

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from traceql.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
 from traceql.collectives.layout import Layout, Place
-from traceql.derive.definition import declared_schema
 from traceql.dialect.pytorch.metadata import distributed_info, loaded_metadata
+from traceql.table_head import declared_schema
 
 _DESCRIBED = """
     SELECT DISTINCT

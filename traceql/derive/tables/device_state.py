@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.arrow_duckdb import Columns, columns_of, rows_where
-from traceql.derive.definition import declared_schema
+from traceql.table_head import declared_schema
 
 Int64s = npt.NDArray[np.int64]
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from traceql.arrow_duckdb import Columns, columns_of, rows_where
-from traceql.derive.definition import declared_schema
 from traceql.elapsed import Elapsed
+from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
 # Gaps that end with a kernel whose launch is known have the thread that launched it.

@@ -21,9 +21,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.derive.definition import declared_schema
 from traceql.layers.attribution import KernelStream, attributed
 from traceql.layers.sequence import Stream
+from traceql.table_head import declared_schema
 
 _CONFIGURED = "SELECT MAX(layers) FROM model_config"
 _STREAMS = """

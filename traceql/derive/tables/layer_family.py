@@ -9,8 +9,8 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.derive.definition import declared_schema
 from traceql.layers.grammar import grammars
+from traceql.table_head import declared_schema
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:

@@ -15,7 +15,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from traceql.derive.definition import declared_schema
+from traceql.table_head import declared_schema
 
 _LINKS = Path(__file__).with_suffix(".csv")
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from traceql.arrow_duckdb import columns_of
 from traceql.collectives.matching import series_by_communicator, shared_numbers
-from traceql.derive.definition import declared_schema
+from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
 _DIRECTED = "SELECT DISTINCT communicator_id FROM described_communicator WHERE is_directed"

@@ -14,8 +14,8 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.derive.definition import declared_schema
 from traceql.layers.stages import stages
+from traceql.table_head import declared_schema
 
 _HELD = "SELECT DISTINCT rank, family, layers FROM kernel_layer ORDER BY rank"
 _NAMED = "SELECT rank, pp_rank FROM trace"

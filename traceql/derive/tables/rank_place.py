@@ -23,8 +23,8 @@ import duckdb
 import pyarrow as pa
 
 from traceql.collectives.layout import Place, RankFacts, found_layout
-from traceql.derive.definition import declared_schema
 from traceql.dialect.pytorch.metadata import distributed_info, loaded_metadata
+from traceql.table_head import declared_schema
 
 _RANKS = """
     SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, metadata

@@ -14,8 +14,8 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.derive.definition import declared_schema
 from traceql.layers.symbols import symbols
+from traceql.table_head import declared_schema
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:

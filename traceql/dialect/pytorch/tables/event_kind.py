@@ -10,8 +10,8 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.derive.definition import declared_schema
 from traceql.dialect.pytorch.vocabulary import CATEGORIES
+from traceql.table_head import declared_schema
 
 _CATEGORIES = "SELECT DISTINCT rank, cat FROM slice WHERE cat IS NOT NULL ORDER BY ALL"
 

@@ -1,0 +1,143 @@
+"""Each thing that a newcomer adds is one new file in one place. For readers: test_readers.py."""
+
+from pathlib import Path
+
+import pytest
+import traces
+from derived import answer, database, rows
+
+import traceql
+from traceql.derive.registry import FOLDERS
+from traceql.findings import catalog as finding_catalog
+from traceql.layers import grammar
+
+TABLE = """-- One row per rank: how many kernels it ran.
+-- @scope  rank
+-- @needs  kernel_class, slice
+-- @column rank     BIGINT  Rank.
+-- @column kernels  BIGINT  Kernels.
+SELECT slice.rank, COUNT(*) AS kernels
+FROM slice
+INNER JOIN kernel_class USING (name)
+GROUP BY slice.rank
+"""
+PYTHON_TABLE = '''# One row per rank: twice its kernels.
+# @scope  rank
+# @needs  toy_count
+# @column rank   BIGINT  Rank.
+# @column twice  BIGINT  Twice as many.
+
+"""Doubles."""
+
+import pyarrow as pa
+
+from traceql.table_head import declared_schema
+
+
+def rows(con):
+    found = con.execute("SELECT rank, kernels FROM toy_count").fetchall()
+    listed = [{"rank": rank, "twice": 2 * kernels} for rank, kernels in found]
+    return pa.Table.from_pylist(listed, declared_schema(__file__))
+'''
+QUERY = """-- One row per rank: how many kernels it ran.
+-- @column rank     BIGINT  Rank.
+-- @column kernels  BIGINT  Kernels.
+-- @chart  none
+SELECT rank, COUNT(*) AS kernels FROM kernel GROUP BY rank
+"""
+FINDING = """-- Kernels ran.
+-- @title      toy finding
+-- @notable    2
+-- @severe     100
+-- @unit       kernels
+-- @threshold  least_ns = 5  Shorter kernels do not count.
+-- @evidence   kernels.top rank=rank category='gemm'
+-- @advice     Nothing.
+-- @source     own
+-- @needs      finding_rule, kernel
+SELECT
+    COUNT(*) AS value,
+    NULL::BIGINT AS cost_ns,
+    format('{} kernels ran.', COUNT(*)) AS finding,
+    MIN(kernel.rank) AS rank
+FROM kernel
+CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'toy finding') AS rule
+WHERE kernel.dur >= rule.thresholds['least_ns']
+"""
+# Layers that a gather begins, so that no other family has them.
+FAMILY = """
+model_types = ["toy"]
+once = ["kv_write", "attention", "o_proj"]
+layer = [
+    ["input_norm", "lookup"],
+    ["kv_write", "kv_write"],
+    ["attention", "attention"],
+    ["o_proj", "gemm"],
+]
+before = [["embed", "elementwise*"]]
+after = [["lm_head", "gemm"]]
+"""
+
+
+def test_a_new_table_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy_count.sql").write_text(TABLE)
+    (tmp_path / "toy_twice.py").write_text(PYTHON_TABLE)
+    monkeypatch.setattr("traceql.derive.registry.FOLDERS", [*FOLDERS, tmp_path])
+    trace = traces.write(tmp_path / "rank0.json", *(traces.kernel(ts=n, dur=1) for n in (0, 5, 9)))
+    with traceql.open(traceql.load(trace, tmp_path / "x.duckdb").database) as opened:
+        assert opened.sql("FROM toy_count").rows() == [{"rank": 0, "kernels": 3}]
+        assert opened.sql("FROM toy_twice").rows() == [{"rank": 0, "twice": 6}]
+        comments = "SELECT comment FROM duckdb_columns() WHERE table_name = 'toy_twice'"
+        assert [r["comment"] for r in opened.sql(comments)] == ["Rank.", "Twice as many."]
+
+
+def test_a_new_query_is_one_new_file(tmp_path: Path) -> None:
+    (tmp_path / "toy.count.sql").write_text(QUERY)
+    trace = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    loaded = traceql.load(trace, tmp_path / "x.duckdb").database
+    with traceql.open(loaded, queries=[tmp_path]) as opened:
+        assert opened.run("toy.count").rows() == [{"rank": 0, "kernels": 1}]
+
+
+def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy.sql").write_text(FINDING)
+    folders = [*finding_catalog.FOLDERS, tmp_path]
+    monkeypatch.setattr("traceql.findings.catalog.FOLDERS", folders)
+    con = database(*(traces.kernel(ts=n, dur=d) for n, d in ((0, 4), (10, 1), (20, 0.001))))
+    found = [row for row in answer(con, "overview.findings") if row[2] == "toy finding"]
+    # rank_order, severity, kind, finding, value, unit, cost, query, parameters, advice
+    assert [row[1:] for row in found] == [
+        ("notable", "toy finding", "2 kernels ran.", 2.0, "kernels", None, "kernels.top",
+         {"rank": "0", "category": "gemm"}, "Nothing.")
+    ]  # fmt: skip
+
+
+def test_a_new_layer_family_is_one_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for family in grammar.FAMILIES.glob("*.toml"):
+        (tmp_path / family.name).write_text(family.read_text())
+    (tmp_path / "toy.toml").write_text(FAMILY)
+    monkeypatch.setattr("traceql.layers.grammar.FAMILIES", tmp_path)
+    layer = (
+        "void at::native::vectorized_gather_kernel<16, long>",
+        "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>",
+        "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >",
+        "nvjet_sm90_tst_64x8",
+    )
+    kernels = ["void at::native::vectorized_elementwise_kernel<4>", *layer * 3]
+    passes = [name for _ in range(2) for name in [*kernels, "nvjet_sm90_tst_128x8"]]
+    count = len(kernels) + 1
+    events = [
+        event
+        for n, name in enumerate(passes)
+        for event in (
+            *([traces.step(ts=1000 * n, dur=5, generation=(1, 1))] if n % count == 0 else []),
+            traces.launch(ts=1000 * n + 1, correlation=n + 1),
+            traces.kernel(name, ts=1000 * n + 10, dur=20, correlation=n + 1),
+        )
+    ]
+    con = database(*events)
+    assert rows(con, "SELECT family, layers FROM rank_model") == [("toy", 3)]
+    roles = ["embed", *["input_norm", "kv_write", "attention", "o_proj"] * 3, "lm_head"]
+    assert [role for (role,) in rows(con, "SELECT role FROM kernel ORDER BY ts")] == roles * 2
