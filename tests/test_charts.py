@@ -152,11 +152,12 @@ def test_every_chart_of_a_real_run_fits_the_width_of_a_phone(trace: traceql.Trac
 
 def test_what_is_called_the_same_has_the_same_colour() -> None:
     groups = [
-        palette.CATEGORIES, palette.ROLES, palette.CLASSES_OF_TIME, palette.PHASES, palette.CAUSES,
+        palette.CATEGORY_COLOURS, palette.ROLES, palette.CLASSES_OF_TIME, palette.PHASES,
+        palette.CAUSES,
     ]  # fmt: skip
     for group in groups:
         assert {name: palette.COLOURS[name] for name in group} == group
-    assert palette.CATEGORIES.keys() == set(CATEGORIES)
+    assert palette.CATEGORY_COLOURS.keys() == set(CATEGORIES)
 
 
 def test_every_role_of_a_real_run_has_a_colour(trace: traceql.Trace) -> None:

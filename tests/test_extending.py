@@ -7,7 +7,7 @@ import traces
 from derived import answer, database, rows
 
 import traceql
-from traceql.derive.registry import FOLDERS
+from traceql.derive.registry import TABLE_FOLDERS
 from traceql.findings import catalog as finding_catalog
 from traceql.layers import grammar
 
@@ -82,7 +82,7 @@ after = [["lm_head", "gemm"]]
 def test_a_new_table_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy_count.sql").write_text(TABLE)
     (tmp_path / "toy_twice.py").write_text(PYTHON_TABLE)
-    monkeypatch.setattr("traceql.derive.registry.FOLDERS", [*FOLDERS, tmp_path])
+    monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tmp_path])
     trace = traces.write(tmp_path / "rank0.json", *(traces.kernel(ts=n, dur=1) for n in (0, 5, 9)))
     with traceql.open(traceql.load(trace, tmp_path / "x.duckdb").database) as opened:
         assert opened.sql("FROM toy_count").rows() == [{"rank": 0, "kernels": 3}]
@@ -101,8 +101,8 @@ def test_a_new_query_is_one_new_file(tmp_path: Path) -> None:
 
 def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy.sql").write_text(FINDING)
-    folders = [*finding_catalog.FOLDERS, tmp_path]
-    monkeypatch.setattr("traceql.findings.catalog.FOLDERS", folders)
+    folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
+    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
     con = database(*(traces.kernel(ts=n, dur=d) for n, d in ((0, 4), (10, 1), (20, 0.001))))
     found = [row for row in answer(con, "overview.findings") if row[2] == "toy finding"]
     # rank_order, severity, kind, finding, value, unit, cost, query, parameters, advice

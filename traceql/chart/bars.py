@@ -8,7 +8,7 @@ import pandas as pd
 import pyarrow as pa
 
 from traceql.chart.data import axis_title, chart_of, in_display_units
-from traceql.chart.encodings import across, coloured, hover, rows
+from traceql.chart.encodings import across, coloured, hover, row_axis
 from traceql.chart.theme import PAPER, ROW_HEIGHT
 
 _MOST_ROWS = 30
@@ -23,7 +23,7 @@ def bar(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     summed = bool(data[y].duplicated().any()) and not group
     encoding: dict[str, Any] = {
         "x": across(x, title, width),
-        "y": rows(data, y, width, order if summed else None),
+        "y": row_axis(data, y, width, order if summed else None),
     }
     step = ROW_HEIGHT
     if group:
@@ -49,7 +49,7 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     data = _largest(_readable(data, part), value, y)
     encoding: dict[str, Any] = {
         "x": across(value, title, width),
-        "y": rows(data, y, width),
+        "y": row_axis(data, y, width),
     }
     encoding |= coloured(data, part, width, order)
     if order:

@@ -64,7 +64,9 @@ def is_wide(values: pd.Series) -> bool:
     return bool(smallest > 0 and largest / smallest > _WIDE)
 
 
-def rows(data: pd.DataFrame, column: str, width: int, order: Sequence[Any] | None = None) -> alt.Y:
+def row_axis(
+    data: pd.DataFrame, column: str, width: int, order: Sequence[Any] | None = None
+) -> alt.Y:
     """One row per value: ranks and the like by number, others as they come or in `order`."""
     numbered = pd.api.types.is_numeric_dtype(data[column])
     return alt.Y(

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.chart.data import axis_title, chart_of, in_display_units
-from traceql.chart.encodings import across, coloured, hover, rows
+from traceql.chart.encodings import across, coloured, hover, row_axis
 from traceql.chart.theme import PAPER
 
 _MOST_BARS = 1_000
@@ -24,7 +24,7 @@ def timeline(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart
     encoding = {
         "x": across(start, title, width),
         "x2": alt.X2(field="end"),
-        "y": rows(data, y, width),
+        "y": row_axis(data, y, width),
     }
     encoding |= coloured(data, colour, width)
     names = {y: axis_title(y), start: title, "end": "end"}

@@ -9,7 +9,7 @@ from traceql.dialect.pytorch.metadata import ProcessGroup
 
 
 @dataclass(frozen=True)
-class Place:
+class RankPlace:
     """A rank's position in each kind of parallelism, from 0."""
 
     tp: int
@@ -25,7 +25,7 @@ class Layout:
     share: `shared` says whether that is known to be the tensors, or only the work, as replicas do.
     """
 
-    places: Mapping[int, Place]
+    places: Mapping[int, RankPlace]
     tp: int
     pp: int
     dp: int
@@ -45,7 +45,7 @@ class Layout:
     def stage_peer(self, rank: int, step: int) -> int | None:
         """The rank at the same place `step` pipeline stages later; None where it is not loaded."""
         own = self.places[rank]
-        wanted = Place(own.tp, own.pp + step, own.dp)
+        wanted = RankPlace(own.tp, own.pp + step, own.dp)
         return next((r for r, p in self.places.items() if p == wanted), None)
 
     def row(self, rank: int) -> dict[str, object]:
@@ -69,14 +69,14 @@ class RankFacts:
 
     rank: int
     world_size: int | None
-    named: Place | None  # its place as the file's name says it
+    named: RankPlace | None  # its place as the file's name says it
     stage: int | None  # its pipeline stage, from the layers that it runs
     groups: Sequence[ProcessGroup]  # as its file lists them
 
 
 def found_layout(
     ranks: Sequence[RankFacts],
-    of_run: Mapping[int, Place],
+    of_run: Mapping[int, RankPlace],
     *,
     reduces_layers: bool,
     reduces_gradients: bool,
@@ -117,11 +117,13 @@ def found_layout(
     return replace(layout, shared=None, source=f"{layout.source}; kind of parallelism unknown")
 
 
-def _sized(places: dict[int, Place], world: int, source: str) -> Layout:
+def _sized(places: dict[int, RankPlace], world: int, source: str) -> Layout:
     """Sizes that place every rank where it is: rank = (dp x PP + pp) x TP + tp, as vLLM counts."""
-    least = Place(*(1 + max(getattr(p, k) for p in places.values()) for k in ("tp", "pp", "dp")))
+    least = RankPlace(
+        *(1 + max(getattr(p, k) for p in places.values()) for k in ("tp", "pp", "dp"))
+    )
     fitting = [
-        Place(tp, pp, world // (tp * pp))
+        RankPlace(tp, pp, world // (tp * pp))
         for tp in range(world, least.tp - 1, -1)
         for pp in range(least.pp, world // tp + 1)
         if world % (tp * pp) == 0 and world // (tp * pp) >= least.dp
@@ -145,10 +147,10 @@ def _by_descriptions(listed: Mapping[int, Sequence[ProcessGroup]], world: int) -
     places, sizes = {}, set()
     for rank, groups in listed.items():
         own = {kind: _described(rank, groups, kind) for kind in _DESCRIPTIONS}
-        size = Place(**{kind: len(ranks) for kind, ranks in own.items()})
+        size = RankPlace(**{kind: len(ranks) for kind, ranks in own.items()})
         if world <= 1 or size.tp * size.pp * size.dp != world:
             return None
-        places[rank] = Place(**{kind: ranks.index(rank) for kind, ranks in own.items()})
+        places[rank] = RankPlace(**{kind: ranks.index(rank) for kind, ranks in own.items()})
         sizes.add(size)
     if len(sizes) != 1:
         return None
@@ -183,7 +185,7 @@ def _by_groups(
     for rank, stage in staged.items():
         first = groups[rank][0]
         of_stage = [start for at, start in replicas if at == stage]
-        places[rank] = Place(tp=rank - first, pp=stage, dp=of_stage.index(first))
+        places[rank] = RankPlace(tp=rank - first, pp=stage, dp=of_stage.index(first))
     stages = 1 + max(staged.values())
     return Layout(places, width, stages, max(1, world // (width * stages)), source)
 
@@ -192,7 +194,9 @@ def _by_stages(staged: Mapping[int, int], world: int) -> Layout:
     """Ranks of one stage share its layers, as far as the pattern of operations tells."""
     stages = 1 + max(staged.values(), default=0)
     places = {
-        rank: Place(tp=_position(rank, (r for r in staged if staged[r] == stage)), pp=stage, dp=0)
+        rank: RankPlace(
+            tp=_position(rank, (r for r in staged if staged[r] == stage)), pp=stage, dp=0
+        )
         for rank, stage in staged.items()
     }
     source = "pattern of operations" if stages > 1 else "ranks of the run"

@@ -7,7 +7,7 @@ from traceql.derive.definition import Definition, Kind, definition, parsed_defin
 from traceql.findings.view import FINDING_VIEW, finding_view
 
 _PACKAGE = Path(__file__).resolve().parent
-FOLDERS = [  # each a folder with one file per table, view or macro
+TABLE_FOLDERS = [  # each a folder with one file per table, view or macro
     _PACKAGE / "tables",
     _PACKAGE / "macros",
     _PACKAGE.parent / "dialect" / "pytorch" / "tables",
@@ -22,7 +22,7 @@ def definitions() -> Mapping[str, Definition]:
     """
     files = [
         path
-        for folder in FOLDERS
+        for folder in TABLE_FOLDERS
         for path in sorted(folder.iterdir())
         if path.suffix in (".sql", ".py") and path.stem != "__init__"
     ]

@@ -23,7 +23,7 @@ from pathlib import Path
 from traceql.comment_head import CommentHead, comment_head
 from traceql.errors import QueryInvalid
 
-FOLDERS = [Path(__file__).resolve().parent]
+FINDING_FOLDERS = [Path(__file__).resolve().parent]
 _TAGS = (
     "title", "notable", "severe", "unit", "threshold", "evidence", "advice", "source", "needs",
 )  # fmt: skip
@@ -31,7 +31,7 @@ _THRESHOLD = re.compile(r"(\w+)\s*=\s*([\d.]+)\s+(.*)")
 
 
 @dataclass(frozen=True)
-class Finding:
+class FindingKind:
     """One kind of finding.
 
     Attributes:
@@ -58,21 +58,21 @@ class Finding:
     sql: str
 
 
-def findings() -> list[Finding]:
+def finding_kinds() -> list[FindingKind]:
     """Every kind of finding, by the names of their files.
 
     Raises:
         QueryInvalid: a file's head is not understood; the message names the file.
     """
-    files = [path for folder in FOLDERS for path in folder.glob("*.sql")]
+    files = [path for folder in FINDING_FOLDERS for path in folder.glob("*.sql")]
     return [_finding(path) for path in sorted(files, key=lambda path: path.name)]
 
 
-def _finding(path: Path) -> Finding:
+def _finding(path: Path) -> FindingKind:
     sql = path.read_text(encoding="utf-8")
     head = comment_head(path.name, sql, _TAGS)
     query, *parameters = head.only("evidence").split()
-    return Finding(
+    return FindingKind(
         path.stem,
         head.only("title"),
         _number(path.name, head, "notable"),

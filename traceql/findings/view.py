@@ -8,7 +8,7 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 
 from traceql.comment_head import comment_head
-from traceql.findings.catalog import Finding, findings
+from traceql.findings.catalog import FindingKind, finding_kinds
 
 _FOLDER = Path(__file__).resolve().parent
 _PARTS = _FOLDER / "parts"
@@ -17,7 +17,7 @@ FINDING_VIEW = _FOLDER / "result" / "finding.sql"
 
 def finding_view() -> str:
     """The text of FINDING_VIEW with what it reads in front of its SELECT."""
-    kinds = findings()
+    kinds = finding_kinds()
     parts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_PARTS.glob("*.sql"))}
     needs = {name: comment_head(name, sql, ("needs",)).only("needs") for name, sql in parts.items()}
     reads = {name: set(text.replace(",", " ").split()) for name, text in needs.items()}
@@ -36,7 +36,7 @@ def _clause(name: str, sql: str) -> str:
     return f"{name} AS (\n{sql}\n)"
 
 
-def _measured(kind: Finding) -> str:
+def _measured(kind: FindingKind) -> str:
     """The rows of one kind, with the parameters of its evidence as a map from name to text."""
     pairs = ", ".join(f"'{name}': CAST({sql} AS VARCHAR)" for name, sql in kind.parameters)
     return (

@@ -10,7 +10,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 from traceql.errors import TraceqlError
 from traceql.files import is_database
 from traceql.pftrace.interning import Interning
-from traceql.pftrace.kinds import KINDS, TRACKS, Kind
+from traceql.pftrace.kinds import KINDS, TRACKS, TrackKind
 from traceql.pftrace.packets import (
     Int64s,
     begin_packets,
@@ -62,7 +62,7 @@ def _packets(trace: Trace) -> Iterator[bytes]:
 
 
 def _slices(
-    trace: Trace, kind: Kind, position: int, tracks: TrackTree, interning: Interning
+    trace: Trace, kind: TrackKind, position: int, tracks: TrackTree, interning: Interning
 ) -> Iterator[bytes]:
     rows = trace.sql(f"SELECT rank, track, ts, dur FROM ({kind.sql})").arrow()
     ts, dur = integers(rows["ts"]), integers(rows["dur"])
@@ -79,7 +79,7 @@ def _slices(
         done += len(batch)
 
 
-def _samples(trace: Trace, kind: Kind, position: int, tracks: TrackTree) -> Iterator[bytes]:
+def _samples(trace: Trace, kind: TrackKind, position: int, tracks: TrackTree) -> Iterator[bytes]:
     named = trace.sql(f"SELECT DISTINCT rank, track, unit FROM ({kind.sql}) ORDER BY ALL").arrow()
     numbers = tracks_of_samples(named, kind, position, tracks)
     yield from _descriptions(tracks)

@@ -8,7 +8,7 @@ TRACKS = Path(__file__).with_name("tracks")
 
 
 @dataclass(frozen=True)
-class Kind:
+class TrackKind:
     """Rows of a query that become slices, or samples of a counter, on the tracks they name."""
 
     query: str
@@ -21,16 +21,16 @@ class Kind:
 
 
 KINDS = (
-    Kind("steps"),
-    Kind("layers"),
-    Kind("roles"),
-    Kind("communication"),
-    Kind("idle"),
-    Kind("streams"),
-    Kind("queue", is_counter=True),
-    Kind("tokens", is_counter=True),
-    Kind("memory", is_counter=True),
-    Kind("telemetry", is_counter=True),
-    Kind("annotations", group="GPU annotations"),
-    Kind("host", group="Host threads"),
+    TrackKind("steps"),
+    TrackKind("layers"),
+    TrackKind("roles"),
+    TrackKind("communication"),
+    TrackKind("idle"),
+    TrackKind("streams"),
+    TrackKind("queue", is_counter=True),
+    TrackKind("tokens", is_counter=True),
+    TrackKind("memory", is_counter=True),
+    TrackKind("telemetry", is_counter=True),
+    TrackKind("annotations", group="GPU annotations"),
+    TrackKind("host", group="Host threads"),
 )

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from traceql.pftrace.kinds import Kind
+from traceql.pftrace.kinds import TrackKind
 from traceql.pftrace.packets import Int64s, integers
 from traceql.pftrace.tracks import Spot, TrackTree
 from traceql.reader.lanes import lanes
 
 
-def track_of_slices(rows: pa.Table, kind: Kind, position: int, tracks: TrackTree) -> Int64s:
+def track_of_slices(rows: pa.Table, kind: TrackKind, position: int, tracks: TrackTree) -> Int64s:
     """The number of each row's track. New tracks are added, the one with most rows first.
 
     Columns: `rank`, `track`, `ts`, `dur`.
@@ -30,7 +30,7 @@ def track_of_slices(rows: pa.Table, kind: Kind, position: int, tracks: TrackTree
 
 
 def tracks_of_samples(
-    named: pa.Table, kind: Kind, position: int, tracks: TrackTree
+    named: pa.Table, kind: TrackKind, position: int, tracks: TrackTree
 ) -> dict[tuple[int, str], int]:
     """Adds a track for each row of `rank`, `track` and `unit`, in order; returns their numbers."""
     return {

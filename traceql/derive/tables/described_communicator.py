@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
-from traceql.collectives.layout import Layout, Place
+from traceql.collectives.layout import Layout, RankPlace
 from traceql.dialect.pytorch.metadata import distributed_info, loaded_metadata
 from traceql.table_head import declared_schema
 
@@ -52,6 +52,6 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 def _layout(con: duckdb.DuckDBPyConnection) -> Layout:
     found = con.execute(_PLACES).fetchall()
-    places = {rank: Place(tp=tp, pp=pp, dp=dp) for rank, tp, pp, dp, *_ in found}
+    places = {rank: RankPlace(tp=tp, pp=pp, dp=dp) for rank, tp, pp, dp, *_ in found}
     tp, pp, dp, source = found[0][4:] if found else (1, 1, 1, "")
     return Layout(places, tp, pp, dp, source)

@@ -14,7 +14,7 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.findings.catalog import findings
+from traceql.findings.catalog import finding_kinds
 from traceql.table_head import declared_schema
 
 
@@ -30,6 +30,6 @@ def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
             "advice": one.advice,
             "source": one.source,
         }
-        for one in findings()
+        for one in finding_kinds()
     ]
     return pa.Table.from_pylist(listed, declared_schema(__file__))

@@ -5,7 +5,7 @@
 # @scope  run
 # @needs  gradient_reduction, kernel, rank_model, run_file, trace
 # @column rank          BIGINT   Rank.
-# @column tp            BIGINT   Place among the ranks of its stage and replica that communicate.
+# @column tp            BIGINT   RankPlace among the ranks of its stage and replica that communicate.
 # @column pp            BIGINT   Pipeline stage, from 0.
 # @column dp            BIGINT   Replica, from 0.
 # @column tp_size       BIGINT   Ranks of a stage and replica, loaded or not.
@@ -22,7 +22,7 @@ import json
 import duckdb
 import pyarrow as pa
 
-from traceql.collectives.layout import Place, RankFacts, found_layout
+from traceql.collectives.layout import RankFacts, RankPlace, found_layout
 from traceql.dialect.pytorch.metadata import distributed_info, loaded_metadata
 from traceql.table_head import declared_schema
 
@@ -77,12 +77,12 @@ def _facts(
     stage: int | None,
     metadata: str | None,
 ) -> RankFacts:
-    named = None if tp is None or pp is None or dp is None else Place(tp=tp, pp=pp, dp=dp)
+    named = None if tp is None or pp is None or dp is None else RankPlace(tp=tp, pp=pp, dp=dp)
     groups = distributed_info(loaded_metadata(metadata), rank).groups
     return RankFacts(rank, world_size, named, stage, groups)
 
 
-def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, Place]:
+def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, RankPlace]:
     """The places that run.json gives."""
     places = {}
     for (document,) in con.execute(_RUNS).fetchall():
@@ -90,5 +90,5 @@ def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, Place]:
             values = [facts.get(name) for name in ("rank", "tp_rank", "pp_rank", "dp_rank")]
             if all(isinstance(value, int) for value in values):
                 rank, tp, pp, dp = values
-                places[rank] = Place(tp=tp, pp=pp, dp=dp)
+                places[rank] = RankPlace(tp=tp, pp=pp, dp=dp)
     return places
