@@ -1,12 +1,12 @@
-"""Query results as Arrow tables, the same way from every trace processor."""
+"""Query results of any trace processor as Arrow tables."""
 
 import pyarrow as pa
 
 from traceql.engine.backend import BundledBackend, TraceProcessor
 from traceql.engine.cells import Cell, Chunk, chunks, column_type
 from traceql.engine.messages import last_line
-from traceql.engine.wire import delimited_fields
 from traceql.errors import EngineError
+from traceql.protobuf.wire import delimited_fields
 
 # Field numbers of QueryResult.
 _COLUMN_NAME = 1
@@ -15,11 +15,16 @@ _BATCH = 3
 
 
 def arrow_table(tp: TraceProcessor, sql: str, *, schema: pa.Schema | None = None) -> pa.Table:
-    """The rows of `sql`: int64, float64, string or binary columns, NULLs kept.
+    """The rows of `sql`, with int64, float64, string or binary columns that may hold NULLs.
 
-    A column without a single value has type null, and so has every column of an empty result;
-    `schema` names the columns and types to get in any case. Raises EngineError where the engine
-    rejects `sql`, a column mixes text with numbers, or the columns do not fit `schema`.
+    A column that holds only NULLs has the type null, and so has every column of an empty result.
+
+    Args:
+        schema: columns and types that the table gets in any case.
+
+    Raises:
+        EngineError: the engine rejects `sql`, a column mixes text with numbers, or the columns do
+            not fit `schema`.
     """
     names, batches = [], []
     for number, content in delimited_fields(memoryview(_result_bytes(tp, sql))):
@@ -35,7 +40,7 @@ def arrow_table(tp: TraceProcessor, sql: str, *, schema: pa.Schema | None = None
 
 
 def _result_bytes(tp: TraceProcessor, sql: str) -> bytes:
-    """A serialised QueryResult, which decodes in bulk; protobuf's objects go cell by cell."""
+    """A serialised QueryResult: its bytes can be decoded in bulk, protobuf's objects cannot."""
     backend = tp._backend
     if isinstance(backend, BundledBackend):
         return backend.query_bytes(sql)

@@ -1,4 +1,4 @@
-"""Cells of a QueryResult, which come row by row, as Arrow columns."""
+"""Converts the cells of a QueryResult, which are stored row by row, to Arrow columns."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.engine.wire import delimited_fields, packed_varints
 from traceql.errors import EngineError
+from traceql.protobuf.wire import delimited_fields, packed_varints
 
 CHUNK_BYTES = 2 << 20  # a chunk's temporaries stay in the CPU's cache
 
 
 class Cell(IntEnum):
-    """What a cell holds: CellsBatch.CellType."""
+    """The type of a cell, numbered as in CellsBatch.CellType."""
 
     NULL = 1
     VARINT = 2
@@ -26,7 +26,8 @@ class Cell(IntEnum):
     BLOB = 5
 
 
-# Each kind's values in a serialised CellsBatch; Cell.NULL stands for the kinds themselves.
+# The fields of a CellsBatch with the values of each kind. The field under Cell.NULL holds the
+# kinds of all cells.
 _FIELDS = {1: Cell.NULL, 2: Cell.VARINT, 3: Cell.FLOAT64, 4: Cell.BLOB, 5: Cell.STRING}
 _TYPES = {
     frozenset[Cell](): pa.null(),
@@ -40,7 +41,7 @@ _TYPES = {
 
 @dataclass
 class Chunk:
-    """Whole rows from neighbouring batches: which kind each cell is, and the values by kind."""
+    """Rows of consecutive batches: the kind of each cell, and the values of each kind."""
 
     width: int
     parts: dict[Cell, list[memoryview]] = field(default_factory=lambda: {c: [] for c in Cell})
@@ -55,19 +56,19 @@ class Chunk:
 
     @cached_property
     def kinds(self) -> npt.NDArray[np.uint8]:
-        """The kind of each cell, a row of them per row."""
+        """The kind of each cell, as a matrix of rows and columns."""
         return np.frombuffer(b"".join(self.parts[Cell.NULL]), np.uint8).reshape(-1, self.width)
 
     @cached_property
     def present(self) -> dict[Cell, npt.NDArray[np.bool_]]:
-        """Whether each column has a cell of each kind."""
+        """For each kind, whether each column has a cell of that kind."""
         if len(self.kinds) and (self.kinds == self.kinds[0]).all():
             return {kind: self.kinds[0] == kind for kind in Cell}
         columns = np.ascontiguousarray(self.kinds.T)
         return {kind: (columns == kind).any(axis=1) for kind in Cell}
 
     def column(self, index: int, type_: pa.DataType) -> pa.Array:
-        """One column, of the type that the whole result's column has."""
+        """One column, converted to the type that this column has in the whole result."""
         if pa.types.is_null(type_):
             return pa.nulls(len(self.kinds))
         null = self.kinds[:, index] == Cell.NULL if self.present[Cell.NULL][index] else None
@@ -111,7 +112,7 @@ class Chunk:
         return pa.array([bytes(blob) for blob in self.parts[Cell.BLOB]], pa.binary())
 
     def _spread(self, values: npt.NDArray[Any], kind: Cell) -> npt.NDArray[Any]:
-        """The values of one kind at their cells; 0 in the others."""
+        """A matrix with the values of one kind in their cells, and 0 in all other cells."""
         if len(values) == self.kinds.size:
             return values.reshape(self.kinds.shape)
         grid = np.zeros(self.kinds.shape, values.dtype)
@@ -120,7 +121,7 @@ class Chunk:
 
 
 def chunks(batches: Iterable[memoryview], width: int) -> Iterator[Chunk]:
-    """Serialised CellsBatches of `width` columns, several to a chunk."""
+    """Groups serialised CellsBatches of `width` columns into chunks of about CHUNK_BYTES."""
     chunk = Chunk(width)
     for batch in batches:
         chunk.add(batch)
@@ -132,7 +133,7 @@ def chunks(batches: Iterable[memoryview], width: int) -> Iterator[Chunk]:
 
 
 def column_type(name: str, kinds: Iterable[Cell]) -> pa.DataType:
-    """The type that holds a column's `kinds` of cell: integers with floats become floats."""
+    """The Arrow type for a column with these kinds of cells: float64 if integers and floats mix."""
     held = frozenset(kinds) - {Cell.NULL}
     if held not in _TYPES:
         mixed = " and ".join(kind.name.lower() for kind in sorted(held))
@@ -141,7 +142,7 @@ def column_type(name: str, kinds: Iterable[Cell]) -> pa.DataType:
 
 
 def _string_array(terminated: bytes) -> pa.Array:
-    """Strings that each end in a NUL. Bytes that are not UTF-8 become U+FFFD."""
+    """Splits text in which every string ends in a NUL. Bytes that are not UTF-8 become U+FFFD."""
     if not terminated.isascii():
         terminated = terminated.decode("utf-8", "replace").encode()
     ends = np.flatnonzero(np.frombuffer(terminated, np.uint8) == 0)

@@ -1,29 +1,22 @@
-"""Arrows between slices."""
+"""Writes the flows of a trace, which Perfetto draws as arrows between slices."""
 
 import numpy as np
 import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
-from traceql.pftrace.octets import (
-    Fields,
-    Mask,
-    Numbers,
-    constant,
-    fixed64_field,
-    message,
-    varint_field,
-)
+from traceql.pftrace.octets import Fields, constant, fixed64_field, message, varint_field
+from traceql.protobuf.wire import Mask, UInt64s
 
 _Legacy = TrackEvent.LegacyEvent
-_APART = 1 << 62  # keeps the numbers of `flow` apart from those of `flow_out` and `flow_in`
+_APART = 1 << 62  # added to numbers of `flow`, so that none equals one of `flow_out` and `flow_in`
 
 
 def flow_fields(rows: pa.RecordBatch) -> list[Fields]:
-    """The arrows of slices, from the columns that are there.
+    """The fields for whichever of the columns `flow_out`, `flow_in` and `flow` the rows have.
 
-    `flow_out` begins an arrow to each slice with the same number in `flow_in`; only this older
-    form of Perfetto's flows can fan out, from a graph launch to all its kernels. Slices with the
-    same `flow` are joined to a chain in the order of their starts.
+    An arrow leads from a slice with a number in `flow_out` to each slice with the same number in
+    `flow_in`. Only this older form of Perfetto's flows can fan out, as from a graph launch to all
+    its kernels. Slices with the same `flow` are joined to a chain, in the order of their starts.
     """
     names = rows.schema.names
     fields = []
@@ -49,10 +42,10 @@ def _bound(column: pa.Array, direction: int) -> Fields:
     return flow.where(_there(column))
 
 
-def _numbers(column: pa.Array) -> Numbers:
-    """From 1: Perfetto takes 0 for none."""
+def _numbers(column: pa.Array) -> UInt64s:
+    """The numbers of the column plus 1, because Perfetto reads 0 as no number."""
     values = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    numbers: Numbers = values.astype(np.uint64) + np.uint64(1)
+    numbers: UInt64s = values.astype(np.uint64) + np.uint64(1)
     return numbers
 
 

@@ -1,4 +1,11 @@
-"""The JSON of a PyTorch profiler (Kineto) or other Chrome trace, parsed in batches of events."""
+"""Parses the JSON of a PyTorch profiler (Kineto) or other Chrome trace, in batches of events.
+
+msgspec does the parsing. What is written by hand is the cutting of a text into batches of whole
+events, because no library reads a JSON array piece by piece at this speed. `benchmarks/codecs.py`
+measures it on 154 MB of JSON (medians of seven runs on two shared cores): in batches, parsing takes
+1.4 s and 14 MB of memory; msgspec on the whole text takes 1.3 s and 426 MB; `json.loads` takes
+4.3 s, 570 MB, and rounds times to floats.
+"""
 
 import json
 import re
@@ -18,7 +25,7 @@ Raw = msgspec.Raw
 Scalar = str | int | float | bool | None
 Parsed = TypeVar("Parsed")
 ABSENT = Raw(b"")
-_BATCH_BYTES = 1 << 18  # the events of a batch, with all that they hold, stay in the CPU's cache
+_BATCH_BYTES = 1 << 18  # small enough that the events of a batch stay in the CPU's cache
 _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
 _FIRST_KEY = re.compile(rb'\{\s*("[^"\\]*"\s*:)?')
 _FIRST_BYTE = re.compile(rb"\s*(\S?)")
@@ -28,7 +35,7 @@ _EVENT = re.compile(r"(\$(?:\.traceEvents)?\[)(\d+)")
 
 
 class Event(msgspec.Struct, gc=False):
-    """A trace event; numbers and arguments stay as the text that stands in the file."""
+    """A trace event. Times, ids and arguments stay as they are written in the file."""
 
     ph: str = ""
     name: Scalar = ""
@@ -48,7 +55,7 @@ class _Trace(msgspec.Struct):
 
 @dataclass
 class _Taken:
-    """What has been parsed of a file already."""
+    """How much of a file has been parsed."""
 
     bytes: int = 0
     events: int = 0
@@ -60,21 +67,21 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 class KinetoJson:
-    """A trace file; iterating over it gives all its events, a batch at a time, in their order.
+    """A trace file. Iterating over it yields all its events in the order of the file, in batches.
 
     Raises:
-        TraceCorrupt: truncated or not a trace; the message says which and what to do, but not the
-            file.
+        TraceCorrupt: the file is truncated or not a trace. The message says which and what to do;
+            it does not name the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.metadata: dict[str, Any] = {}  # every top-level key but traceEvents, in the end
+        self.metadata: dict[str, Any] = {}  # top-level keys but traceEvents, set at the end
 
     def __iter__(self) -> Iterator[list[Event]]:
-        """Parses what has been read, up to an event's end, and keeps the rest for the next time.
+        """Parses the text read so far up to the end of an event, and keeps the rest for later.
 
-        Where no event seems to end, it reads as much again before it looks again.
+        If no event seems to end in it, the text is doubled before the next attempt.
         """
         text, head, taken = bytearray(), b"", _Taken()
         enough = _BATCH_BYTES
@@ -97,7 +104,7 @@ class KinetoJson:
             raise TraceCorrupt("its JSON nests too deeply to be read") from None
 
     def _end(self, text: bytes) -> list[Event]:
-        """The last events, with all that stands around the events of the file."""
+        """Parses the last events, and the metadata before and after the events."""
         _require_json(text)
         if _is_array(text):
             return _parsed(text, _EVENTS.decode)
@@ -108,7 +115,7 @@ class KinetoJson:
 
 
 def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
-    """What is wrong with the text after `taken` and the head, and where in the file that is."""
+    """The error in the text behind `taken` and the head, with its position in the file."""
 
     def byte(found: re.Match[str]) -> str:
         place = int(found[1])
@@ -122,7 +129,7 @@ def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
 
 
 def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
-    """What `parse` makes of a text, repaired where that is needed."""
+    """The result of `parse` for a text, which is repaired if it cannot be parsed as it is."""
     text = valid_utf8(text)
     try:
         return parse(text)
@@ -131,13 +138,13 @@ def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
 
 
 def _cut_head(text: bytearray) -> bytes:
-    """Takes off what precedes the events; nothing where they do not plainly begin."""
+    """Cuts off and returns what precedes the events; empty if their beginning is not certain."""
     if _is_array(text):
         end = text.index(b"[") + 1
     else:
         openings = islice(_OPENING.finditer(text), _CUTS_TRIED)
         ends = [found.end() for found in openings]
-        del openings  # which holds on to the text
+        del openings  # its matches keep the text locked
         end = next((end for end in ends if _opens_events(text[:end])), 0)
     head = bytes(text[:end])
     del text[:end]
@@ -145,16 +152,16 @@ def _cut_head(text: bytearray) -> bytes:
 
 
 def _cut_batch(text: bytearray) -> list[Event] | None:
-    """Takes off and parses most of the events.
+    """Cuts off and parses about three quarters of the text; None if no cut succeeds.
 
-    A batch is cut where an object seems to follow that begins as this event does. It is whole if
-    it parses: a cut inside an event would leave a brace, a bracket or a quote open.
+    A cut is tried in front of each object that begins with the same key as the first event. The cut
+    is right if the batch parses: inside an event it would leave a brace, bracket or quote open.
     """
     begins = _FIRST_KEY.search(text)
     if begins is None:
         return None
     key = re.escape(begins[1] or b"")
-    del begins  # which holds on to the text
+    del begins  # it keeps the text locked
     shift = len(text) * 3 // 4
     seams = re.finditer(rb"\}\s*,\s*(?=\{\s*%b)" % key, text[shift:])
     for seam in islice(seams, _CUTS_TRIED):
@@ -168,7 +175,7 @@ def _cut_batch(text: bytearray) -> list[Event] | None:
 
 
 def _opens_events(head: bytes | bytearray) -> bool:
-    """Whether a trace could begin like this, and go on with its first event."""
+    """Whether `head` is the beginning of a trace up to its first event."""
     try:
         return bool(json.loads(head + b"]}").get("traceEvents") == [])
     except ValueError:
@@ -176,12 +183,12 @@ def _opens_events(head: bytes | bytearray) -> bool:
 
 
 def _is_array(text: bytes | bytearray) -> bool:
-    """Whether this is the Chrome format's array form: events without metadata."""
+    """Whether this is the array form of the Chrome format: events without metadata."""
     return _first_byte(text) == b"["
 
 
 def _first_byte(text: bytes | bytearray) -> bytes:
-    """The first byte that is no space, or nothing."""
+    """The first byte that is not white space; empty if there is none."""
     found = _FIRST_BYTE.match(text)
     return bytes(found[1]) if found else b""
 
@@ -195,19 +202,19 @@ def _require_json(text: bytes) -> None:
 
 
 def _metadata(text: bytes) -> dict[str, Any]:
-    """Every top-level key but traceEvents."""
+    """All top-level keys except traceEvents."""
     if len(_OPENING.findall(text)) > 1:
         _require_one_list(text)
     given = _OBJECT.decode(text)
     try:
         return {key: json.loads(bytes(raw)) for key, raw in given.items() if key != "traceEvents"}
-    except ValueError as error:  # such as a number of more digits than Python reads
+    except ValueError as error:  # such as a number with more digits than Python reads
         raise TraceCorrupt(f"its metadata cannot be read ({error})") from None
 
 
 def _require_one_list(text: bytes) -> None:
-    """Raises where the events are given twice, of which a parser would take the last."""
-    outermost: list[tuple[str, Any]] = []  # in the end, since it closes last
+    """Raises TraceCorrupt if the events are given twice, since a parser would keep the last."""
+    outermost: list[tuple[str, Any]] = []  # ends up with the outermost object, which closes last
 
     def noted(pairs: list[tuple[str, Any]]) -> None:
         outermost[:] = pairs
