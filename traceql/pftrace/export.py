@@ -1,14 +1,12 @@
 """Writes a database as one native Perfetto trace, a batch of rows at a time."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
-from traceql.errors import TraceqlError
-from traceql.files import is_database
+from traceql.files import whole_file
 from traceql.pftrace.interning import Interning
 from traceql.pftrace.kinds import KINDS, Kind
 from traceql.pftrace.packets import (
@@ -29,25 +27,14 @@ _RANKS = (QUERIES / "perfetto" / "ranks.sql").read_text()
 
 
 def export_perfetto(trace: Trace, path: str | Path) -> Path:
-    """Writes the enriched trace, whole or not at all; `ts` and `dur` are the database's.
+    """Writes the enriched trace with the `ts` and `dur` of the database; returns `path`.
 
     Raises:
         TraceqlError: nothing was written; the message says why.
     """
     target = Path(path)
-    if target.is_dir() or (target.is_file() and is_database(target)):
-        what = "a folder" if target.is_dir() else "a database"
-        raise TraceqlError(f"{target} is {what}; name another file with -o")
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        try:
-            with draft.open("wb") as file:
-                file.writelines(_packets(trace))
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise TraceqlError(f"cannot write {target}: {error.strerror}") from None
+    with whole_file(target) as draft, draft.open("wb") as file:
+        file.writelines(_packets(trace))
     return target
 
 
@@ -69,7 +56,8 @@ def _slices(
     ts, dur = integers(rows["ts"]), integers(rows["dur"])
     track = track_of_slices(rows, kind, position, tracks)
     yield from _descriptions(tracks)
-    # Events at one time count in the order of the file: what ends then encloses no other.
+    # Perfetto reads events of one time in the order of the file. Ends come first, so that a slice
+    # does not enclose one that begins as it ends.
     yield from _ends(ts, dur, track)
     done = 0
     for batch in trace.batches(kind.sql, rows=_BATCH_ROWS):
