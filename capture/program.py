@@ -1,4 +1,4 @@
-"""torch.profiler around any PyTorch program, with a run directory as its result."""
+"""Records any PyTorch program with torch.profiler into a run directory."""
 
 import os
 import shlex
@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from capture.files import whole_file
 from capture.run_directory import write_run_json
 
 
@@ -24,15 +25,15 @@ def profile(
 ) -> Iterator[Any]:
     """Records the block on this rank into `path/traces/rank<N>.pt.trace.json.gz`.
 
-    All ranks of a job may name the same path; rank 0 writes run.json. Yields the
-    torch.profiler.profile, whose `step()` marks iterations.
+    All ranks of a job can give the same path; rank 0 also writes run.json. Yields the
+    torch.profiler.profile, whose method `step()` marks iterations.
 
     Args:
-        rank: this process's; None asks torch.distributed, then the variable RANK that torchrun
-            sets, and is 0 without either.
+        rank: the rank of this process. By default it comes from torch.distributed, or else from the
+            variable RANK that torchrun sets, or else it is 0.
 
     Raises:
-        FileExistsError: this rank has a trace there already.
+        FileExistsError: `path` already has a trace of this rank.
     """
     import torch
 
@@ -52,9 +53,8 @@ def profile(
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         end_unix_ns = time.time_ns()
-    draft = trace.with_name(f".{trace.name}")
-    recorder.export_chrome_trace(str(draft))
-    draft.replace(trace)
+    with whole_file(trace) as draft:
+        recorder.export_chrome_trace(str(draft))
     if number == 0:
         facts = _facts(start_unix_ns, world_size) | {
             "window": {"begin_unix_ns": begin_unix_ns, "end_unix_ns": end_unix_ns},
@@ -64,7 +64,7 @@ def profile(
 
 
 def _place(rank: int | None) -> tuple[int, int]:
-    """The rank of this process, and how many there are."""
+    """The rank of this process, and the number of ranks."""
     import torch
 
     distributed = torch.distributed.is_available() and torch.distributed.is_initialized()

@@ -1,4 +1,4 @@
-"""A run's folder: marked incomplete from its first moment until everything is in it."""
+"""The folder of a run, which is marked incomplete until everything is in it."""
 
 import json
 import shutil
@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from capture.errors import RunDirectoryExists
+from capture.files import whole_file
 
 SCHEMA_VERSION = 1
 _SCRATCH = ".scratch"
 
 
 def require_free(path: Path) -> None:
-    """Raises RunDirectoryExists where a run directory cannot be made for what is there."""
+    """Raises RunDirectoryExists if `path` is a file, or a folder that is not empty."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise RunDirectoryExists(f"{path} exists; choose another name with -o, or remove it")
 
@@ -26,10 +27,10 @@ class RunDirectory:
 
     @classmethod
     def create(cls, path: Path, facts: dict[str, Any]) -> "RunDirectory":
-        """A new folder, whose run.json says that it is incomplete.
+        """Creates the folder with a run.json that marks it incomplete.
 
         Raises:
-            RunDirectoryExists: the folder has contents, or cannot be made.
+            RunDirectoryExists: the folder is not empty, or cannot be created.
         """
         require_free(path)
         try:
@@ -54,12 +55,12 @@ class RunDirectory:
         write_run_json(self.path, facts, status=status, reason=reason)
 
     def finish(self, facts: dict[str, Any]) -> None:
-        """Marks the run complete; what ranks left behind in passing goes."""
+        """Marks the run complete, and removes the temporary files of the ranks."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.write(facts, status="complete")
 
     def abandon(self, facts: dict[str, Any], reason: str) -> None:
-        """Marks the run incomplete, and says why; log and whatever was written stay."""
+        """Marks the run incomplete and records why. The log and all results so far are kept."""
         shutil.rmtree(self.scratch, ignore_errors=True)
         self.write(facts, status="incomplete", reason=reason)
 
@@ -74,6 +75,5 @@ def write_run_json(
         reason: why a run is incomplete.
     """
     head = {"schema_version": SCHEMA_VERSION, "status": status, "reason": reason}
-    draft = folder / ".run.json"
-    draft.write_text(json.dumps(head | facts, indent=1) + "\n")
-    draft.replace(folder / "run.json")
+    with whole_file(folder / "run.json") as draft:
+        draft.write_text(json.dumps(head | facts, indent=1) + "\n")
