@@ -79,7 +79,16 @@ def test_what_a_killed_load_left_is_removed(tmp_path: Path) -> None:
     assert names(tmp_path) == [".run.duckdb.loading", ".run.duckdb.loading.lock"]
     with workspace(database) as place:
         assert not names(place)
+        assert names(place.parent) == [place.name]
     assert not names(tmp_path)
+
+
+def test_processes_of_a_killed_load_do_not_write_into_the_next_one(tmp_path: Path) -> None:
+    places = []
+    for _ in range(2):
+        with workspace(tmp_path / "run.duckdb") as place:
+            places.append(place)
+    assert places[0] != places[1]
 
 
 def test_a_load_waits_for_one_of_another_thread(tmp_path: Path) -> None:

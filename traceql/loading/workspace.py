@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 
 from traceql.errors import DatabaseError
 from traceql.locks import locked
@@ -11,10 +12,10 @@ from traceql.locks import locked
 
 @contextmanager
 def workspace(database: Path) -> Iterator[Path]:
-    """An empty folder beside `database`, which is removed at the end in any case.
+    """An empty folder on the file system of `database`, which is removed at the end in any case.
 
-    Only one load at a time can use it. Another one waits, and then finds the database that the
-    first has written. Files that a killed load left in the folder are removed.
+    Only one load of a database at a time gets one. Another load waits, and then finds the database
+    that the first has written. Files that a killed load left behind are removed.
 
     Raises:
         DatabaseError: `database` is a folder, or files cannot be created beside it.
@@ -26,11 +27,13 @@ def workspace(database: Path) -> Iterator[Path]:
         try:
             stack.enter_context(locked(folder.with_name(f"{folder.name}.lock")))
             shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir()
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder.mkdir(exist_ok=True)
+            # A new name each time: processes of a killed load may still write where they began.
+            place = Path(mkdtemp(dir=folder))
         except OSError as error:
             raise DatabaseError(
                 f"cannot write in {database.parent}: {error.strerror or error}; "
                 "choose another place with -o"
             ) from None
-        stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        yield folder
+        yield place
