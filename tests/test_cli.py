@@ -354,7 +354,7 @@ def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path) -> None:
     loading = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *map(str, command)], stderr=subprocess.DEVNULL
     )
-    while not any(tmp_path.glob(".*.loading/0")):
+    while not any(tmp_path.glob(".*.loading/*/0")):
         assert loading.poll() is None
     loading.terminate()
     assert loading.wait(timeout=20) == 128 + 15

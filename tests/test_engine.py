@@ -19,7 +19,6 @@ from traceql.engine import TraceProcessor, arrow_table, module_cache, open_trace
 from traceql.engine import session as session_module
 from traceql.engine.perfetto_api import api
 from traceql.engine.wasm import REQUEST_BYTES, WasmEngine
-from traceql.engine.wire import packed_varints
 from traceql.errors import EngineError, TraceNotFound
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -273,23 +272,6 @@ def test_engine_that_aborts_is_of_no_more_use() -> None:
 # --- Arrow tables ----------------------------------------------------------------------------
 
 VALUES = [0, 1, -1, 127, 128, 2**31, -(2**31), 2**62, -(2**62), 2**63 - 1, -(2**63)]
-
-
-def varint(value: int) -> bytes:
-    """A reference encoder: one byte at a time."""
-    value &= 2**64 - 1
-    low = []
-    while value > 0x7F:
-        low.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*low, value])
-
-
-def test_varints_of_every_length_decode() -> None:
-    values = VALUES + [sign * (2**bit + step) for bit in range(63) for sign in (1, -1)
-                       for step in (-1, 0, 1)]  # fmt: skip
-    assert packed_varints(b"".join(map(varint, values))).tolist() == values
-    assert packed_varints(b"").tolist() == []
 
 
 def test_integers_keep_every_bit(tp: TraceProcessor) -> None:

@@ -1,22 +1,23 @@
-"""Databases of traces that were opened without naming one."""
+"""A cache of databases, for traces that are opened without loading them into a named one."""
 
 import hashlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from traceql.errors import TraceqlError
 from traceql.loading.discovery import trace_files
 from traceql.resources import PACKAGE, SCHEMA_VERSION
+from traceql.user_folders import cache_folder
 from traceql.version import __version__
 
 _RECIPE_SUFFIXES = {".csv", ".py", ".sql", ".toml"}
 
 
 def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | None) -> Path:
-    """A database with exactly these traces, loaded now unless an earlier one still holds.
+    """A database with exactly these traces, from the cache or loaded now.
 
-    It holds while path, size and modification time of every file are the same, and what makes the
-    database is.
+    A database in the cache is used as long as the path, size and modification time of every file
+    are the same, and traceql would make the same database from them.
     """
     files = trace_files([Path(p) for p in paths])
     stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
@@ -40,7 +41,12 @@ def _recipe() -> str:
 
 
 def _folder() -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = base / "traceql" / "databases"
+    cache = cache_folder()
+    if cache is None:
+        raise TraceqlError(
+            "no home directory for the cache; set XDG_CACHE_HOME, or load into a file with "
+            "traceql load TRACE... -o run.duckdb"
+        )
+    folder = cache / "databases"
     folder.mkdir(parents=True, exist_ok=True)
     return folder

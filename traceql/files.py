@@ -1,47 +1,55 @@
-"""Files that appear when they are complete."""
+"""Writes files so that they appear when they are complete, or not at all."""
 
-import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from traceql.errors import TraceqlError
 
 
-def write_whole(path: Path, content: bytes) -> None:
-    """Writes a file, or leaves what was there.
+@contextmanager
+def whole_file(
+    path: Path, *, draft: Path | None = None, may_replace_database: bool = False
+) -> Iterator[Path]:
+    """Replaces `path` with a draft that the block writes.
+
+    Yields the path of the draft, which does not exist yet. After an error in the block the draft is
+    removed, and `path` stays as it was.
+
+    Args:
+        draft: where to write the draft, on the file system of `path`. By default it is a hidden
+            file beside `path`.
 
     Raises:
-        TraceqlError: it would take the place of a database, or the folder does not exist or cannot
-            be written to.
+        TraceqlError: `path` is a folder or a database, or it cannot be written.
     """
-    if path.is_file() and is_database(path):
-        raise TraceqlError(f"{path} is a database; name another file with -o")
+    draft = draft or path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            unfinished = Path(file.name)
-            try:
-                file.write(content)
-                file.flush()
-                unfinished.chmod(0o666 & ~_umask())
-                unfinished.replace(path)
-            except BaseException:
-                unfinished.unlink(missing_ok=True)
-                raise
+        if path.is_dir():
+            raise TraceqlError(f"{path} is a folder; name a file with -o")
+        if not may_replace_database and path.is_file() and is_database(path):
+            raise TraceqlError(f"{path} is a database; name another file with -o")
+        yield draft
+        draft.replace(path)
     except OSError as error:
-        raise TraceqlError(f"cannot write {path}: {error.strerror}") from None
+        raise TraceqlError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Replaces `path` with these bytes; see `whole_file`."""
+    with whole_file(path) as draft:
+        draft.write_bytes(content)
 
 
 def is_database(path: Path) -> bool:
-    """By its name, or by how a DuckDB file begins."""
+    """Whether the name of a file, or its first bytes, are those of a DuckDB database."""
     if path.suffix in (".duckdb", ".db"):
         return True
     if not path.is_file():
         return False
     with path.open("rb") as file:
         return file.read(12)[8:] == b"DUCK"
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -1,12 +1,12 @@
-"""Results of PerfettoSQL queries as Arrow tables, from the bundled and from a native engine."""
+"""Query results of any trace processor as Arrow tables."""
 
 import pyarrow as pa
 
 from traceql.engine.backend import BundledBackend, TraceProcessor
 from traceql.engine.cells import Cell, Chunk, chunks, column_type
 from traceql.engine.messages import last_line
-from traceql.engine.wire import delimited_fields
 from traceql.errors import EngineError
+from traceql.protobuf.wire import delimited_fields
 
 # Field numbers of QueryResult.
 _COLUMN_NAME = 1
@@ -15,10 +15,12 @@ _BATCH = 3
 
 
 def arrow_table(tp: TraceProcessor, sql: str, *, schema: pa.Schema | None = None) -> pa.Table:
-    """The rows of `sql`, with columns of type int64, float64, string or binary.
+    """The rows of `sql`, with int64, float64, string or binary columns that may hold NULLs.
 
-    A column in which every value is NULL has the type null, as has every column of an empty
-    result; give `schema` to get its names and types in any case.
+    A column that holds only NULLs has the type null, and so has every column of an empty result.
+
+    Args:
+        schema: columns and types that the table gets in any case.
 
     Raises:
         EngineError: the engine rejects `sql`, a column mixes text with numbers, or the columns do
@@ -38,10 +40,7 @@ def arrow_table(tp: TraceProcessor, sql: str, *, schema: pa.Schema | None = None
 
 
 def _result_bytes(tp: TraceProcessor, sql: str) -> bytes:
-    """A serialised QueryResult.
-
-    It is decoded in bulk by this package, because protobuf's objects would be read cell by cell.
-    """
+    """A serialised QueryResult: its bytes can be decoded in bulk, protobuf's objects cannot."""
     backend = tp._backend
     if isinstance(backend, BundledBackend):
         return backend.query_bytes(sql)

@@ -1,4 +1,4 @@
-"""The official Perfetto API on top of the bundled engine, so that nothing is downloaded."""
+"""The official Perfetto API on top of the bundled engine. Nothing is ever downloaded."""
 
 import dataclasses
 from pathlib import Path
@@ -7,20 +7,23 @@ from typing import Any, BinaryIO
 from traceql.engine.messages import last_line
 from traceql.engine.perfetto_api import TraceProcessorBackend, api
 from traceql.engine.wasm import REQUEST_BYTES, WasmEngine
-from traceql.engine.wire import delimited_fields
 from traceql.errors import EngineError
+from traceql.protobuf.wire import DELIMITED, VARINT, delimited_fields, tag, varint
 
-# Each append is one request, header included: the engine copies appends that are split once more.
+# A request holds a whole append with its header; the engine copies split requests once more.
 APPEND_BYTES = REQUEST_BYTES - (1 << 10)
 
+_MESSAGE = 1  # field number of TraceProcessorRpcStream
 # Field numbers of TraceProcessorRpc.
+_REQUEST = 2
 _FATAL_ERROR = 5
 _APPEND_TRACE_DATA = 101
 _QUERY_RESULT = 203
+_APPEND = 1  # the request TPM_APPEND_TRACE_DATA
 
 
 class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto has no types
-    """Answers the calls of the Perfetto API with an engine inside this process."""
+    """Sends TraceProcessorRpc messages to an engine inside this process."""
 
     def __init__(self, protos: Any) -> None:
         super().__init__(protos)
@@ -32,11 +35,11 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return self._engine.memory_bytes
 
     def execute_query(self, query: str) -> Any:
-        """A QueryResult with all batches; its `error` says what is wrong with `query`."""
+        """A QueryResult with all batches. If `query` is wrong, its field `error` says so."""
         return self.protos.QueryResult.FromString(self.query_bytes(query))
 
     def query_bytes(self, query: str) -> bytes:
-        """The same, serialised. Partial results laid end to end are one message in protobuf."""
+        """The same QueryResult as bytes: the engine's partial results, which protobuf can merge."""
         arguments = self.protos.QueryArgs(sql_query=query)
         request = self._request("TPM_QUERY_STREAMING", query_args=arguments)
         messages = delimited_fields(memoryview(self._engine.request(request)))
@@ -58,7 +61,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         metric_ids: list[str] | None = None,
         metadata_query_id: str | None = None,
     ) -> Any:
-        """A TraceSummaryResult; all metrics of `specs` if `metric_ids` is None."""
+        """A TraceSummaryResult, of all metrics in `specs` if `metric_ids` is None."""
         arguments = self.protos.TraceSummaryArgs()
         if metric_ids is None:
             arguments.computation_spec.run_all_metrics = True
@@ -76,7 +79,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return reply.trace_summary_result
 
     def enable_metatrace(self) -> bytes:
-        """Starts recording what the engine itself does."""
+        """Starts to record what the engine does."""
         self._replies("TPM_ENABLE_METATRACE")
         return b""
 
@@ -85,14 +88,14 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return self._reply("TPM_DISABLE_AND_READ_METATRACE").metatrace
 
     def export(self, output_file: BinaryIO, export_format: str) -> None:
-        """Raises: the bundled engine is older than v58, the first version that can export."""
+        """Raises EngineError: the bundled engine is older than v58, which introduced exports."""
         raise EngineError(
             f"the bundled trace processor cannot export {export_format}; "
             "set TRACEQL_TRACE_PROCESSOR to a native trace_processor_shell of v58 or later"
         )
 
     def parse(self, chunk: bytes | memoryview) -> Any:
-        """An AppendTraceDataResult; its `error` says why the engine rejects the trace."""
+        """An AppendTraceDataResult. If the engine rejects the trace, its field `error` says why."""
         result = self.protos.AppendTraceDataResult()
         data = memoryview(chunk).cast("B")
         for start in range(0, len(data), APPEND_BYTES):
@@ -104,17 +107,17 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         return result
 
     def notify_eof(self) -> None:
-        """Marks the end of the trace; everything that was sent can then be queried."""
+        """Finishes the trace, so that all of it can be queried."""
         error = self._reply("TPM_FINALIZE_TRACE_DATA").finalize_data_result.error
         if error:
             raise api.TraceProcessorException(f"Failed while finishing the trace: {error}")
 
     def status(self) -> Any:
-        """A StatusResult: the engine's version, the trace's name."""
+        """A StatusResult, with the engine's version and the name of the trace."""
         return self._reply("TPM_GET_STATUS").status
 
     def close(self) -> None:
-        """Releases all memory."""
+        """Frees all memory of the engine."""
         self._engine.close()
 
     def _reply(self, method: str, **arguments: Any) -> Any:
@@ -142,9 +145,9 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
 
 
 class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has no types
-    """`perfetto.trace_processor.TraceProcessor` that uses the bundled engine by default.
+    """`perfetto.trace_processor.TraceProcessor`, which uses the bundled engine by default.
 
-    With `addr`, `remote` or `config.bin_path` it uses that engine instead.
+    `addr`, `remote` or `config.bin_path` select another engine.
     """
 
     config: Any
@@ -162,7 +165,7 @@ class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has 
 
 
 def _refuse_shell_options(config: Any) -> None:
-    """Raises if the configuration asks for something that only a native shell can do."""
+    """Raises EngineError for options that only a native shell supports."""
     options = ("add_sql_packages", "enable_dev_features", "enable_sql_file_access", "extra_flags")
     given = [name for name in (*options, "fetch_latest_trace_processor") if getattr(config, name)]
     if given:
@@ -170,15 +173,7 @@ def _refuse_shell_options(config: Any) -> None:
 
 
 def _append_header(size: int) -> bytes:
-    """The bytes before `size` bytes of trace in a TraceProcessorRpcStream with one append."""
-    append = 1  # TPM_APPEND_TRACE_DATA
-    rpc = b"\x10" + _varint(append) + _varint(_APPEND_TRACE_DATA << 3 | 2) + _varint(size)
-    return b"\x0a" + _varint(len(rpc) + size) + rpc
-
-
-def _varint(value: int) -> bytes:
-    low = bytearray()
-    while value > 0x7F:
-        low.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes(low) + bytes((value,))
+    """What precedes `size` bytes of trace in a TraceProcessorRpcStream of one append request."""
+    rpc = tag(_REQUEST, VARINT) + varint(_APPEND) + tag(_APPEND_TRACE_DATA, DELIMITED)
+    rpc += varint(size)
+    return tag(_MESSAGE, DELIMITED) + varint(len(rpc) + size) + rpc

@@ -1,4 +1,4 @@
-"""Turns the cells of a QueryResult, which are ordered row by row, into Arrow columns."""
+"""Converts the cells of a QueryResult, which are stored row by row, to Arrow columns."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.engine.wire import delimited_fields, packed_varints
 from traceql.errors import EngineError
+from traceql.protobuf.wire import delimited_fields, packed_varints
 
 CHUNK_BYTES = 2 << 20  # small enough for a chunk's temporaries to stay in the CPU's cache
 
 
 class Cell(IntEnum):
-    """The type of a cell (CellsBatch.CellType)."""
+    """The type of a cell, numbered as in CellsBatch.CellType."""
 
     NULL = 1
     VARINT = 2
@@ -26,8 +26,8 @@ class Cell(IntEnum):
     BLOB = 5
 
 
-# Field numbers of a CellsBatch. Field 1 lists the kind of each cell; it is filed under Cell.NULL,
-# which has no values of its own.
+# The fields of a CellsBatch with the values of each kind. The field under Cell.NULL holds the
+# kinds of all cells.
 _FIELDS = {1: Cell.NULL, 2: Cell.VARINT, 3: Cell.FLOAT64, 4: Cell.BLOB, 5: Cell.STRING}
 _TYPES = {
     frozenset[Cell](): pa.null(),
@@ -41,7 +41,7 @@ _TYPES = {
 
 @dataclass
 class Chunk:
-    """Complete rows of neighbouring batches: the kind of each cell, and the values by kind."""
+    """Rows of consecutive batches: the kind of each cell, and the values of each kind."""
 
     width: int
     parts: dict[Cell, list[memoryview]] = field(default_factory=lambda: {c: [] for c in Cell})
@@ -61,14 +61,14 @@ class Chunk:
 
     @cached_property
     def present(self) -> dict[Cell, npt.NDArray[np.bool_]]:
-        """For each kind, which columns have a cell of that kind."""
+        """For each kind, whether each column has a cell of that kind."""
         if len(self.kinds) and (self.kinds == self.kinds[0]).all():
             return {kind: self.kinds[0] == kind for kind in Cell}
         columns = np.ascontiguousarray(self.kinds.T)
         return {kind: (columns == kind).any(axis=1) for kind in Cell}
 
     def column(self, index: int, type_: pa.DataType) -> pa.Array:
-        """One column of this chunk, in the type of that column in the whole result."""
+        """One column, converted to the type that this column has in the whole result."""
         if pa.types.is_null(type_):
             return pa.nulls(len(self.kinds))
         null = self.kinds[:, index] == Cell.NULL if self.present[Cell.NULL][index] else None
@@ -121,7 +121,7 @@ class Chunk:
 
 
 def chunks(batches: Iterable[memoryview], width: int) -> Iterator[Chunk]:
-    """Chunks of several serialised CellsBatches that have `width` columns."""
+    """Groups serialised CellsBatches of `width` columns into chunks of about CHUNK_BYTES."""
     chunk = Chunk(width)
     for batch in batches:
         chunk.add(batch)
@@ -133,7 +133,7 @@ def chunks(batches: Iterable[memoryview], width: int) -> Iterator[Chunk]:
 
 
 def column_type(name: str, kinds: Iterable[Cell]) -> pa.DataType:
-    """The type of a column with these kinds of cells: integers and floats give floats."""
+    """The Arrow type for a column with these kinds of cells: float64 if integers and floats mix."""
     held = frozenset(kinds) - {Cell.NULL}
     if held not in _TYPES:
         mixed = " and ".join(kind.name.lower() for kind in sorted(held))
@@ -142,7 +142,7 @@ def column_type(name: str, kinds: Iterable[Cell]) -> pa.DataType:
 
 
 def _string_array(terminated: bytes) -> pa.Array:
-    """A column of NUL-terminated strings. Bytes that are not UTF-8 become U+FFFD."""
+    """Splits text in which every string ends in a NUL. Bytes that are not UTF-8 become U+FFFD."""
     if not terminated.isascii():
         terminated = terminated.decode("utf-8", "replace").encode()
     ends = np.flatnonzero(np.frombuffer(terminated, np.uint8) == 0)

@@ -1,4 +1,4 @@
-"""The machine code of the engine: compiled once per machine, then read from a cache."""
+"""Compiles the engine's WebAssembly to machine code, once per machine, and keeps it in a cache."""
 
 import contextlib
 import hashlib
@@ -6,35 +6,32 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from wasmtime import Config, Engine, Module, WasmtimeError
 
-from traceql.errors import EngineError
+from traceql.errors import EngineError, TraceqlError
+from traceql.files import whole_file
+from traceql.locks import locked
+from traceql.user_folders import cache_folder
 
-try:
-    import fcntl
-except ImportError:  # Windows: processes that start at the same time each compile it.
-    fcntl = None  # type: ignore[assignment]
-
-WASM_STACK_BYTES = 2 << 20  # wasmtime aborts the process if this exceeds its async stack of 2 MiB
+WASM_STACK_BYTES = 2 << 20  # with more than its async stack of 2 MiB, wasmtime aborts the process
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """How the engine's linear memory is reserved; the machine code depends on it."""
+    """How the engine reserves addresses for its memory. The machine code depends on it."""
 
     name: str
     reservation_bytes: int
     may_move: bool
 
 
-# All that the engine can address (16 GiB) and some slack, so that growing never copies memory.
+# All that a memory64 engine can address (16 GiB) and some more, so that growing never copies.
 RESERVED = MemoryPlan("reserved", 17 << 30, may_move=False)
-# For machines with limited address space (`ulimit -v`): growing copies memory.
+# For processes with limited address space (`ulimit -v`); growing copies.
 MOVABLE = MemoryPlan("movable", 0, may_move=True)
 
 
@@ -53,7 +50,7 @@ def bundled_wasm() -> Path:
 
 
 def compiled(wasm: Path, plan: MemoryPlan) -> tuple[Engine, Module]:
-    """The machine code of `wasm`: from the cache, else compiled and put into the cache."""
+    """The machine code of `wasm`, from the cache; if it is not there, compiles and stores it."""
     engine = Engine(_config(plan))
     cached = _cache_path(wasm, plan)
     if cached is None:
@@ -61,7 +58,7 @@ def compiled(wasm: Path, plan: MemoryPlan) -> tuple[Engine, Module]:
     module = _cached_module(engine, cached)
     if module is None:
         with _locked(cached.with_suffix(".lock")):
-            # Another process may have compiled it while this one waited.
+            # Another process may have compiled it in the meantime.
             module = _cached_module(engine, cached)
             if module is None:
                 module = Module.from_file(engine, str(wasm))
@@ -86,11 +83,9 @@ def _config(plan: MemoryPlan) -> Config:
 
 
 def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
-    """The cache file of `wasm` for this machine; None if there is no home directory."""
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    try:
-        root = Path(named) if Path(named).is_absolute() else Path.home() / ".cache"
-    except RuntimeError:
+    """The cache's file for the machine code of `wasm`; None if the user has no home directory."""
+    folder = cache_folder()
+    if folder is None:
         return None
     status = wasm.stat()
     identity = (
@@ -104,11 +99,11 @@ def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
         plan,
     )
     key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
-    return root / "traceql" / f"trace_processor-{key}.cwasm"
+    return folder / f"trace_processor-{key}.cwasm"
 
 
 def _cpu_features() -> str:
-    """The instruction sets of this CPU: different nodes may share one home directory."""
+    """The instruction sets of this CPU, because different machines may share a home directory."""
     with contextlib.suppress(OSError), Path("/proc/cpuinfo").open(encoding="utf-8") as lines:
         for line in lines:
             if line.startswith(("flags", "Features")):
@@ -117,7 +112,7 @@ def _cpu_features() -> str:
 
 
 def _cached_module(engine: Engine, cached: Path) -> Module | None:
-    """The module in the cache; None if it is missing or unusable."""
+    """The module in the cache; None if it is missing or cannot be used."""
     if not _is_readable_file(cached):
         return None
     try:
@@ -132,27 +127,19 @@ def _is_readable_file(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(lock: Path) -> Iterator[None]:
-    """Locks out other processes, unless the file system does not support locks."""
+    """Lets one process at a time compile, or all at once if `lock` cannot be created."""
     with contextlib.ExitStack() as stack:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):
-                lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                file = stack.enter_context(lock.open("a"))
-                fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            lock.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            stack.enter_context(locked(lock))
         yield
 
 
 def _store(module: Module, cached: Path) -> None:
-    """Writes `module` to the cache completely or not at all; ignores a cache it cannot write."""
-    with contextlib.suppress(OSError):
+    """Writes `module` to the cache, unless the cache cannot be written."""
+    with contextlib.suppress(OSError, TraceqlError):
         cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, partial = tempfile.mkstemp(prefix=cached.stem, dir=cached.parent)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(module.serialize())
-                file.flush()
-                os.fsync(file.fileno())
-            Path(partial).replace(cached)
-        except BaseException:
-            Path(partial).unlink()
-            raise
+        with whole_file(cached) as draft, draft.open("wb") as file:
+            file.write(module.serialize())
+            file.flush()
+            os.fsync(file.fileno())  # code with blank pages after a power failure would crash

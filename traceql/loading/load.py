@@ -1,8 +1,7 @@
-"""Trace files into one DuckDB file, whole or not at all."""
+"""Loads trace files into one DuckDB file, which is complete or stays as it was."""
 
 import shutil
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from traceql.classification.rules import write_rules
 from traceql.derive.describe import describe
 from traceql.derive.execute import derive
 from traceql.errors import DatabaseError
+from traceql.files import whole_file
 from traceql.loading.database import add_files, create_tables
 from traceql.loading.discovery import trace_files
 from traceql.loading.model_config import write_model_config
@@ -79,7 +79,9 @@ def load(
         if new or rules or model_config:
             done("database", 0, 1)
             config = Path(model_config) if model_config else None
-            _write(target, folder / "new.duckdb", new, [Path(r) for r in rules], config)
+            draft = folder / "new.duckdb"
+            with whole_file(target, draft=draft, may_replace_database=True):
+                _write(target, draft, new, [Path(r) for r in rules], config)
             done("database", 1, 1)
     added = [file.path for file in new]
     skipped = [file.path for file in read if file.path not in added]
@@ -143,10 +145,6 @@ def _write(
             derive(con)
             describe(con)
             con.execute("CHECKPOINT")
-        draft.replace(target)
     except (duckdb.Error, OSError) as error:
         reason = str(error).splitlines()[0]
         raise DatabaseError(f"cannot write {target}: {reason}") from None
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)

@@ -1,62 +1,39 @@
-"""A folder beside a database in which the next version of it is made, or nothing is left."""
+"""The folder in which a load prepares the new version of a database."""
 
-import fcntl
-import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import mkdtemp
 
 from traceql.errors import DatabaseError
-
-_LOCK = "lock"
+from traceql.locks import locked
 
 
 @contextmanager
 def workspace(database: Path) -> Iterator[Path]:
-    """An empty folder beside `database`, removed at the end whatever happens.
+    """An empty folder on the file system of `database`, which is removed at the end in any case.
 
-    One load at a time has it; another waits, and then finds what the first has written. What a
-    load that was killed left in it is removed.
+    Only one load of a database at a time gets one. Another load waits, and then finds the database
+    that the first has written. Files that a killed load left behind are removed.
 
     Raises:
-        DatabaseError: the place cannot be written.
+        DatabaseError: `database` is a folder, or files cannot be created beside it.
     """
     if database.is_dir():
         raise DatabaseError(f"{database} is a folder; name a file with -o")
-    folder = database.parent / f".{database.name}.loading"
-    try:
-        lock = _locked(folder)
-    except OSError as error:
-        raise DatabaseError(
-            f"cannot write in {database.parent}: {error.strerror}; choose another place with -o"
-        ) from None
-    try:
-        _remove_abandoned(folder)
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-
-
-def _locked(folder: Path) -> int:
-    """A descriptor that holds the lock of a folder that exists."""
-    path = folder / _LOCK
-    while True:
-        folder.mkdir(exist_ok=True)
+    folder = database.with_name(f".{database.name}.loading")
+    with ExitStack() as stack:
         try:
-            lock = os.open(path, os.O_CREAT | os.O_RDWR)
-        except FileNotFoundError:  # the load before us is removing the folder
-            continue
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
-            return lock
-        os.close(lock)
-
-
-def _remove_abandoned(folder: Path) -> None:
-    for left in folder.iterdir():
-        if left.is_dir():
-            shutil.rmtree(left, ignore_errors=True)
-        elif left.name != _LOCK:
-            left.unlink()
+            stack.enter_context(locked(folder.with_name(f"{folder.name}.lock")))
+            shutil.rmtree(folder, ignore_errors=True)
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder.mkdir(exist_ok=True)
+            # A new name each time: processes of a killed load may still write where they began.
+            place = Path(mkdtemp(dir=folder))
+        except OSError as error:
+            raise DatabaseError(
+                f"cannot write in {database.parent}: {error.strerror or error}; "
+                "choose another place with -o"
+            ) from None
+        yield place

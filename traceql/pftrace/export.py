@@ -1,14 +1,12 @@
 """Writes a database as one native Perfetto trace, in batches of rows."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
-from traceql.errors import TraceqlError
-from traceql.files import is_database
+from traceql.files import whole_file
 from traceql.pftrace.interning import Interning
 from traceql.pftrace.kinds import KINDS, TRACKS, TrackKind
 from traceql.pftrace.packets import (
@@ -34,19 +32,8 @@ def export_perfetto(trace: Trace, path: str | Path) -> Path:
         TraceqlError: nothing was written; the message says why.
     """
     target = Path(path)
-    if target.is_dir() or (target.is_file() and is_database(target)):
-        what = "a folder" if target.is_dir() else "a database"
-        raise TraceqlError(f"{target} is {what}; name another file with -o")
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        try:
-            with draft.open("wb") as file:
-                file.writelines(_packets(trace))
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
-    except OSError as error:
-        raise TraceqlError(f"cannot write {target}: {error.strerror}") from None
+    with whole_file(target) as draft, draft.open("wb") as file:
+        file.writelines(_packets(trace))
     return target
 
 

@@ -4,15 +4,8 @@ import numpy as np
 import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
-from traceql.pftrace.octets import (
-    Fields,
-    Mask,
-    Numbers,
-    constant,
-    fixed64_field,
-    message,
-    varint_field,
-)
+from traceql.pftrace.octets import Fields, constant, fixed64_field, message, varint_field
+from traceql.protobuf.wire import Mask, UInt64s
 
 _Legacy = TrackEvent.LegacyEvent
 _APART = 1 << 62  # added to the numbers of `flow`, so that they differ from those of `flow_out`
@@ -50,10 +43,10 @@ def _legacy_flow(column: pa.Array, direction: int) -> Fields:
     return flow.where(_there(column))
 
 
-def _bind_numbers(column: pa.Array) -> Numbers:
+def _bind_numbers(column: pa.Array) -> UInt64s:
     """The numbers plus 1, because 0 means "no flow" in Perfetto."""
     values = column.cast(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
-    numbers: Numbers = values.astype(np.uint64) + np.uint64(1)
+    numbers: UInt64s = values.astype(np.uint64) + np.uint64(1)
     return numbers
 
 

@@ -1,7 +1,8 @@
-"""Writes protobuf messages for many rows at once.
+"""Writes one protobuf message per row of a table, for all rows at once.
 
-The messages are matrices of bytes: one row per message, of which only some bytes are used.
-Protobuf's own objects would be filled row by row, which is far slower.
+The bytes of a field form a matrix with one row per message. Messages differ in length, so a mask
+says which bytes of the matrix are used. `benchmarks/codecs.py` measures this against protobuf's
+own objects; `traceql.protobuf.wire` has the numbers.
 """
 
 from collections.abc import Sequence
@@ -11,34 +12,40 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Numbers = npt.NDArray[np.uint64]
-Mask = npt.NDArray[np.bool_]
-
-_VARINT, _FIXED64, _DELIMITED = 0, 1, 2
+from traceql.protobuf.wire import (
+    DELIMITED,
+    FIXED64,
+    VARINT,
+    Mask,
+    Octets,
+    UInt64s,
+    tag,
+    varints,
+)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """A matrix of bytes; each row's content is its used bytes, from left to right."""
+    """A matrix with one row of bytes per message, and which of these bytes are used."""
 
-    octets: npt.NDArray[np.uint8]
+    octets: Octets
     used: Mask
 
 
 @dataclass(frozen=True)
 class Fields:
-    """Fields of a message for each row: parts side by side, and the size of each row."""
+    """Fields of every message: parts that follow each other, and the bytes used in each row."""
 
     parts: Sequence[_Part]
-    sizes: Numbers
+    sizes: UInt64s
 
     def where(self, rows: Mask) -> "Fields":
-        """The same fields in these rows, and no fields in the others."""
+        """The same fields, but only in the rows that `rows` selects; the other rows are empty."""
         parts = [_Part(part.octets, part.used & rows[:, None]) for part in self.parts]
         return Fields(parts, self.sizes * rows)
 
     def joined(self) -> bytes:
-        """All rows laid end to end."""
+        """The bytes of all rows, one row after the other."""
         octets = np.concatenate([part.octets for part in self.parts], axis=1)
         used = np.concatenate([part.used for part in self.parts], axis=1)
         return bytes(octets[used])
@@ -51,31 +58,30 @@ def constant(rows: int, content: bytes) -> Fields:
     return Fields([_Part(octets, used)], np.full(rows, len(content), np.uint64))
 
 
-def varint_field(number: int, content: Numbers) -> Fields:
-    return _tagged(number, _VARINT, _varints(content))
+def varint_field(number: int, content: UInt64s) -> Fields:
+    return _tagged(number, VARINT, _varints(content))
 
 
 def fixed64_field(number: int, content: npt.NDArray[np.generic]) -> Fields:
-    """A fixed64 or double field, of 64-bit integers or floats."""
+    """A fixed64 or double field, from 64-bit integers or floats."""
     octets = content.astype(content.dtype.newbyteorder("<")).view(np.uint8).reshape(-1, 8)
     part = _Part(octets, np.broadcast_to(True, octets.shape))
-    return _tagged(number, _FIXED64, Fields([part], np.full(len(content), 8, np.uint64)))
+    return _tagged(number, FIXED64, Fields([part], np.full(len(content), 8, np.uint64)))
 
 
 def text_field(number: int, texts: pa.Array) -> Fields:
-    """A string field; empty for NULL."""
+    """A string field, which is empty if the text is NULL."""
     return message(number, _texts(texts))
 
 
 def message(number: int, *fields: Fields) -> Fields:
-    """A field whose value is a message of these fields."""
+    """A field whose content is a message with these fields."""
     content = _beside(*fields)
-    return _tagged(number, _DELIMITED, _varints(content.sizes), content)
+    return _tagged(number, DELIMITED, _varints(content.sizes), content)
 
 
 def _tagged(number: int, wire_type: int, *content: Fields) -> Fields:
-    tag = _varints(np.array([number << 3 | wire_type], np.uint64)).joined()
-    return _beside(constant(len(content[0].sizes), tag), *content)
+    return _beside(constant(len(content[0].sizes), tag(number, wire_type)), *content)
 
 
 def _beside(*fields: Fields) -> Fields:
@@ -85,14 +91,8 @@ def _beside(*fields: Fields) -> Fields:
     return Fields([part for each in fields for part in each.parts], sizes)
 
 
-def _varints(numbers: Numbers) -> Fields:
-    """Seven bits per byte, the lowest first; all bytes but the last have the top bit set."""
-    width = max(1, -(-int(numbers.max(initial=0)).bit_length() // 7))
-    rest = numbers[:, None] >> (np.arange(width, dtype=np.uint64) * np.uint64(7))
-    used = rest > 0
-    used[:, 0] = True
-    octets = rest.astype(np.uint8) & np.uint8(0x7F)
-    octets[:, :-1] |= used[:, 1:].view(np.uint8) << 7
+def _varints(numbers: UInt64s) -> Fields:
+    octets, used = varints(numbers)
     return Fields([_Part(octets, used)], used.sum(axis=1, dtype=np.uint64))
 
 

@@ -1,11 +1,12 @@
-"""SVG inside a page: small, in the page's colours, and one image to a screen reader."""
+"""Adapts an SVG picture to the page that contains it: its colours, ids, size and description."""
 
 import re
-from html import escape
+from collections.abc import Iterator, Mapping
+from xml.etree import ElementTree
 
 from traceql.chart.theme import INK, PAPER, QUIET, RULE
 
-# Colours that are hard to see on a dark background, and their replacements there.
+# Colours that are hard to see on dark paper, and the colours that replace them there.
 ON_DARK = {
     "#7A0177": "#d16bd6",
     "#882255": "#d4699a",
@@ -23,40 +24,43 @@ ON_DARK = {
 _VARIABLES = {INK: "ink", QUIET: "quiet", RULE: "rule", PAPER: "paper"} | {
     colour: f"c{colour[1:]}" for colour in ON_DARK
 }
-_PAINT = re.compile(r'(fill|stroke|stop-color)="(#[0-9A-Fa-f]{6})"')
+_PAINTED = ("fill", "stroke", "stop-color")
+_UNUSED = ("role", "pointer-events")  # and all of aria-*
 _LONG_NUMBER = re.compile(r"(\d+\.\d\d)\d+")
-_UNUSED = re.compile(r' (?:aria-\w+|role|pointer-events)="[^"]*"')
-_TAG = re.compile(r"<[^>]*>")  # text between tags must stay as it is
-_IDENTIFIER = re.compile(r'id="([^"]+)"')
+_REFERENCE = re.compile(r"url\(#(.+)\)")
+
+ElementTree.register_namespace("", "http://www.w3.org/2000/svg")  # tags without a prefix
 
 
 def inline(svg: str, name: str, description: str) -> str:
-    """The picture, reduced to what a page needs.
+    """The picture for use inside a page, without attributes that the page does not need.
 
     Args:
-        name: unique among the pictures of the page.
-        description: the text alternative.
+        name: prefix of all ids in the picture, which no other picture of the page has.
+        description: what a screen reader says in place of the picture.
     """
-    picture = _TAG.sub(_slim, svg)
-    for found in set(_IDENTIFIER.findall(picture)):
-        picture = picture.replace(f'"{found}"', f'"{name}-{found}"')
-        picture = picture.replace(f"(#{found})", f"(#{name}-{found})")
-    label = f'<svg role="img" aria-label="{escape(description)}"'
-    return picture.replace("<svg", label, 1)
+    picture = ElementTree.fromstring(svg)
+    for element in picture.iter():
+        element.attrib = dict(_slim(element.attrib, name))
+    picture.attrib = {"role": "img", "aria-label": description, **picture.attrib}
+    return ElementTree.tostring(picture, encoding="unicode")
 
 
-def _slim(found: re.Match[str]) -> str:
-    tag = _LONG_NUMBER.sub(r"\1", _UNUSED.sub("", found[0]))
-    return _PAINT.sub(_variable, tag)
+def _slim(attributes: Mapping[str, str], name: str) -> Iterator[tuple[str, str]]:
+    for attribute, value in attributes.items():
+        if attribute in _UNUSED or attribute.startswith("aria-"):
+            continue
+        if attribute == "id":
+            yield attribute, f"{name}-{value}"
+        elif attribute in _PAINTED and value in _VARIABLES:
+            yield attribute, f"var(--{_VARIABLES[value]})"
+        else:
+            shorter = _LONG_NUMBER.sub(r"\1", value)
+            yield attribute, _REFERENCE.sub(rf"url(#{name}-\1)", shorter)
 
 
 def variables(dark: bool) -> str:
-    """CSS variables for the colours that differ between light and dark mode."""
+    """CSS variables for the colours that differ between light and dark paper."""
     return "".join(
         f"--c{colour[1:]}:{on_dark if dark else colour};" for colour, on_dark in ON_DARK.items()
     )
-
-
-def _variable(found: re.Match[str]) -> str:
-    name = _VARIABLES.get(found[2])
-    return f'{found[1]}="var(--{name})"' if name else found[0]

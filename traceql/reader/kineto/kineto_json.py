@@ -1,7 +1,10 @@
-"""Parses the JSON of PyTorch's profiler (Kineto) and other Chrome traces in batches of events.
+"""Parses the JSON of a PyTorch profiler (Kineto) or other Chrome trace, in batches of events.
 
-Parsing the whole text at once would take several times its size in memory. The text is cut between
-events without a tokeniser of its own: a cut counts only if msgspec can parse what precedes it.
+msgspec does the parsing. What is written by hand is the cutting of a text into batches of whole
+events, because no library reads a JSON array piece by piece at this speed. `benchmarks/codecs.py`
+measures it on 154 MB of JSON (medians of seven runs on two shared cores): in batches, parsing takes
+1.4 s and 14 MB of memory; msgspec on the whole text takes 1.3 s and 426 MB; `json.loads` takes
+4.3 s, 570 MB, and rounds times to floats.
 """
 
 import json
@@ -22,7 +25,7 @@ Raw = msgspec.Raw
 Scalar = str | int | float | bool | None
 Parsed = TypeVar("Parsed")
 ABSENT = Raw(b"")
-_BATCH_BYTES = 1 << 18  # the events of a batch, with all that they hold, stay in the CPU's cache
+_BATCH_BYTES = 1 << 18  # small enough that the events of a batch stay in the CPU's cache
 _OPENING = re.compile(rb'"traceEvents"\s*:\s*\[')
 _FIRST_KEY = re.compile(rb'\{\s*("[^"\\]*"\s*:)?')
 _FIRST_BYTE = re.compile(rb"\s*(\S?)")
@@ -32,7 +35,7 @@ _EVENT = re.compile(r"(\$(?:\.traceEvents)?\[)(\d+)")
 
 
 class Event(msgspec.Struct, gc=False):
-    """A trace event; numbers and arguments remain text, exactly as in the file."""
+    """A trace event. Times, ids and arguments stay as they are written in the file."""
 
     ph: str = ""
     name: Scalar = ""
@@ -64,21 +67,21 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 
 class KinetoJson:
-    """A trace file; iterating over it yields its events in their order, in batches.
+    """A trace file. Iterating over it yields all its events in the order of the file, in batches.
 
     Raises:
-        TraceCorrupt: the file is truncated or not a trace; the message says what to do, but does
-            not name the file.
+        TraceCorrupt: the file is truncated or not a trace. The message says which and what to do;
+            it does not name the file.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.metadata: dict[str, Any] = {}  # all top-level keys but traceEvents, in the end
+        self.metadata: dict[str, Any] = {}  # top-level keys but traceEvents, set at the end
 
     def __iter__(self) -> Iterator[list[Event]]:
-        """Reads a piece, parses up to the end of an event, and keeps the rest for the next batch.
+        """Parses the text read so far up to the end of an event, and keeps the rest for later.
 
-        If no event seems to end in the text, twice as much is read before the next attempt.
+        If no event seems to end in it, the text is doubled before the next attempt.
         """
         text, head, taken = bytearray(), b"", _Taken()
         enough = _BATCH_BYTES
@@ -101,7 +104,7 @@ class KinetoJson:
             raise TraceCorrupt("its JSON nests too deeply to be read") from None
 
     def _end(self, text: bytes) -> list[Event]:
-        """The last events, and the metadata from the text before and after the events."""
+        """Parses the last events, and the metadata before and after the events."""
         _require_json(text)
         if _is_array(text):
             return _parsed(text, _EVENTS.decode)
@@ -112,7 +115,7 @@ class KinetoJson:
 
 
 def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
-    """What is wrong, with positions in the file instead of in the text that was parsed."""
+    """The error in the text behind `taken` and the head, with its position in the file."""
 
     def byte(found: re.Match[str]) -> str:
         place = int(found[1])
@@ -126,7 +129,7 @@ def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
 
 
 def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
-    """The result of `parse` on a text, which is repaired if it cannot be parsed as it is."""
+    """The result of `parse` for a text, which is repaired if it cannot be parsed as it is."""
     text = valid_utf8(text)
     try:
         return parse(text)
@@ -135,13 +138,13 @@ def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:
 
 
 def _cut_head(text: bytearray) -> bytes:
-    """Removes and returns what precedes the events; empty if their beginning is not certain."""
+    """Cuts off and returns what precedes the events; empty if their beginning is not certain."""
     if _is_array(text):
         end = text.index(b"[") + 1
     else:
         openings = islice(_OPENING.finditer(text), _CUTS_TRIED)
         ends = [found.end() for found in openings]
-        del openings  # it keeps the text from being resized
+        del openings  # its matches keep the text locked
         end = next((end for end in ends if _opens_events(text[:end])), 0)
     head = bytes(text[:end])
     del text[:end]
@@ -149,17 +152,16 @@ def _cut_head(text: bytearray) -> bytes:
 
 
 def _cut_batch(text: bytearray) -> list[Event] | None:
-    """Removes most of the events from the text, parsed; None if no cut succeeds.
+    """Cuts off and parses about three quarters of the text; None if no cut succeeds.
 
-    A cut is tried wherever an object seems to follow that begins with the same key as the first
-    event. The batch is complete if it can be parsed, because a cut inside an event would leave a
-    brace, a bracket or a quote open.
+    A cut is tried in front of each object that begins with the same key as the first event. The cut
+    is right if the batch parses: inside an event it would leave a brace, bracket or quote open.
     """
     begins = _FIRST_KEY.search(text)
     if begins is None:
         return None
     key = re.escape(begins[1] or b"")
-    del begins  # it keeps the text from being resized
+    del begins  # it keeps the text locked
     shift = len(text) * 3 // 4
     seams = re.finditer(rb"\}\s*,\s*(?=\{\s*%b)" % key, text[shift:])
     for seam in islice(seams, _CUTS_TRIED):
@@ -173,7 +175,7 @@ def _cut_batch(text: bytearray) -> list[Event] | None:
 
 
 def _opens_events(head: bytes | bytearray) -> bool:
-    """Whether a trace can begin with this text, followed by its first event."""
+    """Whether `head` is the beginning of a trace up to its first event."""
     try:
         return bool(json.loads(head + b"]}").get("traceEvents") == [])
     except ValueError:
@@ -200,7 +202,7 @@ def _require_json(text: bytes) -> None:
 
 
 def _metadata(text: bytes) -> dict[str, Any]:
-    """Every top-level key but traceEvents."""
+    """All top-level keys except traceEvents."""
     if len(_OPENING.findall(text)) > 1:
         _require_one_list(text)
     given = _OBJECT.decode(text)
@@ -211,8 +213,8 @@ def _metadata(text: bytes) -> dict[str, Any]:
 
 
 def _require_one_list(text: bytes) -> None:
-    """Raises if the file has two lists of events, of which a parser would keep only the last."""
-    outermost: list[tuple[str, Any]] = []  # in the end, because it closes last
+    """Raises TraceCorrupt if the events are given twice, since a parser would keep the last."""
+    outermost: list[tuple[str, Any]] = []  # ends up with the outermost object, which closes last
 
     def noted(pairs: list[tuple[str, Any]]) -> None:
         outermost[:] = pairs

@@ -1,6 +1,7 @@
-"""Checks that a native Perfetto trace is complete: a sequence of packets, each with its length.
+"""Checks that a native Perfetto trace is complete.
 
-The trace processor does not report a file that ends within a packet.
+A trace is a sequence of packets, each preceded by its length. The trace processor does not report a
+file that ends within a packet, so this does.
 """
 
 import gzip
@@ -8,42 +9,42 @@ import zlib
 from pathlib import Path
 
 from traceql.errors import TraceCorrupt
+from traceql.protobuf.wire import DELIMITED, tag, varint_at
 
 _GZIP_MAGIC = b"\x1f\x8b"
-_PACKET = 0x0A  # field 1 of Trace, length-delimited
+(_PACKET,) = tag(1, DELIMITED)  # field 1 of the message Trace
 
 
 def require_whole_packets(path: Path) -> None:
-    """Raises:
-    TraceCorrupt: the file is empty, damaged, or ends within a packet.
+    """Reads the lengths of all packets of a trace file, gzipped or not.
+
+    Raises:
+        TraceCorrupt: the file is empty or damaged, or ends within a packet.
     """
-    content = path.read_bytes()
-    if not content:
-        raise TraceCorrupt(f"{path}: empty file; was the process killed before it was written?")
-    if content.startswith(_GZIP_MAGIC):
-        try:
-            content = gzip.decompress(content)
-        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-            raise TraceCorrupt(
-                f"{path}: damaged or truncated gzip ({error}); copy it again or recapture"
-            ) from None
+    content = _unpacked(path)
     at = 0
-    while at < len(content):
-        if content[at] != _PACKET:
-            raise TraceCorrupt(f"{path}: not a trace, or damaged at byte {at}")
-        size, body = _varint(content, at + 1)
-        at = body + size
-    if at != len(content):
+    try:
+        while at < len(content):
+            if content[at] != _PACKET:
+                raise TraceCorrupt(f"{path}: not a trace, or damaged at byte {at}")
+            size, body = varint_at(content, at + 1)
+            at = body + size
+        is_whole = at == len(content)
+    except IndexError:  # the file ends within a length
+        is_whole = False
+    if not is_whole:
         raise TraceCorrupt(f"{path}: truncated within a packet; copy it again or recapture")
 
 
-def _varint(content: bytes, at: int) -> tuple[int, int]:
-    """The number that begins at `at`, and where it ends; beyond the end if it is cut off."""
-    value = shift = 0
-    while at < len(content):
-        byte = content[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return value, at
-    return 1, at
+def _unpacked(path: Path) -> bytes:
+    content = path.read_bytes()
+    if not content:
+        raise TraceCorrupt(f"{path}: empty file; was the process killed before it was written?")
+    if not content.startswith(_GZIP_MAGIC):
+        return content
+    try:
+        return gzip.decompress(content)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise TraceCorrupt(
+            f"{path}: damaged or truncated gzip ({error}); copy it again or recapture"
+        ) from None
