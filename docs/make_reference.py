@@ -1,34 +1,18 @@
-"""Writes docs/reference from the heads of queries and the comments of tables.
+"""Writes docs/reference from the heads of queries and tables.
 
     python docs/make_reference.py
 
 tests/test_docs.py fails where the pages are not what this writes.
 """
 
-import json
-from collections.abc import Iterator
-from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-import traceql
+from traceql.derive.definition import Definition, Kind
+from traceql.derive.registry import definitions
 from traceql.query import Parameter, Query, catalog
 
 FOLDER = Path(__file__).parent / "reference"
 _NOTE = "<!-- Made by docs/make_reference.py; change the files that it reads instead. -->"
-_COLUMNS = """
-    SELECT
-        columns.table_name,
-        COALESCE(tables.comment, views.comment) AS about,
-        columns.column_name,
-        columns.data_type,
-        columns.comment
-    FROM duckdb_columns() AS columns
-    LEFT JOIN duckdb_tables() AS tables USING (table_name)
-    LEFT JOIN duckdb_views() AS views ON columns.table_name = views.view_name
-    WHERE NOT columns.internal
-    ORDER BY columns.table_name, columns.column_index
-"""
 
 
 def pages() -> dict[str, str]:
@@ -72,21 +56,29 @@ def _meaning(parameter: Parameter) -> str:
 
 
 def _tables() -> str:
-    tables = [f"## {name}\n\n{about}\n\n{rows}" for name, about, rows in _described_tables()]
-    intro = "# Tables\n\n`ts` is nanoseconds since the run's first event, `dur` nanoseconds."
-    return "\n\n".join([_NOTE, intro, "\n".join(tables)])
+    kept = [one for one in definitions().values() if not one.kind.is_scratch]
+    tables = sorted((o for o in kept if not o.kind.is_macro), key=lambda one: one.name)
+    macros = sorted((o for o in kept if o.kind.is_macro), key=lambda one: one.name)
+    intro = (
+        "# Tables\n\n`ts` is nanoseconds since the run's first event, `dur` nanoseconds.\n\n"
+        "Each table says its scope: *rank* if it is made from one rank's rows alone, *run* if it "
+        "needs all ranks."
+    )
+    listed = [f"| `{one.name}` | {one.summary} |" for one in macros]
+    functions = "\n".join(["## Functions", "", "| function | |", "|---|---|", *listed, ""])
+    return "\n\n".join([_NOTE, intro, "\n".join(map(_described_table, tables)), functions])
 
 
-def _described_tables() -> Iterator[tuple[str, str, str]]:
-    with TemporaryDirectory() as folder:
-        trace = Path(folder) / "empty.json"
-        trace.write_text(json.dumps({"schemaVersion": 1, "traceEvents": []}))
-        traceql.load([trace], Path(folder) / "empty.duckdb")
-        with traceql.Trace(Path(folder) / "empty.duckdb") as empty:
-            columns = empty.sql(_COLUMNS).rows()
-    for (name, about), group in groupby(columns, lambda row: (row["table_name"], row["about"])):
-        rows = [_row(f"`{c['column_name']}`", c["data_type"], c["comment"]) for c in group]
-        yield name, about, "\n".join(["| column | type | |", "|---|---|---|", *rows, ""])
+def _described_table(one: Definition) -> str:
+    """Scratch tables that it is made from are named too: the files have them."""
+    made_from = ", ".join(f"`{name}`" for name in one.needs)
+    origin = f"Made from {made_from}." if one.needs else "Filled when traces are loaded."
+    if not one.needs and one.kind is not Kind.SOURCE:
+        origin = "The same in every database of this version."
+    parts = [f"## {one.name}", "", one.summary, ""]
+    parts += [one.text, ""] if one.text else []
+    parts += [f"Scope: {one.scope}. {origin}", "", "| column | type | |", "|---|---|---|"]
+    return "\n".join([*parts, *(_row(f"`{c.name}`", c.type, c.text) for c in one.columns), ""])
 
 
 def _row(*cells: str) -> str:

@@ -10,7 +10,7 @@
 -- @column role         VARCHAR  Part of the model that asked for the operation.
 -- @column layer        BIGINT   Model layer.
 -- @column rank         BIGINT   The late rank (the rank that the others waited for).
--- @column step         BIGINT   Position of the step in the late rank, from 0.
+-- @column number       BIGINT   Position of the step in the late rank, from 0.
 -- @column ts           BIGINT   Start on the late rank, ns since the run's first event.
 -- @column late_ns      BIGINT   How late it was compared with the earliest rank, ns.
 -- @column waited_ns    BIGINT   Wait time of all ranks together, ns.
@@ -94,7 +94,7 @@ SELECT
     worst.role,
     worst.layer,
     worst.rank,
-    step.number AS step,
+    step.number,
     worst.ts,
     worst.late_ns,
     worst.waited_ns,

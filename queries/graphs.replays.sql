@@ -39,7 +39,7 @@ replay AS (
         MIN(ts) AS ts,
         MAX(end_ts) AS end_ts,
         CAST(SUM(added_ns) AS BIGINT) AS busy_ns,
-        CAST(MAX(grid[1]) FILTER (name LIKE '%reshape_and_cache%') AS BIGINT) AS captured_tokens
+        CAST(MAX(grid[1]) FILTER (has_block_per_token(name)) AS BIGINT) AS captured_tokens
     FROM activity
     GROUP BY launch_id
 )

@@ -11,7 +11,7 @@
 -- @column unit        VARCHAR               Its unit.
 -- @column cost_ns     BIGINT                Time that it costs all ranks together, if that is known, ns.
 -- @column query       VARCHAR               The query that shows it: traceql run QUERY DB.
--- @column parameters  MAP(VARCHAR,VARCHAR)  Parameters of that query.
+-- @column parameters  MAP(VARCHAR, VARCHAR)  Parameters of that query.
 -- @column advice      VARCHAR               What to try.
 -- @chart  none
 -- @empty  nothing costs more than the thresholds of finding_rule

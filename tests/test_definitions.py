@@ -132,7 +132,7 @@ def _copy_sources(con: duckdb.DuckDBPyConnection, database: Path, where: str = "
 
 def described(con: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, str]]:
     found = con.execute(f"DESCRIBE SELECT * FROM {name}").fetchall()
-    return [(column, kind.replace(", ", ",")) for column, kind, *_ in found]
+    return [(column, kind) for column, kind, *_ in found]
 
 
 @pytest.mark.parametrize("one", WITH_COLUMNS, ids=names(WITH_COLUMNS))

@@ -89,3 +89,10 @@ def test_jobs_below_one_are_refused(
     assert "Invalid value for '--jobs'" in said
     assert list(notes.iterdir()) == []
     assert not (tmp_path / "run.duckdb").exists()
+
+
+@pytest.mark.parametrize("jobs", [0, -1])
+def test_jobs_below_one_are_refused_in_python_too(jobs: int, tmp_path: Path) -> None:
+    with pytest.raises(traceql.TraceqlError, match=f"jobs is {jobs}"):
+        traceql.load(tmp_path, tmp_path / "run.duckdb", jobs=jobs)
+    assert list(tmp_path.iterdir()) == []

@@ -219,7 +219,7 @@ def expected_row(situation: Situation) -> dict[str, Any]:
         "role": None,
         "layer": None,
         "rank": late_rank,
-        "step": None if situation.launched is None else 0,
+        "number": None if situation.launched is None else 0,
         "ts": 1_000 * (PERIOD * number + LATE),
         "late_ns": 100_000,
         "waited_ns": 200_000,

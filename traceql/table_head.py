@@ -12,7 +12,7 @@ _ARROW_TYPES = {
     "BIGINT[]": pa.list_(pa.int64()),
     "BOOLEAN": pa.bool_(),
     "DOUBLE": pa.float64(),
-    "MAP(VARCHAR,DOUBLE)": pa.map_(pa.string(), pa.float64()),
+    "MAP(VARCHAR, DOUBLE)": pa.map_(pa.string(), pa.float64()),
     "VARCHAR": pa.string(),
     "VARCHAR[]": pa.list_(pa.string()),
 }

@@ -76,6 +76,7 @@ class Definition:
     scope: Scope
     needs: tuple[str, ...]
     summary: str
+    text: str  # the prose below the summary
     columns: tuple[Column, ...]
     path: Path
     source: str
@@ -115,6 +116,7 @@ def parsed_definition(path: Path, source: str) -> Definition:
         Scope(head.only("scope")),
         _needs(head),
         head.summary,
+        head.text,
         described_columns(path.name, head),
         path,
         source,

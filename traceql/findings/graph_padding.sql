@@ -6,11 +6,11 @@
 -- @evidence   graphs.replays
 -- @advice     Capture sizes closer to the batches that run.
 -- @source     own: padded tokens are computed and thrown away
--- @needs      kernel, step
+-- @needs      has_block_per_token, kernel, step
 WITH replay AS (
     SELECT
         kernel.launch_id,
-        MAX(kernel.grid[1]) FILTER (kernel.name LIKE '%reshape_and_cache%') AS captured,
+        MAX(kernel.grid[1]) FILTER (has_block_per_token(kernel.name)) AS captured,
         ANY_VALUE(step.context_tokens + step.generation_tokens) AS tokens
     FROM kernel
     INNER JOIN step USING (step_id)

@@ -10,7 +10,7 @@ import duckdb
 from traceql.classification.rules import write_rules
 from traceql.derive.describe import describe
 from traceql.derive.execute import derive
-from traceql.errors import DatabaseError
+from traceql.errors import DatabaseError, TraceqlError
 from traceql.files import whole_file
 from traceql.loading.database import add_files, create_tables
 from traceql.loading.discovery import trace_files
@@ -61,6 +61,8 @@ def load(
     Raises:
         TraceqlError: nothing was written; the message says what is wrong and what to do.
     """
+    if jobs is not None and jobs < 1:
+        raise TraceqlError(f"jobs is {jobs}; give a number of processes from 1")
     given = [paths] if isinstance(paths, str | Path) else paths
     files = trace_files([Path(p) for p in given])
     target = Path(database).absolute()

@@ -1,7 +1,7 @@
 # One row per matched operation on one rank: what its GPU did since the operation of the same communicator before.
 # @kind   scratch
 # @scope  run
-# @needs  collective, device_state, device_time, kernel
+# @needs  collective, device_state, device_time, kernel, work_class
 # @column kernel_id   BIGINT   Row of kernel.
 # @column since_ts    BIGINT   Where the time to account for begins: the end of the operation before, or the start of the GPU span, ns since trace.base_time_ns.
 # @column compute_ns  BIGINT   A compute kernel ran, ns.
@@ -61,7 +61,7 @@ _STATES = "SELECT rank, device, ts, dur, spent_on FROM device_time"
 # Kernels beside those of the stream that computes most.
 _SIDE_KERNELS = """
     WITH computing AS (
-        FROM kernel WHERE category NOT IN ('collective', 'memcpy', 'memset')
+        FROM kernel WHERE work_class(category) = 'compute'
     ),
     stream_time AS (
         SELECT rank, device, stream, SUM(dur) AS ns FROM computing GROUP BY rank, device, stream

@@ -2,7 +2,7 @@
 #
 # The intervals of a device cover its rank's GPU span without overlap.
 # @scope  rank
-# @needs  classified_kernel
+# @needs  classified_kernel, work_class
 # @column rank     BIGINT   Rank.
 # @column device   BIGINT   Device number on its host.
 # @column ts       BIGINT   Start, ns since trace.base_time_ns.
@@ -27,15 +27,13 @@ Int64s = npt.NDArray[np.int64]
 
 _SCHEMA = declared_schema(__file__)
 _WHAT = ("compute", "comm", "copy")
-_KERNELS = """  -- `what` is a place in _WHAT
+_KERNELS = """
     SELECT
         rank,
         device,
         ts,
         ts + GREATEST(dur, 0) AS end_ts,
-        CASE
-            WHEN category = 'collective' THEN 1 WHEN category IN ('memcpy', 'memset') THEN 2 ELSE 0
-        END AS what
+        list_position($what, work_class(category)) - 1 AS what
     FROM classified_kernel
     ORDER BY rank, device
 """
@@ -55,7 +53,7 @@ class _States:
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    kernels = columns_of(con.sql(_KERNELS))
+    kernels = columns_of(con.sql(_KERNELS, params={"what": list(_WHAT)}))
     states = [_SCHEMA.empty_table()]
     for rank in np.unique(kernels["rank"]).tolist():
         of_rank = rows_where(kernels, kernels["rank"] == rank)

@@ -4,7 +4,7 @@
 # @column notable     DOUBLE               It is reported from this value on.
 # @column severe      DOUBLE               It is severe from this value on.
 # @column unit        VARCHAR              Unit of both.
-# @column thresholds  MAP(VARCHAR,DOUBLE)  Other numbers that decide whether it is reported, by name; the file of the finding says what each is.
+# @column thresholds  MAP(VARCHAR, DOUBLE)  Other numbers that decide whether it is reported, by name; the file of the finding says what each is.
 # @column query       VARCHAR              The canned query that shows it.
 # @column advice      VARCHAR              What to try.
 # @column source      VARCHAR              Where the thresholds come from.

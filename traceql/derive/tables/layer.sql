@@ -1,7 +1,7 @@
 -- One row per rank, forward pass and model layer.
 -- @kind   view
 -- @scope  run
--- @needs  kernel
+-- @needs  kernel, work_class
 -- @column rank        BIGINT  Rank that ran it.
 -- @column step_id     BIGINT  Step in which it was launched.
 -- @column pass        BIGINT  Forward pass of the rank, from 0; NULL where modules alone tell the layer.
@@ -20,11 +20,7 @@ WITH activity AS (
         layer,
         ts,
         ts + GREATEST(dur, 0) AS end_ts,
-        CASE
-            WHEN category = 'collective' THEN 1
-            WHEN category IN ('memcpy', 'memset') THEN 2
-            ELSE 0
-        END AS kind
+        work_class(category) AS class
     FROM kernel
     WHERE layer IS NOT NULL
 ),
@@ -34,11 +30,11 @@ added AS (
     SELECT
         *,
         GREATEST(0, end_ts - GREATEST(ts, COALESCE(MAX(end_ts) OVER before, ts))) AS busy,
-        CASE WHEN kind < 2 THEN GREATEST(
-            0, end_ts - GREATEST(ts, COALESCE(MAX(end_ts) FILTER (kind < 2) OVER before, ts))
+        CASE WHEN class <> 'copy' THEN GREATEST(
+            0, end_ts - GREATEST(ts, COALESCE(MAX(end_ts) FILTER (class <> 'copy') OVER before, ts))
         ) ELSE 0 END AS active,
-        CASE WHEN kind = 0 THEN GREATEST(
-            0, end_ts - GREATEST(ts, COALESCE(MAX(end_ts) FILTER (kind = 0) OVER before, ts))
+        CASE WHEN class = 'compute' THEN GREATEST(
+            0, end_ts - GREATEST(ts, COALESCE(MAX(end_ts) FILTER (class = 'compute') OVER before, ts))
         ) ELSE 0 END AS compute
     FROM activity
     WINDOW before AS (

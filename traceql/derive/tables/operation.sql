@@ -4,7 +4,7 @@
 -- tells.
 -- @kind   scratch
 -- @scope  run
--- @needs  communication_args, kernel, model_config, operator_shape, step
+-- @needs  communication_args, has_block_per_token, kernel, model_config, operator_shape, step
 WITH named AS (
     SELECT
         kernel.id AS kernel_id,
@@ -82,7 +82,7 @@ given_shape AS (
 padded AS (
     SELECT launch_id, CAST(MAX(grid[1]) AS BIGINT) AS tokens
     FROM kernel
-    WHERE in_graph AND name LIKE '%reshape_and_cache%'
+    WHERE in_graph AND has_block_per_token(name)
     GROUP BY launch_id
 ),
 -- The model's width: configured, else that of the activations that other all-reduces were given.

@@ -5,7 +5,7 @@
 -- @column rank           BIGINT               Rank that ran it.
 -- @column number         BIGINT               Position among the recorded iterations of its rank, from 0.
 -- @column begin_unix_ns  BIGINT               When the worker was called, Unix time, ns.
--- @column requests       MAP(VARCHAR,BIGINT)  Tokens that were processed for each request.
+-- @column requests       MAP(VARCHAR, BIGINT)  Tokens that were processed for each request.
 CREATE TABLE IF NOT EXISTS run_iteration (
     run VARCHAR,
     rank BIGINT,

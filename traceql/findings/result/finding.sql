@@ -11,7 +11,7 @@
 -- @column unit        VARCHAR              Its unit.
 -- @column cost_ns     BIGINT               Time that it costs all ranks together, if that is known, ns.
 -- @column query       VARCHAR              The canned query that shows it.
--- @column parameters  MAP(VARCHAR,VARCHAR)  Parameters of that query.
+-- @column parameters  MAP(VARCHAR, VARCHAR)  Parameters of that query.
 -- @column advice      VARCHAR              What to try.
 SELECT
     ROW_NUMBER() OVER in_order AS rank_order,

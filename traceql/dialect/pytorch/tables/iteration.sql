@@ -12,8 +12,8 @@
 -- @column ts          BIGINT                                   Start on the host, ns since trace.base_time_ns.
 -- @column dur         BIGINT                                   Duration on the host, ns.
 -- @column source      VARCHAR                                  execute_context, ProfilerStep or trace.
--- @column context     STRUCT(requests VARCHAR,tokens VARCHAR)  Requests and tokens of the annotation's context part, as text.
--- @column generation  STRUCT(requests VARCHAR,tokens VARCHAR)  Requests and tokens of its generation part, as text.
+-- @column context     STRUCT(requests VARCHAR, tokens VARCHAR)  Requests and tokens of the annotation's context part, as text.
+-- @column generation  STRUCT(requests VARCHAR, tokens VARCHAR)  Requests and tokens of its generation part, as text.
 WITH annotation AS (
     SELECT
         rank,
