@@ -1,9 +1,9 @@
--- One row per rank and category of its events: what these events are.
+-- One row per rank and category of events: what kind of events these are.
 -- @scope  rank
 -- @needs  slice
 -- @column rank  BIGINT   Rank.
--- @column cat   VARCHAR  Category as in the file; as in slice.
--- @column kind  VARCHAR  kernel, memcpy, memset, launch (runtime or driver call), operator, annotation (range on the host), gpu_annotation (the same range copied to a stream), frame (Python function) or other.
+-- @column cat   VARCHAR  Category as in the file; the same as slice.cat.
+-- @column kind  VARCHAR  kernel, memcpy, memset, launch (runtime or driver call), operator, annotation (range on the host), gpu_annotation (the same range, copied to a stream), frame (Python function) or other.
 SELECT DISTINCT
     rank,
     cat,
