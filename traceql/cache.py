@@ -1,4 +1,4 @@
-"""Databases of traces that were opened without naming one."""
+"""Caches the databases of traces that were opened by path, without a named database."""
 
 import hashlib
 import os
@@ -13,10 +13,10 @@ _RECIPE_SUFFIXES = {".csv", ".py", ".sql", ".toml"}
 
 
 def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | None) -> Path:
-    """A database with exactly these traces, loaded now unless an earlier one still holds.
+    """A database with exactly these traces; they are loaded unless a cached one is still valid.
 
-    It holds while path, size and modification time of every file are the same, and what makes the
-    database is.
+    A cached database is valid while the path, size and modification time of every trace file are
+    the same, and traceql is.
     """
     files = trace_files([Path(p) for p in paths])
     stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
@@ -31,7 +31,7 @@ def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | N
 
 
 def _recipe() -> str:
-    """Changes with every file of the package: tables, rules, families, and the code that reads."""
+    """A hash of all files of the package: tables, rules, families and code."""
     digest = hashlib.sha256()
     for file in sorted(PACKAGE.rglob("*.*")):
         if file.suffix in _RECIPE_SUFFIXES:

@@ -1,1 +1,1 @@
-"""What is particular to the vocabulary of one profiler: a folder for each."""
+"""The vocabulary of each profiler, one folder each: its names of categories and arguments."""

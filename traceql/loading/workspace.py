@@ -1,4 +1,4 @@
-"""A folder beside a database in which the next version of it is made, or nothing is left."""
+"""The folder in which the next version of a database is made; nothing of it is left."""
 
 import fcntl
 import os
@@ -14,13 +14,13 @@ _LOCK = "lock"
 
 @contextmanager
 def workspace(database: Path) -> Iterator[Path]:
-    """An empty folder beside `database`, removed at the end whatever happens.
+    """An empty folder beside `database`, which is removed at the end in any case.
 
-    One load at a time has it; another waits, and then finds what the first has written. What a
-    load that was killed left in it is removed.
+    Only one load at a time can use it. Another one waits, and then sees what the first one has
+    written. If a load was killed, what it left in the folder is removed.
 
     Raises:
-        DatabaseError: the place cannot be written.
+        DatabaseError: the folder cannot be created there.
     """
     if database.is_dir():
         raise DatabaseError(f"{database} is a folder; name a file with -o")
@@ -40,7 +40,7 @@ def workspace(database: Path) -> Iterator[Path]:
 
 
 def _locked(folder: Path) -> int:
-    """A descriptor that holds the lock of a folder that exists."""
+    """Creates the folder and locks it; the lock is held while the descriptor is open."""
     path = folder / _LOCK
     while True:
         folder.mkdir(exist_ok=True)

@@ -1,1 +1,1 @@
-"""PyTorch's profiler (Kineto): its categories, arguments, annotations and metadata."""
+"""The vocabulary of PyTorch's profiler (Kineto): categories, arguments, annotations, metadata."""

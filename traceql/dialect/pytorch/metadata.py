@@ -1,4 +1,4 @@
-"""What the metadata of a trace file says of its job, its clock and its devices."""
+"""Reads the metadata of a trace file: its job, its clock and its devices."""
 
 import json
 import re
@@ -11,7 +11,11 @@ Metadata = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """A process group in ranks of the run; `description` as the program named it, or empty."""
+    """A process group, with ranks as the run numbers them.
+
+    Attributes:
+        description: the description that the program gave the group; empty if it gave none.
+    """
 
     name: str
     ranks: list[int]
@@ -20,14 +24,14 @@ class ProcessGroup:
 
 @dataclass(frozen=True)
 class DistributedInfo:
-    """What a file says of its job.
+    """What a file says about its job, under the key distributedInfo.
 
     Attributes:
-        rank: the file's rank in its own job; None if it names none.
-        world_size: ranks of that job; None if it names none.
-        shift: what leads from the file's ranks to the run's. Each data-parallel engine counts its
-            ranks from 0.
-        groups: the process groups whose ranks the profiler wrote in full. It shortens long lists.
+        rank: the rank of the file in its own job; None if the file does not say.
+        world_size: the number of ranks in that job; None if the file does not say.
+        shift: the rank in the run minus the rank in the file. They differ because each
+            data-parallel engine counts its ranks from 0.
+        groups: the process groups whose ranks the profiler wrote in full; it shortens long lists.
     """
 
     rank: int | None
@@ -37,10 +41,11 @@ class DistributedInfo:
 
 
 def distributed_info(metadata: Metadata, rank: int | None = None) -> DistributedInfo:
-    """From the metadata of a file; values of another type than expected say nothing.
+    """What the metadata of a file says about its job; values of an unexpected type are ignored.
 
     Args:
-        rank: the rank of the run that the file is.
+        metadata: the top-level keys of the file.
+        rank: the rank of the file in the run, if it is known.
     """
     given = metadata.get("distributedInfo")
     info = given if isinstance(given, dict) else {}
@@ -50,14 +55,14 @@ def distributed_info(metadata: Metadata, rank: int | None = None) -> Distributed
 
 
 def base_time_ns(metadata: Metadata) -> int | None:
-    """What a file's times count from, if it says so with an integer, or with one as text."""
+    """The time that the file's times count from, ns; None if it has no such integer."""
     given = metadata.get("baseTimeNanoseconds")
     text = given if isinstance(given, str) else str(given)
     return int(text[:30]) if re.fullmatch(r"-?\d+", text) else None
 
 
 def device_name(metadata: Metadata, device: int) -> str | None:
-    """The name of a device, by its number on its host."""
+    """The name of the device with this number on its host; None if the file does not have it."""
     listed = metadata.get("deviceProperties")
     for properties in listed if isinstance(listed, list) else []:
         if isinstance(properties, dict) and _number(properties.get("id")) == device:
@@ -67,12 +72,12 @@ def device_name(metadata: Metadata, device: int) -> str | None:
 
 
 def is_ranks(value: object) -> bool:
-    """Whether this is a list of ranks, and not empty."""
+    """Whether this is a list of ranks that is not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(r, int) for r in value)
 
 
 def loaded_metadata(text: str | None) -> Metadata:
-    """Metadata as the database holds it."""
+    """The metadata in a JSON text, as the table trace has it."""
     metadata: Metadata = json.loads(text or "{}")
     return metadata
 
