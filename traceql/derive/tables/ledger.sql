@@ -153,7 +153,7 @@ entry AS (
         CASE WHEN split.known THEN held.layers ELSE rank_model.layers END, model_config.layers,
         CASE WHEN split.known THEN held.layers = model_config.layers END,
         CASE
-            WHEN split.known THEN 'layers found on all stages (' || rank_model.family || ', stage by '
+            WHEN split.known THEN 'layers found on all stages (' || rank_model.family || '; pipeline stages: '
                 || rank_model.source || '); layers in the model configuration'
             ELSE 'layers found on this rank (' || rank_model.family || '; ' || rank_model.source
                 || ', so its layers count from 0); layers in the model configuration'
