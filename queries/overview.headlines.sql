@@ -48,32 +48,32 @@ proof AS (
 ),
 headline AS (
     SELECT 1 AS place, 'recorded' AS headline, longest_ns AS value, 'ns' AS unit,
-        'GPU span of the slowest of ' || ranks || CASE ranks WHEN 1 THEN ' rank' ELSE ' ranks' END AS note
+        'longest GPU span of ' || ranks || CASE ranks WHEN 1 THEN ' rank' ELSE ' ranks' END AS note
     FROM state
     WHERE ranks > 0
     UNION ALL
-    SELECT 2, 'computing', 100.0 * computing_ns / window_ns, 'percent', 'of the GPU time of all ranks'
+    SELECT 2, 'computing', 100.0 * computing_ns / window_ns, 'percent', 'a compute kernel ran; percent of all GPU spans'
     FROM state
     WHERE window_ns > 0
     UNION ALL
     SELECT 3, 'exposed comm', 100.0 * exposed_comm_ns / window_ns, 'percent',
-        'nothing was computed meanwhile'
+        'a collective ran, but no compute kernel'
     FROM state
     WHERE window_ns > 0
     UNION ALL
-    SELECT 4, 'idle', 100.0 * idle_ns / window_ns, 'percent', 'the GPU did nothing'
+    SELECT 4, 'idle', 100.0 * idle_ns / window_ns, 'percent', 'nothing ran on the GPU'
     FROM state
     WHERE window_ns > 0
     UNION ALL
     SELECT 4 + row_number() OVER (ORDER BY steps DESC, phase), phase || ' step', median_ns, 'ns',
-        'median of ' || steps || ' on the GPU'
+        'median duration on the GPU, of ' || steps || ' steps'
     FROM phase
     UNION ALL
     SELECT 8, 'output', 1e9 * tokens / span_ns, 'tokens/s', tokens || ' tokens generated'
     FROM first_rank
     WHERE tokens > 0 AND span_ns > 0
     UNION ALL
-    SELECT 9, 'ledger', held, 'checks', 'hold, of ' || checks
+    SELECT 9, 'ledger', held, 'checks', 'of ' || checks || ' hold'
     FROM proof
     WHERE checks > 0
 )

@@ -13,11 +13,11 @@ directory AS (
     SELECT
         model,
         start,
-        concat_ws(', ', 'TP ' || tp, 'PP ' || pp, 'DP ' || dp, CASE WHEN ep THEN 'experts parallel' END)
+        concat_ws(', ', 'TP ' || tp, 'PP ' || pp, 'DP ' || dp, CASE WHEN ep THEN 'expert parallel' END)
             AS parallelism,
         concat_ws(', ', 'vLLM ' || vllm_version, 'PyTorch ' || torch_version) AS versions,
         CASE WHEN eager THEN 'eager' ELSE 'compiled, CUDA graphs' END AS mode,
-        format('{:.1f}', overhead_pct) || '% over the same work without it' AS overhead,
+        format('{:.1f}', overhead_pct) || '% longer than the same work without it' AS overhead,
         CASE WHEN status != 'complete' THEN concat_ws(': ', status, reason) END AS incomplete
     FROM run
 ),
@@ -33,7 +33,7 @@ fact AS (
     SELECT 5, 'GPUs', COUNT(*) || ' × ' || device_name FROM trace WHERE device_name IS NOT NULL
     GROUP BY device_name
     UNION ALL
-    SELECT 6, 'ranks', COUNT(*) || ' loaded of ' || COALESCE(MAX(world_size), COUNT(*)) FROM trace
+    SELECT 6, 'ranks', COUNT(*) || ' of ' || COALESCE(MAX(world_size), COUNT(*)) || ' loaded' FROM trace
     UNION ALL
     SELECT 7, 'versions', versions FROM directory
     UNION ALL

@@ -157,7 +157,7 @@ def test_target_that_cannot_be_written(database: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     (tmp_path / "folder").mkdir()
     for target, reason in (
-        (tmp_path / "notes.txt", "no traceql database"),
+        (tmp_path / "notes.txt", "not a traceql database"),
         (tmp_path / "notes.txt" / "x.duckdb", "cannot write"),
         (tmp_path / "nowhere" / "x.duckdb", "cannot write"),
         (tmp_path / "folder", "is a folder"),
@@ -278,9 +278,9 @@ def test_load_stopped_while_duckdb_works_leaves_the_old_database(
         (None, "cannot read"),
         ("pattern\nx\n", "first line"),
         ("priority,pattern,category\n1,(,gemm\n", "pattern '('"),
-        ("priority,pattern,category\n1,x,matmul\n", "no category 'matmul'"),
-        ("priority,pattern,category\nfirst,x,gemm\n", "no whole number"),
-        ("category,pattern,priority\ngemm,foo\n", "no whole number"),
+        ("priority,pattern,category\n1,x,matmul\n", "unknown category 'matmul'"),
+        ("priority,pattern,category\nfirst,x,gemm\n", "not a whole number"),
+        ("category,pattern,priority\ngemm,foo\n", "not a whole number"),
         ("priority,category\n1,gemm\n", "first line"),
         ("priority,category,pattern\n1,gemm,\n", "no pattern"),
         ("\ufeffpriority,pattern,category\n5,nvjet,moe\n5,triton,rope\n", "same priority, 5"),

@@ -12,7 +12,7 @@ Columns = Mapping[str, npt.NDArray[Any]]
 
 
 def create_table(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
-    """Creates or replaces a table that holds these rows."""
+    """Creates a table with these rows, or replaces it."""
     con.register("incoming", rows)
     con.execute(f"CREATE OR REPLACE TABLE {name} AS FROM incoming")
     con.unregister("incoming")
@@ -25,5 +25,5 @@ def columns_of(relation: duckdb.DuckDBPyRelation) -> Columns:
 
 
 def rows_where(columns: Columns, kept: npt.NDArray[np.bool_]) -> Columns:
-    """The rows for which `kept` is true."""
+    """The rows for which `kept` is true, as one array per column."""
     return {name: column[kept] for name, column in columns.items()}

@@ -32,7 +32,7 @@ def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | N
 
 
 def _recipe() -> str:
-    """Changes with every file of the package: tables, rules, families, and the code that reads."""
+    """A hash of all files of the package: tables, rules, families and code."""
     digest = hashlib.sha256()
     for file in sorted(PACKAGE.rglob("*.*")):
         if file.suffix in _RECIPE_SUFFIXES:

@@ -1,11 +1,11 @@
-"""The comment that a file begins with: prose first, then tagged lines.
+"""Reads the comment at the beginning of a file: prose first, then tagged lines.
 
     -- One row per kernel name, by total GPU time.
     --
     -- Durations are summed across streams, so a sum may exceed wall time.
     -- @column total_ns  BIGINT  Summed duration, ns.
 
-Canned queries, tables, findings and checks all describe themselves this way. A Python file that
+Canned queries, tables, findings and checks describe themselves in this way. A Python file that
 makes a table has the same head, with `#` in place of `--`.
 """
 
@@ -20,10 +20,10 @@ _COLUMN = re.compile(r"(\w+)\s+(\w+(?:\([^)]*\))?(?:\[\])?)\s+(.*)")
 
 @dataclass(frozen=True)
 class Column:
-    """A column that a file says its rows have."""
+    """A column that a head declares."""
 
     name: str
-    type: str  # DuckDB's name for it
+    type: str  # as DuckDB names it
     text: str
 
 
@@ -33,8 +33,8 @@ class CommentHead:
 
     Attributes:
         summary: the first line.
-        text: the prose below it.
-        tags: for each allowed tag, the text of its lines in the file's order.
+        text: the prose below the first line.
+        tags: for each allowed tag, the texts of its lines, in the order of the file.
     """
 
     summary: str
@@ -42,20 +42,22 @@ class CommentHead:
     tags: Mapping[str, Sequence[str]]
 
     def only(self, tag: str, default: str = "") -> str:
-        """The text of a tag that stands once; of several lines, all of them joined."""
+        """The text of a tag; if it has several lines, they are joined with spaces."""
         return " ".join(self.tags[tag]) or default
 
 
 def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "--") -> CommentHead:
-    """Reads the head of a file.
+    """The head of a file.
 
     Args:
-        name: what errors call the file.
-        tags: the tags that it may have.
-        mark: what a comment line begins with.
+        name: the name of the file in error messages.
+        source: the text of the file.
+        tags: the tags that the head may have.
+        mark: the characters that a comment line begins with.
 
     Raises:
-        QueryInvalid: the file has no head, or one with another tag; the message quotes the line.
+        QueryInvalid: the file has no head, or its head has another tag; the message quotes the
+            line.
     """
     prose: list[str] = []
     found: dict[str, list[str]] = {tag: [] for tag in tags}
@@ -74,7 +76,7 @@ def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "
 
 
 def described_columns(name: str, head: CommentHead) -> tuple[Column, ...]:
-    """The columns of a head's `@column` lines.
+    """The columns that the `@column` lines of a head declare.
 
     Raises:
         QueryInvalid: a line is not `name TYPE  text`.

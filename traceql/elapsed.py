@@ -1,4 +1,4 @@
-"""How much time of many intervals lies between two instants."""
+"""Measures how much of the time in many intervals lies between two instants."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -11,7 +11,7 @@ Int64s = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Elapsed:
-    """Intervals in which time counts; where some overlap, it counts once for each."""
+    """A set of intervals. If intervals overlap, their time counts once for each of them."""
 
     starts: Int64s  # sorted, ns
     ends: Int64s  # sorted, ns
@@ -20,14 +20,14 @@ class Elapsed:
 
     @classmethod
     def of(cls, ts: Int64s, dur: Int64s) -> Self:
-        """Intervals in any order, none of negative duration."""
+        """From starts and durations in any order, ns; no duration may be negative."""
         starts, ends = np.sort(ts), np.sort(ts + dur)
         return cls(starts, ends, _sums(starts), _sums(ends))
 
     def before(self, instants: Int64s) -> Int64s:
-        """Time of the intervals before each instant, ns.
+        """Total time in the intervals before each instant, ns.
 
-        Sums of instants may exceed 64 bits; what is left of them wraps back.
+        The sums of instants may wrap around at 64 bits; their difference is right all the same.
         """
         begun = np.searchsorted(self.starts, instants)
         ended = np.searchsorted(self.ends, instants)
@@ -37,10 +37,10 @@ class Elapsed:
         return elapsed
 
     def between(self, begin: Int64s, end: Int64s) -> Int64s:
-        """Time of the intervals from each begin to its end, ns."""
+        """Total time in the intervals from each begin to its end, ns."""
         return self.before(end) - self.before(begin)
 
 
 def _sums(instants: Int64s) -> Int64s:
-    """Of the first 0, 1, 2 ... instants."""
+    """The sums of the first 0, 1, 2 ... instants."""
     return np.concatenate((np.zeros(1, np.int64), np.cumsum(instants)))

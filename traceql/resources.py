@@ -1,4 +1,4 @@
-"""Where the files that belong to the package are: beside it in a wheel, above it in a checkout."""
+"""Finds the files that belong to traceql: inside the package in a wheel, above it in a checkout."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def resource(name: str) -> Path:
-    """The folder `queries`, `checks` or `examples`, wherever this installation has it."""
+    """The folder `queries`, `checks` or `examples` of this installation."""
     installed = PACKAGE / name
     return installed if installed.is_dir() else PACKAGE.parent / name
 

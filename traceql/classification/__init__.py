@@ -1,1 +1,1 @@
-"""What each kernel is: a category for every kernel name, decided by rules."""
+"""Classification of kernels: rules decide the category of each kernel by its name."""

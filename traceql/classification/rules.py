@@ -1,4 +1,4 @@
-"""Classification rules: the built-in ones and the user's, checked before they are used."""
+"""Reads and checks classification rules: the built-in ones and those of the user."""
 
 import csv
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,13 @@ _REQUIRED = {"priority", "pattern", "category"}
 
 @dataclass(frozen=True)
 class Rule:
-    """The matching rule with the lowest priority decides; pattern is RE2, found anywhere."""
+    """One rule. Of all rules whose pattern matches a name, that with the lowest number decides.
+
+    Attributes:
+        pattern: an RE2 regular expression, which may match anywhere in the kernel's name.
+        example: a kernel name that this rule decides.
+        note: an explanation of the rule.
+    """
 
     priority: int
     pattern: str
@@ -31,11 +37,12 @@ class Rule:
 
 
 def write_rules(con: duckdb.DuckDBPyConnection, own: Sequence[Path]) -> None:
-    """Fills `kernel_rule` with the user's rules and the built-in ones; of two with the same
-    priority, the user's stays.
+    """Fills `kernel_rule` with the built-in rules and those of the user.
+
+    A rule of the user replaces a built-in rule with the same priority.
 
     Raises:
-        RulesInvalid: a file cannot be read, or a row has a broken pattern or no known category.
+        RulesInvalid: a file cannot be read, or a rule has an invalid pattern or category.
     """
     by_priority: dict[int, Rule] = {}
     for rule in read_rules(BUILT_IN):
@@ -63,7 +70,7 @@ def _own_rules(files: Sequence[Path]) -> dict[int, Rule]:
 
 
 def _require_patterns(con: duckdb.DuckDBPyConnection, rules: Sequence[Rule]) -> None:
-    """All at once; one by one only to tell which is broken."""
+    """Checks all patterns at once; only if that fails, one by one, to find the invalid one."""
     tests = ", ".join(["regexp_matches('', ?)"] * len(rules))
     try:
         con.execute(f"SELECT {tests}", [rule.pattern for rule in rules]).fetchall()
@@ -77,7 +84,7 @@ def _require_pattern(con: duckdb.DuckDBPyConnection, pattern: str) -> None:
         con.execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
-        raise RulesInvalid(f"rule pattern '{pattern}': {reason}") from None
+        raise RulesInvalid(f"invalid rule pattern '{pattern}': {reason}") from None
 
 
 def read_rules(path: Path) -> Iterator[Rule]:
@@ -86,7 +93,7 @@ def read_rules(path: Path) -> Iterator[Rule]:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise RulesInvalid(f"cannot read rules {path}: {error}") from None
+        raise RulesInvalid(f"cannot read the rules in {path}: {error}") from None
     if rows and not set(rows[0]) >= _REQUIRED:
         raise RulesInvalid(f"{path}: the first line must name priority, pattern and category")
     for line, row in enumerate(rows, start=2):
@@ -96,12 +103,13 @@ def read_rules(path: Path) -> Iterator[Rule]:
 def _rule(place: str, row: dict[str, str | None]) -> Rule:
     priority, pattern = row["priority"] or "", row["pattern"]
     if not pattern:
-        raise RulesInvalid(f"{place}: no pattern")
+        raise RulesInvalid(f"{place}: the rule has no pattern")
     if row["category"] not in CATEGORIES:
         raise RulesInvalid(
-            f"{place}: no category '{row['category']}' (there are {', '.join(sorted(CATEGORIES))})"
+            f"{place}: unknown category '{row['category']}'; use one of "
+            f"{', '.join(sorted(CATEGORIES))}"
         )
     if not priority.strip().isdecimal():
-        raise RulesInvalid(f"{place}: priority '{priority}' is no whole number")
+        raise RulesInvalid(f"{place}: priority '{priority}' is not a whole number")
     example, note = row.get("example") or "", row.get("note") or ""
     return Rule(int(priority), pattern, row["category"], example, note)

@@ -1,1 +1,1 @@
-"""Which operations of different ranks are one, and how their clocks differ."""
+"""Matches the operations of different ranks, and finds how the clocks of ranks differ."""

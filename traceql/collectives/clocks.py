@@ -1,4 +1,4 @@
-"""Each rank's clock against a reference rank's, through the operations that connect them."""
+"""Compares the clock of each rank with the reference clock, by operations that connect ranks."""
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
@@ -11,11 +11,13 @@ _Neighbours = Mapping[int, Mapping[int, Difference]]
 
 
 def clocks(roots: Iterable[int], groups: Iterable[Ranks]) -> list[dict[str, object]]:
-    """One row of table `clock` per rank.
+    """The rows of table `clock`, one per rank.
 
     Args:
-        roots: all ranks, the first of which is the reference of those that operations lead to.
-        groups: the operations of each rank, for each group whose operations have no direction.
+        roots: all ranks, the lowest first. A rank that no operations connect with a lower one is
+            the reference rank of all ranks that operations connect with it.
+        groups: for each communicator in which data does not go one way, the operations of each
+            of its ranks.
     """
     neighbours = _neighbours(groups)
     against_root: dict[int, Difference | None] = {}
@@ -36,6 +38,13 @@ def clocks(roots: Iterable[int], groups: Iterable[Ranks]) -> list[dict[str, obje
 def _row(
     rank: int, root: int, applied: Difference | None, found: Difference | None
 ) -> dict[str, object]:
+    """The row of one rank.
+
+    Args:
+        root: its reference rank.
+        applied: the correction to the reference clock; None if the clock is shared.
+        found: the measured difference to the rank before it; None for the reference rank.
+    """
     source = "ends of operations" if applied else "shared" if found else "reference"
     residual_ns = applied.residual_ns if applied else found.uncertainty_ns if found else 0
     return {
@@ -53,7 +62,10 @@ def _row(
 
 
 def _tree(root: int, neighbours: _Neighbours) -> Iterable[tuple[int, int, Difference]]:
-    """Every rank that operations lead to: rank, the one before it, and the difference to that."""
+    """All ranks that operations connect with `root`, the nearest first.
+
+    Each is (rank, the rank that it was reached from, the difference of its clock to that one's).
+    """
     waiting = deque([root])
     reached = {root}
     while waiting:
@@ -66,7 +78,11 @@ def _tree(root: int, neighbours: _Neighbours) -> Iterable[tuple[int, int, Differ
 
 
 def _neighbours(groups: Iterable[Ranks]) -> _Neighbours:
-    """The difference of two ranks' clocks, by the first group that tells."""
+    """The differences between the clocks of two ranks, for pairs that a communicator connects.
+
+    In each communicator, all ranks are compared with the one that has most operations. The first
+    communicator that tells a pair's difference counts.
+    """
     found: dict[int, dict[int, Difference]] = defaultdict(dict)
     for ranks in groups:
         reference = max(ranks.values(), key=len)
@@ -81,7 +97,11 @@ def _neighbours(groups: Iterable[Ranks]) -> _Neighbours:
 
 
 def _between(reference: Series, series: Series) -> Difference | None:
-    """By operations that all ranks end together; a broadcast may be over long before it arrives."""
+    """The difference of two ranks' clocks, by operations that all ranks end together.
+
+    A broadcast is no such operation: the sender may end it long before the others. None if the
+    operations of the two ranks cannot be matched.
+    """
     pairs = alike(reference, series)
     if pairs is None:
         return None

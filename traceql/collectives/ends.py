@@ -1,4 +1,4 @@
-"""How two ranks' clocks differ, from the ends of the operations that they did together."""
+"""Measures how the clocks of two ranks differ, by the ends of operations that both executed."""
 
 from dataclasses import dataclass, replace
 
@@ -8,24 +8,27 @@ import numpy.typing as npt
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-_LEAST_OPERATIONS = 5
-# Ends of one collective on two ranks are closer than this.
-_TOGETHER_NS = 10_000
-_DRIFT_SPAN_NS = 20_000_000
-_BETTER = 1.25  # a line must leave so many times less than a constant
-# Clocks of one host are shared. Ends say otherwise only where they differ by more than this, and
-# by more than so many times what they scatter.
+_LEAST_OPERATIONS = 5  # a clock is not measured with fewer operations
+_TOGETHER_NS = 10_000  # two ranks end a collective within this time
+_DRIFT_SPAN_NS = 20_000_000  # no drift is measured over a shorter time
+_BETTER = 1.25  # a line counts if it leaves so many times less error than a constant
+# Two ranks share a clock unless the ends of operations differ by more than this time, and by more
+# than so many times their scatter.
 _SHARED_NS = 5_000
 _SHARED_SPREADS = 10
-_EXACT_NS = 2_000  # differences that ends of a shared clock have too
+_EXACT_NS = 2_000  # the ends of operations may differ by this on a shared clock
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How a rank's clock runs against another's: offset_ns + drift x (ts - at_ns) ahead of it.
+    """How far a rank's clock is ahead of another: offset_ns + drift x (ts - at_ns).
 
-    spread_ns is what half of the ends still differ by, residual_ns what 9 of 10 do; span_ns the
-    time from the first of them to the last.
+    Attributes:
+        drift: ns per ns.
+        residual_ns: the error of 9 of 10 ends of operations is no larger than this.
+        spread_ns: the median error of the ends of operations.
+        span_ns: the time from the first end to the last one.
+        operations: the number of operations that it was measured with.
     """
 
     offset_ns: int
@@ -37,10 +40,15 @@ class Difference:
     operations: int
 
     def inverse(self) -> "Difference":
+        """The difference of the other rank's clock to this rank's clock."""
         return replace(self, offset_ns=-self.offset_ns, drift=-self.drift)
 
     def after(self, other: "Difference") -> "Difference":
-        """Against what `other` is measured against, where this is measured against other's rank."""
+        """The difference to a third rank.
+
+        Args:
+            other: the difference to the third rank of the rank that this one was compared with.
+        """
         then = other.offset_ns + other.drift * (self.at_ns - other.at_ns)
         return replace(
             self,
@@ -51,25 +59,32 @@ class Difference:
 
     @property
     def is_shared(self) -> bool:
+        """Whether the difference is so small that the two ranks share a clock."""
         most = abs(self.offset_ns) + abs(self.drift) * self.span_ns / 2
         return most <= max(_SHARED_NS, _SHARED_SPREADS * self.spread_ns)
 
     @property
     def uncertainty_ns(self) -> int:
-        """What a shared clock may be off by all the same."""
+        """The error of times if the clock is taken as shared, ns."""
         return abs(self.offset_ns) if abs(self.offset_ns) > _EXACT_NS else 0
 
 
 def tolerance_ns(residual_ns: int) -> int:
-    """How far apart times by two corrected clocks may be and still be the same instant."""
+    """The largest difference at which times by two corrected clocks may be the same instant."""
     return _SHARED_NS + 2 * residual_ns
 
 
 def difference(reference_ends: Ints, ends: Ints, kind: Ints) -> Difference | None:
-    """From operations known to be the same, by the kind of kernel that ends most sharply.
+    """The difference of a rank's clock to the reference, from operations that both executed.
 
-    Rings end by a rank's place in the ring, up to 10 us apart; one-shot all-reduces together,
-    within 0.2 us. None with fewer than 5 operations of a kind.
+    It is measured with the kind of kernel whose ends scatter least: ranks end a ring up to 10 us
+    apart, depending on their place in it, but a one-shot all-reduce within 0.2 us. None if there
+    are fewer than 5 operations of each kind.
+
+    Args:
+        reference_ends: the end of each operation on the reference, ns.
+        ends: the end of the same operations on the rank, ns.
+        kind: a number for the kind of kernel of each operation.
     """
     fits = [
         _fit(reference_ends[kind == one], ends[kind == one])
@@ -80,7 +95,7 @@ def difference(reference_ends: Ints, ends: Ints, kind: Ints) -> Difference | Non
 
 
 def _fit(reference: Ints, ends: Ints) -> Difference:
-    """A constant, or a line where the ends follow one clearly better."""
+    """A constant difference, or one with a drift if a line fits the ends clearly better."""
     ahead = (ends - reference).astype(np.float64)
     at_ns = int(np.median(ends))
     since = (ends - at_ns).astype(np.float64)
@@ -92,6 +107,12 @@ def _fit(reference: Ints, ends: Ints) -> Difference:
 
 
 def _measured(ahead: Floats, drift: float, offset: float, at_ns: int, since: Floats) -> Difference:
+    """The difference with this offset and drift, and the errors that it leaves.
+
+    Args:
+        ahead: how much later each operation ended on the rank, ns.
+        since: the end of each operation, ns since at_ns.
+    """
     left = np.abs(ahead - offset - drift * since)
     return Difference(
         offset_ns=round(offset),
@@ -105,7 +126,7 @@ def _measured(ahead: Floats, drift: float, offset: float, at_ns: int, since: Flo
 
 
 def _line(x: Floats, y: Floats) -> tuple[float, float]:
-    """Slope and intercept by least squares over what stays close to the line."""
+    """Slope and intercept of a line through the points, by least squares without outliers."""
     slope, intercept = _through_thirds(x, y)
     for _ in range(3):
         left = np.abs(y - slope * x - intercept)
@@ -115,7 +136,7 @@ def _line(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def _through_thirds(x: Floats, y: Floats) -> tuple[float, float]:
-    """The line through the medians of the first and the last third."""
+    """Slope and intercept of the line through the medians of the first and the last third."""
     third = max(1, len(x) // 3)
     x0, x1 = float(np.median(x[:third])), float(np.median(x[-third:]))
     y0, y1 = float(np.median(y[:third])), float(np.median(y[-third:]))
@@ -124,7 +145,10 @@ def _through_thirds(x: Floats, y: Floats) -> tuple[float, float]:
 
 
 def ending_together(reference_ends: Ints, ends: Ints) -> int:
-    """How many ends agree, but for a constant, or a constant and a drift: the test of a pairing."""
+    """The number of operations that end together, apart from a constant offset and perhaps a drift.
+
+    This is the test for whether the operations of two ranks are paired in the right way.
+    """
     ahead = (ends - reference_ends).astype(np.float64)
     agreeing = _within(ahead)
     if np.ptp(reference_ends) < _DRIFT_SPAN_NS or len(ahead) < 2 * _LEAST_OPERATIONS:
@@ -135,7 +159,7 @@ def ending_together(reference_ends: Ints, ends: Ints) -> int:
 
 
 def _within(ahead: Floats) -> int:
-    """The most values that lie within _TOGETHER_NS of each other."""
+    """The largest number of values that lie within _TOGETHER_NS of each other."""
     values = np.sort(ahead)
     counts = np.searchsorted(values, values + _TOGETHER_NS, "right") - np.arange(len(values))
     return int(counts.max(initial=0))

@@ -1,4 +1,4 @@
-"""Which ranks take part in an operation of one rank."""
+"""Finds the ranks that take part in an operation."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -13,16 +13,22 @@ _DIRECTION = {"send": 1, "recv": -1}
 
 @dataclass(frozen=True)
 class Group:
-    """Ranks that communicate; `size` counts those that were not loaded too."""
+    """The ranks of a communicator.
+
+    Attributes:
+        ranks: the ranks that are loaded or that the event names.
+        size: the number of ranks, loaded or not.
+        is_directed: whether data goes one way, from the first rank to the second.
+    """
 
     ranks: tuple[int, ...]
     size: int
-    is_directed: bool = False  # data goes from the first of the ranks to the second
+    is_directed: bool = False
 
 
 @dataclass(frozen=True)
 class DescribedOperation:
-    """What an operation's own rank says of it; None for what it does not say."""
+    """What the trace of one rank says about an operation; None for what it does not say."""
 
     rank: int
     op: str
@@ -35,17 +41,23 @@ class DescribedOperation:
 
 
 class ProcessGroups:
-    """The process groups that files describe, in ranks of the run."""
+    """The process groups that trace files describe, with ranks as the run numbers them."""
 
     def __init__(self, files: Mapping[int, DistributedInfo]) -> None:
-        """`files` has what the file of each rank says."""
+        """From what the file of each rank says about its job."""
         self._shift = {rank: info.shift for rank, info in files.items()}
         self._ranks = {
             (rank, group.name): group.ranks for rank, info in files.items() for group in info.groups
         }
 
     def of_event(self, rank: int, name: str | None, listed: str | None) -> Sequence[int]:
-        """From the event's own list, else by the group's name; empty if neither tells."""
+        """The ranks of an event's process group; empty if they are unknown.
+
+        Args:
+            rank: the rank of the event.
+            name: the name of the process group in the event's arguments.
+            listed: its ranks in the event's arguments, as JSON.
+        """
         try:
             local = json.loads(listed or "")
         except ValueError:  # no list, or a long one that the profiler shortened
@@ -56,7 +68,7 @@ class ProcessGroups:
 
 
 def group_of(described: DescribedOperation, layout: Layout, process_groups: ProcessGroups) -> Group:
-    """The ranks of an operation: what its event says, else the ranks that its role implies."""
+    """The communicator of an operation: what its event says, else what its role implies."""
     rank = described.rank
     members = process_groups.of_event(rank, described.group_name, described.group_ranks)
     if described.op in _DIRECTION:
@@ -72,7 +84,11 @@ def group_of(described: DescribedOperation, layout: Layout, process_groups: Proc
 
 
 def _peer(described: DescribedOperation, members: Sequence[int], layout: Layout) -> int | None:
-    """The other end: as the event says, globally or within its group; else the next stage."""
+    """The rank at the other end of a send or receive; None if it is unknown.
+
+    It is the rank that the event names, as a rank of the run or as a place in the process group;
+    else the other rank of a process group of two; else the rank of the neighbouring stage.
+    """
     rank = described.rank
     number = described.destination if described.op == "send" else described.source
     others = [r for r in members if r != rank]

@@ -1,4 +1,4 @@
-"""How the ranks of a run share the model: tensor, pipeline and data parallel places."""
+"""Finds the place of each rank in tensor, pipeline and data parallelism."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,7 +10,7 @@ from traceql.dialect.pytorch.metadata import ProcessGroup
 
 @dataclass(frozen=True)
 class RankPlace:
-    """A rank's position in each kind of parallelism, from 0."""
+    """A rank's place in each kind of parallelism, from 0."""
 
     tp: int
     pp: int
@@ -19,10 +19,17 @@ class RankPlace:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where each rank is; sizes count ranks that were not loaded too.
+    """The place of each rank, and the size of each kind of parallelism.
 
-    Ranks of one stage that communicate are in the places of tensor-parallel ranks, whatever they
-    share: `shared` says whether that is known to be the tensors, or only the work, as replicas do.
+    Ranks of one stage that communicate have the places of tensor-parallel ranks, even if they turn
+    out to be replicas.
+
+    Attributes:
+        tp, pp, dp: the sizes, which include ranks that are not loaded.
+        source: the evidence.
+        shared: what the ranks of a stage share: the tensors of the model (tensor parallelism) or
+            the work (data parallelism); None if that is unknown.
+        stages_known: whether the pipeline stages are known.
     """
 
     places: Mapping[int, RankPlace]
@@ -34,44 +41,36 @@ class Layout:
     stages_known: bool = True
 
     def tp_peers(self, rank: int) -> list[int]:
-        """Loaded ranks that hold the same layers for the same requests, this one included."""
+        """The loaded ranks of the same stage and replica, with this one."""
         own = self.places[rank]
         return [r for r, p in self.places.items() if (p.pp, p.dp) == (own.pp, own.dp)]
 
     def ep_peers(self, rank: int) -> list[int]:
-        """Loaded ranks over which the experts of the same layers are spread."""
+        """The loaded ranks of the same stage, across replicas; they share the experts."""
         return [r for r, p in self.places.items() if p.pp == self.places[rank].pp]
 
     def stage_peer(self, rank: int, step: int) -> int | None:
-        """The rank at the same place `step` pipeline stages later; None where it is not loaded."""
+        """The rank with the same place `step` pipeline stages later; None if it is not loaded."""
         own = self.places[rank]
         wanted = RankPlace(own.tp, own.pp + step, own.dp)
         return next((r for r, p in self.places.items() if p == wanted), None)
 
-    def row(self, rank: int) -> dict[str, object]:
-        """What is known of a rank, as a row of table `layout`."""
-        own = self.places[rank]
-        known: dict[str, object] = {"rank": rank, "source": self.source}
-        if self.stages_known:
-            known |= {"pp_rank": own.pp, "pp_size": self.pp}
-        if self.shared == "tensors":
-            known |= {"tp_rank": own.tp, "tp_size": self.tp}
-            known |= {"dp_rank": own.dp, "dp_size": self.dp}
-        elif self.shared == "work":
-            known |= {"tp_rank": 0, "tp_size": 1}
-            known |= {"dp_rank": own.dp * self.tp + own.tp, "dp_size": self.dp * self.tp}
-        return known
-
 
 @dataclass(frozen=True)
 class RankFacts:
-    """What is known of a rank before its place is."""
+    """The evidence for the place of a rank.
+
+    Attributes:
+        named: the place in the name of its file; None if the name has none.
+        stage: the pipeline stage, from the layers that it runs; None if it is unknown.
+        groups: the process groups that its file lists.
+    """
 
     rank: int
     world_size: int | None
-    named: RankPlace | None  # its place as the file's name says it
-    stage: int | None  # its pipeline stage, from the layers that it runs
-    groups: Sequence[ProcessGroup]  # as its file lists them
+    named: RankPlace | None
+    stage: int | None
+    groups: Sequence[ProcessGroup]
 
 
 def found_layout(
@@ -81,15 +80,16 @@ def found_layout(
     reduces_layers: bool,
     reduces_gradients: bool,
 ) -> Layout:
-    """The layout by the best evidence.
+    """The layout by the best evidence: run.json, file names, process groups or operations.
 
-    Names say which parallelism ranks serve; process groups mostly say only which ranks they join.
+    Process groups without a description tell which ranks communicate, but not for what purpose.
 
     Args:
-        ranks: in the order of their numbers.
-        of_run: the places that run.json gives.
-        reduces_layers: whether operations inside layers sum across ranks: tensor parallelism.
-        reduces_gradients: whether gradients are averaged across replicas: data parallelism.
+        ranks: the evidence for each rank, in the order of ranks.
+        of_run: the places that run.json states.
+        reduces_layers: whether there are all-reduces inside layers, which mean tensor parallelism.
+        reduces_gradients: whether gradients are averaged across replicas, which means data
+            parallelism.
     """
     world = max((one.world_size or 0 for one in ranks), default=0)
     if ranks and all(one.rank in of_run for one in ranks):
@@ -118,7 +118,11 @@ def found_layout(
 
 
 def _sized(places: dict[int, RankPlace], world: int, source: str) -> Layout:
-    """Sizes that place every rank where it is: rank = (dp x PP + pp) x TP + tp, as vLLM counts."""
+    """A layout with these places, and with sizes for which the places give the ranks.
+
+    rank = (dp x pp_size + pp) x tp_size + tp, as vLLM counts ranks. If no sizes fit, they are the
+    smallest that have room for the places.
+    """
     least = RankPlace(
         *(1 + max(getattr(p, k) for p in places.values()) for k in ("tp", "pp", "dp"))
     )
@@ -134,7 +138,7 @@ def _sized(places: dict[int, RankPlace], world: int, source: str) -> Layout:
     return Layout(places, least.tp, least.pp, least.dp, source)
 
 
-# As Megatron-LM and the device meshes of PyTorch describe process groups.
+# The descriptions that Megatron-LM and the device meshes of PyTorch give to process groups.
 _DESCRIPTIONS = {
     "tp": re.compile(r"^(mesh_)?(tp|tensor(_model)?_parallel(_group)?)$", re.IGNORECASE),
     "pp": re.compile(r"^(mesh_)?(pp|pipeline(_model)?_parallel(_group)?)$", re.IGNORECASE),
@@ -143,7 +147,10 @@ _DESCRIPTIONS = {
 
 
 def _by_descriptions(listed: Mapping[int, Sequence[ProcessGroup]], world: int) -> Layout | None:
-    """None where the described groups of any rank do not account for all ranks of the run."""
+    """The layout by the descriptions of process groups.
+
+    None if, for any rank, the sizes of the described groups do not multiply to the world size.
+    """
     places, sizes = {}, set()
     for rank, groups in listed.items():
         own = {kind: _described(rank, groups, kind) for kind in _DESCRIPTIONS}
@@ -159,7 +166,7 @@ def _by_descriptions(listed: Mapping[int, Sequence[ProcessGroup]], world: int) -
 
 
 def _described(rank: int, groups: Iterable[ProcessGroup], kind: str) -> list[int]:
-    """A rank's group of one kind of parallelism; the rank alone where none is described."""
+    """A rank's process group of one kind of parallelism; only the rank itself if it has none."""
     return next(
         (g.ranks for g in groups if rank in g.ranks and _DESCRIPTIONS[kind].match(g.description)),
         [rank],
@@ -169,7 +176,10 @@ def _described(rank: int, groups: Iterable[ProcessGroup], kind: str) -> list[int
 def _tensor_group(
     rank: int, listed: Iterable[ProcessGroup], staged: Mapping[int, int]
 ) -> list[int]:
-    """The smallest process group of neighbours that this rank is in, of one pipeline stage."""
+    """The smallest process group of the rank with consecutive ranks of one pipeline stage.
+
+    Only the rank itself if it has no such group; empty if its file lists no groups.
+    """
     groups = [group.ranks for group in listed]
     whole = [g for g in groups if len(g) > 1 and rank in g and g == list(range(g[0], g[-1] + 1))]
     one_stage = [g for g in whole if len({staged.get(r, staged[rank]) for r in g}) == 1]
@@ -179,6 +189,7 @@ def _tensor_group(
 def _by_groups(
     staged: Mapping[int, int], groups: Mapping[int, list[int]], world: int, source: str
 ) -> Layout:
+    """The layout by the stage and the tensor-parallel group of each rank."""
     width = max(map(len, groups.values()))
     replicas = sorted({(staged[rank], groups[rank][0]) for rank in staged})
     places = {}
@@ -191,7 +202,7 @@ def _by_groups(
 
 
 def _by_stages(staged: Mapping[int, int], world: int) -> Layout:
-    """Ranks of one stage share its layers, as far as the pattern of operations tells."""
+    """The layout if nothing is known but stages: the ranks of one stage share its layers."""
     stages = 1 + max(staged.values(), default=0)
     places = {
         rank: RankPlace(
@@ -208,5 +219,5 @@ def _position(rank: int, ranks: Iterable[int]) -> int:
 
 
 def _is_one_group(listed: Iterable[ProcessGroup]) -> bool:
-    """Whether a rank is told of, and all its groups are of the same ranks: no second dimension."""
+    """Whether all process groups of more than one rank have the same ranks, and there is one."""
     return len({tuple(group.ranks) for group in listed if len(group.ranks) > 1}) == 1

@@ -1,4 +1,4 @@
-"""Which steps and operations of different ranks belong together."""
+"""Finds the steps and operations of different ranks that belong together."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ Ranks = Mapping[int, Series]
 
 
 def series_by_communicator(operations: Columns) -> dict[int, dict[int, Series]]:
-    """The operations of each communicator and rank, in the order of communicators and ranks.
+    """The operations of each communicator, by rank; communicators and ranks are in order.
 
     Args:
         operations: the columns communicator_id, rank and those of Series, in order of time.
@@ -28,12 +28,16 @@ def series_by_communicator(operations: Columns) -> dict[int, dict[int, Series]]:
 
 
 def shared_numbers(ranks: Ranks, *, directed: bool) -> list[tuple[Series, Ints]]:
-    """The unit of each rank's operations, numbered as on the rank that has most of them.
+    """For each rank of a communicator, its operations with a number for the unit of each.
 
-    A unit is a step, or an operation outside any step; -1 for a unit that the other rank lacks.
+    A unit is a step, or a single operation outside steps. Numbers are those of the units on the
+    rank that has most operations; they are the same on all ranks. An operation whose unit that
+    rank lacks has the number -1.
 
     Args:
-        directed: whether data goes one way, so that only the order of operations tells.
+        ranks: the operations of each rank.
+        directed: whether data goes one way. Then a send may end long before it is received, so
+            that units are matched by their order alone.
     """
     reference = max(ranks.values(), key=len)
     found = []
@@ -52,7 +56,7 @@ def shared_numbers(ranks: Ranks, *, directed: bool) -> list[tuple[Series, Ints]]
 
 
 def _in_order(reference: Series, series: Series) -> Ints:
-    """A send may end long before it is received: only the order tells."""
+    """For each operation of `series`, its counterpart on the reference by order; -1 if none."""
     unit = np.full(len(series), -1)
     pairs = alike(reference, series)
     if pairs is not None:

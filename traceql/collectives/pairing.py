@@ -1,4 +1,10 @@
-"""Which work of two ranks belongs together: steps, or single operations where there are none."""
+"""Pairs the operations of one rank with those of another, in two ways.
+
+`alike` pairs them by their order alone. It is used to compare the clocks of the two ranks.
+`shared_units` pairs them by time, once both ranks are on one clock.
+
+Both work on units: a unit is a step, or a single operation outside steps.
+"""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,20 +14,26 @@ import numpy.typing as npt
 
 from traceql.collectives.ends import Ints, ending_together
 
-# Shifts that are tried, those with the smallest distance of the clocks first.
-_SHIFTS = 400
-# Of the operations of units that both have, how many must be in units that look the same.
-_LIKENESS = 0.5
-_ABOUT_AS_MANY = 0.5
+_MOST_SHIFTS = 400  # shifts that are tried: those that mean the smallest clock difference
+# A shift is possible if at least this share of the operations is in units that look the same.
+_LEAST_LIKENESS = 0.5
+# A shift is good if at least this share of the operations ends together, compared with the best.
+_LEAST_SCORE = 0.5
 
 
 @dataclass(frozen=True)
 class Series:
-    """Operations of one rank in one group, by start: parallel arrays.
+    """The operations of one rank in one communicator, in the order of their starts.
 
-    key is equal where an operation could be the same on two ranks; unit where they are part of one
-    thing; kind tells kernels apart; sequence is the profiler's number in the group, -1 without;
-    synchronising operations end on no rank before all have begun.
+    Attributes:
+        kernel_id: the kernel of each operation.
+        ts: the start of each operation, ns.
+        end_ts: the end of each operation, ns.
+        key: equal for operations that may be the same one on two ranks.
+        unit: equal for operations of one unit; negative for an operation that is its own unit.
+        kind: tells the names of kernels apart.
+        sequence: the profiler's number of the operation in its process group; -1 if it has none.
+        synchronising: whether no rank can end the operation before all ranks have begun it.
     """
 
     rank: int
@@ -39,73 +51,85 @@ class Series:
 
     @cached_property
     def starts(self) -> Ints:
-        """First operation of each unit, and how many there are after the last."""
+        """The first operation of each unit, followed by the number of operations."""
         borders = np.flatnonzero(np.diff(self.unit)) + 1
         return np.concatenate(([0], borders, [len(self)]))
 
     @property
     def unit_of_operation(self) -> Ints:
-        """Number of each operation's unit, from 0."""
+        """The unit of each operation; units are numbered in their order, from 0."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     @property
     def is_numbered(self) -> bool:
+        """Whether the profiler numbered all operations."""
         return bool((self.sequence >= 0).all())
 
     @cached_property
     def signatures(self) -> Ints:
-        """A number for each unit, equal where its operations look the same in the same order."""
+        """A number for each unit; equal for units with the same keys in the same order."""
         weights = self.key * np.int64(1_000_003) + _positions(self.starts) * np.int64(7_919)
         return np.add.reduceat(_mixed(weights), self.starts[:-1])
 
     @cached_property
     def unit_spans(self) -> tuple[Ints, Ints]:
+        """The start and the end of each unit, ns."""
         first = self.ts[self.starts[:-1]]
         return first, np.maximum.reduceat(self.end_ts, self.starts[:-1])
 
 
 def _positions(starts: Ints) -> Ints:
+    """The position of each operation in its unit, from 0."""
     return np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
 
 
 def _mixed(values: Ints) -> Ints:
-    """Spreads bits, so that sums of different sets differ."""
+    """A hash of each value, so that the sums of different sets of values differ."""
     with np.errstate(over="ignore"):
         spread = values * np.int64(-7046029254386353131)
         return spread ^ (spread >> np.int64(29))
 
 
 def alike(reference: Series, other: Series) -> tuple[Ints, Ints] | None:
-    """Operations (of reference, of other) that are the same by their order, for the clocks.
+    """Pairs of operations of two ranks that are the same by their order, whatever the clocks.
 
-    Tries every shift of one rank's units against the other's. Of those under which about as many
-    operations end together as under the best, the one with the least difference of the clocks: a
-    steady rhythm fits itself at any shift. None where no shift explains what both have.
+    Returns two parallel arrays: places in `reference`, and places in `other`. None if no shift
+    pairs enough operations.
+
+    The units of one rank are shifted against those of the other, because one recording may begin
+    earlier. For each shift, the operations that end together are counted, apart from a constant
+    clock difference. A steady rhythm fits at many shifts, so that of all good ones, the one that
+    means the smallest clock difference counts.
     """
     tried = [
         pairs
         for shift in _shifts(reference, other)
-        if (pairs := _shifted(reference, other, shift)) is not None
+        if (pairs := _paired(reference, other, shift)) is not None
     ]
     ends = [(reference.end_ts[mine], other.end_ts[theirs]) for mine, theirs in tried]
     scores = [ending_together(mine, theirs) for mine, theirs in ends]
     apart = [abs(float(np.median(theirs - mine))) for mine, theirs in ends]
-    good = [n for n, score in enumerate(scores) if score >= _ABOUT_AS_MANY * max(scores)]
+    good = [n for n, score in enumerate(scores) if score >= _LEAST_SCORE * max(scores)]
     return tried[min(good, key=lambda n: apart[n])] if good else None
 
 
 def _shifts(reference: Series, other: Series) -> Ints:
+    """The shifts to try; with shift s, unit n of `other` is unit n + s of `reference`."""
     units, others = len(reference.starts) - 1, len(other.starts) - 1
     shifts = np.arange(1 - others, units)
-    if len(shifts) <= _SHIFTS:
+    if len(shifts) <= _MOST_SHIFTS:
         return shifts
-    # By how far apart in time a shift puts the first unit that both have.
+    # The clock difference that a shift means, by the ends of the first unit that both ranks have.
     at_reference, at_other = np.maximum(shifts, 0), np.maximum(-shifts, 0)
     apart = np.abs(reference.unit_spans[1][at_reference] - other.unit_spans[1][at_other])
-    return shifts[np.argsort(apart, kind="stable")[:_SHIFTS]]
+    return shifts[np.argsort(apart, kind="stable")[:_MOST_SHIFTS]]
 
 
-def _shifted(reference: Series, other: Series, shift: int) -> tuple[Ints, Ints] | None:
+def _paired(reference: Series, other: Series, shift: int) -> tuple[Ints, Ints] | None:
+    """The pairs of operations with this shift: those of units that look the same on both ranks.
+
+    None if fewer than half of the units overlap, or if too few of their operations are paired.
+    """
     units, others = len(reference.starts) - 1, len(other.starts) - 1
     mine = np.arange(max(0, shift), min(units, others + shift))
     if 2 * len(mine) < min(units, others):
@@ -113,13 +137,13 @@ def _shifted(reference: Series, other: Series, shift: int) -> tuple[Ints, Ints] 
     theirs = mine - shift
     same = reference.signatures[mine] == other.signatures[theirs]
     operations = np.diff(reference.starts)[mine]
-    if operations[same].sum() < _LIKENESS * operations.sum():
+    if operations[same].sum() < _LEAST_LIKENESS * operations.sum():
         return None
     return _operations(reference, mine[same]), _operations(other, theirs[same])
 
 
 def _operations(series: Series, units: Ints) -> Ints:
-    """Numbers of all operations of some units."""
+    """The places of all operations in these units."""
     counts = np.diff(series.starts)[units]
     firsts = np.repeat(series.starts[:-1][units], counts)
     within: Ints = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -127,10 +151,12 @@ def _operations(series: Series, units: Ints) -> Ints:
 
 
 def shared_units(reference: Series, other: Series) -> Ints:
-    """For each operation of other the number of the unit of reference that it is in; -1 without.
+    """For each operation of `other`, the number of the unit of `reference` that it is in.
 
-    Both on one clock. Steps are over on all ranks within microseconds: the one that ends nearest is
-    the same, where that is mutual. So is an operation that one of them has outside any step.
+    It is -1 if the reference lacks the unit. The times of both ranks must be on one clock. All
+    ranks end a step within microseconds, so that two steps are the same one if each ends nearest to
+    the other. The same holds for single operations with the same key, if at least one of the ranks
+    has the operation outside steps.
     """
     step = _mutually_nearest(reference.unit_spans[1], other.unit_spans[1])[other.unit_of_operation]
     are_steps = (other.unit >= 0) & (step >= 0) & (reference.unit[reference.starts[:-1][step]] >= 0)
@@ -140,13 +166,16 @@ def shared_units(reference: Series, other: Series) -> Ints:
 
 
 def _mutually_nearest(mine: Ints, theirs: Ints) -> Ints:
-    """For each of their times the number of mine that is nearest; -1 where not mutual."""
+    """For each time in `theirs`, the place of the nearest one in `mine`.
+
+    It is -1 if a nearer time to that one exists in `theirs`.
+    """
     there, back = _nearest(mine, theirs), _nearest(theirs, mine)
     return np.where(back[there] == np.arange(len(theirs)), there, -1)
 
 
 def _nearest(ends: Ints, wanted: Ints) -> Ints:
-    """Number of the nearest of `ends` to each of `wanted`."""
+    """For each time in `wanted`, the place of the nearest one in `ends`."""
     order = np.argsort(ends, kind="stable")
     place = np.searchsorted(ends, wanted, sorter=order)
     before, after = np.maximum(place - 1, 0), np.minimum(place, len(ends) - 1)

@@ -1,1 +1,1 @@
-"""Every table of a database: what it is, what it is made from, and in which order it is made."""
+"""Makes all tables of a database from the ones that loading fills; each table is one file."""

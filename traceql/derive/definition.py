@@ -1,15 +1,15 @@
-"""What a file of a table says: its kind, its scope, what it reads, its columns, and how it is made.
+"""Reads the file that defines a table: its kind, scope, inputs and columns, and how it is made.
 
     -- One row per CUDA or HIP runtime or driver call.
     -- @scope  rank
     -- @needs  event_kind, iteration, slice
-    -- @column id  BIGINT  Row of slice.
+    -- @column id  BIGINT  Id of the call; the same number as slice.id.
     SELECT ...
 
-The file's name is the table's. A SQL file of kind table, view or scratch holds one SELECT; the
-executor creates what it selects. A source table's file holds its CREATE TABLE, a macro's its CREATE
-MACRO. A Python file has the same head in `#` comments and a function `rows(con)` that returns the
-table as Arrow.
+The table is named after the file. A SQL file of kind table, view or scratch holds one SELECT, and
+the executor creates a table or view from it. The file of a source table holds its CREATE TABLE,
+that of a macro its CREATE MACRO. A Python file has the same head in `#` comments and a function
+`rows(con)` that returns the rows as an Arrow table.
 """
 
 import importlib.util
@@ -31,8 +31,8 @@ Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table]
 class Kind(StrEnum):
     """What a definition makes.
 
-    A source table is filled by loading. A table or view stays in the database. A scratch table or
-    scratch macro exists while the others are made.
+    Loading fills source tables. Tables and views are derived and stay in the database. Scratch
+    tables and scratch macros exist only while the others are made.
     """
 
     SOURCE = "source"
@@ -54,8 +54,9 @@ class Kind(StrEnum):
 class Scope(StrEnum):
     """Whose rows a table is made from.
 
-    RANK: each rank's rows come from that rank's rows alone; ids are unique within a rank, and where
-    ranks are made together those of a later rank only begin at a higher number. RUN: all ranks'.
+    RANK: the rows of each rank are made from the rows of that rank alone. Ids are unique within a
+    rank; if several ranks are made together, the ids of a later rank begin at a higher number, and
+    nothing else differs. RUN: the table needs the rows of all ranks.
     """
 
     RANK = "rank"
@@ -67,8 +68,8 @@ class Definition:
     """One table, view or macro.
 
     Attributes:
-        needs: the tables and macros that it is made from.
-        source: the text of the file, head included.
+        needs: the names of the tables and macros that it is made from.
+        source: the text of the file, with its head.
     """
 
     name: str
@@ -87,7 +88,7 @@ class Definition:
 
     @cached_property
     def rows(self) -> Rows:
-        """The function of a Python file that makes the table."""
+        """The function `rows` of a Python file."""
         spec = importlib.util.spec_from_file_location(f"{__package__}.made.{self.name}", self.path)
         assert spec is not None
         assert spec.loader is not None
@@ -98,10 +99,10 @@ class Definition:
 
 
 def definition(path: Path) -> Definition:
-    """Reads a file.
+    """The definition in a file.
 
     Raises:
-        QueryInvalid: its head is not understood; the message quotes the line.
+        QueryInvalid: the head of the file is invalid; the message quotes the line.
     """
     source = path.read_text(encoding="utf-8")
     return parsed_definition(path, source)

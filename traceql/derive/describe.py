@@ -1,4 +1,4 @@
-"""Writes what definitions say of tables and columns into the database, as DuckDB's comments."""
+"""Writes the summaries and column texts of definitions into the database, as DuckDB comments."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from traceql.derive.registry import definitions
 
 
 def describe(con: duckdb.DuckDBPyConnection) -> None:
-    """Comments every table, view, macro and column that stays in the database."""
+    """Adds a comment to every table, view, macro and column that stays in the database."""
     kept = [one for one in definitions().values() if not one.kind.is_scratch]
     con.begin()  # a commit for each comment would take longer
     con.execute("\n".join(statement for one in kept for statement in _comments(one)))

@@ -1,4 +1,4 @@
-"""Makes every derived table, in an order in which each finds what it needs."""
+"""Makes all derived tables, each after the tables that it needs."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -11,12 +11,12 @@ from traceql.arrow_duckdb import create_table
 from traceql.derive.definition import Definition, Kind
 from traceql.derive.registry import definitions
 
-_AT_ONCE = 2  # DuckDB shares the processors among the queries of each
-_SCRATCH = "scratch"  # a database in memory, which all connections see and which writes no log
+_AT_ONCE = 2  # tables made at once; DuckDB runs each query on all processors
+_SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
 
 
 def create_sources(con: duckdb.DuckDBPyConnection) -> None:
-    """Creates the tables that loading fills, unless they exist."""
+    """Creates the source tables, which loading fills, unless they exist."""
     con.begin()  # a commit for each statement would take longer
     for one in definitions().values():
         if one.kind is Kind.SOURCE:
@@ -25,7 +25,7 @@ def create_sources(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def derive(con: duckdb.DuckDBPyConnection) -> None:
-    """Makes every table, view and macro that is no source table, from the source tables."""
+    """Makes all other tables, views and macros from the source tables."""
     derived = {n: one for n, one in definitions().items() if one.kind is not Kind.SOURCE}
     database = con.execute("SELECT current_database()").fetchall()[0][0]
     con.execute(f"ATTACH ':memory:' AS {_SCRATCH}")
@@ -71,7 +71,10 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
 
 
 def _heights(derived: Mapping[str, Definition]) -> Mapping[str, int]:
-    """Of each table, how many must be made one after the other from it to the end."""
+    """The length of the longest chain of tables that wait for each table.
+
+    Tables with long chains are made first, so that the last chain does not run alone.
+    """
     heights = dict.fromkeys(derived, 0)
     needs = {name: derived.keys() & set(one.needs) for name, one in derived.items()}
     for name in reversed(list(TopologicalSorter(needs).static_order())):
@@ -83,7 +86,10 @@ def _heights(derived: Mapping[str, Definition]) -> Mapping[str, int]:
 def _connection(
     con: duckdb.DuckDBPyConnection, database: str, one: Definition
 ) -> duckdb.DuckDBPyConnection:
-    """A connection that reads the database and scratch tables, and creates where `one` belongs."""
+    """A connection that sees the database and the scratch tables.
+
+    It creates tables in the scratch database if `one` is scratch, else in the database.
+    """
     places = [f'"{database}".main', f"{_SCRATCH}.main"]
     cursor = con.cursor()
     in_order = reversed(places) if one.kind.is_scratch else places
@@ -94,7 +100,7 @@ def _connection(
 def _drop_unread(
     con: duckdb.DuckDBPyConnection, read: Iterable[Definition], readers: Counter[str]
 ) -> None:
-    """Drops scratch tables that nothing is going to read any more."""
+    """Drops the scratch tables that no remaining table needs."""
     for one in read:
         if one.kind is Kind.SCRATCH and not readers[one.name]:
             con.execute(f"DROP TABLE {_SCRATCH}.{one.name}")

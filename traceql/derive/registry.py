@@ -1,4 +1,4 @@
-"""All definitions: the files of the folders below, and the view of findings."""
+"""Collects all definitions: the files in the folders below, and the view of findings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +18,7 @@ def definitions() -> Mapping[str, Definition]:
     """Every definition by name.
 
     Raises:
-        QueryInvalid: a file's head is not understood.
+        QueryInvalid: the head of a file is invalid.
     """
     files = [
         path
@@ -32,5 +32,5 @@ def definitions() -> Mapping[str, Definition]:
 
 
 def sources() -> list[Definition]:
-    """The tables that loading fills."""
+    """The definitions of the source tables, which loading fills."""
     return [one for one in definitions().values() if one.kind is Kind.SOURCE]

@@ -1,1 +1,1 @@
-"""What costs much in a run, in one sentence each: a file for each kind of finding."""
+"""Kinds of finding, one file each: what costs much in a run, in a sentence, with advice."""

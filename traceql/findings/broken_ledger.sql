@@ -1,11 +1,11 @@
--- Checks of the ledger failed.
+-- Some checks of the ledger failed.
 -- @title      broken ledger
 -- @notable    1
 -- @severe     1
 -- @unit       checks failed
 -- @evidence   quality.ledger
--- @advice     Do not trust sums of this database before the reason is known.
--- @source     own
+-- @advice     Do not trust sums from this database until the reason is known.
+-- @source     own: any failed check may make other numbers wrong
 -- @needs      ledger
 SELECT
     COUNT(*) AS value,

@@ -1,19 +1,20 @@
-"""The kinds of finding: the files of this folder.
+"""Reads the kinds of finding from the files of this folder, which look like this:
 
-    -- One rank arrives last in most collectives of its communicator.
+    -- One rank is the late rank of most collectives of its communicator.
     -- @title      late rank
     -- @notable    5
     -- @severe     15
     -- @unit       % of the run
-    -- @threshold  share = 0.6  Part of the wait that must be for this rank.
+    -- @threshold  share = 0.6  Share of the wait time that must be for this rank.
     -- @evidence   comm.stragglers rank=rank
     -- @advice     What to try.
     -- @source     Where the thresholds come from.
     -- @needs      run_window, waiting
     SELECT ... AS value, ... AS cost_ns, '...' AS finding, ... AS rank
 
-The SELECT yields the value that is compared with the thresholds, the time that it costs all ranks
-together (ns, or NULL), the sentence, and the columns that the evidence takes parameters from.
+The SELECT yields `value`, which is compared with the thresholds notable and severe; `cost_ns`, the
+time that it costs all ranks together (NULL if unknown); `finding`, the sentence; and the columns
+that the parameters of the evidence are taken from.
 """
 
 import re
@@ -35,13 +36,13 @@ class FindingKind:
     """One kind of finding.
 
     Attributes:
-        name: that of its file.
-        title: what it is called.
-        thresholds: further numbers that decide whether it is reported: name, value, meaning.
-        query: the canned query that shows it.
-        parameters: the parameters of that query, each with the SQL of its value: a column of the
-            SELECT, or a constant.
-        needs: tables and parts that its SQL reads.
+        name: the name of its file.
+        title: what users call it.
+        thresholds: further thresholds that decide whether it is reported: (name, value, meaning).
+        query: the canned query that shows the details.
+        parameters: the parameters of that query: (name, SQL of the value), where the SQL is a
+            column of the SELECT or a constant.
+        needs: the tables and the parts (files in parts/) that its SQL reads.
     """
 
     name: str
@@ -59,10 +60,10 @@ class FindingKind:
 
 
 def finding_kinds() -> list[FindingKind]:
-    """Every kind of finding, by the names of their files.
+    """Every kind of finding, in the order of file names.
 
     Raises:
-        QueryInvalid: a file's head is not understood; the message names the file.
+        QueryInvalid: the head of a file is invalid; the message names the file.
     """
     files = [path for folder in FINDING_FOLDERS for path in folder.glob("*.sql")]
     return [_finding(path) for path in sorted(files, key=lambda path: path.name)]

@@ -4,9 +4,9 @@
 -- @severe     50
 -- @unit       % of the run
 -- @evidence   comm.summary
--- @advice     Fewer ranks per communicator, larger batches per message, or a fused all-reduce.
--- @advice     Wait time is not in this number.
--- @source     rule of thumb: communication under 30% of the step
+-- @advice     Use fewer ranks per communicator, larger batches, or a fused all-reduce.
+-- @advice     This number does not include wait time.
+-- @source     rule of thumb: communication should take less than 30% of a step
 -- @needs      attended, run_window
 WITH moving AS (
     SELECT SUM(attended.exposed_ns) AS all_ns, SUM(attended.exposed_ns) / ANY_VALUE(run_window.ranks) AS ns

@@ -4,8 +4,8 @@
 -- @severe     90
 -- @unit       % of decode steps
 -- @evidence   graphs.replays
--- @advice     Drop enforce_eager, or capture the batch sizes that these steps have.
--- @source     own: eager decode steps are bound by launches
+-- @advice     Remove enforce_eager, or capture graphs for the batch sizes of these steps.
+-- @source     own: the host's launch calls limit the speed of eager decode steps
 -- @needs      step
 SELECT
     100.0 * COUNT(*) FILTER (graph_mode = 'none') / COUNT(*) AS value,

@@ -1,4 +1,4 @@
-"""The command that shows what a finding says."""
+"""The command line that shows the details of a finding."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def evidence_command(finding: Mapping[str, Any], database: str | Path) -> str:
-    """From a row of overview.findings: `traceql run comm.stragglers run.duckdb --rank 3`."""
+    """The command for a row of overview.findings: `traceql run comm.stragglers DB --rank 3`."""
     options = "".join(f" --{name} {value}" for name, value in finding["parameters"].items())
     return f"traceql run {finding['query']} {database}{options}"

@@ -1,11 +1,11 @@
--- One rank computes its experts for longer than the mean rank.
+-- The experts of one rank compute for longer than those of the mean rank.
 -- @title      expert imbalance
 -- @notable    25
 -- @severe     50
 -- @unit       % above the mean rank
 -- @evidence   ep.balance
--- @advice     Expert load balancing (redundant experts), or another placement.
--- @source     own
+-- @advice     Use expert load balancing with redundant experts, or place the experts differently.
+-- @source     own: the other ranks wait for the slowest one
 -- @needs      kernel
 WITH expert AS (
     SELECT rank, SUM(dur) AS ns

@@ -4,8 +4,8 @@
 -- @severe     15
 -- @unit       % of the run
 -- @evidence   time.breakdown
--- @advice     Pinned memory and non-blocking copies on a stream of their own.
--- @source     own
+-- @advice     Use pinned memory, and non-blocking copies on a stream of their own.
+-- @source     own: copies that nothing overlaps make the run longer
 -- @needs      rank_window
 SELECT
     100.0 * SUM(copy_ns) / SUM(ns) AS value,

@@ -1,14 +1,14 @@
--- A GPU does nothing for a large part of its span.
+-- A GPU is idle for a large part of its span.
 -- @title      GPU idle
 -- @notable    20
 -- @severe     50
 -- @unit       % of the run
--- @threshold  doing = 0.1  Part of the idle time from which what the host was doing is named.
--- @threshold  launched = 0.5  Part of the idle time, after the next kernel was launched, from which that is said.
+-- @threshold  doing = 0.1  Share of the idle time that the host must spend in one kind of event for the sentence to name it.
+-- @threshold  launched = 0.5  Share of the idle time that must come after the launch of the next kernel for the sentence to say so.
 -- @evidence   idle.host rank=rank
--- @advice     CUDA graphs for launches, asynchronous scheduling for the work between steps, larger
--- @advice     batches.
--- @source     rule of thumb: GPU busy above 80%
+-- @advice     Use CUDA graphs to save launch calls, asynchronous scheduling for the work between
+-- @advice     steps, or larger batches.
+-- @source     rule of thumb: a GPU should be busy for more than 80% of the time
 -- @needs      finding_rule, gap, host_gap, idle_cause, kernel, launch, rank_window
 WITH idlest AS (
     SELECT rank, idle_ns, ns, SUM(idle_ns) OVER () AS all_ns
@@ -20,7 +20,7 @@ doing AS (
     FROM (SELECT rank, name, SUM(ns) AS ns FROM host_gap GROUP BY rank, name)
     GROUP BY rank
 ),
--- In gaps that the host caused, the time after the next kernel had been launched.
+-- The part of the gaps that the host caused in which the next kernel was already launched.
 launched AS (
     SELECT
         gap.rank,

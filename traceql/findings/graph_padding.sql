@@ -1,11 +1,11 @@
--- Graph replays compute tokens that are only padding.
+-- Many of the tokens that graph replays compute are padding.
 -- @title      graph padding
 -- @notable    25
 -- @severe     50
 -- @unit       % of captured tokens
 -- @evidence   graphs.replays
--- @advice     Capture sizes closer to the batches that run.
--- @source     own: padded tokens are computed and thrown away
+-- @advice     Capture graphs for sizes closer to the batches that run.
+-- @source     own: the results for padding are thrown away
 -- @needs      has_block_per_token, kernel, step
 WITH replay AS (
     SELECT

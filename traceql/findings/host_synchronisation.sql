@@ -1,11 +1,11 @@
--- A GPU is idle because its host is blocked in synchronizing calls.
+-- A GPU is idle because its host is blocked in synchronising calls.
 -- @title      host synchronisation
 -- @notable    10
 -- @severe     25
 -- @unit       % of the run
 -- @evidence   idle.by_cause rank=rank
--- @advice     Asynchronous scheduling; no .item() or .cpu() between launches.
--- @source     own
+-- @advice     Use asynchronous scheduling, and avoid .item() and .cpu() between launches.
+-- @source     own: time that asynchronous scheduling would save
 -- @needs      idle_cause, rank_window
 WITH worst AS (
     SELECT idle_cause.rank, idle_cause.sync_ns, rank_window.ns
@@ -17,7 +17,7 @@ SELECT
     100.0 * sync_ns / ns AS value,
     sync_ns AS cost_ns,
     format(
-        'The GPU of rank {} is idle for {:.1f} ms because its host is blocked in a synchronizing call.',
+        'The GPU of rank {} is idle for {:.1f} ms because its host is blocked in a synchronising call.',
         rank, sync_ns / 1e6
     ) AS finding,
     rank

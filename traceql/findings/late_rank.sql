@@ -1,17 +1,17 @@
--- One rank arrives last in most collectives of its communicator.
+-- One rank is the late rank of most collectives of its communicator.
 --
--- value is the wait time that each other rank lost to it, as a share of the run. A single late rank
--- is told apart from uneven waiting by the two further thresholds.
+-- value is the time that each other rank waited for it, as a share of the run. The two further
+-- thresholds tell a single late rank from uneven waiting.
 -- @title      late rank
 -- @notable    5
 -- @severe     15
 -- @unit       % of the run
--- @threshold  share = 0.6  Part of the wait of its communicator that must be for this rank.
--- @threshold  equal_shares = 1.4  How many times its equal share that must be.
+-- @threshold  share = 0.6  Share of the wait time in its communicator that must be for this rank.
+-- @threshold  equal_shares = 1.4  How many times larger than an equal share (1 / number of ranks) it must be.
 -- @evidence   comm.stragglers rank=rank
 -- @advice     Look at what its host does in the gaps before these operations (idle.host). Pin its
 -- @advice     process to its own cores, or record again: a host that is slow once is noise.
--- @source     own: wait time that is worth naming
+-- @source     own: from 5% of the run, wait time is worth a look
 -- @needs      run_window, waiting
 SELECT
     100.0 * waiting.each_ns / run_window.ns AS value,

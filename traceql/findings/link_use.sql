@@ -1,13 +1,13 @@
--- Large messages use a small part of their link's peak bandwidth.
+-- Large messages reach only a small part of the peak bandwidth of their link.
 -- @title      link use
 -- @notable    50
 -- @severe     70
 -- @unit       % of the peak unused
--- @threshold  least_bytes = 16777216  Size from which a message should fill a link: 16 MiB.
+-- @threshold  least_bytes = 16777216  Size from which a message should use a link fully: 16 MiB.
 -- @evidence   comm.bandwidth
--- @advice     NCCL's algorithm and protocol, the topology (does traffic use PCIe?), and messages
--- @advice     large enough to fill the link.
--- @source     rule of thumb: above 50% of the link's peak is good, below 30% poor
+-- @advice     Check NCCL's algorithm and protocol, and the topology (is traffic routed over PCIe?).
+-- @advice     Send larger messages.
+-- @source     rule of thumb: above 50% of the peak is good, below 30% is poor
 -- @needs      collective, finding_rule, group_link
 WITH large_messages AS (
     SELECT

@@ -1,11 +1,11 @@
--- The stages of a pipeline compute for a small part of their span.
+-- The stages of a pipeline compute for only a small part of their span.
 -- @title      PP efficiency
 -- @notable    40
 -- @severe     60
 -- @unit       % of the run lost
 -- @evidence   pp.bubble
--- @advice     More batches in flight, or stages of equal time.
--- @source     rule of thumb: above 60% is good, below 40% poor
+-- @advice     Keep more batches in flight, or balance the stages so that they take equal time.
+-- @source     rule of thumb: above 60% of compute time is good, below 40% is poor
 -- @needs      device_state, layout, rank_window
 WITH computed AS (
     SELECT rank, SUM(dur) AS ns FROM device_state WHERE compute GROUP BY rank

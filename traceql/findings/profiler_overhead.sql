@@ -1,11 +1,11 @@
--- The profiler made the run slower.
+-- The profiler made the run much slower.
 -- @title      profiler overhead
 -- @notable    10
 -- @severe     30
 -- @unit       % of the run
 -- @evidence   overview.run
--- @advice     Record without stacks, and fewer steps. Do not read latencies off this trace.
--- @source     own
+-- @advice     Record without stacks, and fewer steps. Do not read latencies from this trace.
+-- @source     own: from 10% on, times in the trace differ clearly from real ones
 -- @needs      run
 SELECT
     overhead_pct AS value,

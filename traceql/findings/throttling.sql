@@ -5,7 +5,7 @@
 -- @unit       % of samples
 -- @evidence   gpu.telemetry
 -- @advice     Check the power cap and the cooling. Compare only runs with equal clocks.
--- @source     own: any throttling makes times incomparable
+-- @source     own: times with throttled clocks cannot be compared
 -- @needs      telemetry
 SELECT
     100.0 * COUNT(*) FILTER (throttled) / COUNT(*) AS value,

@@ -4,8 +4,8 @@
 -- @severe     50
 -- @unit       % of steps lost
 -- @evidence   comm.summary phase=phase
--- @advice     A smaller tensor-parallel group, or data parallelism, if the model fits.
--- @source     rule of thumb: scaling efficiency above 75% is good, below 50% poor
+-- @advice     Use fewer tensor-parallel ranks, or data parallelism, if the model fits into memory.
+-- @source     rule of thumb: a scaling efficiency above 75% is good, below 50% is poor
 -- @needs      kernel, layout, rank_model, step, within_stage
 WITH moved AS (
     SELECT kernel.step_id, SUM(within_stage.exposed_ns) AS transfer_ns
@@ -22,7 +22,7 @@ tensor AS (
     FROM step
     INNER JOIN layout USING (rank)
     LEFT JOIN moved USING (step_id)
-    -- Without a model it is unknown which parallelism a communicator serves.
+    -- If no model is recognised, it is unknown which parallelism a communicator serves.
     WHERE layout.tp_size > 1 AND step.gpu_dur > 0 AND step.rank IN (SELECT rank FROM rank_model)
     GROUP BY step.phase
 )

@@ -1,11 +1,11 @@
--- No rule classifies some kernels.
+-- No rule classifies the kernels that take a part of the GPU time.
 -- @title      unclassified time
 -- @notable    1
 -- @severe     10
 -- @unit       % of GPU time
 -- @evidence   kernels.top category='other'
--- @advice     Add a rule: traceql load --rules mine.csv.
--- @source     own: as in the ledger
+-- @advice     Add rules for these kernels: traceql load --rules mine.csv.
+-- @source     own: the limit of the ledger
 -- @needs      kernel
 SELECT
     100.0 * SUM(dur) FILTER (category = 'other') / SUM(dur) AS value,

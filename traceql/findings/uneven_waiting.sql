@@ -1,12 +1,12 @@
--- Ranks wait for each other, but not mostly for a single one.
+-- The ranks wait for each other, but not mostly for a single late rank.
 -- @title      uneven waiting
 -- @notable    5
 -- @severe     15
 -- @unit       % of the run
 -- @evidence   comm.skew
--- @advice     No single rank is late: look at comm.stragglers for what differs from operation to
--- @advice     operation.
--- @source     own: as for a late rank
+-- @advice     No single rank is late. Look at comm.stragglers for what makes a different rank late
+-- @advice     each time.
+-- @source     own: the same as for a late rank
 -- @needs      run_window, waiting
 SELECT
     100.0 * waiting.all_ns / waiting.ranks / run_window.ns AS value,

@@ -1,10 +1,10 @@
--- Operations were not found on all their ranks.
+-- Some operations were not found on all their ranks.
 -- @title      unmatched operations
 -- @notable    1
 -- @severe     10
 -- @unit       % of operations
 -- @evidence   comm.summary
--- @advice     Load all ranks of the run, recorded at the same time.
+-- @advice     Load all ranks of the run, and record them at the same time.
 -- @source     own: their wait time is unknown
 -- @needs      collective
 SELECT

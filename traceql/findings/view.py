@@ -1,7 +1,7 @@
-"""The view `finding`: all kinds of finding, and the parts that they share, as one SELECT.
+"""Writes the view `finding`: one SELECT with all kinds of finding and the parts that they share.
 
-Each part and each kind is a common table expression with the name of its file, so that what
-several of them read is computed once.
+Each part and each kind is a common table expression that is named after its file. So a part that
+several kinds read is computed once.
 """
 
 from graphlib import TopologicalSorter
@@ -16,7 +16,7 @@ FINDING_VIEW = _FOLDER / "result" / "finding.sql"
 
 
 def finding_view() -> str:
-    """The text of FINDING_VIEW with what it reads in front of its SELECT."""
+    """The text of FINDING_VIEW, with common table expressions for what it reads."""
     kinds = finding_kinds()
     parts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_PARTS.glob("*.sql"))}
     needs = {name: comment_head(name, sql, ("needs",)).only("needs") for name, sql in parts.items()}
@@ -37,7 +37,7 @@ def _clause(name: str, sql: str) -> str:
 
 
 def _measured(kind: FindingKind) -> str:
-    """The rows of one kind, with the parameters of its evidence as a map from name to text."""
+    """A SELECT of the rows of one kind, with the parameters of its evidence as a map of texts."""
     pairs = ", ".join(f"'{name}': CAST({sql} AS VARCHAR)" for name, sql in kind.parameters)
     return (
         f"SELECT '{kind.title}' AS kind, value, cost_ns, finding,"
@@ -47,7 +47,7 @@ def _measured(kind: FindingKind) -> str:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """The head and what follows it."""
+    """The head of a SQL file, and its body."""
     lines = text.splitlines(keepends=True)
     at = next(n for n, line in enumerate(lines) if not line.startswith("--"))
     return "".join(lines[:at]), "".join(lines[at:])

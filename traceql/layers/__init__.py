@@ -1,1 +1,1 @@
-"""Which layer and which part of the model each kernel belongs to, and how that is known."""
+"""Attribution: the layer and the part of the model (role) that each kernel belongs to."""

@@ -1,4 +1,4 @@
-"""Which layer and role each kernel has by the order of kernels."""
+"""Attributes the kernels of one rank to layers and roles, by the order of its kernels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,14 @@ from traceql.layers.sequence import Int64s, Layers, Stream, layers, roles
 
 @dataclass(frozen=True)
 class KernelStream:
-    """One stream that writes to a KV cache, with its kernels."""
+    """One stream with KV-cache writes, and its kernels in the order of their starts.
+
+    Attributes:
+        number: the number of the stream on its device.
+        ids: the ids of the kernels.
+        ts: the starts of the kernels, ns.
+        stream: the symbols and the steps of the kernels.
+    """
 
     rank: int
     device: int
@@ -24,26 +31,27 @@ class KernelStream:
 
 @dataclass(frozen=True)
 class _Recognised:
-    """One stream with forward passes that a grammar knows."""
+    """One stream, and the layers of a family that were recognised on it."""
 
     place: KernelStream
     layers: Layers
 
 
 def attributed(streams: Sequence[KernelStream], configured: int | None) -> list[pa.Table]:
-    """Rows of table `kernel_layer` for the streams of one rank; none if no family is recognised.
+    """Rows of table `kernel_layer` for the streams of one rank, one Arrow table per stream.
+
+    There are none if no family is recognised.
 
     Args:
-        configured: how many layers the model has, if that is known.
+        configured: the number of layers in the model's configuration, if it is known.
     """
     return _kernel_layers(_recognised(streams, configured))
 
 
 def _recognised(places: Sequence[KernelStream], configured: int | None) -> Sequence[_Recognised]:
-    """The streams of one rank that the grammar explaining most kernels knows.
+    """The streams of one rank with layers of the family that explains most kernels.
 
-    None where no grammar knows a whole forward pass. All streams run one model: that of the
-    largest pass.
+    Empty if no family has a complete forward pass there.
     """
     return max(
         (_by_grammar(places, grammar, configured) for grammar in grammars()),
@@ -54,6 +62,11 @@ def _recognised(places: Sequence[KernelStream], configured: int | None) -> Seque
 def _by_grammar(
     places: Sequence[KernelStream], grammar: Grammar, configured: int | None
 ) -> Sequence[_Recognised]:
+    """The streams of one rank on which layers of this family are recognised.
+
+    All streams run one model, so that the largest complete pass of any stream sets the number of
+    layers for all.
+    """
     found = [layers(place.stream, grammar, configured=configured) for place in places]
     count = max((one.count for one in found if one.count), default=None)
     same = [
@@ -68,7 +81,7 @@ def _by_grammar(
 
 
 def _kernel_layers(found: Sequence[_Recognised]) -> list[pa.Table]:
-    """Of each stream of a rank; its passes are counted over all of them, in order of time."""
+    """The rows of each stream of a rank; passes are counted across streams, in order of time."""
     begun = [
         (int(one.place.ts[start]), stream, number)
         for stream, one in enumerate(found)
@@ -82,17 +95,23 @@ def _kernel_layers(found: Sequence[_Recognised]) -> list[pa.Table]:
 
 
 def _pass_starts(found: Layers) -> Sequence[tuple[int, int]]:
-    """Each pass with a numbered layer, and where its first one begins."""
+    """Each pass that has numbered layers, with the first kernel of the first such layer."""
     certain = found.number >= 0
     passes, first = np.unique(found.pass_number[certain], return_index=True)
     return list(zip(passes.tolist(), found.start[certain][first].tolist(), strict=True))
 
 
 def _kernel_layer(found: _Recognised, ordinal: Mapping[int, int]) -> pa.Table:
+    """The rows of one stream.
+
+    Args:
+        ordinal: for the number of each pass on the stream, its number on the rank.
+    """
     known = roles(found.place.stream, found.layers)
     rows = np.flatnonzero(known.code)
     layer, pass_number = known.layer[rows], known.pass_number[rows]
-    of_rank = np.full(max(ordinal, default=-1) + 2, -1, np.int64)  # the last for those of none
+    # The last element is for kernels outside passes, whose pass_number is -1.
+    of_rank = np.full(max(ordinal, default=-1) + 2, -1, np.int64)
     of_rank[list(ordinal)] = list(ordinal.values())
     family = pa.array([found.layers.grammar.name]).dictionary_encode()
     constant = pa.array(np.zeros(len(rows), np.int32))

@@ -1,6 +1,6 @@
-"""Layer families: which kernels a model's layer consists of, in order.
+"""Reads layer families: the roles that a layer of a model has, in order.
 
-Each family is a file of families/. Its grammar gives roles their pattern over symbols.
+Each family is a file in families/. Its grammar has, for each role, a pattern over symbols.
 """
 
 import re
@@ -17,36 +17,42 @@ FAMILIES = Path(__file__).with_name("families")
 
 @dataclass(frozen=True)
 class Part:
-    """Roles in order, each with the pattern of the symbols that it takes.
+    """Roles in their order, each with the pattern of the symbols that have it.
 
-    A pattern may name a group, and a later one ask whether that group matched: `(?(name)...)`.
+    A pattern may name a group, and a later one may ask whether that group matched: `(?(name)...)`.
+
+    Attributes:
+        roles: (role, pattern over names of symbols).
+        begin: an anchor in front of the first pattern, such as `^`.
+        end: an anchor behind the last pattern, such as `$`.
     """
 
     roles: tuple[tuple[str, str], ...]
-    begin: str = ""  # what the first and the last pattern have to stand at
+    begin: str = ""
     end: str = ""
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
+        """All patterns in one regular expression over letters, with one group for each role."""
         groups = (f"(?P<role_{n}>{in_letters(p)})" for n, (_, p) in enumerate(self.roles))
         return re.compile(self.begin + "".join(groups) + self.end)
 
     def roles_of(self, match: re.Match[str]) -> list[str]:
-        """The role of each symbol that was matched."""
+        """The role of each letter in a match of the pattern."""
         return [role for n, (role, _) in enumerate(self.roles) for _ in match[f"role_{n}"] or ""]
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """One family.
+    """One layer family.
 
     Attributes:
-        name: as in rank_model.family.
-        model_types: model_type of the config.json of its models.
-        once: roles of which every layer has exactly one kernel that does the work.
-        layer: a layer, from the first of its kernels to the last.
-        before: what runs up to the first layer.
-        after: what runs from the last layer on.
+        name: the name of its file, as in rank_model.family.
+        model_types: model_type in the config.json of its models.
+        once: roles for which every layer has exactly one kernel that does the work.
+        layer: a layer, from its first kernel to its last one.
+        before: the last kernels before the first layer.
+        after: the first kernels after the last layer.
     """
 
     name: str
@@ -58,7 +64,7 @@ class Grammar:
 
 
 def grammars() -> tuple[Grammar, ...]:
-    """All families, those with the longest layers first: they say most about a kernel."""
+    """All families. Those with the most roles are first, because they tell most about a kernel."""
     return _grammars(FAMILIES)
 
 

@@ -1,4 +1,4 @@
-"""Which role the kernels of a module have: the rules of modules.csv."""
+"""Reads modules.csv: the rules that give the kernels of a module their role."""
 
 import csv
 from pathlib import Path
@@ -9,7 +9,7 @@ _FILE = Path(__file__).with_name("modules.csv")
 
 
 def module_roles() -> list[dict[str, object]]:
-    """One row per rule, for table `module_role`; symbols by their letters."""
+    """The rows of table `module_role`, one per rule, with the letters of symbols."""
     with _FILE.open(newline="", encoding="utf-8") as file:
         return [
             {

@@ -1,7 +1,11 @@
-"""Layers and roles from the order of kernels alone: a regular expression over their symbols.
+"""Finds layers and roles on one stream by the order of its kernels.
 
-Of one stream, with one letter per kernel. Nothing here looks at single kernels one by one: a
-layer's letters repeat from step to step, and what one of them means is worked out once.
+The kernels of a stream are a text with one letter per kernel, that of its symbol. A layer is a
+match of a family's regular expression in this text. Matches are grouped into forward passes,
+numbered within their pass, and then give their kernels a layer and a role.
+
+In arrays of matches, a match is known by its index, and -1 means that there is none. The roles of a
+layer are worked out once for each distinct text of a layer, because layers repeat.
 """
 
 import re
@@ -17,34 +21,40 @@ from traceql.layers.symbols import Trait, letter, letters, symbols
 
 Int64s = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int32]
-_CODES = {"": 0}  # of each role that was met
+_CODES = {"": 0}  # a number for each role; it grows as roles are met
 _KV_WRITE = letter("kv_write")
-# Between two forward passes there is one of these, or another step.
+# Two forward passes are separated by a new step, or by one of these kernels.
 _BORDERS = letters(Trait.BETWEEN_PASSES)
-# Such a kernel does too, unless layers exchange tokens with other ranks by these kernels.
+# So does this kernel, unless the layers themselves use it to exchange tokens with other ranks.
 _STAGE_BORDER = letter("point_to_point")
 _SAMPLING, _LOOKUP, _COPY = letter("sampling"), letter("lookup"), letter("copy")
 _OUTSIDE = letters(Trait.OUTSIDE_LAYERS)
-_ASIDE = letters(Trait.BESIDE_LAYERS)
-_OF_A_LAYER = re.compile(f"[{letters(Trait.INSIDE_LAYERS)}]")
-_ANYWHERE = {s.letter: s.role_outside_layers for s in symbols() if s.role_outside_layers}
-_MOVES = letters(Trait.MOVES_DATA)
-_ALIKE = 0.4  # of a layer's kernels: how far the length of a gap may be from whole layers
+_BESIDE = letters(Trait.BESIDE_LAYERS)
+_INSIDE = re.compile(f"[{letters(Trait.INSIDE_LAYERS)}]")
+_ROLE_OUTSIDE = {s.letter: s.role_outside_layers for s in symbols() if s.role_outside_layers}
+_MOVES_DATA = letters(Trait.MOVES_DATA)
+# The kernels between two layers may differ from those of whole layers by this share of a layer.
+_GAP_TOLERANCE = 0.4
 
 
 @dataclass(frozen=True)
 class Stream:
-    """The kernels of one stream of one rank, in the order of their start."""
+    """The kernels of one stream of one rank, in the order of their starts.
+
+    Attributes:
+        letters: one letter per kernel, that of its symbol.
+        step: the step_id of each kernel; -1 if it has none.
+    """
 
     letters: str
-    step: Int64s  # of each kernel; -1 where it has none
+    step: Int64s
 
     @cached_property
     def _step_starts(self) -> Int64s:
         return np.append(0, np.flatnonzero(np.diff(self.step)) + 1)
 
     def step_bounds(self, at: int) -> tuple[int, int]:
-        """Where the kernels of the step of the kernel at `at` begin and end."""
+        """The step that the kernel `at` is in: its first kernel, and the kernel after its last."""
         place = int(np.searchsorted(self._step_starts, at, side="right"))
         starts = self._step_starts
         end = int(starts[place]) if place < len(starts) else len(self.letters)
@@ -52,29 +62,43 @@ class Stream:
 
     @cached_property
     def letter_codes(self) -> npt.NDArray[np.uint8]:
+        """The letters as an array of ASCII codes."""
         return np.frombuffer(self.letters.encode("ascii"), np.uint8)
 
 
 @dataclass(frozen=True)
 class Layers:
-    """The layers found on a stream: for each, where it is, and which pass and layer it is."""
+    """The layers that were found on a stream, in the order of the stream.
+
+    Attributes:
+        start: the first kernel of each layer.
+        end: the kernel after the last one of each layer.
+        number: the number of each layer on its rank, from 0; -1 if it is not certain.
+        pass_number: the forward pass of each layer, from 0; -1 if it is in none.
+        count: the number of layers in a complete pass; None if no pass is complete.
+    """
 
     grammar: Grammar
     start: Int64s
     end: Int64s
-    number: Int64s  # from 0 on this rank; -1 where it is not known
+    number: Int64s
     pass_number: Int64s
-    count: int | None  # layers of a whole pass; None where no pass is whole
+    count: int | None
 
     @property
     def explained(self) -> int:
-        """Kernels whose layer is known."""
+        """The number of kernels in layers whose number is certain."""
         return int((self.end - self.start)[self.number >= 0].sum())
 
 
 @dataclass(frozen=True)
 class _Matches:
-    """Where a grammar's layers are on a stream."""
+    """All matches of a grammar's layer on a stream.
+
+    Attributes:
+        start: the first kernel of each match.
+        end: the kernel after the last one of each match.
+    """
 
     stream: Stream
     grammar: Grammar
@@ -83,71 +107,87 @@ class _Matches:
 
     @cached_property
     def borders(self) -> str:
-        """Letters that part passes: point-to-point kernels do unless layers have them."""
-        sent = np.flatnonzero(self.stream.letter_codes == ord(_STAGE_BORDER))
-        return _BORDERS if (self.layer_at(sent) >= 0).any() else _BORDERS + _STAGE_BORDER
+        """The letters of kernels that separate passes.
 
-    def layer_at(self, places: Int64s) -> Int64s:
-        """The match around each place; -1 where there is none."""
+        Point-to-point kernels are among them, unless layers contain such kernels.
+        """
+        exchanges = np.flatnonzero(self.stream.letter_codes == ord(_STAGE_BORDER))
+        in_layers = (self.match_at(exchanges) >= 0).any()
+        return _BORDERS if in_layers else _BORDERS + _STAGE_BORDER
+
+    def match_at(self, kernels: Int64s) -> Int64s:
+        """The match that contains each of these kernels; -1 if none does."""
         if not len(self.start):
-            return np.full(len(places), -1, np.int64)
-        layer = np.searchsorted(self.start, places, side="right") - 1
-        return np.where((layer >= 0) & (places < self.end[layer]), layer, -1)
+            return np.full(len(kernels), -1, np.int64)
+        match = np.searchsorted(self.start, kernels, side="right") - 1
+        return np.where((match >= 0) & (kernels < self.end[match]), match, -1)
 
 
 def layers(
     stream: Stream, grammar: Grammar, *, count: int | None = None, configured: int | None = None
 ) -> Layers:
-    """All layers that match the grammar, numbered where it is certain which they are.
+    """All layers of a stream that match the grammar, numbered if it is certain which ones they are.
 
     Args:
-        count: how many layers the rank holds, where that is known.
-        configured: how many the model has; decides only between passes of several sizes.
+        count: the number of layers that the rank holds, if it is known.
+        configured: the number of layers in the model's configuration, if it is known. It decides
+            only if there are complete passes of several sizes.
     """
     spans = [m.span() for m in grammar.layer.pattern.finditer(stream.letters)]
     start, end = np.array(spans, np.int64).reshape(-1, 2).T
     matches = _Matches(stream, grammar, start, end)
-    groups = _groups(matches)
-    count = count or _count(groups, configured)
+    separated = _separated_passes(matches)
+    count = count or _layer_count(separated, configured)
     number = np.full(len(start), -1, np.int64)
     pass_number = np.full(len(start), -1, np.int64)
-    parts = [part for group in groups for part in group.split(count)]
-    smaller = _largest_of_another_model(parts, count)
-    for ordinal, part in enumerate(parts):
-        pass_number[part.known] = ordinal
+    passes = [one for several in separated for one in several.split(count)]
+    smaller = _largest_of_another_model(passes, count)
+    for ordinal, one in enumerate(passes):
+        pass_number[one.known] = ordinal
         if count:
-            part.number_into(number, count, smaller)
+            one.number_into(number, count, smaller)
     return Layers(grammar, start, end, number, pass_number, count)
 
 
 @dataclass(frozen=True)
 class _Pass:
-    """One forward pass: the layer around each KV-cache write, -1 where none matches there."""
+    """One forward pass, which has one KV-cache write for each of its layers.
+
+    Attributes:
+        found: the match that contains each KV-cache write; -1 if none does, because a kernel of
+            the layer is missing or unknown.
+        first: whether it is the first pass of the stream: the recording may have begun within it.
+        last: whether it is the last pass of the stream: the recording may have ended within it.
+    """
 
     matches: _Matches
     found: Int64s
-    first: bool  # of the stream: the recording may have begun within it
+    first: bool
     last: bool
 
     @cached_property
     def known(self) -> Int64s:
+        """The matches of the pass, without the layers that have none."""
         return self.found[self.found >= 0]
 
     def split(self, count: int | None) -> "Sequence[_Pass]":
-        """Passes that follow each other with nothing in between."""
+        """The passes of `count` layers that it consists of, if it is a multiple of them.
+
+        Such passes follow each other directly, with nothing that separates them.
+        """
         if not count or len(self.found) == count or len(self.found) % count:
             return [self]
         parts = np.split(self.found, len(self.found) // count)
         return [_Pass(self.matches, part, False, False) for part in parts]
 
     @property
-    def is_whole(self) -> bool:
-        """From what precedes the first layer to what follows the last, with nothing between."""
+    def is_complete(self) -> bool:
+        """Whether all its layers match and touch, and what precedes and follows them is there."""
         return self._adjacent(self.found) == len(self.found) and self.begins and self.ends
 
     @cached_property
     def begins(self) -> bool:
-        """Whether what comes before the first layer is there, and is no part of a layer."""
+        """Whether the kernels before its first layer are there and are not part of a layer."""
         first = self.found[0]
         if first < 0:
             return False
@@ -157,15 +197,15 @@ class _Pass:
         before = self.matches.stream.letters[begin:at]
         outside = max(before.rfind(letter) for letter in self.matches.borders + _LOOKUP) + 1
         between = before[outside:]
-        ends_outside = before.rstrip(_ASIDE)[-1:] in tuple(_OUTSIDE)
-        return ends_outside and not _OF_A_LAYER.search(between)
+        ends_outside = before.rstrip(_BESIDE)[-1:] in tuple(_OUTSIDE)
+        return ends_outside and not _INSIDE.search(between)
 
     @cached_property
     def ends(self) -> bool:
-        """Whether what comes after the last layer is there, and is no part of a layer.
+        """Whether the kernels after its last layer are there and are not part of a layer.
 
-        A final norm and logits look like the beginning of a layer: where the recording ends with
-        this step, sampling or an exchange of logits must follow.
+        The final norm and the logits look like the beginning of a layer. So if the recording ends
+        with this step, sampling or an exchange of logits must follow them.
         """
         last = self.found[-1]
         if last < 0:
@@ -177,21 +217,24 @@ class _Pass:
         if following < len(self.matches.start):
             end = min(end, int(self.matches.start[following]))
         after = letters[at:end]
-        if _OF_A_LAYER.search(re.split(f"[{self.matches.borders}]", after, maxsplit=1)[0]):
+        if _INSIDE.search(re.split(f"[{self.matches.borders}]", after, maxsplit=1)[0]):
             return False
         part = self.matches.grammar.after
         if match := part.pattern.match(after):
             certain = _SAMPLING in after or "logits_gather" in part.roles_of(match)
             return certain or end < len(letters)
-        # Where the recording ends with a copy, that may be a part of the layer.
-        certain = end < len(letters) or bool(after.strip(_ASIDE))
+        # If the recording ends with a copy, the copy may be part of the layer.
+        certain = end < len(letters) or bool(after.strip(_BESIDE))
         return certain and after[:1] in tuple(_OUTSIDE + _COPY)
 
     def number_into(self, number: Int64s, count: int, smaller: int) -> None:
-        """Numbers the layers of which it is certain which of `count` they are.
+        """Writes the numbers of those layers for which they are certain into `number`.
 
         Args:
-            smaller: the most layers of passes of another, smaller model on this stream.
+            number: the number of each match of the stream, to be filled.
+            count: the number of layers of the model on this rank.
+            smaller: the number of layers of the largest other, smaller model on this stream (one
+                that drafts tokens); 0 if there is none.
         """
         found, known = self.found, self.known
         at_edge = self.first or self.last
@@ -204,18 +247,18 @@ class _Pass:
         if self.begins and self.ends:
             if place is not None and place[-1] + 1 == count:
                 number[known] = place
-            elif _close(len(found), count):
+            elif _about(len(found), count):
                 self._number_from_ends(number, count)
             return
         cut_off = (self.first and self.ends) or (self.last and self.begins)
         if len(found) > count or not (
-            _close(len(found), count) or (cut_off and len(found) > smaller)
+            _about(len(found), count) or (cut_off and len(found) > smaller)
         ):
             return
         self._number_from_ends(number, count)
 
     def _number_from_ends(self, number: Int64s, count: int) -> None:
-        """From each end that is there, up to the first damage."""
+        """Numbers the layers from each end of the pass that is there, up to the first damage."""
         found = self.found
         from_begin = min(self._adjacent(found), count) if self.begins else 0
         from_end = min(self._adjacent(found[::-1]), count) if self.ends else 0
@@ -225,21 +268,24 @@ class _Pass:
         number[found[len(found) - from_end :]] = np.arange(count - from_end, count)
 
     def _places(self) -> Int64s | None:
-        """Places of the known layers in the pass, from the first known one on.
+        """The place of each known layer in the pass, counted from the first known one.
 
-        What lies between two of them must be as long as so many whole layers; None where it is
-        not.
+        The number of missing layers between two known ones follows from the number of kernels
+        between them. None if this is not near a multiple of a layer's length.
         """
         start, end = self.matches.start[self.known], self.matches.end[self.known]
         usual = float(np.median(end - start))
         gaps = start[1:] - end[:-1]
         missing = np.rint(gaps / usual).astype(np.int64)
-        if (np.abs(gaps - missing * usual) > _ALIKE * usual).any():
+        if (np.abs(gaps - missing * usual) > _GAP_TOLERANCE * usual).any():
             return None
         return np.append(0, np.cumsum(1 + missing))
 
     def _adjacent(self, found: Int64s) -> int:
-        """How many layers from the first on touch each other."""
+        """The number of matches, from the first one on, that touch each other without a gap.
+
+        Works in both directions: `found` may be reversed.
+        """
         if not len(found) or found[0] < 0:
             return 0
         start, end = self.matches.start, self.matches.end
@@ -249,65 +295,82 @@ class _Pass:
         return int(np.argmin(np.append(touching, False))) + 1
 
 
-def _groups(matches: _Matches) -> list[_Pass]:
-    """The forward passes of a stream: runs of KV-cache writes with no border between them."""
+def _separated_passes(matches: _Matches) -> list[_Pass]:
+    """The forward passes of a stream: its KV-cache writes, split wherever a pass ends."""
     writes = np.flatnonzero(matches.stream.letter_codes == ord(_KV_WRITE))
     if not len(writes):
         return []
-    layer = matches.layer_at(writes)
-    ends = np.flatnonzero(_parted(matches, writes, layer)) + 1
-    groups = np.split(layer, ends)
-    last = len(groups) - 1
-    return [_Pass(matches, found, n == 0, n == last) for n, found in enumerate(groups)]
+    match = matches.match_at(writes)
+    ends = np.flatnonzero(_separated(matches, writes, match)) + 1
+    passes = np.split(match, ends)
+    last = len(passes) - 1
+    return [_Pass(matches, found, n == 0, n == last) for n, found in enumerate(passes)]
 
 
-def _parted(matches: _Matches, writes: Int64s, layer: Int64s) -> npt.NDArray[np.bool_]:
-    """Whether a pass ends between each KV-cache write and the next one."""
+def _separated(matches: _Matches, writes: Int64s, match: Int64s) -> npt.NDArray[np.bool_]:
+    """Whether a pass ends between each KV-cache write and the next one.
+
+    It does if a border or a new step is between them, or if the kernels between their two layers
+    are those that follow the last layer.
+
+    Args:
+        writes: the KV-cache writes.
+        match: the match that contains each of them; -1 if none does.
+    """
     letters, codes = matches.stream.letters, matches.stream.letter_codes
     borders = np.isin(codes, np.frombuffer(matches.borders.encode(), np.uint8))
     seen = np.cumsum(borders)[writes]
-    parted: npt.NDArray[np.bool_] = (np.diff(seen) > 0) | (
+    separated: npt.NDArray[np.bool_] = (np.diff(seen) > 0) | (
         np.diff(matches.stream.step[writes]) != 0
     )
-    both = (layer[:-1] >= 0) & (layer[1:] >= 0) & ~parted
-    for n in np.flatnonzero(both).tolist():
-        begin, end = int(matches.end[layer[n]]), int(matches.start[layer[n + 1]])
+    undecided = (match[:-1] >= 0) & (match[1:] >= 0) & ~separated
+    for n in np.flatnonzero(undecided).tolist():
+        begin, end = int(matches.end[match[n]]), int(matches.start[match[n + 1]])
         if end > begin:
             between = letters[begin:end]
-            parted[n] = not _OF_A_LAYER.search(between) and bool(
+            separated[n] = not _INSIDE.search(between) and bool(
                 matches.grammar.after.pattern.match(between)
             )
-    return parted
+    return separated
 
 
-def _count(groups: Sequence[_Pass], configured: int | None) -> int | None:
-    """Layers of the largest pass that is there from beginning to end.
+def _layer_count(passes: Sequence[_Pass], configured: int | None) -> int | None:
+    """The number of layers in the largest complete pass; None if no pass is complete.
 
-    Smaller ones are of a model that drafts tokens.
+    Smaller passes are those of a model that drafts tokens. If one of the sizes is the configured
+    number, it is taken instead.
     """
-    sizes = {len(group.found) for group in groups if group.is_whole}
+    sizes = {len(one.found) for one in passes if one.is_complete}
     return configured if configured in sizes else max(sizes, default=None)
 
 
-def _close(size: int, count: int) -> bool:
+def _about(size: int, count: int) -> bool:
+    """Whether a pass of this size may be one of `count` layers, with few missing or too many."""
     return abs(size - count) <= max(1, count // 10)
 
 
 def _largest_of_another_model(passes: Sequence[_Pass], count: int | None) -> int:
+    """The size of the largest pass that is clearly smaller than `count` layers; 0 if there is none.
+
+    Passes at the ends of the stream do not count, because the recording may have cut them off.
+    """
     sizes = [
         len(one.found)
         for one in passes
-        if count and not one.first and not one.last and not _close(len(one.found), count)
+        if count and not one.first and not one.last and not _about(len(one.found), count)
     ]
     return max((size for size in sizes if size < (count or 0)), default=0)
 
 
 @dataclass(frozen=True)
 class Roles:
-    """For each kernel of a stream: its layer and pass (-1 where none) and its role.
+    """The layer, the pass and the role of each kernel of a stream.
 
     Attributes:
-        code: of each kernel's role, its place in `names`; 0 where it has none.
+        layer: the number of the kernel's layer on its rank; -1 outside layers.
+        pass_number: the number of the forward pass; -1 outside layers.
+        code: the index of the kernel's role in `names`; 0 if it has none.
+        names: the names of roles; "" at index 0.
     """
 
     layer: Int64s
@@ -317,21 +380,24 @@ class Roles:
 
     @property
     def role(self) -> npt.NDArray[np.object_]:
-        """The role of each kernel; "" where it has none."""
+        """The role of each kernel; "" if it has none."""
         return np.array(self.names, np.object_)[self.code]
 
 
 def roles(stream: Stream, found: Layers) -> Roles:
-    """Layers spread over their kernels, and the roles of what stands before and after them."""
+    """The layer and role of each kernel, from the layers that were found on the stream.
+
+    It includes the roles of kernels before and after the layers.
+    """
     total = len(stream.letters)
     layer = np.full(total, -1, np.int64)
     pass_number = np.full(total, -1, np.int64)
     role = np.zeros(total, np.int32)
-    for anywhere, name in _ANYWHERE.items():
-        role[stream.letter_codes == ord(anywhere)] = _code(name)
+    for outside, name in _ROLE_OUTSIDE.items():
+        role[stream.letter_codes == ord(outside)] = _code(name)
     certain = np.flatnonzero(found.number >= 0)
-    for start, end, part, rest in _outer_spans(stream, found, certain):
-        role[start:end] = _outer_roles(part, rest, stream.letters[start:end])
+    for start, end, part, unnamed in _outer_spans(stream, found, certain):
+        role[start:end] = _outer_roles(part, unnamed, stream.letters[start:end])
     for n in certain.tolist():
         start, end = int(found.start[n]), int(found.end[n])
         layer[start:end] = found.number[n]
@@ -343,10 +409,14 @@ def roles(stream: Stream, found: Layers) -> Roles:
 def _outer_spans(
     stream: Stream, found: Layers, certain: Int64s
 ) -> Sequence[tuple[int, int, Part, str]]:
-    """What lies before the first layer of each step that has any, and after the last one.
+    """The kernels before the first layer and after the last layer of the passes in each step.
 
-    With the part of the grammar that names it, and the role of copies and the like that it does
-    not name. Between two passes of one step, all belongs to the first one.
+    Each is (first kernel, kernel after the last one, part of the grammar that names their roles,
+    role of copies and other kernels of trait MOVES_DATA that the part does not name). Kernels
+    between two passes of one step belong to what follows the first one.
+
+    Args:
+        certain: the layers of `found` whose numbers are certain.
     """
     if not len(certain):
         return []
@@ -372,26 +442,33 @@ def _outer_spans(
 
 @lru_cache(maxsize=4096)
 def _layer_roles(part: Part, letters: str) -> Codes:
+    """The role of each kernel of a layer with these letters."""
     match = part.pattern.fullmatch(letters)
     assert match, letters
     return _codes(part.roles_of(match))
 
 
 @lru_cache(maxsize=4096)
-def _outer_roles(part: Part, rest: str, letters: str) -> Codes:
-    """What the part names, in its place; of all else what can only be one thing.
+def _outer_roles(part: Part, unnamed: str, letters: str) -> Codes:
+    """The role of each kernel outside layers, for kernels with these letters.
 
-    Matrix products, attention and other work of a model that the grammar does not name have none.
+    It is what the part names for the kernel, else the role of its symbol outside layers, else
+    `unnamed` if the kernel moves data. Matrix products, attention and other work of a model that
+    the part does not name have no role.
     """
-    role = _codes([_ANYWHERE.get(letter, rest if letter in _MOVES else "") for letter in letters])
+    role = _codes(
+        [_ROLE_OUTSIDE.get(letter, unnamed if letter in _MOVES_DATA else "") for letter in letters]
+    )
     if match := part.pattern.search(letters):
         role[match.start() : match.end()] = _codes(part.roles_of(match))
     return role
 
 
 def _codes(names: Sequence[str]) -> Codes:
+    """The number of each of these roles."""
     return np.array([_code(name) for name in names], np.int32)
 
 
 def _code(name: str) -> int:
+    """The number of a role, which is the same in every call."""
     return _CODES.setdefault(name, len(_CODES))

@@ -1,4 +1,4 @@
-"""Which pipeline stage each rank is, and so which layers of the model it holds."""
+"""Finds the pipeline stage of each rank, and so the layers of the model that it holds."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Stage:
-    """A rank's place in the pipeline; None where it is not known."""
+    """A rank's place in the pipeline; what is unknown is None.
+
+    Attributes:
+        stage: the stage of the rank, from 0.
+        stages: the number of stages.
+        first_layer: the number of the rank's first layer in the whole model.
+        source: how this is known, or why it is not.
+    """
 
     stage: int | None
     stages: int | None
@@ -22,18 +29,18 @@ def stages(
     exchanging: Collection[int],
     with_logits: Collection[int],
 ) -> dict[int, Stage]:
-    """A Stage for each rank.
+    """The stage of each rank.
 
-    From pp_rank if every trace has one, else from the pattern: if ranks exchange activations and
-    only some compute logits, these are the last stage, and stages follow each other in the order of
-    ranks, as vLLM and Megatron lay them out. Unknown if ranks are missing.
+    It is pp_rank if every trace has one. Otherwise, if ranks exchange activations and only some of
+    them compute logits, those are the last stage, and stages follow the order of ranks, as in vLLM
+    and Megatron-LM. It is unknown if ranks are missing.
 
     Args:
-        layers: how many layers each rank holds.
-        named: pp_rank of each rank.
-        named_by: where that was read: run.json or file names.
-        exchanging: ranks with point-to-point operations outside layers.
-        with_logits: ranks that compute logits.
+        layers: the number of layers that each rank holds.
+        named: the pp_rank of each rank; None if it is not stated.
+        named_by: where pp_rank is from: run.json or file names.
+        exchanging: the ranks with point-to-point operations outside layers.
+        with_logits: the ranks that compute logits.
     """
     if layers and all(named.get(rank) is not None for rank in layers):
         stage = {rank: named[rank] or 0 for rank in layers}
@@ -46,11 +53,14 @@ def stages(
     if not whole or width == len(layers) or sorted(layers) != list(range(len(layers))):
         return {rank: Stage(None, None, None, "unknown pipeline split") for rank in layers}
     return _numbered(
-        {rank: rank // width for rank in layers}, layers, "who computes logits, order of ranks"
+        {rank: rank // width for rank in layers},
+        layers,
+        "ranks that compute logits, order of ranks",
     )
 
 
 def _numbered(stage: Mapping[int, int], layers: Mapping[int, int], source: str) -> dict[int, Stage]:
+    """The stage of each rank with its first layer, if there is a rank of every stage."""
     held = {stage[rank]: count for rank, count in layers.items()}
     count = max(held) + 1
     if set(held) != set(range(count)):

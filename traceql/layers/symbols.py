@@ -1,11 +1,13 @@
-"""Symbols: the letter, name and traits of each kind of kernel that layer families tell apart.
+"""Reads symbols: the kinds of kernel that layer families tell apart.
 
-symbols.csv defines them, and is the only place that knows their letters. Its columns:
+They are defined in symbols.csv, which is the only place that knows their letters. Its columns:
 
-letter, name: what stands for a kernel of this kind in a stream's text, and in patterns.
-category, pattern: which kernels it is for; the first symbol of a category that matches counts.
-traits: what code asks for (see `Trait`).
-role_outside_layers: the role of such kernels outside layers.
+letter: stands for a kernel of this kind in the text of a stream.
+name: stands for it in the patterns of layer families.
+category, pattern: the kernels that the symbol is for. Of the symbols of a category, the first one
+    whose pattern matches the kernel's name counts.
+traits: where such kernels run and what they are for (see `Trait`).
+role_outside_layers: the role of such kernels outside layers; empty if the symbol does not tell.
 """
 
 import csv
@@ -16,20 +18,20 @@ from functools import cache
 from pathlib import Path
 
 _FILE = Path(__file__).with_name("symbols.csv")
-# A name in a pattern, but not the name of a group or the condition on one.
+# Finds names of symbols in a pattern, but skips `(?P<name>` and `(?(name)`, which name groups.
 _NAME = re.compile(r"(\(\?P<\w+>|\(\?\(\w+\))|([a-z_]+)")
 
 
 class Trait(StrEnum):
-    """What code asks of a symbol's kernels.
+    """A property of a symbol's kernels.
 
-    BETWEEN_PASSES: one of them stands between two forward passes of a step.
-    OUTSIDE_LAYERS: one of them may stand directly before the first layer.
-    BESIDE_LAYERS: the same, with one of those before it.
-    INSIDE_LAYERS: they run in layers only.
-    MOVES_DATA: they prepare input before the layers and belong to sampling after them.
-    DOES_WORK: they do the work of their role; the others of a role help.
-    OPTIONAL: one layer may have them and another not.
+    BETWEEN_PASSES: they separate two forward passes of a step.
+    OUTSIDE_LAYERS: one of them comes directly before the first layer of a pass.
+    BESIDE_LAYERS: they may be between such a kernel and the first layer.
+    INSIDE_LAYERS: they run only in layers.
+    MOVES_DATA: they prepare input before the layers, and belong to sampling after them.
+    DOES_WORK: they do the work of their role; other kernels of the role only help.
+    OPTIONAL: one layer may have them and another layer may not.
     """
 
     BETWEEN_PASSES = "between_passes"
@@ -43,7 +45,7 @@ class Trait(StrEnum):
 
 @dataclass(frozen=True)
 class Symbol:
-    """One kind of kernel."""
+    """One symbol: a kind of kernel."""
 
     letter: str
     name: str
@@ -56,7 +58,7 @@ class Symbol:
 
 @cache
 def symbols() -> tuple[Symbol, ...]:
-    """All symbols, in the order in which they are tried."""
+    """All symbols, in the order in which their patterns are tried."""
     with _FILE.open(newline="", encoding="utf-8") as file:
         return tuple(
             Symbol(
@@ -89,11 +91,11 @@ def letters(trait: Trait) -> str:
 
 
 def in_letters(pattern: str) -> str:
-    """A pattern over names of symbols as a regular expression over their letters.
+    """Translates a pattern over names of symbols into a regular expression over their letters.
 
-    `[fill quantize]* gemm gemm_sum?` becomes `[mq]*gs?`: white space means nothing.
+    `[fill quantize]* gemm gemm_sum?` becomes `[mq]*gs?`; white space is removed.
 
     Raises:
-        KeyError: there is no symbol of a name in it.
+        KeyError: the pattern has a name that no symbol has.
     """
     return "".join(_NAME.sub(lambda found: found[1] or letter(found[2]), pattern).split())

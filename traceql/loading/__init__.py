@@ -1,1 +1,1 @@
-"""Trace files into one DuckDB file."""
+"""Loads trace files into one DuckDB file."""

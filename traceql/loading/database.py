@@ -1,4 +1,4 @@
-"""Writes what readers yield into DuckDB."""
+"""Writes the tables that readers yield into the database."""
 
 import json
 from collections.abc import Sequence
@@ -24,24 +24,24 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True)
 class PlacedFile:
-    """A file with its rank and its place on the run's time base."""
+    """A file with its rank, and with the shift of its times to the run's time base."""
 
     file: FileRead
     rank: Rank
     placement: Placement
-    first_ts: int | None  # ns in the run's Unix time; None without events
+    first_ts: int | None  # time of its first event after the shift, ns; None without events
 
 
 @dataclass(frozen=True)
 class _FirstIds:
-    """Where the ids of a rank's rows begin."""
+    """The first ids of a rank's rows."""
 
     slice: int
     track: int
 
 
 def create_tables(con: duckdb.DuckDBPyConnection) -> None:
-    """Creates the source tables, unless they exist, and marks the database as this version's."""
+    """Creates the source tables, unless they exist, and writes this version into the database."""
     create_sources(con)
     con.begin()
     con.execute("DELETE FROM traceql_database")
@@ -50,7 +50,7 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None:
-    """Appends the files' tables, with ranks and one time base for old and new.
+    """Adds the rows of the files, with their ranks, on one time base with the rows before them.
 
     Raises:
         RankConflict: two files claim one rank.
@@ -100,12 +100,12 @@ def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> 
 def _extent(file: FileRead) -> Extent:
     base = base_time_ns(file.metadata or {})
     if any(ns + (base or 0) not in _INT64 for ns in (0, file.first_ts, file.last_ts)):
-        raise TraceCorrupt(f"{file.path}: baseTimeNanoseconds {base} does not fit 64-bit times")
+        raise TraceCorrupt(f"{file.path}: baseTimeNanoseconds {base} makes times exceed 64 bits")
     return Extent(file.first_ts, file.last_ts, base)
 
 
 def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
-    """Of the loaded ranks with events, in their files' own times, and their clocks' shifts."""
+    """The extents of loaded ranks with events, in the time of their files, and their shifts."""
     rows = con.execute("""
         SELECT
             MIN(slice.ts) - ANY_VALUE(file_offset_ns),
@@ -122,7 +122,10 @@ def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
 
 
 def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int:
-    """The run's base time: its first event, of the ranks loaded before and the new ones."""
+    """The run's base time: the time of its first event, in the loaded ranks and the new ones.
+
+    If it is earlier than before, the times of the loaded ranks are shifted.
+    """
     before = con.execute("SELECT MIN(base_time_ns) FROM trace").fetchall()[0][0]
     starts = [p.first_ts for p in placed if p.first_ts is not None]
     base_ns = min([*starts, *([] if before is None else [before])], default=0)
@@ -138,7 +141,7 @@ def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int
 def _insert(
     con: duckdb.DuckDBPyConnection, placed: PlacedFile, base_ns: int, first: _FirstIds
 ) -> None:
-    """One rank's rows, as a transaction of its own."""
+    """Inserts the rows of one rank, in a transaction of their own."""
     file, rank = placed.file, placed.rank
     offset = placed.placement.shift_ns - base_ns
     bound = {"rank": rank.rank, "offset": offset}
@@ -157,7 +160,7 @@ def _insert(
     con.commit()
 
 
-# Where no file names the world size, it is at least the ranks that are there.
+# If no file states the world size, it is the number of ranks that are loaded.
 _WORLD_SIZE = """
     UPDATE trace SET world_size = GREATEST(world_size, (SELECT COUNT(*) FROM trace));
     UPDATE remark SET total = trace.world_size
@@ -232,7 +235,7 @@ def _insert_trace(
 
 
 def _device_name(file: FileRead) -> str | None:
-    """The name of the first device that ran something."""
+    """The name of the first device that ran a GPU activity."""
     activity, slices = file.table("activity"), file.table("slice")
     if not activity.num_rows:
         return None

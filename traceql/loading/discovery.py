@@ -1,4 +1,4 @@
-"""Finds the trace files that a user's paths stand for."""
+"""Finds the trace files in the paths that a user gives."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,18 +6,18 @@ from pathlib import Path
 from traceql.errors import TraceNotFound
 from traceql.reader.registry import suffixes
 
-_RUN = "run.json"  # makes a folder a run directory, with its traces in a folder of their own
+_RUN = "run.json"  # a folder with this file is a run directory, which has its traces in `traces`
 _NOT_TRACES = (_RUN, "metrics.json", "config.json", "graph_nodes.json")
 
 
 def trace_files(paths: Iterable[Path]) -> list[Path]:
-    """The files among `paths` and those inside its folders, in order, each once.
+    """The files among `paths` and the trace files in its folders, in order, each once.
 
-    A run directory stands for the traces in its `traces` folder, any other for those directly in
-    it, else in its `traces` folder.
+    Of a run directory, these are the files in its folder `traces`; of another folder, those
+    directly in it, or else those in its folder `traces`.
 
     Raises:
-        TraceNotFound: a path does not exist, or a folder holds no trace.
+        TraceNotFound: a path does not exist, or a folder has no trace files.
     """
     found: dict[Path, None] = {}
     for path in paths:

@@ -25,8 +25,12 @@ DEFAULT_DATABASE = Path("run.duckdb")
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load did: the database, the files that are new in it or were there before, and for
-    files that lay beside them but are no traces what they are.
+    """What a load did.
+
+    Attributes:
+        added: the files that are new in the database.
+        skipped: the files that were already in it, or have the same content as another one.
+        others: for each file of a folder that is not a trace, a sentence that says so.
     """
 
     database: Path
@@ -47,16 +51,20 @@ def load(
 ) -> Loaded:
     """Loads trace files, folders of ranks or run directories into one DuckDB file.
 
-    The database is replaced when everything is in the new one, and left as it was where
-    anything fails. Files that it already holds (same SHA-256) are skipped.
+    A new version of the database replaces the old one when it is complete; if anything fails, the
+    old one stays as it was. Files that are already in it (same SHA-256) are skipped.
 
     Args:
-        trace_processor: a native trace_processor_shell to use in place of the bundled engine.
-        rules: CSV files of classification rules that come before the built-in ones.
-        model_config: the model's config.json, to check the recognised layers against; by default
-            what a run.json beside the traces says.
-        jobs: files read at once; None for one per processor.
-        done: called with what was done, how many of it and of how many.
+        paths: trace files, folders with trace files, or run directories.
+        database: the DuckDB file to create or to add to.
+        trace_processor: a native trace_processor_shell to use instead of the bundled engine.
+        rules: CSV files with classification rules, which are added to the built-in ones; a rule
+            replaces a built-in one with the same priority.
+        model_config: the model's config.json, which the recognised layers are checked against; by
+            default the configuration in a run.json beside the traces.
+        jobs: the number of files to read at once; None for one per processor.
+        done: called for progress, with what was done (files or database), how many, and of how
+            many.
 
     Raises:
         TraceqlError: nothing was written; the message says what is wrong and what to do.
@@ -116,11 +124,11 @@ def _loaded_files(database: Path) -> frozenset[str]:
             loaded = con.execute("SELECT sha256 FROM trace").fetchall()
     except duckdb.Error:
         raise DatabaseError(
-            f"{database} exists and is no traceql database; name another file with -o"
+            f"{database} exists, but is not a traceql database; name another file with -o"
         ) from None
     if versions != [(SCHEMA_VERSION,)]:
         raise DatabaseError(
-            f"{database} was made by another version of traceql; load into a new file"
+            f"{database} was written by another version of traceql; load into a new file"
         )
     return frozenset(row[0] for row in loaded)
 

@@ -1,4 +1,4 @@
-"""The configuration of the model that ran, to check what was recognised against."""
+"""Loads the model's configuration, which the recognised layers are checked against."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,10 +16,10 @@ _MOST_LAYERS = 100_000
 def write_model_config(
     con: duckdb.DuckDBPyConnection, given: Path | None, traces: Sequence[Path]
 ) -> None:
-    """Fills `model_config` from the file given, else from a run.json beside the traces.
+    """Fills `model_config` from the given file, or else from a run.json beside the traces.
 
     Raises:
-        ModelConfigInvalid: the file given cannot be read or describes no model.
+        ModelConfigInvalid: the given file cannot be read or does not describe a model.
     """
     found = _described(given) if given else next(_beside(traces), None)
     if found is None:
@@ -50,7 +50,7 @@ def _described(path: Path) -> tuple[Path, dict[str, Any]]:
         )
     if not _is_count(config["num_hidden_layers"]):
         value = _short(config["num_hidden_layers"])
-        raise ModelConfigInvalid(f"{path}: num_hidden_layers is {value}, no number of layers")
+        raise ModelConfigInvalid(f"{path}: num_hidden_layers is {value}, not a number of layers")
     return path, config
 
 
@@ -77,7 +77,7 @@ def _beside(traces: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def _config(value: Any) -> dict[str, Any] | None:
-    """The first object that describes a model, however deep: run.json has it inside."""
+    """The first object that describes a model, at any depth: in run.json, it is an inner object."""
     if not isinstance(value, dict):
         return None
     if isinstance(value.get("model_type"), str) and isinstance(value.get("num_hidden_layers"), int):

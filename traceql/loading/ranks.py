@@ -1,4 +1,4 @@
-"""Which rank each file is: what run.json says, else the trace, its name, its place."""
+"""Finds the rank of each file: from run.json, the trace, the file name or the order of files."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ _PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)(\d+)(?=[_\-.])")
 
 @dataclass(frozen=True)
 class Rank:
-    """A file's place in the job; parallel ranks are None where nothing names them."""
+    """The rank of a file in the job; its parallel ranks are None if they are unknown."""
 
     rank: int
     world_size: int
@@ -30,11 +30,11 @@ class Rank:
 def ranks(
     files: Sequence[tuple[Path, Mapping[str, Any]]], taken: Mapping[int, str] | None = None
 ) -> list[Rank]:
-    """One Rank per (path, metadata).
+    """The rank of each file.
 
     Args:
-        files: traces with their top-level metadata.
-        taken: ranks that the database already holds, with the path of their file.
+        files: the path and the top-level metadata of each trace.
+        taken: the ranks that are already in the database, with the paths of their files.
 
     Raises:
         RankConflict: two files claim one rank.

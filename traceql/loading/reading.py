@@ -1,4 +1,4 @@
-"""Reads trace files in parallel processes, each of which leaves its tables on disk."""
+"""Reads trace files in parallel processes, which write their tables to disk."""
 
 import json
 import os
@@ -15,11 +15,11 @@ import pyarrow as pa
 from traceql import errors
 from traceql.reader.worker import RESULT
 
-# -P: no module is taken from the folder that the user happens to be in.
+# -P: do not import modules from the current folder of the user.
 WORKER = (sys.executable, "-P", "-m", "traceql.reader.worker")
 
-# For glibc: memory in large pages, kept rather than given back, since a worker soon ends. Arrow
-# takes its own from there too. OpenBLAS, of which nothing is used, starts no threads.
+# glibc uses large pages and keeps freed memory, because a worker ends soon. Arrow allocates from
+# glibc too. OpenBLAS is not used, so that it need not start threads.
 ENVIRONMENT = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
     "glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=67108864",
@@ -30,7 +30,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class FileRead:
-    """A file whose tables lie in a folder, or which was loaded before (`folder` is None)."""
+    """A file that was read into a folder; `folder` is None if it is already in the database."""
 
     path: Path
     sha256: str
@@ -40,10 +40,10 @@ class FileRead:
     format: str = ""
     metadata: dict[str, Any] | None = None
     first_ts: int = 0  # ns, in the file's own time
-    last_ts: int = -1  # before first_ts where the file has no events
+    last_ts: int = -1  # ns; before first_ts if the file has no events
 
     def table(self, name: str) -> pa.Table:
-        """One of the reader's tables, mapped from disk."""
+        """One of the tables that the reader wrote, mapped from disk."""
         assert self.folder is not None
         with pa.memory_map(str(self.folder / f"{name}.arrow")) as source:
             return pa.ipc.open_file(source).read_all()
@@ -59,17 +59,21 @@ def read_files(
     jobs: int | None,
     done: Callable[[Path], None],
 ) -> tuple[list[FileRead], list[errors.NotATrace]]:
-    """Reads each file into a folder of `workspace`; results are in the order of `files`.
+    """Reads each file into a folder of `workspace`.
+
+    Returns the files that were read, in the order of `files`, and an error for each file that was
+    skipped because it is not a trace.
 
     Args:
-        named: what the user asked for by name; others may turn out to be no traces, and are
-            left out then: the second result says why.
-        loaded: sha256 of files to skip.
-        jobs: processes at once; None for one per processor.
-        done: called with each file when it is read.
+        named: files that the user gave by name. If one of them is not a trace, that is an error;
+            other files are skipped.
+        loaded: SHA-256 of the files that are already in the database, which are not read again.
+        trace_processor: a native trace_processor_shell to use instead of the bundled engine.
+        jobs: the number of processes at once; None for one per processor.
+        done: called with each file when it has been read.
 
     Raises:
-        TraceqlError: the first that any file raised.
+        TraceqlError: the first error that any file raised.
     """
     folders = [workspace / str(i) for i in range(len(files))]
     workers = _Workers()
@@ -101,13 +105,13 @@ def read_files(
 
 
 def request(file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None) -> str:
-    """What the reading process wants to know on its stdin."""
+    """The text that the reading process expects on its standard input."""
     native = trace_processor and str(trace_processor)
     return json.dumps([str(file), str(folder), list(loaded), native])
 
 
 class _Workers:
-    """The processes that read files now."""
+    """The processes that are reading files."""
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[str]] = set()
@@ -121,7 +125,7 @@ class _Workers:
     def read(
         self, file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None
     ) -> None:
-        """Returns when the file's tables are in the folder, or raises what the process did."""
+        """Waits until the file's tables are in the folder; raises the error of the process."""
         pipe = subprocess.PIPE
         environment = ENVIRONMENT | os.environ
         process = subprocess.Popen(
@@ -142,7 +146,9 @@ def _failure(file: Path, status: int, output: str, errors_: str) -> errors.Trace
     except ValueError:
         last = (errors_.strip().splitlines() or ["no message"])[-1]
         if status < 0:
-            return errors.TraceqlError(f"{file}: reading was killed, out of memory? try --jobs 1")
+            return errors.TraceqlError(
+                f"{file}: the reading process was killed, perhaps for lack of memory; try --jobs 1"
+            )
         return errors.TraceqlError(f"{file}: reading failed ({last}); please report this trace")
     error: errors.TraceqlError = getattr(errors, name)(message)
     return error

@@ -1,4 +1,4 @@
-"""Run directories, as `traceql capture` writes them: what they say beside their traces."""
+"""Loads what run directories hold besides traces; `traceql capture` writes them."""
 
 import json
 from collections.abc import Iterable
@@ -13,10 +13,10 @@ _KNOWN_SCHEMA = 1
 
 
 def run_document(trace: Path) -> dict[str, Any] | None:
-    """The run.json that belongs to a trace in `traces/`; None where there is none of ours.
+    """The run.json of a trace in `traces/`; None if `traceql capture` wrote none.
 
     Raises:
-        TraceCorrupt: it is no JSON, or newer than this version of traceql knows.
+        TraceCorrupt: the file is not JSON, or a newer version of traceql wrote it.
     """
     file = trace.parent.parent / "run.json"
     if trace.parent.name != "traces" or not file.is_file():
@@ -29,12 +29,12 @@ def run_document(trace: Path) -> dict[str, Any] | None:
     if not isinstance(version, int):
         return None
     if version > _KNOWN_SCHEMA:
-        raise TraceCorrupt(f"{file} was written by a newer version; update traceql")
+        raise TraceCorrupt(f"{file} was written by a newer version of traceql; update traceql")
     return dict(document)
 
 
 def rank_in_run(trace: Path) -> dict[str, Any] | None:
-    """What run.json says of the rank that a trace belongs to, with the job's world_size."""
+    """The entry of run.json for the rank of a trace, together with the job's world_size."""
     document = run_document(trace) or {}
     ranks: list[dict[str, Any]] = document.get("ranks") or []
     for rank in ranks:
@@ -44,7 +44,7 @@ def rank_in_run(trace: Path) -> dict[str, Any] | None:
 
 
 def add_runs(con: duckdb.DuckDBPyConnection, traces: Iterable[Path]) -> None:
-    """Adds what the run directories of these traces hold; one that is there is replaced."""
+    """Adds the files of these traces' run directories; a directory loaded before is replaced."""
     for folder in dict.fromkeys(t.parent.parent for t in traces if run_document(t)):
         run = [str(folder)]
         for table, column in (
@@ -84,7 +84,8 @@ def _text(file: Path) -> str | None:
 
 def _remark_completeness(con: duckdb.DuckDBPyConnection, document: dict[str, Any]) -> None:
     complete = document.get("status") == "complete"
-    note = "the run was recorded whole" if complete else f"incomplete: {document.get('reason')}"
+    reason = document.get("reason")
+    note = "the run was recorded completely" if complete else f"incomplete: {reason}"
     con.execute("DELETE FROM remark WHERE check_name = 'run complete'")
     con.execute(
         "INSERT INTO remark SELECT MIN(rank), 'run complete', ?, 1, ?, ? FROM trace",

@@ -1,20 +1,21 @@
-"""Puts the ranks of a run on one time base, and says how."""
+"""Puts the ranks of a run on one time base, and notes how."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 _SECOND = 1_000_000_000
-# Hosts that count from their boot differ by more; traces of one run begin closer together.
+# Clocks that count from the boot of their hosts differ by more; traces of one run begin closer
+# together.
 _UNRELATED_S = 60
 
 
 @dataclass(frozen=True)
 class Extent:
-    """When a file's events happened, in its own time, and what that time counts from."""
+    """The first and the last time in a file, and the base that its times count from."""
 
     first_ts: int  # ns
     last_ts: int  # ns
-    base_ns: int | None  # baseTimeNanoseconds; None where the file has none
+    base_ns: int | None  # baseTimeNanoseconds; None if the file has none
 
     @property
     def is_empty(self) -> bool:
@@ -22,24 +23,24 @@ class Extent:
 
     @property
     def span_ns(self) -> tuple[int, int]:
-        """First and last time with the base added."""
+        """First and last time, with the base added, ns."""
         base = self.base_ns or 0
         return self.first_ts + base, self.last_ts + base
 
 
-PlacedExtent = tuple[Extent, int]  # with what was added to its times, base included
+PlacedExtent = tuple[Extent, int]  # an extent, and the shift of its clock, ns
 
 
 @dataclass(frozen=True)
 class Placement:
-    """What to add to a file's times for the run's Unix or monotonic time, and why."""
+    """What to add to the times of a file to get the run's time, ns, and a note that says why."""
 
     shift_ns: int
     note: str
 
 
 class _Clock:
-    """A clock that some ranks share, and what leads from it to the run's time."""
+    """A clock that some ranks share, and what to add to its times to get the run's time, ns."""
 
     def __init__(self, extent: Extent, shift_ns: int) -> None:
         self.first_ns, self.last_ns = extent.span_ns
@@ -56,15 +57,16 @@ class _Clock:
 
 
 def placements(extents: Sequence[Extent], placed: Sequence[PlacedExtent] = ()) -> list[Placement]:
-    """One Placement per extent; the first rank with events is the reference.
+    """The placement of each extent; the first rank with events is the reference rank.
 
-    Times are compared as the file gives them plus baseTimeNanoseconds. A rank more than a minute
-    away from the reference counts from another event (its host's boot): all ranks of such a clock
-    are shifted alike, so that the first of them begins with the reference.
+    The times compared are those of the file plus baseTimeNanoseconds. If a rank is more than a
+    minute away from the reference rank, its clock counts from something else, such as the boot of
+    its host. All ranks with such a clock get the same shift, so that the first of them begins
+    together with the reference rank.
 
     Args:
-        extents: of the files to place.
-        placed: of the files that were placed before, the reference first.
+        extents: the extents of the files to place.
+        placed: the extents of files that were placed before, the reference rank first.
     """
     clocks: list[_Clock] = []
     for extent, shift_ns in placed:
@@ -95,11 +97,11 @@ def _placement(extent: Extent, clocks: Sequence[_Clock]) -> Placement:
         apart = clocks[0].seconds_to(extent)
         return Placement(
             base + clock.shift_ns,
-            f"clock unrelated to the first rank's ({apart:.0f} s away): shifted so that the first "
-            "rank of each clock begins at the same time; compare times within a clock only",
+            f"clock unrelated to the reference rank's ({apart:.0f} s away): shifted so that the "
+            "first rank of each clock begins at the same time; do not compare times across clocks",
         )
     if base != clock.base_ns:
-        note = f"another base time than the first rank's (by {base - clock.base_ns} ns): Unix time"
+        note = f"base time {base - clock.base_ns} ns after the reference rank's: Unix time is used"
         return Placement(base + clock.shift_ns, note)
     source = "as in the file" if extent.base_ns is None else "plus baseTimeNanoseconds"
-    return Placement(base + clock.shift_ns, f"the first rank's clock; times {source}")
+    return Placement(base + clock.shift_ns, f"same clock as the reference rank; times {source}")

@@ -1,4 +1,4 @@
--- A time of one rank by the clock of the rank that it was compared with (columns of table clock), ns.
+-- Converts ts (ns, by a rank's own clock) to the reference clock; offset_ns, drift and at_ns are the rank's columns of table clock.
 -- @kind   macro
 -- @scope  rank
 -- @needs  clock_drift_ns

@@ -1,1 +1,1 @@
-"""One file per table: SQL where SQL can make it, Python where it cannot."""
+"""One file per table: a SQL file if SQL can make the table, else a Python file."""

@@ -1,19 +1,22 @@
--- One row per step of one rank: which iteration of the run it is, on one clock.
+-- One row per step: which engine iteration of the run it is, and its times by the reference clock.
+--
+-- Each rank counts its own steps, and the recording of a rank may begin one step later than that of
+-- another rank. Matched operations show by how many steps the counts differ.
 -- @scope  run
 -- @needs  clock, clock_drift_ns, collective, kernel, launch, on_reference_clock, step, trace
--- @column step_id    BIGINT   Step.
--- @column rank       BIGINT   Rank.
--- @column iteration  BIGINT   The same number on all ranks, from 0.
--- @column ts         BIGINT   Start of its first kernel by the first rank's clock, ns since trace.base_time_ns; NULL without kernels.
--- @column dur        BIGINT   From there to the end of its last kernel, by that clock, ns.
--- @column source     VARCHAR  operations (matched ones lead from the first rank's steps to this one's) or position among the steps of its rank.
+-- @column step_id    BIGINT   Step (step.step_id).
+-- @column rank       BIGINT   Rank that ran the step.
+-- @column iteration  BIGINT   Number of the engine iteration in the run, from 0; the same on all ranks.
+-- @column ts         BIGINT   Start of its first kernel by the reference clock, ns since the run's first event; NULL without kernels.
+-- @column dur        BIGINT   From the start of its first kernel to the end of its last kernel by the reference clock, ns; NULL without kernels.
+-- @column source     VARCHAR  How iteration is known: operations (matched operations connect the steps of this rank with those of other ranks) or position (only the position of the step in its rank tells).
 WITH RECURSIVE
--- Where both ends of an operation say their step: so many steps has one rank counted more.
+-- The number of the step that each rank took a matched operation for.
 ended AS (
     SELECT
         collective.match_id,
         collective.rank,
-        -- What is received after a step's annotation is what the next step works on.
+        -- Data received after the annotation of a step is for the next step.
         step.number + CAST(
             collective.op = 'recv' AND launch.ts >= step.ts + step.dur AS BIGINT
         ) AS number
@@ -23,6 +26,7 @@ ended AS (
     LEFT JOIN launch ON kernel.launch_id = launch.id
     WHERE collective.match_id IS NOT NULL
 ),
+-- By how many steps the count of `other` is ahead, according to most of the operations.
 ahead AS (
     SELECT rank, other, mode(ahead) AS ahead
     FROM (
@@ -33,7 +37,7 @@ ahead AS (
     )
     GROUP BY rank, other
 ),
--- From the first rank to all that operations lead to.
+-- All ranks that operations connect with the lowest one, directly or through other ranks.
 reached AS (
     SELECT MIN(rank) AS rank, 0::BIGINT AS ahead, 0 AS hops FROM trace
     UNION

@@ -1,28 +1,30 @@
--- One row per rank of a matched operation: when it came, and what its GPU did since the operation of the same group before.
+-- One row per rank and operation that was matched on all its ranks: how late the rank began it, and what its GPU did since the previous operation of the communicator.
+--
+-- Use the view straggler to see only the late rank of each operation, with the cause of its delay.
 -- @scope  run
 -- @needs  collective, device_spent, kernel
--- @column match_id    BIGINT   Operation; as in collective.
+-- @column match_id    BIGINT   Operation; the same number as in collective.
 -- @column rank        BIGINT   Rank.
--- @column kernel_id   BIGINT   Row of kernel.
--- @column step_id     BIGINT   Step of the kernel.
--- @column late_ns     BIGINT   Start after that of the first rank, by one clock, ns.
--- @column is_last     BOOLEAN  Whether the others waited for this rank.
--- @column waited_ns   BIGINT   Waiting of all ranks for this operation together, ns.
--- @column since_ns    BIGINT   From the end of the operation before to the start of this one, ns; the other times add up to it.
--- @column compute_ns  BIGINT   Of these, a kernel ran that neither communicates nor copies.
--- @column copy_ns     BIGINT   Of these, nothing but copies ran.
--- @column host_ns     BIGINT   Of these, the GPU had nothing because the host had issued nothing (gap causes host and sync).
--- @column comm_ns     BIGINT   Of these, only operations of other groups ran.
--- @column other_ns    BIGINT   Of these, the rest: gaps of other causes.
--- @column side_ns     BIGINT   Summed duration of computing kernels that began meanwhile on other streams than the one that computes most, ns.
--- @column is_first    BOOLEAN  Whether a rank has no operation of the group before it: what kept it is not recorded.
+-- @column kernel_id   BIGINT   Kernel of the operation on this rank (kernel.id).
+-- @column step_id     BIGINT   Step of the kernel; NULL if unknown.
+-- @column late_ns     BIGINT   How much later this rank began the operation than the earliest rank, after the clock correction, ns.
+-- @column is_last     BOOLEAN  Whether this is the late rank, for which the others waited.
+-- @column waited_ns   BIGINT   Wait time of all ranks together in this operation, ns; the same on all ranks.
+-- @column since_ns    BIGINT   Time from the end of the previous operation of the communicator (or from the start of the rank's GPU span) to the start of this one, ns: the sum of compute_ns, copy_ns, host_ns, comm_ns and other_ns.
+-- @column compute_ns  BIGINT   Part of since_ns in which a compute kernel ran, ns.
+-- @column copy_ns     BIGINT   Part of since_ns in which only memory copies or sets ran, ns.
+-- @column host_ns     BIGINT   Part of since_ns in which the GPU was idle because the host had issued nothing (gap causes host and sync), ns.
+-- @column comm_ns     BIGINT   Part of since_ns in which operations of other communicators ran, but no compute kernel, ns.
+-- @column other_ns    BIGINT   Rest of since_ns, ns: gaps of other causes.
+-- @column side_ns     BIGINT   Total duration of the compute kernels that began in that time on other streams than the one with the most compute time, ns.
+-- @column is_first    BOOLEAN  Whether the operation is the first one of its communicator on any of its ranks, so that the trace does not show what delayed the late rank.
 SELECT
     collective.match_id,
     kernel.rank,
     kernel.id AS kernel_id,
     kernel.step_id,
     collective.late_ns,
-    -- Of two that came at the same time, one.
+    -- If two ranks began last at the same time, the lower one counts.
     ROW_NUMBER() OVER (
         PARTITION BY collective.match_id ORDER BY collective.late_ns DESC, kernel.rank
     ) = 1 AND collective.late_ns > 0 AS is_last,

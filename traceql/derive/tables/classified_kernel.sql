@@ -1,27 +1,27 @@
--- One row per GPU activity: what it is, which call launched it, and the step of that call.
+-- One row per GPU activity: its category, the call that launched it, and the step of that call.
 --
--- Table kernel adds layers and roles.
+-- The table kernel adds layers and roles.
 -- @kind   scratch
 -- @scope  rank
 -- @needs  activity, event_kind, kernel_class, launch, slice, symbol
--- @column id         BIGINT     Row of slice.
+-- @column id         BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank       BIGINT     Rank whose GPU ran it.
--- @column device     BIGINT     Device number on its host; -1 where the file has none.
--- @column stream     BIGINT     Stream number; -1 where the file has none.
--- @column ts         BIGINT     Start on the GPU, ns since trace.base_time_ns.
+-- @column device     BIGINT     Number of the device on its host; -1 if the file has none.
+-- @column stream     BIGINT     Number of the stream; -1 if the file has none.
+-- @column ts         BIGINT     Start on the GPU, ns since the run's first event.
 -- @column dur        BIGINT     Duration on the GPU, ns.
 -- @column name       VARCHAR    Name as in the file.
 -- @column kind       VARCHAR    kernel, memcpy or memset.
--- @column category   VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset or other (no rule matches; see kernel_class).
--- @column symbol     VARCHAR    Its letter in the layer grammars (queries/layers/symbols.csv).
--- @column step_id    BIGINT     Step in which it was launched; NULL without a launch or before the first step.
--- @column launch_id  BIGINT     Row of launch that launched it; NULL where the trace has none.
--- @column in_graph   BOOLEAN    Whether a CUDA or HIP graph launch launched it.
+-- @column category   VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, or other if no rule matches (see kernel_class).
+-- @column symbol     VARCHAR    Letter of its symbol (symbol.letter), which is finer than the category; layers are found in the sequence of these letters.
+-- @column step_id    BIGINT     Step in which it was launched; NULL if it was launched before the first step or its launch call is not in the trace.
+-- @column launch_id  BIGINT     Launch call that started it (launch.id); NULL if it is not in the trace.
+-- @column in_graph   BOOLEAN    Whether a CUDA or HIP graph launch started it.
 -- @column bytes      BIGINT     Bytes copied or set; NULL for kernels.
--- @column grid       INTEGER[]  Blocks in x, y, z.
--- @column block      INTEGER[]  Threads of a block in x, y, z.
+-- @column grid       INTEGER[]  Blocks in x, y and z.
+-- @column block      INTEGER[]  Threads of a block in x, y and z.
 WITH
--- A runtime call and the driver call inside it may share a correlation: the outer one counts.
+-- A runtime call and the driver call inside it may have the same correlation: the outer one counts.
 launching_call AS (
     SELECT rank, correlation, MIN(id) AS id
     FROM launch
@@ -65,7 +65,7 @@ SELECT
     gpu_slice.block
 FROM gpu_slice
 LEFT JOIN kernel_class ON gpu_slice.name = kernel_class.name AND gpu_slice.kind = 'kernel'
--- Copies and memory sets are one symbol each, whatever their name.
+-- Copies and memory sets have one symbol each, whatever their name is.
 LEFT JOIN symbol AS whole_kind ON gpu_slice.kind = whole_kind.category
 LEFT JOIN launching_call USING (rank, correlation)
 LEFT JOIN launch ON launching_call.id = launch.id

@@ -1,20 +1,21 @@
-# One row per rank: how its clock runs against another rank's. Times of other tables are by the rank's own clock.
+# One row per rank: how its clock differs from the reference clock.
 #
-# Times in other tables are by the rank's own clock; the macro on_reference_clock converts them.
+# Times in other tables are by the rank's own clock. The macro on_reference_clock converts them:
+# time by the reference clock = ts - offset_ns - drift x (ts - at_ns).
 # @scope  run
 # @needs  described_communicator, operation, trace
 # @column rank           BIGINT   Rank.
-# @column compared_with  BIGINT   The rank whose clock this one is set by: the first that collectives lead to.
-# @column offset_ns      BIGINT   Ahead of that rank's at at_ns, ns: time by that rank's clock = ts - offset_ns - drift x (ts - at_ns).
-# @column drift          DOUBLE   How much more it gets ahead, ns per ns.
-# @column at_ns          BIGINT   When offset_ns holds, ns since trace.base_time_ns.
-# @column residual_ns    BIGINT   What 9 of 10 ends of operations differ by after that, ns; of a shared clock what ends differ by, where that is more than 2 us, else 0.
-# @column tolerance_ns   BIGINT   Times by two corrected clocks that differ by no more than this may be the same instant, ns.
-# @column measured_ns    BIGINT   Ends of operations on this rank after those on the rank that it was compared with, median, ns.
-# @column operations     BIGINT   Operations that it was measured with.
-# @column source         VARCHAR  reference, shared (ends agree), or ends of operations.
+# @column compared_with  BIGINT   Reference rank: the lowest rank that collectives connect with this one, directly or through other ranks.
+# @column offset_ns      BIGINT   How far this clock is ahead of the reference clock at the time at_ns, ns; 0 if the ranks share a clock.
+# @column drift          DOUBLE   How much further this clock gets ahead, ns per ns.
+# @column at_ns          BIGINT   Time at which offset_ns holds, ns since the run's first event.
+# @column residual_ns    BIGINT   Error that remains, ns: the difference that 9 of 10 ends of operations do not exceed after the correction; for a shared clock the measured difference if it is more than 2 us, else 0.
+# @column tolerance_ns   BIGINT   Largest difference at which two times by corrected clocks may still be the same instant, ns.
+# @column measured_ns    BIGINT   How much later operations ended on this rank than on the rank that it was measured with, before any correction, ns; NULL for the reference rank.
+# @column operations     BIGINT   Number of operations that the difference was measured with.
+# @column source         VARCHAR  reference (this is the reference clock), shared (operations end at the same time on both ranks, so that nothing is corrected) or ends of operations (the clock is corrected by them).
 
-"""Compares the ends of operations that ranks did together."""
+"""Measures clocks by the ends of collectives, which all ranks reach together."""
 
 import duckdb
 import pyarrow as pa

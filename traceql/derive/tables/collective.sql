@@ -1,27 +1,28 @@
 -- One row per collective or point-to-point operation on one rank.
 --
--- Operations of different ranks are one operation if they have the same unit, the same key and the
--- same place among equals. What does not fit together stays unmatched; nothing is matched by force.
+-- Rows of different ranks are one operation if they have the same communicator, the same key
+-- (operation, role, layer and size), the same unit (step) and the same position among equal
+-- operations of the unit. No match is forced: what does not fit stays unmatched.
 -- @scope  run
 -- @needs  clock, communicator, on_reference_clock, operation, paired
--- @column id               BIGINT   Row of this table.
--- @column match_id         BIGINT   The same on every rank of one operation; NULL where it was not found on another rank.
+-- @column id               BIGINT   Id of the row.
+-- @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank.
 -- @column rank             BIGINT   Rank.
--- @column kernel_id        BIGINT   Row of kernel that carried it out.
--- @column op               VARCHAR  all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, barrier or other.
--- @column communicator_id  BIGINT   Row of communicator: the ranks that take part.
+-- @column kernel_id        BIGINT   Kernel that carried out the operation (kernel.id).
+-- @column op               VARCHAR  Operation: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, barrier or other.
+-- @column communicator_id  BIGINT   Communicator, the group of ranks that took part (communicator.communicator_id).
 -- @column group_ranks      VARCHAR  Ranks of the communicator, as text for people; "0 to 1" if data goes one way.
--- @column group_size       BIGINT   Ranks that take part, loaded or not.
--- @column ranks_found      BIGINT   Ranks on which it was found; NULL where not matched.
--- @column bytes            BIGINT   Size of the whole buffer, bytes; NULL where neither told nor inferred.
--- @column bytes_source     VARCHAR  args: the event's own. shapes: of the launching operator. inferred: tokens x hidden size x element size.
--- @column late_ns          BIGINT   Start after that of the first rank, ns; NULL where a rank is missing.
--- @column wait_ns          BIGINT   Waiting for the last rank to begin, ns; NULL where a rank is missing.
--- @column transfer_ns      BIGINT   Rest of the kernel's dur, ns.
--- @column algbw_gbps       DOUBLE   bytes / transfer_ns, 1e9 bytes per second.
--- @column busbw_gbps       DOUBLE   algbw x 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter and all_to_all, 1 for broadcast, reduce, send and recv, 1e9 bytes per second.
--- @column uncertainty_ns   BIGINT   How far the clocks of the ranks may differ still, ns; 0 where they share one, NULL where they could not be compared.
--- @column reliable         BOOLEAN  Whether wait and transfer are both larger than the uncertainty; NULL where that is not known.
+-- @column group_size       BIGINT   Number of ranks in the communicator, loaded or not.
+-- @column ranks_found      BIGINT   Number of ranks on which the operation was found; NULL if it was not matched.
+-- @column bytes            BIGINT   Size of the whole buffer (the output of an all_gather, the input of a reduce_scatter), bytes; NULL if unknown.
+-- @column bytes_source     VARCHAR  Where bytes comes from: args (the event's own arguments), shapes (inputs of the operator that launched it) or inferred (tokens x hidden size x element size).
+-- @column late_ns          BIGINT   How much later this rank began than the earliest rank, after the clock correction, ns; NULL unless the operation was found on all its ranks.
+-- @column wait_ns          BIGINT   Wait time: the part of the kernel's duration before the last rank had begun, ns; NULL unless the operation was found on all its ranks.
+-- @column transfer_ns      BIGINT   Transfer time: the rest of the kernel's duration, ns; NULL unless the operation was found on all its ranks.
+-- @column algbw_gbps       DOUBLE   Algorithm bandwidth: bytes / transfer_ns, 1e9 bytes per second.
+-- @column busbw_gbps       DOUBLE   Bus bandwidth as nccl-tests defines it: algbw_gbps x 2(n-1)/n for all_reduce, x (n-1)/n for all_gather, reduce_scatter and all_to_all, x 1 for broadcast, reduce, send and recv, 1e9 bytes per second; NULL for other operations.
+-- @column uncertainty_ns   BIGINT   How much the clocks of the ranks may still differ, ns; 0 if no difference was measured, NULL if the clocks could not be compared.
+-- @column reliable         BOOLEAN  Whether transfer_ns, and wait_ns unless it is 0, are at least as long as uncertainty_ns; NULL if that is unknown.
 WITH on_one_clock AS (
     SELECT
         operation.*,
@@ -45,7 +46,8 @@ placed AS (
     WHERE shared_unit >= 0
     WINDOW equal_ones AS (PARTITION BY communicator_id, shared_unit, key, rank ORDER BY ts, kernel_id)
 ),
--- Where a rank did more of them than another, none can be told from the others.
+-- If one rank has more equal operations than another, it is unknown which one the other lacks, so
+-- that none of them is matched.
 fitting AS (
     SELECT
         communicator_id,
@@ -56,7 +58,7 @@ fitting AS (
         COUNT(*) AS ranks,
         MAX(aligned_ts) AS arrival_ts,
         MIN(aligned_ts) AS first_ts,
-        -- Unknown where the ranks' clocks were never compared.
+        -- NULL if the clocks of the ranks were never compared with the same clock.
         CASE WHEN MIN(compared_with) = MAX(compared_with) THEN MAX(residual_ns) END AS uncertainty_ns
     FROM placed
     GROUP BY communicator_id, shared_unit, key, place
@@ -137,7 +139,7 @@ SELECT
         WHEN op IN ('broadcast', 'reduce', 'send', 'recv') THEN 1.0
     END AS busbw_gbps,
     CASE WHEN wait_ns IS NOT NULL THEN uncertainty_ns END AS uncertainty_ns,
-    -- A clock error moves time from one to the other: both must be larger than it.
+    -- A clock error shifts time between wait and transfer: both must be at least as long.
     uncertainty_ns = 0
     OR (uncertainty_ns <= transfer_ns AND (wait_ns = 0 OR uncertainty_ns <= wait_ns)) AS reliable
 FROM moved

@@ -1,11 +1,11 @@
--- One row per communicator: a group of ranks that communicate.
+-- One row per communicator: a group of ranks that communicate with each other.
 -- @scope  run
 -- @needs  communicator_member, described_communicator, layout
 -- @column communicator_id  BIGINT   Number of the communicator, from 0.
--- @column group_ranks      VARCHAR  Its ranks, as text for people; "0 to 1" if data goes one way. communicator_member has them as rows.
--- @column group_size       BIGINT   Ranks that take part, loaded or not.
--- @column is_directed      BOOLEAN  Whether data goes one way, from the first rank to the second.
--- @column scope            VARCHAR  tensor (ranks of one pipeline stage of one replica), data (of several replicas), pipeline (of several stages), or unknown.
+-- @column group_ranks      VARCHAR  Its ranks, as text for people; "0 to 1" if data goes one way. The table communicator_member has them as rows.
+-- @column group_size       BIGINT   Number of its ranks, loaded or not.
+-- @column is_directed      BOOLEAN  Whether data goes one way only, from the first rank to the second.
+-- @column scope            VARCHAR  Which ranks it connects: tensor (ranks of one pipeline stage of one replica), data (of several replicas), pipeline (of several stages) or unknown.
 WITH described AS (
     SELECT DISTINCT communicator_id, ranks, group_size, is_directed FROM described_communicator
 ),
@@ -32,7 +32,7 @@ SELECT
     CASE
         WHEN spread.stages > 1 THEN 'pipeline'
         WHEN spread.replicas > 1 THEN 'data'
-        -- Perhaps only one of its ranks was loaded.
+        -- If only one of its ranks was loaded, the sizes of the layout decide.
         WHEN spread.pp_size = 1 AND spread.tp_size = 1 AND spread.dp_size > 1 THEN 'data'
         WHEN spread.tp_size IS NULL THEN 'unknown'
         ELSE 'tensor'

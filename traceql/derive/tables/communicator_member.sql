@@ -1,9 +1,9 @@
--- One row per communicator and rank that takes part.
+-- One row per communicator and rank in it.
 -- @scope  run
 -- @needs  described_communicator
--- @column communicator_id  BIGINT  Row of communicator.
--- @column rank             BIGINT  Rank; of those that were loaded or that the events name.
--- @column place            BIGINT  Its place among the ranks, from 0; data that goes one way goes from 0 to 1.
+-- @column communicator_id  BIGINT  Communicator (communicator.communicator_id).
+-- @column rank             BIGINT  Rank; a rank that was not loaded is listed only if events name it.
+-- @column place            BIGINT  Position of the rank in the communicator, from 0; if data goes one way, it goes from 0 to 1.
 WITH described AS (
     SELECT DISTINCT communicator_id, ranks FROM described_communicator
 )

@@ -1,14 +1,14 @@
-# One row per distinct description of operations by a rank: the communicator that it means.
+# One row per distinct way in which the events of a rank describe a communicator: the communicator that is meant.
 # @kind   scratch
 # @scope  run
 # @needs  operation, rank_place, trace
-# @column described_id     BIGINT    As in operation.
+# @column described_id     BIGINT    Number of the description; the same as in operation.
 # @column communicator_id  BIGINT    Number of the communicator, from 0.
-# @column ranks            BIGINT[]  Ranks that take part, of those that were loaded or that the event names.
-# @column group_size       BIGINT    Ranks that take part, loaded or not.
-# @column is_directed      BOOLEAN   Whether data goes from the first rank to the second.
+# @column ranks            BIGINT[]  Its ranks, as far as they are loaded or the event names them.
+# @column group_size       BIGINT    Number of its ranks, loaded or not.
+# @column is_directed      BOOLEAN   Whether data goes one way only, from the first rank to the second.
 
-"""Decides each distinct description once."""
+"""Finds the communicator of each distinct description once, not of each operation."""
 
 import duckdb
 import pyarrow as pa

@@ -1,18 +1,20 @@
-# One row per matched operation on one rank: what its GPU did since the operation of the same communicator before.
+# One row per rank and operation that was matched on all its ranks: what the GPU did since the previous operation of the communicator.
+#
+# The table arrival shows these times, together with the wait time of the operation.
 # @kind   scratch
 # @scope  run
 # @needs  collective, device_state, device_time, kernel, work_class
-# @column kernel_id   BIGINT   Row of kernel.
-# @column since_ts    BIGINT   Where the time to account for begins: the end of the operation before, or the start of the GPU span, ns since trace.base_time_ns.
-# @column compute_ns  BIGINT   A compute kernel ran, ns.
-# @column comm_ns     BIGINT   Only communication kernels ran, perhaps beside copies, ns.
-# @column copy_ns     BIGINT   Only copies ran, ns.
-# @column host_ns     BIGINT   The device was idle because of the host (gaps of cause host or sync), ns.
-# @column other_ns    BIGINT   The rest, ns.
-# @column side_ns     BIGINT   Summed duration of compute kernels that began meanwhile on other streams than the one that computes most, ns.
-# @column is_first    BOOLEAN  Whether the rank has no operation of the communicator before it.
+# @column kernel_id   BIGINT   Kernel of the operation on this rank (kernel.id).
+# @column since_ts    BIGINT   Start of the time in question: the end of the previous operation, or the start of the rank's GPU span if there is none, ns since the run's first event.
+# @column compute_ns  BIGINT   Time in which a compute kernel ran, ns.
+# @column comm_ns     BIGINT   Time in which communication kernels ran, possibly with copies, but no compute kernel, ns.
+# @column copy_ns     BIGINT   Time in which only memory copies or sets ran, ns.
+# @column host_ns     BIGINT   Time in which the device was idle because the host had issued nothing (gap causes host and sync), ns.
+# @column other_ns    BIGINT   Rest of the time, ns.
+# @column side_ns     BIGINT   Total duration of the compute kernels that began in that time on other streams than the one with the most compute time, ns.
+# @column is_first    BOOLEAN  Whether the rank has no earlier operation of the communicator.
 
-"""Sums what each device did between two operations, from running totals."""
+"""Adds up what each device did between two operations, by differences of running totals."""
 
 import duckdb
 import numpy as np
@@ -29,7 +31,7 @@ _SPENT_ON = {
     "copy_ns": "copy",
     "host_ns": "host",
 }
-# From the end of the operation before, or the beginning of the rank's GPU span.
+# The time in question begins with the end of the previous operation, or with the GPU span.
 _OPERATIONS = """
     WITH every_operation AS (
         SELECT
@@ -58,7 +60,7 @@ _OPERATIONS = """
     WHERE wait_ns IS NOT NULL
 """
 _STATES = "SELECT rank, device, ts, dur, spent_on FROM device_time"
-# Kernels beside those of the stream that computes most.
+# Compute kernels on all streams but the one with the most compute time.
 _SIDE_KERNELS = """
     WITH computing AS (
         FROM kernel WHERE work_class(category) = 'compute'
@@ -97,7 +99,7 @@ def _places(operations: Columns) -> set[tuple[int, int]]:
 
 
 def _spent(operations: Columns, states: Columns, side: Columns) -> pa.Table:
-    """Of one device."""
+    """The rows of one device."""
     since, ts = operations["since_ts"], operations["ts"]
     known = {}
     for what, spent_on in _SPENT_ON.items():

@@ -1,17 +1,18 @@
-# One row per interval in which a device's activity does not change.
+# One row per interval in which the activity of a device does not change.
 #
-# The intervals of a device cover its rank's GPU span without overlap.
+# The intervals of a device cover the GPU span of its rank without overlap, so that time in which
+# several activities run counts once.
 # @scope  rank
 # @needs  classified_kernel, work_class
 # @column rank     BIGINT   Rank.
-# @column device   BIGINT   Device number on its host.
-# @column ts       BIGINT   Start, ns since trace.base_time_ns.
+# @column device   BIGINT   Number of the device on its host.
+# @column ts       BIGINT   Start, ns since the run's first event.
 # @column dur      BIGINT   Duration, ns.
-# @column compute  BOOLEAN  A kernel runs that neither communicates nor copies.
-# @column comm     BOOLEAN  A kernel of category collective runs.
-# @column copy     BOOLEAN  A memory copy or memory set runs (category memcpy or memset).
+# @column compute  BOOLEAN  Whether a compute kernel runs: one that neither communicates nor copies.
+# @column comm     BOOLEAN  Whether a communication kernel runs (category collective).
+# @column copy     BOOLEAN  Whether a memory copy or memory set runs (category memcpy or memset).
 
-"""Counts what runs between any two consecutive starts and ends of activities."""
+"""Counts the activities that run between any two consecutive starts and ends of activities."""
 
 from dataclasses import dataclass
 
@@ -41,11 +42,11 @@ _KERNELS = """
 
 @dataclass(frozen=True)
 class _States:
-    """Intervals in which a device's activity does not change.
+    """The intervals of one device in which its activity does not change.
 
     Attributes:
-        ts: where each begins, and at the end where the last ends.
-        running: for each of _WHAT, whether it runs.
+        ts: the start of each interval, followed by the end of the last one, ns.
+        running: for each kind in _WHAT, whether such an activity runs in each interval.
     """
 
     ts: Int64s
@@ -57,7 +58,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     states = [_SCHEMA.empty_table()]
     for rank in np.unique(kernels["rank"]).tolist():
         of_rank = rows_where(kernels, kernels["rank"] == rank)
-        # A rank's window is one for all its devices.
+        # All devices of a rank share one window.
         span = int(of_rank["ts"].min()), int(of_rank["end_ts"].max())
         for device in np.unique(of_rank["device"]).tolist():
             of_device = rows_where(of_rank, of_rank["device"] == device)
@@ -66,10 +67,11 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _states(kernels: Columns, span: tuple[int, int]) -> _States:
-    """Counts what is open between any two consecutive starts and ends."""
+    """Finds the intervals of one device by counting starts and ends; `span` is its window."""
     ts = np.concatenate((kernels["ts"], kernels["end_ts"], span))
     order = np.argsort(ts, kind="stable")
-    # Of edges at one instant only the last has an interval after it, and the sums of all of them.
+    # Of several edges at one instant, only the last one has an interval after it. Its running sum
+    # includes the others.
     instants = ts[order]
     last = np.flatnonzero(np.diff(instants))
     running = {}

@@ -1,12 +1,14 @@
--- One row per interval of device_state: what the device's time was spent on, in the words of straggler.cause and step.critical.
+-- One row per interval of device_state: what the device spent the time on.
+--
+-- The values are the ones that straggler.cause and the query step.critical use.
 -- @kind   view
 -- @scope  rank
 -- @needs  device_state, gap
 -- @column rank      BIGINT   Rank.
--- @column device    BIGINT   Device number on its host.
--- @column ts        BIGINT   Start, ns since trace.base_time_ns.
+-- @column device    BIGINT   Number of the device on its host.
+-- @column ts        BIGINT   Start, ns since the run's first event.
 -- @column dur       BIGINT   Duration, ns.
--- @column spent_on  VARCHAR  kernel (a compute kernel ran), communication (only communication kernels, perhaps beside copies), copy, host (idle: gap of cause host or sync), or launch (idle: any other cause).
+-- @column spent_on  VARCHAR  kernel (a compute kernel ran), communication (a communication kernel ran, but no compute kernel), copy (only copies ran), host (idle because the host had issued nothing: gap causes host and sync) or launch (idle for any other cause).
 SELECT
     device_state.rank,
     device_state.device,

@@ -1,11 +1,13 @@
--- One row per kind of event in a file, counted before it was loaded.
+-- One row per kind of event in a trace file: how many events there are, counted before they are loaded.
+--
+-- The ledger compares these numbers with the loaded tables.
 -- @kind   source
 -- @scope  rank
 -- @column rank    BIGINT   Rank that recorded the events.
--- @column phase   VARCHAR  slice for complete events, else the phase letter of the trace format.
--- @column cat     VARCHAR  Category of complete events, else empty.
--- @column events  BIGINT   Events in the file.
--- @column dur     BIGINT   Their summed duration, ns.
+-- @column phase   VARCHAR  slice for complete events (those with a duration), else the phase letter of the trace format.
+-- @column cat     VARCHAR  Category of complete events; empty for other events.
+-- @column events  BIGINT   Number of events in the file.
+-- @column dur     BIGINT   Total duration of these events, ns.
 CREATE TABLE IF NOT EXISTS file_count (
     rank BIGINT,
     phase VARCHAR,

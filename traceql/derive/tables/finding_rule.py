@@ -1,15 +1,15 @@
 # One row per kind of finding: the thresholds from which it is reported.
 # @scope  rank
-# @column finding     VARCHAR              Its name.
-# @column notable     DOUBLE               It is reported from this value on.
-# @column severe      DOUBLE               It is severe from this value on.
-# @column unit        VARCHAR              Unit of both.
-# @column thresholds  MAP(VARCHAR, DOUBLE)  Other numbers that decide whether it is reported, by name; the file of the finding says what each is.
-# @column query       VARCHAR              The canned query that shows it.
+# @column finding     VARCHAR              Name of the kind.
+# @column notable     DOUBLE               Value from which it is reported.
+# @column severe      DOUBLE               Value from which it is severe.
+# @column unit        VARCHAR              Unit of notable and severe.
+# @column thresholds  MAP(VARCHAR, DOUBLE)  Further thresholds that decide whether it is reported, by name; its file in traceql/findings explains each.
+# @column query       VARCHAR              Canned query that shows the details.
 # @column advice      VARCHAR              What to try.
 # @column source      VARCHAR              Where the thresholds come from.
 
-"""What the files of traceql/findings say in their heads."""
+"""Reads the thresholds from the heads of the files in traceql/findings."""
 
 import duckdb
 import pyarrow as pa

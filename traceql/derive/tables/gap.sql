@@ -1,14 +1,14 @@
--- One row per interval of a rank's GPU span in which a device did nothing.
+-- One row per interval of a rank's GPU span in which a device did nothing, with the cause.
 -- @scope  rank
 -- @needs  classified_kernel, idle, launch
 -- @column rank                BIGINT   Rank.
--- @column device              BIGINT   Device number on its host.
--- @column ts                  BIGINT   Start, ns since trace.base_time_ns.
+-- @column device              BIGINT   Number of the device on its host.
+-- @column ts                  BIGINT   Start, ns since the run's first event.
 -- @column dur                 BIGINT   Duration, ns.
--- @column cause               VARCHAR  sync: nothing was queued and the launching thread was blocked in a synchronising call for at least half of the time up to the next launch. host: the next kernel's launch call began after the gap. dependency: already launched, but behind a wait for an event of another stream. launch: already launched, not yet started. unknown: the next kernel's launch is not in the trace.
--- @column step_id             BIGINT   Step of the kernel that ends the gap, else of the one before it.
--- @column previous_kernel_id  BIGINT   Kernel that ended when the gap began; NULL at the start.
--- @column next_kernel_id      BIGINT   Kernel that ended the gap; NULL at the end.
+-- @column cause               VARCHAR  Why the device was idle. sync: the launching thread was blocked in a synchronising call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, or there is no next kernel.
+-- @column step_id             BIGINT   Step of the kernel that ended the gap, or else of the kernel before the gap.
+-- @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
+-- @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.
 WITH launched AS (
     SELECT kernel.id, kernel.stream, kernel.step_id, launch.ts AS launch_ts, launch.tid
     FROM classified_kernel AS kernel
@@ -32,7 +32,8 @@ bounded AS (
     LEFT JOIN launched AS preceding ON idle.previous_kernel_id = preceding.id
     LEFT JOIN launched AS following ON idle.next_kernel_id = following.id
 ),
--- Calls of a thread nest: one inside another blocks it no longer.
+-- Calls of a thread are nested. Only the outermost one counts, because the time of a call inside
+-- it is part of its own.
 blocking_call AS (
     SELECT rank, tid, ts, ts + dur AS end_ts
     FROM launch
@@ -42,7 +43,8 @@ blocking_call AS (
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ), TRUE)
 ),
--- Time that the launching thread was blocked between the gap's start and the next launch.
+-- Time that the launching thread was blocked between the start of the gap and the launch call of
+-- the next kernel.
 blocked AS (
     SELECT
         bounded.rank,
@@ -64,8 +66,8 @@ blocked AS (
 stream_wait AS (
     SELECT rank, tid, ts FROM launch WHERE name LIKE '%StreamWaitEvent%'
 ),
--- The last wait that the launching thread put before the next kernel, and the launch of the kernel
--- before that one on its stream.
+-- The last wait for an event that the launching thread issued before the next kernel, and the
+-- launch call of the previous kernel on the same stream.
 awaited AS (
     SELECT
         bounded.rank,

@@ -1,9 +1,9 @@
--- One row per node of a CUDA graph whose module the capture wrote down (graph_nodes.json).
+-- One row per node of a CUDA graph whose module the file graph_nodes.json beside the trace names.
 -- @kind   source
 -- @scope  rank
 -- @column rank           BIGINT   Rank that captured the graph.
--- @column graph_node_id  BIGINT   Argument "graph node id" of its kernels.
--- @column path           VARCHAR  Module that was captured there, with slashes.
+-- @column graph_node_id  BIGINT   Number of the node; the argument "graph node id" of its kernels.
+-- @column path           VARCHAR  Module that the node was captured in, with slashes between the names.
 CREATE TABLE IF NOT EXISTS graph_node (
     rank BIGINT,
     graph_node_id BIGINT,

@@ -1,11 +1,11 @@
--- One row per communicator: the link that bounds its bandwidth.
+-- One row per communicator: the link that limits its bandwidth.
 -- @kind   view
 -- @scope  run
 -- @needs  clock, communicator, communicator_member, link, on_reference_clock, run_file, trace
--- @column communicator_id  BIGINT   Row of communicator.
--- @column link             VARCHAR  What connects them: between hosts their network, inside one the GPUs' link; NULL where not known.
--- @column peak_gbps        DOUBLE   Peak of its bus bandwidth, 1e9 bytes per second; NULL where not known.
--- @column source           VARCHAR  How that is known, or what is not.
+-- @column communicator_id  BIGINT   Communicator (communicator.communicator_id).
+-- @column link             VARCHAR  Hardware that connects its ranks: NVLink, Infinity Fabric or PCIe inside a host, the network between hosts; NULL if unknown.
+-- @column peak_gbps        DOUBLE   Peak of the link in one direction, which limits the bus bandwidth, 1e9 bytes per second; NULL if unknown.
+-- @column source           VARCHAR  How the link is known, or what is missing to know it.
 WITH listed AS (
     SELECT path AS run, UNNEST(from_json(document -> '$.gpus', '[{"index": "BIGINT", "uuid": "VARCHAR"}]')) AS gpu
     FROM run_file
@@ -16,7 +16,7 @@ stated AS (
     }]')) AS of_rank
     FROM run_file
 ),
--- A rank whose GPU the recording host lists ran there.
+-- A rank ran on the host that made the recording if that host lists the rank's GPU.
 placed AS (
     SELECT
         trace.rank,
@@ -35,7 +35,7 @@ placed AS (
     LEFT JOIN stated ON run_file.path = stated.run AND trace.rank = stated.of_rank.rank
     LEFT JOIN listed ON run_file.path = listed.run AND stated.of_rank.device_uuid = listed.gpu.uuid
 ),
--- The matrix of `nvidia-smi topo -m`: a line per GPU, its columns GPUs in order, then all else.
+-- The matrix of `nvidia-smi topo -m` has one line per GPU. Its first columns are the GPUs in order.
 topology AS (
     SELECT
         path AS run,
@@ -74,7 +74,8 @@ member AS (
     INNER JOIN placed USING (rank)
     LEFT JOIN clock USING (rank)
 ),
--- Ranks of one host share a clock; whether clocks differ was measured.
+-- Ranks on one host share a clock. So if run.json does not name the hosts, the measured difference
+-- of the clocks tells whether the ranks are on several hosts.
 spread AS (
     SELECT
         communicator_id,
@@ -98,7 +99,8 @@ spread AS (
     )
     GROUP BY communicator_id
 ),
--- Whether all pairs of the group's GPUs have NVLink; of a host whose ranks' GPUs are not known, all or none.
+-- Whether all pairs of the communicator's GPUs have NVLink. If it is unknown which GPUs these are,
+-- the answer is known only if all pairs of the host have NVLink, or none.
 joined AS (
     SELECT
         spread.communicator_id,
@@ -114,7 +116,7 @@ joined AS (
     LEFT JOIN pair USING (run)
     GROUP BY spread.communicator_id, spread.gpus_known
 ),
--- For each GPU that takes part the first row of each medium.
+-- The links that are possible for each rank by the name of its GPU.
 possible AS (
     SELECT
         member.communicator_id,
@@ -137,19 +139,19 @@ inside AS (
                 THEN COALESCE(possible.direct, possible.pcie)
         END AS chosen,
         CASE
-            WHEN possible.direct IS NULL AND possible.pcie IS NULL THEN 'unknown: no peak of this GPU is listed'
+            WHEN possible.direct IS NULL AND possible.pcie IS NULL THEN 'unknown: table link does not list this GPU'
             WHEN joined.has_topology AND joined.nvlink IS NULL
-                THEN 'unknown: which GPUs of the topology the ranks have is not recorded'
+                THEN 'unknown: run.json has the topology, but not the GPU of each rank'
             WHEN joined.has_topology AND joined.nvlink AND possible.direct IS NULL
-                THEN 'unknown: no NVLink of this GPU is listed'
+                THEN 'unknown: table link lists no NVLink for this GPU'
             WHEN joined.has_topology THEN 'topology in run.json'
-            WHEN possible.direct.medium = 'bridge' THEN 'unknown: a bridge or PCIe, the topology is not recorded'
+            WHEN possible.direct.medium = 'bridge' THEN 'unknown: bridge or PCIe, because the topology was not recorded'
             ELSE 'name of the GPU'
         END AS source
     FROM possible
     INNER JOIN joined USING (communicator_id)
 ),
--- Of a host's active network adapters each GPU has its share, and any one GPU at least one adapter.
+-- The active network adapters of a host are divided evenly among its GPUs, at least one for each.
 adapter AS (
     SELECT path AS run, UNNEST(from_json(document -> '$.network_adapters', '[{
         "link_layer": "VARCHAR", "rate": "VARCHAR"
@@ -185,8 +187,8 @@ bound AS (
         * GREATEST(1, network.adapters * spread.per_host / NULLIF(network.gpus, 0)),
         CASE
             WHEN network.chosen IS NULL
-                THEN 'unknown: the ranks are on several hosts, whose network adapters are not recorded'
-            WHEN spread.per_host IS NULL THEN 'unknown: how many ranks share the network adapters of a host'
+                THEN 'unknown: the ranks are on several hosts, and their network adapters were not recorded'
+            WHEN spread.per_host IS NULL THEN 'unknown: how many ranks of a host share its network adapters'
             ELSE format('{} network adapters of a host in run.json', network.adapters)
         END
     FROM spread
@@ -198,13 +200,13 @@ bound AS (
         NULL,
         NULL,
         CASE
-            WHEN is_partial THEN 'unknown: not all ranks of the group are loaded'
+            WHEN is_partial THEN 'unknown: not all ranks of the communicator are loaded'
             ELSE 'unknown: whether the ranks are on one host'
         END
     FROM spread
     WHERE spans_hosts IS NULL
 )
--- The slowest of its GPUs bounds a group.
+-- The slowest GPU of a communicator limits it.
 SELECT
     communicator_id,
     CASE WHEN COUNT(*) = COUNT(peak_gbps) THEN arg_min(link, peak_gbps) END AS link,

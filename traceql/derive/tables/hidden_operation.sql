@@ -1,9 +1,11 @@
--- One row per collective or point-to-point operation on one rank: how much of it computing hides.
+-- One row per collective or point-to-point operation on one rank: how much of it compute kernels overlapped.
 -- @kind   view
 -- @scope  run
 -- @needs  device_state, kernel
--- @column kernel_id  BIGINT  Row of kernel.
--- @column hidden_ns  BIGINT  Its device computed meanwhile, ns.
+-- @column kernel_id  BIGINT  Kernel of the operation (kernel.id).
+-- @column hidden_ns  BIGINT  Overlapped time: the part of its duration in which a compute kernel ran on the same device, ns.
+-- The overlapped time up to an instant is a running total. That of an operation is the total at its
+-- end minus the total at its start.
 WITH computing AS (
     SELECT
         rank,

@@ -1,11 +1,13 @@
--- One row per rank, cause of gap (host, sync) and what the launching thread did in it; adds up to the gaps of these causes.
+-- One row per rank, gap cause (host or sync) and kind of host event: the idle time that the launching thread spent in such events.
+--
+-- The rows of a rank and cause add up to the gaps of that cause.
 -- @scope  rank
 -- @needs  gap, host_time, slice
 -- @column rank   BIGINT   Rank.
--- @column cause  VARCHAR  host or sync; as in gap.
--- @column name   VARCHAR  Innermost operator, annotation, Python frame or call; "(no event recorded)" where the thread was in none.
--- @column cat    VARCHAR  Its category, as in slice.
--- @column ns     BIGINT   Time of gaps in which it was the innermost, ns.
+-- @column cause  VARCHAR  Cause of the gaps: host or sync (see gap.cause).
+-- @column name   VARCHAR  Innermost operator, annotation, Python frame or call that the launching thread was in; "(no event recorded)" if it was in none.
+-- @column cat    VARCHAR  Category of that event, as in slice; NULL if there was none.
+-- @column ns     BIGINT   Time in gaps during which this was the innermost event, ns.
 WITH named AS (
     SELECT slice.rank, host_time.cause, slice.name, slice.cat, SUM(host_time.ns) AS ns
     FROM host_time

@@ -1,12 +1,12 @@
-# One row per host event and cause of gaps (host, sync): the time in gaps in which it was the innermost event of the launching thread.
+# One row per host event and gap cause (host or sync): the time in gaps during which it was the innermost event of the launching thread.
 # @kind   scratch
 # @scope  rank
 # @needs  classified_kernel, gap, slice
-# @column cause     VARCHAR  host or sync; as in gap.
-# @column slice_id  BIGINT   Row of slice.
-# @column ns        BIGINT   Time, ns.
+# @column cause     VARCHAR  Cause of the gaps: host or sync (see gap.cause).
+# @column slice_id  BIGINT   Host event (slice.id).
+# @column ns        BIGINT   Time in gaps during which it was the innermost event, ns.
 
-"""Walks the events of each launching thread once, for both causes."""
+"""Goes through the events of each launching thread, once for each cause."""
 
 import duckdb
 import numpy as np
@@ -17,7 +17,7 @@ from traceql.elapsed import Elapsed
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
-# Gaps that end with a kernel whose launch is known have the thread that launched it.
+# The thread of a gap is the one that launched the kernel which ended it.
 _GAPS = """
     SELECT gap.cause = 'sync' AS is_sync, slice.track_id, gap.ts, gap.dur
     FROM gap
@@ -48,11 +48,16 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _host_time(cause: str, events: Columns, idle: Elapsed) -> pa.Table:
-    """Of one thread."""
+    """The rows of one thread and one cause.
+
+    Args:
+        events: the events of the thread.
+        idle: the gaps of the cause that end with a kernel which the thread launched.
+    """
     begun, ended = idle.before(events["ts"]), idle.before(events["end_ts"])
     touching = ended > begun
     events = rows_where(events, touching)
-    # After an event begins it is the innermost one; after it ends, the one around it is.
+    # From its start, an event is the innermost one; from its end, the event around it is.
     ends = np.repeat((False, True), len(events["id"]))
     inside = np.concatenate((events["id"], events["parent_id"]))
     instant = np.concatenate((events["ts"], events["end_ts"]))

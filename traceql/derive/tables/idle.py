@@ -1,15 +1,15 @@
-# One row per interval in which a device did nothing, with the kernels that it lies between.
+# One row per interval in which a device did nothing, with the kernels before and after it.
 # @kind   scratch
 # @scope  rank
 # @needs  classified_kernel, device_state
 # @column rank                BIGINT  Rank.
-# @column device              BIGINT  Device number on its host.
-# @column ts                  BIGINT  Start, ns since trace.base_time_ns.
+# @column device              BIGINT  Number of the device on its host.
+# @column ts                  BIGINT  Start, ns since the run's first event.
 # @column dur                 BIGINT  Duration, ns.
-# @column previous_kernel_id  BIGINT  Kernel that ended when it began; NULL at the start of the span.
-# @column next_kernel_id      BIGINT  Kernel that ended it; NULL at the end of the span.
+# @column previous_kernel_id  BIGINT  Kernel that ended when the interval began; NULL at the start of the GPU span.
+# @column next_kernel_id      BIGINT  Kernel that ended the interval; NULL at the end of the GPU span.
 
-"""Finds, for each interval without activity, the kernels that end and begin at its borders."""
+"""Finds the kernels that end and begin at the borders of each interval without activity."""
 
 import duckdb
 import numpy as np
@@ -63,6 +63,6 @@ def _idle_table(idle: Columns, kernels: Columns) -> pa.Table:
 
 
 def _ids_at(ids: Int64s, times: Int64s, place: Int64s, wanted: Int64s) -> pa.Array:
-    """The ids in these places, NULL where another time than the wanted one stands there."""
+    """The ids at these places, NULL if the time at a place is not the wanted one."""
     inside = np.clip(place, 0, len(ids) - 1)
     return pa.array(ids[inside], mask=(place != inside) | (times[inside] != wanted))

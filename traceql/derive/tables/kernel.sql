@@ -1,30 +1,30 @@
--- One row per GPU activity: kernel, memory copy or memory set.
+-- One row per GPU activity: a kernel, a memory copy or a memory set.
 --
--- The best evidence for each kernel's layer and role: an annotation or a module around its launch,
--- else the node of the CUDA graph that it replays, if the capture recorded the modules of its
--- nodes, else its place in the sequence of its forward pass.
+-- Layer and role come from the best evidence: an annotation or a module around the launch call,
+-- else the module of the CUDA graph node that was replayed, if it was recorded, else the place in
+-- the sequence of kernels of a forward pass.
 -- @scope  run
 -- @needs  classified_kernel, kernel_layer, module_evidence, other_role, rank_model
--- @column id            BIGINT     Row of slice.
+-- @column id            BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank          BIGINT     Rank whose GPU ran it.
--- @column device        BIGINT     Device number on its host; -1 where the file has none.
--- @column stream        BIGINT     Stream number; -1 where the file has none.
--- @column ts            BIGINT     Start on the GPU, ns since trace.base_time_ns.
+-- @column device        BIGINT     Number of the device on its host; -1 if the file has none.
+-- @column stream        BIGINT     Number of the stream; -1 if the file has none.
+-- @column ts            BIGINT     Start on the GPU, ns since the run's first event.
 -- @column dur           BIGINT     Duration on the GPU, ns.
 -- @column name          VARCHAR    Name as in the file.
 -- @column kind          VARCHAR    kernel, memcpy or memset.
--- @column category      VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset or other (no rule matches; see kernel_class).
--- @column symbol        VARCHAR    Its letter in the layer families; as in symbol.
--- @column role          VARCHAR    Which part of the model asked for it; NULL where not known.
--- @column step_id       BIGINT     Step in which it was launched; NULL without a launch or before the first step.
--- @column pass          BIGINT     Forward pass of the rank that it belongs to, from 0; NULL outside layers.
--- @column layer         BIGINT     Model layer, from 0; NULL where not known. Of the whole model, but counted on its rank where rank_model.first_layer is NULL.
--- @column launch_id     BIGINT     Row of launch that launched it; NULL where the trace has none.
--- @column in_graph      BOOLEAN    Whether a CUDA or HIP graph launch launched it.
+-- @column category      VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, or other if no rule matches (see kernel_class).
+-- @column symbol        VARCHAR    Letter of its symbol (symbol.letter), which is finer than the category; layers are found in the sequence of these letters.
+-- @column role          VARCHAR    Part of the model that it belongs to, such as qkv_proj or mlp_allreduce; NULL if unknown.
+-- @column step_id       BIGINT     Step in which it was launched; NULL if it was launched before the first step or its launch call is not in the trace.
+-- @column pass          BIGINT     Number of the forward pass on its rank, from 0; NULL outside layers, or if only modules tell the layer.
+-- @column layer         BIGINT     Model layer, from 0; NULL if unknown or outside layers. Layers are numbered across all pipeline stages, or on each rank from 0 if rank_model.first_layer is NULL.
+-- @column launch_id     BIGINT     Launch call that started it (launch.id); NULL if it is not in the trace.
+-- @column in_graph      BOOLEAN    Whether a CUDA or HIP graph launch started it.
 -- @column bytes         BIGINT     Bytes copied or set; NULL for kernels.
--- @column grid          INTEGER[]  Blocks in x, y, z.
--- @column block         INTEGER[]  Threads of a block in x, y, z.
--- @column layer_source  VARCHAR    Evidence for them: annotation, module, graph_node or sequence; NULL where neither is known.
+-- @column grid          INTEGER[]  Blocks in x, y and z.
+-- @column block         INTEGER[]  Threads of a block in x, y and z.
+-- @column layer_source  VARCHAR    Evidence for layer and role: annotation, module, graph_node or sequence (docs/layers.md explains them); NULL if both are unknown.
 SELECT
     kernel.id,
     kernel.rank,

@@ -1,13 +1,14 @@
-# One row per distinct kernel name: the rule that decided it.
+# One row per distinct kernel name: its category, and the rule that decided it.
 # @scope  rank
 # @needs  event_kind, kernel_rule, slice, symbol
-# @column name      VARCHAR  Kernel name.
-# @column category  VARCHAR  Category; other where no rule matches.
-# @column priority  BIGINT   Row of kernel_rule; NULL where no rule matches.
-# @column symbol    VARCHAR  Letter of its symbol in the layer families; as in symbol.
+# @column name      VARCHAR  Name of the kernel.
+# @column category  VARCHAR  Category of all kernels of this name; other if no rule matches.
+# @column priority  BIGINT   Rule that decided the category (kernel_rule.priority); NULL if no rule matches.
+# @column symbol    VARCHAR  Letter of its symbol (symbol.letter), which is finer than the category.
 
-"""One CASE over all rules with bound patterns: a pattern from a column would be compiled again for
-every row.
+"""Tries all rules in one CASE expression with bound patterns.
+
+DuckDB compiles a bound pattern once, but a pattern from a column again for every row.
 """
 
 import duckdb

@@ -2,17 +2,17 @@
 # @kind   scratch
 # @scope  rank
 # @needs  classified_kernel, model_config
-# @column id      BIGINT   Row of classified_kernel.
+# @column id      BIGINT   Kernel (classified_kernel.id).
 # @column rank    BIGINT   Rank.
-# @column device  BIGINT   Device number on its host.
-# @column stream  BIGINT   Stream number.
-# @column family  VARCHAR  Layer family that the kernels of its rank match; as in layer_family.
-# @column layers  BIGINT   Layers that its rank runs in a forward pass.
-# @column pass    BIGINT   Forward pass of the rank, from 0; NULL outside layers.
-# @column layer   BIGINT   Layer on its rank, from 0; NULL outside layers.
-# @column role    VARCHAR  Role.
+# @column device  BIGINT   Number of the device on its host.
+# @column stream  BIGINT   Number of the stream.
+# @column family  VARCHAR  Layer family that the kernels of its rank match (layer_family.family).
+# @column layers  BIGINT   Number of layers that its rank runs in a forward pass.
+# @column pass    BIGINT   Number of the forward pass on the rank, from 0; NULL outside layers.
+# @column layer   BIGINT   Layer, numbered on its rank from 0; NULL outside layers.
+# @column role    VARCHAR  Part of the model that it belongs to.
 
-"""Layers and roles by the order of kernels, one rank at a time."""
+"""Finds layers and roles by the order of kernels, one rank at a time."""
 
 from collections.abc import Iterator
 from itertools import groupby
@@ -51,7 +51,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _streams(con: duckdb.DuckDBPyConnection) -> Iterator[KernelStream]:
-    """Every stream that writes to a KV cache, in the order of ranks."""
+    """Every stream that has writes to a KV cache, in the order of ranks."""
     table = con.sql(_STREAMS).to_arrow_table()
     place = np.stack([table[name].to_numpy() for name in ("rank", "device", "stream")])
     borders = np.flatnonzero((np.diff(place) != 0).any(axis=0)) + 1

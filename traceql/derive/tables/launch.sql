@@ -1,17 +1,17 @@
--- One row per CUDA or HIP runtime or driver call.
+-- One row per CUDA or HIP runtime or driver call on the host, whether it launches something or not.
 --
--- A call belongs to the step that was the latest to begin before it: what follows an annotation
--- (sampling, sends) belongs to its step until the next one begins.
+-- A call belongs to the latest step that began before it. So what follows an annotation, such as
+-- sampling and sends, belongs to its step until the next step begins.
 -- @scope  rank
 -- @needs  event_kind, iteration, slice
--- @column id           BIGINT   Row of slice.
+-- @column id           BIGINT   Id of the call; the same number as slice.id.
 -- @column rank         BIGINT   Rank that made the call.
--- @column ts           BIGINT   Start of the call, ns since trace.base_time_ns.
+-- @column ts           BIGINT   Start of the call on the host, ns since the run's first event.
 -- @column dur          BIGINT   Duration of the call on the host, ns.
--- @column name         VARCHAR  Name of the call.
--- @column tid          BIGINT   Thread that made it.
--- @column correlation  BIGINT   Number that the call shares with what it launched.
--- @column step_id      BIGINT   Step in which it was made; NULL before the first.
+-- @column name         VARCHAR  Name of the call, such as cudaLaunchKernel.
+-- @column tid          BIGINT   Id of the thread that made the call.
+-- @column correlation  BIGINT   Number that the call shares with the GPU activities that it started.
+-- @column step_id      BIGINT   Step in which the call was made; NULL before the first step.
 WITH call AS (
     SELECT slice.id, slice.rank, slice.ts, slice.dur, slice.name, slice.tid, slice.correlation
     FROM slice

@@ -1,17 +1,17 @@
--- One row per rank, forward pass and model layer.
+-- One row per layer of a forward pass on one rank.
 -- @kind   view
 -- @scope  run
 -- @needs  kernel, work_class
 -- @column rank        BIGINT  Rank that ran it.
 -- @column step_id     BIGINT  Step in which it was launched.
--- @column pass        BIGINT  Forward pass of the rank, from 0; NULL where modules alone tell the layer.
--- @column layer       BIGINT  Model layer, as in kernel.
--- @column ts          BIGINT  Start of its first kernel, ns since trace.base_time_ns.
--- @column dur         BIGINT  From there to the end of its last kernel, ns.
--- @column busy_ns     BIGINT  Union of its kernels, ns.
--- @column compute_ns  BIGINT  Union of its kernels that neither communicate nor copy, ns.
--- @column comm_ns     BIGINT  Union of its collectives while none of these runs, ns.
--- @column idle_ns     BIGINT  Rest of dur, ns.
+-- @column pass        BIGINT  Number of the forward pass on the rank, from 0; NULL if only modules tell the layer.
+-- @column layer       BIGINT  Model layer, numbered as in kernel.layer.
+-- @column ts          BIGINT  Start of its first kernel, ns since the run's first event.
+-- @column dur         BIGINT  From the start of its first kernel to the end of its last kernel, ns.
+-- @column busy_ns     BIGINT  Part of dur in which any of its kernels ran, ns.
+-- @column compute_ns  BIGINT  Part of dur in which one of its compute kernels ran, ns.
+-- @column comm_ns     BIGINT  Part of dur in which one of its collectives ran, but none of its compute kernels, ns.
+-- @column idle_ns     BIGINT  Part of dur in which none of its kernels ran, ns.
 WITH activity AS (
     SELECT
         rank,
@@ -24,8 +24,8 @@ WITH activity AS (
     FROM kernel
     WHERE layer IS NOT NULL
 ),
--- What each kernel adds to the union of those before it: of all, of computing and communicating
--- ones, and of computing ones alone.
+-- What each kernel adds to the union of those before it: to the union of all kernels, to that of
+-- compute and communication kernels, and to that of compute kernels alone.
 added AS (
     SELECT
         *,

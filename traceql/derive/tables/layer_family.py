@@ -1,10 +1,10 @@
-# One row per layer family: the order of roles that the layers of some models have.
+# One row per layer family: models whose layers consist of the same kernels in the same order.
 # @scope  rank
-# @column family       VARCHAR    Its name; as in rank_model.
-# @column model_types  VARCHAR[]  model_type of the config.json of these models.
-# @column once         VARCHAR[]  Roles of which every layer has exactly one kernel that does the work.
+# @column family       VARCHAR    Name of the family; the same as in rank_model.
+# @column model_types  VARCHAR[]  model_type in the config.json of these models.
+# @column once         VARCHAR[]  Roles for which every layer has exactly one kernel that does the work; kernels that only help, such as copies, do not count.
 
-"""The layer families of traceql/layers/families."""
+"""Lists the layer families of traceql/layers/families."""
 
 import duckdb
 import pyarrow as pa

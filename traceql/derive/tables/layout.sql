@@ -1,14 +1,14 @@
--- One row per rank: its place in each kind of parallelism.
+-- One row per rank: its place in tensor, pipeline and data parallelism.
 -- @scope  run
 -- @needs  rank_place
 -- @column rank     BIGINT   Rank.
--- @column tp_rank  BIGINT   Tensor-parallel rank; NULL where the kind of parallelism is not known.
--- @column pp_rank  BIGINT   Pipeline stage; NULL where it is not known.
--- @column dp_rank  BIGINT   Data-parallel replica; NULL where the kind of parallelism is not known.
--- @column tp_size  BIGINT   Tensor-parallel ranks, loaded or not; NULL as tp_rank.
--- @column pp_size  BIGINT   Pipeline stages; NULL as pp_rank.
--- @column dp_size  BIGINT   Data-parallel replicas; NULL as dp_rank.
--- @column source   VARCHAR  run.json, file names, descriptions of process groups, process groups of distributedInfo, pattern of operations, or ranks of the run; and whether the kind of parallelism is unknown.
+-- @column tp_rank  BIGINT   Tensor-parallel rank, from 0; NULL if the kind of parallelism is unknown.
+-- @column pp_rank  BIGINT   Pipeline stage, from 0; NULL if unknown.
+-- @column dp_rank  BIGINT   Data-parallel replica, from 0; NULL if the kind of parallelism is unknown.
+-- @column tp_size  BIGINT   Number of tensor-parallel ranks, loaded or not; NULL if tp_rank is NULL.
+-- @column pp_size  BIGINT   Number of pipeline stages; NULL if pp_rank is NULL.
+-- @column dp_size  BIGINT   Number of data-parallel replicas; NULL if dp_rank is NULL.
+-- @column source   VARCHAR  Where the places come from: run.json, file names, descriptions of process groups, process groups of distributedInfo, pattern of operations, or ranks of the run; and whether the kind of parallelism is unknown.
 SELECT
     rank,
     CASE shared WHEN 'tensors' THEN tp WHEN 'work' THEN 0 END AS tp_rank,

@@ -1,13 +1,13 @@
--- One row per rank and quality check.
+-- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognised.
 -- @scope  run
 -- @needs  clock, collective, device_state, file_count, gap, instant, kernel, model_config,
 -- @needs  rank_model, remark, slice, step, trace
--- @column rank        BIGINT   Rank that it is about.
--- @column check_name  VARCHAR  What was checked.
+-- @column rank        BIGINT   Rank that the check is about.
+-- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What is in the database, or what was found.
--- @column total       BIGINT   What was in the file, or out of how much.
--- @column ok          BOOLEAN  Whether it is as it should be; NULL where there is nothing to prove.
--- @column note        VARCHAR  What value and total are.
+-- @column total       BIGINT   What was in the file, or the whole that value is a part of.
+-- @column ok          BOOLEAN  Whether the check holds; NULL if there is nothing to check.
+-- @column note        VARCHAR  Meaning of value and total.
 WITH kept AS (
     SELECT rank, COALESCE(cat, '') AS cat, COUNT(*) AS events, CAST(SUM(dur) AS BIGINT) AS dur
     FROM slice
@@ -49,7 +49,7 @@ gpu AS (
 gap_total AS (
     SELECT rank, CAST(SUM(dur) AS BIGINT) AS dur FROM gap GROUP BY rank
 ),
--- Steps that ran a model, recognised or not, and the time of them that has no role.
+-- Steps that ran a model, whether it was recognised or not.
 forward_step AS (
     SELECT DISTINCT step_id FROM kernel WHERE layer IS NOT NULL OR category IN ('kv_cache', 'attention')
 ),
@@ -64,7 +64,7 @@ forward AS (
     INNER JOIN forward_step USING (step_id)
     GROUP BY kernel.rank
 ),
--- Ranks that serve a model: what is not recognised there is a failure.
+-- Ranks that serve a model: if it is not recognised, a check fails.
 serving_rank AS (
     SELECT DISTINCT kernel.rank
     FROM kernel
@@ -89,22 +89,22 @@ entry AS (
     SELECT
         10 AS place, rank, 'events ' || cat AS check_name, kept_events AS value,
         file_events AS total, kept_events = file_events AS ok,
-        'events in slice; in the file' AS note
+        'events in table slice; events in the file' AS note
     FROM slice_count
     UNION ALL
     SELECT
         20, rank, 'duration ' || cat, kept_dur, file_dur, kept_dur = file_dur,
-        'summed duration in slice; in the file, ns'
+        'total duration in table slice; total duration in the file, ns'
     FROM slice_count
     UNION ALL
     SELECT
         30, rank, 'instants', COALESCE(kept_events, 0), file_events,
-        COALESCE(kept_events, 0) = file_events, 'events in instant; in the file'
+        COALESCE(kept_events, 0) = file_events, 'events in table instant; events in the file'
     FROM instant_count
     UNION ALL
     SELECT
         31, rank, 'phase ' || phase, 0, events, FALSE,
-        'events of a phase that is not loaded (only complete events, instants, flows and names are)'
+        'events loaded; events in the file (only complete events, instants, flows and names are loaded)'
     FROM file_count
     WHERE phase NOT IN ('slice', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
     UNION ALL
@@ -112,40 +112,40 @@ entry AS (
     UNION ALL
     SELECT
         50, rank, 'kernels with a launch', launched, kernels, NULL,
-        'GPU activities whose runtime or driver call is in the file'
+        'GPU activities whose launch call is in the file; all GPU activities'
     FROM gpu
     UNION ALL
     SELECT
         51, rank, 'kernels in a step', in_step, kernels, NULL,
-        'GPU activities launched after the first step began'
+        'GPU activities launched after the first step began; all GPU activities'
     FROM gpu
     UNION ALL
     SELECT
         60, rank, 'time classified other', other_dur, dur, other_dur * 100 <= dur,
-        'kernel time that no rule classifies; all kernel time, ns; at most 1%'
+        'kernel time that no rule classifies; all kernel time, ns (at most 1%)'
     FROM gpu
     UNION ALL
     SELECT
         61, rank, 'time without a layer or role', unknown_dur, dur,
         CASE WHEN rank IN (FROM serving_rank) THEN unknown_dur * 200 <= dur END,
-        'GPU time in steps that ran a model of which neither is known; all of it, ns; at most 0.5% where a model is served'
+        'GPU time without a layer or role; all GPU time in steps that ran a model, ns (at most 0.5% if the rank serves a model)'
     FROM forward
     UNION ALL
     SELECT
         62, rank, 'time in layers without a role', roleless_dur, layer_dur,
         CASE WHEN rank IN (FROM serving_rank) THEN roleless_dur * 200 <= layer_dur END,
-        'GPU time of kernels whose layer is known and whose role is not; all time in layers, ns; at most 0.5% where a model is served'
+        'GPU time of kernels with a layer, but no role; GPU time of kernels with a layer, ns (at most 0.5% if the rank serves a model)'
     FROM forward
     WHERE layer_dur > 0
     UNION ALL
     SELECT
         62, rank, 'time in layers', layer_dur, dur, NULL,
-        'GPU time of kernels whose model layer is known; all time in steps that ran a model, ns'
+        'GPU time of kernels with a layer; all GPU time in steps that ran a model, ns'
     FROM forward
     UNION ALL
     SELECT
         63, rank, 'layers attributed', attributed, writes, attributed > 0,
-        'KV-cache writes whose layer is known; KV-cache writes, one per layer and forward pass; more than none'
+        'KV-cache writes with a layer; all KV-cache writes, one per layer and forward pass (more than 0)'
     FROM cache_writes
     UNION ALL
     SELECT
@@ -153,10 +153,10 @@ entry AS (
         CASE WHEN split.known THEN held.layers ELSE rank_model.layers END, model_config.layers,
         CASE WHEN split.known THEN held.layers = model_config.layers END,
         CASE
-            WHEN split.known THEN 'layers found on all stages (' || rank_model.family || ', stage by '
-                || rank_model.source || '); in the configuration given'
+            WHEN split.known THEN 'layers found on all stages (' || rank_model.family || '; pipeline stages: '
+                || rank_model.source || '); layers in the model configuration'
             ELSE 'layers found on this rank (' || rank_model.family || '; ' || rank_model.source
-                || ', so its layers count from 0); in the configuration given'
+                || ', so its layers count from 0); layers in the model configuration'
         END
     FROM rank_model
     CROSS JOIN (SELECT BOOL_AND(stages IS NOT NULL) AS known FROM rank_model) AS split
@@ -168,7 +168,7 @@ entry AS (
     UNION ALL
     SELECT
         64, gpu.rank, 'layers of the model', NULL, model_config.layers, FALSE,
-        'no model recognised; layers in the configuration given (' || model_config.model_type || ')'
+        'no model was recognised; layers in the model configuration (' || model_config.model_type || ')'
     FROM gpu
     CROSS JOIN model_config
     WHERE gpu.rank NOT IN (SELECT rank FROM rank_model)
@@ -176,34 +176,34 @@ entry AS (
     SELECT
         65, rank_model.rank, 'model family', NULL, NULL,
         list_contains(model_config.families, rank_model.family),
-        'recognised ' || rank_model.family || '; configured ' || model_config.model_type
+        'family recognised: ' || rank_model.family || '; model_type configured: ' || model_config.model_type
     FROM rank_model
     INNER JOIN model_config ON TRUE
     UNION ALL
     SELECT
         66, rank, 'operations matched', COUNT(match_id), COUNT(*), NULL,
-        'collective and point-to-point operations found on other ranks too; all with more than one rank'
+        'operations that were found on another rank too; all operations of more than one rank'
     FROM collective
     WHERE group_size > 1
     GROUP BY rank
     UNION ALL
     SELECT
         67, rank, 'operations with bytes', COUNT(bytes), COUNT(*), NULL,
-        'operations whose size is told or can be inferred; all with more than one rank'
+        'operations whose size is known or inferred; all operations of more than one rank'
     FROM collective
     WHERE group_size > 1
     GROUP BY rank
     UNION ALL
     SELECT
         68, rank, 'clock', offset_ns, residual_ns, NULL,
-        'ns ahead of the first rank''s clock; what ends of operations still differ by; ' || source
+        'offset from the reference clock, ns; error that remains after the correction, ns; source: ' || source
     FROM clock
     WHERE (SELECT COUNT(*) FROM trace) > 1
     UNION ALL
     SELECT
         70, rank, 'idle in gaps', COALESCE(gap_total.dur, 0), device_total.idle_ns,
         COALESCE(gap_total.dur, 0) = device_total.idle_ns,
-        'summed gaps; idle time of the breakdown, ns'
+        'total duration of the gaps; idle time of time.breakdown, ns'
     FROM device_total
     LEFT JOIN gap_total USING (rank)
 )

@@ -1,13 +1,15 @@
-# One row per kind of link. Of the rows of a medium, the first whose device matches counts.
+# One row per kind of link that connects GPUs or hosts: its peak bandwidth.
+#
+# Of the rows of one medium, the first whose pattern matches counts.
 # @scope  rank
-# @column position   BIGINT   Order.
-# @column device     VARCHAR  RE2 regular expression, found anywhere in the GPU's name; of a network in the link layer and rate of its adapters.
-# @column medium     VARCHAR  fabric (all such GPUs of a host have it), bridge (those that a bridge joins), pcie, or network (between hosts).
-# @column link       VARCHAR  What connects GPUs of that kind.
-# @column peak_gbps  DOUBLE   Its peak in one direction, per GPU or network adapter, 1e9 bytes per second.
-# @column source     VARCHAR  Where that is written.
+# @column position   BIGINT   Order in which the patterns are tried, from 0.
+# @column device     VARCHAR  RE2 regular expression, which may match anywhere in the GPU's name; for a network, in the link layer and rate of its adapter.
+# @column medium     VARCHAR  fabric (connects all GPUs of a host), bridge (connects only GPUs that a bridge joins), pcie, or network (connects hosts).
+# @column link       VARCHAR  Name of the link.
+# @column peak_gbps  DOUBLE   Peak in one direction, per GPU or per network adapter, 1e9 bytes per second.
+# @column source     VARCHAR  Document that states the peak.
 
-"""The links of link.csv, beside this file."""
+"""Reads link.csv, beside this file."""
 
 import csv
 from pathlib import Path

@@ -1,11 +1,11 @@
--- At most one row: the model's configuration, where it was given.
+-- At most one row: the configuration of the model, if it was given or is in run.json.
 -- @kind   source
 -- @scope  rank
--- @column model_type   VARCHAR    model_type of config.json.
--- @column layers       BIGINT     num_hidden_layers of config.json.
--- @column hidden_size  BIGINT     hidden_size of config.json: elements of one token's activations.
--- @column families     VARCHAR[]  Layer grammars for this model_type.
--- @column path         VARCHAR    Where it was read.
+-- @column model_type   VARCHAR    model_type in config.json.
+-- @column layers       BIGINT     num_hidden_layers in config.json.
+-- @column hidden_size  BIGINT     hidden_size in config.json: the number of elements in one token's activations; NULL if it is missing.
+-- @column families     VARCHAR[]  Layer families of this model_type (layer_family.family).
+-- @column path         VARCHAR    File that it was read from.
 CREATE TABLE IF NOT EXISTS model_config (
     model_type VARCHAR,
     layers BIGINT,

@@ -3,6 +3,6 @@
 -- @scope  rank
 -- @needs  kernel_layer
 -- @column rank    BIGINT  Rank.
--- @column device  BIGINT  Device number on its host.
--- @column stream  BIGINT  Stream number.
+-- @column device  BIGINT  Number of the device on its host.
+-- @column stream  BIGINT  Number of the stream.
 SELECT DISTINCT rank, device, stream FROM kernel_layer

@@ -1,15 +1,15 @@
--- One row per call of a module: an nn.Module frame or a range named after a module.
+-- One row per call of a module: an nn.Module frame, or a range that is named after a module.
 -- @scope  rank
 -- @needs  is_decoder_layer, module_slice, slice_module
--- @column id         BIGINT   Row of slice.
+-- @column id         BIGINT   Id of the call; the same number as slice.id.
 -- @column rank       BIGINT   Rank that recorded it.
--- @column kind       VARCHAR  module (frame of a trace with stacks) or annotation (range).
--- @column class      VARCHAR  Class of the module, or its name with slashes where a range tells it.
--- @column number     BIGINT   Number of the instance, or the layer in the range's name.
--- @column parent_id  BIGINT   Row of module that called it; NULL at the top.
--- @column path       VARCHAR  Classes from the outermost module to this one, with slashes.
--- @column position   BIGINT   Place among the calls of its class by the same caller, from 1.
--- @column layer      BIGINT   Model layer, from 0; NULL outside layers.
+-- @column kind       VARCHAR  module (frame in a trace with Python stacks) or annotation (range).
+-- @column class      VARCHAR  Class of the module; for a range, its name with slashes in place of dots.
+-- @column number     BIGINT   Number of the instance in the name of the frame; for a range, the layer in its name.
+-- @column parent_id  BIGINT   Call of the module around this one (module.id); NULL at the top.
+-- @column path       VARCHAR  Classes from the outermost module to this one, with slashes between them; for a range, its name.
+-- @column position   BIGINT   Position among the calls of the same class inside the same parent, from 1.
+-- @column layer      BIGINT   Layer of the decoder, from 0; NULL outside layers. For a frame, it is counted on its rank.
 WITH RECURSIVE placed AS (
     SELECT
         module_slice.*,

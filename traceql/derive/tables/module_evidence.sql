@@ -1,15 +1,15 @@
--- One row per kernel with a module: the layer and role that follow from it.
+-- One row per kernel whose module is known: the layer and role that follow from the module.
 --
--- From an annotation or a module around the launch, or from the node of the CUDA graph that the
--- kernel replays, if the capture recorded the modules of its nodes.
+-- The module is that of an annotation or frame around the launch call, or that of the CUDA graph
+-- node that was replayed, if the capture recorded the modules of nodes.
 -- @kind   scratch
 -- @scope  rank
 -- @needs  activity, classified_kernel, decoder_layer, graph_node, kernel_module, module,
 -- @needs  module_role, of_other_model, symbol
--- @column id     BIGINT   Row of classified_kernel.
--- @column kind   VARCHAR  graph_node, module or annotation.
--- @column layer  BIGINT   Layer in the module path; NULL if it names none.
--- @column role   VARCHAR  Role; NULL if no rule of module_role fits.
+-- @column id     BIGINT   Kernel (classified_kernel.id).
+-- @column kind   VARCHAR  Where the module is known from: graph_node, module or annotation.
+-- @column layer  BIGINT   Layer in the path of the module; NULL if it names none.
+-- @column role   VARCHAR  Part of the model that the kernel belongs to; NULL if no rule of module_role matches.
 WITH known AS (
     SELECT
         kernel.id,
@@ -51,7 +51,7 @@ path_role AS (
     WHERE NOT of_other_model(path)
     GROUP BY path, symbol, position
 )
--- The two norms of a layer, and the two GEMMs of its experts, differ by their order alone.
+-- Only their order tells the two norms of a layer apart, and the two GEMMs of its experts.
 SELECT
     known.id,
     known.kind,

@@ -1,13 +1,13 @@
 # One row per rule that gives the kernels of a module their role.
 # @kind   scratch
 # @scope  rank
-# @column priority      BIGINT     The matching rule with the lowest number wins.
-# @column path_pattern  VARCHAR    RE2 regular expression, found anywhere in the module's path.
-# @column positions     VARCHAR    RE2 regular expression of the call's position among those of its class by the same caller.
-# @column symbols       VARCHAR[]  Letters of the symbols that it is for; all if empty.
-# @column role          VARCHAR    Role.
+# @column priority      BIGINT     Order of the rules: of all rules that match, the one with the lowest number decides.
+# @column path_pattern  VARCHAR    RE2 regular expression, which may match anywhere in the path of the module.
+# @column positions     VARCHAR    RE2 regular expression for the position of the call among those of its class inside the same parent (module.position).
+# @column symbols       VARCHAR[]  Letters of the symbols that the rule is for; all symbols if empty.
+# @column role          VARCHAR    Role of the kernels that match.
 
-"""The rules of traceql/layers/modules.csv."""
+"""Lists the rules of traceql/layers/modules.csv."""
 
 import duckdb
 import pyarrow as pa

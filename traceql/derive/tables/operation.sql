@@ -1,10 +1,29 @@
 -- One row per collective or point-to-point operation on one rank, before it is matched across ranks.
 --
--- What it is, on which ranks, and how many bytes it transfers, as far as the rank's own trace
--- tells.
+-- It has what the rank's own trace tells: the kind of operation, its communicator and its size.
 -- @kind   scratch
 -- @scope  run
 -- @needs  communication_args, has_block_per_token, kernel, model_config, operator_shape, step
+-- @column kernel_id      BIGINT   Kernel of the operation (kernel.id).
+-- @column rank           BIGINT   Rank.
+-- @column ts             BIGINT   Start of the kernel by the rank's own clock, ns since the run's first event.
+-- @column end_ts         BIGINT   End of the kernel by the rank's own clock, ns since the run's first event.
+-- @column op             VARCHAR  Operation; as in collective.
+-- @column role           VARCHAR  Role of the kernel; NULL if unknown.
+-- @column layer          BIGINT   Model layer of the kernel; NULL if unknown or outside layers.
+-- @column group_name     VARCHAR  Name of the process group in the arguments of the event; NULL if there is none.
+-- @column group_ranks    VARCHAR  Ranks of the process group in the arguments, as a JSON list; NULL if there are none.
+-- @column group_size     BIGINT   Number of ranks in the process group, from the arguments; NULL if there is none.
+-- @column source         BIGINT   Rank that sends, from the arguments of a point-to-point operation; NULL otherwise.
+-- @column destination    BIGINT   Rank that receives, from the arguments of a point-to-point operation; NULL otherwise.
+-- @column sequence       BIGINT   Number of the operation in its process group, from the arguments; NULL if there is none.
+-- @column bytes          BIGINT   Size of the buffer, bytes; for an all_gather whose size comes from shapes, the part of one rank. NULL if unknown.
+-- @column bytes_source   VARCHAR  Where bytes comes from: args, shapes or inferred; as in collective.
+-- @column described_id   BIGINT   Number of the description: equal for operations of a rank that describe their communicator in the same way.
+-- @column key            BIGINT   Number that is equal for operations which may be the same one on two ranks.
+-- @column unit           BIGINT   What is matched at once: the step (step.step_id), or a negative number for an operation that is matched on its own.
+-- @column kind           BIGINT   Number that tells kernel names apart (a hash of the name).
+-- @column synchronising  BOOLEAN  Whether no rank can end the operation before all ranks have begun it.
 WITH named AS (
     SELECT
         kernel.id AS kernel_id,
@@ -78,14 +97,15 @@ given_shape AS (
         list_filter(tensors, lambda one: one.elements > 0 AND one.bytes IS NOT NULL)[1] AS first
     FROM tensor
 ),
--- Rows of the batch that a graph was captured for: the KV-cache write has a block for each.
+-- The number of tokens that a graph was captured for: its KV-cache write has one block per token.
 padded AS (
     SELECT launch_id, CAST(MAX(grid[1]) AS BIGINT) AS tokens
     FROM kernel
     WHERE in_graph AND has_block_per_token(name)
     GROUP BY launch_id
 ),
--- The model's width: configured, else that of the activations that other all-reduces were given.
+-- The hidden size: from the model configuration, else the last dimension of the tensors that eager
+-- all-reduces in layers had as input, if it is the same for all.
 width AS (
     SELECT COALESCE(
         (SELECT MAX(hidden_size) FROM model_config),
@@ -132,18 +152,19 @@ SELECT
     source,
     destination,
     sequence,
-    -- Of a gathering operator this is one rank's part: the group's size multiplies it later.
+    -- The shapes of an all_gather are those of one rank's part; table collective multiplies it by the
+    -- size of the communicator.
     COALESCE(args_bytes, shape_bytes, inferred_bytes) AS bytes,
     CASE
         WHEN args_bytes IS NOT NULL THEN 'args'
         WHEN shape_bytes IS NOT NULL THEN 'shapes'
         WHEN inferred_bytes IS NOT NULL THEN 'inferred'
     END AS bytes_source,
-    -- Equal where one rank says the same of several operations' groups.
+    -- Equal if a rank describes the communicator of several operations in the same way.
     dense_rank() OVER (
         ORDER BY rank, op, role, group_name, group_ranks, group_size, source, destination
     ) AS described_id,
-    -- Equal where operations of two ranks could be one.
+    -- Equal if operations on two ranks may be the same one.
     dense_rank() OVER (
         ORDER BY
             CASE WHEN op IN ('send', 'recv') THEN 'exchange' ELSE op END,
@@ -151,13 +172,13 @@ SELECT
             layer,
             args_bytes
     ) AS key,
-    -- What is matched in one go: a step, else the operation alone.
+    -- What is matched at once: a step, or else a single operation.
     CASE
         WHEN role IS NOT NULL AND step_id IS NOT NULL AND op NOT IN ('send', 'recv', 'broadcast')
             THEN step_id
         ELSE -1 - kernel_id
     END AS unit,
     (hash(name) >> 2)::BIGINT AS kind,
-    -- No rank can end before all have begun.
+    -- No rank can end such an operation before all ranks have begun it.
     op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'barrier') AS synchronising
 FROM sized

@@ -1,14 +1,14 @@
--- One row per kernel that is in no forward pass: the role that follows from what it is and when it ran.
+-- One row per kernel outside the sequence of forward passes: the role that follows from its symbol and from the time at which it ran.
 --
--- Kernels of other streams than those with forward passes, and of steps that run no layer. Small
--- kernels and fills prepare input if they ran before the layers of their step and belong to
--- sampling if they ran after them; for copies in between their direction decides. Sends and
--- receives have the role that their arguments name.
+-- These are the kernels of streams without forward passes, and the communication between pipeline
+-- stages. Small kernels and fills prepare input if they ran before the layers of their step, and
+-- belong to sampling if they ran after them; for copies in between, the direction decides. Sends
+-- and receives have the role that their arguments name.
 -- @kind   scratch
 -- @scope  run
 -- @needs  classified_kernel, communication_args, kernel_layer, model_stream, rank_model, symbol
--- @column id    BIGINT   Row of classified_kernel.
--- @column role  VARCHAR  Role; NULL if it is unknown.
+-- @column id    BIGINT   Kernel (classified_kernel.id).
+-- @column role  VARCHAR  Role; NULL if unknown.
 WITH span AS (
     SELECT kernel.step_id, MIN(kernel.ts) AS first_ts, MAX(kernel.ts) AS last_ts
     FROM kernel_layer

@@ -1,12 +1,14 @@
-# One row per operation on one rank: its communicator and the unit that it shares with other ranks.
+# One row per operation on one rank: its communicator, and the number of its unit that all ranks share.
+#
+# A unit is a step, or a single operation outside of steps.
 # @kind   scratch
 # @scope  run
 # @needs  clock, described_communicator, on_reference_clock, operation
-# @column kernel_id        BIGINT  Row of operation.
-# @column communicator_id  BIGINT  Row of communicator.
-# @column unit             BIGINT  Number of the step, or of the operation outside steps, the same on all ranks of the communicator; -1 if another rank lacks it.
+# @column kernel_id        BIGINT  Kernel of the operation (operation.kernel_id).
+# @column communicator_id  BIGINT  Communicator (communicator.communicator_id).
+# @column unit             BIGINT  Number of the unit, the same on all ranks of the communicator; -1 if it was not found on the rank that the others are compared with.
 
-"""Finds shared steps and operations on the reference clock."""
+"""Finds the steps and operations that ranks share, by times on the reference clock."""
 
 import duckdb
 import numpy as np

@@ -2,14 +2,14 @@
 # @scope  run
 # @needs  classified_kernel, kernel_layer, run_file, symbol, trace
 # @column rank         BIGINT   Rank.
-# @column family       VARCHAR  Layer grammar that its kernels match (queries/layers).
-# @column layers       BIGINT   Layers that it runs in a forward pass.
-# @column first_layer  BIGINT   Number of the first of them in the whole model; NULL where the pipeline split is not known: layers then count from 0 on each rank.
-# @column stage        BIGINT   Pipeline stage, from 0; NULL where the split is not known.
-# @column stages       BIGINT   Pipeline stages of the run; NULL where that is not known.
-# @column source       VARCHAR  What the stage was read from.
+# @column family       VARCHAR  Layer family that its kernels match (layer_family.family).
+# @column layers       BIGINT   Number of layers that it runs in a forward pass.
+# @column first_layer  BIGINT   Number of its first layer in the whole model, from 0; NULL if the pipeline split is unknown, and then the layers of each rank count from 0.
+# @column stage        BIGINT   Pipeline stage, from 0; NULL if unknown.
+# @column stages       BIGINT   Number of pipeline stages of the run; NULL if unknown.
+# @column source       VARCHAR  How the stage is known, such as run.json or file names, or why it is unknown.
 
-"""Which pipeline stage each rank is, and so which layers of the model it holds."""
+"""Finds the pipeline stage of each rank, and so the layers of the model that it holds."""
 
 import duckdb
 import pyarrow as pa
@@ -19,7 +19,7 @@ from traceql.table_head import declared_schema
 
 _HELD = "SELECT DISTINCT rank, family, layers FROM kernel_layer ORDER BY rank"
 _NAMED = "SELECT rank, pp_rank FROM trace"
-# Whether run.json lists every trace, and so is where their parallel ranks come from.
+# Whether run.json lists every trace; if it does, their parallel ranks are from there.
 _BY_RUN = """
     SELECT COALESCE(BOOL_AND(run_file.path IS NOT NULL), FALSE)
     FROM trace

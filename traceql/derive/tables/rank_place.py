@@ -1,21 +1,21 @@
-# One row per rank: its place as a member of groups, also where it is unknown what these groups share.
+# One row per rank: its place in the parallelism, even if it is unknown what the ranks share.
 #
-# Table layout says only what is known.
+# The table layout has only what is known.
 # @kind   scratch
 # @scope  run
 # @needs  gradient_reduction, kernel, rank_model, run_file, trace
 # @column rank          BIGINT   Rank.
-# @column tp            BIGINT   RankPlace among the ranks of its stage and replica that communicate.
+# @column tp            BIGINT   Place among the ranks of its stage and replica that communicate, from 0.
 # @column pp            BIGINT   Pipeline stage, from 0.
 # @column dp            BIGINT   Replica, from 0.
-# @column tp_size       BIGINT   Ranks of a stage and replica, loaded or not.
-# @column pp_size       BIGINT   Stages.
-# @column dp_size       BIGINT   Replicas.
-# @column shared        VARCHAR  What the ranks of a stage share: tensors, or work (as replicas do); NULL if unknown.
+# @column tp_size       BIGINT   Number of ranks of a stage and replica, loaded or not.
+# @column pp_size       BIGINT   Number of stages.
+# @column dp_size       BIGINT   Number of replicas.
+# @column shared        VARCHAR  What the ranks of a stage share: tensors (tensor parallelism) or work (data parallelism); NULL if unknown.
 # @column stages_known  BOOLEAN  Whether the stages are known.
-# @column source        VARCHAR  The evidence.
+# @column source        VARCHAR  Evidence for the place; as in layout.
 
-"""Reads the evidence for each rank's place and takes the best."""
+"""Collects the evidence for the place of each rank and takes the best."""
 
 import json
 
@@ -83,7 +83,7 @@ def _facts(
 
 
 def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, RankPlace]:
-    """The places that run.json gives."""
+    """The place of each rank that run.json states."""
     places = {}
     for (document,) in con.execute(_RUNS).fetchall():
         for facts in json.loads(document).get("ranks") or []:

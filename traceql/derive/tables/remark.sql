@@ -1,12 +1,12 @@
--- One row per thing that loading a file has to say; part of the ledger.
+-- One row per remark that loading a file adds to the ledger.
 -- @kind   source
 -- @scope  rank
--- @column rank        BIGINT   Rank that it is about.
--- @column check_name  VARCHAR  What was checked.
+-- @column rank        BIGINT   Rank that the remark is about.
+-- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What was found.
--- @column total       BIGINT   Out of how much.
--- @column ok          BOOLEAN  Whether it is as it should be; NULL where there is nothing to prove.
--- @column note        VARCHAR  Meaning of the numbers.
+-- @column total       BIGINT   The whole that value is a part of.
+-- @column ok          BOOLEAN  Whether the check holds; NULL if there is nothing to check.
+-- @column note        VARCHAR  Meaning of value and total.
 CREATE TABLE IF NOT EXISTS remark (
     rank BIGINT,
     check_name VARCHAR,

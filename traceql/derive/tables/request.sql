@@ -1,20 +1,20 @@
--- One row per request and pass: the workload runs without and with the profiler.
+-- One row per request and pass; the workload runs in one pass without the profiler and in one with it.
 -- @scope  run
 -- @needs  run_file, trace
 -- @column run             VARCHAR   Path of the run directory.
 -- @column request_id      VARCHAR   Request; the same in both passes.
--- @column profiled        BOOLEAN   Whether the profiler was on.
--- @column ts              BIGINT    When it was sent, ns since trace.base_time_ns; negative before the trace began.
--- @column first_token_ts  BIGINT    When its first token arrived, ns since trace.base_time_ns.
--- @column last_token_ts   BIGINT    When its last token inside the window arrived, ns since trace.base_time_ns.
--- @column finished        BOOLEAN   Whether all its tokens arrived; FALSE where the recorded window ended before.
--- @column finish_reason   VARCHAR   As the engine says: length, stop, abort.
--- @column prompt_tokens   BIGINT    Tokens of its prompt; NULL where it was text.
--- @column output_tokens   BIGINT    Tokens that arrived.
--- @column ttft_ns         BIGINT    Time to first token: first token - sent, ns.
+-- @column profiled        BOOLEAN   Whether the profiler was on in this pass.
+-- @column ts              BIGINT    Time at which it was sent, ns since the run's first event; negative before the trace began.
+-- @column first_token_ts  BIGINT    Time at which its first token was received, ns since the run's first event.
+-- @column last_token_ts   BIGINT    Time at which its last token inside the window was received, ns since the run's first event.
+-- @column finished        BOOLEAN   Whether all its tokens were received; FALSE if the recorded window ended before.
+-- @column finish_reason   VARCHAR   Reason that the engine gives for its end: length, stop or abort.
+-- @column prompt_tokens   BIGINT    Tokens of its prompt; NULL if the prompt was text.
+-- @column output_tokens   BIGINT    Tokens received.
+-- @column ttft_ns         BIGINT    Time to first token: from sending the request to its first token, ns.
 -- @column tpot_ns         BIGINT    Time per output token after the first, ns.
--- @column e2e_ns          BIGINT    End to end: last token - sent, ns; NULL where it did not finish.
--- @column itl_ns          BIGINT[]  Each inter-token latency, ns, in order.
+-- @column e2e_ns          BIGINT    End-to-end latency: from sending the request to its last token, ns; NULL if it did not finish.
+-- @column itl_ns          BIGINT[]  Inter-token latencies: the intervals between its tokens, in order, ns.
 WITH base AS (
     SELECT MIN(base_time_ns) AS base_ns FROM trace
 ),

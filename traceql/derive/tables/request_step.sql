@@ -1,11 +1,11 @@
--- One row per request and engine iteration of a rank in which it had tokens processed, as the scheduler said.
+-- One row per request and step in which tokens of the request were processed, as the scheduler reported.
 -- @scope  run
 -- @needs  run_iteration, step
 -- @column run         VARCHAR  Path of the run directory.
--- @column request_id  VARCHAR  Row of request.
--- @column rank        BIGINT   Rank that ran it.
--- @column step_id     BIGINT   Row of step.
--- @column tokens      BIGINT   Tokens processed for it.
+-- @column request_id  VARCHAR  Request (request.request_id).
+-- @column rank        BIGINT   Rank that ran the step.
+-- @column step_id     BIGINT   Step (step.step_id).
+-- @column tokens      BIGINT   Tokens of the request that were processed in the step.
 WITH scheduled AS (
     SELECT run, rank, number, UNNEST(map_entries(requests)) AS entry
     FROM run_iteration

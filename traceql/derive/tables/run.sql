@@ -1,29 +1,29 @@
 -- One row per run directory that was loaded.
 -- @scope  run
 -- @needs  run_file, trace
--- @column run            VARCHAR  Path of the folder when it was loaded.
--- @column kind           VARCHAR  vllm-offline, vllm-server or program.
+-- @column run            VARCHAR  Path of the run directory when it was loaded.
+-- @column kind           VARCHAR  What was recorded: vllm-offline, vllm-server or program.
 -- @column status         VARCHAR  complete or incomplete.
--- @column reason         VARCHAR  Why a run is incomplete.
--- @column model          VARCHAR  Model, as the user named it.
--- @column start          VARCHAR  When it was started, UTC, ISO 8601.
+-- @column reason         VARCHAR  Why the run is incomplete; NULL if it is complete.
+-- @column model          VARCHAR  Name of the model, as the user gave it.
+-- @column start          VARCHAR  Time at which the run was started, UTC, ISO 8601.
 -- @column tp             BIGINT   Tensor-parallel size.
 -- @column pp             BIGINT   Pipeline-parallel size.
 -- @column dp             BIGINT   Data-parallel size.
--- @column ep             BOOLEAN  Whether experts were parallel.
--- @column world_size     BIGINT   Ranks.
--- @column eager          BOOLEAN  Whether neither torch.compile nor CUDA graphs were used.
--- @column annotation     VARCHAR  layers where every module is named in the trace.
+-- @column ep             BOOLEAN  Whether experts were spread over the ranks (expert parallelism).
+-- @column world_size     BIGINT   Number of ranks.
+-- @column eager          BOOLEAN  Whether the model ran without torch.compile and without CUDA graphs.
+-- @column annotation     VARCHAR  layers if the trace names every module of the model; NULL otherwise.
 -- @column vllm_version   VARCHAR  Version of vLLM.
 -- @column torch_version  VARCHAR  Version of PyTorch.
--- @column gpu_name       VARCHAR  Name of the first GPU; NULL without one.
--- @column window_ts      BIGINT   When recording began on the first rank, ns since trace.base_time_ns.
--- @column window_dur     BIGINT   How long was recorded, ns.
+-- @column gpu_name       VARCHAR  Name of the first GPU; NULL if there is none.
+-- @column window_ts      BIGINT   Time at which recording began on the first rank, ns since the run's first event.
+-- @column window_dur     BIGINT   Duration of the recording, ns.
 -- @column iterations     BIGINT   Engine iterations recorded on the first rank.
--- @column profiled_ns    BIGINT   Duration of the window (or pass) with the profiler, ns.
--- @column unprofiled_ns  BIGINT   Duration of the same work without it, ns.
--- @column overhead_pct   DOUBLE   What the profiler added, percent of the unprofiled duration.
--- @column document       JSON     run.json, whole.
+-- @column profiled_ns    BIGINT   Duration of the recorded window (or pass) with the profiler, ns.
+-- @column unprofiled_ns  BIGINT   Duration of the same work without the profiler, ns.
+-- @column overhead_pct   DOUBLE   Time that the profiler added, percent of unprofiled_ns.
+-- @column document       JSON     Content of run.json.
 WITH base AS (
     SELECT MIN(base_time_ns) AS base_ns FROM trace
 )

@@ -1,9 +1,9 @@
--- One row per run directory that was loaded.
+-- One row per run directory that was loaded: its files as they are.
 -- @kind   source
 -- @scope  run
--- @column path      VARCHAR  Absolute path of the folder when it was loaded.
--- @column document  JSON     run.json, whole.
--- @column metrics   JSON     metrics.json, whole; NULL where the folder has none.
+-- @column path      VARCHAR  Absolute path of the run directory when it was loaded.
+-- @column document  JSON     Content of run.json.
+-- @column metrics   JSON     Content of metrics.json; NULL if the run directory has none.
 CREATE TABLE IF NOT EXISTS run_file (
     path VARCHAR,
     document JSON,

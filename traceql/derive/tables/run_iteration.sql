@@ -2,10 +2,10 @@
 -- @kind   source
 -- @scope  run
 -- @column run            VARCHAR              Path of the run directory.
--- @column rank           BIGINT               Rank that ran it.
+-- @column rank           BIGINT               Rank that ran the iteration.
 -- @column number         BIGINT               Position among the recorded iterations of its rank, from 0.
--- @column begin_unix_ns  BIGINT               When the worker was called, Unix time, ns.
--- @column requests       MAP(VARCHAR, BIGINT)  Tokens that were processed for each request.
+-- @column begin_unix_ns  BIGINT               Time at which the engine called the worker, Unix time, ns.
+-- @column requests       MAP(VARCHAR, BIGINT)  Number of tokens that were processed for each request, by request id.
 CREATE TABLE IF NOT EXISTS run_iteration (
     run VARCHAR,
     rank BIGINT,

@@ -1,20 +1,20 @@
--- One row per complete event of any category, as it stands in the file.
+-- One row per event with a duration, of any category, on the host or on the GPU, as it is in the file.
 -- @kind   source
 -- @scope  rank
--- @column id           BIGINT   Unique over all ranks; kernel.id and launch.id are the same number.
+-- @column id           BIGINT   Id of the slice, unique across all ranks. A kernel or a launch call has the same number in kernel.id or launch.id.
 -- @column rank         BIGINT   Rank that recorded the event.
--- @column cat          VARCHAR  Category as in the file: kernel, cpu_op, python_function, ...
+-- @column cat          VARCHAR  Category as in the file: kernel, cpu_op, python_function ...
 -- @column name         VARCHAR  Name as in the file.
--- @column ts           BIGINT   Start, ns since trace.base_time_ns.
+-- @column ts           BIGINT   Start, ns since the run's first event.
 -- @column dur          BIGINT   Duration, ns.
--- @column pid          BIGINT   Process id as in the file; NULL where it is no integer (see track).
--- @column tid          BIGINT   Thread id as in the file; NULL where it is no integer (see track).
--- @column track_id     BIGINT   Row of track: the process and thread.
--- @column parent_id    BIGINT   Row of slice that encloses this one; NULL at the top.
--- @column depth        BIGINT   Enclosing slices.
--- @column external_id  BIGINT   Argument "External id": joins an operator, its launches and kernels.
--- @column correlation  BIGINT   Argument "correlation": joins a launch and what it launched.
--- @column args         JSON     Arguments as in the file, JSON.
+-- @column pid          BIGINT   Process id as in the file; NULL if it is not an integer (see track).
+-- @column tid          BIGINT   Thread id as in the file; NULL if it is not an integer (see track).
+-- @column track_id     BIGINT   Process and thread of the event, or device and stream (track.id).
+-- @column parent_id    BIGINT   Slice that directly encloses this one (slice.id); NULL at the top.
+-- @column depth        BIGINT   Number of slices that enclose this one.
+-- @column external_id  BIGINT   Argument "External id": connects an operator with its launch calls and kernels.
+-- @column correlation  BIGINT   Argument "correlation": connects a launch call with the GPU activities that it started.
+-- @column args         JSON     Arguments as in the file, as JSON.
 CREATE TABLE IF NOT EXISTS slice (
     id BIGINT,
     rank BIGINT,

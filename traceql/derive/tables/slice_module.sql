@@ -1,12 +1,12 @@
 -- One row per slice inside the call of a module: the innermost module around it.
 --
--- Walks down the tree of slices and visits each once.
+-- The query walks down the tree of slices and visits each slice once.
 -- @kind   scratch
 -- @scope  rank
 -- @needs  module_slice, slice
--- @column id               BIGINT  Row of slice.
--- @column module_id        BIGINT  Row of module_slice: the innermost module; its own row for a module.
--- @column outer_module_id  BIGINT  The module around that one; NULL at the top.
+-- @column id               BIGINT  Slice (slice.id).
+-- @column module_id        BIGINT  Innermost call of a module around the slice (module_slice.id); the slice itself if it is such a call.
+-- @column outer_module_id  BIGINT  Call of the module around that one; NULL at the top.
 WITH RECURSIVE inside AS (
     SELECT slice.id, module_slice.id AS module_id, CAST(NULL AS BIGINT) AS outer_module_id
     FROM slice

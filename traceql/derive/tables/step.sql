@@ -1,21 +1,23 @@
--- One row per engine iteration of one rank.
+-- One row per step: one engine iteration of one rank.
+--
+-- Prefill processes prompts, decode generates tokens.
 -- @scope  rank
 -- @needs  classified_kernel, iteration
--- @column step_id              BIGINT   Unique over all ranks.
+-- @column step_id              BIGINT   Id of the step, unique across all ranks.
 -- @column rank                 BIGINT   Rank that ran it.
 -- @column number               BIGINT   Position among the steps of its rank, from 0.
--- @column name                 VARCHAR  The annotation as in the file; NULL where the trace is one step.
--- @column ts                   BIGINT   Start on the host, ns since trace.base_time_ns.
+-- @column name                 VARCHAR  Annotation that the step was found by, as in the file; NULL if the whole trace is one step.
+-- @column ts                   BIGINT   Start on the host, ns since the run's first event.
 -- @column dur                  BIGINT   Duration of the annotation on the host, ns. What is launched after it and before the next step (sampling, sends) still belongs to this step.
--- @column gpu_ts               BIGINT   Start of its first kernel, ns since trace.base_time_ns; NULL without kernels.
--- @column gpu_dur              BIGINT   From the start of its first kernel to the end of its last, ns.
--- @column phase                VARCHAR  prefill (context requests only), decode (generation only), mixed (both) or idle (neither); NULL where the trace does not say.
--- @column context_requests     BIGINT   Requests whose prompt is processed.
--- @column context_tokens       BIGINT   Prompt tokens processed, over all requests.
--- @column generation_requests  BIGINT   Requests that generate.
--- @column generation_tokens    BIGINT   Tokens generated, over all requests.
--- @column graph_mode           VARCHAR  full (attention inside a graph launch), piecewise (graph launches, attention outside) or none; NULL without kernels.
--- @column source               VARCHAR  What the step was found by: execute_context, ProfilerStep or trace (the whole trace is one step).
+-- @column gpu_ts               BIGINT   Start of its first kernel, ns since the run's first event; NULL without kernels.
+-- @column gpu_dur              BIGINT   From the start of its first kernel to the end of its last kernel, ns; NULL without kernels.
+-- @column phase                VARCHAR  prefill (only requests with prompt tokens), decode (only requests that generate), mixed (both) or idle (neither); NULL if unknown.
+-- @column context_requests     BIGINT   Number of requests whose prompt is processed.
+-- @column context_tokens       BIGINT   Prompt tokens processed, of all requests together.
+-- @column generation_requests  BIGINT   Number of requests that generate tokens.
+-- @column generation_tokens    BIGINT   Tokens generated, of all requests together.
+-- @column graph_mode           VARCHAR  full (attention ran inside a graph replay), piecewise (there were graph replays, and attention ran outside them) or none (no graph replays); NULL without kernels.
+-- @column source               VARCHAR  How the step was found: execute_context (annotation of vLLM), ProfilerStep (annotation of PyTorch's profiler) or trace (the whole trace is one step).
 WITH on_gpu AS (
     SELECT
         step_id,

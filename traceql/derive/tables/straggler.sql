@@ -1,15 +1,15 @@
--- One row per operation that ranks waited for: who came last, and why.
+-- One row per operation that ranks waited for: which rank was late, and why.
 -- @kind   view
 -- @scope  run
 -- @needs  arrival
--- @column match_id   BIGINT   Operation; as in collective.
--- @column rank       BIGINT   Rank that came last.
--- @column kernel_id  BIGINT   Row of kernel, of that rank.
--- @column step_id    BIGINT   Step, of that rank.
--- @column late_ns    BIGINT   Start after that of the first rank, ns.
--- @column waited_ns  BIGINT   Waiting of all ranks together, ns.
--- @column cause      VARCHAR  What the late rank did more of than the median of the others, since the operation before: host (its host had issued nothing), kernel (computing took longer), preemption (kernels of other streams account for half of that), copy, communication (of other groups), launch (gaps of other causes), unknown; start for the first operation of the recording.
--- @column excess_ns  BIGINT   How much more of it, ns.
+-- @column match_id   BIGINT   Operation; the same number as in collective.
+-- @column rank       BIGINT   The late rank (the rank that the others waited for).
+-- @column kernel_id  BIGINT   Kernel of the operation on the late rank (kernel.id).
+-- @column step_id    BIGINT   Step of that kernel; NULL if unknown.
+-- @column late_ns    BIGINT   How much later the late rank began than the earliest rank, ns.
+-- @column waited_ns  BIGINT   Wait time of all ranks together, ns.
+-- @column cause      VARCHAR  What the GPU of the late rank spent more time on than the median of the other ranks, since the previous operation of the communicator: host (idle because its host had issued nothing), kernel (compute kernels), preemption (compute kernels, half of it or more on other streams than the one with the most compute time), copy (only copies), communication (operations of other communicators), launch (idle for other causes) or unknown (none of these); start if it is the first operation of the communicator in the trace.
+-- @column excess_ns  BIGINT   How much more time than that median the late rank spent on the cause, ns.
 WITH excess AS (
     SELECT
         late.match_id,

@@ -1,15 +1,17 @@
-# One row per symbol of the layer families: the kind of kernel that a letter stands for.
+# One row per symbol of the layer families: a kind of kernel, finer than the category.
+#
+# Each kernel has one symbol. A layer family describes a layer as a sequence of symbols.
 # @scope  rank
-# @column position             BIGINT     Order; the first symbol of a category whose pattern matches counts.
-# @column letter               VARCHAR    Its letter; as in kernel.symbol.
-# @column name                 VARCHAR    Its name, which layer families use.
+# @column position             BIGINT     Order in which the patterns are tried, from 0: the first symbol of the category whose pattern matches counts.
+# @column letter               VARCHAR    Letter of the symbol; kernel.symbol has it.
+# @column name                 VARCHAR    Name of the symbol; the files of layer families use it.
 # @column category             VARCHAR    Category of its kernels.
-# @column pattern              VARCHAR    RE2 regular expression, found anywhere in the kernel's name.
-# @column traits               VARCHAR[]  between_passes, outside_layers, beside_layers or inside_layers (where in a step it runs), moves_data (prepares input or belongs to sampling), does_work (does the work of its role), optional (a layer may have it or not).
-# @column role_outside_layers  VARCHAR    Role of its kernels outside layers; NULL if that depends.
-# @column note                 VARCHAR    What it is.
+# @column pattern              VARCHAR    RE2 regular expression, which may match anywhere in the kernel's name.
+# @column traits               VARCHAR[]  Where such kernels run and what they are for: between_passes (between two forward passes), outside_layers or beside_layers (next to the layers), inside_layers (only in layers), moves_data (prepares input or belongs to sampling), does_work (does the work of its role), optional (some layers have it and others do not).
+# @column role_outside_layers  VARCHAR    Role of its kernels outside layers; NULL if the symbol alone does not tell.
+# @column note                 VARCHAR    Description of the kernels.
 
-"""The symbols of traceql/layers/symbols.csv."""
+"""Lists the symbols of traceql/layers/symbols.csv."""
 
 import duckdb
 import pyarrow as pa

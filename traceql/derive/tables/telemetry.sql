@@ -1,19 +1,19 @@
--- One row per GPU and sample, every 100 ms from engine start to the last trace written.
+-- One row per GPU and sample of NVML, every 100 ms from the start of the engine until the last trace was written.
 -- @scope  run
 -- @needs  run, run_file, telemetry_sample, trace
 -- @column run                VARCHAR  Path of the run directory.
--- @column ts                 BIGINT   When it was read, ns since trace.base_time_ns; negative before the trace began.
--- @column rank               BIGINT   Rank that ran on this GPU; NULL where none did.
+-- @column ts                 BIGINT   Time of the sample, ns since the run's first event; negative before the trace began.
+-- @column rank               BIGINT   Rank that ran on this GPU; NULL if none did.
 -- @column gpu                BIGINT   Number of the GPU on its host, as NVML counts.
--- @column uuid               VARCHAR  Identifier of the GPU.
+-- @column uuid               VARCHAR  Unique identifier of the GPU.
 -- @column utilization_pct    BIGINT   Share of NVML's last sampling period in which a kernel ran, percent.
--- @column memory_used_bytes  BIGINT   Memory in use, by all programs, bytes.
+-- @column memory_used_bytes  BIGINT   Memory in use by all programs, bytes.
 -- @column temperature_c      BIGINT   Temperature of the GPU, degrees Celsius.
 -- @column power_mw           BIGINT   Power draw, milliwatts.
--- @column sm_clock_mhz       BIGINT   Clock of the multiprocessors, MHz.
--- @column throttle_reasons   BIGINT   NVML's bit mask of what holds the clocks down.
--- @column throttled          BOOLEAN  Whether a power cap, a thermal or a hardware slowdown held the clocks down.
--- @column in_window          BOOLEAN  Whether it was read while the profiler recorded.
+-- @column sm_clock_mhz       BIGINT   Clock of the streaming multiprocessors, MHz.
+-- @column throttle_reasons   BIGINT   NVML's bit mask of the reasons that hold the clocks down.
+-- @column throttled          BOOLEAN  Whether a power cap, a thermal slowdown or a hardware slowdown held the clocks down.
+-- @column in_window          BOOLEAN  Whether the profiler was recording.
 WITH base AS (
     SELECT MIN(base_time_ns) AS base_ns FROM trace
 ),
@@ -35,7 +35,8 @@ SELECT
     sample.power_mw,
     sample.sm_clock_mhz,
     sample.throttle_reasons,
-    -- Power caps, hardware and thermal slowdowns, power brake; not idleness or a user's setting.
+    -- 236 has the bits for power cap, hardware and thermal slowdown and power brake, but not those
+    -- for an idle GPU and for clocks that a user has set.
     sample.throttle_reasons & 236 != 0 AS throttled,
     sample.unix_ns - base.base_ns BETWEEN run.window_ts AND run.window_ts + run.window_dur
         AS in_window

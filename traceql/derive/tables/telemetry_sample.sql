@@ -1,16 +1,16 @@
--- One row per GPU and sample, as recorded.
+-- One row per GPU and sample of NVML, as recorded.
 -- @kind   source
 -- @scope  run
 -- @column run                VARCHAR  Path of the run directory.
--- @column unix_ns            BIGINT   When it was read, Unix time, ns.
+-- @column unix_ns            BIGINT   Time of the sample, Unix time, ns.
 -- @column gpu                BIGINT   Number of the GPU on its host, as NVML counts.
--- @column uuid               VARCHAR  Identifier of the GPU.
+-- @column uuid               VARCHAR  Unique identifier of the GPU.
 -- @column utilization_pct    BIGINT   Share of NVML's last sampling period in which a kernel ran, percent.
--- @column memory_used_bytes  BIGINT   Memory in use, by all programs, bytes.
+-- @column memory_used_bytes  BIGINT   Memory in use by all programs, bytes.
 -- @column temperature_c      BIGINT   Temperature of the GPU, degrees Celsius.
 -- @column power_mw           BIGINT   Power draw, milliwatts.
--- @column sm_clock_mhz       BIGINT   Clock of the multiprocessors, MHz.
--- @column throttle_reasons   BIGINT   NVML's bit mask of what holds the clocks down.
+-- @column sm_clock_mhz       BIGINT   Clock of the streaming multiprocessors, MHz.
+-- @column throttle_reasons   BIGINT   NVML's bit mask of the reasons that hold the clocks down.
 CREATE TABLE IF NOT EXISTS telemetry_sample (
     run VARCHAR,
     unix_ns BIGINT,

@@ -1,7 +1,7 @@
 -- One row: what wrote this database.
 -- @kind   source
 -- @scope  run
--- @column schema_version  BIGINT   Version of tables and columns.
+-- @column schema_version  BIGINT   Version of the tables and columns.
 -- @column written_by      VARCHAR  Version of traceql.
 CREATE TABLE IF NOT EXISTS traceql_database (
     schema_version BIGINT,

@@ -1,15 +1,15 @@
--- One row per process and thread (or device and stream) of a file.
+-- One row per process and thread of a file, or per device and stream.
 -- @kind   source
 -- @scope  rank
--- @column id                  BIGINT   Unique over all ranks.
+-- @column id                  BIGINT   Id of the track, unique across all ranks.
 -- @column rank                BIGINT   Rank that recorded it.
 -- @column pid                 VARCHAR  Process id as in the file, as text.
 -- @column tid                 VARCHAR  Thread id as in the file, as text.
 -- @column process_name        VARCHAR  Name that the file gives the process.
 -- @column thread_name         VARCHAR  Name that the file gives the thread.
--- @column process_labels      VARCHAR  Labels of the process, such as GPU 0; NULL where it has none.
--- @column process_sort_index  BIGINT   Its place among processes in a viewer.
--- @column thread_sort_index   BIGINT   Place of the thread in its process.
+-- @column process_labels      VARCHAR  Labels of the process, such as GPU 0; NULL if it has none.
+-- @column process_sort_index  BIGINT   Position of the process among the processes in a viewer.
+-- @column thread_sort_index   BIGINT   Position of the thread in its process in a viewer.
 CREATE TABLE IF NOT EXISTS track (
     id BIGINT,
     rank BIGINT,

@@ -1,4 +1,4 @@
-"""What the metadata of a trace file says of its job, its clock and its devices."""
+"""Reads the metadata of a trace file: its job, its clock and its devices."""
 
 import json
 import re
@@ -13,7 +13,11 @@ TraceMetadata = Mapping[str, Any]  # the top-level keys of a file but its events
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """A process group in ranks of the run; `description` as the program named it, or empty."""
+    """A process group, with ranks as the run numbers them.
+
+    Attributes:
+        description: the description that the program gave the group; empty if it gave none.
+    """
 
     name: str
     ranks: list[int]
@@ -22,14 +26,14 @@ class ProcessGroup:
 
 @dataclass(frozen=True)
 class DistributedInfo:
-    """What a file says of its job.
+    """What a file says about its job, under the key distributedInfo.
 
     Attributes:
-        rank: the file's rank in its own job; None if it names none.
-        world_size: ranks of that job; None if it names none.
-        shift: what leads from the file's ranks to the run's. Each data-parallel engine counts its
-            ranks from 0.
-        groups: the process groups whose ranks the profiler wrote in full. It shortens long lists.
+        rank: the rank of the file in its own job; None if the file does not say.
+        world_size: the number of ranks in that job; None if the file does not say.
+        shift: the rank in the run minus the rank in the file. They differ because each
+            data-parallel engine counts its ranks from 0.
+        groups: the process groups whose ranks the profiler wrote in full; it shortens long lists.
     """
 
     rank: int | None
@@ -42,7 +46,8 @@ def distributed_info(metadata: TraceMetadata, rank: int | None = None) -> Distri
     """From the metadata of a file; values of another type than expected say nothing.
 
     Args:
-        rank: the rank of the run that the file is.
+        metadata: the top-level keys of the file.
+        rank: the rank of the file in the run, if it is known.
     """
     given = metadata.get(Metadata.DISTRIBUTED_INFO)
     info = given if isinstance(given, dict) else {}
@@ -74,7 +79,7 @@ def device_name(metadata: TraceMetadata, device: int) -> str | None:
 
 
 def is_ranks(value: object) -> bool:
-    """Whether this is a list of ranks, and not empty."""
+    """Whether this is a list of ranks that is not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(r, int) for r in value)
 
 

@@ -1,4 +1,4 @@
--- One row per communicator and rank: what it waited and transferred.
+-- One row per communicator and rank: its wait time, transfer time and exposed transfer time.
 -- @needs  within_stage
 SELECT
     communicator_id, rank, group_size, SUM(wait_ns) AS wait_ns,

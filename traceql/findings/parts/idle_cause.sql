@@ -1,4 +1,4 @@
--- One row per rank: the cause of most of its idle time, and the time of gaps of cause sync.
+-- One row per rank: the cause with most idle time, that time, and the idle time of cause sync.
 -- @needs  gap
 SELECT
     rank,

@@ -1,4 +1,4 @@
--- One row per rank: its GPU span, and how much of it its devices were idle or only copied.
+-- One row per rank: its GPU span, and how much of it was idle time or exposed copies.
 -- @needs  device_state
 SELECT
     rank,

@@ -1,10 +1,10 @@
--- One row per communicator: the rank that cost it most wait time, and why.
+-- One row per communicator: the rank that the others waited for most, for how long, and why.
 -- @needs  attended, finding_rule, straggler, within_stage
 WITH caused AS (
     SELECT within_stage.communicator_id, straggler.rank, straggler.cause, SUM(straggler.waited_ns) AS ns
     FROM straggler
     INNER JOIN within_stage USING (kernel_id)
-    -- A rank that another communicator held up is not the late one.
+    -- A rank that was delayed in another communicator is not to blame.
     WHERE straggler.cause <> 'communication'
     GROUP BY ALL
 ),

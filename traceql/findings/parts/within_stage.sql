@@ -1,8 +1,8 @@
--- One row per operation whose waiting says something about a rank.
+-- One row per operation on one rank, if its wait time can be blamed on a rank.
 --
--- Left out are transfers between pipeline stages, which wait for the pipeline and not for a late
--- rank; the first operation of a communicator, because what came before it was not recorded; and
--- operations across clocks that were never compared.
+-- Three kinds of operation are left out: transfers between pipeline stages, because they wait for
+-- the pipeline and not for a late rank; the first operation of a communicator, because what came
+-- before it was not recorded; and operations whose times are uncertain because of the clocks.
 -- @needs  arrival, collective, hidden_operation, layout
 SELECT
     collective.kernel_id,

@@ -1,17 +1,17 @@
--- One row per thing that costs much, the costliest first; none if nothing exceeds its thresholds.
+-- One row per finding: something that costs much, the costliest first; no rows if nothing exceeds its threshold.
 --
--- The kinds of finding are files of traceql/findings; their thresholds are in finding_rule.
+-- Each kind of finding is a file in traceql/findings; its thresholds are in finding_rule.
 -- @kind   view
 -- @scope  run
--- @column rank_order  BIGINT               Place, from 1.
+-- @column rank_order  BIGINT               Rank of the finding by cost, from 1.
 -- @column severity    VARCHAR              severe or notable.
--- @column kind        VARCHAR              Kind of finding; as in finding_rule.
--- @column finding     VARCHAR              One sentence, with its number.
--- @column value       DOUBLE               The number that was compared with the thresholds.
--- @column unit        VARCHAR              Its unit.
--- @column cost_ns     BIGINT               Time that it costs all ranks together, if that is known, ns.
--- @column query       VARCHAR              The canned query that shows it.
--- @column parameters  MAP(VARCHAR, VARCHAR)  Parameters of that query.
+-- @column kind        VARCHAR              Kind of finding (finding_rule.finding).
+-- @column finding     VARCHAR              The finding in one sentence, with its numbers.
+-- @column value       DOUBLE               Number that was compared with the thresholds.
+-- @column unit        VARCHAR              Unit of value.
+-- @column cost_ns     BIGINT               Time that it costs all ranks together, ns; NULL if unknown.
+-- @column query       VARCHAR              Canned query that shows the details.
+-- @column parameters  MAP(VARCHAR, VARCHAR)  Parameters of that query, by name.
 -- @column advice      VARCHAR              What to try.
 SELECT
     ROW_NUMBER() OVER in_order AS rank_order,

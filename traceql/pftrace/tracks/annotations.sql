@@ -1,4 +1,4 @@
--- One slice per range that the profiler copied from the host's annotations to a stream.
+-- One slice per annotation of the host that the profiler also shows on a GPU stream.
 SELECT
     slice.rank,
     COALESCE(track.thread_name, 'stream ' || slice.tid, 'annotations') AS track,

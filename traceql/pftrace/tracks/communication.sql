@@ -1,5 +1,6 @@
--- Two slices per collective that was found on all its ranks, waiting for the last rank and moving
--- bytes; one where it was not. Arrows join the ranks in the order in which they came.
+-- Two slices per operation that was found on all its ranks: wait time, then transfer time. One
+-- slice per other operation. Arrows connect the ranks of an operation in the order in which they
+-- began it.
 WITH device_count AS (
     SELECT rank, COUNT(DISTINCT device) AS devices FROM kernel GROUP BY rank
 ),

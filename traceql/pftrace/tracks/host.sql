@@ -1,4 +1,4 @@
--- One slice per event of a host thread; an arrow leads from a launch to what it launched.
+-- One slice per event of a host thread. Arrows lead from launch calls to the kernels they launched.
 WITH launched AS (
     SELECT
         launch_id AS id,

@@ -1,4 +1,4 @@
--- One slice per gap of a GPU, named after its cause.
+-- One slice per gap of a GPU, with the cause of the gap as its name.
 WITH device_count AS (
     SELECT rank, COUNT(DISTINCT device) AS devices FROM kernel GROUP BY rank
 )

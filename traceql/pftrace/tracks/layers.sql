@@ -1,4 +1,4 @@
--- One slice per model layer of a forward pass.
+-- One slice per layer of a forward pass, from its first kernel to its last one.
 SELECT
     rank,
     'Layers' AS track,

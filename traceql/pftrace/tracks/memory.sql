@@ -1,4 +1,4 @@
--- Samples of what PyTorch's allocator has handed out and what it holds, on GPUs.
+-- Samples of the GPU memory that PyTorch's allocator has allocated and that it has reserved.
 WITH sample AS (
     SELECT rank, device, ts, LAST(allocated ORDER BY ts) AS allocated, LAST(reserved ORDER BY ts) AS reserved
     FROM memory

@@ -1,4 +1,4 @@
--- Samples of how many kernels were launched and had not started yet, wherever that changes.
+-- Samples of the number of kernels that were launched but had not started yet, at each change.
 WITH queued AS (
     SELECT kernel.rank, launch.ts, GREATEST(kernel.ts, launch.ts) AS start_ts
     FROM kernel

@@ -1,4 +1,4 @@
--- One row per rank: what its group of tracks is called.
+-- One row per rank: the name of its group of tracks.
 WITH device AS (
     SELECT
         rank,

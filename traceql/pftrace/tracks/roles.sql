@@ -1,5 +1,5 @@
--- One slice per run of kernels, in the order of their starts, that belong to one role of one layer:
--- from the first start to the last end.
+-- One slice per series of consecutive kernels with the same role in the same layer: from the first
+-- start to the last end.
 WITH device_count AS (
     SELECT rank, COUNT(DISTINCT device) AS devices FROM kernel GROUP BY rank
 ),
@@ -48,7 +48,7 @@ SELECT
     run.end_ts - run.ts AS dur,
     'role' AS cat,
     run.role AS name,
-    'tensor: ' || run.role AS colour, -- under this name no two roles of a layer look alike
+    'tensor: ' || run.role AS colour, -- with this prefix, no two roles of a layer get the same colour
     run.kernel_id,
     run.kernels,
     run.step_id,

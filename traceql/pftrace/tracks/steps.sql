@@ -1,5 +1,5 @@
--- One slice per engine iteration: the time in which the GPU worked on it, the host's where it did
--- not.
+-- One slice per step: from its first kernel to its last one, or its time on the host if it has no
+-- kernels.
 SELECT
     rank,
     'Steps' AS track,

@@ -1,4 +1,4 @@
--- One slice per GPU activity, on its stream as recorded, coloured by what the model wanted it for.
+-- One slice per GPU activity on its stream, coloured by role, or by category if it has no role.
 WITH device_count AS (
     SELECT rank, COUNT(DISTINCT device) AS devices FROM kernel GROUP BY rank
 )

@@ -1,4 +1,4 @@
--- Samples of the GPU of each rank whose trace is loaded, while it was recorded.
+-- Samples of the SM clock and the power of each loaded rank's GPU, during the recording.
 WITH span AS (
     SELECT MAX(ts + dur) AS end_ts FROM slice
 ),

@@ -1,5 +1,5 @@
--- Samples of the tokens of a step over the time until the next one begins; of the last, over its
--- own time.
+-- Samples of the throughput of each step: its tokens divided by the time until the next step
+-- begins, or by its own duration if it is the last one.
 WITH paced AS (
     SELECT
         *,

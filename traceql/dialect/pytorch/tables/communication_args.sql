@@ -2,17 +2,17 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  classified_kernel, slice
--- @column kernel_id     BIGINT   Row of classified_kernel.
--- @column operation     VARCHAR  Name of the operation, lower case.
+-- @column kernel_id     BIGINT   Kernel (classified_kernel.id).
+-- @column operation     VARCHAR  Name of the operation, in lower case.
 -- @column group_name    VARCHAR  Name of the process group.
--- @column group_ranks   VARCHAR  Its ranks, as a JSON list; shortened by the profiler if it is long.
--- @column group_size    BIGINT   Ranks in the group.
--- @column in_elements   BIGINT   Elements that go in on this rank.
--- @column out_elements  BIGINT   Elements that come out on this rank.
--- @column element_type  VARCHAR  Type of the elements, lower case.
--- @column source        BIGINT   Rank that sends, of a point-to-point operation.
--- @column destination   BIGINT   Rank that receives.
--- @column sequence      BIGINT   Number of the operation in its group.
+-- @column group_ranks   VARCHAR  Ranks of the process group, as a JSON list; the profiler shortens long lists.
+-- @column group_size    BIGINT   Number of ranks in the process group.
+-- @column in_elements   BIGINT   Number of elements in the input buffer of this rank.
+-- @column out_elements  BIGINT   Number of elements in the output buffer of this rank.
+-- @column element_type  VARCHAR  Type of the elements, in lower case.
+-- @column source        BIGINT   Rank that sends, if the operation is point-to-point.
+-- @column destination   BIGINT   Rank that receives, if the operation is point-to-point.
+-- @column sequence      BIGINT   Number of the operation in its process group.
 SELECT
     slice.id AS kernel_id,
     lower(args[1]) AS operation,

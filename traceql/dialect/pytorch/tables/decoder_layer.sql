@@ -1,4 +1,4 @@
--- The layer number in a module's path; NULL if the path names no layer of the decoder.
+-- The layer number in the path of a module; NULL if the path names no layer of the decoder.
 -- @kind   scratch macro
 -- @scope  rank
 -- @needs  of_other_model

@@ -1,4 +1,4 @@
--- One row per rank whose trace shows DistributedDataParallel: it averages gradients across replicas.
+-- One row per rank whose trace shows DistributedDataParallel, which averages gradients across replicas.
 -- @kind   scratch
 -- @scope  rank
 -- @needs  slice

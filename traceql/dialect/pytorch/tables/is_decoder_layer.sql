@@ -1,4 +1,4 @@
--- Whether a module class is a layer of the decoder.
+-- Whether a module of this class, at this path, is a layer of the decoder.
 -- @kind   scratch macro
 -- @scope  rank
 -- @needs  of_other_model

@@ -1,19 +1,19 @@
--- One row per engine iteration of one rank: where it begins, from the best evidence in the trace.
+-- One row per engine iteration of one rank: when it begins, by the best evidence in the trace.
 --
--- vLLM's execute_... annotations; if there are none, ProfilerStep#N; if there are none either, the
--- whole trace is one step.
+-- The best evidence is an execute_... annotation of vLLM, then ProfilerStep#N; without either, the
+-- whole trace is one iteration.
 -- @kind   scratch
 -- @scope  rank
 -- @needs  event_kind, slice
 -- @column step_id     BIGINT                                   Number across all ranks, from 0.
 -- @column number      BIGINT                                   Position among the iterations of its rank, from 0.
 -- @column rank        BIGINT                                   Rank that ran it.
--- @column name        VARCHAR                                  The annotation; NULL if the trace is one step.
--- @column ts          BIGINT                                   Start on the host, ns since trace.base_time_ns.
+-- @column name        VARCHAR                                  The annotation; NULL if the whole trace is one iteration.
+-- @column ts          BIGINT                                   Start on the host, ns since the run's first event.
 -- @column dur         BIGINT                                   Duration on the host, ns.
--- @column source      VARCHAR                                  execute_context, ProfilerStep or trace.
--- @column context     STRUCT(requests VARCHAR, tokens VARCHAR)  Requests and tokens of the annotation's context part, as text.
--- @column generation  STRUCT(requests VARCHAR, tokens VARCHAR)  Requests and tokens of its generation part, as text.
+-- @column source      VARCHAR                                  execute_context, ProfilerStep or trace; as in step.
+-- @column context     STRUCT(requests VARCHAR, tokens VARCHAR)  Number of requests and of tokens in the annotation's context part (prompts), as text.
+-- @column generation  STRUCT(requests VARCHAR, tokens VARCHAR)  Number of requests and of tokens in the annotation's generation part, as text.
 WITH annotation AS (
     SELECT
         rank,

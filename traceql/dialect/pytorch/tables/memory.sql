@@ -1,14 +1,14 @@
--- One row per allocator event.
+-- One row per event of PyTorch's memory allocator.
 -- @scope  rank
 -- @needs  instant
 -- @column rank         BIGINT   Rank that recorded it.
--- @column ts           BIGINT   Time, ns since trace.base_time_ns.
--- @column device       BIGINT   Device number on its host.
--- @column device_type  VARCHAR  cpu, cuda, hip or xpu; else PyTorch's number for it.
--- @column bytes_delta  BIGINT   Bytes allocated, negative where freed.
+-- @column ts           BIGINT   Time, ns since the run's first event.
+-- @column device       BIGINT   Number of the device on its host.
+-- @column device_type  VARCHAR  cpu, cuda, hip or xpu; else PyTorch's number for the type.
+-- @column bytes_delta  BIGINT   Bytes allocated; negative if they were freed.
 -- @column allocated    BIGINT   Bytes allocated on the device after the event.
--- @column reserved     BIGINT   Bytes that PyTorch's allocator holds on the device after the event.
--- @column address      UBIGINT  Address of the block.
+-- @column reserved     BIGINT   Bytes that the allocator holds on the device after the event, allocated or not.
+-- @column address      UBIGINT  Address of the memory block.
 WITH event AS (
     SELECT
         rank,

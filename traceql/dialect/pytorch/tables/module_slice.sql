@@ -1,15 +1,15 @@
 -- One row per slice that stands for the call of a module.
 --
--- nn.Module frames of a trace with Python stacks, and ranges named after modules
+-- These are nn.Module frames of a trace with Python stacks, and ranges that are named after modules
 -- (model.layers.12.self_attn.qkv_proj, with or without "module: " in front).
 -- @kind   scratch
 -- @scope  rank
 -- @needs  decoder_layer, event_kind, slice
--- @column id      BIGINT   Row of slice.
+-- @column id      BIGINT   Id of the slice (slice.id).
 -- @column rank    BIGINT   Rank that recorded it.
 -- @column kind    VARCHAR  module (frame) or annotation (range).
--- @column class   VARCHAR  Class of the module, or its name with slashes if a range names it.
--- @column number  BIGINT   Number of the instance, or the layer in the range's name.
+-- @column class   VARCHAR  Class of the module; for a range, its name with slashes in place of dots.
+-- @column number  BIGINT   Number of the instance in the name of the frame; for a range, the layer in its name.
 SELECT
     id,
     rank,

@@ -1,4 +1,4 @@
--- Whether a module belongs to another model than the decoder: one that encodes, or that drafts tokens.
+-- Whether a module belongs to an encoder or to a model that drafts tokens, and not to the decoder.
 -- @kind   scratch macro
 -- @scope  rank
 CREATE OR REPLACE MACRO of_other_model(path) AS regexp_matches(

@@ -1,9 +1,9 @@
--- One row per communication kernel without arguments of its own: the inputs of the operator that launched it.
+-- One row per communication kernel whose own arguments say nothing: the inputs of the operator that launched it.
 -- @kind   scratch
 -- @scope  rank
 -- @needs  classified_kernel, communication_args, event_kind, slice
--- @column kernel_id  BIGINT     Row of classified_kernel.
--- @column dims       JSON[]     Shape of each input of the innermost operator.
+-- @column kernel_id  BIGINT     Kernel (classified_kernel.id).
+-- @column dims       JSON[]     Shape of each input of the innermost operator around the launch call.
 -- @column types      VARCHAR[]  Element type of each input.
 WITH called AS (
     SELECT kernel.id, kernel.rank, slice.external_id
