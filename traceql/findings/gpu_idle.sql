@@ -38,7 +38,7 @@ SELECT
     100.0 * idlest.idle_ns / idlest.ns AS value,
     idlest.all_ns AS cost_ns,
     format(
-        'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span. {:.0f}% of that has the cause {}{}{}.',
+        'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span. {:.0f}% of the idle time has the cause {}{}{}.',
         idlest.rank, idlest.idle_ns / 1e6, 100.0 * idlest.idle_ns / idlest.ns,
         100.0 * idle_cause.ns / idlest.idle_ns, idle_cause.cause,
         CASE
