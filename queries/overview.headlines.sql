@@ -66,7 +66,7 @@ headline AS (
     WHERE window_ns > 0
     UNION ALL
     SELECT 4 + row_number() OVER (ORDER BY steps DESC, phase), phase || ' step', median_ns, 'ns',
-        'median duration on the GPU, of ' || steps || ' steps'
+        'median duration on the GPU, of ' || steps || CASE steps WHEN 1 THEN ' step' ELSE ' steps' END
     FROM phase
     UNION ALL
     SELECT 8, 'output', 1e9 * tokens / span_ns, 'tokens/s', tokens || ' tokens generated'

@@ -174,16 +174,21 @@ def test_headlines_of_two_ranks(tmp_path: Path) -> None:
         held, known = checks(trace)
         assert held == known - 2  # on both ranks, more than 1% of the time has no category
         assert rows(trace, "overview.headlines") == [
-            ("recorded", 120_000.0, "ns", "GPU span of the slowest of 2 ranks"),
-            ("computing", percent(145), "percent", "of the GPU time of all ranks"),
-            ("exposed comm", percent(40), "percent", "nothing was computed meanwhile"),
-            ("idle", percent(15), "percent", "the GPU did nothing"),
+            ("recorded", 120_000.0, "ns", "longest GPU span of 2 ranks"),
+            (
+                "computing",
+                percent(145),
+                "percent",
+                "a compute kernel ran; percent of all GPU spans",
+            ),
+            ("exposed comm", percent(40), "percent", "a collective ran, but no compute kernel"),
+            ("idle", percent(15), "percent", "nothing ran on the GPU"),
             # On both ranks together 20, 40, 20 and, with the copy, 60 us.
-            ("decode step", 30_000.0, "ns", "median of 2 on the GPU"),
-            ("prefill step", 32_500.0, "ns", "median of 1 on the GPU"),
+            ("decode step", 30_000.0, "ns", "median duration on the GPU, of 2 steps"),
+            ("prefill step", 32_500.0, "ns", "median duration on the GPU, of 1 step"),
             # 4 tokens in the 100 us of rank 0.
             ("output", pytest.approx(40_000.0), "tokens/s", "4 tokens generated"),
-            ("ledger", held, "checks", f"hold, of {known}"),
+            ("ledger", held, "checks", f"of {known} hold"),
         ]
 
 
@@ -200,10 +205,10 @@ def test_headlines_without_phases_and_tokens() -> None:
     """Computes for 6 of 10 us, and copies for 1."""
     events = (kernel(ts=0, dur=6), kernel("Memset", ts=9, dur=1, cat="gpu_memset"))
     assert without_ledger(events) == [
-        ("recorded", 10_000.0, "ns", "GPU span of the slowest of 1 rank"),
-        ("computing", 60.0, "percent", "of the GPU time of all ranks"),
-        ("exposed comm", 0.0, "percent", "nothing was computed meanwhile"),
-        ("idle", 30.0, "percent", "the GPU did nothing"),
+        ("recorded", 10_000.0, "ns", "longest GPU span of 1 rank"),
+        ("computing", 60.0, "percent", "a compute kernel ran; percent of all GPU spans"),
+        ("exposed comm", 0.0, "percent", "a collective ran, but no compute kernel"),
+        ("idle", 30.0, "percent", "nothing ran on the GPU"),
     ]
 
 

@@ -215,7 +215,7 @@ def test_a_host_that_waits_for_the_gpu(tmp_path: Path) -> None:
     with traceql.open(traces.write(tmp_path / "a.json", *events)) as trace:
         found = kinds(trace)
     assert found["host synchronisation"] == [
-        "The GPU of rank 0 is idle for 0.3 ms because its host is blocked in a synchronizing call."
+        "The GPU of rank 0 is idle for 0.3 ms because its host is blocked in a synchronising call."
     ]
 
 

@@ -125,7 +125,8 @@ def test_a_process_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
     said = refusal("load", big, "-o", tmp_path / "run.duckdb")
     killer.join()
     assert len(killed) == 1
-    assert said == f"traceql: {big}: reading was killed, out of memory? try --jobs 1"
+    message = "the reading process was killed, perhaps for lack of memory; try --jobs 1"
+    assert said == f"traceql: {big}: {message}"
     assert list(tmp_path.iterdir()) == [big]
 
 
@@ -135,7 +136,7 @@ def test_a_process_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
     [
         (
             "import os; os.kill(os.getpid(), 9)",
-            "reading was killed, out of memory? try --jobs 1",
+            "the reading process was killed, perhaps for lack of memory; try --jobs 1",
         ),
         (
             "raise RuntimeError('unheard of')",

@@ -97,6 +97,8 @@ def read_rules(path: Path) -> Iterator[Rule]:
     if rows and not set(rows[0]) >= _REQUIRED:
         raise RulesInvalid(f"{path}: the first line must name priority, pattern and category")
     for line, row in enumerate(rows, start=2):
+        if None in row:
+            raise RulesInvalid(f"{path}, rule {line - 1}: more cells than columns; quote commas")
         yield _rule(f"{path}, rule {line - 1}", row)
 
 
