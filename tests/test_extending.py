@@ -141,3 +141,44 @@ def test_a_new_layer_family_is_one_new_file(
     assert rows(con, "SELECT family, layers FROM rank_model") == [("toy", 3)]
     roles = ["embed", *["input_norm", "kv_write", "attention", "o_proj"] * 3, "lm_head"]
     assert [role for (role,) in rows(con, "SELECT role FROM kernel ORDER BY ts")] == roles * 2
+
+
+# --- mistakes in new tables ----------------------------------------------------------------------
+
+
+HEAD = "-- One row.\n-- @scope  run\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        ({"toy.sql": f"{HEAD}-- @needs  nothing\nSELECT 1"}, "no file defines 'nothing'"),
+        ({"kernel.sql": f"{HEAD}SELECT 1"}, "define the same table"),
+        ({"toy.sql": "-- One row.\n-- @scope  all\nSELECT 1"}, "@scope is 'all', not one of rank,"),
+        ({"toy.sql": "-- One row.\nSELECT 1"}, "@scope is '', not one of rank, run"),
+        ({"toy.sql": f"{HEAD}-- @kind  tabel\nSELECT 1"}, "@kind is 'tabel', not one of source,"),
+        ({"toy.sql": f"{HEAD}-- @colum  a\nSELECT 1"}, "unknown tag in '-- @colum  a'"),
+        ({"toy.sql": "SELECT 1"}, "must begin with a comment"),
+        ({"toy.sql": f"{HEAD}SELECT nothing FROM trace"}, "cannot make table toy .*toy.sql"),
+        (
+            {
+                "one.sql": f"{HEAD}-- @needs  two\nFROM two",
+                "two.sql": f"{HEAD}-- @needs  one\nFROM one",
+            },
+            "in a circle: (one -> two -> one|two -> one -> two)",
+        ),
+    ],
+)
+def test_a_wrong_table_is_told_in_one_line(
+    files: dict[str, str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = tmp_path / "tables"
+    tables.mkdir()
+    for name, text in files.items():
+        (tables / name).write_text(text)
+    monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tables])
+    trace = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    with pytest.raises(traceql.TraceqlError, match=message) as error:
+        traceql.load(trace, tmp_path / "x.duckdb")
+    assert "\n" not in str(error.value)
+    assert not (tmp_path / "x.duckdb").exists()

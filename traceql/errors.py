@@ -41,6 +41,10 @@ class QueryInvalid(TraceqlError):
     """The head, the parameters or the SQL of a query is wrong, or its chart cannot be drawn."""
 
 
+class DefinitionInvalid(TraceqlError):
+    """A file that defines a table is wrong, or does not fit the others."""
+
+
 class ModelConfigInvalid(TraceqlError):
     """A model configuration cannot be read or does not describe a model."""
 

@@ -18,13 +18,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 import pyarrow as pa
 
 from traceql.comment_head import Column, CommentHead, described_columns
+from traceql.errors import DefinitionInvalid
 from traceql.table_head import table_head
 
+Choice = TypeVar("Choice", bound=StrEnum)
 Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table]
 
 
@@ -102,7 +105,8 @@ def definition(path: Path) -> Definition:
     """The definition in a file.
 
     Raises:
-        QueryInvalid: the head of the file is invalid; the message quotes the line.
+        QueryInvalid: a line of the head cannot be parsed; the message quotes it.
+        DefinitionInvalid: its kind or scope does not exist.
     """
     source = path.read_text(encoding="utf-8")
     return parsed_definition(path, source)
@@ -113,8 +117,8 @@ def parsed_definition(path: Path, source: str) -> Definition:
     head = table_head(path, source)
     return Definition(
         path.stem,
-        Kind(head.only("kind", Kind.TABLE)),
-        Scope(head.only("scope")),
+        _among(Kind, path, "kind", head.only("kind", Kind.TABLE)),
+        _among(Scope, path, "scope", head.only("scope")),
         _needs(head),
         head.summary,
         head.text,
@@ -126,3 +130,12 @@ def parsed_definition(path: Path, source: str) -> Definition:
 
 def _needs(head: CommentHead) -> tuple[str, ...]:
     return tuple(name for line in head.tags["needs"] for name in line.replace(",", " ").split())
+
+
+def _among(allowed: type[Choice], path: Path, tag: str, value: str) -> Choice:
+    """The member of an enumeration that a tag names."""
+    try:
+        return allowed(value)
+    except ValueError:
+        listed = ", ".join(allowed)
+        raise DefinitionInvalid(f"{path}: @{tag} is '{value}', not one of {listed}") from None

@@ -3,13 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from graphlib import TopologicalSorter
+from graphlib import CycleError, TopologicalSorter
 
 import duckdb
 
 from traceql.arrow_duckdb import create_table
 from traceql.derive.definition import Definition, Kind
 from traceql.derive.registry import definitions
+from traceql.errors import DatabaseError, DefinitionInvalid
 
 _AT_ONCE = 2  # tables made at once; DuckDB runs each query on all processors
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
@@ -39,7 +40,11 @@ def _make_all(
     con: duckdb.DuckDBPyConnection, database: str, derived: Mapping[str, Definition]
 ) -> None:
     order = TopologicalSorter({n: derived.keys() & set(d.needs) for n, d in derived.items()})
-    order.prepare()
+    try:
+        order.prepare()
+    except CycleError as error:
+        circle = " -> ".join(error.args[1])
+        raise DefinitionInvalid(f"tables need each other in a circle: {circle}") from None
     heights = _heights(derived)
     readers = Counter(needed for one in derived.values() for needed in one.needs)
     running: dict[Future[None], Definition] = {}
@@ -58,16 +63,24 @@ def _make_all(
 
 
 def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
-    """Makes one table, view or macro, in a transaction of its own."""
-    con.begin()
-    if one.kind.is_macro:
-        con.execute(one.source)
-    elif one.is_python:
-        create_table(con, one.name, one.rows(con))
-    else:
-        what = "VIEW" if one.kind is Kind.VIEW else "TABLE"
-        con.execute(f"CREATE OR REPLACE {what} {one.name} AS\n{one.source}")
-    con.commit()
+    """Makes one table, view or macro, in a transaction of its own.
+
+    Raises:
+        DatabaseError: DuckDB cannot make it; the message names the file.
+    """
+    try:
+        con.begin()
+        if one.kind.is_macro:
+            con.execute(one.source)
+        elif one.is_python:
+            create_table(con, one.name, one.rows(con))
+        else:
+            what = "VIEW" if one.kind is Kind.VIEW else "TABLE"
+            con.execute(f"CREATE OR REPLACE {what} {one.name} AS\n{one.source}")
+        con.commit()
+    except duckdb.Error as error:
+        reason = str(error).splitlines()[0]
+        raise DatabaseError(f"cannot make table {one.name} ({one.path}): {reason}") from None
 
 
 def _heights(derived: Mapping[str, Definition]) -> Mapping[str, int]:

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from traceql.derive.definition import Definition, Kind, definition, parsed_definition
+from traceql.derive.definition import Definition, definition, parsed_definition
+from traceql.errors import DefinitionInvalid
 from traceql.findings.view import FINDING_VIEW, finding_view
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -19,6 +20,7 @@ def definitions() -> Mapping[str, Definition]:
 
     Raises:
         QueryInvalid: the head of a file is invalid.
+        DefinitionInvalid: two files have one name, or a file needs what none defines.
     """
     files = [
         path
@@ -26,11 +28,13 @@ def definitions() -> Mapping[str, Definition]:
         for path in sorted(folder.iterdir())
         if path.suffix in (".sql", ".py") and path.stem != "__init__"
     ]
-    found = [definition(path) for path in files]
-    found.append(parsed_definition(FINDING_VIEW, finding_view()))
-    return {one.name: one for one in found}
-
-
-def sources() -> list[Definition]:
-    """The definitions of the source tables, which loading fills."""
-    return [one for one in definitions().values() if one.kind is Kind.SOURCE]
+    found: dict[str, Definition] = {}
+    for one in (*map(definition, files), parsed_definition(FINDING_VIEW, finding_view())):
+        if one.name in found:
+            raise DefinitionInvalid(f"{found[one.name].path} and {one.path} define the same table")
+        found[one.name] = one
+    for one in found.values():
+        for needed in one.needs:
+            if needed not in found:
+                raise DefinitionInvalid(f"{one.path}: no file defines '{needed}', which it needs")
+    return found
