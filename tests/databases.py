@@ -106,7 +106,7 @@ def trace(name: str) -> traceql.Trace:
 def rank_files(name: str) -> Iterator[RankFile]:
     """The files of a run with what the database says of them."""
     rows = trace(name).sql("SELECT rank, path, file_offset_ns FROM trace ORDER BY rank").rows()
-    assert {Path(row["path"]) for row in rows} == {file.absolute() for file in files(name)}
+    assert {Path(row["path"]) for row in rows} == {file.resolve() for file in files(name)}
     for row in rows:
         yield RankFile(row["rank"], Path(row["path"]), row["file_offset_ns"])
 
