@@ -2,7 +2,6 @@
 
 import asyncio
 import gzip
-import json
 import re
 import shlex
 import shutil
@@ -16,6 +15,7 @@ from typing import Any
 
 from capture.drive import Pass, drive
 from capture.environment import environment
+from capture.files import write_json
 from capture.metrics import metrics
 from capture.outputs import write_outputs
 from capture.packages import require_packages
@@ -103,7 +103,7 @@ async def _attach(
             ranks = _collected(folder, before, directory)
             if measured:
                 measures = metrics(measured, None, until_ns=facts["window"]["end_unix_ns"])
-                (directory.path / "metrics.json").write_text(json.dumps(measures, indent=1) + "\n")
+                write_json(directory.path / "metrics.json", measures)
                 write_outputs(directory.path / "outputs.jsonl", measured)
         except (Exception, asyncio.CancelledError) as error:
             directory.abandon(facts, " ".join(str(error).split()) or type(error).__name__)

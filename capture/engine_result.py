@@ -3,12 +3,12 @@
 import json
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from statistics import median
 from typing import Any
 
 from capture.drive import Pass
 from capture.errors import CaptureError
+from capture.files import write_json
 from capture.metrics import metrics
 from capture.outputs import write_outputs
 from capture.plan import Plan
@@ -38,7 +38,7 @@ def write_results(plan: Plan, workload: Workload, passes: Passes) -> dict[str, A
         until_ns=window["end_unix_ns"] if windowed else None,
         unprofiled_until_ns=_window_notes(plan, "unprofiled")["end_unix_ns"] if windowed else None,
     )
-    _write_json(plan.folder / "metrics.json", measured)
+    write_json(plan.folder / "metrics.json", measured)
     write_outputs(plan.folder / "outputs.jsonl", passes.profiled)
     return {
         "ranks": ranks,
@@ -112,7 +112,3 @@ def _window_notes(plan: Plan, name: str) -> dict[str, Any]:
             f"--skip {plan.skip} skips all of them; lower --skip or raise --prompts"
         )
     return found
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=1) + "\n")

@@ -1,8 +1,13 @@
-"""Writes files so that they appear when they are complete, or not at all."""
+"""Writes files so that they appear when they are complete, or not at all.
 
+traceql has a writer of its own: the two packages share the run directory and no code.
+"""
+
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 
 @contextmanager
@@ -18,3 +23,9 @@ def whole_file(path: Path) -> Iterator[Path]:
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Replaces a JSON file."""
+    with whole_file(path) as draft:
+        draft.write_text(json.dumps(value, indent=1) + "\n")

@@ -1,13 +1,12 @@
 """The folder of a run, which is marked incomplete until everything is in it."""
 
-import json
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from capture.errors import RunDirectoryExists
-from capture.files import whole_file
+from capture.files import write_json
 
 SCHEMA_VERSION = 1
 _SCRATCH = ".scratch"
@@ -77,5 +76,4 @@ def write_run_json(
         reason: why the run is incomplete; None if it is complete.
     """
     head = {"schema_version": SCHEMA_VERSION, "status": status, "reason": reason}
-    with whole_file(folder / "run.json") as draft:
-        draft.write_text(json.dumps(head | facts, indent=1) + "\n")
+    write_json(folder / "run.json", head | facts)

@@ -18,7 +18,7 @@ GATHERED = ROOT / "build" / "site"
 SITE = ROOT / "site"
 _LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 # Lets pages that are opened as files search; it would come from the internet.
-_SHIM = '<script src="https://unpkg.com/iframe-worker/shim"></script>'
+_SHIM = re.compile(r'<script src="https://unpkg.com/iframe-worker/shim"[^>]*></script>')
 
 
 def pages() -> list[Path]:
@@ -70,7 +70,7 @@ def build() -> None:
     )
     for page in SITE.rglob("*.html"):
         text = page.read_text(encoding="utf-8")
-        page.write_text(text.replace(_SHIM, ""), "utf-8")
+        page.write_text(_SHIM.sub("", text), "utf-8")
     print("site/index.html is ready; to search it: python -m http.server --directory site")
 
 

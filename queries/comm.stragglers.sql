@@ -44,7 +44,7 @@ longest_gap AS (
         ON worst.rank = gap.rank
         AND gap.ts >= worst.ts - worst.since_ns
         AND gap.ts < worst.ts
-    WHERE worst.cause = 'host' AND gap.cause IN ('host', 'sync')
+    WHERE worst.cause = 'host' AND is_caused_by_host(gap.cause)
     GROUP BY worst.kernel_id
 ),
 on_thread AS (

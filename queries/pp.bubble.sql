@@ -47,19 +47,11 @@ state AS (
         place.rank,
         place.pp_rank,
         place.dp_rank,
-        on_reference_clock(device_state.ts, place.offset_ns, place.drift, place.at_ns) AS ts,
-        on_reference_clock(device_state.ts + device_state.dur, place.offset_ns, place.drift, place.at_ns) AS end_ts,
-        device_state.compute,
-        CASE
-            WHEN device_state.compute THEN 'compute'
-            WHEN device_state.comm THEN 'comm'
-            WHEN device_state.copy THEN 'copy'
-            WHEN gap.cause IN ('host', 'sync') THEN 'host'
-            ELSE 'launch'
-        END AS doing
-    FROM device_state
+        on_reference_clock(device_time.ts, place.offset_ns, place.drift, place.at_ns) AS ts,
+        on_reference_clock(device_time.ts + device_time.dur, place.offset_ns, place.drift, place.at_ns) AS end_ts,
+        device_time.spent_on AS doing
+    FROM device_time
     INNER JOIN place USING (rank)
-    LEFT JOIN gap USING (rank, device, ts)
 ),
 span AS (
     SELECT rank, dp_rank, MIN(ts) AS ts, MAX(end_ts) AS end_ts FROM state GROUP BY rank, dp_rank
@@ -107,9 +99,9 @@ clipped AS (
 ),
 -- When any rank of a stage begins or ends to compute.
 edge AS (
-    SELECT pp_rank, dp_rank, ts, 1 AS computing FROM state WHERE compute
+    SELECT pp_rank, dp_rank, ts, 1 AS computing FROM state WHERE doing = 'kernel'
     UNION ALL
-    SELECT pp_rank, dp_rank, end_ts, -1 FROM state WHERE compute
+    SELECT pp_rank, dp_rank, end_ts, -1 FROM state WHERE doing = 'kernel'
 ),
 stage AS (
     SELECT
@@ -151,9 +143,9 @@ parted AS (
     SELECT
         rank,
         CAST(SUM(dur) AS BIGINT) AS window_ns,
-        CAST(COALESCE(SUM(dur) FILTER (doing = 'compute'), 0) AS BIGINT) AS computing_ns,
-        CAST(COALESCE(SUM(dur) FILTER (elsewhere AND doing <> 'compute'), 0) AS BIGINT) AS bubble_ns,
-        CAST(COALESCE(SUM(dur) FILTER (elsewhere AND doing = 'comm'), 0) AS BIGINT) AS comm_ns,
+        CAST(COALESCE(SUM(dur) FILTER (doing = 'kernel'), 0) AS BIGINT) AS computing_ns,
+        CAST(COALESCE(SUM(dur) FILTER (elsewhere AND doing <> 'kernel'), 0) AS BIGINT) AS bubble_ns,
+        CAST(COALESCE(SUM(dur) FILTER (elsewhere AND doing = 'communication'), 0) AS BIGINT) AS comm_ns,
         CAST(COALESCE(SUM(dur) FILTER (elsewhere AND doing = 'copy'), 0) AS BIGINT) AS copy_ns,
         CAST(COALESCE(SUM(dur) FILTER (elsewhere AND doing = 'host'), 0) AS BIGINT) AS host_ns,
         CAST(COALESCE(SUM(dur) FILTER (elsewhere AND doing = 'launch'), 0) AS BIGINT) AS launch_ns,

@@ -35,7 +35,7 @@ def database(*events: Event) -> duckdb.DuckDBPyConnection:
     """All tables of one rank, until the next call; slices are numbered from 0 as given."""
     con = _tables()
     con.execute(";".join(f"DELETE FROM {name}" for name in _filled(con)))
-    con.execute("INSERT INTO trace (rank) VALUES (0)")
+    con.execute("INSERT INTO trace (rank, dialect) VALUES (0, 'pytorch')")
     slices = [slice_row(i, e) for i, e in enumerate(e for e in events if e["ph"] == "X")]
     if slices:
         con.executemany(_SLICE, slices)

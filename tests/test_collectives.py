@@ -156,7 +156,7 @@ def test_one_late_host_is_told_apart_from_moving_bytes() -> None:
     assert first["finding"].startswith(
         "Rank 3 is late: ranks 0, 1, 2 waited 62.3, 63.6, 62.7 ms in collectives"
     )
-    assert "its host launched late" in first["finding"]
+    assert "whose host launched late" in first["finding"]
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ import traceql
 from traceql.derive import execute
 from traceql.derive.definition import Definition, Kind, Scope
 from traceql.derive.registry import TABLE_FOLDERS, definitions
+from traceql.dialect.registry import table_folders
 
 DEFINED = definitions()
 DERIVED = [one for one in DEFINED.values() if one.kind is not Kind.SOURCE]
@@ -89,7 +90,12 @@ def test_views_need_nothing_that_is_dropped() -> None:
 
 
 def test_each_name_is_defined_once() -> None:
-    files = [p.stem for f in TABLE_FOLDERS for p in f.iterdir() if p.suffix in (".sql", ".py")]
+    files = [
+        p.stem
+        for f in (*TABLE_FOLDERS, *table_folders())
+        for p in f.iterdir()
+        if p.suffix in (".sql", ".py")
+    ]
     defined = [name for name in files if name != "__init__"]
     assert sorted(defined) == sorted(DEFINED.keys() - {"finding"})
 

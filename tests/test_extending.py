@@ -182,3 +182,45 @@ def test_a_wrong_table_is_told_in_one_line(
         traceql.load(trace, tmp_path / "x.duckdb")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "x.duckdb").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("-- @evidence   kernels.top rank=rank category='gemm'\n", "", "it has no @evidence"),
+        ("toy finding", "it's", "its title has a quotation mark"),
+        ("-- @title      toy finding", "-- @title      late rank", "another finding has the title"),
+        ("-- @notable    2", "-- @notable    two", "'@notable two' is not a number"),
+        ("least_ns = 5", "least_ns 5", "is not 'name = number"),
+        ("rank=rank", "rank", "is not 'name=value'"),
+    ],
+)
+def test_a_wrong_finding_is_told_in_one_line(
+    old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert old in FINDING
+    (tmp_path / "toy.sql").write_text(FINDING.replace(old, new))
+    folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
+    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
+    with pytest.raises(traceql.TraceqlError, match=message):
+        finding_catalog.finding_kinds()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"gemm"', '"gem"', "no symbol 'gem'"),
+        ("layer = [", "layers = [", "'layer'"),
+        ('"attention"],', '"attention",', "toy.toml"),
+        ('"lookup"', '"(lookup"', "unterminated"),
+    ],
+)
+def test_a_wrong_layer_family_is_told_in_one_line(
+    old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert old in FAMILY
+    (tmp_path / "toy.toml").write_text(FAMILY.replace(old, new))
+    monkeypatch.setattr("traceql.layers.grammar.FAMILIES", tmp_path)
+    with pytest.raises(traceql.TraceqlError, match=message) as error:
+        grammar.grammars()
+    assert "\n" not in str(error.value)

@@ -161,7 +161,7 @@ def test_padding_of_graphs(tmp_path: Path) -> None:
 
     found = changed(tmp_path, ONE_RANK, change)
     assert found["graph padding"] == [
-        "Graph replays computed 18 tokens, of which 67% were padding."
+        "Graph replays computed 18 tokens, 67% of which were padding."
     ]
 
 

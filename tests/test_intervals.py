@@ -58,7 +58,7 @@ def tables() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
     create_sources(con)
     write_rules(con, [])
-    con.execute("INSERT INTO trace (rank) VALUES (0), (1)")
+    con.execute("INSERT INTO trace (rank, dialect) VALUES (0, 'pytorch'), (1, 'pytorch')")
     return con
 
 

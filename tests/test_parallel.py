@@ -411,8 +411,10 @@ def test_bubble_is_told_by_one_clock() -> None:
 def bubbles(*, ahead_ns: int) -> list[tuple[Any, ...]]:
     """Of two stages; the clock of the second is ahead."""
     con = duckdb.connect()
-    for macro in sorted(one.source for one in definitions().values() if one.kind is Kind.MACRO):
-        con.execute(macro)
+    defined = definitions()
+    macros = [one for one in defined.values() if one.kind is Kind.MACRO]
+    for macro in sorted(macros, key=lambda one: len(one.needs)):
+        con.execute(macro.source)
     con.execute(
         """
         CREATE TABLE layout AS
@@ -435,6 +437,7 @@ def bubbles(*, ahead_ns: int) -> list[tuple[Any, ...]]:
         CREATE TABLE aligned_step (step_id BIGINT, rank BIGINT, ts BIGINT);
         """.replace("$ahead", str(ahead_ns))
     )
+    con.execute(f"CREATE VIEW device_time AS {defined['device_time'].source}")
     query = query_named("pp.bubble", catalog())
     result = con.execute(query.sql, bound(query, {}))
     names = [column[0] for column in result.description]

@@ -9,6 +9,7 @@ import pytest
 import toy_reader
 
 import traceql
+import traceql.dialect
 import traceql.reader
 from traceql.reader.registry import reader_of, readers, suffixes
 
@@ -102,3 +103,32 @@ def test_a_readers_name_is_in_the_database(tmp_path: Path) -> None:
         assert trace.sql("SELECT reader, format FROM trace").rows() == [
             {"reader": "kineto", "format": "json"}
         ]
+
+
+def test_a_new_dialect_says_what_its_categories_are(
+    toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vocabulary = tmp_path / "dialects" / "toys" / "vocabulary.py"
+    vocabulary.parent.mkdir(parents=True)
+    (vocabulary.parent / "__init__.py").touch()
+    vocabulary.write_text('CATEGORIES = {"toy work": "kernel"}')
+    monkeypatch.setattr(
+        traceql.dialect, "__path__", [*traceql.dialect.__path__, str(tmp_path / "dialects")]
+    )
+    speaks_toys = toy_reader.SOURCE.replace('dialect="pytorch"', 'dialect="toys"')
+    reader = tmp_path / "readers" / "toy" / "__init__.py"
+    reader.write_text(speaks_toys.replace('"cat": "kernel"', '"cat": "Toy Work"'))
+    traceql.load([toy_file.parent], tmp_path / "toy.duckdb")
+    with traceql.open(tmp_path / "toy.duckdb") as trace:
+        assert trace.sql("SELECT dialect FROM trace").rows() == [{"dialect": "toys"}]
+        assert trace.sql("SELECT name, category FROM kernel ORDER BY ts").rows() == [
+            {"name": "gemm_kernel", "category": "gemm"},
+            {"name": "flash_fwd_kernel", "category": "attention"},
+        ]
+
+
+def test_a_dialect_that_does_not_exist_is_told(toy_file: Path, tmp_path: Path) -> None:
+    reader = tmp_path / "readers" / "toy" / "__init__.py"
+    reader.write_text(toy_reader.SOURCE.replace('dialect="pytorch"', 'dialect="klingon"'))
+    with pytest.raises(traceql.TraceqlError, match="no dialect 'klingon'"):
+        traceql.load([toy_file.parent], tmp_path / "toy.duckdb")

@@ -25,7 +25,8 @@ _FOUND = """\
 -- One row per finding.
 -- @chart none
 SELECT 1 AS rank_order, 'severe' AS severity, 'Rank 3 is late by 5 <b>ms</b>' AS finding,
-    5.0 AS value, 'ms' AS unit, 'traceql run comm.skew DB' AS evidence, 'pin its host' AS "try"
+    5.0 AS value, 'ms' AS unit, 'comm.skew' AS query, MAP {'rank': '3'} AS parameters,
+    'pin its host' AS advice
 """
 _STRANGE = """\
 -- One row per thing that a page must not believe.

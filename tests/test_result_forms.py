@@ -26,10 +26,10 @@ QUERIES = ("kernels.top", "overview.run", "steps.anatomy", "quality.ledger", "co
 TYPES = """
     SELECT * FROM (VALUES
         (9007199254740993, 2::HUGEINT, 1.5::DOUBLE, 2.25::DECIMAL(9, 2), 'a "b", c', TRUE,
-            [1, 2], {'x': 1}),
-        (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
-        (-3, 4, -0.1, -3, E'two\nlines', FALSE, [], {'x': NULL})
-    ) AS t (number, sum, mean, exact, text, truth, list, struct)
+            [1, 2], {'x': 1}, MAP {'rank': '3'}),
+        (NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL),
+        (-3, 4, -0.1, -3, E'two\nlines', FALSE, [], {'x': NULL}, MAP {})
+    ) AS t (number, sum, mean, exact, text, truth, list, struct, map)
 """
 
 

@@ -34,8 +34,9 @@ class Result:
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per row."""
-        rows: list[dict[str, Any]] = self._table.to_pylist(maps_as_pydicts="strict")
-        return rows
+        from traceql.table.values import python_rows
+
+        return python_rows(self._table)
 
     def head(self, rows: int) -> "Result":
         """The first rows."""
@@ -50,6 +51,8 @@ class Result:
         import pandas as pd
         import pyarrow as pa
 
+        from traceql.table.values import python_values
+
         nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
         holes = {
             field.type
@@ -58,6 +61,9 @@ class Result:
         }
         kept = {kind: nullable[kind] for kind in holes}
         data: pd.DataFrame = self._table.to_pandas(types_mapper=kept.get)
+        for name, column in zip(self._table.column_names, self._table.columns, strict=True):
+            if pa.types.is_map(column.type):
+                data[name] = python_values(column)
         return data
 
     def chart(self, *, width: int = 720) -> "altair.Chart":

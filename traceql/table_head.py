@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from traceql.comment_head import CommentHead, comment_head, described_columns
+from traceql.errors import DefinitionInvalid
 
 _TAGS = ("kind", "scope", "needs", "column")
 _ARROW_TYPES = {
@@ -33,4 +34,8 @@ def declared_schema(file: str) -> pa.Schema:
     path = Path(file)
     head = table_head(path, path.read_text(encoding="utf-8"))
     columns = described_columns(path.name, head)
+    for column in columns:
+        if column.type not in _ARROW_TYPES:
+            known = ", ".join(_ARROW_TYPES)
+            raise DefinitionInvalid(f"{path}: {column.name} is {column.type}, not one of {known}")
     return pa.schema([(column.name, _ARROW_TYPES[column.type]) for column in columns])

@@ -163,7 +163,7 @@ def _opened(path: Path) -> duckdb.DuckDBPyConnection:
         ) from None
     if versions != [(SCHEMA_VERSION,)]:
         raise DatabaseError(
-            f"{path} was created by another version of traceql; load the traces again"
+            f"{path} was created by another version of traceql; load the traces into a new file"
         )
     return con
 

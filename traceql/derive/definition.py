@@ -58,8 +58,9 @@ class Scope(StrEnum):
     """Whose rows a table is made from.
 
     RANK: the rows of each rank are made from the rows of that rank alone. Ids are unique within a
-    rank; if several ranks are made together, the ids of a later rank begin at a higher number, and
-    nothing else differs. RUN: the table needs the rows of all ranks.
+    rank. Where several ranks are made together, the ids of a later rank begin at a higher number,
+    and times count from the first event of all ranks; nothing else differs. A table without a
+    column `rank` has the rows of all ranks, each once. RUN: the table needs the rows of all ranks.
     """
 
     RANK = "rank"
@@ -97,6 +98,8 @@ class Definition:
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
+        if not hasattr(module, "rows"):
+            raise DefinitionInvalid(f"{self.path}: it has no function rows(con)")
         rows: Rows = module.rows
         return rows
 

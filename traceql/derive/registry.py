@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from traceql.derive.definition import Definition, definition, parsed_definition
+from traceql.derive.definition import Definition, Kind, Scope, definition, parsed_definition
+from traceql.dialect.registry import table_folders
 from traceql.errors import DefinitionInvalid
 from traceql.findings.view import FINDING_VIEW, finding_view
 
@@ -11,7 +12,6 @@ _PACKAGE = Path(__file__).resolve().parent
 TABLE_FOLDERS = [  # each a folder with one file per table, view or macro
     _PACKAGE / "tables",
     _PACKAGE / "macros",
-    _PACKAGE.parent / "dialect" / "pytorch" / "tables",
 ]
 
 
@@ -20,11 +20,11 @@ def definitions() -> Mapping[str, Definition]:
 
     Raises:
         QueryInvalid: the head of a file is invalid.
-        DefinitionInvalid: two files have one name, or a file needs what none defines.
+        DefinitionInvalid: two files have one name, or a file needs what it cannot have.
     """
     files = [
         path
-        for folder in TABLE_FOLDERS
+        for folder in (*TABLE_FOLDERS, *table_folders())
         for path in sorted(folder.iterdir())
         if path.suffix in (".sql", ".py") and path.stem != "__init__"
     ]
@@ -35,6 +35,16 @@ def definitions() -> Mapping[str, Definition]:
         found[one.name] = one
     for one in found.values():
         for needed in one.needs:
-            if needed not in found:
-                raise DefinitionInvalid(f"{one.path}: no file defines '{needed}', which it needs")
+            _require_fitting(one, needed, found)
     return found
+
+
+def _require_fitting(one: Definition, needed: str, found: Mapping[str, Definition]) -> None:
+    if needed not in found:
+        raise DefinitionInvalid(f"{one.path}: no file defines '{needed}', which it needs")
+    if one.kind is Kind.VIEW and found[needed].kind.is_scratch:
+        raise DefinitionInvalid(f"{one.path}: a view cannot need '{needed}', which is dropped")
+    if one.scope is Scope.RANK and found[needed].scope is Scope.RUN:
+        raise DefinitionInvalid(
+            f"{one.path}: its scope is rank, but it needs '{needed}' of the run"
+        )

@@ -28,6 +28,7 @@ FINDING_FOLDERS = [Path(__file__).resolve().parent]
 _TAGS = (
     "title", "notable", "severe", "unit", "threshold", "evidence", "advice", "source", "needs",
 )  # fmt: skip
+_REQUIRED = ("title", "unit", "evidence", "advice", "source")
 _THRESHOLD = re.compile(r"(\w+)\s*=\s*([\d.]+)\s+(.*)")
 
 
@@ -63,15 +64,25 @@ def finding_kinds() -> list[FindingKind]:
     """Every kind of finding, in the order of file names.
 
     Raises:
-        QueryInvalid: the head of a file is invalid; the message names the file.
+        QueryInvalid: the head of a file is invalid, or two have one title; the message names it.
     """
     files = [path for folder in FINDING_FOLDERS for path in folder.glob("*.sql")]
-    return [_finding(path) for path in sorted(files, key=lambda path: path.name)]
+    found = [_finding(path) for path in sorted(files, key=lambda path: path.name)]
+    titles = [kind.title for kind in found]
+    for kind in found:
+        if titles.count(kind.title) > 1:
+            raise QueryInvalid(f"{kind.name}.sql: another finding has the title '{kind.title}' too")
+    return found
 
 
 def _finding(path: Path) -> FindingKind:
     sql = path.read_text(encoding="utf-8")
     head = comment_head(path.name, sql, _TAGS)
+    for tag in _REQUIRED:
+        if not head.only(tag):
+            raise QueryInvalid(f"{path.name}: it has no @{tag}")
+    if "'" in head.only("title"):
+        raise QueryInvalid(f"{path.name}: its title has a quotation mark")
     query, *parameters = head.only("evidence").split()
     return FindingKind(
         path.stem,

@@ -9,7 +9,7 @@
 -- @advice     Use CUDA graphs to save launch calls, asynchronous scheduling for the work between
 -- @advice     steps, or larger batches.
 -- @source     rule of thumb: a GPU should be busy for more than 80% of the time
--- @needs      finding_rule, gap, host_gap, idle_cause, kernel, launch, rank_window
+-- @needs      finding_rule, gap, host_gap, idle_cause, is_caused_by_host, kernel, launch, rank_window
 WITH idlest AS (
     SELECT rank, idle_ns, ns, SUM(idle_ns) OVER () AS all_ns
     FROM rank_window
@@ -28,7 +28,7 @@ launched AS (
     FROM gap
     INNER JOIN kernel ON gap.next_kernel_id = kernel.id
     INNER JOIN launch ON kernel.launch_id = launch.id
-    WHERE gap.cause IN ('host', 'sync')
+    WHERE is_caused_by_host(gap.cause)
     GROUP BY gap.rank
 ),
 rule AS (

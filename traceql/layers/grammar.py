@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
+from traceql.errors import DefinitionInvalid
 from traceql.layers.symbols import in_letters
 
 FAMILIES = Path(__file__).with_name("families")
@@ -70,8 +71,19 @@ def grammars() -> tuple[Grammar, ...]:
 
 @cache
 def _grammars(folder: Path) -> tuple[Grammar, ...]:
-    found = [_grammar(path) for path in sorted(folder.glob("*.toml"))]
+    found = [_read(path) for path in sorted(folder.glob("*.toml"))]
     return tuple(sorted(found, key=lambda g: -len(g.layer.roles)))
+
+
+def _read(path: Path) -> Grammar:
+    try:
+        found = _grammar(path)
+        for part in (found.layer, found.before, found.after):
+            _ = part.pattern
+    except (KeyError, TypeError, ValueError, re.error) as error:
+        reason = " ".join(str(error).split())
+        raise DefinitionInvalid(f"{path}: not a layer family ({reason})") from None
+    return found
 
 
 def _grammar(path: Path) -> Grammar:

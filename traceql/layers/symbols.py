@@ -81,7 +81,10 @@ def letter(name: str) -> str:
     Raises:
         KeyError: there is no such symbol.
     """
-    return {symbol.name: symbol.letter for symbol in symbols()}[name]
+    found = {symbol.name: symbol.letter for symbol in symbols()}
+    if name not in found:
+        raise KeyError(f"no symbol '{name}'")
+    return found[name]
 
 
 @cache

@@ -213,7 +213,7 @@ def _insert_trace(
 ) -> None:
     file, rank = placed.file, placed.rank
     con.execute(
-        "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             rank.rank,
             rank.world_size,
@@ -229,6 +229,7 @@ def _insert_trace(
             file.size_bytes,
             file.reader,
             file.format,
+            file.dialect,
             json.dumps(file.metadata),
         ],
     )

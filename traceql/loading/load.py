@@ -128,7 +128,7 @@ def _loaded_files(database: Path) -> frozenset[str]:
         ) from None
     if versions != [(SCHEMA_VERSION,)]:
         raise DatabaseError(
-            f"{database} was written by another version of traceql; load into a new file"
+            f"{database} was created by another version of traceql; load the traces into a new file"
         )
     return frozenset(row[0] for row in loaded)
 

@@ -38,6 +38,7 @@ class FileRead:
     folder: Path | None = None
     reader: str = ""
     format: str = ""
+    dialect: str = ""
     metadata: dict[str, Any] | None = None
     first_ts: int = 0  # ns, in the file's own time
     last_ts: int = -1  # ns; before first_ts if the file has no events

@@ -18,7 +18,7 @@ from traceql.pftrace.packets import (
     one_packet,
 )
 from traceql.pftrace.placing import track_of_each, track_of_slices, tracks_of_samples
-from traceql.pftrace.tracks import TrackTree
+from traceql.pftrace.track_tree import TrackTree
 from traceql.trace import Trace
 
 _BATCH_ROWS = 1 << 13

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from traceql.pftrace.kinds import TrackKind
 from traceql.pftrace.packets import Int64s, integers
-from traceql.pftrace.tracks import Spot, TrackTree
+from traceql.pftrace.track_tree import Spot, TrackTree
 from traceql.reader.lanes import lanes
 
 

@@ -5,14 +5,26 @@ from importlib import import_module
 from pathlib import Path
 
 import traceql.reader
+from traceql.dialect.registry import dialects
+from traceql.errors import DefinitionInvalid
 from traceql.reader.contract import Reader
 
 
 def readers() -> list[Reader]:
-    """All readers by name of their folder, the fallback last."""
+    """All readers by name of their folder, the fallback last.
+
+    Raises:
+        DefinitionInvalid: a reader names a dialect that does not exist.
+    """
     folders = [m.name for m in pkgutil.iter_modules(traceql.reader.__path__) if m.ispkg]
     modules = [import_module(f"traceql.reader.{name}") for name in sorted(folders)]
     found: list[Reader] = [m.READER for m in modules if hasattr(m, "READER")]
+    for reader in found:
+        if reader.dialect not in dialects():
+            listed = ", ".join(dialects())
+            raise DefinitionInvalid(
+                f"reader {reader.name}: no dialect '{reader.dialect}' (there is: {listed})"
+            )
     return sorted(found, key=lambda reader: reader.is_fallback)
 
 

@@ -82,7 +82,12 @@ def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> d
     starts = np.concatenate((slices["ts"].to_numpy(), instants["ts"].to_numpy()))
     ends = np.append(slices["ts"].to_numpy() + slices["dur"].to_numpy(), starts)
     extent = {"first_ts": int(starts.min()), "last_ts": int(ends.max())} if len(starts) else {}
-    about = {"reader": reader.name, "format": reader.format, "metadata": trace.metadata}
+    about = {
+        "reader": reader.name,
+        "format": reader.format,
+        "dialect": reader.dialect,
+        "metadata": trace.metadata,
+    }
     return about | extent
 
 

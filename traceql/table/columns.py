@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from traceql.table.values import python_values
 from traceql.units import Unit, display_unit
 
 if TYPE_CHECKING:
@@ -38,13 +39,15 @@ class DisplayColumn:
             return f"{value:,.1f}"
         if isinstance(value, int):
             return f"{value:,}"
+        if isinstance(value, dict):
+            value = " ".join(f"{key}={each}" for key, each in value.items())
         return _shortened(" ".join(str(value).split()))
 
 
 def display_columns(table: "pa.Table") -> list[DisplayColumn]:
     """The columns that have any value; a column of NULLs only is not shown."""
     named = zip(table.column_names, table.columns, strict=True)
-    columns = [DisplayColumn(name, values.to_pylist()) for name, values in named]
+    columns = [DisplayColumn(name, python_values(values)) for name, values in named]
     return [column for column in columns if column.has_values]
 
 

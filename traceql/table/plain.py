@@ -6,13 +6,15 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+from traceql.table.values import python_rows
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
 def plain_rows(table: "pa.Table") -> list[dict[str, Any]]:
     """One object per row; NaN and infinities become null because JSON cannot express them."""
-    return [{name: _plain(value) for name, value in row.items()} for row in table.to_pylist()]
+    return [{name: _plain(value) for name, value in row.items()} for row in python_rows(table)]
 
 
 def as_csv(table: "pa.Table") -> str:

@@ -3,7 +3,7 @@
 -- The values are the ones that straggler.cause and the query step.critical use.
 -- @kind   view
 -- @scope  rank
--- @needs  device_state, gap
+-- @needs  device_state, gap, is_caused_by_host
 -- @column rank      BIGINT   Rank.
 -- @column device    BIGINT   Number of the device on its host.
 -- @column ts        BIGINT   Start, ns since the run's first event.
@@ -18,7 +18,7 @@ SELECT
         WHEN device_state.compute THEN 'kernel'
         WHEN device_state.comm THEN 'communication'
         WHEN device_state.copy THEN 'copy'
-        WHEN gap.cause IN ('host', 'sync') THEN 'host'
+        WHEN is_caused_by_host(gap.cause) THEN 'host'
         ELSE 'launch'
     END AS spent_on
 FROM device_state

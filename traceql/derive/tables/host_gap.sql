@@ -2,7 +2,7 @@
 --
 -- The rows of a rank and cause add up to the gaps of that cause.
 -- @scope  rank
--- @needs  gap, host_time, slice
+-- @needs  gap, host_time, is_caused_by_host, slice
 -- @column rank   BIGINT   Rank.
 -- @column cause  VARCHAR  Cause of the gaps: host or sync (see gap.cause).
 -- @column name   VARCHAR  Innermost operator, annotation, Python frame or call that the launching thread was in; "(no event recorded)" if it was in none.
@@ -15,7 +15,7 @@ WITH named AS (
     GROUP BY slice.rank, host_time.cause, slice.name, slice.cat
 ),
 total AS (
-    SELECT rank, cause, SUM(dur) AS ns FROM gap WHERE cause IN ('host', 'sync') GROUP BY rank, cause
+    SELECT rank, cause, SUM(dur) AS ns FROM gap WHERE is_caused_by_host(cause) GROUP BY rank, cause
 )
 SELECT rank, cause, name, cat, CAST(ns AS BIGINT) AS ns FROM named
 UNION ALL

@@ -1,7 +1,7 @@
 # One row per host event and gap cause (host or sync): the time in gaps during which it was the innermost event of the launching thread.
 # @kind   scratch
 # @scope  rank
-# @needs  classified_kernel, gap, slice
+# @needs  classified_kernel, gap, is_caused_by_host, slice
 # @column cause     VARCHAR  Cause of the gaps: host or sync (see gap.cause).
 # @column slice_id  BIGINT   Host event (slice.id).
 # @column ns        BIGINT   Time in gaps during which it was the innermost event, ns.
@@ -23,7 +23,7 @@ _GAPS = """
     FROM gap
     INNER JOIN classified_kernel AS kernel ON gap.next_kernel_id = kernel.id
     INNER JOIN slice ON kernel.launch_id = slice.id
-    WHERE gap.cause IN ('host', 'sync')
+    WHERE is_caused_by_host(gap.cause)
 """
 _EVENTS = """
     SELECT id, COALESCE(parent_id, -1) AS parent_id, depth, track_id, ts, ts + dur AS end_ts

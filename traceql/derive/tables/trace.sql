@@ -15,6 +15,7 @@
 -- @column size_bytes      BIGINT   Size of the file as it is on disk, bytes.
 -- @column reader          VARCHAR  Reader that read the file: kineto, perfetto or another one.
 -- @column format          VARCHAR  json (Kineto and other Chrome traces) or perfetto (native).
+-- @column dialect         VARCHAR  Vocabulary of the file's events; a folder of traceql/dialect.
 -- @column metadata        JSON     All top-level keys of the file except traceEvents, as JSON.
 CREATE TABLE IF NOT EXISTS trace (
     rank BIGINT PRIMARY KEY,
@@ -31,5 +32,6 @@ CREATE TABLE IF NOT EXISTS trace (
     size_bytes BIGINT,
     reader VARCHAR,
     format VARCHAR,
+    dialect VARCHAR,
     metadata JSON
 )

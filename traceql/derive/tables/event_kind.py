@@ -1,24 +1,30 @@
 # One row per rank and category of its events: what these events are.
 # @scope  rank
-# @needs  slice
+# @needs  slice, trace
 # @column rank  BIGINT   Rank.
 # @column cat   VARCHAR  Category as in the file; as in slice.
 # @column kind  VARCHAR  kernel, memcpy, memset, launch (runtime or driver call), operator, annotation (range on the host), gpu_annotation (the same range on a stream), frame (call of a Python function or module) or other.
 
-"""Looks the categories up in the vocabulary."""
+"""Looks the categories up in the vocabulary of each rank's dialect."""
 
 import duckdb
 import pyarrow as pa
 
-from traceql.dialect.pytorch.vocabulary import CATEGORIES
+from traceql.dialect.registry import categories
 from traceql.table_head import declared_schema
 
-_CATEGORIES = "SELECT DISTINCT rank, cat FROM slice WHERE cat IS NOT NULL ORDER BY ALL"
+_CATEGORIES = """
+    SELECT DISTINCT slice.rank, trace.dialect, slice.cat
+    FROM slice
+    INNER JOIN trace USING (rank)
+    WHERE slice.cat IS NOT NULL
+    ORDER BY ALL
+"""
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     listed = [
-        {"rank": rank, "cat": cat, "kind": CATEGORIES.get(cat.lower(), "other")}
-        for rank, cat in con.execute(_CATEGORIES).fetchall()
+        {"rank": rank, "cat": cat, "kind": categories(dialect).get(cat.lower(), "other")}
+        for rank, dialect, cat in con.execute(_CATEGORIES).fetchall()
     ]
     return pa.Table.from_pylist(listed, declared_schema(__file__))
