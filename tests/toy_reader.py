@@ -36,8 +36,18 @@ def _read(path, *, trace_processor):
             }
         ],
     }
+
+    def column(name, field):
+        values = [row.get(field.name) for row in rows.get(name, [])]
+        if pa.types.is_dictionary(field.type):
+            return pa.array(values, field.type.value_type).dictionary_encode()
+        return pa.array(values, field.type)
+
     return TraceTables(
-        {name: pa.Table.from_pylist(rows.get(name, []), schema) for name, schema in SCHEMAS.items()}
+        {
+            name: pa.table([column(name, field) for field in schema], schema=schema)
+            for name, schema in SCHEMAS.items()
+        }
     )
 
 

@@ -35,11 +35,12 @@ _RANKS = """
 _RUNS = "SELECT document FROM run_file"
 _REDUCES_LAYERS = """
     SELECT EXISTS (
+        SELECT 1
         FROM kernel
         WHERE category = 'collective' AND role IN ('attn_allreduce', 'mlp_allreduce')
     )
 """
-_REDUCES_GRADIENTS = "SELECT EXISTS (FROM gradient_reduction)"
+_REDUCES_GRADIENTS = "SELECT EXISTS (SELECT 1 FROM gradient_reduction)"
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
