@@ -113,21 +113,14 @@ def _kernel_layer(found: _Recognised, ordinal: Mapping[int, int]) -> pa.Table:
     # The last element is for kernels outside passes, whose pass_number is -1.
     of_rank = np.full(max(ordinal, default=-1) + 2, -1, np.int64)
     of_rank[list(ordinal)] = list(ordinal.values())
-    family = pa.array([found.layers.grammar.name]).dictionary_encode()
-    constant = pa.array(np.zeros(len(rows), np.int32))
     place = found.place
     return pa.table(
         {
             "id": place.ids.take(pa.array(rows)),
-            **{
-                name: np.full(len(rows), number)
-                for name, number in (
-                    ("rank", place.rank),
-                    ("device", place.device),
-                    ("stream", place.number),
-                )
-            },
-            "family": family.dictionary.take(constant),
+            "rank": np.full(len(rows), place.rank),
+            "device": np.full(len(rows), place.device),
+            "stream": np.full(len(rows), place.number),
+            "family": pa.repeat(found.layers.grammar.name, len(rows)),
             "layers": np.full(len(rows), found.layers.count or 0),
             "pass": pa.array(of_rank[pass_number], mask=pass_number < 0),
             "layer": pa.array(layer, mask=layer < 0),
