@@ -6,7 +6,7 @@
 -- @param  phase      VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase      prefill decode mixed idle
 -- @column category   VARCHAR  Category: gemm, attention, collective ...
--- @column kernels    BIGINT   Distinct kernel names.
+-- @column kernels    BIGINT   Number of different kernel names.
 -- @column calls      BIGINT   Number of executions.
 -- @column total_ns   BIGINT   Total duration, ns.
 -- @column share_pct  DOUBLE   Percent of the total duration of all kernels that pass the filters.

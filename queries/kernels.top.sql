@@ -1,6 +1,6 @@
 -- One row per kernel name, by total GPU time.
 --
--- Use it to find the kernels worth optimising. Durations are summed across streams and ranks, so
+-- Use it to find the kernels worth optimizing. Durations are summed across streams and ranks, so
 -- the total may exceed wall time.
 -- @param  limit      INTEGER = 20    Maximum number of rows.
 -- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
