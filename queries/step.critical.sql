@@ -19,10 +19,11 @@
 -- - kernel: a compute kernel ran
 -- - copy: only copies ran
 -- - transfer: the operations of the communicator transferred data, on all ranks
--- - communication: the late rank communicated in another communicator, such as a receive from
---   another pipeline stage; if it waited there and no compute kernel ran, the path continues on the
---   rank that it waited for, and so on
+-- - communication: the late rank communicated in another communicator
 -- - skew: the difference between the ranks at the ends of operations
+--
+-- If the late rank waited in another communicator, such as in a receive from another pipeline stage,
+-- and no compute kernel ran, the path continues on the rank that it waited for, and so on.
 -- @param  rank         BIGINT  = 0     Rank whose steps to show; ignored if step is given.
 -- @param  step         BIGINT  = NULL  One step only (step_id, as steps.timeline lists it); all by default.
 -- @param  limit        INTEGER = 1000  Maximum number of rows.
