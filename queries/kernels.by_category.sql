@@ -5,7 +5,7 @@
 -- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  phase      VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase      prefill decode mixed idle
--- @column category   VARCHAR  Category: gemm, attention, collective ...
+-- @column category   VARCHAR  Kernel category: gemm, attention, collective ...
 -- @column kernels    BIGINT   Number of different kernel names.
 -- @column calls      BIGINT   Number of executions.
 -- @column total_ns   BIGINT   Total duration, ns.

@@ -9,7 +9,7 @@
 -- @values phase      prefill decode mixed idle
 -- @values category   gemm attention kv_cache norm rope activation moe collective elementwise sampling input_prep memcpy memset other
 -- @column name       VARCHAR  Kernel name.
--- @column category   VARCHAR  Category: gemm, attention, collective ...
+-- @column category   VARCHAR  Kernel category: gemm, attention, collective ...
 -- @column calls      BIGINT   Number of executions.
 -- @column total_ns   BIGINT   Summed duration, ns.
 -- @column share_pct  DOUBLE   Percent of the total duration of all kernels that pass the filters.

@@ -1,7 +1,7 @@
 -- One row per GPU activity: a kernel, a memory copy or a memory set.
 --
 -- Layer and role come from the best evidence: an annotation or a module around the launch call,
--- else the module of the CUDA graph node that was replayed, if it was recorded, else the place in
+-- else the module of the CUDA graph node that was replayed, if it was recorded, else the position in
 -- the sequence of kernels of a forward pass.
 -- @scope  run
 -- @needs  classified_kernel, kernel_layer, module_evidence, other_role, rank_model
