@@ -30,7 +30,7 @@ test: $(VENV)/.dev $(VENV)/.docs $(VENV)/.vllm lint
 test-without-vllm: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not vllm"
 
-# What a developer runs all day: one of each subject, without traces that are not bundled and vLLM.
+# The fast tests: one of each subject, without vLLM and without traces that are not bundled.
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not slow and not vllm"
 

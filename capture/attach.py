@@ -202,8 +202,8 @@ def _copy_compressed(file: Path, target: Path) -> None:
 def _elsewhere(folder: Path | None, url: str) -> str:
     if folder is None:
         return (
-            f"the traces were not found: the server at {url} is not on this host, or its command "
-            "line has no torch_profiler_dir; give the folder of its traces with --traces"
+            f"the traces were not found: the server at {url} is not on this machine, or its "
+            "command line has no torch_profiler_dir; give the folder of its traces with --traces"
         )
     return f"the server wrote no traces of ranks to {folder}; see the server's log"
 

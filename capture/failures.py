@@ -14,8 +14,8 @@ _KNOWN: Sequence[tuple[tuple[str, ...], str]] = (
     ),
     (
         ("died unexpectedly (exit code: -9)", "Failed core proc(s): {'EngineCore': -9"),
-        "a worker was killed, most likely because the host ran out of memory: record less with "
-        "--steps, omit --stacks, or lower --prompts",
+        "a worker was killed, most likely because the machine ran out of memory: record less "
+        "with --steps, omit --stacks, or lower --prompts",
     ),
     (
         ("less than desired GPU memory utilization", "Free memory on device"),

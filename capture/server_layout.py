@@ -42,7 +42,7 @@ def placed(ranks: Sequence[dict[str, Any]], layout: dict[str, Any]) -> list[dict
 
 
 def model_config(served: dict[str, Any]) -> dict[str, Any] | None:
-    """The config.json of a served model, from its folder or this host's Hugging Face cache."""
+    """The config.json of a served model, from its folder or this machine's Hugging Face cache."""
     with suppress(OSError, ValueError, TypeError, KeyError):
         found: dict[str, Any] = json.loads(_config_file(served["root"]).read_text())
         return found
@@ -57,7 +57,7 @@ def _config_file(root: str) -> Path:
         return folder / "config.json"
     cached = try_to_load_from_cache(root, "config.json")
     if not isinstance(cached, str):
-        raise FileNotFoundError(f"{root} is not in the Hugging Face cache of this host")
+        raise FileNotFoundError(f"{root} is not in the Hugging Face cache of this machine")
     return Path(cached)
 
 

@@ -1,4 +1,4 @@
-"""The process of a server on this host: its command line and the folder of its traces."""
+"""The process of a server on this machine: its command line and the folder of its traces."""
 
 import json
 from contextlib import suppress

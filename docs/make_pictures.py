@@ -21,7 +21,7 @@ def main() -> None:
     if browser is None:
         raise SystemExit("this needs Chromium")
     with TemporaryDirectory() as folder:
-        report, database = Path(folder) / "report.html", Path(folder) / "qwen3-8b-chat.duckdb"
+        report, database = Path(folder) / "report.html", Path(folder) / "chat.duckdb"
         traceql.load([EXAMPLES / "qwen3-8b-tp2-serving"], database)
         with traceql.Trace(database) as trace:
             report.write_text(page(trace), encoding="utf-8")

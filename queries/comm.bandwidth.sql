@@ -6,8 +6,11 @@
 -- busbw = bytes / transfer time x 2(n-1)/n for all_reduce, (n-1)/n for all_gather, reduce_scatter
 -- and all_to_all, and 1 for other operations, as nccl-tests defines it. Wait time is excluded. The
 -- peak is that of the link that limits the communicator, in one direction (table link). Between
--- hosts that is their network. Inside a host it is NVLink if the topology in run.json, or else the
--- GPU's type, says so, and PCIe otherwise. It is NULL if the link is unknown.
+-- machines that is their network. Inside a machine it is NVLink if the topology in run.json, or
+-- else the GPU's type, says so, and PCIe otherwise. It is NULL if the link is unknown.
+--
+-- Operations of unknown size are missing. traceql load --model-config config.json makes the size of
+-- the all-reduces in layers known.
 -- @column op              VARCHAR  Operation: all_reduce, all_gather, send ...
 -- @column group_size      BIGINT   Ranks in the communicator.
 -- @column bytes           BIGINT   Size of the whole buffer, bytes.
@@ -21,7 +24,7 @@
 -- @column link_source     VARCHAR  How the link is known, or what is missing to know it.
 -- @column peak_pct        DOUBLE   busbw_p50 in percent of the peak.
 -- @column reliable_pct    DOUBLE   Percent of the calls whose wait and transfer times exceed the uncertainty of the clocks.
--- @empty  no matched operation has a known size; load all ranks of the run
+-- @empty  no matched operation has a known size; load all ranks of the run, with --model-config if all-reduces are missing
 -- @chart  point x=bytes y=busbw_p50_gbps color=op
 -- @title  Bus bandwidth by message size
 SELECT

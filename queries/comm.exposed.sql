@@ -1,7 +1,7 @@
 -- One row per role, or per layer and role: exposed communication.
 --
 -- Exposed communication is time in collectives while no compute kernel runs on the same device. The
--- rest is hidden (overlapped by computation) and costs little. Use it to see which collectives are
+-- rest is overlapped (column hidden_ns) and costs little. Use it to see which collectives are
 -- worth overlapping. If operations run on two streams at once, the time counts for both.
 -- @param  by          VARCHAR = 'role'  One row per role, or per layer and role.
 -- @values by          role layer

@@ -1,16 +1,21 @@
 -- One row per rank: how often the others waited for it, for how long, and why it was late.
 --
--- Use it to find the straggler among the ranks. The cause is what the late rank's GPU spent more
--- time on than the other ranks' GPUs, since the previous operation of the communicator. host: idle
--- because the host had issued nothing. kernel: compute kernels. preemption: the same, but kernels
--- on other streams account for half of it. copy: copies. communication: operations of other
--- communicators. launch: idle for other reasons.
+-- Use it to find the late rank (the straggler) among the ranks. The cause is what the late rank's
+-- GPU spent more time on than the other ranks' GPUs, since the previous operation of the
+-- communicator:
+--
+-- - host: idle because the host had launched nothing
+-- - kernel: compute kernels
+-- - preemption: compute kernels, at least half of the excess on other streams
+-- - copy: copies
+-- - communication: operations of other communicators
+-- - launch: idle for other reasons
 -- @column rank            BIGINT   Rank.
 -- @column operations      BIGINT   Operations of the rank that were matched on all ranks.
--- @column last            BIGINT   Operations for which the rank was the straggler.
+-- @column last            BIGINT   Operations for which the rank was the late rank.
 -- @column last_pct        DOUBLE   last in percent of operations.
--- @column late_p50_ns     DOUBLE   How late it then was compared with the earliest rank, median, ns.
--- @column late_max_ns     BIGINT   How late it was compared with the earliest rank, maximum, ns.
+-- @column late_p50_ns     DOUBLE   Median delay after the earliest rank, in operations for which it was the late rank, ns.
+-- @column late_max_ns     BIGINT   Longest delay after the earliest rank, in operations for which it was the late rank, ns.
 -- @column cost_ns         BIGINT   Time that all other ranks together waited for it, ns.
 -- @column wait_ns         BIGINT   Time that it waited for other ranks, ns.
 -- @column transfer_ns     BIGINT   Transfer time of its own operations, ns.

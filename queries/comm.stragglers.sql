@@ -12,7 +12,7 @@
 -- @column rank         BIGINT   The late rank (the rank that the others waited for).
 -- @column number       BIGINT   Position of the step in the late rank, from 0.
 -- @column ts           BIGINT   Start on the late rank, ns since the run's first event.
--- @column late_ns      BIGINT   How late it was compared with the earliest rank, ns.
+-- @column late_ns      BIGINT   Delay after the earliest rank, ns.
 -- @column waited_ns    BIGINT   Wait time of all ranks together, ns.
 -- @column cause        VARCHAR  host, kernel, preemption, copy, communication, launch, start or unknown (see straggler.cause).
 -- @column excess_ns    BIGINT   How much more time than the other ranks it spent on the cause, ns.

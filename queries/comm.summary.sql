@@ -1,14 +1,15 @@
 -- One row per operation, role and communicator: count, size, wait time, transfer time, bandwidth.
 --
 -- Use it to see which collectives take time, and whether they wait or transfer data. Wait time is
--- the time until the late rank arrives; transfer time is the rest. Both are NULL for operations
--- that were not matched on all their ranks. Sums are across ranks.
+-- the time until the late rank has begun; transfer time is the rest. Both are NULL for operations
+-- that were not matched on all their ranks. Sums are across ranks. Sizes that the trace does not
+-- have come with traceql load --model-config config.json.
 -- @param  rank              BIGINT = NULL  Only this rank; all ranks by default.
 -- @param  phase             VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase             prefill decode mixed idle
 -- @column op                VARCHAR  Operation: all_reduce, all_gather, reduce_scatter, send, recv ...
 -- @column role              VARCHAR  Part of the model that asked for the operation; NULL if unknown.
--- @column group_ranks       VARCHAR  Ranks of the communicator.
+-- @column group_ranks       VARCHAR  Ranks of the communicator: the loaded ones, and others that events name.
 -- @column calls             BIGINT   Operations, counted on each rank.
 -- @column matched           BIGINT   Operations that were matched on all ranks of the communicator.
 -- @column bytes             BIGINT   Total size of the whole buffers, bytes; NULL if unknown.

@@ -1,6 +1,6 @@
 -- One row per data-parallel rank: how long it waited for the other replicas.
 --
--- Use it to see what synchronisation between replicas costs, and which replica is late. It counts
+-- Use it to see what synchronization between replicas costs, and which replica is late. It counts
 -- the operations of communicators with ranks of several replicas. A replica without requests takes
 -- part in them too, in steps without tokens or outside its steps.
 -- @column rank          BIGINT   Rank.
@@ -13,11 +13,11 @@
 -- @column stray         BIGINT   Operations across replicas outside any step.
 -- @column wait_ns       BIGINT   Time that matched operations waited for the late rank, ns.
 -- @column transfer_ns   BIGINT   Transfer time of matched operations, ns.
--- @column last          BIGINT   Operations for which the rank was the straggler.
+-- @column last          BIGINT   Operations for which the rank was the late rank.
 -- @column last_pct      DOUBLE   last in percent of the operations that were matched on all ranks.
 -- @column cost_ns       BIGINT   Time that all other ranks together waited for it, ns.
 -- @column layout_source VARCHAR  How the position of the rank in the layout is known.
--- @empty  the run has one replica, or its data-parallel ranks were not recognised; see the table layout
+-- @empty  the run has one replica, or its data-parallel ranks were not recognized; see the table layout
 -- @chart  stacked x=wait_ns,transfer_ns y=rank
 -- @title  Waiting for other replicas, and transfer time
 WITH counted AS (

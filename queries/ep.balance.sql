@@ -8,7 +8,7 @@
 -- @values by             rank layer
 -- @column layer          BIGINT   Model layer; NULL if by is rank.
 -- @column rank           BIGINT   Rank.
--- @column group_ranks    VARCHAR  Ranks that share the experts; NULL if the rank communicates with none.
+-- @column group_ranks    VARCHAR  Ranks that share the experts: the loaded ones, and others that events name; NULL if the rank communicates with none.
 -- @column form           VARCHAR  dispatch/combine or all-reduce; NULL if the rank communicates with none.
 -- @column calls          BIGINT   Passes through the experts, counted by their gate and up projections.
 -- @column experts_ns     BIGINT   Time in the experts' matrix products (roles experts_gate_up and experts_down), ns.
@@ -18,7 +18,7 @@
 -- @column wait_ns        BIGINT   Part of comm_ns spent waiting for the late rank, ns; NULL if not matched.
 -- @column transfer_ns    BIGINT   Part of comm_ns spent transferring data, ns; NULL if not matched.
 -- @column tokens         BIGINT   Tokens of the rank's own steps: prompt tokens and generated tokens.
--- @empty  no expert kernels were attributed to a layer: the model is dense, or its layers were not recognised (traceql check)
+-- @empty  no expert kernels were attributed to a layer: the model is dense, or its layers were not recognized (traceql check)
 -- @chart  bar x=experts_ns y=rank
 -- @title  Time in expert kernels of each rank
 WITH placed AS (

@@ -2,10 +2,10 @@
 --
 -- Use it to check that the GPU was not throttled before you trust its times. Throttled means that a
 -- power cap, a thermal slowdown or a hardware slowdown held the clocks down. Samples are 100 ms
--- apart, so a short window has few of them.
+-- apart, so a short window has few of them. GPUs without a rank are listed too.
 -- @param  window                 VARCHAR = recorded  recorded, or all for all samples since the engine started.
 -- @values window                 recorded all
--- @column gpu                    BIGINT   Number of the GPU on its host.
+-- @column gpu                    BIGINT   Number of the GPU on its machine.
 -- @column rank                   BIGINT   Rank that ran on the GPU; NULL if none did.
 -- @column samples                BIGINT   Number of samples.
 -- @column throttled              BOOLEAN  Whether the GPU was throttled in any sample.
@@ -14,7 +14,7 @@
 -- @column mean_sm_clock_mhz      DOUBLE   Mean SM clock, MHz.
 -- @column mean_power_mw          DOUBLE   Mean power draw, milliwatts.
 -- @column max_temperature_c      BIGINT   Highest temperature, degrees Celsius.
--- @column mean_utilization_pct   DOUBLE   Mean utilisation reported by NVML, percent.
+-- @column mean_utilization_pct   DOUBLE   Mean utilization reported by NVML, percent.
 -- @column max_memory_used_bytes  BIGINT   Highest memory use of all programs on the GPU, bytes.
 -- @empty  there is no telemetry; it comes with run directories that traceql capture recorded on NVIDIA GPUs
 -- @chart  bar x=mean_sm_clock_mhz y=gpu color=throttled

@@ -3,10 +3,11 @@
 -- Use it to find out why a GPU was idle. The gaps of all causes add up exactly to the idle time of
 -- the rank. idle.host lists everything that the host did meanwhile.
 --
--- sync: the launching thread was blocked in a synchronising call and had queued nothing. host: the
--- launch call of the next kernel began after the gap had begun. dependency: the next kernel was
--- launched but waited for another stream. launch: the next kernel was launched and had not started
--- yet. unknown: the launch call of the next kernel is not in the trace.
+-- - host: the launch call of the next kernel began after the gap had begun
+-- - sync: like host, but the host was blocked in a synchronizing call for at least half of that time
+-- - dependency: the next kernel was launched but waited for another stream
+-- - launch: the next kernel was launched and had not started yet
+-- - unknown: the launch call of the next kernel is not in the trace
 -- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank       BIGINT   Rank.
 -- @column cause      VARCHAR  sync, host, dependency, launch or unknown.

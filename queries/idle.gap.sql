@@ -1,8 +1,8 @@
--- One row per event name that the host was in during one gap of the GPU.
+-- One row per kind of host event during one GPU gap: how long the host was in it.
 --
--- Use it to see what the host did during the longest gap, or during the Nth longest. The times are
--- own times on the thread that launched the kernel that ended the gap: time counts for the
--- innermost event only. They add up to the gap.
+-- Use it to see what the host did during the longest gap, or during the Nth longest (idle.gaps
+-- lists them). The times are self times on the thread that launched the kernel that ended the gap:
+-- time counts for the innermost event only. They add up to the gap.
 -- @param  gap        INTEGER = 1     Which gap: 1 is the longest.
 -- @param  rank       BIGINT  = NULL  Only gaps of this rank; all by default.
 -- @param  cause      VARCHAR = NULL  Only gaps of this cause; all by default.
@@ -13,9 +13,9 @@
 -- @column cause      VARCHAR  Cause of the gap (see gap.cause).
 -- @column step_id    BIGINT   Step of the kernel that ends the gap.
 -- @column doing      VARCHAR  What the host did; "(no event recorded)" if the thread was in no event.
--- @column cat        VARCHAR  Category of the event: cpu_op, user_annotation, python_function, cuda_runtime ...
+-- @column cat        VARCHAR  Event category: cpu_op, user_annotation, python_function, cuda_runtime ...
 -- @column events     BIGINT   Number of events of this name.
--- @column own_ns     BIGINT   Time of the gap in which these events were the innermost ones, ns.
+-- @column own_ns     BIGINT   Self time of these events in the gap, ns.
 -- @column share_pct  DOUBLE   Percent of the gap.
 -- @empty  there is no such gap, or the launch call of the kernel that ended it is not in the trace
 -- @chart  bar x=own_ns y=doing

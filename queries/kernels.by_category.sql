@@ -5,8 +5,8 @@
 -- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  phase      VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase      prefill decode mixed idle
--- @column category   VARCHAR  Category: gemm, attention, collective ...
--- @column kernels    BIGINT   Distinct kernel names.
+-- @column category   VARCHAR  Kernel category: gemm, attention, collective ...
+-- @column kernels    BIGINT   Number of different kernel names.
 -- @column calls      BIGINT   Number of executions.
 -- @column total_ns   BIGINT   Total duration, ns.
 -- @column share_pct  DOUBLE   Percent of the total duration of all kernels that pass the filters.

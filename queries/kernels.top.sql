@@ -1,6 +1,6 @@
 -- One row per kernel name, by total GPU time.
 --
--- Use it to find the kernels worth optimising. Durations are summed across streams and ranks, so
+-- Use it to find the kernels worth optimizing. Durations are summed across streams and ranks, so
 -- the total may exceed wall time.
 -- @param  limit      INTEGER = 20    Maximum number of rows.
 -- @param  rank       BIGINT  = NULL  Only this rank; all ranks by default.
@@ -9,7 +9,7 @@
 -- @values phase      prefill decode mixed idle
 -- @values category   gemm attention kv_cache norm rope activation moe collective elementwise sampling input_prep memcpy memset other
 -- @column name       VARCHAR  Kernel name.
--- @column category   VARCHAR  Category: gemm, attention, collective ...
+-- @column category   VARCHAR  Kernel category: gemm, attention, collective ...
 -- @column calls      BIGINT   Number of executions.
 -- @column total_ns   BIGINT   Summed duration, ns.
 -- @column share_pct  DOUBLE   Percent of the total duration of all kernels that pass the filters.

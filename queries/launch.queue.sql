@@ -1,13 +1,13 @@
--- One row per rank and time slice: number of kernels that are launched and have not started.
+-- One row per rank and time bucket: number of kernels that are launched and have not started.
 --
 -- Use it to see whether the host runs ahead of the GPU. If the queue is empty while the GPU is
 -- idle, the host is late. A kernel is queued from the beginning of its launch call to its start. A
 -- graph launch queues all its kernels at once.
--- @param  buckets      INTEGER = 100   Number of time slices per rank.
+-- @param  buckets      INTEGER = 100   Number of time buckets per rank.
 -- @param  rank         BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank         BIGINT  Rank.
--- @column ts           BIGINT  Start of the time slice, ns since the run's first event.
--- @column dur          BIGINT  Length of the time slice, ns.
+-- @column ts           BIGINT  Start of the time bucket, ns since the run's first event.
+-- @column dur          BIGINT  Length of the time bucket, ns.
 -- @column mean_queued  DOUBLE  Kernels in the queue, average over time.
 -- @column max_queued   BIGINT  Kernels in the queue, maximum.
 -- @empty  no kernel has a launch call in the trace; record CPU and CUDA activities
@@ -53,7 +53,7 @@ span AS (
     CROSS JOIN number
     GROUP BY rank, number.buckets
 ),
--- A level that lasts for several time slices counts in each of them.
+-- A level that lasts for several time buckets counts in each of them.
 piece AS (
     SELECT
         level.rank,

@@ -7,7 +7,7 @@
 -- @values phase     prefill decode mixed idle
 -- @column phase     VARCHAR  Phase of the step: prefill, decode, mixed or idle.
 -- @column layer     BIGINT   Model layer, from 0.
--- @column role      VARCHAR  Part of the layer.
+-- @column role      VARCHAR  Part of the model.
 -- @column calls     BIGINT   Number of kernels.
 -- @column total_ns  BIGINT   Total duration, ns.
 -- @column mean_ns   DOUBLE   Mean duration of a kernel, ns.

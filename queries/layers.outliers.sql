@@ -15,7 +15,7 @@
 -- @column excess_ns   DOUBLE   dur minus the median, ns.
 -- @column score       DOUBLE   Robust number of standard deviations above the median.
 -- @column slowest_role VARCHAR Role that is furthest above its own median in the pass; idle if that is the time between kernels.
--- @empty  no layer stands out, or no layers were recognised (traceql check says which)
+-- @empty  no layer stands out, or no layers were recognized (traceql check says which)
 -- @chart  point x=layer y=excess_ns color=phase
 -- @title  Layers much slower than the others of the same pass
 WITH centre AS (

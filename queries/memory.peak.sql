@@ -4,7 +4,7 @@
 -- needs a trace recorded with profile_memory.
 -- @column rank                 BIGINT   Rank.
 -- @column device_type          VARCHAR  cpu, cuda, hip or xpu.
--- @column device               BIGINT   Device number on its host.
+-- @column device               BIGINT   Number of the device on its machine.
 -- @column peak_bytes           BIGINT   Most memory allocated at once, bytes.
 -- @column ts                   BIGINT   Time of the peak, ns since the run's first event.
 -- @column op                   VARCHAR  Innermost operator that ran at that time; NULL outside operators.

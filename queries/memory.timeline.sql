@@ -1,15 +1,15 @@
--- One row per rank, device and time slice with any allocation or free.
+-- One row per rank, device and time bucket with any allocation or free: allocated memory.
 --
 -- Use it to see how memory grows over time. It needs a trace recorded with profile_memory.
--- @param  buckets              INTEGER = 200   Number of time slices per rank.
+-- @param  buckets              INTEGER = 200   Number of time buckets per rank.
 -- @param  rank                 BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank                 BIGINT   Rank.
 -- @column device_type          VARCHAR  cpu, cuda, hip or xpu.
--- @column device               BIGINT   Device number on its host.
--- @column ts                   BIGINT   Start of the time slice, ns since the run's first event.
+-- @column device               BIGINT   Number of the device on its machine.
+-- @column ts                   BIGINT   Start of the time bucket, ns since the run's first event.
 -- @column events               BIGINT   Number of allocations and frees.
 -- @column max_allocated_bytes  BIGINT   Most memory allocated, bytes.
--- @column last_allocated_bytes BIGINT   Memory allocated at the last event of the slice, bytes.
+-- @column last_allocated_bytes BIGINT   Memory allocated at the last event of the bucket, bytes.
 -- @column max_reserved_bytes   BIGINT   Most memory reserved by PyTorch's allocator, bytes.
 -- @empty  the trace has no memory events; record with profile_memory (traceql capture run --memory)
 -- @chart  line x=ts y=max_allocated_bytes color=rank

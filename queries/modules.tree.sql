@@ -5,11 +5,11 @@
 -- @param  rank         BIGINT = NULL  Only this rank; all ranks by default.
 -- @column path         VARCHAR  Class names from the outermost module inwards, separated by slashes.
 -- @column calls        BIGINT   Number of calls.
--- @column own_ns       BIGINT   GPU time launched by the module itself and not by an inner module, ns.
+-- @column own_ns       BIGINT   Self time: GPU time launched by the module itself and not by an inner module, ns.
 -- @column inclusive_ns BIGINT   GPU time launched by the module and its inner modules, ns.
 -- @column share_pct    DOUBLE   inclusive_ns in percent of all GPU time launched by modules.
 -- @column kernels      BIGINT   Number of kernels in inclusive_ns.
--- @empty  the trace has neither Python stacks nor annotated layers; record it with with_stack or annotations
+-- @empty  the trace has neither Python stacks nor annotated layers; record it with traceql capture run --stacks, or --annotate layers --eager
 -- @chart  bar x=inclusive_ns y=path
 -- @title  GPU time by module
 WITH RECURSIVE own AS (

@@ -1,9 +1,10 @@
--- One row per thing that costs much, the costliest first; none if nothing exceeds its thresholds.
+-- One row per finding: something that costs much, the costliest first; none if nothing reaches its threshold.
 --
--- Start here. Each finding is one sentence with a number, the query that shows it, and what to try.
+-- Start here, or with traceql info, which prints the sentences in full. Each finding is one sentence
+-- with a number, the query that shows it, and what to try.
 -- The thresholds are in table finding_rule. Percentages of the run are of the mean GPU span of the
 -- ranks.
--- @column rank_order  BIGINT                Place, from 1.
+-- @column rank_order  BIGINT                Position of the finding, from 1: the costliest first.
 -- @column severity    VARCHAR               severe or notable.
 -- @column kind        VARCHAR               Kind of finding; as in finding_rule.
 -- @column finding     VARCHAR               One sentence, with its number.
@@ -14,7 +15,7 @@
 -- @column parameters  MAP(VARCHAR, VARCHAR)  Parameters of that query.
 -- @column advice      VARCHAR               What to try.
 -- @chart  none
--- @empty  nothing costs more than the thresholds of finding_rule
+-- @empty  nothing reaches the thresholds of finding_rule
 SELECT
     rank_order,
     severity,

@@ -1,7 +1,7 @@
 -- One row per fact about how the run was recorded.
 --
 -- Use it to see which model, hardware and software a trace is from. Model, parallelism, versions
--- and profiler overhead are known only for run directories; the architecture is recognised from the
+-- and profiler overhead are known only for run directories; the architecture is recognized from the
 -- kernels.
 -- @column fact   VARCHAR  Name of the fact.
 -- @column value  VARCHAR  Value of the fact, as text.

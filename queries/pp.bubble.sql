@@ -8,7 +8,7 @@
 -- comm + copy + host + launch + edge = bubble, exactly.
 --
 -- Times are on the reference clock. The window is the time in which all ranks of the replica were
--- recorded and any of them had work: from their first kernel to their last one. ideal_pct is
+-- recorded, from the first kernel of any of them to the last one. ideal_pct is
 -- (p-1)/(m+p-1) for p stages and m micro-batches that do not wait for each other. Micro-batches of
 -- the same request do wait for each other, so few requests in flight mean larger bubbles.
 -- @column rank           BIGINT   Rank.
@@ -21,13 +21,13 @@
 -- @column bubble_pct     DOUBLE   bubble_ns in percent of the window.
 -- @column comm_ns        BIGINT   Part of the bubble in which it waited for data or transferred data in its own operations, ns.
 -- @column copy_ns        BIGINT   Part of the bubble in which only copies ran, ns.
--- @column host_ns        BIGINT   Part of the bubble in which its host had issued nothing (gap causes host and sync), ns.
+-- @column host_ns        BIGINT   Part of the bubble in which its host had launched nothing (gap causes host and sync), ns.
 -- @column launch_ns      BIGINT   Part of the bubble in gaps of other causes, ns.
 -- @column edge_ns        BIGINT   Part of the bubble before its first kernel or after its last one, ns.
 -- @column microbatches   BIGINT   Steps with tokens that its GPU began in the window.
 -- @column ideal_pct      DOUBLE   Bubble if micro-batches followed each other without waiting, percent of the window.
 -- @column layout_source  VARCHAR  How the position of the rank in the layout is known.
--- @empty  the run has one stage, or its pipeline stages were not recognised; see parallel.timeline and the table layout
+-- @empty  the run has one stage, or its pipeline stages were not recognized; see parallel.timeline and the table layout
 -- @chart  stacked x=computing_ns,bubble_ns,neither_ns y=rank
 -- @title  Time of each pipeline stage: computing, bubble, and neither
 WITH place AS (

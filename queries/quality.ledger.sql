@@ -1,7 +1,7 @@
 -- One row per rank and check: what was in the trace file compared with what is in the database.
 --
 -- Use it to see that no event was lost, and how much time was not classified or attributed. Failed
--- checks come first. ok is NULL for numbers that are only reported.
+-- checks come first. ok is NULL if there is nothing to check: the row only says how something was found.
 -- @param  rank    BIGINT  = NULL   Only this rank; all ranks by default.
 -- @param  failed  BOOLEAN = FALSE  Only checks that failed.
 -- @column rank    BIGINT   Rank.
@@ -11,6 +11,7 @@
 -- @column ok      BOOLEAN  Whether the check holds; NULL if there is nothing to check.
 -- @column note    VARCHAR  Meaning of value and total.
 -- @chart  none
+-- @empty  all checks hold
 SELECT rank, check_name, value, total, ok, note
 FROM ledger
 WHERE

@@ -1,10 +1,11 @@
--- One row per pass and latency: mean and percentiles over the requests.
+-- One row per workload pass and latency: mean and percentiles over the requests.
 --
 -- Use it to see what users experienced. The unprofiled pass has no profiler overhead; the profiled
 -- pass is the one in the trace. ttft is the time to first token, tpot the time per output token
 -- after the first, itl the interval between tokens, e2e the time from sending the request to its
--- last token. ttft, tpot and e2e have one value per request, itl one per interval. Percentiles are
--- interpolated linearly.
+-- last token. ttft, tpot and e2e have one value per request, itl one per interval. Tokens that
+-- arrive after the recorded window do not count in the profiled pass, so that it has fewer values.
+-- Percentiles are interpolated linearly.
 -- @column pass      VARCHAR  profiled or unprofiled.
 -- @column latency   VARCHAR  ttft, tpot, itl or e2e.
 -- @column count     BIGINT   Number of values.

@@ -1,6 +1,7 @@
--- One row per request and pass: its latencies, and the steps that processed it.
+-- One row per request and workload pass: its latencies, how many steps served it, and their kernel time.
 --
--- Use it to find slow requests and to relate them to the trace. Kernel time is that of the steps in
+-- Use it to find slow requests and to relate them to the trace. Table request_step says which steps
+-- served a request. Kernel time is that of the steps in
 -- which the scheduler gave tokens to the request. Requests in the same step share it, so do not add
 -- it up across requests.
 -- @param  limit            INTEGER = 1000  Maximum number of rows.
@@ -14,7 +15,7 @@
 -- @column ttft_ns          BIGINT   Time to first token, ns.
 -- @column tpot_ns          BIGINT   Time per output token after the first, ns.
 -- @column e2e_ns           BIGINT   From sending the request to its last token, ns; NULL if it did not finish.
--- @column steps            BIGINT   Steps of the lowest rank that processed its tokens; NULL if unprofiled.
+-- @column steps            BIGINT   Number of steps, on the lowest loaded rank, that processed its tokens; NULL if unprofiled.
 -- @column shared_kernel_ns BIGINT   Total kernel time of these steps on that rank, ns; NULL if unprofiled.
 -- @empty  there are no requests; they come with run directories (traceql capture, then traceql load runs/NAME)
 -- @chart  point x=output_tokens y=e2e_ns color=pass

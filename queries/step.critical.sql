@@ -1,23 +1,29 @@
 -- One row per step, kind of segment and rank: the segments of the step's critical path.
 --
 -- Use it to see what set the length of a step: which rank, and whether its host, its kernels or the
--- transfers. Between two operations of a communicator, no rank can get further than the straggler.
--- So the critical path of a step is what the straggler of each operation did before it arrived, one
--- operation after the other, plus the transfers.
+-- transfers. Between two operations of a communicator, no rank can get further than the late rank.
+-- So the critical path of a step is what the late rank of each operation did before it began the
+-- operation, one operation after the other, plus the transfers.
 --
 -- The length of a step runs from the end of the communicator's last operation in the previous step
 -- to the end of its last operation in this one, on the requested rank. The first step begins with
--- the straggler's first kernel. The segments of a step add up to its length. The communicator is the
+-- the late rank's first kernel. The segments of a step add up to its length. The communicator is the
 -- one with the most operations on the rank. What runs after its last operation, such as the sampler,
 -- belongs to the next step. Without operations that were matched on all ranks, the segments are the
 -- rank's own time, from the end of the previous step on the GPU.
 --
--- Kinds of segments: host: the straggler's GPU was idle because its host had issued nothing. launch:
--- the GPU was idle for another reason. kernel: a compute kernel ran. copy: only copies ran. transfer:
--- the operations of the communicator transferred data, on all ranks. communication: the straggler
--- communicated in another communicator, such as a receive from another pipeline stage. If it waited
--- there and no compute kernel ran, the path continues on the rank that it waited for, and so on.
--- skew: the difference between the ranks at the ends of operations.
+-- Kinds of segments:
+--
+-- - host: the late rank's GPU was idle because its host had launched nothing
+-- - launch: the GPU was idle for another reason
+-- - kernel: a compute kernel ran
+-- - copy: only copies ran
+-- - transfer: the operations of the communicator transferred data, on all ranks
+-- - communication: the late rank communicated in another communicator
+-- - skew: the difference between the ranks at the ends of operations
+--
+-- If the late rank waited in another communicator, such as in a receive from another pipeline stage,
+-- and no compute kernel ran, the path continues on the rank that it waited for, and so on.
 -- @param  rank         BIGINT  = 0     Rank whose steps to show; ignored if step is given.
 -- @param  step         BIGINT  = NULL  One step only (step_id, as steps.timeline lists it); all by default.
 -- @param  limit        INTEGER = 1000  Maximum number of rows.

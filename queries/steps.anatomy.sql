@@ -13,7 +13,7 @@
 -- @column stream       BIGINT   Stream.
 -- @column layer        BIGINT   Model layer, from 0; NULL outside layers.
 -- @column role         VARCHAR  Part of the model.
--- @column category     VARCHAR  Category of the kernel.
+-- @column category     VARCHAR  Kernel category.
 -- @column name         VARCHAR  Name of the kernel.
 -- @column layer_source VARCHAR  How layer and role are known.
 -- @column id           BIGINT   Row of kernel.

@@ -23,7 +23,7 @@
 -- @column efficiency_pct  DOUBLE   rest_ns in percent of rest_ns and comm_ns: the upper limit of the scaling efficiency.
 -- @column matched_pct     DOUBLE   Percent of the operations that were matched on all ranks.
 -- @column layout_source   VARCHAR  How the position of the ranks in the layout is known.
--- @empty  the run has no tensor parallelism, or its ranks were not recognised; see the table layout
+-- @empty  the run has no tensor parallelism, or its ranks were not recognized; see the table layout
 -- @chart  stacked x=rest_ns,comm_ns,other_comm_ns y=phase
 -- @title  Duration of a step with tensor parallelism
 WITH operation AS (

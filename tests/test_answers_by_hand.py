@@ -113,7 +113,7 @@ def test_time_of_the_host_while_the_gpu_waited_for_it(tmp_path: Path) -> None:
     of_rank_0 = [
         # The first gap: 10 to 15 and 35 to 50 in prepare alone, 15 to 35 in the sort, 55 to 58 in
         # the launch, and 50 to 55 and 58 to 60 in nothing. The second: 70 to 100 in the
-        # synchronising call, 104 to 106 and 107 to 108 in launches, and 4 + 1 + 2 in nothing.
+        # synchronizing call, 104 to 106 and 107 to 108 in launches, and 4 + 1 + 2 in nothing.
         (0, "sync", "cudaStreamSynchronize", "cuda_runtime", 30_000, 30.0),
         (0, "host", "aten::sort", "cpu_op", 20_000, 20.0),
         (0, "host", "prepare", "cpu_op", 20_000, 20.0),

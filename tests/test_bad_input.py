@@ -58,6 +58,12 @@ def _folder_without_traces(folder: Path) -> Path:
     return folder / "notes"
 
 
+def _folder_of_folders(folder: Path) -> Path:
+    for name in ("tp4", "tp2"):
+        traces.write(folder / "runs" / name / "rank0.json", *_GOOD["traceEvents"])
+    return folder / "runs"
+
+
 def _two_of_one_rank(folder: Path) -> Path:
     info = {"rank": 3, "world_size": 8}
     for name in ("a", "b"):
@@ -107,6 +113,8 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "binary called pftrace": (_named("bad.pftrace", _BINARY), "not a trace"),
     "empty pftrace": (_named("bad.pftrace", b""), "empty file"),
     "folder without traces": (_folder_without_traces, "no traces"),
+    "folder of folders with traces": (_folder_of_folders, "folders that have some: tp2, tp4"),
+    "a database": (_named("old.duckdb", b""), "show it with traceql info"),
     "two files of one rank": (_two_of_one_rank, "rank 3"),
 }  # fmt: skip
 

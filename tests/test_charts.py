@@ -189,7 +189,7 @@ def test_colours_of_a_chart_can_be_told_apart(
 
 
 def _lab(colour: str, seen: Any) -> Any:
-    """CIE L*a*b* of an sRGB colour after a loss of vision."""
+    """CIE L*a*b* of an sRGB color after a loss of vision."""
     encoded = np.array([int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)])
     linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
     x, y, z = np.cbrt(np.clip(_TO_XYZ @ np.clip(seen @ linear, 0, 1), 1e-4, None))

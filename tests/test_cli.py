@@ -38,14 +38,14 @@ Commands:
   demo     Load the bundled trace of a four-GPU run and show where the time
            went.
   capture  Record vLLM under torch.profiler into a run directory.
-  load     Load trace files, folders of ranks or run directories into one
-           DuckDB file.
+  load     Load trace files, folders of trace files or run directories into
+           one DuckDB file.
   info     Show findings, the contents of a database, and its ledger of
            checks.
   check    Check the layers and sums of a database; exit status 1 if a check
            fails.
-  queries  List the canned queries, or describe one.
-  run      Run a canned query.
+  queries  List the queries, or describe one.
+  run      Run a query.
   sql      Run a read-only SQL statement.
   report   Write a self-contained HTML report on where the time went.
   ui       Open a run in Perfetto, with tracks for steps, layers and roles.
@@ -94,7 +94,7 @@ def test_load_says_what_it_did_and_that_it_skips(database: Path) -> None:
     done = process("load", EXAMPLES / "qwen3-8b-tp1-graph", "-o", database)
     assert done.returncode == 0
     assert done.stderr.decode().startswith("skipped: already loaded: ")
-    assert "1 of 1 ranks, 9,529 slices, 3,663 GPU activities, 9 steps" in done.stdout.decode()
+    assert "1 of 1 rank, 9,529 slices, 3,663 GPU activities, 9 steps" in done.stdout.decode()
     assert "nothing was lost" in done.stdout.decode()
 
 
@@ -159,7 +159,11 @@ def test_queries_of_ones_own_are_found_wherever_the_folder_stands(
 
 
 def test_mistakes_are_refused_with_the_next_step(database: Path, tmp_path: Path) -> None:
-    assert refusal("run", "kernel.top", database).endswith("did you mean 'kernels.top'?")
+    assert "did you mean 'kernels.top' or" in refusal("run", "kernel.top", database)
+    assert refusal("queries", "memory").endswith("did you mean 'memory.peak' or 'memory.timeline'?")
+    assert "did you mean 'queries'?" in refusal("query", database, status=2)
+    no_rank = called("run", "kernels.top", database, "--rank", "9").stderr.decode()
+    assert no_rank == "no rows: rank 9 is not loaded (loaded: 0)\n"
     missing = tmp_path / "none.duckdb"
     expected = f"{missing} does not exist; create it with traceql load TRACE... -o {missing}"
     assert refusal("info", missing).endswith(expected)

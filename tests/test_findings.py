@@ -182,8 +182,8 @@ def test_a_missing_rank(tmp_path: Path) -> None:
     with traceql.open(written(tmp_path, documents)) as trace:
         found = kinds(trace)
     assert found["unmatched operations"] == [
-        "2340 of 2340 collective operations were not found on all their ranks: "
-        "their waiting is not known."
+        "2,340 of 2,340 collective operations were not found on all their ranks: "
+        "their wait time is unknown."
     ]
     assert not {"late rank", "uneven waiting", "communication"} & set(found)
 
@@ -203,7 +203,7 @@ def test_a_slow_profiler(tmp_path: Path) -> None:
 
 
 def test_a_host_that_waits_for_the_gpu(tmp_path: Path) -> None:
-    """10 kernels of 10 us; after each the host synchronises for 20 us more."""
+    """10 kernels of 10 us; after each the host synchronizes for 20 us more."""
     events = []
     for n in range(10):
         at = 40 * n
@@ -215,7 +215,7 @@ def test_a_host_that_waits_for_the_gpu(tmp_path: Path) -> None:
     with traceql.open(traces.write(tmp_path / "a.json", *events)) as trace:
         found = kinds(trace)
     assert found["host synchronisation"] == [
-        "The GPU of rank 0 is idle for 0.3 ms because its host is blocked in a synchronising call."
+        "The GPU of rank 0 is idle for 0.3 ms because its host is blocked in a synchronizing call."
     ]
 
 
@@ -280,7 +280,8 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
     found = opened(tmp_path, collectives(late=2, waits_us=200))
     assert found["late rank"] == [
         "Rank 2 is late: ranks 0, 1, 3 waited 3.8, 3.8, 3.8 ms in collectives. 100% of the wait "
-        "was for rank 2, whose host launched late (100% of it). The transfers took 1.9 ms per rank."
+        "was for rank 2, 100% of that because its host launched late. "
+        "The transfers took 1.9 ms per rank."
     ]
     assert "uneven waiting" not in found
 

@@ -210,7 +210,7 @@ def test_modules_of_others_name_roles(name: str, tmp_path: Path) -> None:
         )
         (inner,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE layer_source = 'module'")
         assert inner["n"] > 0
-        # gpt-oss copies its queries before they are quantised: those copies are attention's.
+        # gpt-oss copies its queries before they are quantized: those copies are attention's.
         assert row["n"] == (36 if name.startswith("b200") else 0)
 
 

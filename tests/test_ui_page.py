@@ -127,7 +127,8 @@ def test_mistakes_are_one_line(database: Path, tmp_path: Path) -> None:
         assert "no layer 99 in step 3" in refusal("ui", database, "--step", "3", "--layer", "99")
         assert "no such file" in refusal("ui", tmp_path / "nothing")
     assert "--layer needs --step" in refusal("ui", database, "--layer", "3", status=2)
-    assert "has no place in time" in refusal("run", "kernels.top", database, "--ui")
+    assert "neither a time (ts) nor a step" in refusal("run", "time.breakdown", database, "--ui")
+    assert "option" in refusal("run", "kernels.top", database, "--ui", status=2)
     assert "returned no rows" in refusal("run", "idle.gaps", database, "--rank", "9", "--ui")
     no_database = refusal("export", "perfetto", tmp_path / "no.duckdb")
     assert "does not exist; create it with traceql load" in no_database
@@ -135,6 +136,6 @@ def test_mistakes_are_one_line(database: Path, tmp_path: Path) -> None:
 
 def test_export_writes_one_file(database: Path, tmp_path: Path) -> None:
     target = tmp_path / "run.pftrace"
-    assert output("export", "perfetto", database, "-o", target).startswith(f"{target}: ")
+    assert output("export", "perfetto", database, "-o", target).startswith(f"wrote {target}, ")
     assert list(tmp_path.iterdir()) == [target]
     assert "is a database" in refusal("export", "perfetto", database, "-o", database)

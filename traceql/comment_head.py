@@ -5,7 +5,7 @@
     -- Durations are summed across streams, so a sum may exceed wall time.
     -- @column total_ns  BIGINT  Summed duration, ns.
 
-Canned queries, tables, findings and checks describe themselves in this way. A Python file that
+Queries, tables, findings and checks describe themselves in this way. A Python file that
 makes a table has the same head, with `#` in place of `--`.
 """
 

@@ -34,7 +34,7 @@ class DatabaseError(TraceqlError):
 
 
 class QueryNotFound(TraceqlError):
-    """There is no canned query of this name, or no such folder of queries."""
+    """There is no query of this name, or no such folder of queries."""
 
 
 class QueryInvalid(TraceqlError):

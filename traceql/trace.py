@@ -1,4 +1,4 @@
-"""An open database: canned queries, SQL, and PerfettoSQL on the original trace files."""
+"""An open database: queries, SQL, and PerfettoSQL on the original trace files."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -45,7 +45,7 @@ class Trace:
         self._con = _opened(self.path)
 
     def run(self, name: str, /, **parameters: Any) -> Result:
-        """Runs a canned query, e.g. `trace.run("kernels.top", limit=10)`.
+        """Runs a query, e.g. `trace.run("kernels.top", limit=10)`.
 
         Raises:
             QueryNotFound: no such query; the message suggests the closest name.

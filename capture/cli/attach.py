@@ -33,7 +33,7 @@ _VOCABULARY = 1000
     "--traces",
     type=click.Path(path_type=Path),
     help="The server's torch_profiler_dir.  [default: from the command line of the server, if it "
-    "runs on this host]",
+    "runs on this machine]",
 )
 @click.option(
     "-o",

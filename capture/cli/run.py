@@ -51,7 +51,7 @@ from capture.models import built_in_models
     type=click.IntRange(0),
     default=2,
     show_default=True,
-    help="How often to run the workload before anything is measured.",
+    help="How many times to run the workload before anything is measured.",
 )
 @click.option(
     "--skip",

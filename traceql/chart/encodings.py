@@ -1,4 +1,4 @@
-"""Encodings: how a column is placed, scaled, labelled and coloured in a chart."""
+"""Encodings: how a column is placed, scaled, labeled and colored in a chart."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -85,7 +85,7 @@ def row_axis(
 def coloured(
     data: pd.DataFrame, column: str | None, width: int, order: Sequence[Any] | None = None
 ) -> dict[str, Any]:
-    """Each value in the colour that the palette assigns to it, otherwise in the next free one."""
+    """Each value in the color that the palette assigns to it, otherwise in the next free one."""
     if column is None:
         return {}
     values = list(order or _in_order(data[column]))

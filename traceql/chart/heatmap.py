@@ -38,7 +38,7 @@ def heatmap(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
 
 
 def _merged(data: pd.DataFrame, x: str, y: str, colour: str, most: int) -> tuple[pd.DataFrame, int]:
-    """One row per visible cell: neighbouring numbers of x share a cell, which shows their mean."""
+    """One row per visible cell: neighboring numbers of x share a cell, which shows their mean."""
     data = data.groupby([x, y], as_index=False, sort=False).agg({colour: "sum"})
     columns = data[x].nunique()
     width = -(-columns // most) if pd.api.types.is_numeric_dtype(data[x]) else 1

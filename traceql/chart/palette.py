@@ -1,4 +1,4 @@
-"""One colour for each thing, the same in all charts.
+"""One color for each thing, the same in all charts.
 
 Built from the palettes of Okabe and Ito and of Tol, which colour-blind readers can tell apart. What
 matters most in an inference trace has the most distinct hues, and idle time is grey. A role has a
@@ -110,7 +110,7 @@ COLOURS |= OPERATIONS | PASSES | {"yes": _VERMILION, "no": _BLUE, "(none)": "#76
 
 
 def colour(value: Any) -> str | None:
-    """The colour assigned to a text or to a number (a rank, a GPU); None for unknown texts."""
+    """The color assigned to a text or to a number (a rank, a GPU); None for unknown texts."""
     if isinstance(value, int):
         return SEQUENCE[value % len(SEQUENCE)]
     return COLOURS.get(value)

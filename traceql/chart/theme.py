@@ -1,4 +1,4 @@
-"""The look of all charts: grey axes, coloured data, and fonts that every machine has."""
+"""The look of all charts: gray axes, colored data, and fonts that every machine has."""
 
 from typing import Any
 

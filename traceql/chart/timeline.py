@@ -10,7 +10,7 @@ from traceql.chart.encodings import across, coloured, hover, row_axis
 from traceql.chart.theme import PAPER
 
 _MOST_BARS = 1_000
-_PIXELS = 1_600  # of the whole span; bars of one colour that begin in one pixel are merged
+_PIXELS = 1_600  # of the whole span; bars of one color that begin in one pixel are merged
 _BAR_HEIGHT = 42
 _SEPARABLE = 150  # bars; more than that would vanish behind their outlines
 
@@ -36,7 +36,7 @@ def timeline(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart
 
 
 def _visible(data: pd.DataFrame, start: str, y: str, colour: str | None) -> pd.DataFrame:
-    """Merges bars of one row and colour that begin in the same pixel."""
+    """Merges bars of one row and color that begin in the same pixel."""
     columns = [column for column in (y, colour) if column]
     kept = data[[*columns, start, "end"]]
     if len(kept) <= _MOST_BARS:

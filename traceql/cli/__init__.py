@@ -13,11 +13,11 @@ from traceql.version import __version__
 _COMMANDS = {
     "demo": "Load the bundled trace of a four-GPU run and show where the time went.",
     "capture": "Record vLLM under torch.profiler into a run directory.",
-    "load": "Load trace files, folders of ranks or run directories into one DuckDB file.",
+    "load": "Load trace files, folders of trace files or run directories into one DuckDB file.",
     "info": "Show findings, the contents of a database, and its ledger of checks.",
     "check": "Check the layers and sums of a database; exit status 1 if a check fails.",
-    "queries": "List the canned queries, or describe one.",
-    "run": "Run a canned query.",
+    "queries": "List the queries, or describe one.",
+    "run": "Run a query.",
     "sql": "Run a read-only SQL statement.",
     "report": "Write a self-contained HTML report on where the time went.",
     "ui": "Open a run in Perfetto, with tracks for steps, layers and roles.",
@@ -44,6 +44,16 @@ class _Commands(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from traceql.suggestions import suggestion
+
+            hint = suggestion(args[0], _COMMANDS) or "see traceql --help"
+            ctx.fail(f"there is no command '{args[0]}'; {hint}")
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:

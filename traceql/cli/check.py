@@ -23,7 +23,10 @@ _SHOWN_ROWS = 5
     help="Folder with your own checks: SQL files that return one row per violation.",
 )
 def command(database: Path, checks: tuple[Path, ...]) -> None:
-    """Run every check. A check is a query that returns violations; it passes if it has no rows."""
+    """Check the layers and sums of a database; the exit status is 1 if a check fails.
+
+    A check is a query that returns violations: it passes if it has no rows.
+    """
     failed = 0
     with Trace(database) as trace:
         for check in _checks(checks):

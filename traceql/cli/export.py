@@ -32,6 +32,5 @@ def perfetto(database: Path, output: Path) -> None:
 
     with Trace(database) as trace:
         export_perfetto(trace, output)
-    click.echo(
-        f"{output}: {output.stat().st_size / 1e6:,.1f} MB; open it with traceql ui {database}"
-    )
+    size_mb = output.stat().st_size / 1e6
+    click.echo(f"wrote {output}, {size_mb:,.1f} MB; open it at https://ui.perfetto.dev")

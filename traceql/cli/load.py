@@ -21,7 +21,7 @@ from traceql.cli.summary import write_summary
 @click.option(
     "--trace-processor",
     type=click.Path(path_type=Path),
-    help="Native trace_processor_shell to use instead of the bundled engine "
+    help="Native trace_processor_shell to use instead of the bundled trace processor "
     "(also: TRACEQL_TRACE_PROCESSOR).",
 )
 @click.option(
@@ -33,8 +33,8 @@ from traceql.cli.summary import write_summary
 @click.option(
     "--model-config",
     type=click.Path(path_type=Path),
-    help="The model's config.json, to check the recognised layers against.  "
-    "[default: run.json beside the traces, if any]",
+    help="The model's config.json, to check the recognized layers against, and for the sizes of "
+    "all-reduces.  [default: run.json beside the traces, if any]",
 )
 @click.option(
     "--jobs",
@@ -49,10 +49,13 @@ def command(
     model_config: Path | None,
     jobs: int | None,
 ) -> None:
-    """Load trace files, folders of ranks or run directories into one DuckDB file.
+    """Load trace files, folders of trace files or run directories into one DuckDB file.
 
-    PATHS are PyTorch profiler traces (.json or .json.gz, CUDA or ROCm), native Perfetto traces
-    (.pftrace, .perfetto-trace), or folders of these with one file per rank.
+    PATHS are PyTorch profiler traces (.json, CUDA or ROCm) or native Perfetto traces (.pftrace,
+    .perfetto-trace), also compressed (.gz), folders of these with one file per rank, or run
+    directories of traceql capture. Use one database per run.
+
+    Failed checks of the ledger are printed, but the exit status is 0; see traceql check.
     """
     from traceql.loading.load import load
 

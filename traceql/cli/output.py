@@ -19,7 +19,8 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default="table",
     show_default=True,
-    help="Output format. table is for people: readable units, empty columns hidden.",
+    help="Output format, written to stdout. table is for people: readable units; empty columns and "
+    "columns that do not fit are hidden.",
 )
 _WIDTH_WITHOUT_TERMINAL = 160
 _NEVER_CUT = 20

@@ -13,7 +13,7 @@ from traceql.query import Query, catalog, query_named
 @click.argument("name", required=False)
 @queries_option
 def command(name: str | None, queries: tuple[Path, ...]) -> None:
-    """List the canned queries. With NAME, show its definition, parameters, columns and units."""
+    """List the queries. With NAME, show its definition, parameters, columns and units."""
     found = catalog(queries)
     if name:
         click.echo(_description(query_named(name, found)))

@@ -16,7 +16,8 @@ _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="File to write; for csv, a folder.  [default: report.html, report.json, report/]",
+    help="File to write or replace; for csv, a folder.  "
+    "[default: report.html, report.json, report/]",
 )
 @click.option(
     "--format",

@@ -12,6 +12,7 @@ from traceql.cli.page import open_slowest_row
 from traceql.query import Parameter, Query, catalog, query_named
 from traceql.result import Result
 from traceql.trace import Trace
+from traceql.ui.place import has_place
 
 _chart_option = click.option(
     "--chart",
@@ -22,13 +23,18 @@ _chart_option = click.option(
 
 
 class _Queries(click.Group):
-    """A subcommand for each canned query; its options come from the head of the query file."""
+    """A subcommand for each query; its options come from the head of the query file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         return super().parse_args(ctx, _folders_first(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(catalog(ctx.params.get("queries", ())))
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        queries = catalog(ctx.params.get("queries", ())).values()
+        with formatter.section("Queries"):
+            formatter.write_dl([(query.name, query.head.summary) for query in queries])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         folders = ctx.params.get("queries", ())
@@ -50,27 +56,43 @@ def _folders_first(args: Sequence[str]) -> list[str]:
 
 def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     def run(
-        database: Path, format_: str, chart_file: Path | None, ui: bool, **parameters: Any
+        database: Path, format_: str, chart_file: Path | None, ui: bool = False, **parameters: Any
     ) -> None:
         with Trace(database, queries=folders) as trace:
             result = trace.run(query.name, **parameters)
             if ui:
                 open_slowest_row(trace, query.name, result)
                 return
+            empty = _missing_rank(trace, parameters.get("rank")) or query.head.empty
         if chart_file:
             _write_chart(result, chart_file)
         else:
-            write_result(result, format_, empty=query.head.empty)
+            write_result(result, format_, empty=empty)
 
     command = click.Command(
         query.name,
         callback=run,
-        help=f"{query.head.summary}\n\n{query.head.text}",
+        help=f"{query.head.summary}\n\n{_wrapped(query.head.text)}",
         params=[click.Argument(["database"], type=click.Path(path_type=Path))],
     )
     command.params += [_option(parameter) for parameter in query.head.parameters]
-    command.params.append(_UI)
+    if has_place(column.name for column in query.head.columns):
+        command.params.append(_UI)
     return format_option(_chart_option(command))
+
+
+def _wrapped(text: str) -> str:
+    """The text of a head for click, which wraps paragraphs but must keep the lines of lists."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(f"\b\n{p}" if p.startswith("- ") else p for p in paragraphs)
+
+
+def _missing_rank(trace: Trace, rank: int | None) -> str:
+    """Says that a rank is not loaded, if that is why there are no rows."""
+    loaded = [row["rank"] for row in trace.sql("SELECT rank FROM trace ORDER BY rank")]
+    if rank is None or rank in loaded:
+        return ""
+    return f"rank {rank} is not loaded (loaded: {', '.join(map(str, loaded))})"
 
 
 def _write_chart(result: Result, path: Path) -> None:
@@ -81,7 +103,7 @@ def _write_chart(result: Result, path: Path) -> None:
 
 
 _UI = click.Option(
-    ["--ui"], is_flag=True, help="Open Perfetto at the slowest row instead of printing rows."
+    ["--ui"], is_flag=True, help="Open Perfetto at the row with the longest duration instead."
 )
 
 
@@ -104,4 +126,4 @@ def _option(parameter: Parameter) -> click.Option:
 @click.command("run", cls=_Queries)
 @queries_option
 def command(queries: tuple[Path, ...]) -> None:
-    """Run a canned query, e.g. traceql run kernels.top run.duckdb --limit 10."""
+    """Run a query, e.g. traceql run kernels.top run.duckdb --limit 10."""

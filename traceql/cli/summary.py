@@ -26,13 +26,22 @@ def write_summary(database: Path) -> None:
     """Prints a line of counts and a line with the verdict of the ledger."""
     with Trace(database) as trace:
         (row,) = trace.sql(_COUNTS).rows()
-        click.echo(
-            f"{database}: {row['ranks']} of {row['world_size']} ranks, {row['slices']:,} slices, "
-            f"{row['kernels']:,} GPU activities, {row['steps']:,} steps"
+        counts = (
+            _number(row["slices"], "slice", "slices"),
+            _number(row["kernels"], "GPU activity", "GPU activities"),
+            _number(row["steps"], "step", "steps"),
         )
+        ranks = f"{row['ranks']} of {_number(row['world_size'], 'rank', 'ranks')}"
+        click.echo(f"{database}: {', '.join((ranks, *counts))}")
+        if not row["slices"]:
+            click.echo("! no events: was the profiler stopped before anything ran?")
         click.echo(_verdict(row["checks"], row["failed"], row["other_pct"]))
         if row["failed"]:
             print_table(trace.run("quality.ledger", failed=True))
+
+
+def _number(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def _verdict(checks: int, failed: int, other_pct: float | None) -> str:

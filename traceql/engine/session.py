@@ -11,7 +11,7 @@ from traceql.engine.perfetto_api import PerfettoException, api
 from traceql.errors import EngineError, TraceNotFound
 
 TRACE_PROCESSOR_VARIABLE = "TRACEQL_TRACE_PROCESSOR"
-PIECE_BYTES = 16 << 20  # the engine recognises the format by the first piece, so that must be large
+PIECE_BYTES = 16 << 20  # the engine recognizes the format by the first piece, so that must be large
 
 
 def open_trace_processor(
@@ -23,7 +23,7 @@ def open_trace_processor(
 
     Args:
         feed: a trace file, or its bytes in pieces of any size.
-        trace_processor: a native `trace_processor_shell` to use instead of the bundled engine; by
+        trace_processor: a native `trace_processor_shell` to use instead of the bundled one; by
             default what the environment variable TRACEQL_TRACE_PROCESSOR names.
 
     Raises:

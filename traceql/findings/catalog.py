@@ -40,7 +40,7 @@ class FindingKind:
         name: the name of its file.
         title: what users call it.
         thresholds: further thresholds that decide whether it is reported: (name, value, meaning).
-        query: the canned query that shows the details.
+        query: the query that shows the details.
         parameters: the parameters of that query: (name, SQL of the value), where the SQL is a
             column of the SELECT or a constant.
         needs: the tables and the parts (files in parts/) that its SQL reads.

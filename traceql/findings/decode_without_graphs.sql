@@ -11,7 +11,7 @@ SELECT
     100.0 * COUNT(*) FILTER (graph_mode = 'none') / COUNT(*) AS value,
     NULL::BIGINT AS cost_ns,
     format(
-        '{} of {} decode steps ran without a CUDA graph.', COUNT(*) FILTER (graph_mode = 'none'), COUNT(*)
+        '{:,} of {:,} decode steps ran without a CUDA graph.', COUNT(*) FILTER (graph_mode = 'none'), COUNT(*)
     ) AS finding
 FROM step
 WHERE phase = 'decode' AND graph_mode IS NOT NULL

@@ -1,8 +1,8 @@
--- The experts of one rank compute for longer than those of the mean rank.
+-- The experts of one rank compute for longer than those of the average rank.
 -- @title      expert imbalance
 -- @notable    25
 -- @severe     50
--- @unit       % above the mean rank
+-- @unit       % above the average rank
 -- @evidence   ep.balance
 -- @advice     Use expert load balancing with redundant experts, or place the experts differently.
 -- @source     own: the other ranks wait for the slowest one
@@ -22,7 +22,7 @@ SELECT
     100.0 * (most_ns / mean_ns - 1) AS value,
     most_ns - mean_ns AS cost_ns,
     format(
-        'Rank {} computes its experts for {:.1f} ms, the mean rank for {:.1f} ms.',
+        'Rank {} computes its experts for {:.1f} ms, the average rank for {:.1f} ms.',
         rank, most_ns / 1e6, mean_ns / 1e6
     ) AS finding,
     rank

@@ -26,6 +26,6 @@ SELECT
     100.0 * padded / captured AS value,
     NULL::BIGINT AS cost_ns,
     format(
-        'Graph replays computed {} tokens, {:.0f}% of which were padding.', captured, 100.0 * padded / captured
+        'Graph replays computed {:,} tokens, {:.0f}% of which were padding.', captured, 100.0 * padded / captured
     ) AS finding
 FROM padding

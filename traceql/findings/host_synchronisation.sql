@@ -1,4 +1,4 @@
--- A GPU is idle because its host is blocked in synchronising calls.
+-- A GPU is idle because its host is blocked in synchronizing calls.
 -- @title      host synchronisation
 -- @notable    10
 -- @severe     25
@@ -17,7 +17,7 @@ SELECT
     100.0 * sync_ns / ns AS value,
     sync_ns AS cost_ns,
     format(
-        'The GPU of rank {} is idle for {:.1f} ms because its host is blocked in a synchronising call.',
+        'The GPU of rank {} is idle for {:.1f} ms because its host is blocked in a synchronizing call.',
         rank, sync_ns / 1e6
     ) AS finding,
     rank

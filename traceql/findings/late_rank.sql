@@ -9,26 +9,26 @@
 -- @threshold  share = 0.6  Share of the wait time in its communicator that must be for this rank.
 -- @threshold  equal_shares = 1.4  How many times larger than an equal share (1 / number of ranks) it must be.
 -- @evidence   comm.stragglers rank=rank
--- @advice     Look at what its host does in the gaps before these operations (idle.host). Pin its
--- @advice     process to its own cores, or record again: a host that is slow once is noise.
+-- @advice     Look at what the host of this rank does in the gaps before these operations (idle.host).
+-- @advice     Pin its process to its own cores, or record again: a host that is slow once is noise.
 -- @source     own: from 5% of the run, wait time is worth a look
 -- @needs      run_window, waiting
 SELECT
     100.0 * waiting.each_ns / run_window.ns AS value,
     waiting.ns AS cost_ns,
     format(
-        'Rank {} is late: {} {} waited {} ms in collectives. {:.0f}% of the wait was for rank {}, {} ({:.0f}% of it). The transfers took {:.1f} ms per rank.',
+        'Rank {} is late: {} {} waited {} ms in collectives. {:.0f}% of the wait was for rank {}, {:.0f}% of that {}. The transfers took {:.1f} ms per rank.',
         waiting.rank, CASE waiting.ranks WHEN 2 THEN 'rank' ELSE 'ranks' END,
-        waiting.other_ranks, waiting.other_ms, 100 * waiting.share, waiting.rank,
+        waiting.other_ranks, waiting.other_ms, 100 * waiting.share, waiting.rank, waiting.cause_pct,
         CASE waiting.cause
-            WHEN 'host' THEN 'whose host launched late'
-            WHEN 'kernel' THEN 'whose kernels took longer'
-            WHEN 'preemption' THEN 'which kernels of another stream held up'
-            WHEN 'copy' THEN 'which was copying memory'
-            WHEN 'launch' THEN 'whose launched kernels started late'
+            WHEN 'host' THEN 'because its host launched late'
+            WHEN 'kernel' THEN 'because its kernels took longer'
+            WHEN 'preemption' THEN 'because kernels of another stream held it up'
+            WHEN 'copy' THEN 'because it was copying memory'
+            WHEN 'launch' THEN 'because its launched kernels started late'
             ELSE 'for a reason that the trace does not show'
         END,
-        waiting.cause_pct, waiting.transfer_ns / 1e6
+        waiting.transfer_ns / 1e6
     ) AS finding,
     waiting.rank
 FROM waiting

@@ -3,7 +3,7 @@
 -- @notable    10
 -- @severe     30
 -- @unit       % of the run
--- @evidence   overview.run
+-- @evidence   overview.recording
 -- @advice     Record without stacks, and fewer steps. Do not read latencies from this trace.
 -- @source     own: from 10% on, times in the trace differ clearly from real ones
 -- @needs      run

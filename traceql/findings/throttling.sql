@@ -10,7 +10,10 @@
 SELECT
     100.0 * COUNT(*) FILTER (throttled) / COUNT(*) AS value,
     NULL::BIGINT AS cost_ns,
-    format('The GPUs were throttled in {} of {} samples.', COUNT(*) FILTER (throttled), COUNT(*)) AS finding
+    format(
+        'The GPUs were throttled in {:,} of {:,} samples (of all GPUs of the machine, with or without a rank).',
+        COUNT(*) FILTER (throttled), COUNT(*)
+    ) AS finding
 FROM telemetry
 WHERE in_window
 HAVING COUNT(*) > 0

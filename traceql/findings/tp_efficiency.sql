@@ -22,7 +22,7 @@ tensor AS (
     FROM step
     INNER JOIN layout USING (rank)
     LEFT JOIN moved USING (step_id)
-    -- If no model is recognised, it is unknown which parallelism a communicator serves.
+    -- If no model is recognized, it is unknown which parallelism a communicator serves.
     WHERE layout.tp_size > 1 AND step.gpu_dur > 0 AND step.rank IN (SELECT rank FROM rank_model)
     GROUP BY step.phase
 )
@@ -30,7 +30,7 @@ SELECT
     100.0 * transfer_ns / step_ns AS value,
     transfer_ns AS cost_ns,
     format(
-        'Tensor parallelism across {} ranks spends {:.0f}% of {} steps on transfers: at best {:.0f}% of the time is model work.',
+        'Tensor parallelism across {} ranks spends {:.0f}% of {} steps on transfers: at most {:.0f}% of the time is model work.',
         tp_size, 100.0 * transfer_ns / step_ns, COALESCE(phase, 'all'),
         100.0 - 100.0 * transfer_ns / step_ns
     ) AS finding,

@@ -4,15 +4,14 @@
 -- @severe     15
 -- @unit       % of the run
 -- @evidence   comm.skew
--- @advice     No single rank is late. Look at comm.stragglers for what makes a different rank late
--- @advice     each time.
+-- @advice     Look at comm.stragglers for what makes a different rank late each time.
 -- @source     own: the same as for a late rank
 -- @needs      run_window, waiting
 SELECT
     100.0 * waiting.all_ns / waiting.ranks / run_window.ns AS value,
     waiting.all_ns AS cost_ns,
     format(
-        'Ranks {} waited {} ms for each other in collectives, but not for a single rank. The transfers took {:.1f} ms per rank.',
+        'Ranks {} waited {} ms for each other in collectives; no single rank was late. The transfers took {:.1f} ms per rank.',
         waiting.all_ranks, waiting.all_ms, waiting.transfer_ns / 1e6
     ) AS finding
 FROM waiting

@@ -11,7 +11,7 @@ SELECT
     100.0 * COUNT(*) FILTER (wait_ns IS NULL) / COUNT(*) AS value,
     NULL::BIGINT AS cost_ns,
     format(
-        '{} of {} collective operations were not found on all their ranks: their wait time is unknown.',
+        '{:,} of {:,} collective operations were not found on all their ranks: their wait time is unknown.',
         COUNT(*) FILTER (wait_ns IS NULL), COUNT(*)
     ) AS finding
 FROM collective

@@ -31,7 +31,7 @@ class KernelStream:
 
 @dataclass(frozen=True)
 class _Recognised:
-    """One stream, and the layers of a family that were recognised on it."""
+    """One stream, and the layers of a family that were recognized on it."""
 
     place: KernelStream
     layers: Layers
@@ -40,7 +40,7 @@ class _Recognised:
 def attributed(streams: Sequence[KernelStream], configured: int | None) -> list[pa.Table]:
     """Rows of table `kernel_layer` for the streams of one rank, one Arrow table per stream.
 
-    There are none if no family is recognised.
+    There are none if no family is recognized.
 
     Args:
         configured: the number of layers in the model's configuration, if it is known.
@@ -62,7 +62,7 @@ def _recognised(places: Sequence[KernelStream], configured: int | None) -> Seque
 def _by_grammar(
     places: Sequence[KernelStream], grammar: Grammar, configured: int | None
 ) -> Sequence[_Recognised]:
-    """The streams of one rank on which layers of this family are recognised.
+    """The streams of one rank on which layers of this family are recognized.
 
     All streams run one model, so that the largest complete pass of any stream sets the number of
     layers for all.

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from traceql.errors import TraceNotFound
+from traceql.files import is_database
 from traceql.reader.registry import suffixes
 
 _RUN = "run.json"  # a folder with this file is a run directory, which has its traces in `traces`
@@ -17,12 +18,14 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
     directly in it, or else those in its folder `traces`.
 
     Raises:
-        TraceNotFound: a path does not exist, or a folder has no trace files.
+        TraceNotFound: a path does not exist or is a database, or a folder has no trace files.
     """
     found: dict[Path, None] = {}
     for path in paths:
         if path.is_dir():
             found.update(dict.fromkeys(_files_of_folder(path)))
+        elif path.is_file() and is_database(path):
+            raise TraceNotFound(f"{path} is a database; show it with traceql info {path}")
         elif path.exists():
             found[path.resolve()] = None
         else:
@@ -31,12 +34,26 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _files_of_folder(folder: Path) -> list[Path]:
-    places = (folder, folder / "traces")
     ends = suffixes()
+    if files := _files_in_places(folder, ends):
+        return files
+    folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]
+    below = [path.name for path in folders if _files_in_places(path, ends)]
+    if below:
+        raise TraceNotFound(
+            f"{folder}: no traces directly in this folder; load one of its folders that have some: "
+            f"{', '.join(below)}"
+        )
+    raise TraceNotFound(f"{folder}: no traces in this folder (looked for *{', *'.join(ends)})")
+
+
+def _files_in_places(folder: Path, ends: tuple[str, ...]) -> list[Path]:
+    """The traces in the first place that has any: the folder itself, or its folder `traces`."""
+    places = (folder, folder / "traces")
     for place in reversed(places) if (folder / _RUN).is_file() else places:
         if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f, ends)]):
             return [f.resolve() for f in files]
-    raise TraceNotFound(f"{folder}: no traces in this folder (looked for *{', *'.join(ends)})")
+    return []
 
 
 def _is_trace(path: Path, ends: tuple[str, ...]) -> bool:

@@ -57,10 +57,10 @@ def load(
     Args:
         paths: trace files, folders with trace files, or run directories.
         database: the DuckDB file to create or to add to.
-        trace_processor: a native trace_processor_shell to use instead of the bundled engine.
+        trace_processor: a native trace_processor_shell to use instead of the bundled one.
         rules: CSV files with classification rules, which are added to the built-in ones; a rule
             replaces a built-in one with the same priority.
-        model_config: the model's config.json, which the recognised layers are checked against; by
+        model_config: the model's config.json, which the recognized layers are checked against; by
             default the configuration in a run.json beside the traces.
         jobs: the number of files to read at once; None for one per processor.
         done: called for progress, with what was done (files or database), how many, and of how

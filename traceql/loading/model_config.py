@@ -1,4 +1,4 @@
-"""Loads the model's configuration, which the recognised layers are checked against."""
+"""Loads the model's configuration, which the recognized layers are checked against."""
 
 import json
 from collections.abc import Iterator, Sequence

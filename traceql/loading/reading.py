@@ -69,7 +69,7 @@ def read_files(
         named: files that the user gave by name. If one of them is not a trace, that is an error;
             other files are skipped.
         loaded: SHA-256 of the files that are already in the database, which are not read again.
-        trace_processor: a native trace_processor_shell to use instead of the bundled engine.
+        trace_processor: a native trace_processor_shell to use instead of the bundled one.
         jobs: the number of processes at once; None for one per processor.
         done: called with each file when it has been read.
 

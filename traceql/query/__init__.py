@@ -1,4 +1,4 @@
-"""Canned queries: their files, heads and parameters."""
+"""Queries: their files, heads and parameters."""
 
 from traceql.query.bind import bound
 from traceql.query.catalog import Query, catalog, query_named

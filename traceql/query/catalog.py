@@ -1,15 +1,15 @@
-"""The canned queries: the files in queries/ and in the user's own folders."""
+"""The queries: the files in queries/ and in the user's own folders."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 
 from traceql.errors import QueryInvalid, QueryNotFound
 from traceql.query.head import Head, parsed_head
 from traceql.resources import QUERIES
+from traceql.suggestions import suggestion
 
 VARIABLE = "TRACEQL_QUERIES"  # the user's own folders, separated as in PATH
 
@@ -61,10 +61,9 @@ def query_named(name: str, queries: dict[str, Query]) -> Query:
     """The query of that name.
 
     Raises:
-        QueryNotFound: the message suggests the closest name.
+        QueryNotFound: the message suggests names that are close.
     """
     if name in queries:
         return queries[name]
-    near = get_close_matches(name, queries, n=1, cutoff=0.5)
-    hint = f"did you mean '{near[0]}'?" if near else "list them with traceql queries"
+    hint = suggestion(name, queries) or "list them with traceql queries"
     raise QueryNotFound(f"no query '{name}'; {hint}")

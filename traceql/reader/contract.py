@@ -20,7 +20,7 @@ class ReadFile(Protocol):
 
 @dataclass(frozen=True)
 class Reader:
-    """One trace format: how its files are recognised and read.
+    """One trace format: how its files are recognized and read.
 
     Attributes:
         name: what the column `trace.reader` says.

@@ -55,7 +55,7 @@ def _touching(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
 
 
 def _of_a_pair(pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """True for both neighbours of every pair that is true in `pairs`."""
+    """True for both neighbors of every pair that is true in `pairs`."""
     return np.append(pairs, False) | np.insert(pairs, 0, False)
 
 

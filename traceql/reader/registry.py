@@ -29,7 +29,7 @@ def readers() -> list[Reader]:
 
 
 def reader_of(path: Path) -> Reader:
-    """The first reader that recognises a file, else the fallback."""
+    """The first reader that recognizes a file, else the fallback."""
     every = readers()
     return next((reader for reader in every if reader.recognises(path)), every[-1])
 

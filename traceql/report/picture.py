@@ -1,4 +1,4 @@
-"""Adapts an SVG picture to the page that contains it: its colours, ids, size and description."""
+"""Adapts an SVG picture to the page that contains it: its colors, ids, size and description."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 
 from traceql.chart.theme import INK, PAPER, QUIET, RULE
 
-# Colours that are hard to see on dark paper, and the colours that replace them there.
+# Colors that are hard to see on dark paper, and the colors that replace them there.
 ON_DARK = {
     "#7A0177": "#d16bd6",
     "#882255": "#d4699a",
@@ -60,7 +60,7 @@ def _slim(attributes: Mapping[str, str], name: str) -> Iterator[tuple[str, str]]
 
 
 def variables(dark: bool) -> str:
-    """CSS variables for the colours that differ between light and dark paper."""
+    """CSS variables for the colors that differ between light and dark paper."""
     return "".join(
         f"--c{colour[1:]}:{on_dark if dark else colour};" for colour, on_dark in ON_DARK.items()
     )

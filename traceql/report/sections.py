@@ -1,4 +1,4 @@
-"""The contents of a report: its sections, and the canned queries of each.
+"""The contents of a report: its sections, and the queries of each.
 
 A section appears only if one of its queries exists and has rows.
 """

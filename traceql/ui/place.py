@@ -10,9 +10,10 @@ from traceql.result import Result
 from traceql.trace import Trace
 
 # How much is shown before and after an interval, in percent of its length. When the UI selects a
-# slice it zooms out to five times the slice, unless twice the slice is visible and off-centre.
+# slice it zooms out to five times the slice, unless twice the slice is visible and off-center.
 _BEFORE_PCT, _AFTER_PCT = 55, 60
 _LEAST_NS = 1000
+_PLACES = {"kernel_id", "ts", "step_id"}
 _DURATION = re.compile(r"^dur$|_ns$")
 
 _STEP = """
@@ -86,6 +87,11 @@ def _duration(columns: Iterable[str]) -> str | None:
     return "dur" if "dur" in found else next(iter(found), None)
 
 
+def has_place(columns: Iterable[str]) -> bool:
+    """Whether rows with these columns can be opened."""
+    return not _PLACES.isdisjoint(columns)
+
+
 def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
     """The place of the row's kernel, of its `ts` and duration, or of its `step_id` and `layer`.
 
@@ -100,7 +106,7 @@ def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
     if row.get("step_id") is not None:
         return place_of_step(trace, row["step_id"], row.get("layer"))
     raise TraceqlError(
-        f"{query} has no place in time: its rows have neither ts nor step_id; "
+        f"cannot open {query} in Perfetto: its rows have neither a time (ts) nor a step (step_id); "
         "try idle.gaps, steps.timeline or layers.outliers"
     )
 

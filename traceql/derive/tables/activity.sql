@@ -4,7 +4,7 @@
 -- @kind   source
 -- @scope  rank
 -- @column id             BIGINT     Id of the activity; the same number as slice.id.
--- @column device         BIGINT     Argument "device" of the event: number of the device on its host; NULL if the event has none.
+-- @column device         BIGINT     Argument "device" of the event: number of the device on its machine; NULL if the event has none.
 -- @column stream         BIGINT     Argument "stream" of the event: number of the stream; NULL if the event has none.
 -- @column bytes          BIGINT     Argument "bytes" of the event: bytes copied or set; NULL for kernels.
 -- @column grid           INTEGER[]  Argument "grid" of the event: blocks in x, y and z.

@@ -6,7 +6,7 @@
 -- @needs  activity, event_kind, kernel_class, launch, slice, symbol
 -- @column id         BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank       BIGINT     Rank whose GPU ran it.
--- @column device     BIGINT     Number of the device on its host; -1 if the file has none.
+-- @column device     BIGINT     Number of the device on its machine; -1 if the file has none.
 -- @column stream     BIGINT     Number of the stream; -1 if the file has none.
 -- @column ts         BIGINT     Start on the GPU, ns since the run's first event.
 -- @column dur        BIGINT     Duration on the GPU, ns.

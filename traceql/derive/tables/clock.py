@@ -9,7 +9,7 @@
 # @column offset_ns      BIGINT   How far this clock is ahead of the reference clock at the time at_ns, ns; 0 if the ranks share a clock.
 # @column drift          DOUBLE   How much further this clock gets ahead, ns per ns.
 # @column at_ns          BIGINT   Time at which offset_ns holds, ns since the run's first event.
-# @column residual_ns    BIGINT   Error that remains, ns: the difference that 9 of 10 ends of operations do not exceed after the correction; for a shared clock the measured difference if it is more than 2 us, else 0.
+# @column residual_ns    BIGINT   Error that remains, ns: the 90th percentile of the differences between ends of operations after the correction; for a shared clock the measured difference if it is more than 2 µs, else 0.
 # @column tolerance_ns   BIGINT   Largest difference at which two times by corrected clocks may still be the same instant, ns.
 # @column measured_ns    BIGINT   How much later operations ended on this rank than on the rank that it was measured with, before any correction, ns; NULL for the reference rank.
 # @column operations     BIGINT   Number of operations that the difference was measured with.

@@ -11,7 +11,7 @@
 -- @column kernel_id        BIGINT   Kernel that carried out the operation (kernel.id).
 -- @column op               VARCHAR  Operation: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, barrier or other.
 -- @column communicator_id  BIGINT   Communicator, the group of ranks that took part (communicator.communicator_id).
--- @column group_ranks      VARCHAR  Ranks of the communicator, as text for people; "0 to 1" if data goes one way.
+-- @column group_ranks      VARCHAR  Ranks of the communicator (the loaded ones, and others that events name), as text; "0 to 1" if data goes one way.
 -- @column group_size       BIGINT   Number of ranks in the communicator, loaded or not.
 -- @column ranks_found      BIGINT   Number of ranks on which the operation was found; NULL if it was not matched.
 -- @column bytes            BIGINT   Size of the whole buffer (the output of an all_gather, the input of a reduce_scatter), bytes; NULL if unknown.

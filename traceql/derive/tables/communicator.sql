@@ -2,7 +2,7 @@
 -- @scope  run
 -- @needs  communicator_member, described_communicator, layout
 -- @column communicator_id  BIGINT   Number of the communicator, from 0.
--- @column group_ranks      VARCHAR  Its ranks, as text for people; "0 to 1" if data goes one way. The table communicator_member has them as rows.
+-- @column group_ranks      VARCHAR  Its ranks (the loaded ones, and others that events name), as text; "0 to 1" if data goes one way. The table communicator_member has them as rows.
 -- @column group_size       BIGINT   Number of its ranks, loaded or not.
 -- @column is_directed      BOOLEAN  Whether data goes one way only, from the first rank to the second.
 -- @column scope            VARCHAR  Which ranks it connects: tensor (ranks of one pipeline stage of one replica), data (of several replicas), pipeline (of several stages) or unknown.

@@ -5,7 +5,7 @@
 # @scope  rank
 # @needs  classified_kernel, work_class
 # @column rank     BIGINT   Rank.
-# @column device   BIGINT   Number of the device on its host.
+# @column device   BIGINT   Number of the device on its machine.
 # @column ts       BIGINT   Start, ns since the run's first event.
 # @column dur      BIGINT   Duration, ns.
 # @column compute  BOOLEAN  Whether a compute kernel runs: one that neither communicates nor copies.

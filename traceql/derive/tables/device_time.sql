@@ -5,10 +5,10 @@
 -- @scope  rank
 -- @needs  device_state, gap, is_caused_by_host
 -- @column rank      BIGINT   Rank.
--- @column device    BIGINT   Number of the device on its host.
+-- @column device    BIGINT   Number of the device on its machine.
 -- @column ts        BIGINT   Start, ns since the run's first event.
 -- @column dur       BIGINT   Duration, ns.
--- @column spent_on  VARCHAR  kernel (a compute kernel ran), communication (a communication kernel ran, but no compute kernel), copy (only copies ran), host (idle because the host had issued nothing: gap causes host and sync) or launch (idle for any other cause).
+-- @column spent_on  VARCHAR  kernel (a compute kernel ran), communication (a communication kernel ran, but no compute kernel), copy (only copies ran), host (idle because the host had launched nothing: gap causes host and sync) or launch (idle for any other cause).
 SELECT
     device_state.rank,
     device_state.device,

@@ -1,8 +1,8 @@
-# One row per rank and category of its events: what these events are.
+# One row per rank and event category: which kind of event the category is.
 # @scope  rank
 # @needs  slice, trace
 # @column rank  BIGINT   Rank.
-# @column cat   VARCHAR  Category as in the file; as in slice.
+# @column cat   VARCHAR  Event category, as in the file and in slice.
 # @column kind  VARCHAR  kernel, memcpy, memset, launch (runtime or driver call), operator, annotation (range on the host), gpu_annotation (the same range on a stream), frame (call of a Python function or module) or other.
 
 """Looks the categories up in the vocabulary of each rank's dialect."""

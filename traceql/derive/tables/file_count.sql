@@ -4,8 +4,8 @@
 -- @kind   source
 -- @scope  rank
 -- @column rank    BIGINT   Rank that recorded the events.
--- @column phase   VARCHAR  slice for complete events (those with a duration), else the phase letter of the trace format.
--- @column cat     VARCHAR  Category of complete events; empty for other events.
+-- @column phase   VARCHAR  slice for complete events (those with a duration), else the letter of the event in the trace format.
+-- @column cat     VARCHAR  Event category of complete events; empty for other events.
 -- @column events  BIGINT   Number of events in the file.
 -- @column dur     BIGINT   Total duration of these events, ns.
 CREATE TABLE IF NOT EXISTS file_count (

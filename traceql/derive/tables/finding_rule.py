@@ -1,11 +1,11 @@
 # One row per kind of finding: the thresholds from which it is reported.
 # @scope  rank
-# @column finding     VARCHAR              Name of the kind.
+# @column finding     VARCHAR              Kind of finding, as in finding.kind.
 # @column notable     DOUBLE               Value from which it is reported.
 # @column severe      DOUBLE               Value from which it is severe.
 # @column unit        VARCHAR              Unit of notable and severe.
 # @column thresholds  MAP(VARCHAR, DOUBLE)  Further thresholds that decide whether it is reported, by name; its file in traceql/findings explains each.
-# @column query       VARCHAR              Canned query that shows the details.
+# @column query       VARCHAR              Query that shows the details.
 # @column advice      VARCHAR              What to try.
 # @column source      VARCHAR              Where the thresholds come from.
 

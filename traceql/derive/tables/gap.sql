@@ -2,10 +2,10 @@
 -- @scope  rank
 -- @needs  classified_kernel, idle, launch
 -- @column rank                BIGINT   Rank.
--- @column device              BIGINT   Number of the device on its host.
+-- @column device              BIGINT   Number of the device on its machine.
 -- @column ts                  BIGINT   Start, ns since the run's first event.
 -- @column dur                 BIGINT   Duration, ns.
--- @column cause               VARCHAR  Why the device was idle. sync: the launching thread was blocked in a synchronising call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, or there is no next kernel.
+-- @column cause               VARCHAR  Why the device was idle. sync: the launching thread was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, or there is no next kernel.
 -- @column step_id             BIGINT   Step of the kernel that ended the gap, or else of the kernel before the gap.
 -- @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
 -- @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.

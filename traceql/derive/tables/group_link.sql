@@ -3,7 +3,7 @@
 -- @scope  run
 -- @needs  clock, communicator, communicator_member, link, on_reference_clock, run_file, trace
 -- @column communicator_id  BIGINT   Communicator (communicator.communicator_id).
--- @column link             VARCHAR  Hardware that connects its ranks: NVLink, Infinity Fabric or PCIe inside a host, the network between hosts; NULL if unknown.
+-- @column link             VARCHAR  Hardware that connects its ranks: NVLink, Infinity Fabric or PCIe inside a machine, the network between machines; NULL if unknown.
 -- @column peak_gbps        DOUBLE   Peak of the link in one direction, which limits the bus bandwidth, 1e9 bytes per second; NULL if unknown.
 -- @column source           VARCHAR  How the link is known, or what is missing to know it.
 WITH listed AS (

@@ -6,7 +6,7 @@
 -- @column rank   BIGINT   Rank.
 -- @column cause  VARCHAR  Cause of the gaps: host or sync (see gap.cause).
 -- @column name   VARCHAR  Innermost operator, annotation, Python frame or call that the launching thread was in; "(no event recorded)" if it was in none.
--- @column cat    VARCHAR  Category of that event, as in slice; NULL if there was none.
+-- @column cat    VARCHAR  Event category, as in slice; NULL if there was none.
 -- @column ns     BIGINT   Time in gaps during which this was the innermost event, ns.
 WITH named AS (
     SELECT slice.rank, host_time.cause, slice.name, slice.cat, SUM(host_time.ns) AS ns

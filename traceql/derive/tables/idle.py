@@ -3,7 +3,7 @@
 # @scope  rank
 # @needs  classified_kernel, device_state
 # @column rank                BIGINT  Rank.
-# @column device              BIGINT  Number of the device on its host.
+# @column device              BIGINT  Number of the device on its machine.
 # @column ts                  BIGINT  Start, ns since the run's first event.
 # @column dur                 BIGINT  Duration, ns.
 # @column previous_kernel_id  BIGINT  Kernel that ended when the interval began; NULL at the start of the GPU span.

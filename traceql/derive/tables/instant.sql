@@ -2,7 +2,7 @@
 -- @kind   source
 -- @scope  rank
 -- @column rank      BIGINT   Rank that recorded the event.
--- @column cat       VARCHAR  Category as in the file.
+-- @column cat       VARCHAR  Event category as in the file.
 -- @column name      VARCHAR  Name as in the file.
 -- @column ts        BIGINT   Time, ns since the run's first event.
 -- @column pid       BIGINT   Process id as in the file; NULL if it is not an integer (see track).

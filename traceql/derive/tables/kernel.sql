@@ -1,13 +1,13 @@
 -- One row per GPU activity: a kernel, a memory copy or a memory set.
 --
 -- Layer and role come from the best evidence: an annotation or a module around the launch call,
--- else the module of the CUDA graph node that was replayed, if it was recorded, else the place in
+-- else the module of the CUDA graph node that was replayed, if it was recorded, else the position in
 -- the sequence of kernels of a forward pass.
 -- @scope  run
 -- @needs  classified_kernel, kernel_layer, module_evidence, other_role, rank_model
 -- @column id            BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank          BIGINT     Rank whose GPU ran it.
--- @column device        BIGINT     Number of the device on its host; -1 if the file has none.
+-- @column device        BIGINT     Number of the device on its machine; -1 if the file has none.
 -- @column stream        BIGINT     Number of the stream; -1 if the file has none.
 -- @column ts            BIGINT     Start on the GPU, ns since the run's first event.
 -- @column dur           BIGINT     Duration on the GPU, ns.

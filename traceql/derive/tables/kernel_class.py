@@ -2,7 +2,7 @@
 # @scope  rank
 # @needs  event_kind, kernel_rule, slice, symbol
 # @column name      VARCHAR  Name of the kernel.
-# @column category  VARCHAR  Category of all kernels of this name; other if no rule matches.
+# @column category  VARCHAR  Kernel category of all kernels of this name; other if no rule matches.
 # @column priority  BIGINT   Rule that decided the category (kernel_rule.priority); NULL if no rule matches.
 # @column symbol    VARCHAR  Letter of its symbol (symbol.letter), which is finer than the category.
 

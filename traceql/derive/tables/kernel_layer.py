@@ -4,7 +4,7 @@
 # @needs  classified_kernel, model_config
 # @column id      BIGINT   Kernel (classified_kernel.id).
 # @column rank    BIGINT   Rank.
-# @column device  BIGINT   Number of the device on its host.
+# @column device  BIGINT   Number of the device on its machine.
 # @column stream  BIGINT   Number of the stream.
 # @column family  VARCHAR  Layer family that the kernels of its rank match (layer_family.family).
 # @column layers  BIGINT   Number of layers that its rank runs in a forward pass.

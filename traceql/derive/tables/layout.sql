@@ -1,4 +1,4 @@
--- One row per rank: its place in tensor, pipeline and data parallelism.
+-- One row per rank: its position in tensor, pipeline and data parallelism.
 -- @scope  run
 -- @needs  rank_place
 -- @column rank     BIGINT   Rank.
@@ -8,7 +8,7 @@
 -- @column tp_size  BIGINT   Number of tensor-parallel ranks, loaded or not; NULL if tp_rank is NULL.
 -- @column pp_size  BIGINT   Number of pipeline stages; NULL if pp_rank is NULL.
 -- @column dp_size  BIGINT   Number of data-parallel replicas; NULL if dp_rank is NULL.
--- @column source   VARCHAR  Where the places come from: run.json, file names, descriptions of process groups, process groups of distributedInfo, pattern of operations, or ranks of the run; and whether the kind of parallelism is unknown.
+-- @column source   VARCHAR  Where the positions come from: run.json, file names, descriptions of process groups, process groups of distributedInfo, pattern of operations, or ranks of the run; and whether the kind of parallelism is unknown.
 SELECT
     rank,
     CASE shared WHEN 'tensors' THEN tp WHEN 'work' THEN 0 END AS tp_rank,

@@ -1,4 +1,4 @@
--- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognised.
+-- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @scope  run
 -- @needs  clock, collective, device_state, file_count, gap, instant, kernel, model_config,
 -- @needs  rank_model, remark, slice, step, trace
@@ -49,7 +49,7 @@ gpu AS (
 gap_total AS (
     SELECT rank, CAST(SUM(dur) AS BIGINT) AS dur FROM gap GROUP BY rank
 ),
--- Steps that ran a model, whether it was recognised or not.
+-- Steps that ran a model, whether it was recognized or not.
 forward_step AS (
     SELECT DISTINCT step_id FROM kernel WHERE layer IS NOT NULL OR category IN ('kv_cache', 'attention')
 ),
@@ -64,7 +64,7 @@ forward AS (
     INNER JOIN forward_step USING (step_id)
     GROUP BY kernel.rank
 ),
--- Ranks that serve a model: if it is not recognised, a check fails.
+-- Ranks that serve a model: if it is not recognized, a check fails.
 serving_rank AS (
     SELECT DISTINCT kernel.rank
     FROM kernel
@@ -168,7 +168,7 @@ entry AS (
     UNION ALL
     SELECT
         64, gpu.rank, 'layers of the model', NULL, model_config.layers, FALSE,
-        'no model was recognised; layers in the model configuration (' || model_config.model_type || ')'
+        'no model was recognized; layers in the model configuration (' || model_config.model_type || ')'
     FROM gpu
     CROSS JOIN model_config
     WHERE gpu.rank NOT IN (SELECT rank FROM rank_model)
@@ -176,7 +176,7 @@ entry AS (
     SELECT
         65, rank_model.rank, 'model family', NULL, NULL,
         list_contains(model_config.families, rank_model.family),
-        'family recognised: ' || rank_model.family || '; model_type configured: ' || model_config.model_type
+        'family recognized: ' || rank_model.family || '; model_type configured: ' || model_config.model_type
     FROM rank_model
     INNER JOIN model_config ON TRUE
     UNION ALL

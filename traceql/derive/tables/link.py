@@ -1,10 +1,10 @@
-# One row per kind of link that connects GPUs or hosts: its peak bandwidth.
+# One row per kind of link that connects GPUs or machines: its peak bandwidth.
 #
 # Of the rows of one medium, the first whose pattern matches counts.
 # @scope  rank
 # @column position   BIGINT   Order in which the patterns are tried, from 0.
 # @column device     VARCHAR  RE2 regular expression, which may match anywhere in the GPU's name; for a network, in the link layer and rate of its adapter.
-# @column medium     VARCHAR  fabric (connects all GPUs of a host), bridge (connects only GPUs that a bridge joins), pcie, or network (connects hosts).
+# @column medium     VARCHAR  fabric (connects all GPUs of a machine), bridge (connects only GPUs that a bridge joins), pcie, or network (connects machines).
 # @column link       VARCHAR  Name of the link.
 # @column peak_gbps  DOUBLE   Peak in one direction, per GPU or per network adapter, 1e9 bytes per second.
 # @column source     VARCHAR  Document that states the peak.

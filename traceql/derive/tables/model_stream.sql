@@ -3,6 +3,6 @@
 -- @scope  rank
 -- @needs  kernel_layer
 -- @column rank    BIGINT  Rank.
--- @column device  BIGINT  Number of the device on its host.
+-- @column device  BIGINT  Number of the device on its machine.
 -- @column stream  BIGINT  Number of the stream.
 SELECT DISTINCT rank, device, stream FROM kernel_layer

@@ -1,4 +1,4 @@
-# One row per rank that runs a model whose layers were recognised.
+# One row per rank that runs a model whose layers were recognized.
 # @scope  run
 # @needs  classified_kernel, kernel_layer, run_file, symbol, trace
 # @column rank         BIGINT   Rank.

@@ -1,11 +1,11 @@
-# One row per rank: its place in the parallelism, even if it is unknown what the ranks share.
+# One row per rank: its position in the parallelism, even if it is unknown what the ranks share.
 #
 # The table layout has only what is known.
 # @kind   scratch
 # @scope  run
 # @needs  gradient_reduction, kernel, rank_model, run_file, trace
 # @column rank          BIGINT   Rank.
-# @column tp            BIGINT   Place among the ranks of its stage and replica that communicate, from 0.
+# @column tp            BIGINT   Position among the ranks of its stage and replica that communicate, from 0.
 # @column pp            BIGINT   Pipeline stage, from 0.
 # @column dp            BIGINT   Replica, from 0.
 # @column tp_size       BIGINT   Number of ranks of a stage and replica, loaded or not.
@@ -13,7 +13,7 @@
 # @column dp_size       BIGINT   Number of replicas.
 # @column shared        VARCHAR  What the ranks of a stage share: tensors (tensor parallelism) or work (data parallelism); NULL if unknown.
 # @column stages_known  BOOLEAN  Whether the stages are known.
-# @column source        VARCHAR  Evidence for the place; as in layout.
+# @column source        VARCHAR  Evidence for the position; as in layout.
 
 """Collects the evidence for the place of each rank and takes the best."""
 

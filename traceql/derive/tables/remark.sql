@@ -1,4 +1,4 @@
--- One row per remark that loading a file adds to the ledger.
+-- One row per entry that loading a file adds to the ledger: a check, or a fact that is only reported.
 -- @kind   source
 -- @scope  rank
 -- @column rank        BIGINT   Rank that the remark is about.

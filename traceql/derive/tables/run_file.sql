@@ -1,4 +1,4 @@
--- One row per run directory that was loaded: its files as they are.
+-- One row per run directory that was loaded: the contents of its files, unchanged.
 -- @kind   source
 -- @scope  run
 -- @column path      VARCHAR  Absolute path of the run directory when it was loaded.

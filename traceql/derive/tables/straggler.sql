@@ -8,7 +8,7 @@
 -- @column step_id    BIGINT   Step of that kernel; NULL if unknown.
 -- @column late_ns    BIGINT   How much later the late rank began than the earliest rank, ns.
 -- @column waited_ns  BIGINT   Wait time of all ranks together, ns.
--- @column cause      VARCHAR  What the GPU of the late rank spent more time on than the median of the other ranks, since the previous operation of the communicator: host (idle because its host had issued nothing), kernel (compute kernels), preemption (compute kernels, half of it or more on other streams than the one with the most compute time), copy (only copies), communication (operations of other communicators), launch (idle for other causes) or unknown (none of these); start if it is the first operation of the communicator in the trace.
+-- @column cause      VARCHAR  What the GPU of the late rank spent more time on than the median of the other ranks, since the previous operation of the communicator: host (idle because its host had launched nothing), kernel (compute kernels), preemption (compute kernels, half of it or more on other streams than the one with the most compute time), copy (only copies), communication (operations of other communicators), launch (idle for other causes) or unknown (none of these); start if it is the first operation of the communicator in the trace.
 -- @column excess_ns  BIGINT   How much more time than that median the late rank spent on the cause, ns.
 WITH excess AS (
     SELECT

@@ -1,8 +1,8 @@
 -- One row per trace file; each file is the trace of one rank.
 -- @kind   source
 -- @scope  rank
--- @column rank            BIGINT   Number of the rank in the job; unique. The ledger says where it comes from (check "rank of world size").
--- @column world_size      BIGINT   Number of ranks in the job, loaded or not.
+-- @column rank            BIGINT   Number of the rank in the run; unique. The ledger says where it comes from (check "rank of world size").
+-- @column world_size      BIGINT   Number of ranks in the run, loaded or not.
 -- @column tp_rank         BIGINT   Tensor-parallel rank that run.json or the file name states; NULL if neither does. The table layout has what is known from all evidence.
 -- @column pp_rank         BIGINT   Pipeline stage that run.json or the file name states; NULL if neither does.
 -- @column dp_rank         BIGINT   Data-parallel rank that run.json or the file name states; NULL if neither does.

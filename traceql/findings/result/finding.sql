@@ -1,4 +1,4 @@
--- One row per finding: something that costs much, the costliest first; no rows if nothing exceeds its threshold.
+-- One row per finding: something that costs much, the costliest first; no rows if nothing reaches its threshold.
 --
 -- Each kind of finding is a file in traceql/findings; its thresholds are in finding_rule.
 -- @kind   view
@@ -10,7 +10,7 @@
 -- @column value       DOUBLE               Number that was compared with the thresholds.
 -- @column unit        VARCHAR              Unit of value.
 -- @column cost_ns     BIGINT               Time that it costs all ranks together, ns; NULL if unknown.
--- @column query       VARCHAR              Canned query that shows the details.
+-- @column query       VARCHAR              Query that shows the details.
 -- @column parameters  MAP(VARCHAR, VARCHAR)  Parameters of that query, by name.
 -- @column advice      VARCHAR              What to try.
 SELECT

@@ -14,7 +14,7 @@ _SUFFIXES = (".json", ".json.gz")
 
 
 def _recognises(path: Path) -> bool:
-    """JSON is recognised by how the file begins, whatever its name is."""
+    """JSON is recognized by how the file begins, whatever its name is."""
     return path.name.endswith(_SUFFIXES) or begins_like_json(path)
 
 

@@ -55,5 +55,5 @@ def _decompressed(file: BinaryIO, size: int) -> Iterator[bytes]:
             raise EOFError("it ends before its end-of-stream marker")
     except (EOFError, isal_zlib.IsalError) as error:
         raise TraceCorrupt(
-            f"damaged or truncated gzip ({error}); copy it again or recapture"
+            f"damaged or truncated gzip ({error}); copy it again or record it again"
         ) from None

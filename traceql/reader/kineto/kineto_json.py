@@ -125,7 +125,7 @@ def _in_file(error: msgspec.DecodeError, head_bytes: int, taken: _Taken) -> str:
     reason = _EVENT.sub(lambda found: f"{found[1]}{int(found[2]) + taken.events}", reason)
     if isinstance(error, msgspec.ValidationError):
         return f"not a profiler trace: {reason}"
-    return f"truncated or damaged JSON ({reason}); copy it again or recapture"
+    return f"truncated or damaged JSON ({reason}); copy it again or record it again"
 
 
 def _parsed(text: bytes, parse: Callable[[bytes], Parsed]) -> Parsed:

@@ -33,7 +33,7 @@ def require_whole_packets(path: Path) -> None:
     except IndexError:  # the file ends within a length
         is_whole = False
     if not is_whole:
-        raise TraceCorrupt(f"{path}: truncated within a packet; copy it again or recapture")
+        raise TraceCorrupt(f"{path}: truncated within a packet; copy it again or record it again")
 
 
 def _unpacked(path: Path) -> bytes:
@@ -46,5 +46,5 @@ def _unpacked(path: Path) -> bytes:
         return gzip.decompress(content)
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise TraceCorrupt(
-            f"{path}: damaged or truncated gzip ({error}); copy it again or recapture"
+            f"{path}: damaged or truncated gzip ({error}); copy it again or record it again"
         ) from None

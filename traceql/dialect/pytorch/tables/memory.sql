@@ -3,7 +3,7 @@
 -- @needs  instant
 -- @column rank         BIGINT   Rank that recorded it.
 -- @column ts           BIGINT   Time, ns since the run's first event.
--- @column device       BIGINT   Number of the device on its host.
+-- @column device       BIGINT   Number of the device on its machine.
 -- @column device_type  VARCHAR  cpu, cuda, hip or xpu; else PyTorch's number for the type.
 -- @column bytes_delta  BIGINT   Bytes allocated; negative if they were freed.
 -- @column allocated    BIGINT   Bytes allocated on the device after the event.
