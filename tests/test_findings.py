@@ -280,7 +280,7 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
     found = opened(tmp_path, collectives(late=2, waits_us=200))
     assert found["late rank"] == [
         "Rank 2 is late: ranks 0, 1, 3 waited 3.8, 3.8, 3.8 ms in collectives. 100% of the wait "
-        "was for rank 2, 100% of that because its host launched late. "
+        "was for rank 2, whose host launched late (the cause of 100% of it). "
         "The transfers took 1.9 ms per rank."
     ]
     assert "uneven waiting" not in found

@@ -17,18 +17,18 @@ SELECT
     100.0 * waiting.each_ns / run_window.ns AS value,
     waiting.ns AS cost_ns,
     format(
-        'Rank {} is late: {} {} waited {} ms in collectives. {:.0f}% of the wait was for rank {}, {:.0f}% of that {}. The transfers took {:.1f} ms per rank.',
+        'Rank {} is late: {} {} waited {} ms in collectives. {:.0f}% of the wait was for rank {}, {} (the cause of {:.0f}% of it). The transfers took {:.1f} ms per rank.',
         waiting.rank, CASE waiting.ranks WHEN 2 THEN 'rank' ELSE 'ranks' END,
-        waiting.other_ranks, waiting.other_ms, 100 * waiting.share, waiting.rank, waiting.cause_pct,
+        waiting.other_ranks, waiting.other_ms, 100 * waiting.share, waiting.rank,
         CASE waiting.cause
-            WHEN 'host' THEN 'because its host launched late'
-            WHEN 'kernel' THEN 'because its kernels took longer'
-            WHEN 'preemption' THEN 'because kernels of another stream held it up'
-            WHEN 'copy' THEN 'because it was copying memory'
-            WHEN 'launch' THEN 'because its launched kernels started late'
+            WHEN 'host' THEN 'whose host launched late'
+            WHEN 'kernel' THEN 'whose kernels took longer'
+            WHEN 'preemption' THEN 'which kernels of another stream held up'
+            WHEN 'copy' THEN 'which was copying memory'
+            WHEN 'launch' THEN 'whose launched kernels started late'
             ELSE 'for a reason that the trace does not show'
         END,
-        waiting.transfer_ns / 1e6
+        waiting.cause_pct, waiting.transfer_ns / 1e6
     ) AS finding,
     waiting.rank
 FROM waiting
