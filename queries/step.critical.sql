@@ -42,14 +42,13 @@
 WITH RECURSIVE asked AS (
     SELECT COALESCE((SELECT rank FROM step WHERE step_id = $step::BIGINT), $rank::BIGINT) AS rank
 ),
-main_communicator AS (
-    SELECT communicator.communicator_id
+main_communicator AS MATERIALIZED (
+    SELECT collective.communicator_id, ANY_VALUE(collective.group_ranks) AS group_ranks
     FROM arrival
     INNER JOIN collective USING (kernel_id)
-    INNER JOIN communicator USING (communicator_id)
-    WHERE arrival.rank = (FROM asked)
-    GROUP BY communicator.communicator_id, communicator.is_directed, communicator.group_ranks
-    ORDER BY communicator.is_directed, COUNT(*) DESC, communicator.group_ranks
+    WHERE arrival.rank IN (FROM asked)
+    GROUP BY collective.communicator_id
+    ORDER BY BOOL_AND(collective.op IN ('send', 'recv')), COUNT(*) DESC, ANY_VALUE(collective.group_ranks)
     LIMIT 1
 ),
 attended AS MATERIALIZED (
@@ -58,31 +57,30 @@ attended AS MATERIALIZED (
         collective.transfer_ns,
         kernel.ts,
         kernel.dur,
-        collective.communicator_id
+        arrival.rank IN (FROM asked) AS is_asked
     FROM arrival
     INNER JOIN collective USING (kernel_id)
     INNER JOIN kernel ON arrival.kernel_id = kernel.id
-    WHERE collective.communicator_id IN (FROM main_communicator)
+    WHERE collective.communicator_id IN (SELECT communicator_id FROM main_communicator)
 ),
 own AS MATERIALIZED (
     SELECT
         *,
         ts + dur - LAG(ts + dur) OVER (ORDER BY ts, kernel_id) AS length_ns
     FROM attended
-    WHERE rank = (FROM asked)
+    WHERE is_asked
 ),
 -- If several ranks arrive last at the same time, the requested rank is preferred.
 last_rank AS MATERIALIZED (
     SELECT *
     FROM attended
     QUALIFY ROW_NUMBER() OVER (
-        PARTITION BY match_id ORDER BY late_ns DESC, rank = (FROM asked) DESC, rank
+        PARTITION BY match_id ORDER BY late_ns DESC, is_asked DESC, rank
     ) = 1
 ),
 chain AS MATERIALIZED (
     SELECT
         own.step_id,
-        own.communicator_id,
         UNNEST([
             {'segment': 'host', 'rank': last_rank.rank, 'ns': last_rank.host_ns},
             {'segment': 'launch', 'rank': last_rank.rank, 'ns': last_rank.other_ns},
@@ -101,7 +99,6 @@ chain AS MATERIALIZED (
 begun AS MATERIALIZED (
     SELECT
         own.step_id,
-        own.communicator_id,
         last_rank.rank,
         kernel.device,
         last_rank.ts - last_rank.since_ns AS begin_ts,
@@ -154,7 +151,6 @@ stretch AS (
     UNION ALL
     SELECT
         stretch.step_id,
-        stretch.communicator_id,
         waiting.late_rank,
         waiting.late_device,
         waiting.late_ts - (waiting.end_ts - GREATEST(waiting.ts, stretch.begin_ts)),
@@ -208,7 +204,6 @@ elsewhere AS (
     SELECT
         instant.number,
         instant.step_id,
-        instant.communicator_id,
         instant.segment,
         instant.rank,
         CAST(SUM(instant.sign * (
@@ -223,45 +218,44 @@ elsewhere AS (
     GROUP BY ALL
 ),
 along AS (
-    SELECT step_id, communicator_id, segment, rank, ns FROM chain
+    SELECT step_id, segment, rank, ns FROM chain
     UNION ALL
-    SELECT step_id, communicator_id, segment, rank, ns FROM elsewhere
+    SELECT step_id, segment, rank, ns FROM elsewhere
     UNION ALL
-    SELECT step_id, communicator_id, 'communication', waiting_rank, begin_ts - end_ts FROM followed
+    SELECT step_id, 'communication', waiting_rank, begin_ts - end_ts FROM followed
     UNION ALL
     -- Nothing is known about a rank before its first kernel.
     SELECT
         followed.step_id,
-        followed.communicator_id,
         'skew',
         NULL,
         followed.end_ts - followed.begin_ts - COALESCE(SUM(elsewhere.ns), 0)
     FROM followed
     LEFT JOIN elsewhere USING (number)
-    GROUP BY followed.number, followed.step_id, followed.communicator_id, followed.end_ts, followed.begin_ts
+    GROUP BY followed.number, followed.step_id, followed.end_ts, followed.begin_ts
 ),
 -- Steps of a rank without matched operations. A kernel's end is always the end of a device state.
 ended AS (
     SELECT step_id, gpu_ts + gpu_dur AS end_ts
     FROM step
-    WHERE rank = (FROM asked) AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_communicator)
+    WHERE rank IN (FROM asked) AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_communicator)
     QUALIFY COALESCE(end_ts > MAX(end_ts) OVER (
         ORDER BY gpu_ts, step_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ), TRUE)
 ),
 alone AS (
     SELECT ended.step_id, state.spent_on AS segment, state.rank, state.dur AS ns
-    FROM (FROM device_time WHERE rank = (FROM asked)) AS state
+    FROM (FROM device_time WHERE rank IN (FROM asked)) AS state
     ASOF INNER JOIN ended ON state.ts < ended.end_ts
 ),
 segmented AS (
-    SELECT step_id, communicator_id, segment, rank, COUNT(*) AS operations, SUM(ns) AS ns
+    SELECT step_id, segment, rank, COUNT(*) AS operations, SUM(ns) AS ns
     FROM along
     WHERE ns <> 0
-    GROUP BY step_id, communicator_id, segment, rank
+    GROUP BY step_id, segment, rank
     HAVING SUM(ns) <> 0
     UNION ALL
-    SELECT step_id, NULL, segment, rank, 0, SUM(ns)
+    SELECT step_id, segment, rank, 0, SUM(ns)
     FROM alone
     GROUP BY step_id, segment, rank
 ),
@@ -278,10 +272,9 @@ SELECT
     measured.operations,
     CAST(measured.ns AS BIGINT) AS ns,
     100.0 * measured.ns / NULLIF(measured.length_ns, 0) AS share_pct,
-    communicator.group_ranks
+    (SELECT group_ranks FROM main_communicator) AS group_ranks
 FROM measured
 INNER JOIN step USING (step_id)
-LEFT JOIN communicator USING (communicator_id)
 WHERE $step::BIGINT IS NULL OR step.step_id = $step::BIGINT
 ORDER BY step.number, measured.ns DESC, measured.segment, measured.rank
 LIMIT $limit::INTEGER
