@@ -41,6 +41,7 @@ def tensor_parallel(rank: int) -> list[Event]:
     return [*events, kernel("elementwise_kernel", ts=148, dur=7, stream=8)]
 
 
+@pytest.mark.slow
 def test_exposed_communication_by_role_and_by_layer(tmp_path: Path) -> None:
     attention, mlp = "attn_allreduce", "mlp_allreduce"
     with loaded(tmp_path, *(tensor_parallel(rank) for rank in (0, 1))) as trace:
@@ -109,6 +110,7 @@ ONE_GAP = (
 )
 
 
+@pytest.mark.slow
 def test_time_of_the_host_while_the_gpu_waited_for_it(tmp_path: Path) -> None:
     of_rank_0 = [
         # The first gap: 10 to 15 and 35 to 50 in prepare alone, 15 to 35 in the sort, 55 to 58 in
@@ -164,6 +166,7 @@ def checks(trace: traceql.Trace) -> tuple[int, int]:
     return known.count(True), len(known)
 
 
+@pytest.mark.slow
 def test_headlines_of_two_ranks(tmp_path: Path) -> None:
     """Rank 0 spans 10 to 110 us: 30 + 20 + 10 + 10 of computing, 20 of communication that nothing
     hides, 10 idle. Rank 1 computes for 5 us more, of which rank 0 is idle, and copies until 130.

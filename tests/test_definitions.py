@@ -141,11 +141,13 @@ def described(con: duckdb.DuckDBPyConnection, name: str) -> list[tuple[str, str]
     return [(column, kind) for column, kind, *_ in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", WITH_COLUMNS, ids=names(WITH_COLUMNS))
 def test_head_names_the_columns(one: Definition) -> None:
     assert described(example(), one.name) == [(c.name, c.type) for c in one.columns]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", MADE, ids=names(MADE))
 def test_table_is_made_where_only_what_it_needs_is(one: Definition) -> None:
     """The same rows: nothing is read that the head does not name."""

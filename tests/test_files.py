@@ -187,6 +187,7 @@ def test_without_a_home_directory_a_trace_needs_a_database_of_its_own(
         cached_database([tmp_path / "rank0.json"], None)
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_without_those_that_only_unix_has() -> None:
     process = started(_ALL_MODULES)
     assert process.communicate() == ("imported\n", "")

@@ -172,6 +172,7 @@ def test_cause_is_what_the_late_rank_did_more_of(
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_rank_that_did_no_more_than_the_others_is_late_for_an_unknown_cause(
     tmp_path: Path,
 ) -> None:
@@ -241,6 +242,7 @@ def test_rows_of_comm_stragglers(trace: traceql.Trace) -> None:
     assert trace.run("comm.stragglers", rank=0).rows() == []
 
 
+@pytest.mark.slow
 def test_the_operation_that_cost_most_comes_first(tmp_path: Path) -> None:
     """Rank 1 is 20, 40 and 30 us late: rank 0 waits as long, since every operation takes 50 us."""
     lateness = (0, 20, 40, 30)
