@@ -1,6 +1,7 @@
 """Collects all definitions: the files in the folders below, and the view of findings."""
 
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from traceql.derive.definition import Definition, Kind, Scope, definition, parsed_definition
@@ -29,7 +30,7 @@ def definitions() -> Mapping[str, Definition]:
         if path.suffix in (".sql", ".py") and path.stem != "__init__"
     ]
     found: dict[str, Definition] = {}
-    for one in (*map(definition, files), parsed_definition(FINDING_VIEW, finding_view())):
+    for one in (*map(_unchanged, files), parsed_definition(FINDING_VIEW, finding_view())):
         if one.name in found:
             raise DefinitionInvalid(f"{found[one.name].path} and {one.path} define the same table")
         found[one.name] = one
@@ -37,6 +38,16 @@ def definitions() -> Mapping[str, Definition]:
         for needed in one.needs:
             _require_fitting(one, needed, found)
     return found
+
+
+def _unchanged(path: Path) -> Definition:
+    """The definition in a file, which is read once until it changes."""
+    return _read_once(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _read_once(path: Path, _modified_ns: int) -> Definition:
+    return definition(path)
 
 
 def _require_fitting(one: Definition, needed: str, found: Mapping[str, Definition]) -> None:
