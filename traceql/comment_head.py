@@ -45,6 +45,10 @@ class CommentHead:
         """The text of a tag; if it has several lines, they are joined with spaces."""
         return " ".join(self.tags[tag]) or default
 
+    def names(self, tag: str) -> tuple[str, ...]:
+        """The names that a tag lists, separated by commas or spaces."""
+        return tuple(self.only(tag).replace(",", " ").split())
+
 
 def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "--") -> CommentHead:
     """The head of a file.

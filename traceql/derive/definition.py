@@ -23,7 +23,7 @@ from typing import TypeVar
 import duckdb
 import pyarrow as pa
 
-from traceql.comment_head import Column, CommentHead, described_columns
+from traceql.comment_head import Column, described_columns
 from traceql.errors import DefinitionInvalid
 from traceql.table_head import table_head
 
@@ -122,17 +122,13 @@ def parsed_definition(path: Path, source: str) -> Definition:
         path.stem,
         _among(Kind, path, "kind", head.only("kind", Kind.TABLE)),
         _among(Scope, path, "scope", head.only("scope")),
-        _needs(head),
+        head.names("needs"),
         head.summary,
         head.text,
         described_columns(path.name, head),
         path,
         source,
     )
-
-
-def _needs(head: CommentHead) -> tuple[str, ...]:
-    return tuple(name for line in head.tags["needs"] for name in line.replace(",", " ").split())
 
 
 def _among(allowed: type[Choice], path: Path, tag: str, value: str) -> Choice:

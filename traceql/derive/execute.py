@@ -1,7 +1,7 @@
 """Makes all derived tables, each after the tables that it needs."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from graphlib import CycleError, TopologicalSorter
 
@@ -39,13 +39,14 @@ def derive(con: duckdb.DuckDBPyConnection) -> None:
 def _make_all(
     con: duckdb.DuckDBPyConnection, database: str, derived: Mapping[str, Definition]
 ) -> None:
-    order = TopologicalSorter({n: derived.keys() & set(d.needs) for n, d in derived.items()})
+    needs = {name: derived.keys() & set(one.needs) for name, one in derived.items()}
+    order = TopologicalSorter(needs)
     try:
         order.prepare()
     except CycleError as error:
         circle = " -> ".join(error.args[1])
         raise DefinitionInvalid(f"tables need each other in a circle: {circle}") from None
-    heights = _heights(derived)
+    heights = _heights(needs)
     readers = Counter(needed for one in derived.values() for needed in one.needs)
     running: dict[Future[None], Definition] = {}
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -59,7 +60,7 @@ def _make_all(
                 future.result()
                 order.done(one.name)
                 readers.subtract(one.needs)
-                _drop_unread(con, (derived[n] for n in one.needs if n in derived), readers)
+                _drop_unread(con, [derived[n] for n in needs[one.name]], readers)
 
 
 def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
@@ -83,13 +84,12 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
         raise DatabaseError(f"cannot make table {one.name} ({one.path}): {reason}") from None
 
 
-def _heights(derived: Mapping[str, Definition]) -> Mapping[str, int]:
+def _heights(needs: Mapping[str, Set[str]]) -> Mapping[str, int]:
     """The length of the longest chain of tables that wait for each table.
 
     Tables with long chains are made first, so that the last chain does not run alone.
     """
-    heights = dict.fromkeys(derived, 0)
-    needs = {name: derived.keys() & set(one.needs) for name, one in derived.items()}
+    heights = dict.fromkeys(needs, 0)
     for name in reversed(list(TopologicalSorter(needs).static_order())):
         for needed in needs[name]:
             heights[needed] = max(heights[needed], heights[name] + 1)

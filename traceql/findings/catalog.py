@@ -95,7 +95,7 @@ def _finding(path: Path) -> FindingKind:
         tuple(_parameter(path.name, text) for text in parameters),
         head.only("advice"),
         head.only("source"),
-        tuple(head.only("needs").replace(",", " ").split()),
+        head.names("needs"),
         sql,
     )
 

@@ -19,8 +19,9 @@ def finding_view() -> str:
     """The text of FINDING_VIEW, with common table expressions for what it reads."""
     kinds = finding_kinds()
     parts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_PARTS.glob("*.sql"))}
-    needs = {name: comment_head(name, sql, ("needs",)).only("needs") for name, sql in parts.items()}
-    reads = {name: set(text.replace(",", " ").split()) for name, text in needs.items()}
+    reads = {
+        name: set(comment_head(name, sql, ("needs",)).names("needs")) for name, sql in parts.items()
+    }
     in_order = TopologicalSorter({name: reads[name] & parts.keys() for name in parts})
     clauses = [_clause(name, parts[name]) for name in in_order.static_order()]
     clauses += [_clause(f"{kind.name}_finding", kind.sql) for kind in kinds]
