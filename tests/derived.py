@@ -1,15 +1,19 @@
 """Derived tables of events in words, made in memory: no file, no trace processor."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
+from graphlib import TopologicalSorter
 from typing import Any
 
 import duckdb
 from traces import Event
 
 from traceql.classification.rules import write_rules
-from traceql.derive.execute import create_sources, derive
+from traceql.derive.definition import Definition, Kind
+from traceql.derive.execute import create_sources, make
+from traceql.derive.registry import definitions
 from traceql.query import bound, catalog, query_named
 
 Row = tuple[Any, ...]
@@ -31,35 +35,67 @@ ACTIVITIES = """
 _INSTANT = "INSERT INTO instant VALUES (0, '', ?, ?, ?, ?, 0, ?)"
 
 
-def database(*events: Event) -> duckdb.DuckDBPyConnection:
+class Tables:
+    """Source tables, and derived tables that are made when a statement first names them."""
+
+    def __init__(self) -> None:
+        self.con = duckdb.connect()
+        self._defined = definitions()
+        self._made: set[str] = set()
+        create_sources(self.con)
+        write_rules(self.con, [])
+
+    def clear(self) -> None:
+        """Empties the source tables but for what is the same for every trace."""
+        self._defined = definitions()
+        self._made.clear()
+        for name, one in self._defined.items():
+            if one.kind is Kind.SOURCE and name not in ("traceql_database", "kernel_rule"):
+                self.con.execute(f"DELETE FROM {name}")
+
+    def execute(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
+        for name in _in_order(set(re.findall(r"\w+", sql)), self._defined):
+            if name not in self._made:
+                make(self.con, self._defined[name])
+                self._made.add(name)
+        return self.con.execute(sql, parameters)
+
+    def fill(self, *events: Event) -> None:
+        """Replaces all rows by these events of one rank, numbered from 0 as given."""
+        self.clear()
+        self.con.execute("INSERT INTO trace (rank, dialect) VALUES (0, 'pytorch')")
+        slices = [slice_row(i, e) for i, e in enumerate(e for e in events if e["ph"] == "X")]
+        if slices:
+            self.con.executemany(_SLICE, slices)
+            self.con.execute(ACTIVITIES)
+        instants = [instant_row(e) for e in events if e["ph"] == "i"]
+        if instants:
+            self.con.executemany(_INSTANT, instants)
+
+
+def database(*events: Event) -> Tables:
     """All tables of one rank, until the next call; slices are numbered from 0 as given."""
-    con = _tables()
-    con.execute(";".join(f"DELETE FROM {name}" for name in _filled(con)))
-    con.execute("INSERT INTO trace (rank, dialect) VALUES (0, 'pytorch')")
-    slices = [slice_row(i, e) for i, e in enumerate(e for e in events if e["ph"] == "X")]
-    if slices:
-        con.executemany(_SLICE, slices)
-        con.execute(ACTIVITIES)
-    instants = [instant_row(e) for e in events if e["ph"] == "i"]
-    if instants:
-        con.executemany(_INSTANT, instants)
-    derive(con)
-    return con
+    tables = _shared_tables()
+    tables.fill(*events)
+    return tables
 
 
 @cache
-def _tables() -> duckdb.DuckDBPyConnection:
-    """Those that a load fills, made once: that takes longer than a few events."""
-    con = duckdb.connect()
-    create_sources(con)
-    write_rules(con, [])
-    return con
+def _shared_tables() -> Tables:
+    """Those that `database` fills again and again: making them takes longer than a few events."""
+    return Tables()
 
 
-def _filled(con: duckdb.DuckDBPyConnection) -> list[str]:
-    """Tables but for what is the same for every trace."""
-    tables = con.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary").fetchall()
-    return sorted({name for (name,) in tables} - {"traceql_database", "kernel_rule"})
+def _in_order(named: set[str], defined: Mapping[str, Definition]) -> list[str]:
+    """The derived tables with these names and all that they need, in an order to make them."""
+    needed: dict[str, list[str]] = {}
+    to_visit = list(named)
+    while to_visit:
+        name = to_visit.pop()
+        if name not in needed and name in defined and defined[name].kind is not Kind.SOURCE:
+            needed[name] = list(defined[name].needs)
+            to_visit += needed[name]
+    return [name for name in TopologicalSorter(needed).static_order() if name in needed]
 
 
 def slice_row(number: int, event: Event) -> Row:
@@ -83,11 +119,11 @@ def instant_row(event: Event) -> Row:
     return event["name"], round(event["ts"] * 1000), *place, json.dumps(event["args"])
 
 
-def rows(con: duckdb.DuckDBPyConnection, sql: str) -> Sequence[Row]:
+def rows(con: Tables, sql: str) -> Sequence[Row]:
     return con.execute(sql).fetchall()
 
 
-def answer(con: duckdb.DuckDBPyConnection, name: str, **parameters: Any) -> Sequence[Row]:
+def answer(con: Tables, name: str, **parameters: Any) -> Sequence[Row]:
     """The rows of a canned query."""
     query = query_named(name, catalog())
     return con.execute(query.sql, bound(query, parameters)).fetchall()

@@ -10,7 +10,7 @@ import duckdb
 import numpy as np
 import pytest
 import traces
-from derived import answer, database, rows
+from derived import Tables, answer, database, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,7 +99,7 @@ def forward(
     return events
 
 
-def run_of(*passes: str, **options: Any) -> duckdb.DuckDBPyConnection:
+def run_of(*passes: str, **options: Any) -> Tables:
     events = []
     for number, letters in enumerate(passes):
         events += forward(letters, ts=10_000 * number, first=1_000 * number + 1, **options)
@@ -111,11 +111,11 @@ def expected(letters: str, layer: str = DENSE, count: int = LAYERS) -> list[int 
     return [None] * len(BEFORE) + inside + [None] * (len(letters) - len(BEFORE) - len(inside))
 
 
-def found_layers(con: duckdb.DuckDBPyConnection, where: str = "TRUE") -> list[int | None]:
+def found_layers(con: Tables, where: str = "TRUE") -> list[int | None]:
     return [layer for (layer,) in rows(con, f"SELECT layer FROM kernel WHERE {where} ORDER BY ts")]
 
 
-def failing(con: duckdb.DuckDBPyConnection) -> set[str]:
+def failing(con: Tables) -> set[str]:
     """Checks with rows, the ledger's comparison with a file aside: there is no file here."""
     con.execute(
         "UPDATE ledger SET ok = NULL WHERE regexp_matches(check_name, '^(events|duration) ')"
@@ -141,7 +141,7 @@ def of_first_layer(layer: str, role: Sequence[str]) -> list[tuple[str, str]]:
     return list(zip(layer, role[len(BEFORE) : len(BEFORE) + len(layer)], strict=True))
 
 
-def ledger(con: duckdb.DuckDBPyConnection, check: str) -> tuple[Any, ...]:
+def ledger(con: Tables, check: str) -> tuple[Any, ...]:
     (row,) = con.execute(
         "SELECT value, total, ok FROM ledger WHERE check_name = ?", [check]
     ).fetchall()
@@ -401,11 +401,14 @@ def test_only_layers_of_the_decoder_are_named_by_ranges(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def healthy() -> duckdb.DuckDBPyConnection:
+def healthy() -> Tables:
     letters = whole(EXPERTS)
     prefill = forward(letters, ts=0, context=(1, 9), generation=(0, 0))
     mixed = forward(letters, ts=10_000, first=1_001, context=(1, 9))
-    return database(*prefill, *mixed, *forward(letters, ts=20_000, first=2_001))
+    found = Tables()
+    found.fill(*prefill, *mixed, *forward(letters, ts=20_000, first=2_001))
+    assert failing(found) == set()
+    return found
 
 
 @pytest.mark.parametrize(
@@ -425,11 +428,8 @@ def healthy() -> duckdb.DuckDBPyConnection:
         ("breakdown.adds_up", "UPDATE ledger SET ok = FALSE WHERE check_name = 'idle in gaps'"),
     ],
 )
-def test_checks_fail_on_damaged_databases(
-    check: str, damage: str, healthy: duckdb.DuckDBPyConnection
-) -> None:
+def test_checks_fail_on_damaged_databases(check: str, damage: str, healthy: Tables) -> None:
     healthy.execute("BEGIN")
-    assert failing(healthy) == set()
     healthy.execute(damage)
     found = failing(healthy)
     healthy.execute("ROLLBACK")

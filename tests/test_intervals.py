@@ -9,16 +9,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 import traces
-from derived import ACTIVITIES, Row, answer, rows
+from derived import ACTIVITIES, Row, Tables, answer, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.classification.rules import write_rules
-from traceql.derive.execute import create_sources, derive
 from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
 from traceql.reader.kineto.decimal_ns import nanoseconds
@@ -54,18 +51,15 @@ MANY = settings(max_examples=400, deadline=None)
 
 
 @cache
-def tables() -> duckdb.DuckDBPyConnection:
-    con = duckdb.connect()
-    create_sources(con)
-    write_rules(con, [])
-    con.execute("INSERT INTO trace (rank, dialect) VALUES (0, 'pytorch'), (1, 'pytorch')")
-    return con
+def tables() -> Tables:
+    return Tables()
 
 
-def loaded(kernels: Sequence[Kernel], ids: Sequence[int]) -> duckdb.DuckDBPyConnection:
-    con = tables()
-    con.execute("DELETE FROM slice; DELETE FROM activity")
-    con.executemany(
+def loaded(kernels: Sequence[Kernel], ids: Sequence[int]) -> Tables:
+    found = tables()
+    found.clear()
+    found.con.execute("INSERT INTO trace (rank, dialect) VALUES (0, 'pytorch'), (1, 'pytorch')")
+    found.con.executemany(
         """
         INSERT INTO slice
         SELECT id, rank, cat, name, ts, dur, 0, stream, stream, NULL, 0, NULL, NULL, NULL
@@ -76,9 +70,8 @@ def loaded(kernels: Sequence[Kernel], ids: Sequence[int]) -> duckdb.DuckDBPyConn
             for number, (kind, ts, dur, stream, rank) in zip(ids, kernels, strict=True)
         ],
     )
-    con.execute(ACTIVITIES)
-    derive(con)
-    return con
+    found.con.execute(ACTIVITIES)
+    return found
 
 
 def points(kernels: Sequence[Kernel], *kinds: str) -> set[int]:
@@ -120,14 +113,12 @@ def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) ->
     busy_and_gaps_make_up_the_window(con, kernels)
 
 
-def each_nanosecond_counts_once(con: duckdb.DuckDBPyConnection, kernels: Sequence[Kernel]) -> None:
+def each_nanosecond_counts_once(con: Tables, kernels: Sequence[Kernel]) -> None:
     expected = [breakdown(r, of_rank(kernels, r)) for r in (0, 1) if of_rank(kernels, r)]
     assert answer(con, "time.breakdown") == [row for row in expected if row[2] > 0]
 
 
-def parts_add_up_and_unions_do_not_exceed_sums(
-    con: duckdb.DuckDBPyConnection, kernels: Sequence[Kernel]
-) -> None:
+def parts_add_up_and_unions_do_not_exceed_sums(con: Tables, kernels: Sequence[Kernel]) -> None:
     for rank, _, window, computing, comm, copy, idle, overlap, _ in answer(con, "time.breakdown"):
         assert computing + comm + copy + idle == window
         of_kind = Counter[str]()
@@ -138,9 +129,7 @@ def parts_add_up_and_unions_do_not_exceed_sums(
         assert copy <= of_kind["copy"]
 
 
-def busy_and_gaps_make_up_the_window(
-    con: duckdb.DuckDBPyConnection, kernels: Sequence[Kernel]
-) -> None:
+def busy_and_gaps_make_up_the_window(con: Tables, kernels: Sequence[Kernel]) -> None:
     for row in answer(con, "overview.run"):
         rank, _, window, busy, *_, idle, _, _, _, _ = row
         if window is None:

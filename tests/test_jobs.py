@@ -60,7 +60,9 @@ def most_at_once(notes: Path) -> int:
     return max(sum(begin <= at < end for begin, end in spans) for at, _ in spans)
 
 
-@pytest.mark.parametrize("jobs", [1, 2, 3])
+@pytest.mark.parametrize(
+    "jobs", [pytest.param(1, marks=pytest.mark.slow), 2, pytest.param(3, marks=pytest.mark.slow)]
+)
 def test_as_many_processes_read_as_jobs_says(
     jobs: int, ranks: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -376,7 +376,13 @@ def test_a_duration_read_wrong_fails_the_ledger(
 
 @pytest.mark.parametrize(
     "info",
-    ["text", [1], {"rank": "x"}, {"pg_config": 7}, {"pg_config": ["a", {"ranks": "all"}]}],
+    [
+        {"pg_config": ["a", {"ranks": "all"}]},
+        *(
+            pytest.param(info, marks=pytest.mark.slow)
+            for info in ("text", [1], {"rank": "x"}, {"pg_config": 7})
+        ),
+    ],
 )
 def test_distributed_info_of_another_type_says_nothing(load: Load, info: Any) -> None:
     trace = {"traceEvents": [traces.kernel(ts=1, dur=1)], "distributedInfo": info}

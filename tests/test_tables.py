@@ -6,8 +6,6 @@ import pytest
 from derived import Row, answer, database, rows
 from traces import PID, Event, host, kernel, launch, step
 
-from traceql.derive.execute import derive
-
 ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -415,7 +413,6 @@ def test_ledger_tells_what_the_file_had_and_the_database_has_not() -> None:
     con.execute("INSERT INTO file_count VALUES (0, 'slice', 'cpu_op', 1, 7)")
     con.execute("INSERT INTO file_count VALUES (0, 'B', '', 4, 0)")
     con.execute("INSERT INTO file_count VALUES (0, 'i', '', 5, 0)")
-    derive(con)
     found = rows(con, "SELECT check_name, value, total, ok FROM ledger")
     assert found == [
         ("events cpu_op", 0, 1, False),

@@ -14,6 +14,8 @@ DuckDB compiles a bound pattern once, but a pattern from a column again for ever
 import duckdb
 import pyarrow as pa
 
+from traceql.table_head import declared_schema
+
 _RULES = "SELECT priority, pattern FROM kernel_rule ORDER BY priority"
 _SYMBOLS = "SELECT category, pattern, letter FROM symbol ORDER BY position"
 _NAMES = """
@@ -42,7 +44,11 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     ]
     with_symbol = f"""
         WITH known AS MATERIALIZED ({known})
-        SELECT *, CASE {symbol_tests} END AS symbol
+        SELECT name, category, priority, CASE {symbol_tests} END AS symbol
         FROM known
     """
-    return con.sql(with_symbol, params=bound).to_arrow_table()
+    schema = declared_schema(__file__)
+    found = con.execute(with_symbol, bound).fetchall()  # con.sql would compile each pattern twice
+    return pa.Table.from_pylist(
+        [dict(zip(schema.names, row, strict=True)) for row in found], schema
+    )
