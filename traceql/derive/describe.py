@@ -1,19 +1,13 @@
-"""Writes the summaries and column texts of definitions into the database, as DuckDB comments."""
+"""Puts the summary and column texts of a definition into SQL, as DuckDB comments."""
 
 from collections.abc import Iterator
 
-import duckdb
-
 from traceql.derive.definition import Definition, Kind
-from traceql.derive.registry import definitions
 
 
-def describe(con: duckdb.DuckDBPyConnection) -> None:
-    """Adds a comment to every table, view, macro and column that stays in the database."""
-    kept = [one for one in definitions().values() if not one.kind.is_scratch]
-    con.begin()  # a commit for each comment would take longer
-    con.execute("\n".join(statement for one in kept for statement in _comments(one)))
-    con.commit()
+def comments(one: Definition) -> str:
+    """The statements that describe a table, view or macro and its columns."""
+    return "\n".join(_comments(one))
 
 
 def _comments(one: Definition) -> Iterator[str]:

@@ -9,6 +9,7 @@ import duckdb
 
 from traceql.arrow_duckdb import create_table
 from traceql.derive.definition import Definition, Kind
+from traceql.derive.describe import comments
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, DefinitionInvalid
 
@@ -17,16 +18,17 @@ _SCRATCH = "scratch"  # a database in memory: all connections see it, and it wri
 
 
 def create_sources(con: duckdb.DuckDBPyConnection) -> None:
-    """Creates the source tables, which loading fills, unless they exist."""
+    """Creates the source tables, which loading fills, unless they exist, and describes them."""
     con.begin()  # a commit for each statement would take longer
     for one in definitions().values():
         if one.kind is Kind.SOURCE:
             con.execute(one.source)
+            con.execute(comments(one))
     con.commit()
 
 
 def derive(con: duckdb.DuckDBPyConnection) -> None:
-    """Makes all other tables, views and macros from the source tables."""
+    """Makes and describes all other tables, views and macros, from the source tables."""
     derived = {n: one for n, one in definitions().items() if one.kind is not Kind.SOURCE}
     database = con.execute("SELECT current_database()").fetchall()[0][0]
     con.execute(f"ATTACH ':memory:' AS {_SCRATCH}")
@@ -53,7 +55,7 @@ def _make_all(
         while order.is_active():
             for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):
                 one = derived[name]
-                running[pool.submit(make, _connection(con, database, one), one)] = one
+                running[pool.submit(_make_described, _connection(con, database, one), one)] = one
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 one = running.pop(future)
@@ -63,14 +65,23 @@ def _make_all(
                 _drop_unread(con, [derived[n] for n in needs[one.name]], readers)
 
 
+def _make_described(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
+    if one.kind.is_scratch:
+        make(con, one)
+        return
+    con.begin()  # a commit for each comment would take longer
+    make(con, one)
+    con.execute(comments(one))
+    con.commit()
+
+
 def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
-    """Makes one table, view or macro, in a transaction of its own.
+    """Makes one table, view or macro.
 
     Raises:
         DatabaseError: DuckDB cannot make it; the message names the file.
     """
     try:
-        con.begin()
         if one.kind.is_macro:
             con.execute(one.source)
         elif one.is_python:
@@ -78,7 +89,6 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
         else:
             what = "VIEW" if one.kind is Kind.VIEW else "TABLE"
             con.execute(f"CREATE OR REPLACE {what} {one.name} AS\n{one.source}")
-        con.commit()
     except duckdb.Error as error:
         reason = str(error).splitlines()[0]
         raise DatabaseError(f"cannot make table {one.name} ({one.path}): {reason}") from None

@@ -2,14 +2,16 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 
 import duckdb
 
 from traceql.classification.rules import write_rules
-from traceql.derive.describe import describe
 from traceql.derive.execute import derive
+from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.files import whole_file
 from traceql.loading.database import add_files, create_tables
@@ -74,8 +76,9 @@ def load(
     given = [paths] if isinstance(paths, str | Path) else paths
     files = trace_files([Path(p) for p in given])
     target = Path(database).absolute()
-    with workspace(target) as folder:
+    with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
         loaded = _loaded_files(target)
+        prepared = pool.submit(_prepare)
         read, others = read_files(
             files,
             folder,
@@ -88,6 +91,7 @@ def load(
         new = _distinct([file for file in read if file.folder])
         if new or rules or model_config:
             done("database", 0, 1)
+            prepared.result()
             config = Path(model_config) if model_config else None
             draft = folder / "new.duckdb"
             with whole_file(target, draft=draft, may_replace_database=True):
@@ -96,6 +100,14 @@ def load(
     added = [file.path for file in new]
     skipped = [file.path for file in read if file.path not in added]
     return Loaded(Path(database), added, skipped, [str(error) for error in others])
+
+
+def _prepare() -> None:
+    """Imports what writing the database needs, which takes half a second, while files are read."""
+    import_module("pandas")  # by pyarrow, as soon as it converts a Python value
+    for one in definitions().values():
+        if one.is_python:
+            _ = one.rows
 
 
 def _counted(done: Callable[[str, int, int], None], total: int) -> Callable[[Path], None]:
@@ -153,7 +165,6 @@ def _write(
             add_files(con, files)
             add_runs(con, [file.path for file in files])
             derive(con)
-            describe(con)
             con.execute("CHECKPOINT")
     except (duckdb.Error, OSError) as error:
         reason = str(error).splitlines()[0]
