@@ -32,20 +32,6 @@ WITH requested_window AS (
     FROM layer
     WHERE $by::VARCHAR = 'layer'
 ),
-communicating AS (
-    SELECT
-        rank,
-        device,
-        ts,
-        dur,
-        compute,
-        SUM(dur) OVER in_order - dur AS comm_ns,
-        SUM(CASE WHEN compute THEN dur ELSE 0 END) OVER in_order
-        - CASE WHEN compute THEN dur ELSE 0 END AS overlap_ns
-    FROM device_state
-    WHERE comm
-    WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING)
-),
 device AS (
     SELECT DISTINCT rank, device FROM device_state
 ),
@@ -64,21 +50,13 @@ summed AS (
         point.step_id,
         point.layer,
         CAST(SUM(point.sign * point.at_ts) AS BIGINT) AS window_ns,
-        CAST(SUM(point.sign * COALESCE(
-            communicating.comm_ns + LEAST(point.at_ts - communicating.ts, communicating.dur), 0
-        )) AS BIGINT) AS comm_ns,
-        CAST(SUM(point.sign * COALESCE(
-            communicating.overlap_ns + CASE
-                WHEN communicating.compute
-                    THEN LEAST(point.at_ts - communicating.ts, communicating.dur)
-                ELSE 0
-            END, 0
-        )) AS BIGINT) AS overlap_ns
+        CAST(SUM(point.sign * comm_until_ns(last, point.at_ts)) AS BIGINT) AS comm_ns,
+        CAST(SUM(point.sign * overlap_until_ns(last, point.at_ts)) AS BIGINT) AS overlap_ns
     FROM point
-    ASOF LEFT JOIN communicating
-        ON point.rank = communicating.rank
-        AND point.device = communicating.device
-        AND point.at_ts >= communicating.ts
+    ASOF LEFT JOIN comm_until AS last
+        ON point.rank = last.rank
+        AND point.device = last.device
+        AND point.at_ts >= last.ts
     WHERE $rank::BIGINT IS NULL OR point.rank = $rank::BIGINT
     GROUP BY point.rank, point.step_id, point.layer
 )

@@ -57,23 +57,11 @@ bounded AS (
     FROM step
     WHERE gpu_ts IS NOT NULL
 ),
-communicating AS (
-    SELECT
-        rank,
-        device,
-        ts,
-        dur,
-        SUM(dur) OVER (
-            PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING
-        ) - dur AS before_ns
-    FROM device_state
-    WHERE comm AND NOT compute
-),
 device AS (
     SELECT DISTINCT rank, device FROM device_state
 ),
 point AS (
-    SELECT bounded.step_id, bounded.rank, device.device, bounded.ts, -1 AS sign
+    SELECT bounded.step_id, bounded.rank, device.device, bounded.ts AS at_ts, -1 AS sign
     FROM bounded
     INNER JOIN device USING (rank)
     UNION ALL
@@ -84,14 +72,14 @@ point AS (
 exposed AS (
     SELECT
         point.step_id,
-        SUM(point.sign * COALESCE(
-            communicating.before_ns + LEAST(point.ts - communicating.ts, communicating.dur), 0
+        SUM(point.sign * (
+            comm_until_ns(last, point.at_ts) - overlap_until_ns(last, point.at_ts)
         )) AS ns
     FROM point
-    ASOF LEFT JOIN communicating
-        ON point.rank = communicating.rank
-        AND point.device = communicating.device
-        AND point.ts >= communicating.ts
+    ASOF LEFT JOIN comm_until AS last
+        ON point.rank = last.rank
+        AND point.device = last.device
+        AND point.at_ts >= last.ts
     GROUP BY point.step_id
 ),
 parted AS (

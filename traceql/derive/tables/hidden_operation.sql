@@ -1,40 +1,24 @@
 -- One row per collective or point-to-point operation on one rank: how much of it compute kernels overlapped.
 -- @kind   view
 -- @scope  run
--- @needs  device_state, kernel
+-- @needs  comm_until, kernel, overlap_until_ns
 -- @column kernel_id  BIGINT  Kernel of the operation (kernel.id).
 -- @column hidden_ns  BIGINT  Overlapped time: the part of its duration in which a compute kernel ran on the same device, ns.
--- The overlapped time up to an instant is a running total. That of an operation is the total at its
--- end minus the total at its start.
-WITH computing AS (
-    SELECT
-        rank,
-        device,
-        ts,
-        dur,
-        SUM(dur) OVER (
-            PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING
-        ) - dur AS before_ns
-    FROM device_state
-    WHERE comm AND compute
-),
-point AS (
-    SELECT kernel.id, kernel.rank, kernel.device, kernel.ts, -1 AS sign
+WITH point AS (
+    SELECT id, rank, device, ts AS at_ts, -1 AS sign
     FROM kernel
-    WHERE kernel.category = 'collective'
+    WHERE category = 'collective'
     UNION ALL
-    SELECT kernel.id, kernel.rank, kernel.device, kernel.ts + kernel.dur, 1
+    SELECT id, rank, device, ts + dur, 1
     FROM kernel
-    WHERE kernel.category = 'collective'
+    WHERE category = 'collective'
 )
 SELECT
     point.id AS kernel_id,
-    CAST(SUM(point.sign * COALESCE(
-        computing.before_ns + LEAST(point.ts - computing.ts, computing.dur), 0
-    )) AS BIGINT) AS hidden_ns
+    CAST(SUM(point.sign * overlap_until_ns(last, point.at_ts)) AS BIGINT) AS hidden_ns
 FROM point
-ASOF LEFT JOIN computing
-    ON point.rank = computing.rank
-    AND point.device = computing.device
-    AND point.ts >= computing.ts
+ASOF LEFT JOIN comm_until AS last
+    ON point.rank = last.rank
+    AND point.device = last.device
+    AND point.at_ts >= last.ts
 GROUP BY point.id
