@@ -124,6 +124,15 @@ def test_a_workspace_needs_a_folder_that_exists(tmp_path: Path) -> None:
     assert not names(tmp_path)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="has no folder in which nothing can be created")
+def test_a_workspace_that_cannot_be_created_is_told() -> None:
+    with (
+        pytest.raises(DatabaseError, match="cannot write in /proc: "),
+        workspace(Path("/proc/run.duckdb")),
+    ):
+        pass
+
+
 def test_a_file_is_replaced_when_its_draft_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_whole(path, b"old")

@@ -127,6 +127,39 @@ def test_a_new_dialect_says_what_its_categories_are(
         ]
 
 
+def test_a_dialect_reads_the_metadata_of_its_files(
+    toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dialect = tmp_path / "dialects" / "boxes"
+    dialect.mkdir(parents=True)
+    (dialect / "__init__.py").touch()
+    (dialect / "vocabulary.py").write_text('CATEGORIES = {"kernel": "kernel"}')
+    (dialect / "metadata.py").write_text(
+        "from traceql.dialect.facts import FileFacts\n\n\n"
+        "def facts(metadata):\n"
+        "    return FileFacts(rank=3, world_size=8, job_source='toy box',\n"
+        "        base_time_ns=metadata['zero'], device_names={0: 'Toy GPU'})\n"
+    )
+    monkeypatch.setattr(
+        traceql.dialect, "__path__", [*traceql.dialect.__path__, str(tmp_path / "dialects")]
+    )
+    speaks_boxes = toy_reader.SOURCE.replace('dialect="pytorch"', 'dialect="boxes"')
+    reader = tmp_path / "readers" / "toy" / "__init__.py"
+    reader.write_text(speaks_boxes.replace("for name, schema in SCHEMAS.items()\n        }\n", (
+        "for name, schema in SCHEMAS.items()\n        },\n        {'zero': 5_000}\n"
+    )))  # fmt: skip
+    toy_file = toy_file.rename(toy_file.with_name("one.toy"))
+    traceql.load([toy_file], tmp_path / "toy.duckdb")
+    with traceql.open(tmp_path / "toy.duckdb") as trace:
+        found = trace.sql("SELECT rank, world_size, device_name, base_time_ns FROM trace").rows()
+        # The first kernel begins 1,000 ns after the file's zero.
+        assert [tuple(row.values()) for row in found] == [(3, 8, "Toy GPU", 6_000)]
+        (source,) = trace.sql(
+            "SELECT note FROM ledger WHERE check_name = 'rank of world size'"
+        ).rows()
+    assert source["note"].startswith("rank from toy box")
+
+
 def test_a_dialect_that_does_not_exist_is_told(toy_file: Path, tmp_path: Path) -> None:
     reader = tmp_path / "readers" / "toy" / "__init__.py"
     reader.write_text(toy_reader.SOURCE.replace('dialect="pytorch"', 'dialect="klingon"'))

@@ -10,7 +10,7 @@ _CAN_REMOVE_OPEN_FILES = os.name == "posix"
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds a lock on the file `path`, which exists only while somebody holds or awaits the lock.
+    """Holds a lock on the file `path`, which is removed when nobody holds or awaits the lock.
 
     Waits for other processes and threads. The lock of a killed process is free; its file stays
     until the next process has held the lock.
@@ -21,7 +21,8 @@ def locked(path: Path) -> Iterator[None]:
     """
     from filelock import FileLock  # takes 50 ms to import, and most commands need no lock
 
-    with os.scandir(path.parent):  # fails if it is missing; filelock would create it
+    # This fails if the file cannot be created. Filelock would create its folder, or try for ever.
+    with path.open("a"):
         pass
     try:
         with FileLock(path, preserve_lock_file=_CAN_REMOVE_OPEN_FILES):

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from traceql.collectives.layout import Layout
-from traceql.dialect.pytorch.metadata import DistributedInfo, is_ranks
+from traceql.dialect.facts import FileFacts, is_ranks
 
 _EXPERT_ROLES = ("dispatch", "combine")
 _DIRECTION = {"send": 1, "recv": -1}
@@ -43,11 +43,13 @@ class DescribedOperation:
 class ProcessGroups:
     """The process groups that trace files describe, with ranks as the run numbers them."""
 
-    def __init__(self, files: Mapping[int, DistributedInfo]) -> None:
+    def __init__(self, files: Mapping[int, FileFacts]) -> None:
         """From what the file of each rank says about its job."""
-        self._shift = {rank: info.shift for rank, info in files.items()}
+        self._shift = {rank: facts.shift(rank) for rank, facts in files.items()}
         self._ranks = {
-            (rank, group.name): group.ranks for rank, info in files.items() for group in info.groups
+            (rank, group.name): group.ranks
+            for rank, facts in files.items()
+            for group in facts.groups_in_run(rank)
         }
 
     def of_event(self, rank: int, name: str | None, listed: str | None) -> Sequence[int]:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from traceql.dialect.pytorch.metadata import ProcessGroup
+from traceql.dialect.facts import ProcessGroup
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class RankFacts:
     Attributes:
         named: the place in the name of its file; None if the name has none.
         stage: the pipeline stage, from the layers that it runs; None if it is unknown.
-        groups: the process groups that its file lists.
+        groups: the process groups that its file lists, with ranks of the run.
     """
 
     rank: int

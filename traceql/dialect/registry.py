@@ -1,12 +1,20 @@
-"""Finds the dialects: the folders of this package, each with a module `vocabulary`."""
+"""Finds the dialects, which are the folders of this package, and asks them.
 
+A dialect has a module `vocabulary` with CATEGORIES. It may have a module `metadata` with a function
+`facts`, and a folder `tables` with the tables that only its events can fill.
+"""
+
+import json
 import pkgutil
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import traceql.dialect
+from traceql.dialect.facts import FileFacts
 
 
 def dialects() -> list[str]:
@@ -20,6 +28,20 @@ def categories(dialect: str) -> Mapping[str, str]:
     vocabulary = import_module(f"traceql.dialect.{dialect}.vocabulary")
     found: Mapping[str, str] = vocabulary.CATEGORIES
     return found
+
+
+def file_facts(dialect: str, metadata: Mapping[str, Any]) -> FileFacts:
+    """What the metadata of a file says, as its dialect reads it."""
+    name = f"traceql.dialect.{dialect}.metadata"
+    if find_spec(name) is None:
+        return FileFacts()
+    found: FileFacts = import_module(name).facts(metadata)
+    return found
+
+
+def loaded_facts(dialect: str, metadata: str | None) -> FileFacts:
+    """What the metadata of a loaded file says; the arguments are columns of table trace."""
+    return file_facts(dialect, json.loads(metadata or "{}"))
 
 
 def table_folders() -> list[Path]:

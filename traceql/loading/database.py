@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.derive.execute import create_sources
-from traceql.dialect.pytorch.metadata import base_time_ns, device_name, loaded_metadata
+from traceql.dialect.registry import loaded_facts
 from traceql.errors import TraceCorrupt
 from traceql.loading.graph_nodes import write_graph_nodes
 from traceql.loading.ranks import Rank, ranks
@@ -70,7 +70,7 @@ def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None
 
 def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[PlacedFile]:
     taken = dict(con.execute("SELECT rank, path FROM trace").fetchall())
-    found = ranks([(f.path, f.metadata or {}) for f in files], taken)
+    found = ranks([(f.path, f.facts) for f in files], taken)
     in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
     extents = [_extent(file) for file, _ in in_order]
     places = placements(extents, _loaded_extents(con))
@@ -98,7 +98,7 @@ def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> 
 
 
 def _extent(file: FileRead) -> Extent:
-    base = base_time_ns(file.metadata or {})
+    base = file.facts.base_time_ns
     if any(ns + (base or 0) not in _INT64 for ns in (0, file.first_ts, file.last_ts)):
         raise TraceCorrupt(f"{file.path}: baseTimeNanoseconds {base} makes times exceed 64 bits")
     return Extent(file.first_ts, file.last_ts, base)
@@ -111,14 +111,18 @@ def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
             MIN(slice.ts) - ANY_VALUE(file_offset_ns),
             MAX(slice.ts + slice.dur) - ANY_VALUE(file_offset_ns),
             ANY_VALUE(base_time_ns + file_offset_ns),
+            ANY_VALUE(dialect),
             ANY_VALUE(metadata)
         FROM trace
         JOIN slice USING (rank)
         GROUP BY trace.rank
         ORDER BY trace.rank
     """).fetchall()
-    based = [(*row, base_time_ns(loaded_metadata(metadata))) for *row, metadata in rows]
-    return [(Extent(first, last, base), shift - (base or 0)) for first, last, shift, base in based]
+    found = []
+    for first, last, shift, dialect, metadata in rows:
+        base = loaded_facts(dialect, metadata).base_time_ns
+        found.append((Extent(first, last, base), shift - (base or 0)))
+    return found
 
 
 def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int:
@@ -242,7 +246,7 @@ def _device_name(file: FileRead) -> str | None:
         return None
     pid = slices["pid"].take(activity["index"])
     device = pc.min(pc.coalesce(activity["device"], pid, pa.scalar(-1, pa.int64()))).as_py()
-    return device_name(file.metadata or {}, device)
+    return file.facts.device_names.get(device)
 
 
 def _insert_own_remarks(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> None:

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from traceql import errors
+from traceql.dialect.facts import FileFacts
+from traceql.dialect.registry import file_facts
 from traceql.reader.worker import RESULT
 
 # -P: do not import modules from the current folder of the user.
@@ -42,6 +45,11 @@ class FileRead:
     metadata: dict[str, Any] | None = None
     first_ts: int = 0  # ns, in the file's own time
     last_ts: int = -1  # ns; before first_ts if the file has no events
+
+    @cached_property
+    def facts(self) -> FileFacts:
+        """What the file says about itself and its job."""
+        return file_facts(self.dialect, self.metadata or {})
 
     def table(self, name: str) -> pa.Table:
         """One of the tables that the reader wrote, mapped from disk."""

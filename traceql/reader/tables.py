@@ -122,9 +122,8 @@ class TraceTables:
 
     Attributes:
         tables: a table for each name in `SCHEMAS`.
-        metadata: what the file says about itself, as JSON values. Loading uses two keys of it if
-            they are there: `baseTimeNanoseconds`, the Unix time of the file's zero, and
-            `distributedInfo`, with the `rank` and the `world_size` of the process.
+        metadata: what the file says about itself, as JSON values. The dialect reads the rank, the
+            clock and the devices from it (traceql.dialect.facts).
     """
 
     tables: Mapping[str, pa.Table]

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from traceql.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
 from traceql.collectives.layout import Layout, RankPlace
-from traceql.dialect.pytorch.metadata import distributed_info, loaded_metadata
+from traceql.dialect.registry import loaded_facts
 from traceql.table_head import declared_schema
 
 _DESCRIBED = """
@@ -24,7 +24,7 @@ _DESCRIBED = """
     FROM operation
     ORDER BY described_id
 """
-_FILES = "SELECT rank, metadata FROM trace"
+_FILES = "SELECT rank, dialect, metadata FROM trace"
 _PLACES = "SELECT rank, tp, pp, dp, tp_size, pp_size, dp_size, source FROM rank_place ORDER BY rank"
 
 
@@ -32,7 +32,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     layout = _layout(con)
     files = con.execute(_FILES).fetchall()
     process_groups = ProcessGroups(
-        {rank: distributed_info(loaded_metadata(text), rank) for rank, text in files}
+        {rank: loaded_facts(dialect, metadata) for rank, dialect, metadata in files}
     )
     numbers: dict[Group, int] = {}
     listed = []

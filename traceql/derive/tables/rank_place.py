@@ -23,11 +23,11 @@ import duckdb
 import pyarrow as pa
 
 from traceql.collectives.layout import RankFacts, RankPlace, found_layout
-from traceql.dialect.pytorch.metadata import distributed_info, loaded_metadata
+from traceql.dialect.registry import loaded_facts
 from traceql.table_head import declared_schema
 
 _RANKS = """
-    SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, metadata
+    SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, dialect, metadata
     FROM trace
     LEFT JOIN rank_model USING (rank)
     ORDER BY trace.rank
@@ -76,10 +76,11 @@ def _facts(
     pp: int | None,
     dp: int | None,
     stage: int | None,
+    dialect: str,
     metadata: str | None,
 ) -> RankFacts:
     named = None if tp is None or pp is None or dp is None else RankPlace(tp=tp, pp=pp, dp=dp)
-    groups = distributed_info(loaded_metadata(metadata), rank).groups
+    groups = loaded_facts(dialect, metadata).groups_in_run(rank)
     return RankFacts(rank, world_size, named, stage, groups)
 
 

@@ -1,0 +1,55 @@
+"""What a trace file says about itself and its job, in the words of no profiler."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+
+@dataclass(frozen=True)
+class ProcessGroup:
+    """A process group.
+
+    Attributes:
+        description: the description that the program gave the group; empty if it gave none.
+    """
+
+    name: str
+    ranks: list[int]
+    description: str
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """The facts that a dialect finds in the metadata of a file; what is unknown is None or empty.
+
+    Attributes:
+        rank: the rank of the file in its own job.
+        world_size: the number of ranks in that job.
+        job_source: where the file has these facts of its job.
+        groups: the process groups that the file lists in full, with ranks of that job.
+        base_time_ns: the Unix time that the file's times count from, ns.
+        device_names: the name of each device, by its number on its host.
+    """
+
+    rank: int | None = None
+    world_size: int | None = None
+    job_source: str = "metadata of the file"
+    groups: Sequence[ProcessGroup] = ()
+    base_time_ns: int | None = None
+    device_names: Mapping[int, str] = field(default_factory=dict)
+
+    def shift(self, rank: int) -> int:
+        """The rank in the run minus the rank in the file.
+
+        They differ because each data-parallel engine counts its ranks from 0.
+        """
+        return 0 if self.rank is None else rank - self.rank
+
+    def groups_in_run(self, rank: int) -> list[ProcessGroup]:
+        """The process groups of the file of this rank, with ranks as the run numbers them."""
+        shift = self.shift(rank)
+        return [replace(g, ranks=[r + shift for r in g.ranks]) for g in self.groups]
+
+
+def is_ranks(value: object) -> bool:
+    """Whether this is a list of ranks that is not empty."""
+    return isinstance(value, list) and bool(value) and all(isinstance(r, int) for r in value)
