@@ -20,36 +20,21 @@ WITH number AS (
             ELSE error('buckets must be from 1 to 100000')
         END AS buckets
 ),
-queued AS (
-    SELECT kernel.rank, launch.ts, GREATEST(kernel.ts, launch.ts) AS start_ts
-    FROM kernel
-    INNER JOIN launch ON kernel.launch_id = launch.id
-    WHERE $rank::BIGINT IS NULL OR kernel.rank = $rank::BIGINT
-),
-change AS (
-    SELECT rank, ts, CAST(SUM(delta) AS BIGINT) AS delta
-    FROM (
-        SELECT rank, ts, 1 AS delta FROM queued
-        UNION ALL
-        SELECT rank, start_ts, -1 FROM queued
-    )
-    GROUP BY rank, ts
-),
 level AS (
     SELECT
         rank,
         ts,
-        LEAD(ts) OVER in_order AS end_ts,
-        CAST(SUM(delta) OVER in_order AS BIGINT) AS queued
-    FROM change
-    WINDOW in_order AS (PARTITION BY rank ORDER BY ts)
+        LEAD(ts) OVER (PARTITION BY rank ORDER BY ts) AS end_ts,
+        queued
+    FROM launch_queue
+    WHERE $rank::BIGINT IS NULL OR rank = $rank::BIGINT
 ),
 span AS (
     SELECT
         rank,
         MIN(ts) AS ts,
         GREATEST(1, CAST(CEIL((MAX(ts) - MIN(ts)) / number.buckets) AS BIGINT)) AS width
-    FROM change
+    FROM level
     CROSS JOIN number
     GROUP BY rank, number.buckets
 ),

@@ -1,0 +1,29 @@
+-- One row per rank and instant at which the number of queued kernels changes.
+--
+-- A kernel is queued from the beginning of its launch call to its start. A graph launch queues all
+-- its kernels at once.
+-- @kind   view
+-- @scope  run
+-- @needs  kernel, launch
+-- @column rank    BIGINT  Rank.
+-- @column ts      BIGINT  Time, ns since the run's first event.
+-- @column queued  BIGINT  Number of kernels that are launched and have not started, from this instant on.
+WITH queued AS (
+    SELECT kernel.rank, launch.ts, GREATEST(kernel.ts, launch.ts) AS start_ts
+    FROM kernel
+    INNER JOIN launch ON kernel.launch_id = launch.id
+),
+change AS (
+    SELECT rank, ts, SUM(delta) AS delta
+    FROM (
+        SELECT rank, ts, 1 AS delta FROM queued
+        UNION ALL
+        SELECT rank, start_ts, -1 FROM queued
+    )
+    GROUP BY rank, ts
+)
+SELECT
+    rank,
+    ts,
+    CAST(SUM(delta) OVER (PARTITION BY rank ORDER BY ts ROWS UNBOUNDED PRECEDING) AS BIGINT) AS queued
+FROM change
