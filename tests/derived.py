@@ -36,7 +36,10 @@ _INSTANT = "INSERT INTO instant VALUES (0, '', ?, ?, ?, ?, 0, ?)"
 
 
 class Tables:
-    """Source tables, and derived tables that are made when a statement first names them."""
+    """Source tables, and derived tables that are made when a statement first names them.
+
+    What a transaction makes must not be rolled back.
+    """
 
     def __init__(self) -> None:
         self.con = duckdb.connect()
@@ -71,6 +74,9 @@ class Tables:
         instants = [instant_row(e) for e in events if e["ph"] == "i"]
         if instants:
             self.con.executemany(_INSTANT, instants)
+
+
+Connection = Tables | duckdb.DuckDBPyConnection
 
 
 def database(*events: Event) -> Tables:
@@ -119,11 +125,11 @@ def instant_row(event: Event) -> Row:
     return event["name"], round(event["ts"] * 1000), *place, json.dumps(event["args"])
 
 
-def rows(con: Tables, sql: str) -> Sequence[Row]:
+def rows(con: Connection, sql: str) -> Sequence[Row]:
     return con.execute(sql).fetchall()
 
 
-def answer(con: Tables, name: str, **parameters: Any) -> Sequence[Row]:
+def answer(con: Connection, name: str, **parameters: Any) -> Sequence[Row]:
     """The rows of a canned query."""
     query = query_named(name, catalog())
     return con.execute(query.sql, bound(query, parameters)).fetchall()

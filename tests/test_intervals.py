@@ -12,10 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 import traces
-from derived import ACTIVITIES, Row, Tables, answer, rows
+from derived import ACTIVITIES, Connection, Row, Tables, answer, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from traceql.derive.execute import derive
+from traceql.derive.registry import definitions
 from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
 from traceql.reader.kineto.decimal_ns import nanoseconds
@@ -55,8 +57,12 @@ def tables() -> Tables:
     return Tables()
 
 
-def loaded(kernels: Sequence[Kernel], ids: Sequence[int]) -> Tables:
-    found = tables()
+@cache
+def tables_of_a_load() -> Tables:
+    return Tables()
+
+
+def loaded(kernels: Sequence[Kernel], ids: Sequence[int], found: Tables) -> Tables:
     found.clear()
     found.con.execute("INSERT INTO trace (rank, dialect) VALUES (0, 'pytorch'), (1, 'pytorch')")
     found.con.executemany(
@@ -107,18 +113,23 @@ def of_rank(kernels: Sequence[Kernel], rank: int) -> list[Kernel]:
 @SOME
 @given(KERNELS)
 def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) -> None:
-    con = loaded(kernels, range(len(kernels)))
+    """And every table can be made and read, as a load makes them."""
+    con = loaded(kernels, range(len(kernels)), tables_of_a_load()).con
+    derive(con)
+    for one in definitions().values():
+        if not one.kind.is_macro and not one.kind.is_scratch:
+            con.execute(f"FROM {one.name}").fetchall()
     each_nanosecond_counts_once(con, kernels)
     parts_add_up_and_unions_do_not_exceed_sums(con, kernels)
     busy_and_gaps_make_up_the_window(con, kernels)
 
 
-def each_nanosecond_counts_once(con: Tables, kernels: Sequence[Kernel]) -> None:
+def each_nanosecond_counts_once(con: Connection, kernels: Sequence[Kernel]) -> None:
     expected = [breakdown(r, of_rank(kernels, r)) for r in (0, 1) if of_rank(kernels, r)]
     assert answer(con, "time.breakdown") == [row for row in expected if row[2] > 0]
 
 
-def parts_add_up_and_unions_do_not_exceed_sums(con: Tables, kernels: Sequence[Kernel]) -> None:
+def parts_add_up_and_unions_do_not_exceed_sums(con: Connection, kernels: Sequence[Kernel]) -> None:
     for rank, _, window, computing, comm, copy, idle, overlap, _ in answer(con, "time.breakdown"):
         assert computing + comm + copy + idle == window
         of_kind = Counter[str]()
@@ -129,7 +140,7 @@ def parts_add_up_and_unions_do_not_exceed_sums(con: Tables, kernels: Sequence[Ke
         assert copy <= of_kind["copy"]
 
 
-def busy_and_gaps_make_up_the_window(con: Tables, kernels: Sequence[Kernel]) -> None:
+def busy_and_gaps_make_up_the_window(con: Connection, kernels: Sequence[Kernel]) -> None:
     for row in answer(con, "overview.run"):
         rank, _, window, busy, *_, idle, _, _, _, _ = row
         if window is None:
@@ -146,15 +157,15 @@ def busy_and_gaps_make_up_the_window(con: Tables, kernels: Sequence[Kernel]) -> 
 @given(KERNELS.flatmap(lambda ks: st.tuples(st.just(ks), st.permutations(range(len(ks))))))
 def test_order_and_ids_change_nothing(drawn: tuple[list[Kernel], list[int]]) -> None:
     kernels, order = drawn
-    tables = (
+    asked = (
         "FROM device_state",
         "SELECT rank, device, ts, dur, cause FROM gap",
         "SELECT rank, ts, dur, gpu_ts, gpu_dur FROM step",
     )
-    con = loaded(kernels, range(len(kernels)))
-    first = [rows(con, table) for table in tables]
-    con = loaded([kernels[n] for n in order], order[::-1])
-    assert [rows(con, table) for table in tables] == first
+    con = loaded(kernels, range(len(kernels)), tables())
+    first = [rows(con, table) for table in asked]
+    con = loaded([kernels[n] for n in order], order[::-1], tables())
+    assert [rows(con, table) for table in asked] == first
 
 
 # --- lanes -----------------------------------------------------------------------------------
