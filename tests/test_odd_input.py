@@ -380,7 +380,14 @@ def test_a_duration_read_wrong_fails_the_ledger(
         {"pg_config": ["a", {"ranks": "all"}]},
         *(
             pytest.param(info, marks=pytest.mark.slow)
-            for info in ("text", [1], {"rank": "x"}, {"pg_config": 7})
+            for info in (
+                "text",
+                [1],
+                {"rank": "x"},
+                {"rank": -3},
+                {"rank": 10**20, "world_size": True},
+                {"pg_config": 7},
+            )
         ),
     ],
 )

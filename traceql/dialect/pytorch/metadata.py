@@ -9,12 +9,15 @@ from traceql.dialect.pytorch.vocabulary import Metadata
 
 
 def facts(metadata: Mapping[str, Any]) -> FileFacts:
-    """From the top-level keys of a file; values of another type than expected say nothing."""
+    """From the top-level keys of a file.
+
+    Values of another type than expected say nothing, and neither do ranks that cannot be.
+    """
     given = metadata.get(Metadata.DISTRIBUTED_INFO)
     info = given if isinstance(given, dict) else {}
     return FileFacts(
-        rank=_integer(info.get(Metadata.RANK)),
-        world_size=_integer(info.get(Metadata.WORLD_SIZE)),
+        rank=_small_number(info.get(Metadata.RANK)),
+        world_size=_small_number(info.get(Metadata.WORLD_SIZE)),
         job_source=Metadata.DISTRIBUTED_INFO.value,
         groups=list(_groups(info.get(Metadata.PROCESS_GROUPS))),
         base_time_ns=_base_time_ns(metadata.get(Metadata.BASE_TIME)),
@@ -48,8 +51,8 @@ def _groups(listed: Any) -> Iterator[ProcessGroup]:
             )
 
 
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+def _small_number(value: object) -> int | None:
+    return value if type(value) is int and 0 <= value < 2**31 else None
 
 
 def _number(value: object) -> int | None:
