@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 PREFIX = "module: "
-_ORIGINAL = "_capture_forward"
+_ANNOTATED = "_capture_annotated"  # set on each module whose forward is wrapped
 # Placeholders for layers of other pipeline ranks, and containers, whose forward is never called.
 _NEVER_CALLED = frozenset({"PPMissingLayer", "ModuleList"})
 
@@ -24,17 +24,10 @@ def annotate(model: Any) -> list[str]:
     for name, module in named:
         if not name or places[id(module)] > 1 or type(module).__name__ in _NEVER_CALLED:
             continue
-        if _ORIGINAL not in module.__dict__:
+        if _ANNOTATED not in module.__dict__:
             _wrap(module, PREFIX + name)
         names.append(name)
     return names
-
-
-def remove_annotation(model: Any) -> None:
-    """Restores the original forward of every module."""
-    for module in model.modules():
-        if _ORIGINAL in module.__dict__:
-            del module.__dict__[_ORIGINAL], module.__dict__["forward"]
 
 
 def _wrap(module: Any, label: str) -> None:
@@ -46,5 +39,5 @@ def _wrap(module: Any, label: str) -> None:
         with torch.profiler.record_function(label):
             return original(*args, **keywords)
 
-    module.__dict__[_ORIGINAL] = original
+    module.__dict__[_ANNOTATED] = True
     module.__dict__["forward"] = forward

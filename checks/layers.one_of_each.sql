@@ -1,8 +1,7 @@
--- One row per layer and role that a forward pass does not have exactly once.
+-- One row per layer of a forward pass and role of which the layer does not have exactly one kernel.
 --
--- It counts only the kernels that do the work: one attention, one qkv and one o projection; one
--- norm before attention and one after it; one gate_up projection, activation and down projection,
--- or one of each role of an expert layer.
+-- Only the roles in `once` of the rank's family are checked (table layer_family). Only kernels that
+-- do the work of their role count; copies do not, for example.
 WITH work AS (
     SELECT
         kernel.rank,

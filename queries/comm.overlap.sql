@@ -16,6 +16,7 @@
 -- @column overlap_pct      DOUBLE  overlap_ns in percent of comm_ns; NULL without collectives.
 -- @column window_ns        BIGINT  Length of the window, ns.
 -- @column exposed_pct      DOUBLE  exposed_comm_ns in percent of the window.
+-- @empty  the trace has no GPU activity, or no layers were recognized (with --by layer; traceql check says why)
 -- @chart  stacked x=overlap_ns,exposed_comm_ns y=rank
 -- @title  Overlapped and exposed communication of each rank
 WITH requested_window AS (

@@ -15,7 +15,7 @@
 -- @column parameters  MAP(VARCHAR, VARCHAR)  Parameters of that query.
 -- @column advice      VARCHAR               What to try.
 -- @chart  none
--- @empty  nothing reaches the thresholds of finding_rule
+-- @empty  no number reaches its threshold (table finding_rule)
 SELECT
     rank_order,
     severity,

@@ -6,6 +6,7 @@
 -- @column value     DOUBLE   The number.
 -- @column unit      VARCHAR  ns, percent, tokens/s or checks.
 -- @column note      VARCHAR  What the number refers to, or how it was measured.
+-- @empty  the database has neither GPU activity nor checks in its ledger
 -- @chart  none
 WITH rank_state AS (
     SELECT

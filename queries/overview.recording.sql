@@ -5,6 +5,7 @@
 -- kernels.
 -- @column fact   VARCHAR  Name of the fact.
 -- @column value  VARCHAR  Value of the fact, as text.
+-- @empty  the database has no trace
 -- @chart  none
 WITH recognised AS (
     SELECT family, MAX(first_layer + layers) AS layers FROM rank_model GROUP BY family

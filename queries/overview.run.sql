@@ -14,6 +14,7 @@
 -- @column steps               BIGINT   Number of steps (engine iterations).
 -- @column context_tokens      BIGINT   Prompt tokens processed; NULL if unknown.
 -- @column generation_tokens   BIGINT   Tokens generated; NULL if unknown.
+-- @empty  the database has no trace
 -- @chart  bar x=busy_pct y=rank
 -- @title  How busy each rank's GPU was
 WITH device AS (

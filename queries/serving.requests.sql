@@ -1,9 +1,8 @@
 -- One row per request and workload pass: its latencies, how many steps served it, and their kernel time.
 --
 -- Use it to find slow requests and to relate them to the trace. Table request_step says which steps
--- served a request. Kernel time is that of the steps in
--- which the scheduler gave tokens to the request. Requests in the same step share it, so do not add
--- it up across requests.
+-- served a request. Kernel time is the total kernel time of the steps in which the scheduler gave
+-- the request tokens. Requests in the same step share it, so do not add it up across requests.
 -- @param  limit            INTEGER = 1000  Maximum number of rows.
 -- @param  profiled         BOOLEAN = FALSE Only the pass that is in the trace.
 -- @column request_id       VARCHAR  Request; the same in both passes.

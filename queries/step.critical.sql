@@ -1,9 +1,9 @@
 -- One row per step, kind of segment and rank: the segments of the step's critical path.
 --
 -- Use it to see what set the length of a step: which rank, and whether its host, its kernels or the
--- transfers. Between two operations of a communicator, no rank can get further than the late rank.
--- So the critical path of a step is what the late rank of each operation did before it began the
--- operation, one operation after the other, plus the transfers.
+-- transfers. An operation transfers data only after the late rank has begun it; until then, the other
+-- ranks wait. So the critical path of a step is what the late rank of each operation did before it
+-- began the operation, one operation after the other, plus the transfers.
 --
 -- The length of a step runs from the end of the communicator's last operation in the previous step
 -- to the end of its last operation in this one, on the requested rank. The first step begins with
@@ -37,6 +37,7 @@
 -- @column ns           BIGINT   Total duration of the segment in the step, ns; skew may be negative.
 -- @column share_pct    DOUBLE   ns in percent of the length.
 -- @column group_ranks  VARCHAR  Ranks of the communicator; NULL if the segments are the rank's own time.
+-- @empty  there is no such step (steps.timeline lists the steps), or no kernel or no operation of the communicator belongs to it
 -- @chart  stacked x=ns y=number color=segment
 -- @title  Critical path of the longest steps
 WITH RECURSIVE asked AS (

@@ -150,3 +150,11 @@ def test_what_the_tutorial_tells_is_what_the_queries_say() -> None:
     assert f"{launch[0]['gaps']:,} gaps of cause `launch`" in told
     (cost,) = (row["cost_ns"] for row in trace.run("comm.skew") if row["rank"] == 0)
     assert f"{cost / 1e6:.0f} ms of waiting" in told
+
+
+def test_readme_shows_what_the_demo_says_of_findings_and_ledger() -> None:
+    said = CliRunner().invoke(cli, ["info", str(databases.trace(_EXAMPLE).path)]).output
+    shown = (databases.ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    verdicts = [line for line in said.splitlines() if line.startswith("✓")]
+    assert len(verdicts) == 2
+    assert set(verdicts) <= set(shown)

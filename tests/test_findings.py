@@ -280,7 +280,7 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
     found = opened(tmp_path, collectives(late=2, waits_us=200))
     assert found["late rank"] == [
         "Rank 2 is late: ranks 0, 1, 3 waited 3.8, 3.8, 3.8 ms in collectives. 100% of the wait "
-        "was for rank 2, whose host launched late (the cause of 100% of it). "
+        "was for rank 2, whose host launched late, which explains 100% of that wait. "
         "The transfers took 1.9 ms per rank."
     ]
     assert "uneven waiting" not in found
@@ -358,6 +358,7 @@ def test_a_gap_after_the_launch_is_not_laid_on_the_host(tmp_path: Path) -> None:
             assert (gap["cause"], gap["dur"]) == ("host", 10_000_000)
             assert gap["launched_ns"] == (11_000 - launched - 5) * 1000
             (sentence,) = kinds(trace)["GPU idle"]
+            assert "100% of the idle time has the cause 'host': " in sentence
             assert ("; for 100% the next kernel was already launched" in sentence) == said
 
 

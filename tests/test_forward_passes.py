@@ -333,6 +333,24 @@ def test_a_stage_alone_does_not_know_the_split() -> None:
     assert ledger(con, "layers of the model") == (LAYERS, None, None)
 
 
+def test_run_json_names_the_stage_of_each_rank(tmp_path: Path) -> None:
+    stages = (BEFORE + DENSE * LAYERS + "P", "P" + DENSE * LAYERS + AFTER)
+    folder = tmp_path / "run" / "traces"
+    ranks = []
+    for rank, letters in enumerate(stages):
+        file = traces.write(folder / f"rank{rank}.json", *forward(letters, ts=0))
+        ranks.append({"rank": rank, "pp_rank": rank, "trace": f"traces/{file.name}"})
+    run = {"schema_version": 1, "status": "complete", "ranks": ranks}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(run))
+    database = traceql.load(tmp_path / "run", tmp_path / "x.duckdb").database
+    with traceql.open(database) as trace:
+        found = trace.sql("SELECT rank, stage, stages, first_layer, source FROM rank_model")
+        assert sorted(tuple(row.values()) for row in found) == [
+            (0, 0, 2, 0, "run.json"),
+            (1, 1, 2, LAYERS, "run.json"),
+        ]
+
+
 # --- configuration and files -----------------------------------------------------------------
 
 

@@ -127,6 +127,13 @@ def test_head_has_one_sentence_first_and_units_for_numbers(file: Path) -> None:
             assert "percent" in column.text.lower()
 
 
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_head_says_why_there_may_be_no_rows(file: Path) -> None:
+    why = Query(file).head.empty
+    assert why
+    assert not why.endswith(".")  # it is printed after "no rows: "
+
+
 def test_names_are_a_subject_and_a_question() -> None:
     assert list(catalog()) == [file.stem for file in FILES]
     assert all(len(file.stem.split(".")) == 2 for file in FILES)

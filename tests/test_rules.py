@@ -12,6 +12,9 @@ from typing import NamedTuple
 import duckdb
 import pytest
 
+from traceql.classification.rules import read_rules
+from traceql.errors import RulesInvalid
+
 ROOT = Path(__file__).resolve().parents[1]
 RULES = ROOT / "traceql" / "classification" / "kernels.csv"
 TRACES = ROOT.parent / "shared" / "traces"
@@ -395,6 +398,23 @@ def test_misleading_name_is_seen_through(name: str, category: str) -> None:
 @pytest.mark.parametrize(("name", "category"), KNOWN)
 def test_known_kernel_has_its_category(name: str, category: str) -> None:
     assert known()[name].category == category
+
+
+@pytest.mark.parametrize("text", ["hello\n", "priority,pattern\n", "\n", ""])
+def test_a_file_without_the_header_is_no_file_of_rules(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "h.txt"
+    file.write_text(text)
+    with pytest.raises(RulesInvalid) as error:
+        list(read_rules(file))
+    assert str(error.value) == (
+        f"{file}: the first line must name the columns priority,pattern,category"
+    )
+
+
+def test_a_header_without_rules_is_a_file_of_no_rules(tmp_path: Path) -> None:
+    file = tmp_path / "rules.csv"
+    file.write_text("priority,pattern,category\n")
+    assert list(read_rules(file)) == []
 
 
 def trace_files() -> list[Path]:

@@ -16,7 +16,7 @@ CATEGORIES = frozenset(
         *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
     }
 )
-_REQUIRED = {"priority", "pattern", "category"}
+_REQUIRED = ("priority", "pattern", "category")
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,13 @@ def read_rules(path: Path) -> Iterator[Rule]:
     """The rules of a CSV file with the columns priority, pattern, category, example, note."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
+            reader = csv.DictReader(file)
+            header, rows = reader.fieldnames or (), list(reader)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise RulesInvalid(f"cannot read the rules in {path}: {error}") from None
-    if rows and not set(rows[0]) >= _REQUIRED:
-        raise RulesInvalid(f"{path}: the first line must name priority, pattern and category")
+    if not set(header) >= set(_REQUIRED):
+        columns = ",".join(_REQUIRED)
+        raise RulesInvalid(f"{path}: the first line must name the columns {columns}")
     for line, row in enumerate(rows, start=2):
         if None in row:
             raise RulesInvalid(f"{path}, rule {line - 1}: more cells than columns; quote commas")

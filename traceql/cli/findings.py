@@ -14,7 +14,7 @@ def write_findings(trace: Trace, database: Path) -> None:
     """Prints each finding as a sentence, with the command that shows its rows and what to try."""
     findings = trace.run("overview.findings").rows()
     if not findings:
-        click.echo("✓ no findings: nothing reaches the thresholds in the table finding_rule")
+        click.echo("✓ no findings: no number reaches its threshold (table finding_rule)")
     for row in findings:
         click.secho(f"{_MARKS[row['severity']]} {row['finding']}", bold=True)
         click.echo(f"    see  {evidence_command(row, database)}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @click.option("--raw", is_flag=True, help="Open the original trace file of one rank.")
 @click.option("--rank", type=int, help="With --raw: the rank to open.  [default: the lowest]")
 @click.option("--step", type=int, help="Zoom to this step (step_id, as steps.timeline lists it).")
-@click.option("--layer", type=int, help="With --step: zoom to this layer.")
+@click.option("--layer", type=int, help="Layer of that step to zoom to; needs --step.")
 @click.option(
     "--browser/--no-browser", default=True, help="Open the browser, or only print the link."
 )

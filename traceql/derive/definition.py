@@ -1,10 +1,15 @@
 """Reads the file that defines a table: its kind, scope, inputs and columns, and how it is made.
 
-    -- One row per CUDA or HIP runtime or driver call.
-    -- @scope  rank
-    -- @needs  event_kind, iteration, slice
-    -- @column id  BIGINT  Id of the call; the same number as slice.id.
-    SELECT ...
+This is the file of table `launch`, shortened:
+
+-- One row per CUDA or HIP runtime or driver call on the host, whether it launches something or not.
+-- ...
+-- @scope  rank
+-- @needs  event_kind, iteration, slice
+-- @column id           BIGINT   Id of the call; the same number as slice.id.
+-- @column rank         BIGINT   Rank that made the call.
+-- ...
+SELECT ...
 
 The table is named after the file. A SQL file of kind table, view or scratch holds one SELECT, and
 the executor creates a table or view from it. The file of a source table holds its CREATE TABLE,

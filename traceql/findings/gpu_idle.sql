@@ -38,15 +38,16 @@ SELECT
     100.0 * idlest.idle_ns / idlest.ns AS value,
     idlest.all_ns AS cost_ns,
     format(
-        'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span. The cause of {:.0f}% of the idle time is {}{}{}.',
+        'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span. {:.0f}% of the idle time has the cause ''{}''{}{}{}.',
         idlest.rank, idlest.idle_ns / 1e6, 100.0 * idlest.idle_ns / idlest.ns,
         100.0 * idle_cause.ns / idlest.idle_ns,
+        idle_cause.cause,
         CASE idle_cause.cause
-            WHEN 'sync' THEN 'sync (the host was blocked in a synchronizing call)'
-            WHEN 'host' THEN 'host (the next kernel was launched late)'
-            WHEN 'dependency' THEN 'dependency (the next kernel waited for another stream)'
-            WHEN 'launch' THEN 'launch (the next kernel was launched but had not started)'
-            ELSE idle_cause.cause
+            WHEN 'sync' THEN ': the host was blocked in a synchronizing call'
+            WHEN 'host' THEN ': the next kernel was launched late'
+            WHEN 'dependency' THEN ': the next kernel waited for another stream'
+            WHEN 'launch' THEN ': the next kernel was launched but had not started'
+            ELSE ''
         END,
         CASE
             WHEN doing.ns > rule.thresholds['doing'] * idlest.idle_ns

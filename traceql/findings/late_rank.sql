@@ -17,16 +17,16 @@ SELECT
     100.0 * waiting.each_ns / run_window.ns AS value,
     waiting.ns AS cost_ns,
     format(
-        'Rank {} is late: {} {} waited {} ms in collectives. {:.0f}% of the wait was for rank {}, {} (the cause of {:.0f}% of it). The transfers took {:.1f} ms per rank.',
+        'Rank {} is late: {} {} waited {} ms in collectives. {:.0f}% of the wait was for rank {}, {} {:.0f}% of that wait. The transfers took {:.1f} ms per rank.',
         waiting.rank, CASE waiting.ranks WHEN 2 THEN 'rank' ELSE 'ranks' END,
         waiting.other_ranks, waiting.other_ms, 100 * waiting.share, waiting.rank,
         CASE waiting.cause
-            WHEN 'host' THEN 'whose host launched late'
-            WHEN 'kernel' THEN 'whose kernels took longer'
-            WHEN 'preemption' THEN 'which kernels of another stream held up'
-            WHEN 'copy' THEN 'which was copying memory'
-            WHEN 'launch' THEN 'whose launched kernels started late'
-            ELSE 'for a reason that the trace does not show'
+            WHEN 'host' THEN 'whose host launched late, which explains'
+            WHEN 'kernel' THEN 'whose kernels took longer, which explains'
+            WHEN 'preemption' THEN 'which kernels of another stream held up; this explains'
+            WHEN 'copy' THEN 'which was copying memory; this explains'
+            WHEN 'launch' THEN 'whose launched kernels started late, which explains'
+            ELSE 'and the trace does not show the reason for'
         END,
         waiting.cause_pct, waiting.transfer_ns / 1e6
     ) AS finding,

@@ -35,7 +35,7 @@ SECTIONS = (
             Figure("overview.headlines"),
             Figure(
                 "overview.findings",
-                empty="Nothing exceeds the thresholds in the table finding_rule.",
+                empty="No number reaches its threshold (table finding_rule).",
             ),
         ),
     ),

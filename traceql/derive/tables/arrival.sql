@@ -15,7 +15,7 @@
 -- @column copy_ns     BIGINT   Part of since_ns in which only memory copies or sets ran, ns.
 -- @column host_ns     BIGINT   Part of since_ns in which the GPU was idle because the host had launched nothing (gap causes host and sync), ns.
 -- @column comm_ns     BIGINT   Part of since_ns in which operations of other communicators ran, but no compute kernel, ns.
--- @column other_ns    BIGINT   Rest of since_ns, ns: gaps of other causes.
+-- @column other_ns    BIGINT   Part of since_ns in which the GPU was idle for another reason (all other gap causes), ns.
 -- @column side_ns     BIGINT   Total duration of the compute kernels that began during since_ns on other streams than the one with the most compute time, ns.
 -- @column is_first    BOOLEAN  Whether the operation is the first one of its communicator on any of its ranks, so that the trace does not show what delayed the late rank.
 SELECT

@@ -10,7 +10,7 @@
 # @column comm_ns     BIGINT   Time in which communication kernels ran, possibly with copies, but no compute kernel, ns.
 # @column copy_ns     BIGINT   Time in which only memory copies or sets ran, ns.
 # @column host_ns     BIGINT   Time in which the device was idle because the host had launched nothing (gap causes host and sync), ns.
-# @column other_ns    BIGINT   Rest of the time, ns.
+# @column other_ns    BIGINT   Time in which the device was idle for another reason (all other gap causes), ns.
 # @column side_ns     BIGINT   Total duration of the compute kernels that began in that time on other streams than the one with the most compute time, ns.
 # @column is_first    BOOLEAN  Whether the rank has no earlier operation of the communicator.
 

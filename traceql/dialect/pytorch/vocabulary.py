@@ -1,6 +1,8 @@
 """The vocabulary of PyTorch's profiler: categories, arguments, metadata and names of events.
 
-Code refers to these names, so that a word of the profiler stands in one place.
+Python code refers to these names and does not repeat the words. SQL cannot refer to them: the SQL
+in traceql/dialect/pytorch/tables repeats the words that it reads, and tests/test_dialect.py checks
+that they are the same.
 """
 
 from collections.abc import Mapping
