@@ -1,13 +1,18 @@
 """Each thing that a newcomer adds is one new file in one place. For readers: test_readers.py."""
 
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 import traces
 from derived import answer, database, rows
 
 import traceql
-from traceql.derive.registry import TABLE_FOLDERS
+from traceql.derive import execute
+from traceql.derive.definition import definition
+from traceql.derive.registry import TABLE_FOLDERS, definitions
+from traceql.errors import DefinitionInvalid, QueryInvalid
 from traceql.findings import catalog as finding_catalog
 from traceql.layers import grammar
 
@@ -182,6 +187,67 @@ def test_a_wrong_table_is_told_in_one_line(
         traceql.load(trace, tmp_path / "x.duckdb")
     assert "\n" not in str(error.value)
     assert not (tmp_path / "x.duckdb").exists()
+
+
+def made_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The rows of a table that is the only one."""
+    monkeypatch.setattr(execute, "definitions", lambda: {path.stem: definition(path)})
+    with duckdb.connect() as con:
+        execute.create_sources(con)
+        execute.derive(con)
+        return con.execute(f"FROM {path.stem}").fetchall()
+
+
+PYTHON_HEAD = "# One row.\n# @scope  run\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        (
+            "toy.py",
+            f"{PYTHON_HEAD}def rows(con) 1",
+            r"cannot import .*toy.py: SyntaxError: .* line 3",
+        ),
+        ("toy.py", f"{PYTHON_HEAD}import nothing", "cannot import .*toy.py: .* named 'nothing'"),
+        ("toy.py", f"{PYTHON_HEAD}x = 1", "toy.py: it has no function rows"),
+        ("toy.py", f"{PYTHON_HEAD}def rows(con): {{}}['x']", "toy.py.: KeyError: 'x' in line 3"),
+        ("toy.py", f"{PYTHON_HEAD}def rows(con): pass", "toy.py: rows.* returned NoneType, not a"),
+        ("toy.py", f"{PYTHON_HEAD}def rows(con): con.sql('SELECT a')", "toy.py.: Binder Error"),
+        ("toy.sql", f"{HEAD}SELECT 1; SELECT 2", 'toy.sql.: Parser Error: .* near ";"'),
+        ("toy.sql", f"{HEAD}-- @column b  INTEGER  B.\nSELECT 1 AS a", 'toy.sql.: .* name "b"'),
+        ("toy.sql", f"{HEAD}-- @kind  scratch\nSELECT a", "cannot make scratch toy .*toy.sql"),
+        (
+            "toy.sql",
+            f"{HEAD}-- @kind  source\nSELECT 1",
+            "toy.sql: kind source is a CREATE, not a S",
+        ),
+        ("toy.sql", f"{HEAD}-- @kind  scratch macro\nSELECT 1", "is a CREATE, not a SELECT"),
+        ("toy.sql", f"{HEAD}-- @kind  source\nCREATE TABLE b (c INTEGER)", "toy.sql.: .* name toy"),
+        ("toy.sql", f"{HEAD}SELECT '\xe9'", "cannot read .*toy.sql: 'utf-8'"),
+    ],
+)
+def test_a_table_that_cannot_be_made_is_told_in_one_line(
+    file: str, text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / file).write_text(text, encoding="latin-1")
+    with pytest.raises((DefinitionInvalid, QueryInvalid), match=message) as error:
+        made_alone(tmp_path / file, monkeypatch)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_with_the_name_of_a_table_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy.sql").mkdir()
+    monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tmp_path])
+    with pytest.raises(QueryInvalid, match=r"cannot read .*toy\.sql"):
+        definitions()
+
+
+def test_one_semicolon_ends_a_select(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy.sql").write_text(f"{HEAD}SELECT 1 AS a;\n")
+    assert made_alone(tmp_path / "toy.sql", monkeypatch) == [(1,)]
 
 
 @pytest.mark.parametrize(
