@@ -9,11 +9,14 @@ import traces
 from derived import answer, database, rows
 
 import traceql
+from traceql.classification.rules import write_rules
 from traceql.derive import execute
 from traceql.derive.definition import definition
 from traceql.derive.registry import TABLE_FOLDERS, definitions
 from traceql.errors import DefinitionInvalid, QueryInvalid
 from traceql.findings import catalog as finding_catalog
+from traceql.findings import view
+from traceql.findings.evidence import evidence_command
 from traceql.layers import grammar
 
 TABLE = """-- One row per rank: how many kernels it ran.
@@ -258,18 +261,89 @@ def test_one_semicolon_ends_a_select(tmp_path: Path, monkeypatch: pytest.MonkeyP
         ("-- @title      toy finding", "-- @title      late rank", "another finding has the title"),
         ("-- @notable    2", "-- @notable    two", "'@notable two' is not a number"),
         ("least_ns = 5", "least_ns 5", "is not 'name = number"),
+        ("least_ns = 5", "least_ns = 1.2.3", "'@threshold least_ns = 1.2.3' is not a number"),
         ("rank=rank", "rank", "is not 'name=value'"),
+        ("rank=rank", "rank=", "is not 'name=value'"),
+        ("Nothing.", "\xe9", "cannot read .*toy.sql: 'utf-8'"),
     ],
 )
 def test_a_wrong_finding_is_told_in_one_line(
     old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert old in FINDING
+    (tmp_path / "toy.sql").write_text(FINDING.replace(old, new), encoding="latin-1")
+    folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
+    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
+    with pytest.raises(QueryInvalid, match=message):
+        finding_catalog.finding_kinds()
+
+
+def new_database() -> duckdb.DuckDBPyConnection:
+    """The source tables, with the rules that load always writes."""
+    con = duckdb.connect()
+    execute.create_sources(con)
+    write_rules(con, [])
+    return con
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "kernels.top",
+            "kernels.topp",
+            r"toy\.sql: wrong @evidence: no query 'kernels\.topp'; did",
+        ),
+        (
+            "rank=rank",
+            "rnk=rank",
+            r"toy\.sql: wrong @evidence: kernels\.top has no parameter 'rnk'",
+        ),
+        ("rank=rank", "rank=other", r"cannot make finding toy .*toy\.sql.: .* \"other\" not found"),
+        ("kernel.dur", "kernel.size", r"cannot make finding toy .*toy\.sql.: .* named \"size\""),
+        ("AS value", "AS number", r"cannot make finding toy .*toy\.sql.: .* \"value\" not found"),
+        ("'least_ns']", "'least_ns'", r"cannot make finding toy .*toy\.sql.: Parser Error: "),
+        (
+            "FROM kernel",
+            "FROM other AS kernel",
+            r"cannot make finding toy .*toy\.sql.: .* other does not exist",
+        ),
+        ("kernel\n", "kernels\n", r"toy\.sql: no file defines 'kernels', which it needs"),
+    ],
+)
+def test_a_finding_that_cannot_be_made_is_told_in_one_line(
+    old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert old in FINDING
     (tmp_path / "toy.sql").write_text(FINDING.replace(old, new))
     folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
     monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
-    with pytest.raises(traceql.TraceqlError, match=message):
-        finding_catalog.finding_kinds()
+    with pytest.raises((DefinitionInvalid, QueryInvalid), match=message) as error:
+        execute.derive(new_database())
+    assert "\n" not in str(error.value)
+
+
+def test_a_wrong_part_of_findings_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in view.PARTS.glob("*.sql"):
+        (tmp_path / part.name).write_text(part.read_text())
+    (tmp_path / "attended.sql").write_text("-- One row.\nSELECT nothing")
+    monkeypatch.setattr(view, "PARTS", tmp_path)
+    with pytest.raises(DefinitionInvalid, match=r"cannot make finding attended .*attended\.sql"):
+        execute.derive(new_database())
+
+
+def test_a_value_of_evidence_may_have_spaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy.sql").write_text(FINDING.replace("'gemm'", "'a b'"))
+    folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
+    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
+    con = database(*(traces.kernel(ts=n, dur=1) for n in (0, 10)))
+    named = rows(con, "SELECT query, parameters FROM finding WHERE kind = 'toy finding'")
+    assert named == [("kernels.top", {"rank": "0", "category": "a b"})]
+    finding = dict(zip(("query", "parameters"), named[0], strict=True))
+    expected = "traceql run kernels.top x.duckdb --rank 0 --category 'a b'"
+    assert evidence_command(finding, "x.duckdb") == expected
 
 
 @pytest.mark.parametrize(
