@@ -350,8 +350,18 @@ def test_a_value_of_evidence_may_have_spaces(
     ("old", "new", "message"),
     [
         ('"gemm"', '"gem"', "no symbol 'gem'"),
+        ('"gemm"', '"Q"', "no symbol 'Q'"),
+        ('"lookup"', '""', "pattern '' names no symbol"),
+        ('"lookup"', '".*"', r"pattern '\.\*' names no symbol"),
         ("layer = [", "layers = [", "'layer'"),
+        ("layer = [", "extra = 1\nlayer = [", "unknown key 'extra'"),
+        ("model_types =", "model_types", "Expected '='"),
+        ('["toy"]', '"toy"', "'model_types' is not a list of texts"),
+        ('["toy"]', '["qwen3"]', "qwen3.toml and toy.toml have the same model type 'qwen3'"),
+        ('"o_proj"]', '"proj"]', "'once' names 'proj', which is no role of a layer"),
+        ('["o_proj", "gemm"]', '["attention", "gemm"]', "'attention' comes twice in a row"),
         ('"attention"],', '"attention",', "toy.toml"),
+        ('"attention"],', "2],", r"'layer' is not a list of \[role, pattern\]"),
         ('"lookup"', '"(lookup"', "unterminated"),
     ],
 )
@@ -359,8 +369,19 @@ def test_a_wrong_layer_family_is_told_in_one_line(
     old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert old in FAMILY
+    (tmp_path / "qwen3.toml").write_text((grammar.FAMILIES / "qwen3.toml").read_text())
     (tmp_path / "toy.toml").write_text(FAMILY.replace(old, new))
     monkeypatch.setattr("traceql.layers.grammar.FAMILIES", tmp_path)
-    with pytest.raises(traceql.TraceqlError, match=message) as error:
+    with pytest.raises(DefinitionInvalid, match=message) as error:
         grammar.grammars()
+    assert "toy.toml" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_layer_without_kernels_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traceql.layers.grammar.FAMILIES", tmp_path)
+    for layer in ("[]", '[["o_proj", "gemm*"]]'):
+        text = f"model_types = []\nonce = []\nlayer = {layer}\nbefore = []\nafter = []\n"
+        (tmp_path / "toy.toml").write_text(text)
+        with pytest.raises(DefinitionInvalid, match=r"toy\.toml: .*a layer may have no kernels"):
+            grammar.grammars()
