@@ -17,6 +17,7 @@ from traceql.derive import execute
 from traceql.derive.definition import Definition, Kind, Scope
 from traceql.derive.registry import TABLE_FOLDERS, definitions
 from traceql.dialect.registry import table_folders
+from traceql.findings.view import FindingFile, finding_files
 
 DEFINED = definitions()
 DERIVED = [one for one in DEFINED.values() if one.kind is not Kind.SOURCE]
@@ -75,6 +76,15 @@ def test_head_names_what_the_sql_reads(one: Definition) -> None:
     read = set().union(*map(read_by, statements(one)), set()) - {one.name, "incoming"}
     assert set(one.needs) == read
     assert list(one.needs) == sorted(set(one.needs))
+
+
+FINDING_FILES = finding_files()
+
+
+@pytest.mark.parametrize("file", FINDING_FILES, ids=[file.name for file in FINDING_FILES])
+def test_head_of_a_finding_names_what_its_sql_reads(file: FindingFile) -> None:
+    assert set(file.needs) == read_by(file.sql)
+    assert list(file.needs) == sorted(set(file.needs))
 
 
 def test_what_is_needed_is_defined() -> None:

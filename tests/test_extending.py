@@ -1,14 +1,22 @@
 """Each thing that a newcomer adds is one new file in one place. For readers: test_readers.py."""
 
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pytest
 import traces
 from derived import answer, database, rows
 
 import traceql
-from traceql.derive.registry import TABLE_FOLDERS
+from traceql.classification.rules import write_rules
+from traceql.derive import execute
+from traceql.derive.definition import definition
+from traceql.derive.registry import TABLE_FOLDERS, definitions
+from traceql.errors import DefinitionInvalid, QueryInvalid
 from traceql.findings import catalog as finding_catalog
+from traceql.findings import view
+from traceql.findings.evidence import evidence_command
 from traceql.layers import grammar
 
 TABLE = """-- One row per rank: how many kernels it ran.
@@ -184,6 +192,67 @@ def test_a_wrong_table_is_told_in_one_line(
     assert not (tmp_path / "x.duckdb").exists()
 
 
+def made_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The rows of a table that is the only one."""
+    monkeypatch.setattr(execute, "definitions", lambda: {path.stem: definition(path)})
+    with duckdb.connect() as con:
+        execute.create_sources(con)
+        execute.derive(con)
+        return con.execute(f"FROM {path.stem}").fetchall()
+
+
+PYTHON_HEAD = "# One row.\n# @scope  run\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        (
+            "toy.py",
+            f"{PYTHON_HEAD}def rows(con) 1",
+            r"cannot import .*toy.py: SyntaxError: .* line 3",
+        ),
+        ("toy.py", f"{PYTHON_HEAD}import nothing", "cannot import .*toy.py: .* named 'nothing'"),
+        ("toy.py", f"{PYTHON_HEAD}x = 1", "toy.py: it has no function rows"),
+        ("toy.py", f"{PYTHON_HEAD}def rows(con): {{}}['x']", "toy.py.: KeyError: 'x' in line 3"),
+        ("toy.py", f"{PYTHON_HEAD}def rows(con): pass", "toy.py: rows.* returned NoneType, not a"),
+        ("toy.py", f"{PYTHON_HEAD}def rows(con): con.sql('SELECT a')", "toy.py.: Binder Error"),
+        ("toy.sql", f"{HEAD}SELECT 1; SELECT 2", 'toy.sql.: Parser Error: .* near ";"'),
+        ("toy.sql", f"{HEAD}-- @column b  INTEGER  B.\nSELECT 1 AS a", 'toy.sql.: .* name "b"'),
+        ("toy.sql", f"{HEAD}-- @kind  scratch\nSELECT a", "cannot make scratch toy .*toy.sql"),
+        (
+            "toy.sql",
+            f"{HEAD}-- @kind  source\nSELECT 1",
+            "toy.sql: kind source is a CREATE, not a S",
+        ),
+        ("toy.sql", f"{HEAD}-- @kind  scratch macro\nSELECT 1", "is a CREATE, not a SELECT"),
+        ("toy.sql", f"{HEAD}-- @kind  source\nCREATE TABLE b (c INTEGER)", "toy.sql.: .* name toy"),
+        ("toy.sql", f"{HEAD}SELECT '\xe9'", "cannot read .*toy.sql: 'utf-8'"),
+    ],
+)
+def test_a_table_that_cannot_be_made_is_told_in_one_line(
+    file: str, text: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / file).write_text(text, encoding="latin-1")
+    with pytest.raises((DefinitionInvalid, QueryInvalid), match=message) as error:
+        made_alone(tmp_path / file, monkeypatch)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_with_the_name_of_a_table_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy.sql").mkdir()
+    monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tmp_path])
+    with pytest.raises(QueryInvalid, match=r"cannot read .*toy\.sql"):
+        definitions()
+
+
+def test_one_semicolon_ends_a_select(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy.sql").write_text(f"{HEAD}SELECT 1 AS a;\n")
+    assert made_alone(tmp_path / "toy.sql", monkeypatch) == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -192,26 +261,107 @@ def test_a_wrong_table_is_told_in_one_line(
         ("-- @title      toy finding", "-- @title      late rank", "another finding has the title"),
         ("-- @notable    2", "-- @notable    two", "'@notable two' is not a number"),
         ("least_ns = 5", "least_ns 5", "is not 'name = number"),
+        ("least_ns = 5", "least_ns = 1.2.3", "'@threshold least_ns = 1.2.3' is not a number"),
         ("rank=rank", "rank", "is not 'name=value'"),
+        ("rank=rank", "rank=", "is not 'name=value'"),
+        ("Nothing.", "\xe9", "cannot read .*toy.sql: 'utf-8'"),
     ],
 )
 def test_a_wrong_finding_is_told_in_one_line(
     old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert old in FINDING
+    (tmp_path / "toy.sql").write_text(FINDING.replace(old, new), encoding="latin-1")
+    folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
+    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
+    with pytest.raises(QueryInvalid, match=message):
+        finding_catalog.finding_kinds()
+
+
+def new_database() -> duckdb.DuckDBPyConnection:
+    """The source tables, with the rules that load always writes."""
+    con = duckdb.connect()
+    execute.create_sources(con)
+    write_rules(con, [])
+    return con
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "kernels.top",
+            "kernels.topp",
+            r"toy\.sql: wrong @evidence: no query 'kernels\.topp'; did",
+        ),
+        (
+            "rank=rank",
+            "rnk=rank",
+            r"toy\.sql: wrong @evidence: kernels\.top has no parameter 'rnk'",
+        ),
+        ("rank=rank", "rank=other", r"cannot make finding toy .*toy\.sql.: .* \"other\" not found"),
+        ("kernel.dur", "kernel.size", r"cannot make finding toy .*toy\.sql.: .* named \"size\""),
+        ("AS value", "AS number", r"cannot make finding toy .*toy\.sql.: .* \"value\" not found"),
+        ("'least_ns']", "'least_ns'", r"cannot make finding toy .*toy\.sql.: Parser Error: "),
+        (
+            "FROM kernel",
+            "FROM other AS kernel",
+            r"cannot make finding toy .*toy\.sql.: .* other does not exist",
+        ),
+        ("kernel\n", "kernels\n", r"toy\.sql: no file defines 'kernels', which it needs"),
+    ],
+)
+def test_a_finding_that_cannot_be_made_is_told_in_one_line(
+    old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert old in FINDING
     (tmp_path / "toy.sql").write_text(FINDING.replace(old, new))
     folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
     monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
-    with pytest.raises(traceql.TraceqlError, match=message):
-        finding_catalog.finding_kinds()
+    with pytest.raises((DefinitionInvalid, QueryInvalid), match=message) as error:
+        execute.derive(new_database())
+    assert "\n" not in str(error.value)
+
+
+def test_a_wrong_part_of_findings_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for part in view.PARTS.glob("*.sql"):
+        (tmp_path / part.name).write_text(part.read_text())
+    (tmp_path / "attended.sql").write_text("-- One row.\nSELECT nothing")
+    monkeypatch.setattr(view, "PARTS", tmp_path)
+    with pytest.raises(DefinitionInvalid, match=r"cannot make finding attended .*attended\.sql"):
+        execute.derive(new_database())
+
+
+def test_a_value_of_evidence_may_have_spaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "toy.sql").write_text(FINDING.replace("'gemm'", "'a b'"))
+    folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
+    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
+    con = database(*(traces.kernel(ts=n, dur=1) for n in (0, 10)))
+    named = rows(con, "SELECT query, parameters FROM finding WHERE kind = 'toy finding'")
+    assert named == [("kernels.top", {"rank": "0", "category": "a b"})]
+    finding = dict(zip(("query", "parameters"), named[0], strict=True))
+    expected = "traceql run kernels.top x.duckdb --rank 0 --category 'a b'"
+    assert evidence_command(finding, "x.duckdb") == expected
 
 
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         ('"gemm"', '"gem"', "no symbol 'gem'"),
+        ('"gemm"', '"Q"', "no symbol 'Q'"),
+        ('"lookup"', '""', "pattern '' names no symbol"),
+        ('"lookup"', '".*"', r"pattern '\.\*' names no symbol"),
         ("layer = [", "layers = [", "'layer'"),
+        ("layer = [", "extra = 1\nlayer = [", "unknown key 'extra'"),
+        ("model_types =", "model_types", "Expected '='"),
+        ('["toy"]', '"toy"', "'model_types' is not a list of texts"),
+        ('["toy"]', '["qwen3"]', "qwen3.toml and toy.toml have the same model type 'qwen3'"),
+        ('"o_proj"]', '"proj"]', "'once' names 'proj', which is no role of a layer"),
+        ('["o_proj", "gemm"]', '["attention", "gemm"]', "'attention' comes twice in a row"),
         ('"attention"],', '"attention",', "toy.toml"),
+        ('"attention"],', "2],", r"'layer' is not a list of \[role, pattern\]"),
         ('"lookup"', '"(lookup"', "unterminated"),
     ],
 )
@@ -219,8 +369,19 @@ def test_a_wrong_layer_family_is_told_in_one_line(
     old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert old in FAMILY
+    (tmp_path / "qwen3.toml").write_text((grammar.FAMILIES / "qwen3.toml").read_text())
     (tmp_path / "toy.toml").write_text(FAMILY.replace(old, new))
     monkeypatch.setattr("traceql.layers.grammar.FAMILIES", tmp_path)
-    with pytest.raises(traceql.TraceqlError, match=message) as error:
+    with pytest.raises(DefinitionInvalid, match=message) as error:
         grammar.grammars()
+    assert "toy.toml" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_layer_without_kernels_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("traceql.layers.grammar.FAMILIES", tmp_path)
+    for layer in ("[]", '[["o_proj", "gemm*"]]'):
+        text = f"model_types = []\nonce = []\nlayer = {layer}\nbefore = []\nafter = []\n"
+        (tmp_path / "toy.toml").write_text(text)
+        with pytest.raises(DefinitionInvalid, match=r"toy\.toml: .*a layer may have no kernels"):
+            grammar.grammars()

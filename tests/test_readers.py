@@ -3,6 +3,7 @@
 import gzip
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import toy_reader
 import traceql
 import traceql.dialect
 import traceql.reader
+from traceql.errors import DefinitionInvalid
 from traceql.reader.registry import reader_of, readers, suffixes
 
 _JSON, _PACKET = b' {"traceEvents": []}', b"\x0a\x00"
@@ -165,3 +167,60 @@ def test_a_dialect_that_does_not_exist_is_told(toy_file: Path, tmp_path: Path) -
     reader.write_text(toy_reader.SOURCE.replace('dialect="pytorch"', 'dialect="klingon"'))
     with pytest.raises(traceql.TraceqlError, match="no dialect 'klingon'"):
         traceql.load([toy_file.parent], tmp_path / "toy.duckdb")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("def _recognises(path):", "def _recognises(path)", r"reader\.toy: SyntaxError: .* line 9"),
+        ("from pathlib import Path", "import nothing", r"reader\.toy: .* named 'nothing'"),
+        ("READER = Reader(", "OTHER = Reader(", r"READER from traceql\.reader\.toy: Attribute"),
+        ("READER = Reader(", "READER = dict(", r"reader\.toy: READER is a dict, not a Reader"),
+        ("read=_read,", "read=_read, is_fallback=True,", "the fallback .*, not kineto, toy"),
+        ('name="toy"', 'name="kineto"', "two readers have the name 'kineto'"),
+    ],
+)
+def test_a_wrong_reader_is_told_in_one_line(
+    old: str, new: str, message: str, toy_file: Path, tmp_path: Path
+) -> None:
+    assert old in toy_reader.SOURCE
+    reader = tmp_path / "readers" / "toy" / "__init__.py"
+    reader.write_text(toy_reader.SOURCE.replace(old, new))
+    with pytest.raises(DefinitionInvalid, match=message) as error:
+        reader_of(toy_file)
+    assert "\n" not in str(error.value)
+
+
+def test_a_fallback_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    (perfetto,) = (reader for reader in readers() if reader.name == "perfetto")
+    monkeypatch.setattr("traceql.reader.kineto.READER", replace(perfetto, name="kineto"))
+    with pytest.raises(DefinitionInvalid, match=r"one reader must be the fallback .*, not none"):
+        readers()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("in SCHEMAS.items()", "in SCHEMAS.items() if name != 'flow'", "table 'flow' is missing"),
+        (
+            "schema=schema)",
+            "schema=schema).select([0])",
+            "table 'slice': a column is missing, not .*cat",
+        ),
+        (
+            "name: pa.table(",
+            "name: pa.table({'a': [1]}) if name == 'flow' else pa.table(",
+            "table 'flow': a column is .*a: int64",
+        ),
+        ("return TraceTables(", "return dict(", "read returned dict, not TraceTables"),
+    ],
+)
+def test_wrong_tables_of_a_reader_are_told_in_one_line(
+    old: str, new: str, message: str, toy_file: Path, tmp_path: Path
+) -> None:
+    assert old in toy_reader.SOURCE
+    reader = tmp_path / "readers" / "toy" / "__init__.py"
+    reader.write_text(toy_reader.SOURCE.replace(old, new))
+    with pytest.raises(DefinitionInvalid, match=f"reader toy: .*{message}") as error:
+        traceql.load([toy_file.parent], tmp_path / "toy.duckdb")
+    assert "\n" not in str(error.value)

@@ -12,6 +12,7 @@ makes a table has the same head, with `#` in place of `--`.
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from traceql.errors import QueryInvalid
 
@@ -48,6 +49,18 @@ class CommentHead:
     def names(self, tag: str) -> tuple[str, ...]:
         """The names that a tag lists, separated by commas or spaces."""
         return tuple(self.only(tag).replace(",", " ").split())
+
+
+def source_text(path: Path) -> str:
+    """The text of a file with a head.
+
+    Raises:
+        QueryInvalid: it cannot be read, or it is not UTF-8.
+    """
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise QueryInvalid(f"cannot read {path}: {error}") from None
 
 
 def comment_head(name: str, source: str, tags: Collection[str], *, mark: str = "--") -> CommentHead:

@@ -1,6 +1,12 @@
 """All errors that traceql raises on purpose. A message is one line and names the next step."""
 
 
+def reason(error: Exception) -> str:
+    """What an error of other code says, in one line: its class, and the first line of its text."""
+    first, *_ = str(error).strip().splitlines() or [""]
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
 class TraceqlError(Exception):
     """Base class of all errors whose message is meant for the user."""
 

@@ -28,8 +28,8 @@ from typing import TypeVar
 import duckdb
 import pyarrow as pa
 
-from traceql.comment_head import Column, described_columns
-from traceql.errors import DefinitionInvalid
+from traceql.comment_head import Column, described_columns, source_text
+from traceql.errors import DefinitionInvalid, reason
 from traceql.table_head import table_head
 
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -97,12 +97,19 @@ class Definition:
 
     @cached_property
     def rows(self) -> Rows:
-        """The function `rows` of a Python file."""
+        """The function `rows` of a Python file.
+
+        Raises:
+            DefinitionInvalid: the file cannot be imported, or has no such function.
+        """
         spec = importlib.util.spec_from_file_location(f"{__package__}.made.{self.name}", self.path)
         assert spec is not None
         assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise DefinitionInvalid(f"cannot import {self.path}: {reason(error)}") from error
         if not hasattr(module, "rows"):
             raise DefinitionInvalid(f"{self.path}: it has no function rows(con)")
         rows: Rows = module.rows
@@ -113,11 +120,11 @@ def definition(path: Path) -> Definition:
     """The definition in a file.
 
     Raises:
-        QueryInvalid: a line of the head cannot be parsed; the message quotes it.
+        QueryInvalid: the file cannot be read, or a line of its head cannot be parsed; the message
+            quotes it.
         DefinitionInvalid: its kind or scope does not exist.
     """
-    source = path.read_text(encoding="utf-8")
-    return parsed_definition(path, source)
+    return parsed_definition(path, source_text(path))
 
 
 def parsed_definition(path: Path, source: str) -> Definition:

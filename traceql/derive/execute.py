@@ -1,17 +1,22 @@
 """Makes all derived tables, each after the tables that it needs."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from traceback import extract_tb
 
 import duckdb
+import pyarrow as pa
 
 from traceql.arrow_duckdb import create_table
 from traceql.derive.definition import Definition, Kind
 from traceql.derive.describe import comments
 from traceql.derive.registry import definitions
-from traceql.errors import DatabaseError, DefinitionInvalid
+from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
+from traceql.findings.view import FINDING_VIEW, finding_files, selects_by_file
 
 _AT_ONCE = 2  # tables made at once; DuckDB runs each query on all processors
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
@@ -22,8 +27,9 @@ def create_sources(con: duckdb.DuckDBPyConnection) -> None:
     con.begin()  # a commit for each statement would take longer
     for one in definitions().values():
         if one.kind is Kind.SOURCE:
-            con.execute(one.source)
-            con.execute(comments(one))
+            with _told(f"{one.kind} {one.name}", one.path):
+                _run_creates(con, one)
+                con.execute(comments(one))
     con.commit()
 
 
@@ -71,7 +77,8 @@ def _make_described(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
         return
     con.begin()  # a commit for each comment would take longer
     make(con, one)
-    con.execute(comments(one))
+    with _told(f"{one.kind} {one.name}", one.path):
+        con.execute(comments(one))
     con.commit()
 
 
@@ -79,19 +86,80 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
     """Makes one table, view or macro.
 
     Raises:
-        DatabaseError: DuckDB cannot make it; the message names the file.
+        DefinitionInvalid: its SQL or its Python is wrong; the message names the file.
+        DatabaseError: disk or memory is full.
     """
-    try:
+    with _told(f"{one.kind} {one.name}", one.path):
         if one.kind.is_macro:
-            con.execute(one.source)
+            _run_creates(con, one)
         elif one.is_python:
-            create_table(con, one.name, one.rows(con))
+            create_table(con, one.name, _rows(con, one))
         else:
-            what = "VIEW" if one.kind is Kind.VIEW else "TABLE"
-            con.execute(f"CREATE OR REPLACE {what} {one.name} AS\n{one.source}")
+            _create_as(con, one)
+
+
+@contextmanager
+def _told(what: str, path: Path) -> Iterator[None]:
+    """Turns an error of the block into one line that names what is made, and its file."""
+    told = f"cannot make {what} ({path})"
+    try:
+        yield
+    except TraceqlError:
+        raise
+    except duckdb.OperationalError as error:
+        raise DatabaseError(f"{told}: {_first_line(error)}") from None
     except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
-        raise DatabaseError(f"cannot make table {one.name} ({one.path}): {reason}") from None
+        raise DefinitionInvalid(f"{told}: {_first_line(error)}") from None
+    except Exception as error:
+        raise DefinitionInvalid(f"{told}: {reason(error)}{_place(path, error)}") from error
+
+
+def _first_line(error: duckdb.Error) -> str:
+    return str(error).splitlines()[0]
+
+
+def _place(path: Path, error: Exception) -> str:
+    """The line of a Python file at which an error arose."""
+    lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == str(path)]
+    return f" in line {lines[-1]}" if lines else ""
+
+
+def _create_as(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
+    """Creates a table or view from a SELECT."""
+    what = "VIEW" if one.kind is Kind.VIEW else "TABLE"
+    select = one.source.rstrip().removesuffix(";")
+    try:
+        # In brackets, a second statement is an error.
+        con.execute(f"CREATE OR REPLACE {what} {one.name} AS (\n{select}\n)")
+    except duckdb.Error:
+        if one.path == FINDING_VIEW:
+            _tell_wrong_finding(con.cursor())  # the transaction of con has failed
+        raise
+
+
+def _tell_wrong_finding(con: duckdb.DuckDBPyConnection) -> None:
+    """Raises an error that names the first file of a finding that is wrong, if there is one."""
+    for file, select in selects_by_file(finding_files()):
+        with _told(f"finding {file.path.stem}", file.path):
+            con.execute(f"EXPLAIN {select}")
+
+
+def _run_creates(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
+    """Runs a file that holds its own CREATE."""
+    for statement in con.extract_statements(one.source):
+        if statement.type is not duckdb.StatementType.CREATE:
+            found = statement.type.name
+            raise DefinitionInvalid(f"{one.path}: kind {one.kind} is a CREATE, not a {found}")
+        con.execute(statement)
+
+
+def _rows(con: duckdb.DuckDBPyConnection, one: Definition) -> pa.Table:
+    """The rows that a Python file returns."""
+    found = one.rows(con)
+    if not isinstance(found, pa.Table):
+        returned = type(found).__name__
+        raise DefinitionInvalid(f"{one.path}: rows(con) returned {returned}, not a pyarrow.Table")
+    return found
 
 
 def _heights(needs: Mapping[str, Set[str]]) -> Mapping[str, int]:

@@ -1,13 +1,14 @@
 """Collects all definitions: the files in the folders below, and the view of findings."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from traceql.derive.definition import Definition, Kind, Scope, definition, parsed_definition
 from traceql.dialect.registry import table_folders
 from traceql.errors import DefinitionInvalid
-from traceql.findings.view import FINDING_VIEW, finding_view
+from traceql.findings.view import FINDING_VIEW, finding_files, finding_view
 
 _PACKAGE = Path(__file__).resolve().parent
 TABLE_FOLDERS = [  # each a folder with one file per table, view or macro
@@ -29,11 +30,17 @@ def definitions() -> Mapping[str, Definition]:
         for path in sorted(folder.iterdir())
         if path.suffix in (".sql", ".py") and path.stem != "__init__"
     ]
+    findings = finding_files()
+    view = parsed_definition(FINDING_VIEW, finding_view(findings))
     found: dict[str, Definition] = {}
-    for one in (*map(_unchanged, files), parsed_definition(FINDING_VIEW, finding_view())):
+    for one in (*map(_unchanged, files), view):
         if one.name in found:
             raise DefinitionInvalid(f"{found[one.name].path} and {one.path} define the same table")
         found[one.name] = one
+    parts = {file.name for file in findings}
+    for file in findings:
+        for needed in set(file.needs) - parts:
+            _require_fitting(replace(view, path=file.path), needed, found)
     for one in found.values():
         for needed in one.needs:
             _require_fitting(one, needed, found)

@@ -21,7 +21,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from traceql.comment_head import CommentHead, comment_head
+from traceql.comment_head import comment_head, source_text
 from traceql.errors import QueryInvalid
 
 FINDING_FOLDERS = [Path(__file__).resolve().parent]
@@ -29,7 +29,9 @@ _TAGS = (
     "title", "notable", "severe", "unit", "threshold", "evidence", "advice", "source", "needs",
 )  # fmt: skip
 _REQUIRED = ("title", "unit", "evidence", "advice", "source")
-_THRESHOLD = re.compile(r"(\w+)\s*=\s*([\d.]+)\s+(.*)")
+_THRESHOLD = re.compile(r"(\w+)\s*=\s*(\S+)\s+(.*)")
+_WORD = re.compile(r"(?:'[^']*'|\S)+")  # a text in quotation marks may have spaces
+_PARAMETER = re.compile(r"(\w+)=(.+)")
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,7 @@ class FindingKind:
     """One kind of finding.
 
     Attributes:
-        name: the name of its file.
+        path: its file, after which it is named.
         title: what users call it.
         thresholds: further thresholds that decide whether it is reported: (name, value, meaning).
         query: the query that shows the details.
@@ -46,7 +48,7 @@ class FindingKind:
         needs: the tables and the parts (files in parts/) that its SQL reads.
     """
 
-    name: str
+    path: Path
     title: str
     notable: float
     severe: float
@@ -59,12 +61,17 @@ class FindingKind:
     needs: tuple[str, ...]
     sql: str
 
+    @property
+    def name(self) -> str:
+        return self.path.stem
+
 
 def finding_kinds() -> list[FindingKind]:
     """Every kind of finding, in the order of file names.
 
     Raises:
-        QueryInvalid: the head of a file is invalid, or two have one title; the message names it.
+        QueryInvalid: a file cannot be read, its head is invalid, or two have one title; the message
+            names it.
     """
     files = [path for folder in FINDING_FOLDERS for path in folder.glob("*.sql")]
     found = [_finding(path) for path in sorted(files, key=lambda path: path.name)]
@@ -76,19 +83,19 @@ def finding_kinds() -> list[FindingKind]:
 
 
 def _finding(path: Path) -> FindingKind:
-    sql = path.read_text(encoding="utf-8")
+    sql = source_text(path)
     head = comment_head(path.name, sql, _TAGS)
     for tag in _REQUIRED:
         if not head.only(tag):
             raise QueryInvalid(f"{path.name}: it has no @{tag}")
     if "'" in head.only("title"):
         raise QueryInvalid(f"{path.name}: its title has a quotation mark")
-    query, *parameters = head.only("evidence").split()
+    query, *parameters = _WORD.findall(head.only("evidence"))
     return FindingKind(
-        path.stem,
+        path,
         head.only("title"),
-        _number(path.name, head, "notable"),
-        _number(path.name, head, "severe"),
+        _number(path.name, "@notable", head.only("notable")),
+        _number(path.name, "@severe", head.only("severe")),
         head.only("unit"),
         tuple(_threshold(path.name, line) for line in head.tags["threshold"]),
         query,
@@ -96,26 +103,28 @@ def _finding(path: Path) -> FindingKind:
         head.only("advice"),
         head.only("source"),
         head.names("needs"),
-        sql,
+        sql.rstrip().removesuffix(";"),
     )
 
 
-def _number(file: str, head: CommentHead, tag: str) -> float:
+def _number(file: str, before: str, text: str) -> float:
+    """The number that follows these words of the head."""
     try:
-        return float(head.only(tag))
+        return float(text)
     except ValueError:
-        raise QueryInvalid(f"{file}: '@{tag} {head.only(tag)}' is not a number") from None
+        raise QueryInvalid(f"{file}: '{before} {text}' is not a number") from None
 
 
 def _threshold(file: str, line: str) -> tuple[str, float, str]:
     found = _THRESHOLD.fullmatch(line)
     if not found:
         raise QueryInvalid(f"{file}: '@threshold {line}' is not 'name = number  text'")
-    return found[1], float(found[2]), found[3]
+    name, number, text = found.groups()
+    return name, _number(file, f"@threshold {name} =", number), text
 
 
 def _parameter(file: str, text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals:
+    found = _PARAMETER.fullmatch(text)
+    if not found:
         raise QueryInvalid(f"{file}: evidence parameter '{text}' is not 'name=value'")
-    return name, value
+    return found[1], found[2]

@@ -4,37 +4,87 @@ Each part and each kind is a common table expression that is named after its fil
 several kinds read is computed once.
 """
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-from traceql.comment_head import comment_head
+from traceql.comment_head import comment_head, source_text
 from traceql.findings.catalog import FindingKind, finding_kinds
 
 _FOLDER = Path(__file__).resolve().parent
-_PARTS = _FOLDER / "parts"
+PARTS = _FOLDER / "parts"
 FINDING_VIEW = _FOLDER / "result" / "finding.sql"
 
 
-def finding_view() -> str:
+@dataclass(frozen=True)
+class FindingFile:
+    """The file of a part or of a kind of finding.
+
+    Attributes:
+        name: the name of its common table expression.
+        needs: the tables and the parts that its SQL reads.
+        kind: the kind of finding; None for a part.
+    """
+
+    path: Path
+    name: str
+    needs: tuple[str, ...]
+    sql: str
+    kind: FindingKind | None = None
+
+    @property
+    def clause(self) -> str:
+        return f"{self.name} AS (\n{self.sql}\n)"
+
+
+def finding_files() -> list[FindingFile]:
+    """All parts, each after those that it needs, and then all kinds."""
+    parts = {path.stem: _part(path) for path in sorted(PARTS.glob("*.sql"))}
+    order = TopologicalSorter({name: parts.keys() & set(parts[name].needs) for name in parts})
+    kinds = [
+        FindingFile(kind.path, f"{kind.name}_finding", kind.needs, kind.sql, kind)
+        for kind in finding_kinds()
+    ]
+    return [*(parts[name] for name in order.static_order()), *kinds]
+
+
+def finding_view(files: Sequence[FindingFile]) -> str:
     """The text of FINDING_VIEW, with common table expressions for what it reads."""
-    kinds = finding_kinds()
-    parts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(_PARTS.glob("*.sql"))}
-    reads = {
-        name: set(comment_head(name, sql, ("needs",)).names("needs")) for name, sql in parts.items()
-    }
-    in_order = TopologicalSorter({name: reads[name] & parts.keys() for name in parts})
-    clauses = [_clause(name, parts[name]) for name in in_order.static_order()]
-    clauses += [_clause(f"{kind.name}_finding", kind.sql) for kind in kinds]
-    every = set().union(*reads.values(), *(kind.needs for kind in kinds), {"finding_rule"})
-    head, body = _split(FINDING_VIEW.read_text(encoding="utf-8"))
-    measured = "\nUNION ALL BY NAME\n".join(map(_measured, kinds))
-    clauses.append(_clause("measured", measured))
-    tables = ", ".join(sorted(every - parts.keys()))
-    return f"{head}-- @needs  {tables}\nWITH {', '.join(clauses)}\n{body}"
+    head, _ = _split(source_text(FINDING_VIEW))
+    return f"{head}-- @needs  {', '.join(needed_tables(files))}\n{_select(files)}"
 
 
-def _clause(name: str, sql: str) -> str:
-    return f"{name} AS (\n{sql}\n)"
+def needed_tables(files: Sequence[FindingFile]) -> list[str]:
+    """The tables that the view reads."""
+    every = {"finding_rule"}.union(*(file.needs for file in files))
+    return sorted(every - {file.name for file in files})
+
+
+def selects_by_file(files: Sequence[FindingFile]) -> Iterator[tuple[FindingFile, str]]:
+    """For each file a SELECT of it that reads no later file: the first that fails has an error."""
+    parts: list[FindingFile] = []
+    for file in files:
+        if file.kind:
+            yield file, _select([*parts, file])
+        else:
+            parts.append(file)
+            yield file, f"WITH {', '.join(part.clause for part in parts)} FROM {file.name}"
+
+
+def _part(path: Path) -> FindingFile:
+    sql = source_text(path)
+    return FindingFile(
+        path, path.stem, comment_head(path.name, sql, ("needs",)).names("needs"), sql
+    )
+
+
+def _select(files: Sequence[FindingFile]) -> str:
+    """The SELECT of the view, of these files alone."""
+    measured = "\nUNION ALL BY NAME\n".join(_measured(file.kind) for file in files if file.kind)
+    clauses = [*(file.clause for file in files), f"measured AS (\n{measured}\n)"]
+    _, body = _split(source_text(FINDING_VIEW))
+    return f"WITH {', '.join(clauses)}\n{body}"
 
 
 def _measured(kind: FindingKind) -> str:

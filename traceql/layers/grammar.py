@@ -5,15 +5,18 @@ Each family is a file in families/. Its grammar has, for each role, a pattern ov
 
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from traceql.errors import DefinitionInvalid
 from traceql.layers.symbols import in_letters
 
 FAMILIES = Path(__file__).with_name("families")
+_KEYS = {"model_types", "once", "layer", "before", "after"}
 
 
 @dataclass(frozen=True)
@@ -72,15 +75,24 @@ def grammars() -> tuple[Grammar, ...]:
 @cache
 def _grammars(folder: Path) -> tuple[Grammar, ...]:
     found = [_read(path) for path in sorted(folder.glob("*.toml"))]
+    _require_own_model_types(found, folder)
     return tuple(sorted(found, key=lambda g: -len(g.layer.roles)))
+
+
+def _require_own_model_types(found: Sequence[Grammar], folder: Path) -> None:
+    owner: dict[str, str] = {}
+    for model_type, name in ((t, one.name) for one in found for t in one.model_types):
+        if model_type in owner:
+            files = f"{owner[model_type]}.toml and {name}.toml"
+            raise DefinitionInvalid(f"{folder}: {files} have the same model type '{model_type}'")
+        owner[model_type] = name
 
 
 def _read(path: Path) -> Grammar:
     try:
         found = _grammar(path)
-        for part in (found.layer, found.before, found.after):
-            _ = part.pattern
-    except (KeyError, TypeError, ValueError, re.error) as error:
+        _require_usable(found)
+    except (OSError, ValueError, re.error) as error:
         reason = " ".join(str(error).split())
         raise DefinitionInvalid(f"{path}: not a layer family ({reason})") from None
     return found
@@ -88,15 +100,45 @@ def _read(path: Path) -> Grammar:
 
 def _grammar(path: Path) -> Grammar:
     data = tomllib.loads(path.read_text(encoding="utf-8"))
+    if wrong := sorted(_KEYS ^ data.keys()):
+        what = "it has no" if wrong[0] in _KEYS else "unknown key"
+        raise ValueError(f"{what} '{wrong[0]}'")
     return Grammar(
         path.stem,
-        tuple(data["model_types"]),
-        tuple(data["once"]),
-        _part(data["layer"]),
-        _part(data["before"], end="$"),
-        _part(data["after"], begin="^"),
+        _texts(data, "model_types"),
+        _texts(data, "once"),
+        _part(data, "layer"),
+        _part(data, "before", end="$"),
+        _part(data, "after", begin="^"),
     )
 
 
-def _part(roles: Sequence[Sequence[str]], *, begin: str = "", end: str = "") -> Part:
+def _texts(data: Mapping[str, Any], key: str) -> tuple[str, ...]:
+    if not _is_texts(data[key]):
+        raise ValueError(f"'{key}' is not a list of texts")
+    return tuple(data[key])
+
+
+def _part(data: Mapping[str, Any], key: str, *, begin: str = "", end: str = "") -> Part:
+    roles = data[key]
+    if not isinstance(roles, list) or not all(_is_texts(r) and len(r) == 2 for r in roles):
+        raise ValueError(f"'{key}' is not a list of [role, pattern]")
     return Part(tuple((role, pattern) for role, pattern in roles), begin, end)
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+def _require_usable(grammar: Grammar) -> None:
+    """Raises ValueError or re.error if a pattern or a role cannot be meant."""
+    for part in (grammar.layer, grammar.before, grammar.after):
+        _ = part.pattern
+        for (role, _), (after, _) in pairwise(part.roles):
+            if role == after:
+                raise ValueError(f"'{role}' comes twice in a row; join the two patterns")
+    if grammar.layer.pattern.match(""):
+        raise ValueError("a layer may have no kernels; one pattern must need a kernel")
+    roles = {role for role, _ in grammar.layer.roles}
+    if unknown := sorted(set(grammar.once) - roles):
+        raise ValueError(f"'once' names '{unknown[0]}', which is no role of a layer")

@@ -19,7 +19,7 @@ from pathlib import Path
 
 _FILE = Path(__file__).with_name("symbols.csv")
 # Finds names of symbols in a pattern, but skips `(?P<name>` and `(?(name)`, which name groups.
-_NAME = re.compile(r"(\(\?P<\w+>|\(\?\(\w+\))|([a-z_]+)")
+_NAME = re.compile(r"(\(\?P<\w+>|\(\?\(\w+\))|([A-Za-z_]+)")
 
 
 class Trait(StrEnum):
@@ -79,11 +79,11 @@ def letter(name: str) -> str:
     """The letter of the symbol of this name.
 
     Raises:
-        KeyError: there is no such symbol.
+        ValueError: there is no such symbol.
     """
     found = {symbol.name: symbol.letter for symbol in symbols()}
     if name not in found:
-        raise KeyError(f"no symbol '{name}'")
+        raise ValueError(f"no symbol '{name}'")
     return found[name]
 
 
@@ -99,6 +99,8 @@ def in_letters(pattern: str) -> str:
     `[fill quantize]* gemm gemm_sum?` becomes `[mq]*gs?`; white space is removed.
 
     Raises:
-        KeyError: the pattern has a name that no symbol has.
+        ValueError: the pattern has a name that no symbol has, or it has no name at all.
     """
+    if not any(found[2] for found in _NAME.finditer(pattern)):
+        raise ValueError(f"pattern '{pattern}' names no symbol")
     return "".join(_NAME.sub(lambda found: found[1] or letter(found[2]), pattern).split())

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from traceql.errors import QueryInvalid, QueryNotFound
+from traceql.comment_head import source_text
+from traceql.errors import QueryNotFound
 from traceql.query.head import Head, parsed_head
 from traceql.resources import QUERIES
 from traceql.suggestions import suggestion
@@ -26,10 +27,7 @@ class Query:
 
     @cached_property
     def sql(self) -> str:
-        try:
-            return self.path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise QueryInvalid(f"cannot read {self.path}: {error}") from None
+        return source_text(self.path)
 
     @cached_property
     def head(self) -> Head:

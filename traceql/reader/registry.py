@@ -1,12 +1,13 @@
-"""Finds the readers: the subpackages of traceql.reader that define `READER`."""
+"""Finds the readers: the subpackages of traceql.reader, each with a `READER`."""
 
 import pkgutil
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
 import traceql.reader
 from traceql.dialect.registry import dialects
-from traceql.errors import DefinitionInvalid
+from traceql.errors import DefinitionInvalid, reason
 from traceql.reader.contract import Reader
 
 
@@ -14,18 +15,41 @@ def readers() -> list[Reader]:
     """All readers by name of their folder, the fallback last.
 
     Raises:
-        DefinitionInvalid: a reader names a dialect that does not exist.
+        DefinitionInvalid: a reader cannot be imported, names a dialect that does not exist, or does
+            not fit the others.
     """
     folders = [m.name for m in pkgutil.iter_modules(traceql.reader.__path__) if m.ispkg]
-    modules = [import_module(f"traceql.reader.{name}") for name in sorted(folders)]
-    found: list[Reader] = [m.READER for m in modules if hasattr(m, "READER")]
+    found = [_reader(name) for name in sorted(folders)]
     for reader in found:
         if reader.dialect not in dialects():
             listed = ", ".join(dialects())
             raise DefinitionInvalid(
                 f"reader {reader.name}: no dialect '{reader.dialect}' (there is: {listed})"
             )
+    _require_fitting(found)
     return sorted(found, key=lambda reader: reader.is_fallback)
+
+
+def _reader(folder: str) -> Reader:
+    """The reader in a folder."""
+    name = f"traceql.reader.{folder}"
+    try:
+        found = import_module(name).READER
+    except Exception as error:
+        raise DefinitionInvalid(f"cannot import READER from {name}: {reason(error)}") from error
+    if not isinstance(found, Reader):
+        raise DefinitionInvalid(f"{name}: READER is a {type(found).__name__}, not a Reader")
+    return found
+
+
+def _require_fitting(found: Sequence[Reader]) -> None:
+    names = [reader.name for reader in found]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise DefinitionInvalid(f"two readers have the name '{twice[0]}'; rename one of them")
+    fallbacks = [reader.name for reader in found if reader.is_fallback]
+    if len(fallbacks) != 1:
+        listed = ", ".join(fallbacks) or "none"
+        raise DefinitionInvalid(f"one reader must be the fallback (is_fallback), not {listed}")
 
 
 def reader_of(path: Path) -> Reader:

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Collection
 from hashlib import file_digest
+from itertools import zip_longest
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -75,6 +76,7 @@ def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> d
 
     reader = reader_of(file)
     trace = reader.read(file, trace_processor=trace_processor)
+    _require_tables(reader.name, trace)
     for name, schema in SCHEMAS.items():
         with pa.ipc.new_file(folder / f"{name}.arrow", schema) as sink:
             sink.write_table(trace.tables[name], max_chunksize=_BATCH_ROWS)
@@ -89,6 +91,24 @@ def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> d
         "metadata": trace.metadata,
     }
     return about | extent
+
+
+def _require_tables(reader: str, trace: Any) -> None:
+    """Raises DefinitionInvalid unless a reader delivered what its contract says."""
+    from traceql.errors import DefinitionInvalid
+    from traceql.reader.tables import SCHEMAS, TraceTables
+
+    if not isinstance(trace, TraceTables):
+        found = type(trace).__name__
+        raise DefinitionInvalid(f"reader {reader}: read returned {found}, not TraceTables")
+    for name, schema in SCHEMAS.items():
+        if name not in trace.tables:
+            raise DefinitionInvalid(f"reader {reader}: table '{name}' is missing")
+        columns = map(str, trace.tables[name].schema), map(str, schema)
+        for delivered, declared in zip_longest(*columns, fillvalue="missing"):
+            if delivered != declared:
+                what = f"a column is {delivered}, not {declared}"
+                raise DefinitionInvalid(f"reader {reader}: table '{name}': {what}")
 
 
 if __name__ == "__main__":

@@ -11,14 +11,20 @@
 
 """Reads the thresholds from the heads of the files in traceql/findings."""
 
+from collections.abc import Sequence
+
 import duckdb
 import pyarrow as pa
 
-from traceql.findings.catalog import finding_kinds
+from traceql.errors import QueryInvalid, QueryNotFound
+from traceql.findings.catalog import FindingKind, finding_kinds
+from traceql.query import bound, catalog, query_named
 from traceql.table_head import declared_schema
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
+    kinds = finding_kinds()
+    _require_evidence(kinds)
     listed = [
         {
             "finding": one.title,
@@ -30,6 +36,16 @@ def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
             "advice": one.advice,
             "source": one.source,
         }
-        for one in finding_kinds()
+        for one in kinds
     ]
     return pa.Table.from_pylist(listed, declared_schema(__file__))
+
+
+def _require_evidence(kinds: Sequence[FindingKind]) -> None:
+    """Raises QueryInvalid if a query that shows the details of a finding cannot be run."""
+    queries = catalog()
+    for one in kinds:
+        try:
+            bound(query_named(one.query, queries), {name: None for name, _ in one.parameters})
+        except (QueryInvalid, QueryNotFound) as error:
+            raise QueryInvalid(f"{one.path}: wrong @evidence: {error}") from None
