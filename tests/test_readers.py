@@ -12,6 +12,7 @@ import toy_reader
 import traceql
 import traceql.dialect
 import traceql.reader
+from traceql.dialect.registry import categories
 from traceql.errors import DefinitionInvalid
 from traceql.reader.registry import reader_of, readers, suffixes
 
@@ -160,6 +161,27 @@ def test_a_dialect_reads_the_metadata_of_its_files(
             "SELECT note FROM ledger WHERE check_name = 'rank of world size'"
         ).rows()
     assert source["note"].startswith("rank from toy box")
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "said"),
+    [
+        ('CATEGORIES = {"kernel": "kernle"}', "no kind of event 'kernle'"),
+        ("WORDS = {}", "has no CATEGORIES"),
+        ("CATEGORIES = {", "has no CATEGORIES: SyntaxError"),
+    ],
+)
+def test_a_wrong_vocabulary_is_told_in_one_line(
+    vocabulary: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / f"wrong{abs(hash(vocabulary))}"  # a new module for each
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "vocabulary.py").write_text(vocabulary)
+    monkeypatch.setattr(traceql.dialect, "__path__", [*traceql.dialect.__path__, str(tmp_path)])
+    with pytest.raises(traceql.TraceqlError, match=said) as error:
+        categories(folder.name)
+    assert "\n" not in str(error.value)
 
 
 def test_a_dialect_that_does_not_exist_is_told(toy_file: Path, tmp_path: Path) -> None:

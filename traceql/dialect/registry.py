@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import traceql.dialect
+from traceql.dialect.event_kinds import EventKind
 from traceql.dialect.facts import FileFacts
+from traceql.errors import DefinitionInvalid, reason
 
 
 def dialects() -> list[str]:
@@ -24,9 +26,19 @@ def dialects() -> list[str]:
 
 @cache
 def categories(dialect: str) -> Mapping[str, str]:
-    """What events of each category are, by category in lower case."""
-    vocabulary = import_module(f"traceql.dialect.{dialect}.vocabulary")
-    found: Mapping[str, str] = vocabulary.CATEGORIES
+    """What events of each category are, by category in lower case.
+
+    Raises:
+        DefinitionInvalid: the dialect does not say it, or names a kind that does not exist.
+    """
+    name = f"traceql.dialect.{dialect}.vocabulary"
+    try:
+        found: Mapping[str, str] = import_module(name).CATEGORIES
+    except (ImportError, AttributeError, SyntaxError) as error:
+        raise DefinitionInvalid(f"{name} has no CATEGORIES: {reason(error)}") from error
+    if unknown := sorted(set(found.values()) - set(EventKind)):
+        listed = ", ".join(EventKind)
+        raise DefinitionInvalid(f"{name}: no kind of event '{unknown[0]}' (there is: {listed})")
     return found
 
 

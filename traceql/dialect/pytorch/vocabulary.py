@@ -8,19 +8,7 @@ that they are the same.
 from collections.abc import Mapping
 from enum import StrEnum
 
-
-class EventKind(StrEnum):
-    """What an event is, whichever category the profiler gave it."""
-
-    KERNEL = "kernel"
-    MEMCPY = "memcpy"
-    MEMSET = "memset"
-    LAUNCH = "launch"  # a call of the CUDA, HIP or XPU runtime or driver
-    OPERATOR = "operator"
-    ANNOTATION = "annotation"  # record_function and the like, on the host
-    GPU_ANNOTATION = "gpu_annotation"  # the same annotation, over the kernels launched inside it
-    FRAME = "frame"  # a call of a Python function or an nn.Module
-
+from traceql.dialect.event_kinds import EventKind
 
 # By category in lower case: profilers of other versions capitalise some of them.
 CATEGORIES: Mapping[str, EventKind] = {
