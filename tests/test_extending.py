@@ -299,14 +299,23 @@ def new_database() -> duckdb.DuckDBPyConnection:
             "rnk=rank",
             r"toy\.sql: wrong @evidence: kernels\.top has no parameter 'rnk'",
         ),
-        ("rank=rank", "rank=other", r"cannot make finding toy .*toy\.sql.: .* \"other\" not found"),
         ("kernel.dur", "kernel.size", r"cannot make finding toy .*toy\.sql.: .* named \"size\""),
-        ("AS value", "AS number", r"cannot make finding toy .*toy\.sql.: .* \"value\" not found"),
-        ("'least_ns']", "'least_ns'", r"cannot make finding toy .*toy\.sql.: Parser Error: "),
-        (
-            "FROM kernel",
-            "FROM other AS kernel",
-            r"cannot make finding toy .*toy\.sql.: .* other does not exist",
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (
+                    "rank=rank",
+                    "rank=other",
+                    r"make finding toy .*toy\.sql.: .* \"other\" not found",
+                ),
+                ("AS value", "AS number", r"make finding toy .*toy\.sql.: .* \"value\" not found"),
+                ("'least_ns']", "'least_ns'", r"make finding toy .*toy\.sql.: Parser Error: "),
+                (
+                    "FROM kernel",
+                    "FROM other AS kernel",
+                    r"make finding toy .*toy\.sql.: .* other does not exist",
+                ),
+            )
         ),
         ("kernel\n", "kernels\n", r"toy\.sql: no file defines 'kernels', which it needs"),
     ],
@@ -323,6 +332,7 @@ def test_a_finding_that_cannot_be_made_is_told_in_one_line(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_a_wrong_part_of_findings_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for part in view.PARTS.glob("*.sql"):
         (tmp_path / part.name).write_text(part.read_text())
@@ -332,6 +342,7 @@ def test_a_wrong_part_of_findings_is_told(tmp_path: Path, monkeypatch: pytest.Mo
         execute.derive(new_database())
 
 
+@pytest.mark.slow
 def test_a_value_of_evidence_may_have_spaces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

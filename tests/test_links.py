@@ -176,7 +176,7 @@ def test_between_hosts_the_network_bounds_a_group(
     ("gbps", "topology", "expected"),
     [
         (40, "SYS", None),
-        (25, "SYS", "40% of PCIe 5.0 x16 (63 GB/s)"),
+        pytest.param(25, "SYS", "40% of PCIe 5.0 x16 (63 GB/s)", marks=pytest.mark.slow),
         (40, "NV18", "9% of NVLink 4 (450 GB/s)"),
     ],
 )

@@ -98,6 +98,7 @@ def test_a_new_reader_is_one_new_folder(toy_file: Path, tmp_path: Path) -> None:
     assert sum(check["ok"] is True for check in checks) >= 3
 
 
+@pytest.mark.slow
 def test_a_readers_name_is_in_the_database(tmp_path: Path) -> None:
     path = tmp_path / "rank0.json"
     path.write_bytes(_JSON)
@@ -108,6 +109,7 @@ def test_a_readers_name_is_in_the_database(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.slow
 def test_a_new_dialect_says_what_its_categories_are(
     toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
