@@ -107,6 +107,14 @@ def test_a_new_query_is_one_new_file(tmp_path: Path) -> None:
         assert opened.run("toy.count").rows() == [{"rank": 0, "kernels": 1}]
 
 
+def test_a_users_own_query_does_not_disturb_the_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "comm.stragglers.sql").write_text(QUERY)  # without the parameters of evidence
+    monkeypatch.setenv("TRACEQL_QUERIES", str(tmp_path))
+    assert rows(database(), "SELECT COUNT(*) > 5 FROM finding_rule") == [(True,)]
+
+
 def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy.sql").write_text(FINDING)
     folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]

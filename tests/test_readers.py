@@ -81,6 +81,25 @@ def toy_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
+def change_reader(toy_file: Path, old: str, new: str) -> None:
+    """Replaces a piece of the toy reader's source."""
+    reader = toy_file.parents[1] / "readers" / "toy" / "__init__.py"
+    source = reader.read_text()
+    assert old in source
+    reader.write_text(source.replace(old, new))
+
+
+def add_dialect(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, **modules: str) -> None:
+    """A dialect among the dialects. Each test needs a name of its own: Python keeps modules."""
+    dialect = folder / "dialects" / name
+    dialect.mkdir(parents=True)
+    for module, source in {"__init__": "", **modules}.items():
+        (dialect / f"{module}.py").write_text(source)
+    monkeypatch.setattr(
+        traceql.dialect, "__path__", [*traceql.dialect.__path__, str(folder / "dialects")]
+    )
+
+
 def test_a_new_reader_is_one_new_folder(toy_file: Path, tmp_path: Path) -> None:
     assert ".toy" in suffixes()
     database = tmp_path / "toy.duckdb"
@@ -113,16 +132,9 @@ def test_a_readers_name_is_in_the_database(tmp_path: Path) -> None:
 def test_a_new_dialect_says_what_its_categories_are(
     toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    vocabulary = tmp_path / "dialects" / "toys" / "vocabulary.py"
-    vocabulary.parent.mkdir(parents=True)
-    (vocabulary.parent / "__init__.py").touch()
-    vocabulary.write_text('CATEGORIES = {"toy work": "kernel"}')
-    monkeypatch.setattr(
-        traceql.dialect, "__path__", [*traceql.dialect.__path__, str(tmp_path / "dialects")]
-    )
-    speaks_toys = toy_reader.SOURCE.replace('dialect="pytorch"', 'dialect="toys"')
-    reader = tmp_path / "readers" / "toy" / "__init__.py"
-    reader.write_text(speaks_toys.replace('"cat": "kernel"', '"cat": "Toy Work"'))
+    add_dialect(tmp_path, monkeypatch, "toys", vocabulary='CATEGORIES = {"toy work": "kernel"}')
+    change_reader(toy_file, 'dialect="pytorch"', 'dialect="toys"')
+    change_reader(toy_file, '"cat": "kernel"', '"cat": "Toy Work"')
     traceql.load([toy_file.parent], tmp_path / "toy.duckdb")
     with traceql.open(tmp_path / "toy.duckdb") as trace:
         assert trace.sql("SELECT dialect FROM trace").rows() == [{"dialect": "toys"}]
@@ -135,24 +147,17 @@ def test_a_new_dialect_says_what_its_categories_are(
 def test_a_dialect_reads_the_metadata_of_its_files(
     toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dialect = tmp_path / "dialects" / "boxes"
-    dialect.mkdir(parents=True)
-    (dialect / "__init__.py").touch()
-    (dialect / "vocabulary.py").write_text('CATEGORIES = {"kernel": "kernel"}')
-    (dialect / "metadata.py").write_text(
+    metadata = (
         "from traceql.dialect.facts import FileFacts\n\n\n"
         "def facts(metadata):\n"
         "    return FileFacts(rank=3, world_size=8, job_source='toy box',\n"
         "        base_time_ns=metadata['zero'], device_names={0: 'Toy GPU'})\n"
     )
-    monkeypatch.setattr(
-        traceql.dialect, "__path__", [*traceql.dialect.__path__, str(tmp_path / "dialects")]
-    )
-    speaks_boxes = toy_reader.SOURCE.replace('dialect="pytorch"', 'dialect="boxes"')
-    reader = tmp_path / "readers" / "toy" / "__init__.py"
-    reader.write_text(speaks_boxes.replace("for name, schema in SCHEMAS.items()\n        }\n", (
-        "for name, schema in SCHEMAS.items()\n        },\n        {'zero': 5_000}\n"
-    )))  # fmt: skip
+    vocabulary = 'CATEGORIES = {"kernel": "kernel"}'
+    add_dialect(tmp_path, monkeypatch, "boxes", vocabulary=vocabulary, metadata=metadata)
+    change_reader(toy_file, 'dialect="pytorch"', 'dialect="boxes"')
+    items = "for name, schema in SCHEMAS.items()\n        }"
+    change_reader(toy_file, items, f"{items},\n        {{'zero': 5_000}}")
     toy_file = toy_file.rename(toy_file.with_name("one.toy"))
     traceql.load([toy_file], tmp_path / "toy.duckdb")
     with traceql.open(tmp_path / "toy.duckdb") as trace:
@@ -176,19 +181,15 @@ def test_a_dialect_reads_the_metadata_of_its_files(
 def test_a_wrong_vocabulary_is_told_in_one_line(
     vocabulary: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / f"wrong{abs(hash(vocabulary))}"  # a new module for each
-    folder.mkdir()
-    (folder / "__init__.py").touch()
-    (folder / "vocabulary.py").write_text(vocabulary)
-    monkeypatch.setattr(traceql.dialect, "__path__", [*traceql.dialect.__path__, str(tmp_path)])
+    name = f"wrong{abs(hash(vocabulary))}"
+    add_dialect(tmp_path, monkeypatch, name, vocabulary=vocabulary)
     with pytest.raises(traceql.TraceqlError, match=said) as error:
-        categories(folder.name)
+        categories(name)
     assert "\n" not in str(error.value)
 
 
 def test_a_dialect_that_does_not_exist_is_told(toy_file: Path, tmp_path: Path) -> None:
-    reader = tmp_path / "readers" / "toy" / "__init__.py"
-    reader.write_text(toy_reader.SOURCE.replace('dialect="pytorch"', 'dialect="klingon"'))
+    change_reader(toy_file, 'dialect="pytorch"', 'dialect="klingon"')
     with pytest.raises(traceql.TraceqlError, match="no dialect 'klingon'"):
         traceql.load([toy_file.parent], tmp_path / "toy.duckdb")
 
@@ -205,11 +206,9 @@ def test_a_dialect_that_does_not_exist_is_told(toy_file: Path, tmp_path: Path) -
     ],
 )
 def test_a_wrong_reader_is_told_in_one_line(
-    old: str, new: str, message: str, toy_file: Path, tmp_path: Path
+    old: str, new: str, message: str, toy_file: Path
 ) -> None:
-    assert old in toy_reader.SOURCE
-    reader = tmp_path / "readers" / "toy" / "__init__.py"
-    reader.write_text(toy_reader.SOURCE.replace(old, new))
+    change_reader(toy_file, old, new)
     with pytest.raises(DefinitionInvalid, match=message) as error:
         reader_of(toy_file)
     assert "\n" not in str(error.value)
@@ -242,9 +241,7 @@ def test_a_fallback_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_tables_of_a_reader_are_told_in_one_line(
     old: str, new: str, message: str, toy_file: Path, tmp_path: Path
 ) -> None:
-    assert old in toy_reader.SOURCE
-    reader = tmp_path / "readers" / "toy" / "__init__.py"
-    reader.write_text(toy_reader.SOURCE.replace(old, new))
+    change_reader(toy_file, old, new)
     with pytest.raises(DefinitionInvalid, match=f"reader toy: .*{message}") as error:
         traceql.load([toy_file.parent], tmp_path / "toy.duckdb")
     assert "\n" not in str(error.value)

@@ -51,8 +51,8 @@ def finding_files() -> list[FindingFile]:
 
 def finding_view(files: Sequence[FindingFile]) -> str:
     """The text of FINDING_VIEW, with common table expressions for what it reads."""
-    head, _ = _split(source_text(FINDING_VIEW))
-    return f"{head}-- @needs  {', '.join(needed_tables(files))}\n{_select(files)}"
+    head, body = _split(source_text(FINDING_VIEW))
+    return f"{head}-- @needs  {', '.join(needed_tables(files))}\n{_select(files, body)}"
 
 
 def needed_tables(files: Sequence[FindingFile]) -> list[str]:
@@ -63,10 +63,11 @@ def needed_tables(files: Sequence[FindingFile]) -> list[str]:
 
 def selects_by_file(files: Sequence[FindingFile]) -> Iterator[tuple[FindingFile, str]]:
     """For each file a SELECT of it that reads no later file: the first that fails has an error."""
+    _, body = _split(source_text(FINDING_VIEW))
     parts: list[FindingFile] = []
     for file in files:
         if file.kind:
-            yield file, _select([*parts, file])
+            yield file, _select([*parts, file], body)
         else:
             parts.append(file)
             yield file, f"WITH {', '.join(part.clause for part in parts)} FROM {file.name}"
@@ -79,11 +80,10 @@ def _part(path: Path) -> FindingFile:
     )
 
 
-def _select(files: Sequence[FindingFile]) -> str:
-    """The SELECT of the view, of these files alone."""
+def _select(files: Sequence[FindingFile], body: str) -> str:
+    """The SELECT of the view, of these files alone; `body` is that of FINDING_VIEW."""
     measured = "\nUNION ALL BY NAME\n".join(_measured(file.kind) for file in files if file.kind)
     clauses = [*(file.clause for file in files), f"measured AS (\n{measured}\n)"]
-    _, body = _split(source_text(FINDING_VIEW))
     return f"WITH {', '.join(clauses)}\n{body}"
 
 

@@ -1,7 +1,16 @@
 """Queries: their files, heads and parameters."""
 
 from traceql.query.bind import bound
-from traceql.query.catalog import Query, catalog, query_named
+from traceql.query.catalog import Query, catalog, query_named, shipped_queries
 from traceql.query.head import Chart, Head, Parameter
 
-__all__ = ["Chart", "Head", "Parameter", "Query", "bound", "catalog", "query_named"]
+__all__ = [
+    "Chart",
+    "Head",
+    "Parameter",
+    "Query",
+    "bound",
+    "catalog",
+    "query_named",
+    "shipped_queries",
+]

@@ -50,9 +50,18 @@ def catalog(folders: Sequence[Path] = ()) -> dict[str, Query]:
             raise QueryNotFound(
                 f"folder of queries {folder} does not exist; correct --queries or TRACEQL_QUERIES"
             )
-        files = [file for file in sorted(folder.glob("*.sql")) if file.is_file()]
-        found |= {query.name: query for query in map(Query, files)}
+        found |= _in_folder(folder)
     return dict(sorted(found.items()))
+
+
+def shipped_queries() -> dict[str, Query]:
+    """The queries that come with traceql, without those of the user."""
+    return _in_folder(QUERIES)
+
+
+def _in_folder(folder: Path) -> dict[str, Query]:
+    files = [file for file in sorted(folder.glob("*.sql")) if file.is_file()]
+    return {query.name: query for query in map(Query, files)}
 
 
 def query_named(name: str, queries: dict[str, Query]) -> Query:

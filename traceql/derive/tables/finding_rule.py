@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from traceql.errors import QueryInvalid, QueryNotFound
 from traceql.findings.catalog import FindingKind, finding_kinds
-from traceql.query import bound, catalog, query_named
+from traceql.query import bound, query_named, shipped_queries
 from traceql.table_head import declared_schema
 
 
@@ -43,7 +43,7 @@ def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 def _require_evidence(kinds: Sequence[FindingKind]) -> None:
     """Raises QueryInvalid if a query that shows the details of a finding cannot be run."""
-    queries = catalog()
+    queries = shipped_queries()  # a load does not depend on the user's own
     for one in kinds:
         try:
             bound(query_named(one.query, queries), {name: None for name, _ in one.parameters})
