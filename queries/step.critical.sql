@@ -37,7 +37,7 @@
 -- @column ns           BIGINT   Total duration of the segment in the step, ns; skew may be negative.
 -- @column share_pct    DOUBLE   ns in percent of the length.
 -- @column group_ranks  VARCHAR  Ranks of the communicator; NULL if the segments are the rank's own time.
--- @empty  there is no such step (steps.timeline lists the steps), or no kernel or no operation of the communicator belongs to it
+-- @empty  no such step (steps.timeline lists them), no kernels in the step, or none of its operations belong to the communicator
 -- @chart  stacked x=ns y=number color=segment
 -- @title  Critical path of the longest steps
 WITH RECURSIVE asked AS (
