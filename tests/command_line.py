@@ -28,7 +28,7 @@ def called(*arguments: str | Path, **environment: str) -> CompletedProcess[bytes
     """What `process` gives, without starting one."""
     command = ["traceql", *map(str, arguments)]
     out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-    stop = signal.getsignal(signal.SIGTERM)
+    stops = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
         patch.setattr(sys, "argv", command)
         patch.setattr(sys.modules["__main__"], "__package__", None)  # else it names pytest's
@@ -39,7 +39,8 @@ def called(*arguments: str | Path, **environment: str) -> CompletedProcess[bytes
         except SystemExit as end:
             status = end.code
         finally:
-            signal.signal(signal.SIGTERM, stop)
+            for number, stop in stops.items():
+                signal.signal(number, stop)
     shown = [stream.detach().getvalue() for stream in (out, err)]
     return CompletedProcess(command, status or 0, *shown)
 

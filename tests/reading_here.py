@@ -10,27 +10,28 @@ from traceql.loading import reading
 from traceql.reader import worker
 
 _SMALL_BYTES = 100_000
-_in_a_process = reading._Workers.read
+_in_a_process = reading.Workers.read
 _one_at_a_time = threading.Lock()
 
 
 def read_small_files_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading._Workers, "read", _read)
+    monkeypatch.setattr(reading.Workers, "read", _read)
 
 
 def read_all_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading._Workers, "read", _in_a_process)
+    monkeypatch.setattr(reading.Workers, "read", _in_a_process)
 
 
 def _read(
-    workers: reading._Workers,
+    workers: reading.Workers,
     file: Path,
     folder: Path,
+    nonce: str,
     loaded: Collection[str],
     trace_processor: Path | None,
 ) -> None:
     if file.stat().st_size > _SMALL_BYTES:
-        _in_a_process(workers, file, folder, loaded, trace_processor)
+        _in_a_process(workers, file, folder, nonce, loaded, trace_processor)
         return
     with _one_at_a_time:
-        worker._read(file, folder, loaded, trace_processor)
+        worker._read(file, folder, nonce, loaded, trace_processor)

@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -352,16 +353,19 @@ def test_two_loads_at_once_keep_both(tmp_path: Path) -> None:
     assert sorted(f.name for f in tmp_path.iterdir()) == ["ranks", "run.duckdb"]
 
 
-def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
+)
+def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     target = tmp_path / "run.duckdb"
     command = ("load", EXAMPLES / "qwen3-32b-tp4-graph-nccl", "-o", target)
     loading = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *map(str, command)], stderr=subprocess.DEVNULL
     )
-    while not any(tmp_path.glob(".*.loading/*/0")):
+    while not any(tmp_path.glob(".traceql-*/drafts/0")):
         assert loading.poll() is None
-    loading.terminate()
-    assert loading.wait(timeout=20) == 128 + 15
+    loading.send_signal(number)
+    assert loading.wait(timeout=20) == 128 + number
     assert list(tmp_path.iterdir()) == []
 
 

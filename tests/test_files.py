@@ -1,7 +1,11 @@
 """Files that are complete or absent, locks between processes, and folders of the user."""
 
+import os
+import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -74,13 +78,62 @@ def test_what_a_killed_load_left_is_removed(tmp_path: Path) -> None:
     process = started(_WAITS_INSIDE, database)
     assert process.stdout
     assert process.stdout.readline() == "inside\n"
+    with workspace(tmp_path / "other.duckdb"):
+        assert len(list(tmp_path.glob(".traceql-*"))) == 2  # the living one keeps its folder
     process.kill()
     process.communicate()
-    assert names(tmp_path) == [".run.duckdb.loading", ".run.duckdb.loading.lock"]
+    (left,) = tmp_path.glob(".traceql-*")
+    assert names(tmp_path) == [".run.duckdb.loading.lock", left.name]
     with workspace(database) as place:
         assert not names(place)
-        assert names(place.parent) == [place.name]
+        assert not left.exists()
     assert not names(tmp_path)
+
+
+@pytest.mark.parametrize("made_by", ["a user", "a link to a folder that a killed load left"])
+def test_only_folders_that_were_made_here_are_removed(tmp_path: Path, made_by: str) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    if made_by == "a user":
+        folder = tmp_path / ".traceql-abcdefgh"
+        folder.mkdir()
+    else:
+        process = started(_WAITS_INSIDE, kept / "run.duckdb")
+        assert process.stdout
+        assert process.stdout.readline() == "inside\n"
+        process.kill()
+        process.communicate()
+        (left,) = kept.glob(".traceql-*")
+        folder = tmp_path / left.name
+        folder.symlink_to(left)
+    (folder / "mine.txt").write_text("mine")
+    for at in (".run.duckdb.loading", "run.duckdb.loading"):
+        (tmp_path / at).mkdir()
+        (tmp_path / at / "mine.txt").write_text("mine")
+    write_whole(tmp_path / "report.html", b"new")
+    with workspace(tmp_path / "run.duckdb"):
+        pass
+    assert [path.read_text() for path in tmp_path.rglob("mine.txt")] == ["mine"] * 3
+
+
+def test_a_users_file_in_place_of_a_lock_stays(tmp_path: Path) -> None:
+    lock = tmp_path / ".run.duckdb.loading.lock"
+    lock.write_text("mine")
+    with (
+        pytest.raises(DatabaseError, match=r"\.lock is in the way and not a lock; rename it"),
+        workspace(tmp_path / "run.duckdb"),
+    ):
+        pass
+    assert lock.read_text() == "mine"
+    lock.unlink()
+    (tmp_path / "mine").touch()
+    lock.symlink_to(tmp_path / "mine")
+    with (
+        pytest.raises(DatabaseError, match="cannot write in"),
+        workspace(tmp_path / "run.duckdb"),
+    ):
+        pass
+    assert names(tmp_path) == [lock.name, "mine"]
 
 
 def test_processes_of_a_killed_load_do_not_write_into_the_next_one(tmp_path: Path) -> None:
@@ -137,12 +190,68 @@ def test_a_file_is_replaced_when_its_draft_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     write_whole(path, b"old")
     with whole_file(path) as draft:
-        assert draft.parent == tmp_path
+        assert draft.name == path.name
         draft.write_bytes(b"new")
         assert path.read_bytes() == b"old"
     assert path.read_bytes() == b"new"
     (tmp_path / "other").touch()
     assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
+    assert names(tmp_path) == ["other", "report.html"]
+
+
+def test_a_replaced_file_keeps_its_mode_and_owner(tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    is_root = os.name == "posix" and os.getuid() == 0
+    if is_root:
+        os.chown(path, 54_321, 54_321)
+    write_whole(path, b"new")
+    status = path.stat()
+    assert (path.read_bytes(), stat.S_IMODE(status.st_mode)) == (b"new", 0o640)
+    if is_root:
+        assert (status.st_uid, status.st_gid) == (54_321, 54_321)
+
+
+def test_the_target_of_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> None:
+    target, link = tmp_path / "elsewhere" / "report.html", tmp_path / "report.html"
+    target.parent.mkdir()
+    link.symlink_to(target)
+    for content in (b"first", b"second"):  # the target does not exist before the first
+        write_whole(link, content)
+        assert link.is_symlink()
+        assert target.read_bytes() == content
+    assert names(target.parent) == ["report.html"]
+
+
+def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
+    (tmp_path / "report.html").symlink_to(tmp_path / "report.html")
+    with pytest.raises(TraceqlError, match=r"cannot write .*: Too many levels of symbolic links"):
+        write_whole(tmp_path / "report.html", b"new")
+    with (
+        pytest.raises(DatabaseError, match="Too many levels of symbolic links"),
+        workspace(tmp_path / "report.html"),
+    ):
+        pass
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
+def test_devices_and_pipes_are_written_to_and_stay(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    read: list[bytes] = []
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()))
+    reader.start()
+    write_whole(pipe, b"new")
+    reader.join()
+    write_whole(Path(os.devnull), b"new")
+    assert read == [b"new"]
+    assert pipe.is_fifo()
+    assert names(tmp_path) == ["pipe"]
+    assert not Path(os.devnull).is_file()
+    for place in (pipe, Path(os.devnull)):
+        with pytest.raises(DatabaseError, match="is not a file; name a file"), workspace(place):
+            pass
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt()])
@@ -183,17 +292,82 @@ def test_the_cache_is_where_the_user_has_it(
     assert user_folders.cache_folder() == tmp_path / "cache" / "traceql"
 
 
-def test_without_a_home_directory_a_trace_needs_a_database_of_its_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder for temporary files of a user without a home directory."""
+
     def unknown(*_: object, **__: object) -> Path:
         raise RuntimeError("could not determine the home directory")
 
-    (tmp_path / "rank0.json").write_text('{"traceEvents": []}')
     monkeypatch.setattr(user_folders, "user_cache_path", unknown)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_without_a_home_directory_the_cache_is_temporary(temporary: Path) -> None:
+    folder = user_folders.cache_folder()
+    assert folder is not None
+    assert folder.parent == temporary
+    assert folder == user_folders.cache_folder()
+    (temporary / "rank0.json").write_text('{"traceEvents": []}')
+    assert cached_database([temporary / "rank0.json"], None).is_relative_to(folder)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs modes of folders")
+@pytest.mark.parametrize("squatter", ["open to others", "of another user", "a link", "a file"])
+def test_a_temporary_cache_that_others_can_write_is_not_used(
+    temporary: Path, squatter: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = user_folders.cache_folder()
+    assert folder is not None
+    if squatter == "open to others":
+        folder.chmod(0o777)
+    elif squatter == "of another user":
+        other = os.getuid() + 1
+        monkeypatch.setattr(os, "getuid", lambda: other)
+        folder.rename(temporary / f"traceql-{other}")
+    else:
+        folder.rename(temporary / "elsewhere")
+        if squatter == "a link":
+            folder.symlink_to(temporary / "elsewhere")
+        else:
+            folder.touch()
     assert user_folders.cache_folder() is None
+    (temporary / "rank0.json").write_text('{"traceEvents": []}')
     with pytest.raises(TraceqlError, match="set XDG_CACHE_HOME"):
-        cached_database([tmp_path / "rank0.json"], None)
+        cached_database([temporary / "rank0.json"], None)
+
+
+def test_a_cache_that_cannot_be_written_is_not_used(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (temporary / "file").touch()
+    monkeypatch.setattr(user_folders, "user_cache_path", lambda *_, **__: temporary / "file" / "x")
+    found = user_folders.cache_folder()
+    assert found is not None
+    assert found.parent == temporary
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv to be a user without a name")
+def test_charts_are_drawn_without_a_home_directory(tmp_path: Path) -> None:
+    command = [
+        "setpriv",
+        "--reuid",
+        "54321",
+        "--inh-caps=+dac_override",
+        "--ambient-caps=+dac_override",
+    ]
+    tmp_path.chmod(0o777)
+    code = "import traceql.chart.draw, os; print(os.environ['HOME'])"
+    done = subprocess.run(
+        [*command, sys.executable, "-c", code], check=False, capture_output=True, text=True,
+        env={"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    if "setpriv" in done.stderr:
+        pytest.skip(f"not allowed here: {done.stderr}")
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path)
+    assert done.stderr == ""
 
 
 @pytest.mark.slow

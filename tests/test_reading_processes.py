@@ -1,5 +1,6 @@
 """Reading in processes of their own, which most other tests leave out for small files."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -10,12 +11,13 @@ from typing import Any
 import psutil
 import pytest
 import traces
-from command_line import refusal
+from command_line import PROGRAM, refusal
 from reading_here import read_all_in_processes
 from test_bad_input import BAD, long_to_read
 
 import traceql
 from traceql.loading import reading
+from traceql.reader import worker
 
 _BAD = ("truncated JSON", "text", "event without ts", "empty pftrace")
 
@@ -155,13 +157,76 @@ def test_a_process_without_an_answer_is_told_in_one_line(
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.parametrize("answer", ["of another load", "of another file"])
+@pytest.mark.usefixtures("processes_read")
+def test_only_the_answer_to_ones_own_question_is_taken(
+    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_place_of_a_worker(monkeypatch, _ANSWERS, answer)
+    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    said = refusal("load", file, "-o", tmp_path / "run.duckdb")
+    assert said == f"traceql: {file}: another process wrote into this load; try again"
+
+
+def test_a_file_that_changes_while_it_is_read_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    hashed = worker._sha256
+
+    def then_written(path: Path) -> str:
+        found = hashed(path)
+        traces.write(path, traces.kernel(ts=0, dur=1), traces.kernel(ts=5, dur=1))
+        return found
+
+    monkeypatch.setattr(worker, "_sha256", then_written)
+    said = refusal("load", file, "-o", tmp_path / "run.duckdb")
+    assert said == f"traceql: {file} changed while it was read; load it when it is complete"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.slow
+def test_processes_end_with_a_load_that_is_killed(tmp_path: Path) -> None:
+    """Also the native trace processor that one of them may have started."""
+    big = long_to_read(tmp_path / "rank0.json")
+    command = [sys.executable, "-c", PROGRAM, "load", str(big), "-o", str(tmp_path / "run.duckdb")]
+    load = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    while not any(tmp_path.glob(".traceql-*/drafts/0")):
+        assert load.poll() is None
+    (reading_process,) = psutil.Process(load.pid).children()
+    (group,) = {os.getpgid(reading_process.pid)}
+    helper = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], process_group=group
+    )
+    load.kill()
+    load.wait()
+    ended, alive = psutil.wait_procs([reading_process], timeout=5)
+    assert (len(ended), alive) == (1, [])
+    assert helper.wait(timeout=5) == -9
+    assert not any(tmp_path.glob(".traceql-*/drafts/0/result.json"))
+
+
+_ANSWERS = """
+import json, sys
+from pathlib import Path
+
+file, folder, nonce, *_ = json.loads(sys.stdin.readline())
+Path(folder).mkdir()
+if sys.argv[1] == "of another load":
+    nonce = "another"
+else:
+    file = file + ".other"
+answer = {"nonce": nonce, "path": file, "result": {"sha256": "", "size_bytes": 1}}
+Path(folder, "result.json").write_text(json.dumps(answer))
+"""
+
 # Reads nothing: the second of two files waits for a minute, the first fails when it does.
 _ONE_FAILS = """
 import json, os, sys, time
 from pathlib import Path
 
 waiting = Path(sys.argv[1])
-file = json.load(sys.stdin)[0]
+file = json.loads(sys.stdin.readline())[0]
 if file.endswith("rank1.json"):
     waiting.touch()
     time.sleep(60)

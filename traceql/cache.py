@@ -44,8 +44,8 @@ def _folder() -> Path:
     cache = cache_folder()
     if cache is None:
         raise TraceqlError(
-            "no home directory for the cache; set XDG_CACHE_HOME, or load into a file with "
-            "traceql load TRACE... -o run.duckdb"
+            "there is no folder for a cache, not even a temporary one; set XDG_CACHE_HOME, or load "
+            "into a file with traceql load TRACE... -o run.duckdb"
         )
     folder = cache / "databases"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,13 @@
 """Writes files so that they appear when they are complete, or not at all."""
 
-import secrets
+import errno
+import os
+import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from traceql.drafts import draft_folder
 from traceql.errors import TraceqlError
 
 
@@ -15,34 +18,59 @@ def whole_file(
     """Replaces `path` with a draft that the block writes.
 
     Yields the path of the draft, which does not exist yet. After an error in the block the draft is
-    removed, and `path` stays as it was.
+    removed, and `path` stays as it was. If `path` is a symbolic link, its target is replaced. The
+    new file has the mode of the old one and, if this user may give it away, its owner. A device or
+    a pipe is not replaced; the block writes into it.
 
     Args:
-        draft: where to write the draft, on the file system of `path`. By default it is a hidden
-            file beside `path`.
+        draft: where to write the draft, on the file system of `path`. By default it is in a hidden
+            folder beside `path`.
 
     Raises:
         TraceqlError: `path` is a folder or a database, or it cannot be written.
     """
-    draft = draft or path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         if path.is_dir():
             raise TraceqlError(f"{path} is a folder; name a file with -o")
         if not may_replace_database and path.is_file() and is_database(path):
             raise TraceqlError(f"{path} is a database; name another file with -o")
-        yield draft
-        draft.replace(path)
+        if is_device(path):
+            yield path
+            return
+        target = target_of(path)
+        with ExitStack() as stack:
+            if draft is None:
+                draft = stack.enter_context(draft_folder(target.parent)) / target.name
+            stack.callback(_remove, draft)
+            yield draft
+            if target.exists():
+                _keep_owner_and_mode(target, draft)
+            draft.replace(target)
     except OSError as error:
         raise TraceqlError(f"cannot write {path}: {error.strerror or error}") from None
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Replaces `path` with these bytes; see `whole_file`."""
     with whole_file(path) as draft:
         draft.write_bytes(content)
+
+
+def target_of(path: Path) -> Path:
+    """The absolute path of the file that is written when `path` is, which may be a symbolic link.
+
+    Raises:
+        OSError: `path` is a symbolic link that leads back to itself.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return target
+
+
+def is_device(path: Path) -> bool:
+    """Whether this is neither a file nor a folder: a device such as /dev/null, a pipe, a socket."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def is_database(path: Path) -> bool:
@@ -53,3 +81,16 @@ def is_database(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(12)[8:] == b"DUCK"
+
+
+def _keep_owner_and_mode(old: Path, new: Path) -> None:
+    status = old.stat()
+    if hasattr(os, "chown"):
+        with suppress(PermissionError):
+            os.chown(new, status.st_uid, status.st_gid)
+    shutil.copymode(old, new)  # after the owner, because a change of owner may clear bits
+
+
+def _remove(draft: Path) -> None:
+    with suppress(OSError):
+        draft.unlink(missing_ok=True)

@@ -1,11 +1,14 @@
 """Locks between processes."""
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _CAN_REMOVE_OPEN_FILES = os.name == "posix"
+# Do not follow a link, and do not wait for the reader of a pipe; Windows has neither.
+_THIS_FILE_ONLY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 
 @contextmanager
@@ -16,19 +19,31 @@ def locked(path: Path) -> Iterator[None]:
     until the next process has held the lock.
 
     Raises:
-        OSError: the folder of the file does not exist, the file cannot be created, or its file
-            system has no locks.
+        OSError: the folder of the file does not exist, the file cannot be created or is not a lock,
+            or its file system has no locks.
     """
     from filelock import FileLock  # takes 50 ms to import, and most commands need no lock
 
-    # This fails if the file cannot be created. Filelock would create its folder, or try for ever.
-    with path.open("a"):
-        pass
+    _require_lock_file(path)
     try:
         with FileLock(path, preserve_lock_file=_CAN_REMOVE_OPEN_FILES):
             yield
     finally:
         _remove_if_free(path)
+
+
+def _require_lock_file(path: Path) -> None:
+    """Creates the file, unless it is there. Filelock would create its folder, or try for ever.
+
+    Raises:
+        OSError: it cannot be created, or it is a link or has content and so was not made here.
+    """
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | _THIS_FILE_ONLY, 0o666)
+    try:
+        if os.fstat(descriptor).st_size:
+            raise OSError(errno.EEXIST, f"{path.name} is in the way and not a lock; rename it")
+    finally:
+        os.close(descriptor)
 
 
 def _remove_if_free(path: Path) -> None:

@@ -9,23 +9,14 @@ import duckdb
 
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
 from traceql.files import is_database
+from traceql.opening import opened_database
 from traceql.query import Chart, bound, catalog, query_named
-from traceql.resources import SCHEMA_VERSION
 from traceql.result import Result
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from traceql.engine import TraceProcessor
-
-# With these settings no statement can read other files, load extensions or change the settings.
-_LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false",
-    "allow_community_extensions": "false",
-    "autoinstall_known_extensions": "false",
-    "autoload_known_extensions": "false",
-    "lock_configuration": "true",
-}
 
 
 class Trace:
@@ -36,7 +27,8 @@ class Trace:
         queries: folders with your own queries.
 
     Raises:
-        DatabaseError: the file does not exist or is not a traceql database.
+        DatabaseError: the file does not exist, is not a traceql database, or is locked by a program
+            that may write it.
     """
 
     def __init__(self, database: str | Path, *, queries: Sequence[str | Path] = ()) -> None:
@@ -154,18 +146,7 @@ def _opened(path: Path) -> duckdb.DuckDBPyConnection:
         raise DatabaseError(
             f"{path} does not exist; create it with traceql load TRACE... -o {path}"
         )
-    try:
-        con = duckdb.connect(str(path), read_only=True, config=_LOCKED_DOWN)
-        versions = con.execute("SELECT schema_version FROM traceql_database").fetchall()
-    except duckdb.Error:
-        raise DatabaseError(
-            f"{path} is not a traceql database; create one: traceql load TRACE... -o RUN.duckdb"
-        ) from None
-    if versions != [(SCHEMA_VERSION,)]:
-        raise DatabaseError(
-            f"{path} was created by another version of traceql; load the traces into a new file"
-        )
-    return con
+    return opened_database(path, otherwise="create one: traceql load TRACE... -o RUN.duckdb")
 
 
 def _one_line(error: duckdb.Error) -> str:

@@ -9,3 +9,7 @@
 -- @chart timeline x=gpu_ts width=gpu_dur y=rank color=phase
 -- @title Where each rank's time went
 """
+
+from traceql.user_folders import require_home
+
+require_home()  # Altair asks for it when it is imported

@@ -24,6 +24,9 @@ _COMMANDS = {
     "export": "Export a database to another format.",
 }
 
+# Signals that end a command: kill, and the end of the terminal or the SSH connection.
+_ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
 # DuckDB replaces the exception of a signal handler by a RuntimeError with this message.
 _QUERY_STOPPED = "Query interrupted"
 
@@ -85,7 +88,9 @@ def main() -> Any:
         stopped_by = signal.Signals(number)
         sys.exit(128 + number)
 
-    signal.signal(signal.SIGTERM, stop)
+    for number in _ENDING:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
+            signal.signal(number, stop)
     try:
         return cli(standalone_mode=True)
     except TraceqlError as error:

@@ -83,7 +83,7 @@ def _config(plan: MemoryPlan) -> Config:
 
 
 def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
-    """The cache's file for the machine code of `wasm`; None if the user has no home directory."""
+    """The cache's file for the machine code of `wasm`; None if there is no cache."""
     folder = cache_folder()
     if folder is None:
         return None

@@ -1,8 +1,10 @@
 """Loads trace files into one DuckDB file, which is complete or stays as it was."""
 
+import os
 import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +22,7 @@ from traceql.loading.model_config import write_model_config
 from traceql.loading.reading import FileRead, read_files
 from traceql.loading.run_directory import add_runs
 from traceql.loading.workspace import workspace
-from traceql.resources import SCHEMA_VERSION
+from traceql.opening import opened_database
 
 DEFAULT_DATABASE = Path("run.duckdb")
 
@@ -78,6 +80,7 @@ def load(
     target = Path(database).absolute()
     with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
         loaded = _loaded_files(target)
+        _require_no_log(target)
         prepared = pool.submit(_prepare)
         read, others = read_files(
             files,
@@ -96,6 +99,7 @@ def load(
             draft = folder / "new.duckdb"
             with whole_file(target, draft=draft, may_replace_database=True):
                 _write(target, draft, new, [Path(r) for r in rules], config)
+                _require_no_log(target)
             done("database", 1, 1)
     added = [file.path for file in new]
     skipped = [file.path for file in read if file.path not in added]
@@ -130,19 +134,29 @@ def _distinct(files: Sequence[FileRead]) -> list[FileRead]:
 def _loaded_files(database: Path) -> frozenset[str]:
     if not database.exists():
         return frozenset()
-    try:
-        with duckdb.connect(str(database), read_only=True) as con:
-            versions = con.execute("SELECT schema_version FROM traceql_database").fetchall()
-            loaded = con.execute("SELECT sha256 FROM trace").fetchall()
-    except duckdb.Error:
-        raise DatabaseError(
-            f"{database} exists, but is not a traceql database; name another file with -o"
-        ) from None
-    if versions != [(SCHEMA_VERSION,)]:
-        raise DatabaseError(
-            f"{database} was created by another version of traceql; load the traces into a new file"
-        )
+    otherwise = "name another file with -o"
+    with closing(opened_database(database, otherwise=otherwise)) as con:
+        loaded = con.execute("SELECT sha256 FROM trace").fetchall()
     return frozenset(row[0] for row in loaded)
+
+
+def _require_no_log(database: Path) -> None:
+    """Raises DatabaseError if a write-ahead log of DuckDB is beside the database.
+
+    A log belongs to the very file that it was written for: DuckDB cannot open a new file with it.
+    """
+    for path in (database, Path(os.path.realpath(database))):
+        log = path.with_name(f"{path.name}.wal")
+        if log.exists() and not path.exists():
+            raise DatabaseError(
+                f"{log} is left of a database that is gone; remove it, or name another file with -o"
+            )
+        if log.exists():
+            raise DatabaseError(
+                f"{log} has changes that are not in the database yet: a program has the database "
+                "open, or was killed. Close that program; if there is none, bring the changes in "
+                f"with python -c \"import duckdb; duckdb.connect('{path.name}').close()\""
+            )
 
 
 def _write(

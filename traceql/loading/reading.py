@@ -2,14 +2,17 @@
 
 import json
 import os
+import secrets
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 
@@ -85,10 +88,11 @@ def read_files(
         TraceqlError: the first error that any file raised.
     """
     folders = [workspace / str(i) for i in range(len(files))]
-    workers = _Workers()
+    nonce = secrets.token_hex(8)
+    workers = Workers()
     with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
         running = {
-            pool.submit(workers.read, file, folder, loaded, trace_processor): file
+            pool.submit(workers.read, file, folder, nonce, loaded, trace_processor): file
             for file, folder in zip(files, folders, strict=True)
         }
         others: dict[Path, errors.NotATrace] = {}
@@ -106,21 +110,23 @@ def read_files(
             workers.stop()
             raise
     found = [
-        _result(file, folder)
+        _result(file, folder, nonce)
         for file, folder in zip(files, folders, strict=True)
         if file not in others
     ]
     return found, list(others.values())
 
 
-def request(file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None) -> str:
-    """The text that the reading process expects on its standard input."""
+def request(
+    file: Path, folder: Path, nonce: str, loaded: Collection[str], trace_processor: Path | None
+) -> str:
+    """The line that the reading process expects on its standard input."""
     native = trace_processor and str(trace_processor)
-    return json.dumps([str(file), str(folder), list(loaded), native])
+    return json.dumps([str(file), str(folder), nonce, list(loaded), native]) + "\n"
 
 
-class _Workers:
-    """The processes that are reading files."""
+class Workers:
+    """The processes that are reading files; they end with this process, even if it is killed."""
 
     def __init__(self) -> None:
         self._running: set[subprocess.Popen[str]] = set()
@@ -129,24 +135,55 @@ class _Workers:
     def stop(self) -> None:
         self._stopped = True
         for process in tuple(self._running):
-            process.kill()
+            _kill(process)
 
     def read(
-        self, file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None
+        self,
+        file: Path,
+        folder: Path,
+        nonce: str,
+        loaded: Collection[str],
+        trace_processor: Path | None,
     ) -> None:
         """Waits until the file's tables are in the folder; raises the error of the process."""
         pipe = subprocess.PIPE
-        environment = ENVIRONMENT | os.environ
         process = subprocess.Popen(
-            WORKER, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment
+            WORKER,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            env=ENVIRONMENT | os.environ,
+            process_group=0,  # with the native trace processor that it may start
         )
         self._running.add(process)
         if self._stopped:
-            process.kill()
-        output, errors_ = process.communicate(request(file, folder, loaded, trace_processor))
+            _kill(process)
+        # Standard input stays open: the process ends when it is closed.
+        with suppress(BrokenPipeError), closing(_taken_stdin(process)) as lifeline:
+            with suppress(BrokenPipeError):  # it has ended, and its output says why
+                lifeline.write(request(file, folder, nonce, loaded, trace_processor))
+                lifeline.flush()
+            output, errors_ = process.communicate()
         self._running.discard(process)
         if process.returncode:
             raise _failure(file, process.returncode, output, errors_)
+
+
+def _taken_stdin(process: "subprocess.Popen[str]") -> IO[str]:
+    """Takes the standard input from a process, so that `communicate` does not close it."""
+    taken, process.stdin = process.stdin, None
+    assert taken is not None
+    return taken
+
+
+def _kill(process: "subprocess.Popen[str]") -> None:
+    """Kills a process with its group."""
+    if os.name == "posix":
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
 
 
 def _failure(file: Path, status: int, output: str, errors_: str) -> errors.TraceqlError:
@@ -163,6 +200,14 @@ def _failure(file: Path, status: int, output: str, errors_: str) -> errors.Trace
     return error
 
 
-def _result(file: Path, folder: Path) -> FileRead:
-    result = json.loads((folder / RESULT).read_text())
+def _result(file: Path, folder: Path, nonce: str) -> FileRead:
+    """What a process says that it read.
+
+    Raises:
+        TraceqlError: it is not the answer to this load's request for this file.
+    """
+    answer = json.loads((folder / RESULT).read_text())
+    if (answer["nonce"], answer["path"]) != (nonce, str(file)):
+        raise errors.TraceqlError(f"{file}: another process wrote into this load; try again")
+    result = answer["result"]
     return FileRead(file, folder=folder if "reader" in result else None, **result)

@@ -1,12 +1,12 @@
 """The folder in which a load prepares the new version of a database."""
 
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import mkdtemp
 
+from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError
+from traceql.files import is_device, target_of
 from traceql.locks import locked
 
 
@@ -15,25 +15,23 @@ def workspace(database: Path) -> Iterator[Path]:
     """An empty folder on the file system of `database`, which is removed at the end in any case.
 
     Only one load of a database at a time gets one. Another load waits, and then finds the database
-    that the first has written. Files that a killed load left behind are removed.
+    that the first has written.
 
     Raises:
-        DatabaseError: `database` is a folder, or files cannot be created beside it.
+        DatabaseError: `database` is a folder or a device, or files cannot be created beside it.
     """
     if database.is_dir():
         raise DatabaseError(f"{database} is a folder; name a file with -o")
-    folder = database.with_name(f".{database.name}.loading")
+    if is_device(database):
+        raise DatabaseError(f"{database} is not a file; name a file with -o")
     with ExitStack() as stack:
         try:
-            stack.enter_context(locked(folder.with_name(f"{folder.name}.lock")))
-            shutil.rmtree(folder, ignore_errors=True)
-            stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            folder.mkdir(exist_ok=True)
-            # A new name each time: processes of a killed load may still write where they began.
-            place = Path(mkdtemp(dir=folder))
+            target = target_of(database)
+            stack.enter_context(locked(target.with_name(f".{target.name}.loading.lock")))
+            folder = stack.enter_context(draft_folder(target.parent))
         except OSError as error:
             raise DatabaseError(
                 f"cannot write in {database.parent}: {error.strerror or error}; "
                 "choose another place with -o"
             ) from None
-        yield place
+        yield folder

@@ -1,6 +1,8 @@
 """Reads one trace file in a separate process and writes its tables to disk as Arrow files.
 
-    echo '["rank0.json.gz", "FOLDER", ["SHA256 TO SKIP"], null]' | python -m traceql.reader.worker
+Its stdin is one line with the request, as `traceql.loading.reading.request` writes it. Then stdin
+stays open for as long as the result is wanted: when it ends, because the parent was killed or has
+no use for the result any more, this process ends at once, and so does what it started.
 
 It does not import the code that writes the database, because that would slow down its start.
 """
@@ -8,12 +10,14 @@ It does not import the code that writes the database, because that would slow do
 import gc
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Collection
 from hashlib import file_digest
 from itertools import zip_longest
 from pathlib import Path
+from threading import Thread
 from types import ModuleType
 from typing import Any
 
@@ -23,20 +27,41 @@ _BATCH_ROWS = 32_768  # DuckDB scans batches in parallel
 
 def main() -> int:
     """Serves one request from stdin; writes a TraceqlError to stdout as [class, message]."""
+    request = sys.stdin.buffer.readline()
+    _end_with_stdin()
     _hide_pandas()
     gc.disable()  # it would scan millions of live events over and over
+    file, folder, nonce, loaded, trace_processor = json.loads(request)
     from traceql.errors import TraceqlError
 
-    file, folder, loaded, trace_processor = json.load(sys.stdin)
     try:
-        _read(Path(file), Path(folder), loaded, trace_processor and Path(trace_processor))
-    except TraceqlError as error:
-        json.dump([type(error).__name__, str(error)], sys.stdout)
-        return 1
-    except OSError as error:
-        json.dump(["DatabaseError", f"cannot write {folder}: {error.strerror}"], sys.stdout)
+        _read(Path(file), Path(folder), nonce, loaded, trace_processor and Path(trace_processor))
+    except (TraceqlError, OSError, MemoryError) as error:
+        json.dump(_told(error, file), sys.stdout)
         return 1
     return 0
+
+
+def _told(error: Exception, file: str) -> tuple[str, str]:
+    """The class and the message of the TraceqlError that the parent raises."""
+    if isinstance(error, MemoryError):
+        return "TraceqlError", f"{file}: not enough memory to read it; try --jobs 1"
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename not in (None, file) else ""
+        return "TraceqlError", f"{file}: cannot be read: {place}{error.strerror or error}"
+    return type(error).__name__, str(error)
+
+
+def _end_with_stdin() -> None:
+    """Ends this process when stdin ends, and its group: the native trace processor, if any."""
+
+    def wait() -> None:
+        os.read(sys.stdin.fileno(), 1)
+        if os.name == "posix" and os.getpgrp() == os.getpid():
+            os.killpg(0, signal.SIGKILL)
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def _hide_pandas() -> None:
@@ -47,13 +72,31 @@ def _hide_pandas() -> None:
     warnings.filterwarnings("ignore", "pyarrow requires pandas")
 
 
-def _read(file: Path, folder: Path, loaded: Collection[str], trace_processor: Path | None) -> None:
+def _read(
+    file: Path, folder: Path, nonce: str, loaded: Collection[str], trace_processor: Path | None
+) -> None:
+    from traceql.errors import TraceCorrupt
+
     folder.mkdir()
+    before = _version(file)
     sha256 = _sha256(file)
     result: dict[str, Any] = {"sha256": sha256, "size_bytes": file.stat().st_size}
     if sha256 not in loaded:
         result |= _tables_on_disk(file, folder, trace_processor)
-    (folder / RESULT).write_text(json.dumps(result))
+    if _version(file) != before:
+        raise TraceCorrupt(f"{file} changed while it was read; load it when it is complete")
+    answer = {"nonce": nonce, "path": str(file), "result": result}
+    (folder / RESULT).write_text(json.dumps(answer))
+
+
+def _version(file: Path) -> tuple[int, int, int]:
+    from traceql.errors import TraceNotFound
+
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise TraceNotFound(f"{file}: {error.strerror}") from None
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _sha256(file: Path) -> str:

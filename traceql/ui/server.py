@@ -1,7 +1,9 @@
 """Serves one trace to one page, on the loopback interface only."""
 
 import errno
+import os
 import shutil
+import socket
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -45,6 +47,7 @@ class PageServer(ThreadingHTTPServer):
 
     def __init__(self, port: int = PORT) -> None:
         self.site = Site({}, None, None)
+        self._failure = ""
         try:
             super().__init__((_HOST, port), _Handler)
         except OSError as error:
@@ -65,9 +68,20 @@ class PageServer(ThreadingHTTPServer):
         return {f"{name}:{self.server_port}" for name in (_HOST, "localhost")}
 
     def serve(self, site: Site) -> None:
-        """Returns when the site's last file was fetched or another thread called `stop`."""
+        """Returns when a page has the site's last file, or when another thread called `stop`.
+
+        Raises:
+            TraceqlError: a file of the site cannot be read any more.
+        """
         self.site = site
         self.serve_forever(poll_interval=0.1)
+        if self._failure:
+            raise TraceqlError(self._failure)
+
+    def fail(self, message: str) -> None:
+        """Makes `serve` raise a TraceqlError; must be called from another thread."""
+        self._failure = message
+        self.stop()
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Ignores connections that a page closed or left idle."""
@@ -86,13 +100,14 @@ class _Handler(BaseHTTPRequestHandler):
     sys_version = ""
 
     def do_GET(self) -> None:
-        file = self.server.site.files.get(self.path.partition("?")[0])
+        path = self.path.partition("?")[0]
+        file = self.server.site.files.get(path)
         if not self._is_allowed():
             self._refuse(HTTPStatus.FORBIDDEN)
         elif file is None:
             self._refuse(HTTPStatus.NOT_FOUND)
-        else:
-            self._send(file)
+        elif self._sent(file) and path == self.server.site.last and self._arrived():
+            self.server.stop()
 
     def do_OPTIONS(self) -> None:
         """Answers the preflight request that browsers send before a public page's fetch."""
@@ -117,15 +132,36 @@ class _Handler(BaseHTTPRequestHandler):
         site = self.headers.get("Sec-Fetch-Site", "none")
         return (origin is None or origin in ours) and site in ("none", "same-origin")
 
-    def _send(self, file: Path) -> None:
-        with file.open("rb") as content:
+    def _sent(self, file: Path) -> bool:
+        """Sends a file, and says whether all of it could be read."""
+        try:
+            content = file.open("rb")
+        except OSError as error:
+            self._refuse(HTTPStatus.NOT_FOUND)
+            self.server.fail(f"{file}: {error.strerror}; it was moved or deleted meanwhile")
+            return False
+        with content:
+            size = os.fstat(content.fileno()).st_size
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", _TYPES.get(file.suffix, "application/octet-stream"))
-            self.send_header("Content-Length", str(file.stat().st_size))
+            self.send_header("Content-Length", str(size))
             self._end_headers()
             shutil.copyfileobj(content, self.wfile, 1 << 20)
-        if self.path == self.server.site.last:
-            self.server.stop()
+            is_whole = content.tell() == size
+        if not is_whole:
+            self.server.fail(f"{file} changed while it was sent; open it again")
+        return is_whole
+
+    def _arrived(self) -> bool:
+        """Waits until the page has read everything: then it closes its side of the connection."""
+        self.connection.settimeout(None)
+        self.connection.shutdown(socket.SHUT_WR)
+        try:
+            while self.connection.recv(1 << 12):
+                pass
+        except ConnectionError:
+            return False
+        return True
 
     def _refuse(self, status: HTTPStatus) -> None:
         self.send_response(status)

@@ -1,0 +1,148 @@
+"""Databases that other programs have open, and write-ahead logs that they leave."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pytest
+import traces
+from command_line import refusal
+
+import traceql
+from traceql.errors import DatabaseError
+
+# Writes into a table of its own, which stays in the write-ahead log, and waits.
+_WRITES = """
+import duckdb, sys, time
+con = duckdb.connect(sys.argv[1])
+con.execute("SET wal_autocheckpoint = '1TB'")
+con.execute("CREATE OR REPLACE TABLE mine AS SELECT 42 AS answer")
+print("written", flush=True)
+time.sleep(60)
+"""
+
+
+@contextmanager
+def writer(database: Path) -> Iterator["subprocess.Popen[str]"]:
+    """Another program that has the database open, and is killed at the end."""
+    command = [sys.executable, "-c", _WRITES, str(database)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout
+    try:
+        assert process.stdout.readline() == "written\n"
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def one_rank(folder: Path, rank: int) -> Path:
+    return traces.write(folder / f"rank{rank}.json", traces.kernel(ts=rank, dur=1))
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return traceql.load(one_rank(tmp_path, 0), tmp_path / "run.duckdb").database
+
+
+def ranks(database: Path) -> list[int]:
+    with traceql.open(database) as trace:
+        return [row["rank"] for row in trace.sql("SELECT rank FROM trace ORDER BY rank")]
+
+
+def test_a_locked_database_is_told_with_its_holder(database: Path, tmp_path: Path) -> None:
+    with writer(database) as process:
+        for command in (("info", database), ("load", one_rank(tmp_path, 1), "-o", database)):
+            said = refusal(*command)
+            assert f"run.duckdb is locked by PID {process.pid} (python" in said
+            assert "no traceql database" not in said
+
+
+def test_a_database_that_this_process_writes_is_told(database: Path) -> None:
+    with duckdb.connect(str(database)), pytest.raises(DatabaseError) as refused:
+        traceql.open(database)
+    assert "is open in this process, by duckdb.connect; close that connection first" in str(
+        refused.value
+    )
+
+
+def test_an_open_trace_does_not_hinder_a_load(database: Path, tmp_path: Path) -> None:
+    with traceql.open(database) as trace:
+        traceql.load(one_rank(tmp_path, 1), database)
+        assert len(trace.sql("FROM trace")) == 1  # as it was opened
+
+
+def test_a_replaced_database_is_never_read_as_it_was(database: Path, tmp_path: Path) -> None:
+    """DuckDB gives the old file to whoever opens the path again while it is open."""
+    old = traceql.open(database)
+    traceql.load(one_rank(tmp_path, 1), database)
+    for again in (lambda: ranks(database), lambda: traceql.load(one_rank(tmp_path, 2), database)):
+        with pytest.raises(DatabaseError, match=r"was replaced by a load .* close the open Trace"):
+            again()
+    old.close()
+    assert ranks(database) == [0, 1]
+
+
+def test_a_log_of_a_killed_program_is_brought_in_and_not_lost(
+    database: Path, tmp_path: Path
+) -> None:
+    with writer(database):
+        pass
+    log = tmp_path / "run.duckdb.wal"
+    before = database.read_bytes(), log.read_bytes()
+    said = refusal("load", one_rank(tmp_path, 1), "-o", database)
+    assert said.startswith(f"traceql: {log} has changes that are not in the database yet")
+    assert (database.read_bytes(), log.read_bytes()) == before
+    advice = re.search(r'python -c "(.*)"', said)
+    assert advice
+    subprocess.run([sys.executable, "-c", advice[1]], cwd=tmp_path, check=True)
+    assert not log.exists()
+    traceql.load(tmp_path / "rank1.json", database)
+    assert ranks(database) == [0, 1]
+    with duckdb.connect(str(database), read_only=True) as con:
+        assert con.execute("SELECT answer FROM mine").fetchall() == [(42,)]
+
+
+def test_a_log_without_its_database_is_not_left_beside_a_new_one(
+    database: Path, tmp_path: Path
+) -> None:
+    with writer(database):
+        pass
+    database.unlink()
+    said = refusal("load", tmp_path / "rank0.json", "-o", database)
+    assert "run.duckdb.wal is left of a database that is gone; remove it" in said
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank0.json", "run.duckdb.wal"]
+
+
+def test_a_log_beside_the_target_of_a_link_is_found(database: Path, tmp_path: Path) -> None:
+    with writer(database):
+        pass
+    link = tmp_path / "folder" / "link.duckdb"
+    link.parent.mkdir()
+    link.symlink_to(database)
+    said = refusal("load", one_rank(tmp_path, 1), "-o", link)
+    assert f"{tmp_path / 'run.duckdb.wal'} has changes" in said
+
+
+def test_a_load_through_a_link_replaces_its_target(database: Path, tmp_path: Path) -> None:
+    link = tmp_path / "folder" / "link.duckdb"
+    link.parent.mkdir()
+    link.symlink_to(database)
+    traceql.load(one_rank(tmp_path, 1), link)
+    assert link.is_symlink()
+    assert ranks(database) == ranks(link) == [0, 1]
+    assert list(link.parent.iterdir()) == [link]
+
+
+def test_a_log_of_another_file_is_told(database: Path, tmp_path: Path) -> None:
+    with writer(database):
+        pass
+    traceql.load(one_rank(tmp_path, 1), tmp_path / "other.duckdb")
+    (tmp_path / "other.duckdb").replace(database)
+    told = f"traceql: {database}.wal, beside the database, belongs to another file; move it away"
+    for command in (("info", database), ("load", tmp_path / "rank0.json", "-o", database)):
+        assert refusal(*command) == told

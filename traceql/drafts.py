@@ -1,0 +1,54 @@
+"""Folders for drafts: what is written there moves to its place when it is complete."""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import mkdtemp
+
+_PREFIX = ".traceql-"
+_MARK = "mark"
+_MARK_TEXT = "A folder for drafts of traceql. It may be removed unless the file lock is locked.\n"
+_INSIDE = "drafts"
+_LOCK = "lock"  # locked as long as the process that made the folder lives
+
+
+@contextmanager
+def draft_folder(place: Path) -> Iterator[Path]:
+    """An empty folder somewhere in the folder `place`, which only its owner can enter; removed at the end.
+
+    Folders that killed processes left in `place` are removed first. They are known by the mark in
+    them; links are not followed.
+
+    Raises:
+        OSError: the folder cannot be created.
+    """
+    from filelock import FileLock  # takes 50 ms to import, and most commands write no file
+
+    _remove_left_ones(place)
+    folder = Path(mkdtemp(prefix=_PREFIX, dir=place))
+    try:
+        with FileLock(folder / _LOCK):
+            (folder / _INSIDE).mkdir()
+            (folder / _MARK).write_text(_MARK_TEXT)  # last: a folder with a mark is locked
+            yield folder / _INSIDE
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _remove_left_ones(place: Path) -> None:
+    from filelock import FileLock
+
+    for folder in place.iterdir():
+        if folder.name.startswith(_PREFIX) and _is_ours(folder):
+            # Filelock's Timeout, an OSError, says that the process which made the folder lives.
+            with suppress(OSError), FileLock(folder / _LOCK, blocking=False):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_ours(folder: Path) -> bool:
+    mark = folder / _MARK
+    try:
+        return not (folder.is_symlink() or mark.is_symlink()) and mark.read_text() == _MARK_TEXT
+    except (OSError, ValueError):
+        return False

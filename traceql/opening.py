@@ -1,0 +1,94 @@
+"""Opens a database for reading, so that no statement can reach anything else."""
+
+import os
+import re
+import weakref
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+
+from traceql.errors import DatabaseError
+from traceql.resources import SCHEMA_VERSION
+
+# With these settings no statement can read other files, load extensions or change the settings.
+_LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "allow_community_extensions": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "lock_configuration": "true",
+}
+_LOCK_HOLDER = re.compile(r"lock is held in (.*)\(PID (\d+)\)")
+
+# The connections of this process, each with the path of its file, and the file's identity then.
+_opened: "list[tuple[weakref.ref[duckdb.DuckDBPyConnection], str, tuple[int, int]]]" = []
+
+
+def opened_database(path: Path, *, otherwise: str) -> duckdb.DuckDBPyConnection:
+    """A read-only connection to a database that this version of traceql made.
+
+    Args:
+        otherwise: what to do if the file is not a database of traceql.
+
+    Raises:
+        DatabaseError: it is not one, or it cannot be opened now.
+    """
+    _require_current(path)
+    try:
+        con = duckdb.connect(str(path), read_only=True, config=_LOCKED_DOWN)
+    except duckdb.Error as error:
+        raise DatabaseError(_refusal(path, str(error), otherwise)) from None
+    try:
+        versions = con.execute("SELECT schema_version FROM traceql_database").fetchall()
+    except duckdb.Error:
+        con.close()
+        raise DatabaseError(f"{path} is not a traceql database; {otherwise}") from None
+    if versions != [(SCHEMA_VERSION,)]:
+        con.close()
+        raise DatabaseError(
+            f"{path} was created by another version of traceql; load the traces into a new file"
+        )
+    _opened.append((weakref.ref(con), os.path.realpath(path), _identity(path)))
+    return con
+
+
+def _refusal(path: Path, said: str, otherwise: str) -> str:
+    if holder := _LOCK_HOLDER.search(said):
+        program = os.path.basename(holder[1].strip()) or "a program"
+        return f"{path} is locked by PID {holder[2]} ({program}), which has it open; close it there"
+    if "different configuration" in said:
+        return f"{path} is open in this process, by duckdb.connect; close that connection first"
+    if "WAL does not match" in said:
+        return f"{path}.wal, beside the database, belongs to another file; move it away"
+    if "Permission denied" in said:
+        return f"{path} cannot be read: Permission denied"
+    return f"{path} is not a traceql database; {otherwise}"
+
+
+def _require_current(path: Path) -> None:
+    """Raises DatabaseError if this process has an older version of the file open.
+
+    A load replaces the file. As long as the old one is open, DuckDB gives that to whoever opens the
+    path again in the same process.
+    """
+    _opened[:] = [one for one in _opened if _is_open(one[0]())]
+    real = os.path.realpath(path)
+    if any(there == real and then != _identity(path) for _, there, then in _opened):
+        raise DatabaseError(
+            f"{path} was replaced by a load while this process has the old version open; "
+            "close the open Trace first"
+        )
+
+
+def _is_open(con: duckdb.DuckDBPyConnection | None) -> bool:
+    if con is not None:
+        with suppress(duckdb.ConnectionException):
+            con.cursor().close()
+            return True
+    return False
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    status = path.stat()
+    return status.st_dev, status.st_ino
