@@ -413,3 +413,11 @@ def test_durations_of_half_nanoseconds_add_up_in_the_ledger(load: Load) -> None:
         half_to_even = sum(round(Fraction(text) * 1000) for text in texts)
         assert rows(trace, "SELECT SUM(dur) FROM slice") == [(half_to_even,)]
         assert rows(trace, "SELECT COUNT(*) FROM ledger WHERE NOT ok") == [(0,)]
+
+
+def test_kernels_without_a_name_are_other_kernels(load: Load) -> None:
+    """Also on a stream whose layers are looked for, which one with a KV cache is."""
+    names = ["vllm::reshape_and_cache_flash_kernel", None, "", "\n"]
+    events = [traces.kernel("x", ts=ts, dur=1) | {"name": name} for ts, name in enumerate(names)]
+    found = rows(load(events), "SELECT name, category FROM kernel ORDER BY ts")
+    assert found == [(names[0], "kv_cache"), *((name, "other") for name in names[1:])]

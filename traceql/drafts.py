@@ -15,7 +15,7 @@ _LOCK = "lock"  # locked as long as the process that made the folder lives
 
 @contextmanager
 def draft_folder(place: Path) -> Iterator[Path]:
-    """An empty folder somewhere in the folder `place`, which only its owner can enter; removed at the end.
+    """An empty folder inside `place` that only this user can enter; it is removed at the end.
 
     Folders that killed processes left in `place` are removed first. They are known by the mark in
     them; links are not followed.

@@ -55,7 +55,7 @@ def opened_database(path: Path, *, otherwise: str) -> duckdb.DuckDBPyConnection:
 
 def _refusal(path: Path, said: str, otherwise: str) -> str:
     if holder := _LOCK_HOLDER.search(said):
-        program = os.path.basename(holder[1].strip()) or "a program"
+        program = Path(holder[1].strip()).name or "a program"
         return f"{path} is locked by PID {holder[2]} ({program}), which has it open; close it there"
     if "different configuration" in said:
         return f"{path} is open in this process, by duckdb.connect; close that connection first"

@@ -22,7 +22,9 @@ def cache_folder() -> Path | None:
 
 def require_home() -> None:
     """Sets HOME if the user has no home directory, for libraries that cannot do without one."""
-    if os.path.expanduser("~") == "~":
+    try:
+        Path.home()
+    except RuntimeError:
         os.environ["HOME"] = str(cache_folder() or tempfile.gettempdir())
 
 

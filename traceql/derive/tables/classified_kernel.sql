@@ -55,7 +55,7 @@ SELECT
     gpu_slice.dur,
     gpu_slice.name,
     gpu_slice.kind,
-    CASE gpu_slice.kind WHEN 'kernel' THEN COALESCE(kernel_class.category, 'other') ELSE gpu_slice.kind END AS category,
+    CASE gpu_slice.kind WHEN 'kernel' THEN kernel_class.category ELSE gpu_slice.kind END AS category,
     COALESCE(kernel_class.symbol, whole_kind.letter) AS symbol,
     launch.step_id,
     launch.id AS launch_id,
@@ -64,7 +64,7 @@ SELECT
     gpu_slice.grid,
     gpu_slice.block
 FROM gpu_slice
-LEFT JOIN kernel_class ON gpu_slice.name = kernel_class.name AND gpu_slice.kind = 'kernel'
+LEFT JOIN kernel_class ON gpu_slice.name IS NOT DISTINCT FROM kernel_class.name AND gpu_slice.kind = 'kernel'
 -- Copies and memory sets have one symbol each, whatever their name is.
 LEFT JOIN symbol AS whole_kind ON gpu_slice.kind = whole_kind.category
 LEFT JOIN launching_call USING (rank, correlation)

@@ -1,7 +1,7 @@
 # One row per distinct kernel name: its category, and the rule that decided it.
 # @scope  rank
 # @needs  event_kind, kernel_rule, slice, symbol
-# @column name      VARCHAR  Name of the kernel.
+# @column name      VARCHAR  Name of the kernel; NULL for kernels without a name.
 # @column category  VARCHAR  Kernel category of all kernels of this name; other if no rule matches.
 # @column priority  BIGINT   Rule that decided the category (kernel_rule.priority); NULL if no rule matches.
 # @column symbol    VARCHAR  Letter of its symbol (symbol.letter), which is finer than the category.
@@ -30,8 +30,10 @@ _CATEGORIES = "SELECT priority, category FROM kernel_rule"
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     rules = con.execute(_RULES).fetchall()
     symbols = con.execute(_SYMBOLS).fetchall()
-    rule_tests = "WHEN regexp_matches(name, ?) THEN ? " * len(rules)
-    symbol_tests = "WHEN category = ? AND regexp_matches(name, ?) THEN ? " * len(symbols)
+    rule_tests = "WHEN regexp_matches(COALESCE(name, ''), ?) THEN ? " * len(rules)
+    symbol_tests = "WHEN category = ? AND regexp_matches(COALESCE(name, ''), ?) THEN ? " * len(
+        symbols
+    )
     decided = f"SELECT name, CAST(CASE {rule_tests} END AS BIGINT) AS priority FROM ({_NAMES})"
     known = f"""
         SELECT name, COALESCE(category, 'other') AS category, priority
