@@ -4,7 +4,7 @@ The structs that place ranks refuse a load; the others only tell what is unknown
 missing or null, unless a run directory makes no sense without them.
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
@@ -96,6 +96,7 @@ class RunFacts(Struct, frozen=True):
     gpus: list[_Gpu] | None = None
     network_adapters: list[_Adapter] | None = None
     ranks: list[_RankDevice] | None = None
+    model_config: dict[str, Any] | None = None
 
 
 class _Request(Struct, frozen=True):
