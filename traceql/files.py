@@ -1,5 +1,6 @@
 """Writes files so that they appear when they are complete, or not at all."""
 
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -53,3 +54,8 @@ def is_database(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return file.read(12)[8:] == b"DUCK"
+
+
+def path_text(path: Path) -> str:
+    """The path; its bytes that are not UTF-8, which a database cannot hold, are spelled out."""
+    return os.fsencode(path).decode(errors="backslashreplace")

@@ -1,11 +1,10 @@
 """Finds the trace files in the paths that a user gives."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from traceql.errors import TraceNotFound
-from traceql.files import is_database
+from traceql.files import is_database, path_text
 from traceql.reader.registry import suffixes
 
 _RUN = "run.json"  # a folder with this file is a run directory, which has its traces in `traces`
@@ -26,7 +25,8 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
     for path in paths:
         found.update(dict.fromkeys(_files(path)))
     for file in found:
-        _require_text(file)
+        if (shown := path_text(file)) != str(file):
+            raise TraceNotFound(f"{shown}: the path is not UTF-8; rename it")
     return list(found)
 
 
@@ -45,15 +45,6 @@ def _files(path: Path) -> list[Path]:
     except OSError as error:
         raise TraceNotFound(f"{error.filename or path}: {error.strerror or error}") from None
     raise TraceNotFound(f"{path}: no such file or folder")
-
-
-def _require_text(file: Path) -> None:
-    """Raises TraceNotFound if a database cannot hold the path of a file."""
-    try:
-        str(file).encode()
-    except UnicodeEncodeError:
-        readable = os.fsencode(file).decode(errors="backslashreplace")
-        raise TraceNotFound(f"{readable}: the path is not UTF-8; rename it") from None
 
 
 def _files_of_folder(folder: Path) -> list[Path]:

@@ -8,6 +8,7 @@ import duckdb
 from msgspec import Meta, Struct
 
 from traceql.errors import ModelConfigInvalid
+from traceql.files import path_text
 from traceql.input_file import Unusable
 from traceql.layers.grammar import grammars
 from traceql.loading.json_document import checked, json_document
@@ -44,7 +45,13 @@ def write_model_config(
     con.execute("DELETE FROM model_config")
     con.execute(
         "INSERT INTO model_config VALUES (?, ?, ?, ?, ?)",
-        [config.model_type, config.num_hidden_layers, config.hidden_size, families, str(path)],
+        [
+            config.model_type,
+            config.num_hidden_layers,
+            config.hidden_size,
+            families,
+            path_text(path),
+        ],
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 
 from traceql.errors import DatabaseError
+from traceql.files import path_text
 from traceql.locks import locked
 
 
@@ -18,8 +19,10 @@ def workspace(database: Path) -> Iterator[Path]:
     that the first has written. Files that a killed load left behind are removed.
 
     Raises:
-        DatabaseError: `database` is a folder, or files cannot be created beside it.
+        DatabaseError: `database` is a folder or its path is not UTF-8, or files cannot be created beside it.
     """
+    if (shown := path_text(database)) != str(database):
+        raise DatabaseError(f"{shown}: the path is not UTF-8; choose another place with -o")
     if database.is_dir():
         raise DatabaseError(f"{database} is a folder; name a file with -o")
     folder = database.with_name(f".{database.name}.loading")
