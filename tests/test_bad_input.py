@@ -5,6 +5,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -72,6 +73,30 @@ def _two_of_one_rank(folder: Path) -> Path:
     return folder / "two"
 
 
+def _pipe(folder: Path) -> Path:
+    os.mkfifo(folder / "pipe.json")
+    return folder / "pipe.json"
+
+
+def _device(_: Path) -> Path:
+    return Path("/dev/zero")
+
+
+def _socket(folder: Path) -> Path:
+    with socket.socket(socket.AF_UNIX) as opened:
+        opened.bind(os.path.relpath(folder / "s.json"))  # a socket's path must be short
+    return folder / "s.json"
+
+
+def _loop(folder: Path) -> Path:
+    (folder / "loop.json").symlink_to("loop.json")
+    return folder / "loop.json"
+
+
+def _name_too_long(folder: Path) -> Path:
+    return folder / ("long" * 100)
+
+
 _EVENT = '{"ph": "X", "name": "odd one", "pid": 1, "tid": 1, %s}'
 _BINARY = bytes(range(256)) * 64
 BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
@@ -115,6 +140,11 @@ BAD: dict[str, tuple[Callable[[Path], Path], str]] = {
     "folder without traces": (_folder_without_traces, "no traces"),
     "folder of folders with traces": (_folder_of_folders, "folders that have some: tp2, tp4"),
     "a database": (_named("old.duckdb", b""), "show it with traceql info"),
+    "a pipe": (_pipe, "neither a file nor a folder"),
+    "a device": (_device, "neither a file nor a folder"),
+    "a socket": (_socket, "neither a file nor a folder"),
+    "a link to itself": (_loop, "no such file"),
+    "a name that is too long": (_name_too_long, "name too long"),
     "two files of one rank": (_two_of_one_rank, "rank 3"),
 }  # fmt: skip
 
@@ -148,6 +178,27 @@ def named_in_one_line(name: str, tmp_path: Path) -> None:
     assert reason in err
     assert path.name in err or "two" in err
     assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_zero_byte_in_a_path_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(traceql.TraceqlError, match="no such file or folder"):
+        traceql.load("a\0b.json", tmp_path / "x.duckdb")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.parametrize("mode", [0o000, 0o400])
+@pytest.mark.parametrize("closed", ["run", "run/traces", "run/traces/rank0.json"])
+def test_what_may_not_be_read_is_one_line(closed: str, mode: int, tmp_path: Path) -> None:
+    traces.write(tmp_path / "run" / "traces" / "rank0.json", *_GOOD["traceEvents"])
+    if (closed, mode) == ("run/traces/rank0.json", 0o400):
+        pytest.skip("a file may be read with this mode")
+    (tmp_path / closed).chmod(mode)
+    try:
+        err = refused(tmp_path / "run", "-o", tmp_path / "x.duckdb")
+    finally:
+        (tmp_path / closed).chmod(0o700)
+    assert "Permission denied" in err
+    assert str(tmp_path / "run") in err
 
 
 def test_bad_input_leaves_the_old_database_as_it_was(database: Path, tmp_path: Path) -> None:

@@ -94,3 +94,8 @@ def _keep_owner_and_mode(old: Path, new: Path) -> None:
 def _remove(draft: Path) -> None:
     with suppress(OSError):
         draft.unlink(missing_ok=True)
+
+
+def path_text(path: Path) -> str:
+    """The path; its bytes that are not UTF-8, which a database cannot hold, are spelled out."""
+    return os.fsencode(path).decode(errors="backslashreplace")

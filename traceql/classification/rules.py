@@ -1,13 +1,16 @@
 """Reads and checks classification rules: the built-in ones and those of the user."""
 
 import csv
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
+from io import StringIO
 from pathlib import Path
 
 import duckdb
 
 from traceql.errors import RulesInvalid
+from traceql.input_file import Unusable, text
 
 BUILT_IN = Path(__file__).with_name("kernels.csv")
 CATEGORIES = frozenset(
@@ -16,6 +19,7 @@ CATEGORIES = frozenset(
         *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
     }
 )
+_PRIORITY = re.compile(r"\d{1,18}")  # fits into 64 bits
 _REQUIRED = ("priority", "pattern", "category")
 
 
@@ -83,21 +87,22 @@ def _require_pattern(con: duckdb.DuckDBPyConnection, pattern: str) -> None:
     try:
         con.execute("SELECT regexp_matches('', ?)", [pattern]).fetchall()
     except duckdb.Error as error:
-        reason = str(error).splitlines()[0]
-        raise RulesInvalid(f"invalid rule pattern '{pattern}': {reason}") from None
+        reason = _short(str(error).splitlines()[0])
+        raise RulesInvalid(f"invalid rule pattern '{_short(pattern)}': {reason}") from None
 
 
 def read_rules(path: Path) -> Iterator[Rule]:
     """The rules of a CSV file with the columns priority, pattern, category, example, note."""
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
-            header, rows = reader.fieldnames or (), list(reader)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(StringIO(text(path), newline=""), strict=True)
+        header, rows = reader.fieldnames or (), list(reader)
+    except (Unusable, csv.Error) as error:
         raise RulesInvalid(f"cannot read the rules in {path}: {error}") from None
     if not set(header) >= set(_REQUIRED):
         columns = ",".join(_REQUIRED)
         raise RulesInvalid(f"{path}: the first line must name the columns {columns}")
+    if len(set(header)) < len(header):
+        raise RulesInvalid(f"{path}: the first line names a column twice")
     for line, row in enumerate(rows, start=2):
         if None in row:
             raise RulesInvalid(f"{path}, rule {line - 1}: more cells than columns; quote commas")
@@ -110,10 +115,16 @@ def _rule(place: str, row: dict[str, str | None]) -> Rule:
         raise RulesInvalid(f"{place}: the rule has no pattern")
     if row["category"] not in CATEGORIES:
         raise RulesInvalid(
-            f"{place}: unknown category '{row['category']}'; use one of "
+            f"{place}: unknown category '{_short(row['category'] or '')}'; use one of "
             f"{', '.join(sorted(CATEGORIES))}"
         )
-    if not priority.strip().isdecimal():
-        raise RulesInvalid(f"{place}: priority '{priority}' is not a whole number")
+    if not _PRIORITY.fullmatch(priority.strip()):
+        raise RulesInvalid(
+            f"{place}: priority '{_short(priority)}' is not a whole number of up to 18 digits"
+        )
     example, note = row.get("example") or "", row.get("note") or ""
     return Rule(int(priority), pattern, row["category"], example, note)
+
+
+def _short(given: str) -> str:
+    return given if len(given) <= 100 else f"{given[:100]}..."

@@ -1,9 +1,10 @@
 """Writes the tables that readers yield into the database."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -15,6 +16,7 @@ from traceql.errors import TraceCorrupt
 from traceql.loading.graph_nodes import write_graph_nodes
 from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
+from traceql.loading.run_directory import RunDirectory
 from traceql.loading.time_base import Extent, Placement, placements
 from traceql.resources import SCHEMA_VERSION
 from traceql.version import __version__
@@ -49,13 +51,18 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     con.commit()
 
 
-def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None:
+def add_files(
+    con: duckdb.DuckDBPyConnection, files: Sequence[FileRead], runs: Mapping[Path, RunDirectory]
+) -> None:
     """Adds the rows of the files, with their ranks, on one time base with the rows before them.
+
+    Args:
+        runs: the run directory of each trace that is in one.
 
     Raises:
         RankConflict: two files claim one rank.
     """
-    placed = _placed(con, files)
+    placed = _placed(con, files, runs)
     base_ns = _rebase(con, placed)
     firsts = _first_ids(con, placed)
     with ThreadPoolExecutor() as pool:
@@ -68,9 +75,11 @@ def add_files(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> None
     con.execute(_WORLD_SIZE)
 
 
-def _placed(con: duckdb.DuckDBPyConnection, files: Sequence[FileRead]) -> list[PlacedFile]:
+def _placed(
+    con: duckdb.DuckDBPyConnection, files: Sequence[FileRead], runs: Mapping[Path, RunDirectory]
+) -> list[PlacedFile]:
     taken = dict(con.execute("SELECT rank, path FROM trace").fetchall())
-    found = ranks([(f.path, f.facts) for f in files], taken)
+    found = ranks([(f.path, f.facts) for f in files], runs, taken)
     in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
     extents = [_extent(file) for file, _ in in_order]
     places = placements(extents, _loaded_extents(con))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from traceql.errors import TraceNotFound
-from traceql.files import is_database
+from traceql.files import is_database, path_text
 from traceql.reader.registry import suffixes
 
 _RUN = "run.json"  # a folder with this file is a run directory, which has its traces in `traces`
@@ -15,22 +15,36 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
     """The files among `paths` and the trace files in its folders, in order, each once.
 
     Of a run directory, these are the files in its folder `traces`; of another folder, those
-    directly in it, or else those in its folder `traces`.
+    directly in it, or else those in its folder `traces`. Only regular files are traces.
 
     Raises:
-        TraceNotFound: a path does not exist or is a database, or a folder has no trace files.
+        TraceNotFound: a path does not exist, cannot be read or is a database, or a folder has no
+            trace files.
     """
     found: dict[Path, None] = {}
     for path in paths:
-        if path.is_dir():
-            found.update(dict.fromkeys(_files_of_folder(path)))
-        elif path.is_file() and is_database(path):
-            raise TraceNotFound(f"{path} is a database; show it with traceql info {path}")
-        elif path.exists():
-            found[path.resolve()] = None
-        else:
-            raise TraceNotFound(f"{path}: no such file or folder")
+        found.update(dict.fromkeys(_files(path)))
+    for file in found:
+        if (shown := path_text(file)) != str(file):
+            raise TraceNotFound(f"{shown}: the path is not UTF-8; rename it")
     return list(found)
+
+
+def _files(path: Path) -> list[Path]:
+    try:
+        if path.is_dir():
+            return _files_of_folder(path)
+        if path.is_file() and is_database(path):
+            raise TraceNotFound(f"{path} is a database; show it with traceql info {path}")
+        if path.is_file():
+            return [path.resolve()]
+        if path.exists():
+            raise TraceNotFound(
+                f"{path} is neither a file nor a folder; save the trace to a file and load that"
+            )
+    except OSError as error:
+        raise TraceNotFound(f"{error.filename or path}: {error.strerror or error}") from None
+    raise TraceNotFound(f"{path}: no such file or folder")
 
 
 def _files_of_folder(folder: Path) -> list[Path]:

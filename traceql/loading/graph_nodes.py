@@ -1,13 +1,18 @@
 """Loads the modules of CUDA graph nodes, if they were recorded when the graphs were captured."""
 
-import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
 
 from traceql.errors import ModelConfigInvalid
+from traceql.input_file import Unusable
+from traceql.loading.json_document import checked, json_document
 
 FILE = "graph_nodes.json"
+# Without leading zeros, so that no node has two names.
+_NODE = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) -> None:
@@ -20,13 +25,23 @@ def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) ->
     Raises:
         ModelConfigInvalid: the file exists, but cannot be read.
     """
-    path = next((f / FILE for f in trace.parents[:2] if (f / FILE).is_file()), None)
-    if path is None:
+    for path in (folder / FILE for folder in trace.parents[:2]):
+        try:
+            if not path.exists():
+                continue
+            modules = checked(json_document(path).value, dict[str, dict[str, str]])
+            rows = list(_rows(rank, modules.get(str(rank), {})))
+        except (OSError, Unusable) as error:
+            raise ModelConfigInvalid(
+                f"{path} is not a map of graph nodes: {error}; correct it, or move it away"
+            ) from None
+        if rows:
+            con.executemany("INSERT INTO graph_node VALUES (?, ?, ?)", rows)
         return
-    try:
-        nodes = json.loads(path.read_text(encoding="utf-8")).get(str(rank), {})
-        rows = [(rank, int(node), module.replace(".", "/")) for node, module in nodes.items()]
-    except (OSError, ValueError, AttributeError) as error:
-        raise ModelConfigInvalid(f"{path} is not a map of graph nodes: {error}") from None
-    if rows:
-        con.executemany("INSERT INTO graph_node VALUES (?, ?, ?)", rows)
+
+
+def _rows(rank: int, nodes: dict[str, str]) -> Iterator[tuple[int, int, str]]:
+    for node, module in nodes.items():
+        if not _NODE.fullmatch(node) or int(node) >= 2**63:
+            raise Unusable(f"'{node[:40]}' of rank {rank} is not the number of a graph node")
+        yield rank, int(node), module.replace(".", "/")

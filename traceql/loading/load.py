@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,7 +20,8 @@ from traceql.loading.database import add_files, create_tables
 from traceql.loading.discovery import trace_files
 from traceql.loading.model_config import write_model_config
 from traceql.loading.reading import FileRead, read_files
-from traceql.loading.run_directory import add_runs
+from traceql.loading.run_directory import RunDirectory, run_directories
+from traceql.loading.run_files import add_runs
 from traceql.loading.workspace import workspace
 from traceql.opening import opened_database
 
@@ -77,6 +78,7 @@ def load(
         raise TraceqlError(f"jobs is {jobs}; give a number of processes from 1")
     given = [paths] if isinstance(paths, str | Path) else paths
     files = trace_files([Path(p) for p in given])
+    runs = run_directories(files)
     target = Path(database).absolute()
     with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
         loaded = _loaded_files(target)
@@ -98,7 +100,7 @@ def load(
             config = Path(model_config) if model_config else None
             draft = folder / "new.duckdb"
             with whole_file(target, draft=draft, may_replace_database=True):
-                _write(target, draft, new, [Path(r) for r in rules], config)
+                _write(target, draft, new, runs, [Path(r) for r in rules], config)
                 _require_no_log(target)
             done("database", 1, 1)
     added = [file.path for file in new]
@@ -163,6 +165,7 @@ def _write(
     target: Path,
     draft: Path,
     files: Sequence[FileRead],
+    runs: Mapping[Path, RunDirectory],
     rules: Sequence[Path],
     model_config: Path | None,
 ) -> None:
@@ -175,9 +178,10 @@ def _write(
             create_tables(con)
             if rules or fresh:
                 write_rules(con, rules)
-            write_model_config(con, model_config, [file.path for file in files])
-            add_files(con, files)
-            add_runs(con, [file.path for file in files])
+            new = {file.path: runs[file.path] for file in files if file.path in runs}
+            write_model_config(con, model_config, [file.path for file in files], new)
+            add_files(con, files, new)
+            add_runs(con, new)
             derive(con)
             con.execute("CHECKPOINT")
     except (duckdb.Error, OSError) as error:

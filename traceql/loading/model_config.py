@@ -1,85 +1,102 @@
 """Loads the model's configuration, which the recognized layers are checked against."""
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import duckdb
+from msgspec import Meta, Struct
 
 from traceql.errors import ModelConfigInvalid
+from traceql.files import path_text
+from traceql.input_file import Unusable
 from traceql.layers.grammar import grammars
+from traceql.loading.json_document import checked, json_document
+from traceql.loading.run_directory import RunDirectory
 
-_MOST_LAYERS = 100_000
+
+class ModelConfig(Struct, frozen=True):
+    """What is read of the config.json of a model."""
+
+    model_type: str
+    num_hidden_layers: Annotated[int, Meta(ge=1, le=100_000)]
+    hidden_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
 
 
 def write_model_config(
-    con: duckdb.DuckDBPyConnection, given: Path | None, traces: Sequence[Path]
+    con: duckdb.DuckDBPyConnection,
+    given: Path | None,
+    traces: Sequence[Path],
+    runs: Mapping[Path, RunDirectory],
 ) -> None:
     """Fills `model_config` from the given file, or else from a run.json beside the traces.
+
+    Args:
+        runs: the run directory of each trace that is in one.
 
     Raises:
         ModelConfigInvalid: the given file cannot be read or does not describe a model.
     """
-    found = _described(given) if given else next(_beside(traces), None)
+    found = (given, _given(given)) if given else next(_beside(traces, runs), None)
     if found is None:
         return
     path, config = found
-    families = [g.name for g in grammars() if config["model_type"] in g.model_types]
+    families = [g.name for g in grammars() if config.model_type in g.model_types]
     con.execute("DELETE FROM model_config")
     con.execute(
         "INSERT INTO model_config VALUES (?, ?, ?, ?, ?)",
         [
-            config["model_type"],
-            config["num_hidden_layers"],
-            hidden if isinstance(hidden := config.get("hidden_size"), int) else None,
+            config.model_type,
+            config.num_hidden_layers,
+            config.hidden_size,
             families,
-            str(path),
+            path_text(path),
         ],
     )
 
 
-def _described(path: Path) -> tuple[Path, dict[str, Any]]:
+def described_model(document: Any) -> ModelConfig | None:
+    """The model that a document describes, at any depth: in run.json, it is an inner object.
+
+    Raises:
+        Unusable: a value has another type than that of a configuration; the message has its key.
+    """
+    objects = [document]
+    while objects:
+        one = objects.pop()
+        if not isinstance(one, dict):
+            continue
+        if one.get("model_type") is not None and one.get("num_hidden_layers") is not None:
+            return checked(one, ModelConfig)
+        objects += reversed(one.values())
+    return None
+
+
+def _given(path: Path) -> ModelConfig:
     try:
-        config = _config(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise ModelConfigInvalid(f"cannot read the model configuration {path}: {error}") from None
+        config = described_model(json_document(path).value)
+    except Unusable as error:
+        raise ModelConfigInvalid(
+            f"cannot read the model configuration {path}: {error}; give the model's config.json"
+        ) from None
     if config is None:
         raise ModelConfigInvalid(
             f"{path} has no model_type and num_hidden_layers; give the model's config.json"
         )
-    if not _is_count(config["num_hidden_layers"]):
-        value = _short(config["num_hidden_layers"])
-        raise ModelConfigInvalid(f"{path}: num_hidden_layers is {value}, not a number of layers")
-    return path, config
+    return config
 
 
-def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 < value <= _MOST_LAYERS
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 20 else f"{text[:20]}..."
-
-
-def _beside(traces: Sequence[Path]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    folders = dict.fromkeys(folder for trace in traces for folder in trace.parents[:2])
-    for folder in folders:
+def _beside(
+    traces: Sequence[Path], runs: Mapping[Path, RunDirectory]
+) -> Iterator[tuple[Path, ModelConfig]]:
+    """The models of the run.json files beside traces; an unusable one describes none."""
+    known = {run.path: run.document.value for run in runs.values()}
+    for folder in dict.fromkeys(folder for trace in traces for folder in trace.parents[:2]):
         path = folder / "run.json"
-        if path.is_file():
-            try:
-                config = _config(json.loads(path.read_text(encoding="utf-8")))
-            except (OSError, ValueError):
-                continue
-            if config and _is_count(config["num_hidden_layers"]):
-                yield path, config
-
-
-def _config(value: Any) -> dict[str, Any] | None:
-    """The first object that describes a model, at any depth: in run.json, it is an inner object."""
-    if not isinstance(value, dict):
-        return None
-    if isinstance(value.get("model_type"), str) and isinstance(value.get("num_hidden_layers"), int):
-        return value
-    return next((found for inner in value.values() if (found := _config(inner))), None)
+        try:
+            document = known[folder] if folder in known else json_document(path).value
+            config = described_model(document)
+        except Unusable:
+            continue
+        if config:
+            yield path, config

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from traceql.dialect.facts import FileFacts
 from traceql.errors import RankConflict
-from traceql.loading.run_directory import rank_in_run
+from traceql.loading.run_directory import RunDirectory
+from traceql.loading.run_document import RankEntry
 
-_RANK_IN_NAME = re.compile(r"(?:^|[_\-.])rank[_\-]?(\d+)(?=\D|$)", re.IGNORECASE)
-_PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)(\d+)(?=[_\-.])")
+# A number of more digits is no rank, but perhaps a time.
+_RANK_IN_NAME = re.compile(r"(?:^|[_\-.])rank[_\-]?(\d{1,9})(?=\D|$)", re.IGNORECASE)
+_PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)(\d{1,9})(?=[_\-.])")
 
 
 @dataclass(frozen=True)
@@ -27,41 +29,49 @@ class Rank:
 
 
 def ranks(
-    files: Sequence[tuple[Path, FileFacts]], taken: Mapping[int, str] | None = None
+    files: Sequence[tuple[Path, FileFacts]],
+    runs: Mapping[Path, RunDirectory],
+    taken: Mapping[int, str],
 ) -> list[Rank]:
     """The rank of each file.
 
     Args:
         files: the path of each trace, and what it says about itself.
+        runs: the run directory of each trace that is in one.
         taken: the ranks that are already in the database, with the paths of their files.
 
     Raises:
         RankConflict: two files claim one rank.
     """
-    owner = dict(taken or {})
-    claims = [_claim(path, facts) for path, facts in files]
+    owner = dict(taken)
+    stated = [(runs[path].rank_of(path) if path in runs else None) for path, _ in files]
+    claims = [
+        _claim(path, facts, entry) for (path, facts), entry in zip(files, stated, strict=True)
+    ]
     for (path, _), (claimed, _) in zip(files, claims, strict=True):
         if claimed is not None:
             _require_free(owner, claimed, path)
             owner[claimed] = str(path)
     found = []
-    for (path, facts), (claimed, source) in zip(files, claims, strict=True):
+    for (path, facts), entry, (claimed, source) in zip(files, stated, claims, strict=True):
         number = _next_free(owner) if claimed is None else claimed
         owner[number] = str(path)
-        found.append(Rank(number, _world_size(path, facts), source, **_parallel_ranks(path)))
+        world_size = runs[path].world_size if entry else None
+        size = (facts.world_size or 0) if world_size is None else world_size
+        found.append(Rank(number, size, source, **_parallel_ranks(path, entry)))
     size = max([r.world_size for r in found] + [len(owner)])
     return [r if r.world_size else _with_world_size(r, size) for r in found]
 
 
-def _parallel_ranks(path: Path) -> dict[str, int | None]:
-    if in_run := rank_in_run(path):
-        return {name: in_run.get(name) for name in ("tp_rank", "pp_rank", "dp_rank", "ep_rank")}
+def _parallel_ranks(path: Path, entry: RankEntry | None) -> dict[str, int | None]:
+    if entry:
+        return {name: getattr(entry, name) for name in ("tp_rank", "pp_rank", "dp_rank", "ep_rank")}
     return {f"{kind}_rank": int(n) for kind, n in _PARALLEL_IN_NAME.findall(path.name)}
 
 
-def _claim(path: Path, facts: FileFacts) -> tuple[int | None, str]:
-    if in_run := rank_in_run(path):
-        return int(in_run["rank"]), "run.json"
+def _claim(path: Path, facts: FileFacts, entry: RankEntry | None) -> tuple[int | None, str]:
+    if entry:
+        return entry.rank, "run.json"
     if facts.rank is not None:
         return facts.rank, facts.job_source
     if named := _RANK_IN_NAME.search(path.name):
@@ -79,13 +89,6 @@ def _require_free(owner: Mapping[int, str], rank: int, path: Path) -> None:
 
 def _next_free(owner: Mapping[int, str]) -> int:
     return next(n for n in range(len(owner) + 1) if n not in owner)
-
-
-def _world_size(path: Path, facts: FileFacts) -> int:
-    in_run = rank_in_run(path)
-    if in_run and in_run["world_size"] is not None:
-        return int(in_run["world_size"])
-    return facts.world_size or 0
 
 
 def _with_world_size(rank: Rank, size: int) -> Rank:

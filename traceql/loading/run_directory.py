@@ -1,93 +1,79 @@
-"""Loads what run directories hold besides traces; `traceql capture` writes them."""
+"""Finds the run directories of traces, and reads what run.json says of their ranks."""
 
-import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any
-
-import duckdb
 
 from traceql.errors import TraceCorrupt
+from traceql.input_file import Unusable
+from traceql.loading.json_document import JsonDocument, checked, json_document
+from traceql.loading.run_document import RankEntry, RankPlaces
 
 _KNOWN_SCHEMA = 1
 
 
-def run_document(trace: Path) -> dict[str, Any] | None:
-    """The run.json of a trace in `traces/`; None if `traceql capture` wrote none.
+@dataclass(frozen=True)
+class RunDirectory:
+    """A run directory, and what its run.json says."""
+
+    path: Path
+    document: JsonDocument
+    places: RankPlaces
+
+    @property
+    def world_size(self) -> int | None:
+        """The number of ranks; None if it is not stated."""
+        return self.places.parallel.world_size if self.places.parallel else None
+
+    def rank_of(self, trace: Path) -> RankEntry | None:
+        """The entry for the rank of a trace in this directory."""
+        return self._entries.get(f"traces/{trace.name}")
+
+    @cached_property
+    def _entries(self) -> Mapping[str | None, RankEntry]:
+        return {entry.trace: entry for entry in self.places.ranks or ()}
+
+
+def run_directories(traces: Iterable[Path]) -> dict[Path, RunDirectory]:
+    """The run directory of each trace that is in one. Each run.json is read once.
 
     Raises:
-        TraceCorrupt: the file is not JSON, or a newer version of traceql wrote it.
+        TraceCorrupt: a run.json cannot be read, does not say clearly which rank a trace is, or was
+            written by a newer version of traceql.
     """
-    file = trace.parent.parent / "run.json"
-    if trace.parent.name != "traces" or not file.is_file():
-        return None
+    inside = [trace for trace in traces if trace.parent.name == "traces"]
+    found = {folder: _run_directory(folder) for folder in {t.parent.parent for t in inside}}
+    return {trace: run for trace in inside if (run := found[trace.parent.parent])}
+
+
+def _run_directory(folder: Path) -> RunDirectory | None:
+    """None if `traceql capture` wrote no run.json there."""
+    file = folder / "run.json"
     try:
-        document = json.loads(file.read_text())
-    except (OSError, ValueError) as error:
-        raise TraceCorrupt(f"{file} cannot be read: {error}") from None
-    version = document.get("schema_version") if isinstance(document, dict) else None
-    if not isinstance(version, int):
-        return None
-    if version > _KNOWN_SCHEMA:
+        if not file.exists():
+            return None
+        document = json_document(file)
+        if not isinstance(document.value, dict) or "schema_version" not in document.value:
+            return None
+        places = checked(document.value, RankPlaces)
+        _require_each_once(places)
+    except (OSError, Unusable) as error:
+        raise TraceCorrupt(
+            f"cannot read {file}: {error}; correct it, or move it away to load only the traces"
+        ) from None
+    if places.schema_version > _KNOWN_SCHEMA:
         raise TraceCorrupt(f"{file} was written by a newer version of traceql; update traceql")
-    return dict(document)
+    return RunDirectory(folder, document, places)
 
 
-def rank_in_run(trace: Path) -> dict[str, Any] | None:
-    """The entry of run.json for the rank of a trace, together with the job's world_size."""
-    document = run_document(trace) or {}
-    ranks: list[dict[str, Any]] = document.get("ranks") or []
-    for rank in ranks:
-        if rank.get("trace") == f"traces/{trace.name}":
-            return rank | {"world_size": (document.get("parallel") or {}).get("world_size")}
-    return None
-
-
-def add_runs(con: duckdb.DuckDBPyConnection, traces: Iterable[Path]) -> None:
-    """Adds the files of these traces' run directories; a directory loaded before is replaced."""
-    for folder in dict.fromkeys(t.parent.parent for t in traces if run_document(t)):
-        run = [str(folder)]
-        for table, column in (
-            ("run_file", "path"),
-            ("run_iteration", "run"),
-            ("telemetry_sample", "run"),
-        ):
-            con.execute(f"DELETE FROM {table} WHERE {column} = ?", run)
-        document = (folder / "run.json").read_text()
-        con.execute(
-            "INSERT INTO run_file VALUES (?, ?, ?)",
-            [str(folder), document, _text(folder / "metrics.json")],
-        )
-        if (folder / "steps.jsonl").is_file():
-            con.execute(_ITERATIONS, [*run, str(folder / "steps.jsonl")])
-        if (folder / "telemetry.parquet").is_file():
-            con.execute(_TELEMETRY, [*run, str(folder / "telemetry.parquet")])
-        _remark_completeness(con, json.loads(document))
-
-
-_ITERATIONS = """
-    INSERT INTO run_iteration
-    SELECT ?, rank, number, begin_unix_ns, requests
-    FROM read_json(?, format = 'newline_delimited', columns = {
-        rank: 'BIGINT',
-        number: 'BIGINT',
-        begin_unix_ns: 'BIGINT',
-        requests: 'MAP(VARCHAR, BIGINT)'
-    })
-"""
-_TELEMETRY = "INSERT INTO telemetry_sample BY NAME SELECT ? AS run, * FROM read_parquet(?)"
-
-
-def _text(file: Path) -> str | None:
-    return file.read_text() if file.is_file() else None
-
-
-def _remark_completeness(con: duckdb.DuckDBPyConnection, document: dict[str, Any]) -> None:
-    complete = document.get("status") == "complete"
-    reason = document.get("reason")
-    note = "the run was recorded completely" if complete else f"incomplete: {reason}"
-    con.execute("DELETE FROM remark WHERE check_name = 'run complete'")
-    con.execute(
-        "INSERT INTO remark SELECT MIN(rank), 'run complete', ?, 1, ?, ? FROM trace",
-        [int(complete), complete, note],
-    )
+def _require_each_once(places: RankPlaces) -> None:
+    entries = places.ranks or []
+    ranks = [entry.rank for entry in entries]
+    files = [entry.trace for entry in entries if entry.trace is not None]
+    if len(set(ranks)) < len(ranks):
+        twice = next(rank for rank in ranks if ranks.count(rank) > 1)
+        raise Unusable(f"two entries of $.ranks are rank {twice}")
+    if len(set(files)) < len(files):
+        twice_named = next(file for file in files if files.count(file) > 1)
+        raise Unusable(f"two entries of $.ranks have the trace {twice_named}")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError
-from traceql.files import is_device, target_of
+from traceql.files import is_device, path_text, target_of
 from traceql.locks import locked
 
 
@@ -18,8 +18,11 @@ def workspace(database: Path) -> Iterator[Path]:
     that the first has written.
 
     Raises:
-        DatabaseError: `database` is a folder or a device, or files cannot be created beside it.
+        DatabaseError: `database` is a folder or a device, its path is not UTF-8, or files cannot be
+            created beside it.
     """
+    if (shown := path_text(database)) != str(database):
+        raise DatabaseError(f"{shown}: the path is not UTF-8; choose another place with -o")
     if database.is_dir():
         raise DatabaseError(f"{database} is a folder; name a file with -o")
     if is_device(database):

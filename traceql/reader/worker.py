@@ -114,15 +114,20 @@ def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> d
     import numpy as np
     import pyarrow as pa
 
+    from traceql.errors import DatabaseError
     from traceql.reader.registry import reader_of
     from traceql.reader.tables import SCHEMAS
 
     reader = reader_of(file)
     trace = reader.read(file, trace_processor=trace_processor)
     _require_tables(reader.name, trace)
-    for name, schema in SCHEMAS.items():
-        with pa.ipc.new_file(folder / f"{name}.arrow", schema) as sink:
-            sink.write_table(trace.tables[name], max_chunksize=_BATCH_ROWS)
+    try:
+        for name, schema in SCHEMAS.items():
+            with pa.ipc.new_file(folder / f"{name}.arrow", schema) as sink:
+                sink.write_table(trace.tables[name], max_chunksize=_BATCH_ROWS)
+    except OSError as error:  # of Arrow, which names no file
+        why = os.strerror(error.errno) if error.errno else str(error)
+        raise DatabaseError(f"cannot write in {folder}: {why}") from None
     slices, instants = trace.tables["slice"], trace.tables["instant"]
     starts = np.concatenate((slices["ts"].to_numpy(), instants["ts"].to_numpy()))
     ends = np.append(slices["ts"].to_numpy() + slices["dur"].to_numpy(), starts)

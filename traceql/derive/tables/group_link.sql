@@ -1,7 +1,7 @@
 -- One row per communicator: the link that limits its bandwidth.
 -- @kind   view
 -- @scope  run
--- @needs  clock, communicator, communicator_member, link, on_reference_clock, run_file, trace
+-- @needs  clock, communicator, communicator_member, link, on_reference_clock, run_file, text_at, trace
 -- @column communicator_id  BIGINT   Communicator (communicator.communicator_id).
 -- @column link             VARCHAR  Hardware that connects its ranks: NVLink, Infinity Fabric or PCIe inside a machine, the network between machines; NULL if unknown.
 -- @column peak_gbps        DOUBLE   Peak of the link in one direction, which limits the bus bandwidth, 1e9 bytes per second; NULL if unknown.
@@ -27,7 +27,7 @@ placed AS (
             stated.of_rank.host,
             CASE
                 WHEN listed.gpu.index IS NOT NULL
-                    THEN COALESCE(run_file.document ->> '$.host.name', run_file.path)
+                    THEN COALESCE(text_at(run_file.document, '$.host.name'), run_file.path)
             END
         ) AS host
     FROM trace
@@ -40,14 +40,14 @@ topology AS (
     SELECT
         path AS run,
         string_split(UNNEST(string_split(
-            regexp_replace(document ->> '$.topology', '\x1b\[[0-9;]*m', '', 'g'), chr(10)
+            regexp_replace(text_at(document, '$.topology'), '\x1b\[[0-9;]*m', '', 'g'), chr(10)
         )), chr(9)) AS cells
     FROM run_file
 ),
 gpu_line AS (
-    SELECT run, TRY_CAST(regexp_extract(trim(cells[1]), '^GPU(\d+)$', 1) AS BIGINT) AS gpu, cells
+    SELECT run, TRY_CAST(regexp_extract(trim(cells[1]), '^GPU(\d{1,6})$', 1) AS BIGINT) AS gpu, cells
     FROM topology
-    WHERE regexp_matches(trim(cells[1]), '^GPU\d+$')
+    WHERE regexp_matches(trim(cells[1]), '^GPU\d{1,6}$')
 ),
 pair AS (
     SELECT

