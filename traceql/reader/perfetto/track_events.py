@@ -63,7 +63,8 @@ def track_events(pieces: Iterable[bytes]) -> TrackEvents:
     counting = _Counting()
     number = 0
     for number, packet in enumerate(packets(pieces), 1):
-        counting.add(number, packet)
+        if packet:
+            counting.add(number, packet)
     if not number:
         raise TraceCorrupt("empty file; was the process killed before it was written?")
     return counting.found()
