@@ -63,9 +63,10 @@ def test_slices_that_do_not_come_back_as_fed_are_an_error(
 
 
 def test_an_error_statistic_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = pa.table({"name": ["slice_drop_overlapping_complete_event"], "value": [2]})
-    with pytest.raises(LossyLoad, match=r"lost data \(slice_drop_overlapping_complete_event=2\)"):
-        read_tampered(tmp_path, monkeypatch, lost_data._ERRORS, lambda _: one)
+    name = "slice_drop_overlapping_complete_event"
+    one = pa.table({"name": [name], "severity": ["error"], "value": [2]})
+    with pytest.raises(LossyLoad, match=rf"\({name}=2\)"):
+        read_tampered(tmp_path, monkeypatch, lost_data._STATISTICS, lambda _: one)
 
 
 def test_an_answer_left_alone_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

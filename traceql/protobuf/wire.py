@@ -17,6 +17,7 @@ Octets = npt.NDArray[np.uint8]
 Mask = npt.NDArray[np.bool_]
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5  # wire types
+_LONGEST_VARINT_BITS = 70  # ten bytes of seven bits, which hold 64
 
 _SEVEN_BITS = np.uint64(0x7F7F7F7F7F7F7F7F)
 # Masks that keep the low n bytes of a word; a varint of 8 to 10 bytes fills the word.
@@ -48,15 +49,17 @@ def varint_at(message: bytes | memoryview, at: int) -> tuple[int, int]:
 
     Raises:
         IndexError: the message ends before the integer does.
+        ValueError: it has more than the ten bytes of an integer of 64 bits.
     """
     value = shift = 0
-    while True:
+    while shift < _LONGEST_VARINT_BITS:
         octet = message[at]
         at += 1
         value |= (octet & 0x7F) << shift
         if octet < 0x80:
             return value, at
         shift += 7
+    raise ValueError("an integer of more than ten bytes")
 
 
 def delimited_fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:

@@ -84,14 +84,15 @@ TRACK = pa.schema(
 )
 # One row per kind of event and category: what is in the file. The ledger compares these numbers
 # with the tables above, so a reader counts them by another way than the one that fills the tables.
+# What it cannot count so is NULL, and the ledger calls it unknown.
 COUNT = pa.schema(
     [
         # "slice" for rows of SLICE; "i", "I", "R" or "n" for rows of INSTANT; anything else for
         # events that no table holds.
         ("phase", pa.large_string()),
         ("cat", pa.large_string()),  # category of slices, "" if they have none; else ""
-        ("events", pa.int64()),
-        ("dur", pa.int64()),  # summed duration of slices, ns; else 0
+        ("events", pa.int64()),  # may be NULL
+        ("dur", pa.int64()),  # summed duration of slices, ns, may be NULL; else 0
     ]
 )
 # One row per statement that the reader makes about its own work; all of them go into the ledger.

@@ -6,8 +6,8 @@
 -- @column rank    BIGINT   Rank that recorded the events.
 -- @column phase   VARCHAR  slice for complete events (those with a duration), else the letter of the event in the trace format.
 -- @column cat     VARCHAR  Event category of complete events; empty for other events.
--- @column events  BIGINT   Number of events in the file.
--- @column dur     BIGINT   Total duration of these events, ns.
+-- @column events  BIGINT   Number of events in the file; NULL if it cannot be counted.
+-- @column dur     BIGINT   Total duration of these events, ns; NULL if it cannot be counted.
 CREATE TABLE IF NOT EXISTS file_count (
     rank BIGINT,
     phase VARCHAR,

@@ -19,8 +19,8 @@ slice_count AS (
         COALESCE(kept.cat, file_count.cat) AS cat,
         COALESCE(kept.events, 0) AS kept_events,
         COALESCE(kept.dur, 0) AS kept_dur,
-        COALESCE(file_count.events, 0) AS file_events,
-        COALESCE(file_count.dur, 0) AS file_dur
+        CASE WHEN file_count.cat IS NULL THEN 0 ELSE file_count.events END AS file_events,
+        CASE WHEN file_count.cat IS NULL THEN 0 ELSE file_count.dur END AS file_dur
     FROM kept
     FULL JOIN (FROM file_count WHERE phase = 'slice') AS file_count USING (rank, cat)
 ),

@@ -14,7 +14,7 @@ from traceql.reader.kineto import feed
 from traceql.reader.kineto.flows import Flows
 from traceql.reader.kineto.timeline import Timeline
 from traceql.reader.kineto.tracks import Track
-from traceql.reader.lost_data import raise_on_error_stats
+from traceql.reader.lost_data import require_no_losses
 
 Int64s = npt.NDArray[np.int64]
 _UNUSED = "the trace processor, which was not used because the file has no slices"
@@ -61,7 +61,7 @@ def nesting(
     ids, to_fed = feed.dense_ids(tracks, slices), feed.fed_times(slices, flows)
     fed = feed.nesting_feed(slices, flows, ids, to_fed)
     with open_trace_processor(fed, trace_processor=trace_processor) as tp:
-        raise_on_error_stats(tp)
+        require_no_losses(tp)
         found = arrow_table(tp, _SLICES)
         last_id = arrow_table(tp, _LAST_ID)["id"][0].as_py()
         joined = arrow_table(tp, _FLOWS)

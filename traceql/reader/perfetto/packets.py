@@ -1,50 +1,53 @@
-"""Checks that a native Perfetto trace is complete.
+"""The packets of a native Perfetto trace, one by one.
 
 A trace is a sequence of packets, each preceded by its length. The trace processor does not report a
 file that ends within a packet, so this does.
 """
 
-import gzip
-import zlib
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 from traceql.errors import TraceCorrupt
 from traceql.protobuf.wire import DELIMITED, tag, varint_at
+from traceql.reader.unpacked import ANEW
 
-_GZIP_MAGIC = b"\x1f\x8b"
 (_PACKET,) = tag(1, DELIMITED)  # field 1 of the message Trace
 
 
-def require_whole_packets(path: Path) -> None:
-    """Reads the lengths of all packets of a trace file, gzipped or not.
+def packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The content of each packet of a trace, which is given in pieces of any size.
 
     Raises:
-        TraceCorrupt: the file is empty or damaged, or ends within a packet.
+        TraceCorrupt: the trace is damaged, or ends within a packet; the message does not name the
+            file.
     """
-    content = _unpacked(path)
-    at = 0
-    try:
-        while at < len(content):
-            if content[at] != _PACKET:
-                raise TraceCorrupt(f"{path}: not a trace, or damaged at byte {at}")
-            size, body = varint_at(content, at + 1)
-            at = body + size
-        is_whole = at == len(content)
-    except IndexError:  # the file ends within a length
-        is_whole = False
-    if not is_whole:
-        raise TraceCorrupt(f"{path}: truncated within a packet; copy it again or record it again")
+    held: list[bytes] = []  # the beginning of a packet, which goes on in the next piece
+    held_bytes, wanted_bytes, position = 0, 1, 0
+    for piece in pieces:
+        held.append(piece)
+        held_bytes += len(piece)
+        if held_bytes < wanted_bytes:
+            continue
+        text, at = b"".join(held), 0
+        wanted_bytes = 1
+        try:
+            while at < len(text):
+                if text[at] != _PACKET:
+                    raise TraceCorrupt(_damaged(position + at))
+                size, body = varint_at(text, at + 1)
+                end = body + size
+                if end > len(text):
+                    wanted_bytes = end - at
+                    break
+                yield text[body:end]
+                at = end
+        except IndexError:  # the text ends within a length
+            wanted_bytes = len(text) - at + 1
+        except ValueError:
+            raise TraceCorrupt(_damaged(position + at)) from None
+        held, held_bytes, position = [text[at:]], len(text) - at, position + at
+    if held_bytes:
+        raise TraceCorrupt(f"truncated within a packet; {ANEW}")
 
 
-def _unpacked(path: Path) -> bytes:
-    content = path.read_bytes()
-    if not content:
-        raise TraceCorrupt(f"{path}: empty file; was the process killed before it was written?")
-    if not content.startswith(_GZIP_MAGIC):
-        return content
-    try:
-        return gzip.decompress(content)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise TraceCorrupt(
-            f"{path}: damaged or truncated gzip ({error}); copy it again or record it again"
-        ) from None
+def _damaged(byte: int) -> str:
+    return f"not a trace, or damaged at byte {byte}; {ANEW}"

@@ -3,7 +3,8 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
-from traceql.errors import EngineError, LossyLoad
+from traceql.errors import EngineError, LossyLoad, TraceCorrupt
 from traceql.reader.activities import activities_among, activity_table
 from traceql.reader.arguments import Texts, decoded, int64_column
-from traceql.reader.lost_data import raise_on_error_stats
-from traceql.reader.perfetto.packets import require_whole_packets
+from traceql.reader.lost_data import Losses, listed, losses
+from traceql.reader.perfetto.counts import count_table
+from traceql.reader.perfetto.track_events import TrackEvents, track_events
 from traceql.reader.remarks import Remark, remark_table
 from traceql.reader.tables import (
-    COUNT,
     FLOW,
     INSTANT,
     NAME,
@@ -26,6 +27,7 @@ from traceql.reader.tables import (
     TRACK,
     TraceTables,
 )
+from traceql.reader.unpacked import ANEW, pieces
 
 _SLICES = """
     SELECT
@@ -51,34 +53,37 @@ _ARGS = """
     FROM args JOIN (SELECT DISTINCT arg_set_id FROM slice) USING (arg_set_id)
     ORDER BY args.id
 """
-_COUNTS = """
-    SELECT
-        'slice' AS phase,
-        COALESCE(category, '') AS cat,
-        COUNT(*) AS events,
-        SUM(IIF(dur < 0, MAX(trace_end() - ts, 0), dur)) AS dur
-    FROM slice
-    GROUP BY category
-"""
 _COUNTERS = "SELECT COUNT(*) AS n FROM counter"
+_UNMATCHED = (
+    "ends of slices whose beginning is not in the file; all ends. "
+    "Where a slice began earlier on the same track, such an end may have cut another slice short"
+)
+_PIECE_BYTES = 4 << 20
 _PREFIX = re.compile(r"^(?:debug|args)\.")
 _POSITIONS = re.compile(r"((?:\[\d+\])+)$")
 
 
 def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
-    """The tables of a native Perfetto trace; `index` is the trace processor's slice id."""
-    require_whole_packets(path)
+    """The tables of a native Perfetto trace; `index` is the trace processor's slice id.
+
+    The slices are counted in the packets too, so that a trace of which some cannot be read is
+    loaded, and the ledger says how many are missing.
+
+    Raises:
+        TraceCorrupt: the file is empty or damaged, or ends within a packet.
+        LossyLoad: no slice can be read, or what was lost cannot be counted.
+    """
     try:
+        in_file = track_events(pieces(path, _PIECE_BYTES))
         with open_trace_processor(path, trace_processor=trace_processor) as tp:
-            raise_on_error_stats(tp)
-            tables = _tables(tp)
-    except (EngineError, LossyLoad) as error:
+            return TraceTables(_tables(tp, in_file, losses(tp)))
+    except (EngineError, LossyLoad, TraceCorrupt) as error:
         raise type(error)(f"{path}: {error}") from None
-    return TraceTables(tables)
 
 
-def _tables(tp: TraceProcessor) -> dict[str, pa.Table]:
+def _tables(tp: TraceProcessor, in_file: TrackEvents, lost: Losses) -> dict[str, pa.Table]:
     found, tracks = arrow_table(tp, _SLICES), arrow_table(tp, _TRACKS)
+    _require_countable(found.num_rows, in_file, lost)
     slices, activities, unfinished = _slice_tables(found, tracks, _args_by_set(tp))
     counters = arrow_table(tp, _COUNTERS)["n"][0].as_py()
     return {
@@ -87,9 +92,21 @@ def _tables(tp: TraceProcessor) -> dict[str, pa.Table]:
         "flow": pa.table([_int64(c) for c in arrow_table(tp, _FLOWS).columns], schema=FLOW),
         "instant": INSTANT.empty_table(),
         "track": _track_table(tracks),
-        "count": arrow_table(tp, _COUNTS, schema=COUNT),
-        "remark": remark_table(_remarks(unfinished, counters, slices.num_rows)),
+        "count": count_table(in_file, slices["cat"]),
+        "remark": remark_table(_remarks(in_file, unfinished, counters, slices.num_rows, lost)),
     }
+
+
+def _require_countable(slices: int, in_file: TrackEvents, lost: Losses) -> None:
+    """Raises LossyLoad if the trace lost everything, or more than the ledger can tell."""
+    expected = in_file.slices.total()
+    if expected and not slices:
+        raise LossyLoad(
+            f"none of its {expected} events can be read; its first packets may be missing; {ANEW}"
+        )
+    if lost.lost and in_file.may_have_others:
+        what = f"a part of it cannot be read ({listed(lost.lost)}), and how much cannot be told"
+        raise LossyLoad(f"{what}; {ANEW}")
 
 
 def _slice_tables(
@@ -136,21 +153,32 @@ def _args_by_set(tp: TraceProcessor) -> dict[int | None, bytes]:
     The trace processor flattens lists: `grid[0]`, `grid[1]`, ...
     """
     sets: defaultdict[int, dict[str, Any]] = defaultdict(dict)
-    for row in arrow_table(tp, _ARGS).to_pylist():
-        _put(sets[row["arg_set_id"]], _PREFIX.sub("", row["key"]), _argument_value(row))
+    columns = (column.to_pylist() for column in arrow_table(tp, _ARGS).columns)
+    for arg_set, key, kind, integer, real, text in zip(*columns, strict=True):
+        name, positions = _name_and_positions(key)
+        _put(sets[arg_set], key, name, positions, _argument_value(kind, integer, real, text))
     return {arg_set: json.dumps(args).encode() for arg_set, args in sets.items()}
 
 
-def _put(args: dict[str, Any], key: str, value: Any) -> None:
-    positions = _POSITIONS.search(key)
+@cache
+def _name_and_positions(key: str) -> tuple[str, Sequence[int]]:
+    """`debug.grid[0]` as `grid` and its positions, which are empty outside lists."""
+    name = _PREFIX.sub("", key)
+    positions = _POSITIONS.search(name)
     if positions is None:
-        args[key] = value
+        return name, ()
+    return name[: positions.start()], [int(n) for n in re.findall(r"\d+", positions[1])]
+
+
+def _put(args: dict[str, Any], key: str, name: str, positions: Sequence[int], value: Any) -> None:
+    if not positions:
+        args[name] = value
         return
-    place: Any = args.setdefault(key[: positions.start()], [])
+    place: Any = args.setdefault(name, [])
     if not isinstance(place, list):
-        args[key] = value
+        args[_PREFIX.sub("", key)] = value
         return
-    *outer, last = (int(n) for n in re.findall(r"\d+", positions[1]))
+    *outer, last = positions
     for position in outer:
         place.extend([] for _ in range(position + 1 - len(place)))
         place = place[position]
@@ -158,16 +186,16 @@ def _put(args: dict[str, Any], key: str, value: Any) -> None:
     place[last] = value
 
 
-def _argument_value(row: dict[str, Any]) -> Any:
-    match row["value_type"]:
+def _argument_value(kind: str, integer: int | None, real: float | None, text: str | None) -> Any:
+    match kind:
         case "string" | "json":
-            return row["string_value"]
+            return text
         case "real":
-            return row["real_value"]
+            return real
         case "bool":
-            return bool(row["int_value"])
+            return bool(integer)
         case _:
-            return row["int_value"]
+            return integer
 
 
 def _int64(column: pa.ChunkedArray) -> pa.Array:
@@ -193,12 +221,25 @@ def _track_table(tracks: pa.Table) -> pa.Table:
     return pa.table(columns, schema=TRACK)
 
 
-def _remarks(unfinished: int, counters: int, slices: int) -> list[Remark]:
+def _remarks(
+    in_file: TrackEvents, unfinished: int, counters: int, slices: int, lost: Losses
+) -> Iterator[Remark]:
     errors = "errors reported by the trace processor"
+    yield _loss_remark("trace processor errors", lost.lost, errors)
     endless = "slices that never end, which last until the end of the trace; all slices"
+    yield Remark("slices without an end", unfinished, slices, None, endless)
     samples = "counter samples in the file, which are not loaded"
-    return [
-        Remark("trace processor errors", 0, 0, True, errors),
-        Remark("slices without an end", unfinished, slices, None, endless),
-        Remark("counters not loaded", counters, counters, None, samples),
-    ]
+    yield Remark("counters not loaded", counters, counters, None, samples)
+    unmatched = in_file.ends - (in_file.begins - unfinished)
+    if slices == in_file.slices.total() and unmatched > 0:
+        is_cut_off = None if unmatched <= in_file.early_ends else False
+        yield Remark("ends without a slice", unmatched, in_file.ends, is_cut_off, _UNMATCHED)
+    if lost.recording:
+        missing = "losses that the recording reports, of events that are not in the file"
+        yield _loss_remark("lost while recording", lost.recording, missing)
+
+
+def _loss_remark(check_name: str, statistics: Mapping[str, int], note: str) -> Remark:
+    """A check that holds if there are no such statistics."""
+    note = f"{note}: {listed(statistics)}" if statistics else note
+    return Remark(check_name, sum(statistics.values()), 0, not statistics, note)

@@ -1,0 +1,244 @@
+"""A damaged native trace never looks whole: its ledger says what is missing, or it is refused."""
+
+import zlib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
+
+import traceql
+from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
+from traceql.errors import LossyLoad, TraceCorrupt
+from traceql.reader import lost_data
+from traceql.reader.lost_data import Effect, effect_of
+from traceql.reader.perfetto.read import read_native
+
+Packets = list[TracePacket]
+KERNELS, TRACK = 6, 5
+CATEGORIES = {1: "kernel", 2: "user_annotation"}
+
+
+def packet(**content: Any) -> TracePacket:
+    content.setdefault("sequence_flags", TracePacket.SEQ_NEEDS_INCREMENTAL_STATE)
+    return TracePacket(trusted_packet_sequence_id=1, **content)
+
+
+def event(ts: int, kind: Any, **content: Any) -> TracePacket:
+    return packet(timestamp=ts, track_event=TrackEvent(type=kind, track_uuid=TRACK, **content))
+
+
+def begin(ts: int, category: int) -> TracePacket:
+    return event(ts, TrackEvent.TYPE_SLICE_BEGIN, category_iids=[category], name_iid=category)
+
+
+def end(ts: int) -> TracePacket:
+    return event(ts, TrackEvent.TYPE_SLICE_END)
+
+
+def whole() -> Packets:
+    """The state's start, a track, texts, and kernels inside an annotation."""
+    start = packet(sequence_flags=TracePacket.SEQ_INCREMENTAL_STATE_CLEARED)
+    track = packet(track_descriptor={"uuid": TRACK, "name": "stream 7"})
+    texts = [{"iid": iid, "name": name} for iid, name in CATEGORIES.items()]
+    interned = packet(interned_data={"event_names": texts, "event_categories": texts})
+    kernels = [p for n in range(KERNELS) for p in (begin(10 * n + 1, 1), end(10 * n + 9))]
+    return [start, track, interned, begin(0, 2), *kernels, end(100)]
+
+
+def written(folder: Path, packets: Packets) -> Path:
+    path = folder / "rank0.pftrace"
+    path.write_bytes(Trace(packet=packets).SerializeToString())
+    return path
+
+
+def ledger(folder: Path, packets: Packets) -> dict[str, tuple[Any, ...]]:
+    """Each check of the loaded trace with its value, total and result."""
+    traceql.load(written(folder, packets), folder / "run.duckdb")
+    with traceql.open(folder / "run.duckdb") as trace:
+        rows = trace.sql("SELECT check_name, value, total, ok FROM ledger").rows()
+    return {row["check_name"]: (row["value"], row["total"], row["ok"]) for row in rows}
+
+
+def failed(checks: dict[str, tuple[Any, ...]]) -> set[str]:
+    """The checks of what was read that fail; those of what it means are not of interest here."""
+    about_reading = ("duration", "ends", "events", "lost", "phase", "trace processor")
+    return {c for c, (_, _, ok) in checks.items() if ok is False and c.startswith(about_reading)}
+
+
+def needing_texts_of_the_end(packets: Packets) -> Packets:
+    """Two kernels and the annotation come before the packet that their sequence starts with."""
+    return [*packets[3:8], *packets[:3], *packets[8:]]
+
+
+def test_a_whole_trace_has_the_slices_that_its_packets_have(tmp_path: Path) -> None:
+    checks = ledger(tmp_path, whole())
+    assert checks["events kernel"] == (KERNELS, KERNELS, True)
+    assert checks["events user_annotation"] == (1, 1, True)
+    assert checks["duration kernel"] == (KERNELS * 8, None, None)
+    assert checks["trace processor errors"] == (0, 0, True)
+    assert "ends without a slice" not in checks
+    assert not failed(checks)
+
+
+def test_slices_before_the_start_of_their_sequence_fail_the_ledger(tmp_path: Path) -> None:
+    checks = ledger(tmp_path, needing_texts_of_the_end(whole()))
+    lost = {"events unknown(1)": (0, 2, False), "events unknown(2)": (0, 1, False)}
+    assert lost.items() <= checks.items()
+    assert checks["events kernel"] == (KERNELS - 2, KERNELS - 2, True)
+    assert failed(checks) >= {"trace processor errors", *lost}
+
+
+@pytest.mark.parametrize("missing", ["the start", "all but events", "the flag of the start"])
+def test_a_trace_of_which_nothing_can_be_read_is_refused(missing: str, tmp_path: Path) -> None:
+    packets = whole()
+    if missing == "the flag of the start":
+        packets[0].ClearField("sequence_flags")
+    else:
+        packets = packets[1 if missing == "the start" else 3 :]
+    with pytest.raises(LossyLoad, match=rf"none of its {KERNELS + 1} events .*record it again"):
+        read_native(written(tmp_path, packets), trace_processor=None)
+
+
+def test_texts_that_are_missing_fail_the_ledger(tmp_path: Path) -> None:
+    packets = whole()
+    checks = ledger(tmp_path, packets[:2] + packets[3:])
+    assert checks["events unknown(1)"] == (KERNELS, KERNELS, True)
+    assert "trace processor errors" in failed(checks)
+
+
+def test_a_beginning_lost_in_the_middle_fails_the_ledger(tmp_path: Path) -> None:
+    packets = whole()
+    checks = ledger(tmp_path, packets[:6] + packets[7:])
+    assert packets[6] == begin(11, 1)
+    assert checks["ends without a slice"] == (1, KERNELS + 1, False)
+
+
+def test_an_end_that_comes_first_is_no_loss(tmp_path: Path) -> None:
+    packets = whole()
+    checks = ledger(tmp_path, [*packets[:3], end(0), *packets[3:]])
+    assert checks["ends without a slice"] == (1, KERNELS + 2, None)
+    assert not failed(checks)
+
+
+def test_an_end_that_is_lost_leaves_a_slice_without_one(tmp_path: Path) -> None:
+    assert ledger(tmp_path, whole()[:-1])["slices without an end"] == (1, KERNELS + 1, None)
+
+
+def test_packets_given_twice_are_loaded_twice(tmp_path: Path) -> None:
+    packets = whole()
+    doubled = [*packets[:3], *(p for each in packets[3:] for p in (each, each))]
+    checks = ledger(tmp_path, doubled)
+    assert checks["events kernel"] == (2 * KERNELS, 2 * KERNELS, True)
+    assert not failed(checks)
+
+
+def test_compressed_packets_are_counted(tmp_path: Path) -> None:
+    content = Trace(packet=whole()).SerializeToString()
+    packed = TracePacket(compressed_packets=zlib.compress(content))
+    assert ledger(tmp_path, [packed])["events kernel"] == (KERNELS, KERNELS, True)
+
+
+@pytest.mark.parametrize(
+    ("packed", "said"),
+    [
+        (b"no zlib", "damaged compression"),
+        (zlib.compress(bytes(99))[:-6], "ends too early"),
+        (zlib.compress(bytes(99)), "damaged at byte 0"),
+        (zlib.compress(bytes(100 << 20)), "more than 200 times its size"),
+    ],
+)
+def test_damaged_compressed_packets_are_refused(packed: bytes, said: str, tmp_path: Path) -> None:
+    path = written(tmp_path, [*whole(), TracePacket(compressed_packets=packed)])
+    with pytest.raises(TraceCorrupt, match=said):
+        read_native(path, trace_processor=None)
+
+
+def test_packets_compressed_twice_are_refused(tmp_path: Path) -> None:
+    packed = b""
+    for _ in range(2):
+        inner = TracePacket(compressed_packets=zlib.compress(packed))
+        packed = Trace(packet=[inner]).SerializeToString()
+    path = written(tmp_path, [*whole(), *Trace.FromString(packed).packet])
+    with pytest.raises(TraceCorrupt, match="compressed twice"):
+        read_native(path, trace_processor=None)
+
+
+def test_a_damaged_packet_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, whole())
+    content = path.read_bytes()
+    assert content[0] == 0x0A
+    path.write_bytes(b"\x0a\x01\x0a" + content)  # a packet with a field that has no content
+    with pytest.raises(TraceCorrupt, match="packet 1 is damaged"):
+        read_native(path, trace_processor=None)
+
+
+def test_a_length_that_never_ends_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, whole())
+    path.write_bytes(path.read_bytes() + b"\x0a" + b"\x80" * 100)
+    with pytest.raises(TraceCorrupt, match="damaged at byte"):
+        read_native(path, trace_processor=None)
+
+
+def test_other_sources_of_slices_leave_the_number_unknown(tmp_path: Path) -> None:
+    trigger = TracePacket(timestamp=5, trigger={"trigger_name": "stop"})
+    checks = ledger(tmp_path, [*whole(), trigger])
+    assert checks["events kernel"] == (KERNELS, None, None)
+    assert not failed(checks)
+
+
+def test_other_sources_of_slices_do_not_hide_a_loss(tmp_path: Path) -> None:
+    trigger = TracePacket(timestamp=5, trigger={"trigger_name": "stop"})
+    path = written(tmp_path, needing_texts_of_the_end([*whole(), trigger]))
+    with pytest.raises(LossyLoad, match=r"tokenizer_skipped_packets=\d+.*how much cannot be told"):
+        read_native(path, trace_processor=None)
+
+
+def test_an_unknown_kind_of_track_event_fails_the_ledger(tmp_path: Path) -> None:
+    packets = whole()
+    checks = ledger(tmp_path, [*packets, event(50, TrackEvent.TYPE_STATE)])
+    assert checks["phase track event 5"] == (0, 1, False)
+
+
+def test_losses_of_the_recording_fail_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(tp: TraceProcessor, sql: str) -> pa.Table:
+        assert sql == lost_data._STATISTICS
+        name = ["traced_buf_trace_writer_packet_loss"]
+        return pa.table({"name": name, "severity": ["data_loss"], "value": [3]})
+
+    monkeypatch.setattr(lost_data, "arrow_table", answer)
+    checks = ledger(tmp_path, whole())
+    assert checks["lost while recording"] == (3, 0, False)
+    assert checks["trace processor errors"] == (0, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "severity", "effect"),
+    [
+        ("tokenizer_skipped_packets", "info", Effect.LOST),
+        ("interned_data_tokenizer_errors", "info", Effect.LOST),
+        ("track_event_parser_errors", "info", Effect.LOST),
+        ("a_new_one", "error", Effect.LOST),
+        ("a_new_one", "data_loss", Effect.LOST),
+        ("a_new_one", "info", Effect.NONE),
+        ("flow_no_enclosing_slice", "error", Effect.NONE),
+        ("traced_buf_sequence_packet_loss", "data_loss", Effect.RECORDING),
+        ("traced_buf_chunks_overwritten", "info", Effect.NONE),
+    ],
+)
+def test_statistics_mean_what_the_rules_say(name: str, severity: str, effect: Effect) -> None:
+    assert effect_of(name, severity) is effect
+
+
+def test_every_diagnostic_that_speaks_of_failures_has_a_rule() -> None:
+    """A newer trace processor may call a loss a diagnostic; someone has to decide what it is."""
+    words = "error|fail|skip|drop|lost|loss|discard|missing|unpaired|unknown|truncated|invalid"
+    with open_trace_processor([b'{"traceEvents":[]}']) as tp:
+        names = arrow_table(
+            tp, f"SELECT DISTINCT name FROM stats WHERE severity = 'info' AND name REGEXP '{words}'"
+        )["name"].to_pylist()
+    assert "tokenizer_skipped_packets" in names
+    assert [name for name in names if lost_data.rule_of(name) is None] == []
