@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import shutil
 import socket
 import struct
 import threading
@@ -73,6 +74,72 @@ def test_perfetto_gets_the_trace_and_the_server_ends(tmp_path: Path) -> None:
         assert headers["Access-Control-Allow-Origin"] == PERFETTO
         client.thread.join(timeout=10)
         assert not client.thread.is_alive()
+
+
+def asked_without_reading(client: Client) -> socket.socket:
+    """A connection over which the page has asked for the trace, and has read nothing yet."""
+    page = socket.create_connection(("127.0.0.1", client.port))
+    head = f"Host: 127.0.0.1:{client.port}\r\nOrigin: {PERFETTO}"
+    page.sendall(f"GET {client.trace} HTTP/1.1\r\n{head}\r\n\r\n".encode())
+    return page
+
+
+def test_the_server_waits_until_the_page_has_read_everything(tmp_path: Path) -> None:
+    with serving(online_page, tmp_path) as client:
+        with asked_without_reading(client) as page:
+            client.thread.join(timeout=0.5)
+            assert client.thread.is_alive()
+            answer = b"".join(iter(lambda: page.recv(1 << 12), b""))
+            assert answer.endswith(b"\r\n\r\nthe trace")
+        client.thread.join(timeout=10)
+        assert not client.thread.is_alive()
+
+
+def test_a_page_that_breaks_off_can_ask_again(tmp_path: Path) -> None:
+    with serving(online_page, tmp_path) as client:
+        with asked_without_reading(client) as page:
+            page.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.thread.join(timeout=0.5)
+        assert client.thread.is_alive()
+        assert client.ask(f"{client.trace}?again", Origin=PERFETTO)[1] == b"the trace"
+        client.thread.join(timeout=10)
+        assert not client.thread.is_alive()
+
+
+@pytest.mark.parametrize("happens", ["deleted", "cut"])
+def test_a_trace_that_goes_away_is_one_clear_line(
+    happens: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = tmp_path / "run.pftrace"
+    trace.write_bytes(b"the trace")
+    raised: list[str] = []
+
+    def serve(server: PageServer, page: Page) -> None:
+        try:
+            server.serve(page.site)
+        except TraceqlError as error:
+            raised.append(str(error))
+
+    with PageServer(port=0) as server:
+        page = online_page(trace, server.address, None, ())
+        (path,) = page.site.files
+        thread = threading.Thread(target=serve, args=(server, page))
+        thread.start()
+        client = Client(server.server_port, path, thread)
+        if happens == "deleted":
+            trace.unlink()
+            assert client.refusal(path, Origin=PERFETTO) == 404
+        else:
+            monkeypatch.setattr(shutil, "copyfileobj", lambda _from, to, _size: to.write(b"the"))
+            with pytest.raises(http.client.IncompleteRead):
+                client.ask(path, Origin=PERFETTO)
+        thread.join(timeout=10)
+    (line,) = raised
+    reason = (
+        "No such file or directory; it was moved or deleted" if happens == "deleted" else "changed"
+    )
+    assert line.startswith(str(trace))
+    assert reason in line
 
 
 def test_a_connection_that_says_nothing_keeps_nobody(tmp_path: Path) -> None:
