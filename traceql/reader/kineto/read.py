@@ -142,12 +142,13 @@ def _count_table(kineto: KinetoEvents) -> pa.Table:
     """Events by kind and category, with durations computed independently of the slices'."""
     columns = kineto.columns
     cats, dur = columns.slices.cat, columns.slices.counted_dur
-    codes = cats.indices.to_numpy()
-    rows: list[dict[str, Any]] = []
-    for code, cat in enumerate(cats.dictionary.to_pylist()):
-        durations = dur[codes == code]
-        total = {"events": len(durations), "dur": int(durations.sum())}
-        rows.append({"phase": "slice", "cat": cat or "", **total})
+    by_cat = pa.table({"cat": cats.cast(pa.large_string()).fill_null(""), "dur": dur}).group_by(
+        "cat"
+    )
+    rows: list[dict[str, Any]] = [
+        {"phase": "slice", "cat": row["cat"], "events": row["dur_count"], "dur": row["dur_sum"]}
+        for row in by_cat.aggregate([("dur", "count"), ("dur", "sum")]).to_pylist()
+    ]
     for phase, n in columns.phases.items():
         if phase != COMPLETE:
             rows.append({"phase": phase, "cat": "", "events": n, "dur": 0})
