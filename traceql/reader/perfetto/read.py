@@ -28,6 +28,7 @@ from traceql.reader.tables import (
     TRACK,
     TraceTables,
 )
+from traceql.reader.total_time import require_total_fits
 from traceql.reader.unpacked import ANEW, pieces
 
 _SLICES = """
@@ -121,6 +122,7 @@ def _slice_tables(
     unfinished = pc.less(dur, 0)
     to_the_end = pc.max_element_wise(pc.subtract(_int64(found["end_ts"]), ts), 0)
     dur = pc.if_else(unfinished, to_the_end, dur)
+    require_total_fits(dur.to_numpy())
     row_of_track = {track: row for row, track in enumerate(tracks["id"].to_pylist())}
     rows = pa.array([row_of_track[t] for t in found["track_id"].to_pylist()], pa.int64())
     args = Texts()
