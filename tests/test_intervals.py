@@ -1,6 +1,7 @@
 """Properties of everything that measures intervals, for events that Hypothesis makes up."""
 
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -192,6 +193,29 @@ def test_events_of_a_lane_nest(events: list[tuple[int, int, int]]) -> None:
         members[event[0], number].append(event[1:])
     for place in members.values():
         assert not any(crosses(a, b) for a, b in combinations(place, 2))
+
+
+@MANY
+@given(EVENTS)
+def test_lanes_do_not_depend_on_large_times_or_many_tracks(
+    events: list[tuple[int, int, int]],
+) -> None:
+    track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
+    found = lanes(track, ts, dur).tolist()
+    assert lanes(track, ts + 2**62, dur).tolist() == found
+    assert lanes(track, ts - 2**62 - 50, dur).tolist() == found
+    assert lanes(track * 5000, ts, dur).tolist() == found
+
+
+@pytest.mark.parametrize("tracks", [1, 50_000])
+def test_time_to_find_lanes_grows_with_the_events_alone(tracks: int) -> None:
+    """Each event overlaps each other one of its track, so that it needs a lane of its own."""
+    events = 100_000
+    number = np.arange(events)
+    begun = time.process_time()
+    lane = lanes(number % tracks, number, np.full(events, 2 * events))
+    assert lane.max() + 1 == events // tracks
+    assert time.process_time() - begun < 20
 
 
 @pytest.mark.slow

@@ -1,6 +1,6 @@
 """GPU activities (kernels, copies, memsets): where each ran, according to its arguments."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,15 +15,9 @@ Int64s = npt.NDArray[np.int64]
 _INT32 = range(-(2**31), 2**31)
 
 
-def activities_among(cats: Iterable[Any], codes: Int64s) -> Int64s:
-    """The positions of the events that are GPU activities.
-
-    Args:
-        cats: the distinct categories.
-        codes: the position in `cats` of each event's category; -1 if it has none.
-    """
-    on_gpu = np.array([*(str(cat).lower() in GPU_CATEGORIES for cat in cats), False], np.bool_)
-    return np.flatnonzero(on_gpu[codes])
+def is_on_gpu(cat: Any) -> bool:
+    """Whether events of this category are GPU activities."""
+    return str(cat).lower() in GPU_CATEGORIES
 
 
 def activity_table(rows: Int64s, arguments: Sequence[Arguments], first: int = 0) -> pa.Table:

@@ -5,11 +5,16 @@ another event and ends after it. On Hopper and Blackwell, consecutive kernels of
 like that (programmatic dependent launch).
 """
 
+from bisect import bisect_left, insort
+from heapq import heappop, heappush
+
 import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
-_NEVER = 2**64
+_NEVER = 2**65  # after every doubled time
+_MANY_TRACKS = 1000  # more than this many would take long one by one
+_LARGEST_TIME = 2**62 - 1  # that can be doubled
 _DEEPEST = 500  # the trace processor drops events that are nested 512 deep
 
 
@@ -24,9 +29,13 @@ def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
     lane = np.zeros(len(track), np.int64)
     if not len(track):
         return lane
+    end_ts = ts + dur
+    if track.max() >= _MANY_TRACKS or max(-int(ts.min()), int(end_ts.max())) >= _LARGEST_TIME:
+        ts, end_ts = _in_one_row(track, ts, end_ts)
+        track = np.zeros_like(track)
     # If events start together, the longest encloses the others. Times are doubled so that an event
     # without a duration can end after its own start.
-    start, end = ts * 2, (ts + dur) * 2 + (dur == 0)
+    start, end = ts * 2, end_ts * 2 + (dur == 0)
     by_track = np.argsort(track, kind="stable")
     borders = np.flatnonzero(np.diff(track[by_track])) + 1
     for members in np.split(by_track, borders):
@@ -35,6 +44,13 @@ def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
             touching = members[_touching(start[members], end[members])]
             lane[touching] = _first_fit(start[touching].tolist(), end[touching].tolist())
     return lane
+
+
+def _in_one_row(track: Int64s, ts: Int64s, end_ts: Int64s) -> tuple[Int64s, Int64s]:
+    """Small times in the same order, those of each track after those of the tracks before it."""
+    instants = np.unique(np.concatenate((ts, end_ts)))
+    offset = track * len(instants)
+    return np.searchsorted(instants, ts) + offset, np.searchsorted(instants, end_ts) + offset
 
 
 def _outermost_first(start: Int64s, end: Int64s) -> Int64s:
@@ -83,8 +99,8 @@ def _nested(start: Int64s, end: Int64s) -> bool:
 
 
 def _first_fit(start: list[int], end: list[int]) -> list[int]:
-    """For each event, sorted by (start, -end), the first lane where it nests or is alone."""
-    lanes: list[list[int]] = []
+    """For each event, sorted by (start, -end), lane 0 or another where it nests or is alone."""
+    others = _Lanes()
     first = [_NEVER]  # ends of the events that are open in lane 0, the innermost last
     found = []
     for begin, finish in zip(start, end, strict=True):
@@ -94,17 +110,46 @@ def _first_fit(start: list[int], end: list[int]) -> list[int]:
             first.append(finish)
             found.append(0)
         else:
-            found.append(1 + _fit(lanes, begin, finish))
+            found.append(1 + others.opened(begin, finish))
     return found
 
 
-def _fit(lanes: list[list[int]], begin: int, finish: int) -> int:
-    """Opens an event in the first lane where it fits; returns the number of the lane."""
-    for lane, ends in enumerate(lanes):
-        while ends[-1] <= begin:
-            ends.pop()
-        if finish <= ends[-1] and len(ends) <= _DEEPEST:
-            ends.append(finish)
-            return lane
-    lanes.append([_NEVER, finish])
-    return len(lanes) - 1
+class _Lanes:
+    """Lanes sorted by the end of their innermost open event, so that none has to be searched for.
+
+    There can be as many lanes as events: events that all overlap each other need one each.
+    """
+
+    def __init__(self) -> None:
+        self._ends: list[list[int]] = []  # of the open events of each lane, the innermost last
+        self._closing: list[tuple[int, int]] = []  # a heap: end of the innermost event, lane
+        self._fitting: list[tuple[int, int]] = []  # the same, sorted, of lanes that are not full
+
+    def opened(self, begin: int, finish: int) -> int:
+        """Opens an event in the lane where it fits most closely; returns the lane's number."""
+        self._close(begin)
+        at = bisect_left(self._fitting, (finish, 0))
+        if at < len(self._fitting):
+            lane = self._fitting.pop(at)[1]
+        else:
+            lane = len(self._ends)
+            self._ends.append([_NEVER])
+        self._ends[lane].append(finish)
+        heappush(self._closing, (finish, lane))
+        self._offer(lane)
+        return lane
+
+    def _close(self, now: int) -> None:
+        """Closes the events that have ended."""
+        while self._closing and self._closing[0][0] <= now:
+            end, lane = heappop(self._closing)
+            at = bisect_left(self._fitting, (end, lane))
+            if at < len(self._fitting) and self._fitting[at] == (end, lane):
+                del self._fitting[at]
+            self._ends[lane].pop()
+            self._offer(lane)
+
+    def _offer(self, lane: int) -> None:
+        """Lists a lane, by its innermost event, if another event can nest in it."""
+        if len(self._ends[lane]) <= _DEEPEST:
+            insort(self._fitting, (self._ends[lane][-1], lane))

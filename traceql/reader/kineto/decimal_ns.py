@@ -16,6 +16,7 @@ Int64s = npt.NDArray[np.int64]
 
 _ZERO, _DOT, _COMMA, _MINUS = b"0.,-"
 _INT64 = np.iinfo(np.int64)
+_BEYOND_INT64 = 2**64
 # Whole microseconds of at most 15 digits stay below 2**63 ns.
 _FAST_WHOLE_DIGITS = 15
 _FAST_FRACTION_DIGITS = 3
@@ -126,11 +127,14 @@ def _fraction_value(
 
 
 def _exact(number: bytes) -> int:
+    said = number[:40].decode(errors="replace")
     try:
-        microseconds = Decimal(number.strip().strip(b'"').decode())
-        value = int((microseconds * 1000).to_integral_value(ROUND_HALF_EVEN))
+        nanoseconds = Decimal(number.strip().strip(b'"').decode()) * 1000
+        # An integer of a large exponent would have as many digits.
+        fits = not nanoseconds.is_finite() or abs(nanoseconds) < _BEYOND_INT64
+        value = int(nanoseconds.to_integral_value(ROUND_HALF_EVEN)) if fits else _BEYOND_INT64
     except (ArithmeticError, ValueError):
-        raise TraceCorrupt(f"{number[:40].decode(errors='replace')!s} is not a time") from None
+        raise TraceCorrupt(f"{said} is not a time") from None
     if not _INT64.min <= value <= _INT64.max:
-        raise TraceCorrupt(f"time {number[:40].decode()} us does not fit 64-bit nanoseconds")
+        raise TraceCorrupt(f"time {said} us does not fit 64-bit nanoseconds")
     return value

@@ -29,9 +29,8 @@ class Flows:
     @property
     def finishes(self) -> int:
         """The number of ends that finish a flow."""
-        return sum(
-            int((self.kind == n).sum()) for n, k in enumerate(self.kinds) if k[0] == FLOW_FINISHES
-        )
+        finishes = np.array([phase == FLOW_FINISHES for phase, *_ in self.kinds], np.bool_)
+        return int(finishes[self.kind].sum())
 
 
 class FlowEnds:
@@ -77,4 +76,8 @@ def _flow_numbers(kinds: Sequence[_EndKind], kind: Int64s, ids: Int64s) -> Int64
     """The number of the flow of each end; a flow is identified by name, category and id."""
     families = DistinctValues()
     family = families.of([(name, cat) for _, name, cat, _ in kinds])
-    return ids * max(len(families), 1) + family[kind]
+    if len(families) <= 1:
+        return ids
+    # Numbers without holes, because arrays are as long as the largest number.
+    place: Int64s = np.unique(ids * len(families) + family[kind], return_inverse=True)[1]
+    return place

@@ -2,12 +2,13 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import count, islice
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.reader.activities import activities_among, activity_table
+from traceql.reader.activities import activity_table, is_on_gpu
 from traceql.reader.arguments import Texts, decoded, int64_column, text_column
 from traceql.reader.coded import DistinctValues, concatenated
 from traceql.reader.kineto.counted_ns import counted_ns
@@ -112,6 +113,8 @@ class SliceColumns(EventColumns):
         self._correlation: list[pa.Array] = []
         self._activity = [ACTIVITY.empty_table()]
         self._added = 0
+        self._gpu_cats: list[int] = []  # codes of the categories of GPU activities
+        self._cats_seen = 0
 
     def add(self, events: Sequence[Event]) -> None:
         self._add_places(events)
@@ -121,10 +124,22 @@ class SliceColumns(EventColumns):
         arguments = decoded(*self._args.add([e.args for e in events]))
         self._external_id.append(int64_column([a.external_id for a in arguments]))
         self._correlation.append(int64_column([a.correlation for a in arguments]))
-        on_gpu = activities_among(self._cats, self._cat[-1])
+        on_gpu = self._on_gpu()
         if len(on_gpu):
             self._activity.append(activity_table(on_gpu, arguments, self._added))
         self._added += len(events)
+
+    def _on_gpu(self) -> Int64s:
+        """The positions of the GPU activities of the last batch.
+
+        Only categories that are new are looked at: a file may have as many of them as events.
+        """
+        new = len(self._cats) - self._cats_seen
+        for code, cat in zip(count(len(self._cats) - 1, -1), islice(reversed(self._cats), new)):
+            if is_on_gpu(cat):
+                self._gpu_cats.append(code)
+        self._cats_seen += new
+        return np.flatnonzero(np.isin(self._cat[-1], self._gpu_cats))
 
     @property
     def dur(self) -> Int64s:

@@ -22,6 +22,7 @@ from traceql.reader.kineto.timeline import Timeline, complete_timeline, point_ti
 from traceql.reader.kineto.tracks import Track
 from traceql.reader.remarks import remark_table
 from traceql.reader.tables import COUNT, FLOW, INSTANT, SLICE, TRACK, TraceTables
+from traceql.reader.total_time import require_total_fits
 
 Int64s = npt.NDArray[np.int64]
 
@@ -75,12 +76,13 @@ def kineto_events(path: Path) -> KinetoEvents:
 
 
 def _require_span(ts: Int64s, dur: Int64s, instants: Int64s) -> None:
-    """Raises if the end of an event, or the time between two events, does not fit 64 bits."""
+    """Raises if an event's end, the time between two events, or all durations exceed 64 bits."""
     ends = ts + np.maximum(dur, 0)
     every = np.concatenate((ts, ends, instants))
     span = int(every.max()) - int(every.min()) if len(every) else 0
     if (ends < ts).any() or span > np.iinfo(np.int64).max:
         raise TraceCorrupt("events are more than 292 years apart; one of their times is wrong")
+    require_total_fits(dur)
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
@@ -141,13 +143,20 @@ def _track_table(tracks: Sequence[Track]) -> pa.Table:
 def _count_table(kineto: KinetoEvents) -> pa.Table:
     """Events by kind and category, with durations computed independently of the slices'."""
     columns = kineto.columns
-    cats, dur = columns.slices.cat, columns.slices.counted_dur
-    codes = cats.indices.to_numpy()
-    rows: list[dict[str, Any]] = []
-    for code, cat in enumerate(cats.dictionary.to_pylist()):
-        durations = dur[codes == code]
-        total = {"events": len(durations), "dur": int(durations.sum())}
-        rows.append({"phase": "slice", "cat": cat or "", **total})
+    cats = columns.slices.cat
+    by_code = pa.table({"code": cats.indices, "dur": columns.slices.counted_dur}).group_by("code")
+    totals = by_code.aggregate([("dur", "count"), ("dur", "sum")])
+    names = cats.dictionary.fill_null("").take(totals["code"])
+    by_name = totals.append_column("cat", names).group_by("cat")  # null and "" have the same name
+    rows: list[dict[str, Any]] = [
+        {
+            "phase": "slice",
+            "cat": row["cat"],
+            "events": row["dur_count_sum"],
+            "dur": row["dur_sum_sum"],
+        }
+        for row in by_name.aggregate([("dur_count", "sum"), ("dur_sum", "sum")]).to_pylist()
+    ]
     for phase, n in columns.phases.items():
         if phase != COMPLETE:
             rows.append({"phase": phase, "cat": "", "events": n, "dur": 0})

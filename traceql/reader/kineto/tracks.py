@@ -88,5 +88,5 @@ def unread(metadata: Sequence[Event]) -> int:
 def _argument(event: Event, names: Mapping[str, str]) -> Any:
     try:
         return json.loads(bytes(event.args))[names[str(event.name)]]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -8,12 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import EngineError, LossyLoad, TraceCorrupt
-from traceql.reader.activities import activities_among, activity_table
+from traceql.reader.activities import activity_table, is_on_gpu
 from traceql.reader.arguments import Texts, decoded, int64_column
 from traceql.reader.lost_data import Losses, listed, losses
 from traceql.reader.perfetto.counts import count_table
@@ -27,6 +28,7 @@ from traceql.reader.tables import (
     TRACK,
     TraceTables,
 )
+from traceql.reader.total_time import require_total_fits
 from traceql.reader.unpacked import ANEW, pieces
 
 _SLICES = """
@@ -120,6 +122,7 @@ def _slice_tables(
     unfinished = pc.less(dur, 0)
     to_the_end = pc.max_element_wise(pc.subtract(_int64(found["end_ts"]), ts), 0)
     dur = pc.if_else(unfinished, to_the_end, dur)
+    require_total_fits(dur.to_numpy())
     row_of_track = {track: row for row, track in enumerate(tracks["id"].to_pylist())}
     rows = pa.array([row_of_track[t] for t in found["track_id"].to_pylist()], pa.int64())
     args = Texts()
@@ -142,7 +145,8 @@ def _slice_tables(
         int64_column([a.correlation for a in arguments]),
         args.json_column(),
     ]
-    on_gpu = activities_among(cats.dictionary.to_pylist(), cats.indices.fill_null(-1).to_numpy())
+    gpu_cats = [n for n, cat in enumerate(cats.dictionary.to_pylist()) if is_on_gpu(cat)]
+    on_gpu = np.flatnonzero(np.isin(cats.indices.fill_null(-1).to_numpy(), gpu_cats))
     activities = activity_table(on_gpu, arguments)
     return pa.table(columns, schema=SLICE), activities, pc.sum(unfinished).as_py() or 0
 
