@@ -131,14 +131,16 @@ NO_JSON: dict[str, tuple[Damage, str]] = {
     "not UTF-8": (text_instead(b'{"schema_version": 1, "model": "\xff"}'), "byte 32 is not UTF-8"),
     "nested too deeply": (text_instead(_DEEP), "nested too deeply"),
     "a number of 5000 digits": (
-        text_instead('{"schema_version": 1, "x": %s}' % ("9" * 5000)), "a number has thousands of digits",
+        text_instead('{"schema_version": 1, "x": %s}' % ("9" * 5000)),
+        "a number has thousands of digits",
     ),
     "a key twice": (
         text_instead('{"schema_version": 1, "x": [{"rank": 0, "rank": 1}]}'),
         'an object has the key "rank" twice',
     ),
     "half a surrogate pair": (
-        text_instead('{"schema_version": 1, "x": ["\\uD800"]}'), "not JSON: half of a surrogate pair",
+        text_instead('{"schema_version": 1, "x": ["\\uD800"]}'),
+        "not JSON: half of a surrogate pair",
     ),
     "a folder": (folder_instead, "not a regular file"),
     "a pipe": (pipe_instead, "not a regular file"),

@@ -19,7 +19,8 @@ def workspace(database: Path) -> Iterator[Path]:
     that the first has written. Files that a killed load left behind are removed.
 
     Raises:
-        DatabaseError: `database` is a folder or its path is not UTF-8, or files cannot be created beside it.
+        DatabaseError: `database` is a folder, its path is not UTF-8, or files cannot be created
+            beside it.
     """
     if (shown := path_text(database)) != str(database):
         raise DatabaseError(f"{shown}: the path is not UTF-8; choose another place with -o")
