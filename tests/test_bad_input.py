@@ -342,6 +342,13 @@ def test_load_stopped_while_duckdb_works_leaves_the_old_database(
         ("category,pattern,priority\ngemm,foo\n", "not a whole number"),
         ("priority,category\n1,gemm\n", "first line"),
         ("priority,category,pattern\n1,gemm,\n", "no pattern"),
+        ("priority,pattern,category\n" + "9" * 19 + ",x,gemm\n", "up to 18 digits"),
+        ("priority,pattern,category\n" + "9" * 5000 + ",x,gemm\n", "up to 18 digits"),
+        ("priority,pattern,category,pattern\n1,x,gemm,y\n", "names a column twice"),
+        ('priority,pattern,category\n1,"x,gemm\n', "unexpected end of data"),
+        ("priority,pattern,category\n1," + "x" * 200_000 + ",gemm\n", "larger than field limit"),
+        ("priority,pattern,category\n1," + "(" * 5_000 + ",gemm\n", "invalid rule pattern"),
+        ("priority,pattern,category\n1," + "(a{1000}){1000},gemm\n", "invalid repetition size"),
         ("\ufeffpriority,pattern,category\n5,nvjet,moe\n5,triton,rope\n", "same priority, 5"),
     ],
 )
@@ -350,9 +357,29 @@ def test_broken_rules_are_refused(rules: str | None, reason: str, tmp_path: Path
     file = tmp_path / "rules.csv"
     if rules is not None:
         file.write_text(rules)
-    with pytest.raises(traceql.TraceqlError, match=reason.replace("(", r"\(")):
+    with pytest.raises(traceql.TraceqlError, match=reason.replace("(", r"\(")) as error:
         traceql.load([good], tmp_path / "x.duckdb", rules=[file])
+    assert len(str(error.value)) < 400 + len(str(file))
     assert not (tmp_path / "x.duckdb").exists()
+
+
+@pytest.mark.parametrize(
+    ("write", "reason"),
+    [
+        (_named("rules", b"priority,pattern,category\n1,caf\xe9,gemm\n"), "byte 31 is not UTF-8"),
+        (_named("rules", "priority".encode("utf-16")), "byte 0 is not UTF-8"),
+        (_pipe, "not a regular file"),
+        (_device, "not a regular file"),
+        (_folder_without_traces, "not a regular file"),
+    ],
+)
+def test_a_file_that_holds_no_text_is_no_file_of_rules(
+    write: Callable[[Path], Path], reason: str, tmp_path: Path
+) -> None:
+    good = traces.write(tmp_path / "good.json", *_GOOD["traceEvents"])
+    err = refused(good, "--rules", write(tmp_path), "-o", tmp_path / "x.duckdb")
+    assert "cannot read the rules in" in err
+    assert reason in err
 
 
 def test_missing_trace_processor_is_refused(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import traces
 from command_line import refusal
 from recorded_runs import run_directory
 
@@ -39,6 +40,13 @@ def told(trace: traceql.Trace) -> dict[str, tuple[int | None, int | None, str]]:
 
 def changed(file: Path, **facts: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | facts))
+
+
+def one_quick(names: Iterable[str]) -> list[Any]:
+    """Parameters for pytest; all but the first are marked as slow."""
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] if n else []) for n, name in enumerate(names)
+    ]
 
 
 ROWS = """
@@ -131,14 +139,16 @@ NO_JSON: dict[str, tuple[Damage, str]] = {
     "not UTF-8": (text_instead(b'{"schema_version": 1, "model": "\xff"}'), "byte 32 is not UTF-8"),
     "nested too deeply": (text_instead(_DEEP), "nested too deeply"),
     "a number of 5000 digits": (
-        text_instead('{"schema_version": 1, "x": %s}' % ("9" * 5000)), "a number has thousands of digits",
+        text_instead('{"schema_version": 1, "x": %s}' % ("9" * 5000)),
+        "a number has thousands of digits",
     ),
     "a key twice": (
         text_instead('{"schema_version": 1, "x": [{"rank": 0, "rank": 1}]}'),
         'an object has the key "rank" twice',
     ),
     "half a surrogate pair": (
-        text_instead('{"schema_version": 1, "x": ["\\uD800"]}'), "not JSON: half of a surrogate pair",
+        text_instead('{"schema_version": 1, "x": ["\\uD800"]}'),
+        "not JSON: half of a surrogate pair",
     ),
     "a folder": (folder_instead, "not a regular file"),
     "a pipe": (pipe_instead, "not a regular file"),
@@ -204,6 +214,24 @@ def test_a_byte_order_mark_and_numbers_that_are_no_json_are_read(run: Path) -> N
         assert values(trace, "SELECT world_size FROM trace") == [(2,), (2,)]
 
 
+def test_a_huge_world_size_is_taken_at_its_word(run: Path) -> None:
+    ranks = [
+        rank(rank=n, trace=f"traces/rank{n}.pt.trace.json", tp_rank=0, pp_rank=0, dp_rank=n)
+        for n in (0, 1)
+    ]
+    changed(run / "run.json", ranks=ranks, parallel={"world_size": 2**31 - 1})
+    with loaded(run) as trace:
+        assert values(trace, "SELECT DISTINCT world_size FROM trace") == [(2**31 - 1,)]
+        assert values(trace, "SELECT rank, dp_rank FROM layout") == [(0, 0), (1, 1)]
+
+
+def test_a_long_number_in_a_name_is_no_rank(tmp_path: Path) -> None:
+    name = "rank99999999999999999999_tp99999999999999999999_.json"
+    traces.write(tmp_path / name, traces.kernel("k", ts=0, dur=1))
+    with traceql.open(traceql.load(tmp_path / name, tmp_path / "x.duckdb").database) as trace:
+        assert values(trace, "SELECT rank, tp_rank FROM trace") == [(0, None)]
+
+
 def test_an_odd_fact_is_unknown_and_told(run: Path) -> None:
     window = {"begin_unix_ns": 1_000_000_000, "end_unix_ns": "late"}
     changed(run / "run.json", model=["m"], window=window)
@@ -233,7 +261,7 @@ def test_the_ledger_has_the_entries_of_every_run(tmp_path: Path) -> None:
 # --- files that a run can do without ---------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NO_JSON)
+@pytest.mark.parametrize("name", one_quick(NO_JSON))
 def test_unreadable_metrics_cost_only_the_requests(name: str, run: Path) -> None:
     damage, reason = NO_JSON[name]
     damage(run / "metrics.json")
@@ -247,11 +275,11 @@ def test_unreadable_metrics_cost_only_the_requests(name: str, run: Path) -> None
 
 def test_an_odd_latency_is_unknown_and_told(run: Path) -> None:
     metrics = json.loads((run / "metrics.json").read_text())
-    metrics["passes"]["profiled"]["requests"][0]["ttft"] = "soon"
+    metrics["passes"]["profiled"]["requests"][0] |= {"ttft": "soon", "tpot": True, "itl": [True]}
     (run / "metrics.json").write_text(json.dumps(metrics))
     with loaded(run) as trace:
-        found = values(trace, "SELECT request_id, ttft_ns FROM request ORDER BY request_id")
-        assert found == [("a", None), ("b", 30_000_000)]
+        found = "SELECT request_id, ttft_ns, tpot_ns, itl_ns FROM request ORDER BY request_id"
+        assert values(trace, found) == [("a", None, None, None), ("b", 30_000_000, None, [])]
         assert "`$.passes[...].requests[0].ttft`" in told(trace)["metrics.json"][2]
 
 
@@ -268,7 +296,7 @@ LINES: dict[str, tuple[str | bytes, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", LINES)
+@pytest.mark.parametrize("name", one_quick(LINES))
 @pytest.mark.parametrize("is_last", [True, False])
 def test_a_damaged_line_costs_one_step(name: str, is_last: bool, run: Path) -> None:
     line, reason = LINES[name]
@@ -323,7 +351,7 @@ TELEMETRY: dict[str, tuple[Damage, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", TELEMETRY)
+@pytest.mark.parametrize("name", one_quick(TELEMETRY))
 def test_damaged_telemetry_costs_only_itself(name: str, run: Path) -> None:
     damage, reason = TELEMETRY[name]
     damage(run / "telemetry.parquet")
@@ -346,7 +374,7 @@ def test_a_column_of_a_later_version_is_left_out(run: Path) -> None:
 # --- configurations and graph nodes ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", NO_JSON)
+@pytest.mark.parametrize("name", one_quick(NO_JSON))
 def test_a_model_configuration_that_cannot_be_read_is_refused(name: str, run: Path) -> None:
     damage, reason = NO_JSON[name]
     damage(run.with_name("config.json"))
@@ -374,6 +402,3 @@ def test_a_map_of_other_things_than_graph_nodes_is_refused(
     said = refusal("load", run, "-o", run.with_name("x.duckdb"))
     assert f"{run}/graph_nodes.json is not a map of graph nodes: " in said
     assert reason in said
-
-
-# --- every value of a wrong type -------------------------------------------------------------

@@ -7,9 +7,11 @@ import click
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary
 
+_INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cannot read, in one line
+
 
 @click.command("load")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, type=_INPUT)
 @click.option(
     "-o",
     "--output",
@@ -27,12 +29,12 @@ from traceql.cli.summary import write_summary
 @click.option(
     "--rules",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=_INPUT,
     help="CSV file with your own classification rules: priority, pattern, category.",
 )
 @click.option(
     "--model-config",
-    type=click.Path(path_type=Path),
+    type=_INPUT,
     help="The model's config.json, to check the recognized layers against, and for the sizes of "
     "all-reduces.  [default: run.json beside the traces, if any]",
 )

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import isqrt
 from typing import Literal
 
 from traceql.dialect.facts import ProcessGroup
@@ -126,16 +127,23 @@ def _sized(places: dict[int, RankPlace], world: int, source: str) -> Layout:
     least = RankPlace(
         *(1 + max(getattr(p, k) for p in places.values()) for k in ("tp", "pp", "dp"))
     )
+    divisors = _divisors(world)
     fitting = [
         RankPlace(tp, pp, world // (tp * pp))
-        for tp in range(world, least.tp - 1, -1)
-        for pp in range(least.pp, world // tp + 1)
+        for tp in reversed(divisors)
+        for pp in divisors
+        if tp >= least.tp and pp >= least.pp
         if world % (tp * pp) == 0 and world // (tp * pp) >= least.dp
     ]
     for size in fitting:
         if all(r == (p.dp * size.pp + p.pp) * size.tp + p.tp for r, p in places.items()):
             return Layout(places, size.tp, size.pp, size.dp, source)
     return Layout(places, least.tp, least.pp, least.dp, source)
+
+
+def _divisors(number: int) -> list[int]:
+    small = [n for n in range(1, isqrt(number) + 1) if number % n == 0]
+    return sorted({*small, *(number // n for n in small)})
 
 
 # The descriptions that Megatron-LM and the device meshes of PyTorch give to process groups.

@@ -1,20 +1,22 @@
 -- One row per communicator: the link that limits its bandwidth.
 -- @kind   view
 -- @scope  run
--- @needs  clock, communicator, communicator_member, link, on_reference_clock, run_file, text_at, trace
+-- @needs  clock, communicator, communicator_member, integer_at, link, on_reference_clock, run_file, text_at, trace
 -- @column communicator_id  BIGINT   Communicator (communicator.communicator_id).
 -- @column link             VARCHAR  Hardware that connects its ranks: NVLink, Infinity Fabric or PCIe inside a machine, the network between machines; NULL if unknown.
 -- @column peak_gbps        DOUBLE   Peak of the link in one direction, which limits the bus bandwidth, 1e9 bytes per second; NULL if unknown.
 -- @column source           VARCHAR  How the link is known, or what is missing to know it.
 WITH listed AS (
-    SELECT path AS run, UNNEST(from_json(document -> '$.gpus', '[{"index": "BIGINT", "uuid": "VARCHAR"}]')) AS gpu
-    FROM run_file
+    SELECT run, integer_at(gpu, '$.index') AS gpu, text_at(gpu, '$.uuid') AS uuid
+    FROM (SELECT path AS run, UNNEST(from_json(document -> '$.gpus', '["JSON"]')) AS gpu FROM run_file)
 ),
 stated AS (
-    SELECT path AS run, UNNEST(from_json(document -> '$.ranks', '[{
-        "rank": "BIGINT", "device_uuid": "VARCHAR", "host": "VARCHAR"
-    }]')) AS of_rank
-    FROM run_file
+    SELECT
+        run,
+        integer_at(entry, '$.rank') AS rank,
+        text_at(entry, '$.device_uuid') AS device_uuid,
+        text_at(entry, '$.host') AS host
+    FROM (SELECT path AS run, UNNEST(from_json(document -> '$.ranks', '["JSON"]')) AS entry FROM run_file)
 ),
 -- A rank ran on the host that made the recording if that host lists the rank's GPU.
 placed AS (
@@ -22,18 +24,18 @@ placed AS (
         trace.rank,
         trace.device_name,
         run_file.path AS run,
-        listed.gpu.index AS gpu,
+        listed.gpu,
         COALESCE(
-            stated.of_rank.host,
+            stated.host,
             CASE
-                WHEN listed.gpu.index IS NOT NULL
+                WHEN listed.gpu IS NOT NULL
                     THEN COALESCE(text_at(run_file.document, '$.host.name'), run_file.path)
             END
         ) AS host
     FROM trace
     LEFT JOIN run_file ON starts_with(trace.path, run_file.path || '/')
-    LEFT JOIN stated ON run_file.path = stated.run AND trace.rank = stated.of_rank.rank
-    LEFT JOIN listed ON run_file.path = listed.run AND stated.of_rank.device_uuid = listed.gpu.uuid
+    LEFT JOIN stated ON run_file.path = stated.run AND trace.rank = stated.rank
+    LEFT JOIN listed ON run_file.path = listed.run AND stated.device_uuid = listed.uuid
 ),
 -- The matrix of `nvidia-smi topo -m` has one line per GPU. Its first columns are the GPUs in order.
 topology AS (
@@ -153,9 +155,7 @@ inside AS (
 ),
 -- The active network adapters of a host are divided evenly among its GPUs, at least one for each.
 adapter AS (
-    SELECT path AS run, UNNEST(from_json(document -> '$.network_adapters', '[{
-        "link_layer": "VARCHAR", "rate": "VARCHAR"
-    }]')) AS of_host
+    SELECT path AS run, UNNEST(from_json(document -> '$.network_adapters', '["JSON"]')) AS of_host
     FROM run_file
 ),
 network AS (
@@ -167,7 +167,7 @@ network AS (
     FROM adapter
     INNER JOIN link AS kind
         ON kind.medium = 'network'
-        AND regexp_matches(adapter.of_host.link_layer || ' ' || adapter.of_host.rate, kind.device)
+        AND regexp_matches(text_at(of_host, '$.link_layer') || ' ' || text_at(of_host, '$.rate'), kind.device)
     GROUP BY adapter.run
 ),
 bound AS (

@@ -1,6 +1,6 @@
 -- One row per request and pass; the workload runs in one pass without the profiler and in one with it.
 -- @scope  run
--- @needs  run_file, trace
+-- @needs  boolean_at, integer_at, run_file, text_at, trace
 -- @column run             VARCHAR   Path of the run directory.
 -- @column request_id      VARCHAR   Request; the same in both passes.
 -- @column profiled        BOOLEAN   Whether the profiler was on in this pass.
@@ -30,36 +30,40 @@ answered AS (
         run,
         pass.key AS pass,
         UNNEST(from_json(pass.value -> '$.requests', '[{
-            "request_id": "VARCHAR",
-            "sent_unix_ns": "BIGINT",
-            "first_token_unix_ns": "BIGINT",
-            "last_token_unix_ns": "BIGINT",
-            "finished": "BOOLEAN",
-            "finish_reason": "VARCHAR",
-            "prompt_tokens": "BIGINT",
-            "output_tokens": "BIGINT",
-            "ttft": "BIGINT",
-            "tpot": "BIGINT",
-            "e2e": "BIGINT",
-            "itl": ["BIGINT"]
+            "request_id": "JSON",
+            "sent_unix_ns": "JSON",
+            "first_token_unix_ns": "JSON",
+            "last_token_unix_ns": "JSON",
+            "finished": "JSON",
+            "finish_reason": "JSON",
+            "prompt_tokens": "JSON",
+            "output_tokens": "JSON",
+            "ttft": "JSON",
+            "tpot": "JSON",
+            "e2e": "JSON",
+            "itl": "JSON"
         }]')) AS answer
     FROM measured
 )
 SELECT
     answered.run,
-    answered.answer.request_id,
+    text_at(answered.answer.request_id, '$') AS request_id,
     answered.pass = 'profiled' AS profiled,
-    TRY(answered.answer.sent_unix_ns - base.base_ns) AS ts,
-    TRY(answered.answer.first_token_unix_ns - base.base_ns) AS first_token_ts,
-    TRY(answered.answer.last_token_unix_ns - base.base_ns) AS last_token_ts,
-    answered.answer.finished,
-    answered.answer.finish_reason,
-    answered.answer.prompt_tokens,
-    answered.answer.output_tokens,
-    answered.answer.ttft AS ttft_ns,
-    answered.answer.tpot AS tpot_ns,
-    answered.answer.e2e AS e2e_ns,
-    answered.answer.itl AS itl_ns
+    TRY(integer_at(answered.answer.sent_unix_ns, '$') - base.base_ns) AS ts,
+    TRY(integer_at(answered.answer.first_token_unix_ns, '$') - base.base_ns) AS first_token_ts,
+    TRY(integer_at(answered.answer.last_token_unix_ns, '$') - base.base_ns) AS last_token_ts,
+    boolean_at(answered.answer.finished, '$') AS finished,
+    text_at(answered.answer.finish_reason, '$') AS finish_reason,
+    integer_at(answered.answer.prompt_tokens, '$') AS prompt_tokens,
+    integer_at(answered.answer.output_tokens, '$') AS output_tokens,
+    integer_at(answered.answer.ttft, '$') AS ttft_ns,
+    integer_at(answered.answer.tpot, '$') AS tpot_ns,
+    integer_at(answered.answer.e2e, '$') AS e2e_ns,
+    CASE
+        -- Only integers: a list with anything else is unknown as a whole.
+        WHEN regexp_full_match(answered.answer.itl, '\[(\s*-?\d{1,18}\s*,)*\s*-?\d{1,18}\s*\]|\[\s*\]')
+            THEN from_json(answered.answer.itl, '["BIGINT"]')
+    END AS itl_ns
 FROM answered
 CROSS JOIN base
 ORDER BY answered.run, profiled, ts

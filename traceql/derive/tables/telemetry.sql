@@ -1,6 +1,6 @@
 -- One row per GPU and sample of NVML, every 100 ms from the start of the engine until the last trace was written.
 -- @scope  run
--- @needs  run, run_file, telemetry_sample, trace
+-- @needs  integer_at, run, run_file, telemetry_sample, text_at, trace
 -- @column run                VARCHAR  Path of the run directory.
 -- @column ts                 BIGINT   Time of the sample, ns since the run's first event; negative before the trace began.
 -- @column rank               BIGINT   Rank that ran on this GPU; NULL if none did.
@@ -18,15 +18,13 @@ WITH base AS (
     SELECT MIN(base_time_ns) AS base_ns FROM trace
 ),
 device AS (
-    SELECT path AS run, UNNEST(from_json(document -> '$.ranks', '[{
-        "rank": "BIGINT", "device_uuid": "VARCHAR"
-    }]')) AS of_rank
-    FROM run_file
+    SELECT run, integer_at(entry, '$.rank') AS rank, text_at(entry, '$.device_uuid') AS uuid
+    FROM (SELECT path AS run, UNNEST(from_json(document -> '$.ranks', '["JSON"]')) AS entry FROM run_file)
 )
 SELECT
     sample.run,
     TRY(sample.unix_ns - base.base_ns) AS ts,
-    device.of_rank.rank AS rank,
+    device.rank,
     sample.gpu,
     sample.uuid,
     sample.utilization_pct,
@@ -43,5 +41,5 @@ SELECT
 FROM telemetry_sample AS sample
 CROSS JOIN base
 INNER JOIN run USING (run)
-LEFT JOIN device ON sample.run = device.run AND sample.uuid = device.of_rank.device_uuid
+LEFT JOIN device ON sample.run = device.run AND sample.uuid = device.uuid
 ORDER BY ts, sample.gpu
