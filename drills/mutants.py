@@ -18,7 +18,7 @@ from drills.outcome import Outcome
 DATABASE = "run.duckdb"
 _PROCESS_EVERY = 20  # one mutant of so many is loaded by true processes
 _OLD_EVERY = 7  # one mutant of so many is added to a database
-_MOST_ATTEMPTS = 80  # to make a failing mutant smaller
+_MOST_ATTEMPTS = 40  # to make a failing mutant smaller
 
 
 @dataclass(frozen=True)
