@@ -26,6 +26,9 @@ from drills.warm import import_all
 @click.option("--case", "number", type=int, help="Only the case of this number; needs --only.")
 @click.option("--jobs", type=click.IntRange(1), help="Cases at once.  [default: number of CPUs]")
 @click.option(
+    "--smaller/--not-smaller", default=True, help="Whether to look for smaller inputs that fail too."
+)
+@click.option(
     "--failures",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
@@ -40,6 +43,7 @@ def main(
     only: Sequence[str],
     number: int | None,
     jobs: int | None,
+    smaller: bool,
     folder: Path,
 ) -> None:
     """Damages inputs, kills commands and attacks interfaces; exit status 1 if traceql fails one."""
@@ -65,7 +69,7 @@ def main(
     click.echo(f"{len(found):,} cases in {time.monotonic() - began:.0f} s; seed {seed}")
     failed = [(case, outcome) for case, outcome in found if outcome.verdict.is_failure]
     if failed:
-        failures.save(failed, chosen, folder, jobs=at_once)
+        failures.save(failed, chosen if smaller else {}, folder, jobs=at_once)
         click.echo(f"{len(failed)} failures are saved in {folder}", err=True)
     gc.unfreeze()  # else DuckDB's bindings complain at the exit
     sys.exit(bool(failed))

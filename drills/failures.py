@@ -13,11 +13,18 @@ _MOST_SMALLER = 40  # making a case smaller takes about a minute
 def save(
     failed: Sequence[tuple[Case, Outcome]], kinds: Mapping[str, Kind], folder: Path, *, jobs: int
 ) -> None:
-    """Writes a folder per failure: what was found, how to repeat it, and a small input."""
+    """Writes a folder per failure: what was found, how to repeat it, and a small input.
+
+    Args:
+        kinds: those whose inputs are made smaller.
+    """
     found = dict(failed)
     for case, outcome in failed:
         _target(folder, case).mkdir(parents=True, exist_ok=True)
         _write(folder, case, outcome, [])
+
+    if not kinds:
+        return
 
     def smaller(case: Case, scratch: Path) -> Outcome:
         make = kinds[case.kind].smaller
@@ -32,11 +39,11 @@ def save(
 
 
 def _target(folder: Path, case: Case) -> Path:
-    return folder.absolute() / f"{case.kind}-{case.number}"
+    return folder.absolute() / f"{case.kind.replace(chr(32), chr(45))}-{case.number}"
 
 
 def _write(folder: Path, case: Case, outcome: Outcome, smaller: Sequence[str]) -> None:
-    again = f"python -m drills --seed {case.seed} --only {case.kind} --case {case.number}"
+    again = f"python -m drills --seed {case.seed} --only {case.kind!r} --case {case.number}"
     lines = [
         f"{outcome.verdict}: {outcome.reason}", f"command: {outcome.command}", f"again: {again}",
         *smaller,
