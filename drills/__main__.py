@@ -57,6 +57,8 @@ def main(
         for n in ([number] if number is not None else range(kind.count(amounts)))
     ]
     import_all()
+    for kind in chosen.values():
+        kind.prepare()
     began = time.monotonic()
     found: list[tuple[Case, Outcome]] = []
     at_once = jobs or table.processors()

@@ -37,6 +37,7 @@ class Kind:
     Attributes:
         count: the number of cases.
         run: runs a case in an empty folder, in a process that was forked for it.
+        prepare: called once before the cases, in the process from which they are forked.
         smaller: writes a smaller input with the same verdict into a folder, and says in lines what
             is left; None if the cases of this kind cannot be made smaller.
     """
@@ -44,4 +45,5 @@ class Kind:
     name: str
     count: Callable[[Amounts], int]
     run: Callable[[Case, Path], Outcome]
+    prepare: Callable[[], None] = lambda: None
     smaller: Callable[[Case, Outcome, Path], Sequence[str]] | None = None

@@ -6,7 +6,6 @@ import os
 import pkgutil
 
 from drills import seeds
-from drills.old_database import old_database
 
 _LIBRARIES = (
     "pandas", "numpy", "pyarrow.ipc", "pyarrow.parquet", "pyarrow.compute", "duckdb", "msgspec",
@@ -29,6 +28,5 @@ def import_all() -> None:
 
     _prepare()
     seeds.traces()
-    old_database()
     gc.collect()
     gc.freeze()

@@ -206,7 +206,7 @@ def _telemetry_is_kept(files: Mapping[str, bytes], database: Path) -> str | None
     try:
         table = pq.read_table(io.BytesIO(files["telemetry.parquet"]))
     except (pa.ArrowException, OSError):
-        return "it loaded a damaged telemetry.parquet under a green ledger" if found else None
+        return None  # readers differ in what damage they see
     if table.schema != _seed()["telemetry.parquet"].schema:
         return None
     expected = [tuple(row.values()) for row in table.to_pylist()]
