@@ -38,6 +38,24 @@ def forked(arguments: Sequence[str], folder: Path, *, limit_s: float = LIMIT_S) 
     return _run(arguments, folder, limit_s, lambda: _call(arguments))
 
 
+def called(
+    body: Callable[[], None], label: Sequence[str], folder: Path, *, limit_s: float = LIMIT_S
+) -> Ended:
+    """Calls the library in `folder`, in a fork; a TraceqlError ends it as it ends a command."""
+
+    def call() -> int:
+        from traceql.errors import TraceqlError
+
+        try:
+            body()
+        except TraceqlError as error:
+            print(f"traceql: {error}", file=sys.stderr)
+            return 1
+        return 0
+
+    return _run(label, folder, limit_s, call)
+
+
 def executed(
     arguments: Sequence[str],
     folder: Path,
