@@ -26,7 +26,9 @@ from drills.warm import import_all
 @click.option("--case", "number", type=int, help="Only the case of this number; needs --only.")
 @click.option("--jobs", type=click.IntRange(1), help="Cases at once.  [default: number of CPUs]")
 @click.option(
-    "--smaller/--not-smaller", default=True, help="Whether to look for smaller inputs that fail too."
+    "--smaller/--not-smaller",
+    default=True,
+    help="Whether to look for smaller inputs that fail too.",
 )
 @click.option(
     "--failures",

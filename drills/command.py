@@ -89,9 +89,7 @@ def started(arguments: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]"
     )  # fmt: skip
 
 
-def _run(
-    arguments: Sequence[str], folder: Path, limit_s: float, body: Callable[[], int]
-) -> Ended:
+def _run(arguments: Sequence[str], folder: Path, limit_s: float, body: Callable[[], int]) -> Ended:
     """Runs `body` in a forked process; its output goes to two files beside `folder`."""
     out, err = (folder.with_name(f"{folder.name}.{name}") for name in ("out", "err"))
     process = os.fork()

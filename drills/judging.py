@@ -75,7 +75,9 @@ def _judged(
 
 
 def _changed(before: State, after: State) -> list[str]:
-    return sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    return sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    )
 
 
 def _last_line(text: str) -> str:

@@ -72,7 +72,10 @@ def mutant_kind(
 
 
 def steps(
-    random: Random, mutators: Mapping[str, Mapping[str, Any]], *, weights: Sequence[int] | None = None
+    random: Random,
+    mutators: Mapping[str, Mapping[str, Any]],
+    *,
+    weights: Sequence[int] | None = None,
 ) -> list[Step]:
     """One to four steps, in the order of the stages in `mutators`.
 

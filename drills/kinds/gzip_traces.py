@@ -19,7 +19,9 @@ def recipe(random: Random) -> Recipe:
     """One step of packing, and in half of the mutants another one before it."""
     units = json_traces.recipe(random).units
     stage = random.choice(("", "", "event", "encoding"))
-    inner = [Step(stage, random.choice(list(_INNER[stage])), random.getrandbits(32))] if stage else []
+    inner = (
+        [Step(stage, random.choice(list(_INNER[stage])), random.getrandbits(32))] if stage else []
+    )
     name = random.choice(list(gzipped.MUTATORS))
     return Recipe(units, [*inner, Step("packing", name, random.getrandbits(32))])
 

@@ -89,7 +89,9 @@ def _described(value: Any) -> tuple[str, int, int | None] | None:
     """The first object that names a type and a number of layers, outer objects first."""
     if not isinstance(value, dict):
         return None
-    kind, layers, hidden = (value.get(k) for k in ("model_type", "num_hidden_layers", "hidden_size"))
+    kind, layers, hidden = (
+        value.get(k) for k in ("model_type", "num_hidden_layers", "hidden_size")
+    )
     if isinstance(kind, str) and _is_int(layers):
         is_size = _is_int(hidden) and hidden in _INT64
         return (kind, layers, hidden if is_size else None) if 0 < layers <= _MOST_LAYERS else None

@@ -73,7 +73,8 @@ def recipe(random: Random) -> Recipe:
     """The units are rules."""
     priorities = random.sample(_PRIORITIES, random.randint(1, 8))
     rules = [
-        [str(p), random.choice(_PATTERNS), random.choice(_CATEGORIES), "", "mine"] for p in priorities
+        [str(p), random.choice(_PATTERNS), random.choice(_CATEGORIES), "", "mine"]
+        for p in priorities
     ]
     return Recipe(rules, steps(random, _STAGES, weights=(6, 1, 1)))
 

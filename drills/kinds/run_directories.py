@@ -35,7 +35,9 @@ def _seed() -> Mapping[str, Any]:
     run["ranks"] = [rank | {"trace": "traces/rank0.json"} for rank in run["ranks"][:1]]
     metrics = json.loads((_RUN / "metrics.json").read_text())
     for part in metrics["passes"].values():
-        part["requests"] = [request | {"itl": request["itl"][:3]} for request in part["requests"][:3]]
+        part["requests"] = [
+            request | {"itl": request["itl"][:3]} for request in part["requests"][:3]
+        ]
     lines = (_RUN / "steps.jsonl").read_text().splitlines()[:6]
     return {
         "run.json": run,
@@ -111,7 +113,9 @@ def _damaged(name: str, recipe: Recipe) -> bytes:
     value = copy.deepcopy(_seed()[name])
     for step in steps:
         if step.stage.endswith("value"):
-            change: Any = _TABLES[step.name] if name.endswith("parquet") else tree.MUTATORS[step.name]
+            change: Any = (
+                _TABLES[step.name] if name.endswith("parquet") else tree.MUTATORS[step.name]
+            )
             value = change(value, step.random)
     content = _encoded(name, value)
     for step in steps:
@@ -136,7 +140,9 @@ def _encoded(name: str, value: Any) -> bytes:
 def _disagreement(files: Mapping[str, bytes], events: int, database: Path) -> str | None:
     if admitted_losses(database):
         return None
-    (found,) = rows(database, "SELECT COUNT(*) FROM slice JOIN trace USING (rank) WHERE rank <> 7")[0]
+    (found,) = rows(database, "SELECT COUNT(*) FROM slice JOIN trace USING (rank) WHERE rank <> 7")[
+        0
+    ]
     if found != events:
         return f"{found} slices of {events}"
     for check in (_run_is_kept, _steps_are_kept, _telemetry_is_kept, _requests_are_kept):
@@ -219,7 +225,9 @@ def _requests_are_kept(files: Mapping[str, bytes], database: Path) -> str | None
     metrics = _value(files.get("metrics.json"))
     try:
         expected = sorted(
-            str(request["request_id"]) for part in metrics["passes"].values() for request in part["requests"]
+            str(request["request_id"])
+            for part in metrics["passes"].values()
+            for request in part["requests"]
         )
     except (TypeError, KeyError, AttributeError):
         return None

@@ -2,12 +2,11 @@
 
 import json
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from drills.command import Ended, called, forked
-from drills.commands import LOADED, TRACE, fill, loaded_database
 from drills.commands import COMMANDS as WRITERS
+from drills.commands import LOADED, fill, loaded_database
 from drills.judging import judged, state
 from drills.kind import Case, Kind
 from drills.outcome import Outcome, Verdict

@@ -72,7 +72,12 @@ def endless_flows(events: list[Event], random: Random) -> list[Event]:
     timed = [event for event in events if "ts" in event] or [{"ts": 0, "pid": 1, "tid": 1}]
     arrows = [
         {key: event.get(key) for key in ("ts", "pid", "tid")}
-        | {"ph": random.choice("stf"), "id": random.choice((1, 2, n)), "cat": "ac2g", "name": "ac2g"}
+        | {
+            "ph": random.choice("stf"),
+            "id": random.choice((1, 2, n)),
+            "cat": "ac2g",
+            "name": "ac2g",
+        }
         for n, event in enumerate(random.choices(timed, k=200))
     ]
     return events + arrows
@@ -101,9 +106,7 @@ def other_links(events: list[Event], random: Random) -> list[Event]:
     return _some(events, random, lambda event: event | {"args": event.get("args", {}) | new(event)})
 
 
-def _timed(
-    events: list[Event], random: Random, change: Callable[[Event], Event]
-) -> list[Event]:
+def _timed(events: list[Event], random: Random, change: Callable[[Event], Event]) -> list[Event]:
     """Changes some complete events."""
     return _some(events, random, lambda e: e | change(e) if e.get("ph") == "X" else e)
 

@@ -47,7 +47,9 @@ def wrong_sum(text: bytes, random: Random) -> bytes:
 def named(text: bytes, random: Random) -> bytes:
     """A header with a name, a comment and extra fields."""
     packed = gzip.compress(text)
-    return packed[:3] + b"\x1c" + packed[4:10] + b"\x02\0ab" + b"../../x\0" + b"note\0" + packed[10:]
+    return (
+        packed[:3] + b"\x1c" + packed[4:10] + b"\x02\0ab" + b"../../x\0" + b"note\0" + packed[10:]
+    )
 
 
 def twice(text: bytes, random: Random) -> bytes:

@@ -83,7 +83,9 @@ def other_type(packets: Packets, random: Random) -> Packets:
 
 
 def other_track(packets: Packets, random: Random) -> Packets:
-    uuids = [packet.track_descriptor.uuid for packet in packets if packet.HasField("track_descriptor")]
+    uuids = [
+        packet.track_descriptor.uuid for packet in packets if packet.HasField("track_descriptor")
+    ]
     for packet in _events(packets, random):
         packet.track_event.track_uuid = random.choice((0, 12345, _UINT64, *uuids))
     return packets
@@ -119,8 +121,12 @@ def odd_arguments(packets: Packets, random: Random) -> Packets:
     for packet in _events(packets, random):
         for _ in range(random.choice((1, 3))):
             one = packet.track_event.debug_annotations.add()
-            one.name = random.choice((*ODD_TEXTS, "grid[0]", "grid", "a.b", "debug.x", "correlation"))
-            field = random.choice(("int_value", "uint_value", "double_value", "string_value", "none"))
+            one.name = random.choice(
+                (*ODD_TEXTS, "grid[0]", "grid", "a.b", "debug.x", "correlation")
+            )
+            field = random.choice(
+                ("int_value", "uint_value", "double_value", "string_value", "none")
+            )
             if field == "string_value":
                 one.string_value = random.choice(ODD_TEXTS)
             elif field == "double_value":
@@ -145,7 +151,9 @@ def other_parent(packets: Packets, random: Random) -> Packets:
     tracks = [packet for packet in packets if packet.HasField("track_descriptor")]
     for packet in tracks:
         own = packet.track_descriptor.uuid
-        packet.track_descriptor.parent_uuid = random.choice((own, 999, tracks[0].track_descriptor.uuid))
+        packet.track_descriptor.parent_uuid = random.choice(
+            (own, 999, tracks[0].track_descriptor.uuid)
+        )
     return packets
 
 

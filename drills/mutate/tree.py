@@ -70,7 +70,9 @@ def _place(value: Json, random: Random) -> tuple[Any, Any]:
         if holder is not None and random.random() < 0.25:
             break
         holder = value
-        key = random.choice(list(value)) if isinstance(value, dict) else random.randrange(len(value))
+        key = (
+            random.choice(list(value)) if isinstance(value, dict) else random.randrange(len(value))
+        )
         value = value[key]
     return holder, key
 

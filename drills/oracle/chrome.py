@@ -180,7 +180,9 @@ def _sorted(value: Any) -> Any:
     if isinstance(value, list):
         return [_sorted(inner) for inner in value]
     if isinstance(value, Decimal | int) and not isinstance(value, bool):
-        return str(Decimal(value).normalize()) if abs(Decimal(value).adjusted()) < 40 else str(value)
+        return (
+            str(Decimal(value).normalize()) if abs(Decimal(value).adjusted()) < 40 else str(value)
+        )
     if isinstance(value, str) and _has_half_of_a_pair(value):
         raise _Unknown
     return value

@@ -8,8 +8,22 @@ from pathlib import Path
 
 _BUILT_IN = Path(__file__).parents[2] / "traceql" / "classification" / "kernels.csv"
 _CATEGORIES = frozenset(
-    "gemm attention kv_cache norm rope activation moe collective elementwise sampling input_prep "
-    "memcpy memset other".split()
+    [
+        "gemm",
+        "attention",
+        "kv_cache",
+        "norm",
+        "rope",
+        "activation",
+        "moe",
+        "collective",
+        "elementwise",
+        "sampling",
+        "input_prep",
+        "memcpy",
+        "memset",
+        "other",
+    ]
 )
 Rules = dict[int, tuple[str, str]]  # pattern and category by priority
 
@@ -28,9 +42,7 @@ def decisions(own: bytes, names: Iterable[str]) -> Mapping[str, tuple[str, int |
     return {name: _decision(rules, name) for name in names}
 
 
-def _decision(
-    rules: Iterable[tuple[int, tuple[str, str]]], name: str
-) -> tuple[str, int | None]:
+def _decision(rules: Iterable[tuple[int, tuple[str, str]]], name: str) -> tuple[str, int | None]:
     for priority, (pattern, category) in rules:
         if re.search(pattern, name, re.ASCII):
             return category, priority
@@ -46,7 +58,11 @@ def _rules(content: bytes) -> Rules:
             if None in row:
                 raise Invalid
             priority, pattern, category = row["priority"], row["pattern"], row["category"]
-            if not pattern or category not in _CATEGORIES or not re.fullmatch("[0-9]+", priority.strip()):
+            if (
+                not pattern
+                or category not in _CATEGORIES
+                or not re.fullmatch("[0-9]+", priority.strip())
+            ):
                 raise Invalid
             if int(priority) in found:
                 raise Invalid
