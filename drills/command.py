@@ -110,8 +110,8 @@ def _run(arguments: Sequence[str], folder: Path, limit_s: float, body: Callable[
             traceback.print_exc()
             status = 1
         _exit(status)
-    status = _waited(process, time.monotonic() + limit_s)
-    return Ended(arguments, status, out.read_bytes(), err.read_bytes())
+    ended = _waited(process, time.monotonic() + limit_s)
+    return Ended(arguments, ended, out.read_bytes(), err.read_bytes())
 
 
 def _exit(status: int) -> None:

@@ -91,7 +91,9 @@ def _json(path: Path) -> str | None:
 def _csv_folder(path: Path) -> str | None:
     files = list(path.glob("*.csv"))
     for file in files:
-        widths = {len(row) for row in csv.reader(io.StringIO(file.read_text(newline="")))}
+        widths = {
+            len(row) for row in csv.reader(io.StringIO(file.read_bytes().decode(), newline=""))
+        }
         if len(widths) > 1 or not file.read_bytes().endswith(b"\n"):
             return f"{file.name} is cut off"
     return None if len(files) > 10 else f"only {len(files)} files in {path.name}"

@@ -68,7 +68,6 @@ def _outcome(case: Case, run: Callable[[Case, Path], Outcome], folder: Path) -> 
 
 def _ended(selector: selectors.BaseSelector) -> Iterator[tuple[Case, Outcome]]:
     for key, _ in selector.select(timeout=1):
-        running: _Running = key.data
         with os.fdopen(key.fd, "rb", closefd=False) as answer:
             content = answer.read()
         died = Outcome(Verdict.WRONG, "the process of the drill died")

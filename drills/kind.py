@@ -45,5 +45,5 @@ class Kind:
     name: str
     count: Callable[[Amounts], int]
     run: Callable[[Case, Path], Outcome]
-    prepare: Callable[[], None] = lambda: None
+    prepare: Callable[[], object] = lambda: None
     smaller: Callable[[Case, Outcome, Path], Sequence[str]] | None = None

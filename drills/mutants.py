@@ -66,7 +66,7 @@ def mutant_kind(
         name,
         count=lambda amounts: amounts.mutants,
         run=lambda case, folder: attempt(built(recipe(case.random)), case, folder),
-        prepare=lambda: old_database() and None,
+        prepare=old_database,
         smaller=partial(_smaller, recipe, built),
     )
 

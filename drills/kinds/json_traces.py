@@ -48,7 +48,7 @@ def text_of(recipe: Recipe) -> bytes:
     content = text.encode(errors="surrogatepass")
     for step in recipe.steps:
         if step.stage in ("encoding", "bytes"):
-            content = STAGES[step.stage][step.name](content, step.random)  # type: ignore[operator]
+            content = STAGES[step.stage][step.name](content, step.random)
     return content
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeGuard
 
 from drills import seeds
 from drills.kind import Kind
@@ -51,7 +51,7 @@ def built(recipe: Recipe) -> Mutant:
             value = value.encode(errors="surrogatepass")
         for step in recipe.steps:
             if step.stage == stage:
-                damage: Callable[[Any, Random], Any] = mutators[step.name]  # type: ignore[assignment]
+                damage: Callable[[Any, Random], Any] = mutators[step.name]
                 value = damage(value, step.random)
     content = value
     trace = seeds.traces()[0]
@@ -98,7 +98,7 @@ def _described(value: Any) -> tuple[str, int, int | None] | None:
     return next((found for inner in value.values() if (found := _described(inner))), None)
 
 
-def _is_int(value: Any) -> bool:
+def _is_int(value: Any) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool)
 
 

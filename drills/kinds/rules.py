@@ -89,7 +89,7 @@ def built(recipe: Recipe) -> Mutant:
     content = text.getvalue().encode(errors="surrogatepass")
     for step in recipe.steps:
         if step.stage != "table":
-            content = _STAGES[step.stage][step.name](content, step.random)  # type: ignore[arg-type]
+            content = _STAGES[step.stage][step.name](content, step.random)
     events = [
         {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": 10 * n, "dur": 5}
         for n, name in enumerate(_NAMES)

@@ -86,7 +86,7 @@ def recipe(random: Random) -> Recipe:
         if file == "telemetry.parquet":
             how, names = random.choice((("value", _TABLES), ("bytes", octets.MUTATORS)))
         else:
-            names = {"value": tree.MUTATORS, "text": texts.MUTATORS, "bytes": octets.MUTATORS}[how]  # type: ignore[assignment]
+            names = {"value": tree.MUTATORS, "text": texts.MUTATORS, "bytes": octets.MUTATORS}[how]
         steps.append(Step(f"{file} {how}", random.choice(list(names)), random.getrandbits(32)))
     if random.random() < 0.3:
         steps.append(Step("folder", "name", random.getrandbits(32)))

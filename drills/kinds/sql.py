@@ -120,4 +120,4 @@ def _answered(ended: Ended) -> str | None:
     return "it shows a file" if any(text in ended.out for text in shows) else None
 
 
-KIND = Kind("sql", _count, run, prepare=lambda: loaded_database() and None)
+KIND = Kind("sql", _count, run, prepare=loaded_database)

@@ -102,8 +102,12 @@ def other_categories(events: list[Event], random: Random) -> list[Event]:
 def other_links(events: list[Event], random: Random) -> list[Event]:
     """Correlations and external ids that lead to any other event, or to none."""
     ids = (0, 1, -1, 2**63, 2**64, 10**25)
-    new = lambda event: {"correlation": random.choice(ids), "External id": random.choice(ids)}  # noqa: E731
-    return _some(events, random, lambda event: event | {"args": event.get("args", {}) | new(event)})
+
+    def linked(event: Event) -> Event:
+        links = {"correlation": random.choice(ids), "External id": random.choice(ids)}
+        return event | {"args": event.get("args", {}) | links}
+
+    return _some(events, random, linked)
 
 
 def _timed(events: list[Event], random: Random, change: Callable[[Event], Event]) -> list[Event]:

@@ -5,6 +5,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import ROUND_HALF_EVEN, Decimal, InvalidOperation
 from typing import Any
@@ -35,7 +36,6 @@ class Truth:
         described: their starts and arguments, where these are certain.
         uncertain: the number of other complete events.
         instants: the number of instants.
-        is_certain: nothing in the file is uncertain, so a load has to succeed.
     """
 
     certain: Counter[Complete] = field(default_factory=Counter)
@@ -109,10 +109,8 @@ def _truth(events: Iterable[dict[str, Any]]) -> Truth:
                 found.uncertain += 1
                 continue
             found.certain[complete] += 1
-            try:
+            with suppress(_Unknown):
                 found.described[complete[3], one_form(event.get("args"))] += 1
-            except _Unknown:
-                pass
         elif phase in _INSTANTS and isinstance(phase, str):
             found.instants += 1
     return found

@@ -8,22 +8,10 @@ from pathlib import Path
 
 _BUILT_IN = Path(__file__).parents[2] / "traceql" / "classification" / "kernels.csv"
 _CATEGORIES = frozenset(
-    [
-        "gemm",
-        "attention",
-        "kv_cache",
-        "norm",
-        "rope",
-        "activation",
-        "moe",
-        "collective",
-        "elementwise",
-        "sampling",
-        "input_prep",
-        "memcpy",
-        "memset",
-        "other",
-    ]
+    {
+        *("gemm", "attention", "kv_cache", "norm", "rope", "activation", "moe", "collective"),
+        *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
+    }
 )
 Rules = dict[int, tuple[str, str]]  # pattern and category by priority
 
