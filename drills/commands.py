@@ -1,8 +1,10 @@
 """Commands that write files, and how to see that what they wrote is whole."""
 
+import atexit
 import csv
 import io
 import json
+import shutil
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,7 +49,9 @@ def trace_text() -> bytes:
 @cache
 def loaded_database() -> Path:
     """A database of the seed. The first call must come from the process that starts the rest."""
-    place = Path(tempfile.mkdtemp(prefix="traceql-drill-loaded-")) / "work"
+    folder = Path(tempfile.mkdtemp(prefix="traceql-drill-loaded-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    place = folder / "work"
     place.mkdir()
     (place / TRACE).write_bytes(trace_text())
     ended = executed(["load", TRACE, "-o", LOADED], place)

@@ -66,7 +66,8 @@ _TABLE: Mapping[str, Callable[[list[Row], Random], list[Row]]] = {
     "odd_cell": _odd_cell, "odd_width": _odd_width, "same_priority": _same_priority,
     "other_columns": _other_columns, "shuffled": _shuffled,
 }  # fmt: skip
-_STAGES = {"table": _TABLE, "encoding": texts.ENCODINGS, "bytes": octets.MUTATORS}
+_BYTES = {"encoding": texts.ENCODINGS, "bytes": octets.MUTATORS}
+_STAGES = {"table": _TABLE, **_BYTES}
 
 
 def recipe(random: Random) -> Recipe:
@@ -89,7 +90,7 @@ def built(recipe: Recipe) -> Mutant:
     content = text.getvalue().encode(errors="surrogatepass")
     for step in recipe.steps:
         if step.stage != "table":
-            content = _STAGES[step.stage][step.name](content, step.random)
+            content = _BYTES[step.stage][step.name](content, step.random)
     events = [
         {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": 7, "ts": 10 * n, "dur": 5}
         for n, name in enumerate(_NAMES)
