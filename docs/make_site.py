@@ -23,7 +23,7 @@ _SHIM = re.compile(r'<script src="https://unpkg.com/iframe-worker/shim"[^>]*></s
 
 def pages() -> list[Path]:
     return [
-        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")),
         *(ROOT / "docs").rglob("*.md"),
     ]
 

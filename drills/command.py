@@ -1,0 +1,149 @@
+"""Runs the traceql command line: in a fork of this process, or in a true process."""
+
+import os
+import resource
+import shlex
+import signal
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+LIMIT_S = 60
+_MEMORY_BYTES = 4 << 30
+PROGRAM = (sys.executable, "-P", "-m", "traceql")
+ROOT = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended; `status` is None if it was still running after the limit."""
+
+    arguments: Sequence[str]
+    status: int | None
+    out: bytes
+    err: bytes
+
+    @property
+    def command(self) -> str:
+        return shlex.join(["traceql", *self.arguments])
+
+
+def forked(arguments: Sequence[str], folder: Path, *, limit_s: float = LIMIT_S) -> Ended:
+    """Runs a command in `folder`, in a fork of this process."""
+    return _run(arguments, folder, limit_s, lambda: _call(arguments))
+
+
+def called(
+    body: Callable[[], None], label: Sequence[str], folder: Path, *, limit_s: float = LIMIT_S
+) -> Ended:
+    """Calls the library in `folder`, in a fork; a TraceqlError ends it as it ends a command."""
+
+    def call() -> int:
+        from traceql.errors import TraceqlError
+
+        try:
+            body()
+        except TraceqlError as error:
+            print(f"traceql: {error}", file=sys.stderr)
+            return 1
+        return 0
+
+    return _run(label, folder, limit_s, call)
+
+
+def executed(
+    arguments: Sequence[str],
+    folder: Path,
+    *,
+    limit_s: float = LIMIT_S,
+    prepare: Callable[[], None] = lambda: None,
+) -> Ended:
+    """Runs a command in `folder`, in a process as a user starts it.
+
+    Args:
+        prepare: called in the new process first.
+    """
+
+    def execute() -> int:
+        prepare()
+        os.execve(sys.executable, [*PROGRAM, *arguments], environment())
+
+    return _run(arguments, folder, limit_s, execute)
+
+
+def environment() -> dict[str, str]:
+    """That of true processes: this checkout, whatever the current folder is."""
+    return os.environ | {"PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+
+
+def started(arguments: Sequence[str], folder: Path) -> "subprocess.Popen[bytes]":
+    """A true process in a group of its own, whose output nobody reads."""
+    return subprocess.Popen(
+        [*PROGRAM, *arguments], cwd=folder, env=environment(), stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, process_group=0,
+    )  # fmt: skip
+
+
+def _run(arguments: Sequence[str], folder: Path, limit_s: float, body: Callable[[], int]) -> Ended:
+    """Runs `body` in a forked process; its output goes to two files beside `folder`."""
+    out, err = (folder.with_name(f"{folder.name}.{name}") for name in ("out", "err"))
+    process = os.fork()
+    if not process:
+        os.setpgid(0, 0)
+        try:
+            os.chdir(folder)
+            for number, path in ((1, out), (2, err)):
+                file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+                os.dup2(file, number)
+                os.close(file)
+            with open(os.devnull) as nothing:  # noqa: PTH123
+                os.dup2(nothing.fileno(), 0)
+            resource.setrlimit(resource.RLIMIT_DATA, (_MEMORY_BYTES, _MEMORY_BYTES))
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            status = body()
+        except BaseException:
+            traceback.print_exc()
+            status = 1
+        _exit(status)
+    ended = _waited(process, time.monotonic() + limit_s)
+    return Ended(arguments, ended, out.read_bytes(), err.read_bytes())
+
+
+def _exit(status: int) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()
+    os._exit(status)
+
+
+def _waited(process: int, until: float) -> int | None:
+    while True:
+        ended, status = os.waitpid(process, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > until:
+            os.killpg(process, signal.SIGKILL)
+            os.waitpid(process, 0)
+            return None
+        time.sleep(0.005)
+
+
+def _call(arguments: Sequence[str]) -> int:
+    """The command line itself; files are read in this process."""
+    from drills.reading_here import read_files_here
+    from traceql.cli import main
+
+    os.environ["COLUMNS"] = "160"
+    sys.argv = ["traceql", *arguments]
+    sys.modules["__main__"].__package__ = None  # click would name this program
+    read_files_here()
+    try:
+        main()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

@@ -1,0 +1,49 @@
+"""The contract of a kind of drill: a module of drills.kinds with a `KIND`."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+
+from drills.outcome import Outcome
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case: everything random in it follows from these three values."""
+
+    kind: str
+    number: int
+    seed: int
+
+    @property
+    def random(self) -> Random:
+        """A new generator, which yields the same numbers each time."""
+        return Random(f"{self.seed}/{self.kind}/{self.number}")
+
+
+@dataclass(frozen=True)
+class Amounts:
+    """How many cases are wanted: `mutants` of each kind of input, and `kills`."""
+
+    mutants: int
+    kills: int
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of drill.
+
+    Attributes:
+        count: the number of cases.
+        run: runs a case in an empty folder, in a process that was forked for it.
+        prepare: called once before the cases, in the process from which they are forked.
+        smaller: writes a smaller input with the same verdict into a folder, and says in lines what
+            is left; None if the cases of this kind cannot be made smaller.
+    """
+
+    name: str
+    count: Callable[[Amounts], int]
+    run: Callable[[Case, Path], Outcome]
+    prepare: Callable[[], object] = lambda: None
+    smaller: Callable[[Case, Outcome, Path], Sequence[str]] | None = None

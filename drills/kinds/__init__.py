@@ -1,0 +1,1 @@
+"""The kinds of drills, one module each."""

@@ -1,0 +1,238 @@
+"""Run directories: the files that `traceql capture` writes beside the traces."""
+
+import copy
+import io
+import json
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from drills import seeds
+from drills.kind import Kind
+from drills.mutants import Mutant, Recipe, Step, mutant_kind
+from drills.mutate import octets, texts, tree
+from drills.oracle.database import admitted_losses, rows
+
+_RUN = seeds.EXAMPLES / "qwen3-8b-tp2-serving"
+_NAMES = (
+    "run", "a b", "*", "[x]", "?", "{a,b}", "'quote'", "%s", "caf\u00e9", "-dash", "a'b;c", "x" * 200,
+    "run.json", "$HOME", "#1", "**",
+)  # fmt: skip
+_JSON_FILES = ("run.json", "metrics.json")
+_TELEMETRY = "SELECT * EXCLUDE run FROM telemetry_sample ORDER BY ALL"
+_STEPS = "SELECT rank, number, begin_unix_ns, map_entries(requests) FROM run_iteration"
+
+
+@cache
+def _seed() -> Mapping[str, Any]:
+    """The files of a small run as values: JSON, lines of JSON, or a table."""
+    run = json.loads((_RUN / "run.json").read_text())
+    run["ranks"] = [rank | {"trace": "traces/rank0.json"} for rank in run["ranks"][:1]]
+    metrics = json.loads((_RUN / "metrics.json").read_text())
+    for part in metrics["passes"].values():
+        part["requests"] = [
+            request | {"itl": request["itl"][:3]} for request in part["requests"][:3]
+        ]
+    lines = (_RUN / "steps.jsonl").read_text().splitlines()[:6]
+    return {
+        "run.json": run,
+        "metrics.json": metrics,
+        "steps.jsonl": [json.loads(line) for line in lines],
+        "telemetry.parquet": pq.read_table(_RUN / "telemetry.parquet").slice(0, 8),
+    }
+
+
+def _odd_column(table: pa.Table, random: Random) -> pa.Table:
+    """A column of another type, or of odd values."""
+    name = random.choice(table.column_names)
+    odd: pa.Array = random.choice(
+        [
+            pa.nulls(len(table)), pa.array(["x"] * len(table)), pa.array([1.5] * len(table)),
+            pa.array([2**63] * len(table), pa.uint64()), pa.array([[1]] * len(table)),
+            pa.array([-1] * len(table)), pa.array([True] * len(table)),
+        ]
+    )  # fmt: skip
+    return table.set_column(table.column_names.index(name), name, odd)
+
+
+def _less(table: pa.Table, random: Random) -> pa.Table:
+    return table.drop_columns([random.choice(table.column_names)])
+
+
+def _more(table: pa.Table, random: Random) -> pa.Table:
+    return table.append_column(random.choice(("new", "run", "GPU", "")), pa.nulls(len(table)))
+
+
+def _none(table: pa.Table, random: Random) -> pa.Table:
+    return table.slice(0, 0)
+
+
+_TABLES: Mapping[str, Callable[[pa.Table, Random], pa.Table]] = {
+    "odd_column": _odd_column, "less": _less, "more": _more, "none": _none,
+}  # fmt: skip
+
+
+def recipe(random: Random) -> Recipe:
+    """The units are the names of the files; a step's stage is a file and the way to damage it."""
+    steps = []
+    for _ in range(random.choice((1, 1, 2, 3))):
+        file = random.choice((*_seed(), *_JSON_FILES))
+        how = random.choice(("value", "value", "text", "bytes"))
+        if file == "telemetry.parquet":
+            how, names = random.choice((("value", _TABLES), ("bytes", octets.MUTATORS)))
+        else:
+            names = {"value": tree.MUTATORS, "text": texts.MUTATORS, "bytes": octets.MUTATORS}[how]
+        steps.append(Step(f"{file} {how}", random.choice(list(names)), random.getrandbits(32)))
+    if random.random() < 0.3:
+        steps.append(Step("folder", "name", random.getrandbits(32)))
+    return Recipe(list(_seed()), steps)
+
+
+def built(recipe: Recipe) -> Mutant:
+    folder = next((s.random.choice(_NAMES) for s in recipe.steps if s.stage == "folder"), "run")
+    files = {name: _damaged(name, recipe) for name in recipe.units}
+    trace = seeds.traces()[0]
+    events = [event for event in trace["traceEvents"] if event["ph"] == "X"][:40]
+    files["traces/rank0.json"] = json.dumps(trace | {"traceEvents": events}).encode()
+    is_valid = {step.stage for step in recipe.steps} <= {"folder"}
+    return Mutant(
+        {f"{folder}/{name}": content for name, content in files.items()},
+        [f"./{folder}"],
+        partial(_disagreement, files, len(events)),
+        is_valid,
+    )
+
+
+def _damaged(name: str, recipe: Recipe) -> bytes:
+    steps = [step for step in recipe.steps if step.stage.startswith(name)]
+    value = copy.deepcopy(_seed()[name])
+    for step in steps:
+        if step.stage.endswith("value"):
+            change: Any = (
+                _TABLES[step.name] if name.endswith("parquet") else tree.MUTATORS[step.name]
+            )
+            value = change(value, step.random)
+    content = _encoded(name, value)
+    for step in steps:
+        if step.stage.endswith("text"):
+            text = texts.MUTATORS[step.name](content.decode(errors="surrogateescape"), step.random)
+            content = text.encode(errors="surrogateescape")
+        elif step.stage.endswith("bytes"):
+            content = octets.MUTATORS[step.name](content, step.random)
+    return content
+
+
+def _encoded(name: str, value: Any) -> bytes:
+    if name.endswith("parquet"):
+        sink = io.BytesIO()
+        pq.write_table(value, sink)
+        return sink.getvalue()
+    if name.endswith("jsonl"):
+        return "".join(json.dumps(line) + "\n" for line in value).encode()
+    return json.dumps(value, indent=1).encode()
+
+
+def _disagreement(files: Mapping[str, bytes], events: int, database: Path) -> str | None:
+    if admitted_losses(database):
+        return None
+    (found,) = rows(database, "SELECT COUNT(*) FROM slice JOIN trace USING (rank) WHERE rank <> 7")[
+        0
+    ]
+    if found != events:
+        return f"{found} slices of {events}"
+    for check in (_run_is_kept, _steps_are_kept, _telemetry_is_kept, _requests_are_kept):
+        if wrong := check(files, database):
+            return wrong
+    return None
+
+
+def _value(content: bytes | None) -> Any:
+    """The JSON value of a file; None if it is absent or damaged."""
+    try:
+        return None if content is None else json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_run(files: Mapping[str, bytes]) -> bool:
+    """Whether run.json is that of a run directory, without which nothing beside it is loaded."""
+    run = _value(files.get("run.json"))
+    version = run.get("schema_version") if isinstance(run, dict) else None
+    return isinstance(version, int) and version == 1 and not isinstance(version, bool)
+
+
+def _run_is_kept(files: Mapping[str, bytes], database: Path) -> str | None:
+    kept = [json.loads(document) for (document,) in rows(database, "SELECT document FROM run_file")]
+    if _is_run(files) and kept != [_value(files["run.json"])]:
+        return f"run.json is not in run_file, which has {len(kept)} rows"
+    return None
+
+
+def _steps_are_kept(files: Mapping[str, bytes], database: Path) -> str | None:
+    found = [(*row[:3], dict(_pairs(row[3]))) for row in rows(database, _STEPS)]
+    lines = files.get("steps.jsonl", b"").split(b"\n") if _is_run(files) else []
+    values = [_value(line) for line in lines if line.strip()]
+    if any(not _is_step(value) for value in values):
+        return None  # the ledger may or may not count a damaged line as one
+    expected = [tuple(value[key] for key in _STEP_KEYS) for value in values]
+    if sorted(map(repr, found)) != sorted(map(repr, expected)):
+        return f"{len(found)} rows in run_iteration for {len(expected)} lines, or others"
+    return None
+
+
+_STEP_KEYS = ("rank", "number", "begin_unix_ns", "requests")
+
+
+def _pairs(entries: Any) -> list[tuple[str, int]]:
+    return [(entry["key"], entry["value"]) for entry in entries or []]
+
+
+def _is_step(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and all(_is_int(value.get(key)) for key in _STEP_KEYS[:3])
+        and isinstance(requests := value.get("requests"), dict)
+        and all(map(_is_int, requests.values()))
+    )
+
+
+def _is_int(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(2**63) <= value < 2**63
+
+
+def _telemetry_is_kept(files: Mapping[str, bytes], database: Path) -> str | None:
+    if not _is_run(files) or "telemetry.parquet" not in files:
+        return None
+    found = rows(database, _TELEMETRY)
+    try:
+        table = pq.read_table(io.BytesIO(files["telemetry.parquet"]))
+    except (pa.ArrowException, OSError):
+        return None  # readers differ in what damage they see
+    if table.schema != _seed()["telemetry.parquet"].schema:
+        return None
+    expected = [tuple(row.values()) for row in table.to_pylist()]
+    return None if sorted(map(repr, found)) == sorted(map(repr, expected)) else "telemetry differs"
+
+
+def _requests_are_kept(files: Mapping[str, bytes], database: Path) -> str | None:
+    if not _is_run(files):
+        return None
+    metrics = _value(files.get("metrics.json"))
+    try:
+        expected = sorted(
+            str(request["request_id"])
+            for part in metrics["passes"].values()
+            for request in part["requests"]
+        )
+    except (TypeError, KeyError, AttributeError):
+        return None
+    found = rows(database, "SELECT COUNT(*) FROM request")[0][0]
+    return None if found == len(expected) else f"{found} requests of {len(expected)}"
+
+
+KIND: Kind = mutant_kind("run directory", recipe, built)

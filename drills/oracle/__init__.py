@@ -1,0 +1,1 @@
+"""What a file says, found out without any code of traceql."""

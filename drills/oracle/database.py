@@ -1,0 +1,56 @@
+"""What is in a database, read with DuckDB alone."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from drills.old_database import RANK as OLD_RANK
+from drills.oracle.chrome import Complete, Described, Truth, loaded_args
+
+# Checks of the ledger that say how much was recognized; the others say what was lost.
+_OF_RECOGNITION = (
+    "time classified other", "time without a layer or role", "time in layers without a role",
+    "layers attributed", "layers of the model", "model family",
+)  # fmt: skip
+_EVENTS = f"""
+    SELECT
+        slice.pid, slice.tid, COALESCE(slice.name, '') AS name,
+        CAST(slice.ts AS HUGEINT) - trace.file_offset_ns AS ts, slice.dur, slice.args
+    FROM slice
+    INNER JOIN trace USING (rank)
+    WHERE slice.rank <> {OLD_RANK}
+"""
+
+
+def rows(database: Path, sql: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(database), read_only=True) as con:
+        return con.execute(sql).fetchall()
+
+
+def admitted_losses(database: Path) -> list[str]:
+    """The checks of the ledger that failed, but those of how much was recognized."""
+    failed = rows(database, "SELECT check_name FROM ledger WHERE NOT ok")
+    return [name for (name,) in failed if name not in _OF_RECOGNITION]
+
+
+def disagreement(database: Path, truth: Truth | None) -> str | None:
+    """What of a JSON trace is not in a database, or not as it should be; None if all is."""
+    if admitted_losses(database):
+        return None  # the tool says itself that something was lost
+    if truth is None:
+        return "it loaded what is not certainly a trace, under a green ledger"
+    events = rows(database, _EVENTS)
+    found: Counter[Complete] = Counter(row[:5] for row in events)
+    described: Counter[Described] = Counter((row[3], loaded_args(row[5])) for row in events)
+    if missing := truth.certain - found:
+        return f"{missing.total()} events are missing, such as {next(iter(missing))!r:.300}"
+    if len(events) != truth.complete:
+        return f"{len(events)} slices for {truth.complete} complete events"
+    if missing_args := truth.described - described:
+        return f"arguments are missing, such as {next(iter(missing_args))!r:.300}"
+    (instants,) = rows(database, f"SELECT COUNT(*) FROM instant WHERE rank <> {OLD_RANK}")[0]
+    if instants != truth.instants:
+        return f"{instants} instants of {truth.instants}"
+    return None

@@ -1,0 +1,191 @@
+"""The drill itself: its cases repeat, its oracles know the truth, its judge sees each failure."""
+
+import json
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import traces
+
+import traceql
+from drills import table
+from drills.command import Ended
+from drills.forks import outcomes
+from drills.judging import judged, state
+from drills.kind import Case
+from drills.kinds import (
+    gzip_traces,
+    json_traces,
+    model_configs,
+    native_traces,
+    rules,
+    run_directories,
+)
+from drills.minimise import smallest
+from drills.oracle.chrome import truth_of
+from drills.oracle.database import disagreement
+from drills.oracle.kernel_rules import Invalid, decisions
+from drills.oracle.packets import slices_of
+from drills.oracle.unpacked import unpacked
+from drills.outcome import Outcome, Verdict
+from drills.registry import kinds
+
+_MUTANTS = {
+    "json": json_traces, "gzip": gzip_traces, "native": native_traces, "rules": rules,
+    "model": model_configs, "run directory": run_directories,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", _MUTANTS)
+def test_a_mutant_follows_from_seed_kind_and_number(kind: str) -> None:
+    module = _MUTANTS[kind]
+
+    def files(seed: int, number: int) -> object:
+        return module.built(module.recipe(Case(kind, number, seed).random)).files
+
+    numbers = range(6)
+    assert [files(1, n) for n in numbers] == [files(1, n) for n in numbers]
+    assert [files(1, n) for n in numbers] != [files(2, n) for n in numbers]
+
+
+def test_each_kind_has_the_name_under_which_it_is_found() -> None:
+    assert set(_MUTANTS) <= set(kinds())
+    assert {"kill", "no space", "at once", "sql", "server"} <= set(kinds())
+
+
+@pytest.mark.parametrize("needed", [{3, 7}, {0}, {9}, {2, 3, 4, 8}, set()])
+def test_only_what_makes_it_fail_is_left(needed: set[int]) -> None:
+    assert smallest(range(10), lambda items: needed <= set(items)) == sorted(needed)
+
+
+def test_times_of_a_trace_are_exact_and_unclear_events_are_only_counted() -> None:
+    text = """{"traceEvents": [
+        {"ph": "X", "name": "a", "pid": 1, "tid": "t", "ts": 1712195495406752.8375, "dur": 1e-3},
+        {"ph": "X", "name": "b", "pid": 1, "tid": 2, "ts": 5, "ts": 6, "dur": 1},
+        {"ph": "X", "name": "c", "pid": 1, "tid": 2, "ts": 1e999990},
+        {"ph": "i", "name": "d", "ts": 1}, {"ph": "B", "name": "e", "ts": 1}
+    ]}"""
+    truth = truth_of(text.encode())
+    assert truth
+    assert truth.certain == Counter([(1, None, "a", 1712195495406752838, 1)])
+    assert (truth.complete, truth.instants) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "{", "[1]", '{"a": []}', '{"traceEvents": 1}', '{"traceEvents": [], "traceEvents": []}'],
+)
+def test_what_is_not_certainly_a_trace_is_not_taken_for_one(text: str) -> None:
+    assert truth_of(text.encode()) is None
+
+
+def test_an_event_that_is_not_in_the_database_is_noticed(tmp_path: Path) -> None:
+    events = [traces.host("a", ts=1, dur=2), traces.host("b", ts=3, dur=1, shape=[1])]
+    file = traces.write(tmp_path / "rank0.json", *events)
+    database = traceql.load([file], tmp_path / "run.duckdb").database
+    assert disagreement(database, truth_of(file.read_bytes())) is None
+    for other, told in (
+        ([*events, traces.host("c", ts=9, dur=1)], "missing"),
+        ([events[0], events[1] | {"dur": 2}], "missing"),
+        ([events[0], events[1] | {"args": {}}], "arguments"),
+        ([events[0]], "2 slices for 1"),
+    ):
+        truth = truth_of(json.dumps({"traceEvents": other}).encode())
+        assert told in (disagreement(database, truth) or "")
+
+
+def test_slices_of_packets_are_paired_by_track() -> None:
+    def event(ts: float, dur: float) -> traces.Event:
+        return traces.host("op", ts=ts, dur=dur) | {"args": {}}
+
+    packets = native_traces._packets([event(1, 5), event(8, 1), event(8.5, 9)])
+    content = b"".join(b"\x0a" + bytes([len(packet)]) + packet for packet in packets)
+    found = slices_of(content)
+    assert found
+    assert found.certain == Counter([("op", 1_000, 5_000), ("op", 8_000, 1_000)])
+    assert slices_of(content[:-1]) is None
+
+
+def test_the_matching_rule_with_the_smallest_priority_decides() -> None:
+    own = b"priority,pattern,category\n3,^my,rope\n2,gemm$,moe\n"
+    found = decisions(own, ["my_gemm", "my_other", "nothing known"])
+    assert found == {
+        "my_gemm": ("moe", 2),
+        "my_other": ("rope", 3),
+        "nothing known": ("other", None),
+    }
+    with pytest.raises(Invalid):
+        decisions(b"priority,pattern\n1,x\n", [])
+
+
+def test_members_of_gzip_are_joined_and_a_cut_one_is_uncertain() -> None:
+    from gzip import compress
+
+    both = compress(b"ab") + bytes(100) + compress(b"c")
+    assert unpacked(both) == b"abc"
+    assert unpacked(both[:-1]) is None
+    assert unpacked(both + b"x") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "err", "leaves", "wrong", "verdict"),
+    [
+        (0, b"", ["out"], None, Verdict.RIGHT),
+        (0, b"", ["out"], "an event is missing", Verdict.WRONG),
+        (0, b"", ["out", ".draft"], None, Verdict.WRONG),
+        (1, b"traceql: no\n", [], None, Verdict.CLEAN_ERROR),
+        (1, b"traceql: no\n", ["out"], None, Verdict.WRONG),
+        (1, b"traceql: \x1b[31mno\n", [], None, Verdict.WRONG),
+        (1, b"traceql: no\nmore\n", [], None, Verdict.WRONG),
+        (1, b"traceql: odd; please report this trace\n", [], None, Verdict.TRACEBACK),
+        (1, b"Traceback (most recent call last):\n", [], None, Verdict.TRACEBACK),
+        (-9, b"", [], None, Verdict.TRACEBACK),
+        (None, b"", [], None, Verdict.HANG),
+    ],
+)
+def test_each_way_to_fail_is_seen(
+    status: int | None,
+    err: bytes,
+    leaves: Sequence[str],
+    wrong: str | None,
+    verdict: Verdict,
+    tmp_path: Path,
+) -> None:
+    before = state(tmp_path)
+    for name in leaves:
+        (tmp_path / name).touch()
+    ended = Ended(["load"], status, b"", err)
+    outcome = judged(ended, tmp_path, before, written=["out"], disagreement=lambda: wrong)
+    assert outcome.verdict == verdict
+
+
+def test_an_error_for_a_valid_input_is_wrong(tmp_path: Path) -> None:
+    ended = Ended(["load"], 1, b"", b"traceql: no\n")
+    given = state(tmp_path)
+    outcome = judged(
+        ended, tmp_path, given, written=(), disagreement=lambda: None, must_succeed=True
+    )
+    assert outcome.verdict == Verdict.WRONG
+
+
+def test_a_case_whose_process_dies_counts_as_wrong_and_the_others_go_on() -> None:
+    def run(case: Case, folder: Path) -> Outcome:
+        if case.number == 1:
+            os._exit(3)
+        return Outcome(Verdict.RIGHT)
+
+    cases = [Case("any", number, 1) for number in range(3)]
+    found = {case.number: outcome.verdict for case, outcome in outcomes(cases, run, jobs=2)}
+    assert found == {0: Verdict.RIGHT, 1: Verdict.WRONG, 2: Verdict.RIGHT}
+
+
+def test_the_table_counts_each_verdict_by_kind() -> None:
+    verdicts = [("b", Verdict.RIGHT), ("a", Verdict.HANG), ("b", Verdict.CLEAN_ERROR)]
+    found = [(Case(kind, n, 1), Outcome(verdict)) for n, (kind, verdict) in enumerate(verdicts)]
+    assert table.text(found).splitlines()[2:] == [
+        "| a | 1 | 0 | 0 | 0 | 0 | 1 |",
+        "| b | 2 | 1 | 1 | 0 | 0 | 0 |",
+        "| all | 3 | 1 | 1 | 0 | 0 | 1 |",
+    ]
