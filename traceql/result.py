@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceql.errors import QueryInvalid
 from traceql.query.head import Chart
+from traceql.table.names import distinct_names
 
 if TYPE_CHECKING:
     import altair
@@ -18,7 +19,7 @@ class Result:
     """The rows of one query, held in memory as DuckDB returned them."""
 
     def __init__(self, table: "pa.Table", chart: Chart | None = None) -> None:
-        self._table = _with_int64(table.rename_columns(_distinct(table.column_names)))
+        self._table = _with_int64(table.rename_columns(distinct_names(table.column_names)))
         self._chart = chart
 
     @property
@@ -33,7 +34,11 @@ class Result:
         return iter(self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per row."""
+        """One dict per row.
+
+        Raises:
+            QueryInvalid: a date that Python does not have, such as one before the year 1.
+        """
         from traceql.table.values import python_rows
 
         return python_rows(self._table)
@@ -47,23 +52,28 @@ class Result:
         return self._table
 
     def df(self) -> "pd.DataFrame":
-        """A pandas DataFrame; integer columns with NULLs have the nullable type Int64."""
+        """A pandas DataFrame; integer columns with NULLs have the nullable type Int64.
+
+        Raises:
+            QueryInvalid: a date that Python does not have, such as one before the year 1.
+        """
         import pandas as pd
         import pyarrow as pa
 
-        from traceql.table.values import python_values
+        from traceql.table.values import has_map, python_values
 
         nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
-        holes = {
-            field.type
-            for field, column in zip(self._table.schema, self._table.columns, strict=True)
-            if column.null_count and field.type in nullable
-        }
+        named = list(zip(self._table.column_names, self._table.columns, strict=True))
+        holes = {column.type for _, column in named if column.null_count} & nullable.keys()
         kept = {kind: nullable[kind] for kind in holes}
-        data: pd.DataFrame = self._table.to_pandas(types_mapper=kept.get)
-        for name, column in zip(self._table.column_names, self._table.columns, strict=True):
-            if pa.types.is_map(column.type):
-                data[name] = python_values(column)
+        try:
+            data: pd.DataFrame = self._table.to_pandas(types_mapper=kept.get)
+        except ValueError:
+            self.rows()  # says which column
+            raise
+        for name, column in named:
+            if has_map(column.type):
+                data[name] = python_values(column, name)
         return data
 
     def chart(self, *, width: int = 720) -> "altair.Chart":
@@ -108,25 +118,8 @@ class Result:
 
 
 def _with_int64(table: "pa.Table") -> "pa.Table":
-    """DuckDB sums integers to 128 bits, which arrive as decimals; they become int64 if they fit."""
-    import pyarrow as pa
+    """DuckDB sums integers to 128 bits; they become int64 if they fit."""
+    from traceql.table.integers import fits_int64, wide_columns, with_int64
 
-    for n, field in enumerate(table.schema):
-        if field.type == pa.decimal128(38, 0):
-            try:
-                column = table.column(n).cast(pa.int64())
-            except pa.ArrowInvalid:
-                continue
-            table = table.set_column(n, field.name, column)
-    return table
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """A repeated name gets a number, so that no column hides another."""
-    seen: dict[str, int] = {}
-    distinct = []
-    for name in names:
-        again = seen.get(name, 0)
-        seen[name] = again + 1
-        distinct.append(f"{name}_{again}" if again else name)
-    return distinct
+    narrow = [name for name in wide_columns(table.schema) if fits_int64(table[name])]
+    return table.cast(with_int64(table.schema, narrow)) if narrow else table

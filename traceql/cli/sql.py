@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from traceql.cli.output import format_option, write_result
+from traceql.cli.output import format_option, write_rows
 from traceql.trace import Trace
 
 
@@ -13,7 +13,7 @@ from traceql.trace import Trace
 @click.argument("database", type=click.Path(path_type=Path))
 @click.argument("statement")
 @format_option
-def command(database: Path, statement: str, format_: str) -> None:
+def command(database: Path, statement: str, format_: str, spreadsheet_safe: bool) -> None:
     """Run one SQL statement, e.g. traceql sql run.duckdb "SELECT ...".
 
     If STATEMENT is -, it is read from stdin. The database is opened read-only: a statement can
@@ -22,4 +22,4 @@ def command(database: Path, statement: str, format_: str) -> None:
     if statement == "-":
         statement = sys.stdin.read()
     with Trace(database) as trace:
-        write_result(trace.sql(statement), format_)
+        write_rows(trace, statement, format_=format_, spreadsheet_safe=spreadsheet_safe)
