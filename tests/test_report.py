@@ -234,8 +234,8 @@ def test_a_database_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_only_attributes_of_a_picture_are_made_shorter() -> None:
-    svg = '<svg x="1.23456" role="img"><text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
+    svg = b'<svg x="1.23456" role="img"><text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
     assert inline(svg, "name", "words") == (
-        '<svg role="img" aria-label="words" x="1.23">'
-        '<text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
+        b'<svg role="img" aria-label="words" x="1.23">'
+        b'<text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
     )

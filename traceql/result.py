@@ -1,9 +1,11 @@
 """What a query returns: rows, for pandas, Arrow, Altair or a program."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traceql.errors import QueryInvalid
+from traceql.errors import QueryInvalid, TraceqlError
+from traceql.files import write_whole
 from traceql.query.head import Chart
 from traceql.table.names import distinct_names
 
@@ -85,11 +87,9 @@ class Result:
         Raises:
             QueryInvalid: the query declares no chart (free SQL never does), or has nothing to draw.
         """
-        if self._chart is None:
-            raise QueryInvalid("this query declares no chart; plot .df() with Altair instead")
         from traceql.chart.draw import drawn
 
-        return drawn(self._table, self._chart, width=width)
+        return drawn(self._table, self._declared(), width=width)
 
     @property
     def can_be_drawn(self) -> bool:
@@ -100,18 +100,49 @@ class Result:
 
         return can_be_drawn(self._table, self._chart)
 
+    def save_chart(self, path: str | Path, *, width: int = 720) -> None:
+        """Writes the chart as .html, .png or .svg, by the suffix of `path`.
+
+        The HTML page contains everything that it needs.
+
+        Args:
+            width: of the whole chart, pixels.
+
+        Raises:
+            QueryInvalid: the query declares no chart, or has nothing to draw.
+            TraceqlError: `path` has another suffix or cannot be written.
+        """
+        from traceql.chart.drawing import SUFFIXES, Drawing, Order
+
+        path = Path(path)
+        if path.suffix.lower() not in SUFFIXES:
+            raise TraceqlError(
+                f"cannot draw into '{path}'; its name must end in one of {', '.join(SUFFIXES)}"
+            )
+        order = Order(self._table, self._declared(), width, path.suffix.lower())
+        with Drawing() as drawing:
+            write_whole(path, drawing.draw(order))
+
     def _repr_html_(self) -> str:
         from traceql.table.notebook import notebook_view
 
-        return notebook_view(self._table, self._picture())
+        try:
+            return notebook_view(self._table, picture=self._picture())
+        except TraceqlError as error:
+            return notebook_view(self._table, no_picture=str(error))
 
     def _picture(self) -> str:
         """The chart as SVG, or nothing if there is none."""
-        if not self.can_be_drawn:
+        if self._chart is None or not self.can_be_drawn:
             return ""
-        from traceql.chart.files import svg
+        from traceql.chart.drawing import Order, notebook_drawing
 
-        return svg(self.chart(width=_NOTEBOOK_WIDTH))
+        return notebook_drawing().draw(Order(self._table, self._chart, _NOTEBOOK_WIDTH)).decode()
+
+    def _declared(self) -> Chart:
+        if self._chart is None:
+            raise QueryInvalid("this query declares no chart; plot .df() with Altair instead")
+        return self._chart
 
     def __repr__(self) -> str:
         return f"<Result: {len(self)} rows of {', '.join(self.columns)}>"

@@ -107,9 +107,7 @@ def _missing_rank(trace: Trace, rank: int | None) -> str:
 
 
 def _write_chart(result: Result, path: Path) -> None:
-    from traceql.chart.files import save
-
-    save(result.chart(), path)
+    result.save_chart(path)
     click.echo(printable(f"wrote {path}: a chart of {len(result):,} rows"), err=True)
 
 
