@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
-from traceql.errors import QueryInvalid, reason
+from traceql.errors import QueryInvalid
 from traceql.table.names import distinct_names
 
 if TYPE_CHECKING:
@@ -35,12 +35,10 @@ class RowStream:
         try:
             for batch in self._batches:
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
-        except duckdb.Error as error:
+        except (duckdb.Error, pa.ArrowException, OSError) as error:  # OSError comes from Arrow
             raise QueryInvalid(without_statement(error)) from None
-        except pa.ArrowException as error:
-            raise QueryInvalid(reason(error)) from None
 
 
-def without_statement(error: duckdb.Error) -> str:
+def without_statement(error: Exception) -> str:
     """DuckDB's message in one line, without the statement that it quotes."""
     return str(error).split("\n\nLINE ")[0].replace("\n", " ").strip()

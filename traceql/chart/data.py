@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from traceql.units import display_unit
 
-_OF_PATHS = re.compile(r"[\\.\[\]'\"]")
+_OF_PATHS = re.compile(r"[.\[\]'\"]")
 _WORDS = {"ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step"}
 
 

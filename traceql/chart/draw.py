@@ -9,11 +9,11 @@ import pyarrow.compute as pc
 from traceql.chart.bars import bar, stacked
 from traceql.chart.drawable import can_be_drawn
 from traceql.chart.heatmap import heatmap
+from traceql.chart.labels import column_label, with_labels
 from traceql.chart.plane import line, point
 from traceql.chart.theme import CONFIG
 from traceql.chart.timeline import timeline
 from traceql.errors import QueryInvalid
-from traceql.printable import printable
 from traceql.query.head import Chart
 
 _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], alt.Chart]] = {
@@ -39,9 +39,8 @@ def drawn(table: pa.Table, chart: Chart, *, width: int) -> alt.Chart:
         raise QueryInvalid(f"no kind of chart '{chart.kind}'; use one of {', '.join(_KINDS)}")
     if not can_be_drawn(table, chart):
         raise QueryInvalid("there is nothing to draw: no rows, or only NULLs")
-    table = table.rename_columns([printable(name) for name in table.column_names])
-    channels = {name: printable(columns) for name, columns in chart.channels.items()}
-    plain = _KINDS[chart.kind](_named(table, channels), channels, width)
+    channels = {name: column_label(columns) for name, columns in chart.channels.items()}
+    plain = _KINDS[chart.kind](_named(with_labels(table), channels), channels, width)
     if chart.title:
         plain = plain.properties(title=chart.title)
     fitted = plain.properties(

@@ -1,11 +1,13 @@
 """traceql sql"""
 
+import os
 import sys
 from pathlib import Path
 
 import click
 
 from traceql.cli.output import format_option, write_rows
+from traceql.errors import QueryInvalid
 from traceql.trace import Trace
 
 
@@ -20,6 +22,15 @@ def command(database: Path, statement: str, format_: str, spreadsheet_safe: bool
     neither write nor read other files.
     """
     if statement == "-":
-        statement = sys.stdin.read()
+        statement = _given(sys.stdin.buffer.read())
+    elif not statement.isascii():
+        statement = _given(os.fsencode(statement))
     with Trace(database) as trace:
         write_rows(trace, statement, format_=format_, spreadsheet_safe=spreadsheet_safe)
+
+
+def _given(statement: bytes) -> str:
+    try:
+        return statement.decode()
+    except UnicodeDecodeError:
+        raise QueryInvalid("the statement is not UTF-8; write bytes as '\\xFF'::BLOB") from None
