@@ -54,10 +54,10 @@ def csv_text(
     writer = csv.writer(SimpleNamespace(write=lines.append), lineterminator=_LINE_END)
     writer.writerow([cell(name) for name in names])
     for batch in batches:
-        yield _taken(lines)
-        columns = (_cells(*column, cell) for column in zip(batch.columns, names, strict=True))
+        columns = [_cells(*column, cell) for column in zip(batch.columns, names, strict=True)]
         writer.writerows(zip(*columns, strict=True))
-    yield _taken(lines)
+        yield _taken(lines)
+    yield _taken(lines)  # the header alone, if there are no batches
 
 
 def _taken(lines: list[str]) -> str:
