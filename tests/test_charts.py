@@ -244,6 +244,29 @@ def test_a_name_may_have_characters_that_xml_does_not_allow() -> None:
     assert r"a\x01b\ufffe" in "".join(ElementTree.fromstring(drawing).itertext())
 
 
+@pytest.mark.parametrize("name", ["a.b[0]", "a\\b", "a'b", 'a"b', "a b", "a\x01b", "datum", "x:Q"])
+def test_a_column_may_have_any_name(name: str) -> None:
+    """The three bars that an ordinary name gives."""
+
+    def bars(x: str) -> list[str]:
+        table = pa.table({x: [5, 6, 7], "y": ["p", "q", "r"]})
+        chart = traceql.Result(table, Chart("bar", {"x": x, "y": "y"})).chart()
+        drawing = ElementTree.fromstring(picture(chart, ".svg"))
+        marks = drawing.findall(".//{*}path[@stroke-width='0.5']")
+        return [mark.attrib["d"] for mark in marks]
+
+    assert bars(name) == bars("plain")
+    assert len(bars(name)) == 3
+
+
+def test_names_of_a_megabyte_are_drawn_and_stay_apart() -> None:
+    names = [ending.rjust(1_000_000, "x") for ending in "ab"]
+    table = pa.table({"name": names, "dur": [5, 6]})
+    rows = rows_of(table, "bar", x="dur", y="name")
+    assert len({row["name"] for row in rows}) == 2
+    assert max(len(row["name"]) for row in rows) < 1_000
+
+
 def test_sizes_are_drawn_as_they_are() -> None:
     table = pa.table({"bytes": [8, 32, 12 << 20], "busbw_p50_gbps": [0.1, 0.2, 300.0]})
     rows = rows_of(table, "point", x="bytes", y="busbw_p50_gbps")

@@ -47,11 +47,11 @@ def _open_what_is_closed() -> None:
     A file that is opened later must not become one of them.
     """
     if sys.stdin is None:
-        sys.stdin = os.fdopen(_nowhere(_IN, os.O_RDONLY))
+        sys.stdin = os.fdopen(_nowhere(_IN, os.O_RDONLY), closefd=False)
     if sys.stdout is None:
-        sys.stdout = os.fdopen(_nowhere(_OUT, os.O_RDONLY), "w")
+        sys.stdout = os.fdopen(_nowhere(_OUT, os.O_RDONLY), "w", closefd=False)
     if sys.stderr is None:
-        sys.stderr = os.fdopen(_nowhere(_ERROR, os.O_WRONLY), "w")
+        sys.stderr = os.fdopen(_nowhere(_ERROR, os.O_WRONLY), "w", closefd=False)
 
 
 def _nowhere(number: int, mode: int) -> int:
