@@ -13,9 +13,9 @@ import pytest
 from command_line import called
 
 import traceql
-from traceql.chart import files, palette
+from traceql.chart import palette
 from traceql.chart.draw import drawn
-from traceql.chart.files import save, svg
+from traceql.chart.files import picture
 from traceql.classification.rules import CATEGORIES
 from traceql.query import Chart, catalog
 
@@ -144,9 +144,9 @@ def test_every_chart_of_a_real_run_fits_the_width_of_a_phone(trace: traceql.Trac
         result = trace.run(name)
         if len(result):
             drawn_ones += 1
-            picture = ElementTree.fromstring(svg(result.chart(width=328)))
-            assert float(picture.attrib["width"]) <= 328, name
-            assert len(picture.findall(".//{*}path")) > 1, name
+            drawing = ElementTree.fromstring(picture(result.chart(width=328), ".svg"))
+            assert float(drawing.attrib["width"]) <= 328, name
+            assert len(drawing.findall(".//{*}path")) > 1, name
     assert drawn_ones > 20
 
 
@@ -200,7 +200,7 @@ def _lab(colour: str, seen: Any) -> Any:
 def written(tmp_path_factory: pytest.TempPathFactory, trace: traceql.Trace) -> Path:
     folder = tmp_path_factory.mktemp("charts")
     for suffix in ("html", "png", "svg"):
-        save(trace.run("time.breakdown").chart(), folder / f"chart.{suffix}")
+        trace.run("time.breakdown").save_chart(folder / f"chart.{suffix}")
     return folder
 
 
@@ -217,22 +217,22 @@ def test_a_page_loads_nothing_from_elsewhere(written: Path) -> None:
 @pytest.mark.slow
 def test_pictures_are_pictures(written: Path) -> None:
     assert (written / "chart.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
-    picture = ElementTree.parse(written / "chart.svg").getroot()
-    assert "Where each rank's time went" in "".join(picture.itertext())
+    drawing = ElementTree.parse(written / "chart.svg").getroot()
+    assert "Where each rank's time went" in "".join(drawing.itertext())
 
 
 @pytest.mark.slow
 def test_a_png_has_its_texts() -> None:
     chart = traceql.Result(pa.table({"name": ["a"], "dur": [5]}), Chart("bar", BAR, "A title"))
-    drawing = files._png(chart.chart())
-    assert len(drawing) > 1.2 * len(files._png(chart.chart().properties(title="")))
+    drawing = picture(chart.chart(), ".png")
+    assert len(drawing) > 1.2 * len(picture(chart.chart().properties(title=""), ".png"))
 
 
 @pytest.mark.slow
 def test_a_name_in_the_trace_is_no_markup_on_its_page(tmp_path: Path) -> None:
     evil = "</script><script>alert(1)</script>"
     table = pa.table({"name": [evil], "dur": [5]})
-    save(traceql.Result(table, Chart("bar", BAR)).chart(), tmp_path / "chart.html")
+    traceql.Result(table, Chart("bar", BAR)).save_chart(tmp_path / "chart.html")
     page = (tmp_path / "chart.html").read_text(encoding="utf-8")
     assert "alert(1)" in page
     assert "<script>alert" not in page
@@ -240,8 +240,31 @@ def test_a_name_in_the_trace_is_no_markup_on_its_page(tmp_path: Path) -> None:
 
 def test_a_name_may_have_characters_that_xml_does_not_allow() -> None:
     table = pa.table({"name": ["a\x01b\ufffe\t<é>&"], "dur": [5]})
-    picture = ElementTree.fromstring(svg(traceql.Result(table, Chart("bar", BAR)).chart()))
-    assert "a\ufffdb\ufffd" in "".join(picture.itertext())
+    drawing = picture(traceql.Result(table, Chart("bar", BAR)).chart(), ".svg")
+    assert r"a\x01b\ufffe" in "".join(ElementTree.fromstring(drawing).itertext())
+
+
+@pytest.mark.parametrize("name", ["a.b[0]", "a\\b", "a'b", 'a"b', "a b", "a\x01b", "datum", "x:Q"])
+def test_a_column_may_have_any_name(name: str) -> None:
+    """The three bars that an ordinary name gives."""
+
+    def bars(x: str) -> list[str]:
+        table = pa.table({x: [5, 6, 7], "y": ["p", "q", "r"]})
+        chart = traceql.Result(table, Chart("bar", {"x": x, "y": "y"})).chart()
+        drawing = ElementTree.fromstring(picture(chart, ".svg"))
+        marks = drawing.findall(".//{*}path[@stroke-width='0.5']")
+        return [mark.attrib["d"] for mark in marks]
+
+    assert bars(name) == bars("plain")
+    assert len(bars(name)) == 3
+
+
+def test_names_of_a_megabyte_are_drawn_and_stay_apart() -> None:
+    names = [ending.rjust(1_000_000, "x") for ending in "ab"]
+    table = pa.table({"name": names, "dur": [5, 6]})
+    rows = rows_of(table, "bar", x="dur", y="name")
+    assert len({row["name"] for row in rows}) == 2
+    assert max(len(row["name"]) for row in rows) < 1_000
 
 
 def test_sizes_are_drawn_as_they_are() -> None:
@@ -266,11 +289,11 @@ def test_nothing_to_draw_is_said_so() -> None:
 def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     trace: traceql.Trace, tmp_path: Path
 ) -> None:
-    chart = trace.run("time.breakdown").chart()
+    result = trace.run("time.breakdown")
     with pytest.raises(traceql.TraceqlError, match=r"\.html, \.png, \.svg"):
-        save(chart, tmp_path / "chart.gif")
+        result.save_chart(tmp_path / "chart.gif")
     with pytest.raises(traceql.TraceqlError, match="cannot write"):
-        save(chart, tmp_path / "none" / "chart.svg")
+        result.save_chart(tmp_path / "none" / "chart.svg")
     assert not list(tmp_path.iterdir())
 
 

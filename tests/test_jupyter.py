@@ -1,10 +1,20 @@
 """In Jupyter a result shows itself, and cells may be SQL."""
 
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import databases
+import pyarrow as pa
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
 import traceql
+from traceql.chart.drawing import notebook_drawing
+from traceql.query import Chart
+
+_ABORTS = "import os, sys; sys.stdin.buffer.read(1); os.abort()"
 
 
 @pytest.fixture(scope="module")
@@ -63,3 +73,57 @@ def test_tables_and_their_columns_are_completed(shell: InteractiveShell) -> None
     columns = completed(shell, "%%traceql\nSELECT kernel.la")
     assert {"kernel.layer", "kernel.launch_id"} <= columns
     assert "kernel_class" not in completed(shell, "FROM kern")
+
+
+def test_a_crash_of_the_drawing_library_leaves_the_rows_and_the_next_picture(
+    trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result = trace.run("kernels.by_category")
+    drawing = notebook_drawing()
+    monkeypatch.setattr("traceql.chart.drawing.WORKER", (sys.executable, "-c", _ABORTS))
+    with drawing:
+        pass  # ends the process that earlier tests have started
+    shown = result._repr_html_()
+    assert "no picture: the drawing library crashed (SIGABRT)" in shown
+    assert "<svg" not in shown
+    assert all(row["category"] in shown for row in result)
+    monkeypatch.undo()
+    assert "<svg" in result._repr_html_()
+
+
+def test_one_process_draws_all_pictures_and_ends_with_the_notebook(trace: traceql.Trace) -> None:
+    code = (
+        "import os, traceql; from traceql.chart.drawing import notebook_drawing\n"
+        f"result = traceql.open({str(trace.path)!r}).run('kernels.by_category')\n"
+        "for _ in range(2):\n"
+        "    result._repr_html_()\n"
+        "    print(notebook_drawing()._process.pid, flush=True)\n"
+        "os.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    first, second = map(int, done.stdout.split())
+    assert first == second
+    until = time.monotonic() + 10
+    while _is_running(first):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_what_cannot_be_drawn_is_shown_as_rows_with_the_reason() -> None:
+    table = pa.table({"name": ["first"], "dur": [5]})
+    for chart, reason in (
+        (Chart("bar", {"x": "none", "y": "name"}), "needs column &#x27;none&#x27;"),
+        (Chart("pie", {"x": "dur", "y": "name"}), "no kind of chart &#x27;pie&#x27;"),
+        (Chart("bar", {"y": "name"}), "the chart has no x"),
+    ):
+        shown = traceql.Result(table, chart)._repr_html_()
+        assert reason in shown
+        assert "first" in shown

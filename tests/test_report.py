@@ -3,6 +3,7 @@
 import csv
 import json
 import re
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -234,8 +235,32 @@ def test_a_database_is_never_replaced(tmp_path: Path) -> None:
 
 
 def test_only_attributes_of_a_picture_are_made_shorter() -> None:
-    svg = '<svg x="1.23456" role="img"><text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
+    svg = b'<svg x="1.23456" role="img"><text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
     assert inline(svg, "name", "words") == (
-        '<svg role="img" aria-label="words" x="1.23">'
-        '<text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
+        b'<svg role="img" aria-label="words" x="1.23">'
+        b'<text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
     )
+
+
+def test_a_chart_that_cannot_be_drawn_leaves_the_page_and_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "comm.wrong.sql").write_text(
+        "-- One row.\n-- @chart bar x=none y=name\nSELECT 'a' || chr(27) AS name, 5 AS dur\n"
+    )
+    monkeypatch.setattr(
+        "traceql.chart.drawing.WORKER", (sys.executable, "-c", "import os; os.abort()")
+    )
+    path = databases.trace("qwen3-8b-tp1-graph").path
+    with traceql.Trace(path, queries=[tmp_path]) as trace:
+        html = page(trace)
+    assert "No picture: the chart needs column &#x27;none&#x27;; correct the line @chart." in html
+    assert r"<td>a\x1b</td>" in html
+    assert "No picture: the drawing library crashed (SIGABRT)." in html
+    assert "<svg" not in html
+    assert all(row["category"] in html for row in trace_rows(path))
+
+
+def trace_rows(path: Path) -> list[dict[str, str]]:
+    with traceql.Trace(path) as trace:
+        return trace.run("kernels.by_category").rows()

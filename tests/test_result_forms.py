@@ -5,6 +5,8 @@ import io
 import json
 import shutil
 from collections.abc import Iterator
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import databases
 import duckdb
 import pyarrow.parquet as pq
 import pytest
-from command_line import output, process
+from command_line import called, output, process, refusal
 
 import traceql
 from traceql.query import bound, catalog, query_named
@@ -144,3 +146,80 @@ def test_rows_of_every_canned_query(
     result = trace.run(name)
     assert result.rows() == expected
     assert of_frame(result) == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "distinct"),
+    [
+        (["a", "a", "a_1"], ["a", "a_2", "a_1"]),
+        (["a_1", "a", "a", "a"], ["a_1", "a", "a_2", "a_3"]),
+        (["a", "A"], ["a", "A"]),
+    ],
+)
+def test_no_column_hides_another(
+    names: list[str], distinct: list[str], trace: traceql.Trace, tmp_path: Path
+) -> None:
+    statement = "SELECT " + ", ".join(f"{n} AS {name}" for n, name in enumerate(names))
+    result = trace.sql(statement)
+    assert result.columns == list(result.df().columns) == distinct
+    assert list(result.rows()[0].values()) == list(range(len(names)))
+    assert list(json.loads(output("sql", trace.path, statement, "--format", "json"))[0]) == distinct
+    header, _ = output("sql", trace.path, statement, "--format", "csv").splitlines()
+    assert header.split(",") == distinct
+
+
+# An expression of each type that Arrow, Python, JSON or Parquet has no equal of, its value in
+# Python, and its cell in CSV and JSON. The texts are those that DuckDB itself prints.
+_ODD = {
+    "340282366920938463463374607431768211455::UHUGEINT": (str(2**128 - 1),) * 3,
+    "'101'::BIT": ("101", "101", "101"),
+    "TIMETZ '01:02:03+02'": ("01:02:03+02", "01:02:03+02", "01:02:03+02"),
+    "INTERVAL '1 month 2 days'": ("1 month 2 days",) * 3,
+    "union_value(n := 2)": ("2", "2", "2"),
+    "[INTERVAL 1 DAY]": ("[1 day]", "[1 day]", "[1 day]"),
+    "{'BIT': 1}": ({"BIT": 1}, '{"BIT": 1}', {"BIT": 1}),
+    "'a'::ENUM ('a', 'BIT')": ("a", "a", "a"),
+    r"'\x00\xFFa\x5C'::BLOB": (b"\x00\xffa\\", r"\x00\xFFa\x5C", r"\x00\xFFa\x5C"),
+    "123456789012345678901.125::DECIMAL(38, 3)": (
+        Decimal("123456789012345678901.125"),
+        "123456789012345678901.125",
+        123456789012345678901.125,
+    ),
+    "'inf'::DOUBLE": (float("inf"), "inf", None),
+    "[MAP {'a': 1}]": ([{"a": 1}], '[{"a": 1}]', [{"a": 1}]),
+    "{'m': MAP {DATE '2024-01-02': 1}}": (
+        {"m": {date(2024, 1, 2): 1}}, '{"m": {"2024-01-02": 1}}', {"m": {"2024-01-02": 1}},
+    ),
+    "MAP {[1]: 2}": ([([1], 2)], "[[[1], 2]]", [[[1], 2]]),
+    "'a' || chr(13) || 'b'": ("a\rb", "a\rb", "a\rb"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", _ODD)
+def test_forms_of_an_odd_type(expression: str, trace: traceql.Trace) -> None:
+    value, in_csv, in_json = _ODD[expression]
+    statement = f"SELECT {expression} AS x, 7 AS y"
+    result = trace.sql(statement)
+    assert result.rows() == [{"x": value, "y": 7}]
+    assert result.df()["x"][0] == value
+    text = output("sql", trace.path, statement, "--format", "csv")
+    assert list(csv.DictReader(io.StringIO(text, newline=""))) == [{"x": in_csv, "y": "7"}]
+    assert json.loads(output("sql", trace.path, statement, "--format", "json")) == [
+        {"x": in_json, "y": 7}
+    ]
+    rows = pq.read_table(
+        io.BytesIO(called("sql", trace.path, statement, "--format", "parquet").stdout)
+    )
+    assert rows.column("y").to_pylist() == [7]
+
+
+@pytest.mark.parametrize("value", ["DATE '-infinity'", "TIMESTAMP '290000-01-01'"])
+def test_a_date_that_python_does_not_have_names_its_column(
+    value: str, trace: traceql.Trace
+) -> None:
+    statement = f"SELECT {value} AS day"
+    with pytest.raises(traceql.TraceqlError, match=r'column "day" .* years 1 to 9999'):
+        trace.sql(statement).rows()
+    for format_ in ("table", "csv", "json"):
+        said = refusal("sql", trace.path, statement, "--format", format_)
+        assert said.endswith('select CAST("day" AS VARCHAR)')

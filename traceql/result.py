@@ -1,10 +1,13 @@
 """What a query returns: rows, for pandas, Arrow, Altair or a program."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from traceql.errors import QueryInvalid
+from traceql.errors import QueryInvalid, TraceqlError
+from traceql.files import write_whole
 from traceql.query.head import Chart
+from traceql.table.names import distinct_names
 
 if TYPE_CHECKING:
     import altair
@@ -18,7 +21,7 @@ class Result:
     """The rows of one query, held in memory as DuckDB returned them."""
 
     def __init__(self, table: "pa.Table", chart: Chart | None = None) -> None:
-        self._table = _with_int64(table.rename_columns(_distinct(table.column_names)))
+        self._table = _with_int64(table.rename_columns(distinct_names(table.column_names)))
         self._chart = chart
 
     @property
@@ -33,7 +36,11 @@ class Result:
         return iter(self.rows())
 
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per row."""
+        """One dict per row.
+
+        Raises:
+            QueryInvalid: a date that Python does not have, such as one before the year 1.
+        """
         from traceql.table.values import python_rows
 
         return python_rows(self._table)
@@ -47,23 +54,28 @@ class Result:
         return self._table
 
     def df(self) -> "pd.DataFrame":
-        """A pandas DataFrame; integer columns with NULLs have the nullable type Int64."""
+        """A pandas DataFrame; integer columns with NULLs have the nullable type Int64.
+
+        Raises:
+            QueryInvalid: a date that Python does not have, such as one before the year 1.
+        """
         import pandas as pd
         import pyarrow as pa
 
-        from traceql.table.values import python_values
+        from traceql.table.values import has_map, python_values
 
         nullable = {pa.int64(): pd.Int64Dtype(), pa.int32(): pd.Int32Dtype()}
-        holes = {
-            field.type
-            for field, column in zip(self._table.schema, self._table.columns, strict=True)
-            if column.null_count and field.type in nullable
-        }
+        named = list(zip(self._table.column_names, self._table.columns, strict=True))
+        holes = {column.type for _, column in named if column.null_count} & nullable.keys()
         kept = {kind: nullable[kind] for kind in holes}
-        data: pd.DataFrame = self._table.to_pandas(types_mapper=kept.get)
-        for name, column in zip(self._table.column_names, self._table.columns, strict=True):
-            if pa.types.is_map(column.type):
-                data[name] = python_values(column)
+        try:
+            data: pd.DataFrame = self._table.to_pandas(types_mapper=kept.get)
+        except ValueError:
+            self.rows()  # says which column
+            raise
+        for name, column in named:
+            if has_map(column.type):
+                data[name] = python_values(column, name)
         return data
 
     def chart(self, *, width: int = 720) -> "altair.Chart":
@@ -75,11 +87,9 @@ class Result:
         Raises:
             QueryInvalid: the query declares no chart (free SQL never does), or has nothing to draw.
         """
-        if self._chart is None:
-            raise QueryInvalid("this query declares no chart; plot .df() with Altair instead")
         from traceql.chart.draw import drawn
 
-        return drawn(self._table, self._chart, width=width)
+        return drawn(self._table, self._declared(), width=width)
 
     @property
     def can_be_drawn(self) -> bool:
@@ -90,43 +100,57 @@ class Result:
 
         return can_be_drawn(self._table, self._chart)
 
+    def save_chart(self, path: str | Path, *, width: int = 720) -> None:
+        """Writes the chart as .html, .png or .svg, by the suffix of `path`.
+
+        The HTML page contains everything that it needs.
+
+        Args:
+            width: of the whole chart, pixels.
+
+        Raises:
+            QueryInvalid: the query declares no chart, or has nothing to draw.
+            TraceqlError: `path` has another suffix or cannot be written.
+        """
+        from traceql.chart.drawing import SUFFIXES, Drawing, Order
+
+        path = Path(path)
+        if path.suffix.lower() not in SUFFIXES:
+            raise TraceqlError(
+                f"cannot draw into '{path}'; its name must end in one of {', '.join(SUFFIXES)}"
+            )
+        order = Order(self._table, self._declared(), width, path.suffix.lower())
+        with Drawing() as drawing:
+            write_whole(path, drawing.draw(order))
+
     def _repr_html_(self) -> str:
         from traceql.table.notebook import notebook_view
 
-        return notebook_view(self._table, self._picture())
+        try:
+            return notebook_view(self._table, picture=self._picture())
+        except TraceqlError as error:
+            return notebook_view(self._table, no_picture=str(error))
 
     def _picture(self) -> str:
         """The chart as SVG, or nothing if there is none."""
-        if not self.can_be_drawn:
+        if self._chart is None or not self.can_be_drawn:
             return ""
-        from traceql.chart.files import svg
+        from traceql.chart.drawing import Order, notebook_drawing
 
-        return svg(self.chart(width=_NOTEBOOK_WIDTH))
+        return notebook_drawing().draw(Order(self._table, self._chart, _NOTEBOOK_WIDTH)).decode()
+
+    def _declared(self) -> Chart:
+        if self._chart is None:
+            raise QueryInvalid("this query declares no chart; plot .df() with Altair instead")
+        return self._chart
 
     def __repr__(self) -> str:
         return f"<Result: {len(self)} rows of {', '.join(self.columns)}>"
 
 
 def _with_int64(table: "pa.Table") -> "pa.Table":
-    """DuckDB sums integers to 128 bits, which arrive as decimals; they become int64 if they fit."""
-    import pyarrow as pa
+    """DuckDB sums integers to 128 bits; they become int64 if they fit."""
+    from traceql.table.integers import fits_int64, wide_columns, with_int64
 
-    for n, field in enumerate(table.schema):
-        if field.type == pa.decimal128(38, 0):
-            try:
-                column = table.column(n).cast(pa.int64())
-            except pa.ArrowInvalid:
-                continue
-            table = table.set_column(n, field.name, column)
-    return table
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """A repeated name gets a number, so that no column hides another."""
-    seen: dict[str, int] = {}
-    distinct = []
-    for name in names:
-        again = seen.get(name, 0)
-        seen[name] = again + 1
-        distinct.append(f"{name}_{again}" if again else name)
-    return distinct
+    narrow = [name for name in wide_columns(table.schema) if fits_int64(table[name])]
+    return table.cast(with_int64(table.schema, narrow)) if narrow else table

@@ -1,22 +1,26 @@
 """An open database: queries, SQL, and PerfettoSQL on the original trace files."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+from duckdb.sqltypes import DuckDBPyType
 
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
 from traceql.files import is_database
 from traceql.opening import opened_database
 from traceql.query import Chart, bound, catalog, query_named
 from traceql.result import Result
+from traceql.row_stream import RowStream, without_statement
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from traceql.engine import TraceProcessor
+
+# Types that Arrow changes or Parquet refuses: UHUGEINT wraps, TIME WITH TIME ZONE loses its zone.
+_NOT_IN_ARROW = {"bignum", "bit", "interval", "time with time zone", "uhugeint", "union"}
+_NESTED = {"array", "list", "map", "struct"}
 
 
 class Trace:
@@ -54,19 +58,20 @@ class Trace:
         """
         return self._result(sql, parameters or {}, None)
 
-    def batches(self, sql: str, *, rows: int) -> "Iterator[pa.RecordBatch]":
-        """Like `sql`, for results larger than memory: yields batches of at most `rows` rows.
+    def batches(
+        self, sql: str, parameters: dict[str, Any] | None = None, *, rows: int
+    ) -> RowStream:
+        """Like `sql`, for results larger than memory: batches of at most `rows` rows, read once.
 
         Raises:
-            QueryInvalid: with DuckDB's message in one line.
+            QueryInvalid: with DuckDB's message in one line; for an error in a later row, when that
+                batch is read.
         """
+        con = self._con.cursor()
         try:
-            with self._con.cursor() as con:
-                relation = con.sql(sql)
-                if relation is not None:
-                    yield from relation.to_arrow_reader(rows)
+            return RowStream(con, _relation(con, sql, parameters or {}).to_arrow_reader(rows))
         except duckdb.Error as error:
-            raise QueryInvalid(_one_line(error)) from None
+            raise QueryInvalid(without_statement(error)) from None
 
     def perfetto(self, rank: int | None = None) -> "TraceProcessor":
         """Opens a rank's trace file in the trace processor, for PerfettoSQL.
@@ -127,14 +132,44 @@ class Trace:
 
     def _result(self, sql: str, parameters: dict[str, Any], chart: Chart | None) -> Result:
         try:
-            if len(duckdb.extract_statements(sql)) > 1:
-                raise QueryInvalid("more than one statement; run them one at a time")
-            relation = self._con.sql(sql, params=parameters or None)
-            if relation is None:
-                raise QueryInvalid("the statement has no result; use SELECT")
-            return Result(relation.to_arrow_table(), chart)
+            return Result(_relation(self._con, sql, parameters).to_arrow_table(), chart)
         except duckdb.Error as error:
-            raise QueryInvalid(_one_line(error)) from None
+            raise QueryInvalid(without_statement(error)) from None
+
+
+def _relation(
+    con: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]
+) -> duckdb.DuckDBPyRelation:
+    if len(duckdb.extract_statements(sql)) > 1:
+        raise QueryInvalid("more than one statement; run them one at a time")
+    relation = con.sql(sql, params=parameters or None)
+    if relation is None:
+        raise QueryInvalid("the statement has no result; use SELECT")
+    return _held_by_arrow(relation)
+
+
+def _held_by_arrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Casts the columns to texts that Arrow, Python or Parquet would change or refuse."""
+    cast = [_is_changed(kind) for kind in relation.types]
+    if not any(cast):
+        return relation
+    columns = enumerate(zip(relation.columns, cast, strict=True), start=1)
+    return relation.project(
+        ", ".join(
+            f"{f'CAST(#{place} AS VARCHAR)' if is_cast else f'#{place}'} AS {_quoted(name)}"
+            for place, (name, is_cast) in columns
+        )
+    )
+
+
+def _is_changed(kind: DuckDBPyType) -> bool:
+    if kind.id in _NESTED:
+        return any(_is_changed(part) for _, part in kind.children if isinstance(part, DuckDBPyType))
+    return kind.id in _NOT_IN_ARROW
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:
@@ -147,11 +182,6 @@ def _opened(path: Path) -> duckdb.DuckDBPyConnection:
             f"{path} does not exist; create it with traceql load TRACE... -o {path}"
         )
     return opened_database(path, otherwise="create one: traceql load TRACE... -o RUN.duckdb")
-
-
-def _one_line(error: duckdb.Error) -> str:
-    """DuckDB's message, without the statement that it quotes."""
-    return str(error).split("\n\nLINE ")[0].replace("\n", " ").strip()
 
 
 def open_trace(

@@ -7,7 +7,7 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.chart.data import axis_title, chart_of, in_display_units
+from traceql.chart.data import axis_title, chart_of, field_of, in_display_units
 from traceql.chart.encodings import across, coloured, hover, row_axis
 from traceql.chart.theme import PAPER, ROW_HEIGHT
 
@@ -27,7 +27,9 @@ def bar(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     }
     step = ROW_HEIGHT
     if group:
-        encoding |= {"yOffset": alt.YOffset(field=group, type="nominal", sort="ascending")}
+        encoding |= {
+            "yOffset": alt.YOffset(field=field_of(group), type="nominal", sort="ascending")
+        }
         step = max(ROW_HEIGHT, ROW_HEIGHT // 2 * data[group].nunique())
     names = {name: axis_title(name) for name in (y, colour) if name} | {x: title}
     encoding |= coloured(data, colour, width) | hover(names)

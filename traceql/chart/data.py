@@ -1,5 +1,6 @@
 """The data of a chart: a result's columns in readable units."""
 
+import re
 from collections.abc import Sequence
 
 import altair as alt
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 
 from traceql.units import display_unit
 
+_OF_PATHS = re.compile(r"[.\[\]'\"]")
 _WORDS = {"ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step"}
 
 
@@ -31,6 +33,11 @@ def axis_title(column: str, symbol: str | None = None) -> str:
     name = plain.name if plain else column
     words = _WORDS.get(name, name.replace("_", " "))
     return f"{words} ({symbol})" if symbol else words
+
+
+def field_of(column: str) -> str:
+    """A column's name as Vega-Lite reads it, which takes dots and brackets for paths."""
+    return _OF_PATHS.sub(r"\\\g<0>", column)
 
 
 def chart_of(data: pd.DataFrame) -> alt.Chart:

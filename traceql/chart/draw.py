@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from traceql.chart.bars import bar, stacked
 from traceql.chart.drawable import can_be_drawn
 from traceql.chart.heatmap import heatmap
+from traceql.chart.labels import column_label, with_labels
 from traceql.chart.plane import line, point
 from traceql.chart.theme import CONFIG
 from traceql.chart.timeline import timeline
@@ -38,7 +39,8 @@ def drawn(table: pa.Table, chart: Chart, *, width: int) -> alt.Chart:
         raise QueryInvalid(f"no kind of chart '{chart.kind}'; use one of {', '.join(_KINDS)}")
     if not can_be_drawn(table, chart):
         raise QueryInvalid("there is nothing to draw: no rows, or only NULLs")
-    plain = _KINDS[chart.kind](_named(table, chart.channels), chart.channels, width)
+    channels = {name: column_label(columns) for name, columns in chart.channels.items()}
+    plain = _KINDS[chart.kind](_named(with_labels(table), channels), channels, width)
     if chart.title:
         plain = plain.properties(title=chart.title)
     fitted = plain.properties(

@@ -6,7 +6,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from traceql.chart.data import axis_title
+from traceql.chart.data import axis_title, field_of
 from traceql.chart.palette import colour
 
 _LETTER, _SYMBOL = 6.2, 34  # pixels: a letter in a legend, and the symbol and space around the text
@@ -39,7 +39,7 @@ def _quantity(column: str, title: str, length: int, *, log: bool = False) -> dic
     if column.endswith("_pct"):
         scale["domain"] = [0, 100]
     return {
-        "field": column,
+        "field": field_of(column),
         "type": "quantitative",
         "title": title,
         "scale": alt.Scale(**scale),
@@ -50,7 +50,7 @@ def _quantity(column: str, title: str, length: int, *, log: bool = False) -> dic
 def sizes(column: str) -> alt.X:
     """Bytes on a horizontal axis with powers of two."""
     return alt.X(
-        field=column,
+        field=field_of(column),
         type="quantitative",
         title=axis_title(column),
         scale=alt.Scale(type="log", base=2),
@@ -70,7 +70,7 @@ def row_axis(
     """One row per value: ranks and the like by number, others as they come or in `order`."""
     numbered = pd.api.types.is_numeric_dtype(data[column])
     return alt.Y(
-        field=column,
+        field=field_of(column),
         type="nominal",
         sort="ascending" if column in _IN_ORDER else order,
         title=axis_title(column) if numbered else None,
@@ -95,12 +95,16 @@ def coloured(
     longest = max((len(str(value)) for value in values), default=0)
     columns = max(1, int(width // (longest * _LETTER + _SYMBOL)))
     legend = alt.Legend(title=title, columns=columns, labelLimit=width // 2)
-    return {"color": alt.Color(field=column, type="nominal", scale=scale, legend=legend)}
+    return {"color": alt.Color(field=field_of(column), type="nominal", scale=scale, legend=legend)}
 
 
 def hover(columns: dict[str, str]) -> dict[str, Any]:
     """The tooltip of a mark: fields and their titles."""
-    return {"tooltip": [alt.Tooltip(field=field, title=title) for field, title in columns.items()]}
+    return {
+        "tooltip": [
+            alt.Tooltip(field=field_of(field), title=title) for field, title in columns.items()
+        ]
+    }
 
 
 def _in_order(values: pd.Series) -> list[Any]:

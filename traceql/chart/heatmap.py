@@ -4,7 +4,7 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.chart.data import axis_title, chart_of, in_display_units
+from traceql.chart.data import axis_title, chart_of, field_of, in_display_units
 from traceql.chart.encodings import hover, is_wide
 
 _COLUMN = 5  # pixels per column of cells, including its share of the axis
@@ -23,9 +23,13 @@ def heatmap(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     axis = alt.Axis(labelOverlap=True, labelSeparation=5, labelAngle=0, grid=False, domain=False)
     gradient = alt.Legend(title=title, orient="top", gradientLength=160, gradientThickness=8)
     encoding = {
-        "x": alt.X(field=x, type="ordinal", title=x_title, axis=axis),
-        "y": alt.Y(field=y, type="ordinal", title=axis_title(y), axis=axis, sort=_order(data, y)),
-        "color": alt.Color(field=colour, type="quantitative", scale=scale, legend=gradient),
+        "x": alt.X(field=field_of(x), type="ordinal", title=x_title, axis=axis),
+        "y": alt.Y(
+            field=field_of(y), type="ordinal", title=axis_title(y), axis=axis, sort=_order(data, y)
+        ),
+        "color": alt.Color(
+            field=field_of(colour), type="quantitative", scale=scale, legend=gradient
+        ),
     } | hover({x: x_title, y: axis_title(y), colour: title})
     height = min(max(_CELL_HEIGHT * data[y].nunique(), _LOWEST), _HIGHEST)
     drawn: alt.Chart = (

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
+from traceql.cli.streams import checked_output
 from traceql.errors import TraceqlError
+from traceql.printable import one_line
 from traceql.version import __version__
 
 _COMMANDS = {
@@ -92,12 +94,10 @@ def main() -> Any:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, stop)
     try:
-        return cli(standalone_mode=True)
+        with checked_output():
+            return cli(standalone_mode=True)
     except TraceqlError as error:
-        click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
-        sys.exit(1)
-    except BrokenPipeError:
-        sys.stderr.close()  # the program that reads our output has exited
+        click.echo(f"traceql: {one_line(str(error))}", err=True)
         sys.exit(1)
     except (_Interrupted, RuntimeError) as error:
         if isinstance(error, RuntimeError) and str(error) != _QUERY_STOPPED:

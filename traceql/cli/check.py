@@ -5,8 +5,9 @@ from pathlib import Path
 
 import click
 
-from traceql.cli.output import print_table
+from traceql.cli.console import print_table
 from traceql.errors import QueryNotFound
+from traceql.printable import printable
 from traceql.query import Query
 from traceql.resources import CHECKS
 from traceql.trace import Trace
@@ -31,10 +32,11 @@ def command(database: Path, checks: tuple[Path, ...]) -> None:
     with Trace(database) as trace:
         for check in _checks(checks):
             found = trace.sql(check.sql)
-            click.echo(f"{'✗' if len(found) else '✓'} {check.name}: {_outcome(len(found))}")
+            mark = "✗" if len(found) else "✓"
+            click.echo(printable(f"{mark} {check.name}: {_outcome(len(found))}"))
             if len(found):
                 failed += 1
-                click.echo(f"  {check.head.summary}")
+                click.echo(printable(f"  {check.head.summary}"))
                 print_table(found.head(_SHOWN_ROWS))
     sys.exit(1 if failed else 0)
 

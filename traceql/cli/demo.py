@@ -4,10 +4,11 @@ from pathlib import Path
 
 import click
 
+from traceql.cli.console import print_table
 from traceql.cli.findings import write_findings
-from traceql.cli.output import print_table
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary
+from traceql.printable import printable
 from traceql.resources import EXAMPLE_TRACE
 from traceql.trace import Trace
 
@@ -50,7 +51,7 @@ def command(output: Path) -> None:
         for question, query, parameters in _QUESTIONS:
             options = "".join(f" --{name} {value}" for name, value in parameters.items())
             click.secho(f"\n{question}", bold=True)
-            click.echo(f"  traceql run {query} {output}{options}")
+            click.echo(printable(f"  traceql run {query} {output}{options}"))
             print_table(trace.run(query, **parameters))
     click.echo("With your own traces:  traceql load YOUR_TRACES/ -o run.duckdb")
     click.echo('    traceql sql run.duckdb "SELECT category, SUM(dur) FROM kernel GROUP BY 1"')

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from traceql.printable import printable
 from traceql.trace import Trace
 
 
@@ -33,4 +34,4 @@ def perfetto(database: Path, output: Path) -> None:
     with Trace(database) as trace:
         export_perfetto(trace, output)
     size_mb = output.stat().st_size / 1e6
-    click.echo(f"wrote {output}, {size_mb:,.1f} MB; open it at https://ui.perfetto.dev")
+    click.echo(printable(f"wrote {output}, {size_mb:,.1f} MB; open it at https://ui.perfetto.dev"))

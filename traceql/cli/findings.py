@@ -5,8 +5,10 @@ from pathlib import Path
 import click
 
 from traceql.findings.evidence import evidence_command
+from traceql.printable import one_line, shortened
 from traceql.trace import Trace
 
+_LONGEST = 1_000  # letters; a name in a trace may have any number of them
 _MARKS = {"severe": "✗", "notable": "!"}
 
 
@@ -16,6 +18,10 @@ def write_findings(trace: Trace, database: Path) -> None:
     if not findings:
         click.echo("✓ no findings: no number reaches its threshold (table finding_rule)")
     for row in findings:
-        click.secho(f"{_MARKS[row['severity']]} {row['finding']}", bold=True)
-        click.echo(f"    see  {evidence_command(row, database)}")
-        click.echo(f"    try  {row['advice']}")
+        click.secho(_line(f"{_MARKS[row['severity']]} {row['finding']}"), bold=True)
+        click.echo(f"    see  {_line(evidence_command(row, database))}")
+        click.echo(f"    try  {_line(row['advice'])}")
+
+
+def _line(text: str) -> str:
+    return shortened(one_line(text), _LONGEST)

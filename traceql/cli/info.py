@@ -4,9 +4,11 @@ from pathlib import Path
 
 import click
 
+from traceql.cli.console import print_table
 from traceql.cli.findings import write_findings
-from traceql.cli.output import format_option, print_table, write_result
+from traceql.cli.output import format_option, require_csv, write_rows
 from traceql.cli.summary import write_summary
+from traceql.query import bound, query_named
 from traceql.trace import Trace
 
 _FILES = "SELECT rank, path, format, reader, size_bytes FROM trace ORDER BY rank"
@@ -35,15 +37,23 @@ _LEDGER = """
 @click.command("info")
 @click.argument("database", type=click.Path(path_type=Path))
 @format_option
-def command(database: Path, format_: str) -> None:
+def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
     """Show the findings, the contents of a database, and its ledger.
 
     The ledger compares what was in the trace files with what is in the database. Formats other than
     table write the rows of the ledger only.
     """
+    require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     with Trace(database) as trace:
         if format_ != "table":
-            write_result(trace.run("quality.ledger"), format_)
+            ledger = query_named("quality.ledger", trace.queries)
+            write_rows(
+                trace,
+                ledger.sql,
+                bound(ledger, {}),
+                format_=format_,
+                spreadsheet_safe=spreadsheet_safe,
+            )
             return
         write_findings(trace, database)
         click.echo()

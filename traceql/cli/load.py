@@ -6,6 +6,7 @@ import click
 
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary
+from traceql.printable import one_line
 
 _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cannot read, in one line
 
@@ -72,7 +73,7 @@ def command(
             done=done,
         )
     for path in loaded.skipped:
-        click.echo(f"skipped: already loaded: {path}", err=True)
+        click.echo(one_line(f"skipped: already loaded: {path}"), err=True)
     for other in loaded.others:
-        click.echo(f"skipped: not a trace: {other}", err=True)
+        click.echo(one_line(f"skipped: not a trace: {other}"), err=True)
     write_summary(loaded.database)

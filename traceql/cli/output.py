@@ -1,123 +1,107 @@
 """Writes results to stdout: as a table for people, or as CSV, JSON or Parquet for programs."""
 
-import json
-import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import click
 
+from traceql.cli.console import MOST_ROWS, print_table
 from traceql.errors import TraceqlError
+from traceql.printable import printable
 from traceql.result import Result
-from traceql.table.columns import DisplayColumn, display_columns
-from traceql.table.plain import as_csv, plain_rows
+from traceql.row_stream import RowStream
+from traceql.trace import Trace
 
-FORMATS = ("table", "csv", "json", "parquet")
-format_option = click.option(
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+# The formats, and how many rows of each are in memory at once. Of Parquet it is a row group.
+_BATCH_ROWS = {"table": MOST_ROWS, "csv": 4_096, "json": 4_096, "parquet": 65_536}
+_format = click.option(
     "--format",
     "format_",
-    type=click.Choice(FORMATS),
+    type=click.Choice(list(_BATCH_ROWS)),
     default="table",
     show_default=True,
-    help="Output format, written to stdout. table is for people: readable units; empty columns and "
-    "columns that do not fit are hidden.",
+    help="Output format, written to stdout. table is for people: readable units; empty columns, "
+    f"columns that do not fit, and rows after the first {MOST_ROWS:,} are hidden.",
 )
-_WIDTH_WITHOUT_TERMINAL = 160
-_NEVER_CUT = 20
-_EDGES = 2
-_BETWEEN_COLUMNS = 3
+spreadsheet_option = click.option(
+    "--spreadsheet-safe",
+    is_flag=True,
+    help="With --format csv: put an apostrophe before texts that a spreadsheet would run as a "
+    "formula (=, +, -, @).",
+)
 
 
-def write_result(result: Result, format_: str, *, empty: str = "") -> None:
-    """Writes all rows to stdout.
+def format_option(command: _Command) -> _Command:
+    """Adds --format and --spreadsheet-safe: the parameters `format_` and `spreadsheet_safe`."""
+    return _format(spreadsheet_option(command))
+
+
+def require_csv(format_: str, *, spreadsheet_safe: bool) -> None:
+    if spreadsheet_safe and format_ != "csv":
+        raise click.UsageError("--spreadsheet-safe needs --format csv")
+
+
+def write_rows(
+    trace: Trace,
+    sql: str,
+    parameters: dict[str, Any] | None = None,
+    *,
+    format_: str,
+    spreadsheet_safe: bool,
+    empty: str = "",
+) -> None:
+    """Writes the rows of a statement to stdout, with memory for a batch of them.
 
     Args:
         empty: what it means that there are no rows; printed to stderr with the table format.
     """
-    if format_ == "table" and not len(result):
-        click.echo(f"no rows: {empty}" if empty else "no rows", err=True)
-        return
-    writers: dict[str, Callable[[Result], None]] = {
-        "table": print_table,
-        "csv": _write_csv,
-        "json": _write_json,
-        "parquet": _write_parquet,
+    require_csv(format_, spreadsheet_safe=spreadsheet_safe)
+    rows = trace.batches(sql, parameters, rows=_BATCH_ROWS[format_])
+    writers: dict[str, Callable[[], None]] = {
+        "table": lambda: _write_table(rows, empty),
+        "csv": lambda: _write_csv(rows, spreadsheet_safe),
+        "json": lambda: _write_json(rows),
+        "parquet": lambda: _write_parquet(rows),
     }
-    writers[format_](result)
+    writers[format_]()
 
 
-def print_table(result: Result) -> None:
-    """Prints aligned columns in readable units; long texts are shortened to fit the terminal."""
-    if not len(result):
-        click.echo("no rows", err=True)
-        return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def _write_table(rows: RowStream, empty: str) -> None:
+    import pyarrow as pa
 
-    width = shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 0)).columns
-    console = Console(width=width, highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    columns = display_columns(result.arrow())
-    shown = _fitting(columns, width - _EDGES)
-    for column, room in zip(shown, _widths(shown, width - _EDGES), strict=True):
-        table.add_column(
-            column.title,
-            justify="right" if column.is_number else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            width=room,
-        )
-    for cells in zip(*(column.cells for column in shown), strict=True):
-        table.add_row(*(cell.replace("[", r"\[") for cell in cells))
-    console.print(table)
-    if hidden := [column.title for column in columns[len(shown) :]]:
-        click.echo(
-            f"columns hidden (terminal too narrow): {', '.join(hidden)}; use --format csv",
-            err=True,
-        )
+    first: list[pa.RecordBatch] = []
+    shown = more = 0
+    for batch in rows:
+        kept = batch.slice(0, MOST_ROWS - shown)
+        if kept.num_rows:
+            first.append(kept)
+        shown += kept.num_rows
+        more += batch.num_rows - kept.num_rows
+    if shown:
+        print_table(Result(pa.Table.from_batches(first, rows.schema)), more=more)
+    else:
+        click.echo(printable(f"no rows: {empty}" if empty else "no rows"), err=True)
 
 
-def _widths(columns: Sequence[DisplayColumn], width: int) -> list[int]:
-    """The width of each column; if they do not fit, the widest texts are shortened first."""
-    widths = [column.width for column in columns]
-    excess = sum(widths) + _BETWEEN_COLUMNS * (len(widths) - 1) - width
-    while excess > 0:
-        cuttable = [n for n, column in enumerate(columns) if widths[n] > _least(column)]
-        if not cuttable:
-            break
-        widths[max(cuttable, key=widths.__getitem__)] -= 1
-        excess -= 1
-    return widths
+def _write_csv(rows: RowStream, spreadsheet_safe: bool) -> None:
+    from traceql.table.plain import csv_text
+
+    for text in csv_text(rows.schema.names, rows, spreadsheet_safe=spreadsheet_safe):
+        sys.stdout.write(text)
 
 
-def _least(column: DisplayColumn) -> int:
-    """The least width of a column: numbers are never shortened, texts only down to a minimum."""
-    return column.width if column.is_number else min(column.width, _NEVER_CUT)
+def _write_json(rows: RowStream) -> None:
+    from traceql.table.plain import json_text
+
+    for text in json_text(rows):
+        sys.stdout.write(text)
 
 
-def _fitting(columns: list[DisplayColumn], width: int) -> list[DisplayColumn]:
-    """As many of the first columns as fit, at least one."""
-    used = 0
-    for number, column in enumerate(columns):
-        used += _least(column) + (_BETWEEN_COLUMNS if number else 0)
-        if used > width:
-            return columns[: max(number, 1)]
-    return columns
-
-
-def _write_csv(result: Result) -> None:
-    sys.stdout.write(as_csv(result.arrow()))
-
-
-def _write_json(result: Result) -> None:
-    json.dump(plain_rows(result.arrow()), sys.stdout, indent=1, ensure_ascii=False, default=str)
-    sys.stdout.write("\n")
-
-
-def _write_parquet(result: Result) -> None:
+def _write_parquet(rows: RowStream) -> None:
     if sys.stdout.isatty():
         raise TraceqlError("Parquet is binary; redirect it to a file: traceql ... > rows.parquet")
-    import pyarrow.parquet as pq
+    from traceql.table.parquet import write_parquet
 
-    pq.write_table(result.arrow(), sys.stdout.buffer)
+    write_parquet(rows.schema, rows, sys.stdout.buffer)

@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 import click
 
+from traceql.printable import one_line
 from traceql.result import Result
 from traceql.trace import Trace
 
@@ -23,7 +24,8 @@ def open_slowest_row(trace: Trace, query: str, result: Result) -> None:
 
     row = slowest_row(query, result)
     place = place_of_row(trace, query, row)
-    click.echo("  ".join(f"{name}={value}" for name, value in row.items() if value is not None))
+    values = "  ".join(f"{name}={value}" for name, value in row.items() if value is not None)
+    click.echo(one_line(values))
     with PageServer() as server, enriched(trace) as file:
         page = online_page(file, server.address, place, RANK_GROUPS)
         show(page.link, browser=True, port=server.server_port)

@@ -6,6 +6,7 @@ import click
 
 from traceql.cli.folders import queries_option
 from traceql.errors import QueryInvalid
+from traceql.printable import printable
 from traceql.query import Query, catalog, query_named
 
 
@@ -16,13 +17,13 @@ def command(name: str | None, queries: tuple[Path, ...]) -> None:
     """List the queries. With NAME, show its definition, parameters, columns and units."""
     found = catalog(queries)
     if name:
-        click.echo(_description(query_named(name, found)))
+        click.echo(printable(_description(query_named(name, found))))
         return
     width = max(map(len, found))
     broken: list[str] = []
     for query in found.values():
         try:
-            click.echo(f"{query.name:{width}}  {query.head.summary}")
+            click.echo(printable(f"{query.name:{width}}  {query.head.summary}"))
         except QueryInvalid as error:
             broken.append(str(error))
     if broken:

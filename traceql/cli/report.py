@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 
 from traceql.cli.folders import queries_option
+from traceql.cli.output import require_csv, spreadsheet_option
+from traceql.printable import printable
 from traceql.trace import Trace
 
 _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
@@ -27,16 +29,24 @@ _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
     show_default=True,
     help="html is one page, json one document, csv a folder with a file per query.",
 )
+@spreadsheet_option
 @queries_option
-def command(database: Path, output: Path | None, format_: str, queries: tuple[Path, ...]) -> None:
+def command(
+    database: Path,
+    output: Path | None,
+    format_: str,
+    spreadsheet_safe: bool,
+    queries: tuple[Path, ...],
+) -> None:
     """Write a report on where the time went: one self-contained page that works offline."""
+    require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     path = output or Path(_OUTPUTS[format_])
     with Trace(database, queries=queries) as trace:
-        _write(trace, path, format_)
-    click.echo(f"wrote {path}", err=True)
+        _write(trace, path, format_, spreadsheet_safe)
+    click.echo(printable(f"wrote {path}"), err=True)
 
 
-def _write(trace: Trace, path: Path, format_: str) -> None:
+def _write(trace: Trace, path: Path, format_: str, spreadsheet_safe: bool) -> None:
     if format_ == "html":
         from traceql.files import write_whole
         from traceql.report.page import page
@@ -45,4 +55,7 @@ def _write(trace: Trace, path: Path, format_: str) -> None:
         return
     from traceql.report.data import write_csv, write_json
 
-    {"json": write_json, "csv": write_csv}[format_](trace, path)
+    if format_ == "json":
+        write_json(trace, path)
+    else:
+        write_csv(trace, path, spreadsheet_safe=spreadsheet_safe)

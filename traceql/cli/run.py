@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from traceql.cli.folders import queries_option
-from traceql.cli.output import format_option, write_result
+from traceql.cli.output import format_option, require_csv, write_rows
 from traceql.cli.page import open_slowest_row
-from traceql.query import Parameter, Query, catalog, query_named
+from traceql.printable import printable
+from traceql.query import Parameter, Query, bound, catalog, query_named
 from traceql.result import Result
 from traceql.trace import Trace
 from traceql.ui.place import has_place
@@ -34,7 +35,7 @@ class _Queries(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         queries = catalog(ctx.params.get("queries", ())).values()
         with formatter.section("Queries"):
-            formatter.write_dl([(query.name, query.head.summary) for query in queries])
+            formatter.write_dl([(query.name, printable(query.head.summary)) for query in queries])
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         folders = ctx.params.get("queries", ())
@@ -56,23 +57,33 @@ def _folders_first(args: Sequence[str]) -> list[str]:
 
 def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     def run(
-        database: Path, format_: str, chart_file: Path | None, ui: bool = False, **parameters: Any
+        database: Path,
+        format_: str,
+        spreadsheet_safe: bool,
+        chart_file: Path | None,
+        ui: bool = False,
+        **parameters: Any,
     ) -> None:
+        require_csv(format_, spreadsheet_safe=spreadsheet_safe)
         with Trace(database, queries=folders) as trace:
-            result = trace.run(query.name, **parameters)
             if ui:
-                open_slowest_row(trace, query.name, result)
-                return
-            empty = _missing_rank(trace, parameters.get("rank")) or query.head.empty
-        if chart_file:
-            _write_chart(result, chart_file)
-        else:
-            write_result(result, format_, empty=empty)
+                open_slowest_row(trace, query.name, trace.run(query.name, **parameters))
+            elif chart_file:
+                _write_chart(trace.run(query.name, **parameters), chart_file)
+            else:
+                write_rows(
+                    trace,
+                    query.sql,
+                    bound(query, parameters),
+                    format_=format_,
+                    spreadsheet_safe=spreadsheet_safe,
+                    empty=_missing_rank(trace, parameters.get("rank")) or query.head.empty,
+                )
 
     command = click.Command(
         query.name,
         callback=run,
-        help=f"{query.head.summary}\n\n{_wrapped(query.head.text)}",
+        help=printable(f"{query.head.summary}\n\n{_wrapped(query.head.text)}"),
         params=[click.Argument(["database"], type=click.Path(path_type=Path))],
     )
     command.params += [_option(parameter) for parameter in query.head.parameters]
@@ -96,10 +107,8 @@ def _missing_rank(trace: Trace, rank: int | None) -> str:
 
 
 def _write_chart(result: Result, path: Path) -> None:
-    from traceql.chart.files import save
-
-    save(result.chart(), path)
-    click.echo(f"wrote {path}: a chart of {len(result):,} rows", err=True)
+    result.save_chart(path)
+    click.echo(printable(f"wrote {path}: a chart of {len(result):,} rows"), err=True)
 
 
 _UI = click.Option(
@@ -111,15 +120,16 @@ def _option(parameter: Parameter) -> click.Option:
     kind: Any = click.IntRange(0) if parameter.name == "limit" else parameter.type
     if parameter.values:
         kind = click.Choice(parameter.values, case_sensitive=False)
+    text = printable(parameter.text)
     names = [f"--{parameter.name}", parameter.name]
     if parameter.type is bool:
-        return click.Option(names, is_flag=True, default=parameter.default, help=parameter.text)
+        return click.Option(names, is_flag=True, default=parameter.default, help=text)
     return click.Option(
         names,
         type=kind,
         default=parameter.default,
         show_default=parameter.default is not None,
-        help=parameter.text,
+        help=text,
     )
 
 

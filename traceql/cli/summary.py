@@ -4,7 +4,8 @@ from pathlib import Path
 
 import click
 
-from traceql.cli.output import print_table
+from traceql.cli.console import print_table
+from traceql.printable import printable
 from traceql.trace import Trace
 
 _COUNTS = """
@@ -32,7 +33,7 @@ def write_summary(database: Path) -> None:
             _number(row["steps"], "step", "steps"),
         )
         ranks = f"{row['ranks']} of {_number(row['world_size'], 'rank', 'ranks')}"
-        click.echo(f"{database}: {', '.join((ranks, *counts))}")
+        click.echo(printable(f"{database}: {', '.join((ranks, *counts))}"))
         if not row["slices"]:
             click.echo("! no events: was the profiler stopped before anything ran?")
         click.echo(_verdict(row["checks"], row["failed"], row["other_pct"]))

@@ -23,7 +23,7 @@ from traceql.errors import QueryInvalid
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
 _CHANNEL = re.compile(r"\w+=\S+")
 _TAGS = ("param", "values", "column", "chart", "title", "empty")
-_RESERVED = {"chart", "database", "format", "help", "queries", "ui"}
+_RESERVED = {"chart", "database", "format", "help", "queries", "spreadsheet_safe", "ui"}
 _CONVERT: dict[str, type] = {
     "INTEGER": int,
     "BIGINT": int,

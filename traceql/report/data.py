@@ -7,7 +7,7 @@ from typing import Any
 from traceql.errors import TraceqlError
 from traceql.files import write_whole
 from traceql.report.facts import Answer, answers
-from traceql.table.plain import as_csv, plain_rows
+from traceql.table.plain import csv_text, plain_rows
 from traceql.trace import Trace
 from traceql.version import __version__
 
@@ -16,15 +16,17 @@ def write_json(trace: Trace, path: Path) -> None:
     write_whole(path, _document(list(answers(trace)), trace))
 
 
-def write_csv(trace: Trace, folder: Path) -> None:
-    """Writes one CSV file per query, and report.json with all of them."""
+def write_csv(trace: Trace, folder: Path, *, spreadsheet_safe: bool = False) -> None:
+    """Writes one CSV file per query, and report.json with all of them; see `csv_text`."""
     found = list(answers(trace))
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise TraceqlError(f"cannot create folder {folder}: {error.strerror}") from None
     for answer in found:
-        write_whole(folder / f"{answer.name}.csv", as_csv(answer.result.arrow()).encode())
+        table = answer.result.arrow()
+        lines = csv_text(table.column_names, table.to_batches(), spreadsheet_safe=spreadsheet_safe)
+        write_whole(folder / f"{answer.name}.csv", "".join(lines).encode())
     write_whole(folder / "report.json", _document(found, trace))
 
 

@@ -1,49 +1,55 @@
 """Draws the charts of a page while its queries run."""
 
-import pickle
-import subprocess
-import sys
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from types import TracebackType
-from typing import IO
 
-from traceql.errors import TraceqlError
+from traceql.chart.drawing import Drawing, Order
+from traceql.errors import QueryInvalid, TraceqlError
 from traceql.report.facts import Answer
+from traceql.report.picture import inline
 
 WIDE, NARROW = 640, 328  # pixels: for half of a large screen, and for a phone
 
 
-class Drawing:
-    """Draws charts of one width in a separate process, in the order in which they are asked for."""
+@dataclass(frozen=True)
+class Pictures:
+    """A chart as SVG in both widths, or the reason why it could not be drawn."""
 
-    def __init__(self, width: int) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "traceql.report.worker", str(width)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        self._reader = ThreadPoolExecutor(max_workers=1)
-        self._drawn = self._reader.submit(_all, self._process.stdout)
+    wide: str = ""
+    narrow: str = ""
+    missing: str = ""
 
-    def ask(self, answer: Answer) -> None:
+
+class PageDrawing:
+    """Draws each chart in both widths, with a process for each width."""
+
+    def __init__(self) -> None:
+        self._drawings = {width: Drawing() for width in (WIDE, NARROW)}
+        self._threads = {width: ThreadPoolExecutor(max_workers=1) for width in self._drawings}
+        for width, drawing in self._drawings.items():
+            self._threads[width].submit(drawing.start)
+
+    def ask(self, answer: Answer) -> Callable[[], Pictures] | None:
+        """Begins to draw, if there is a chart; the function that is returned waits for it."""
         chart = answer.query.head.chart
-        if chart is None or self._process.stdin is None:
-            raise TraceqlError(f"{answer.query.name} has no chart")
+        try:
+            if chart is None or not answer.result.can_be_drawn:
+                return None
+        except QueryInvalid as error:
+            return partial(Pictures, missing=str(error))
+        table, untitled = answer.result.arrow(), replace(chart, title="")
         description = f"Chart: {answer.title}. The table below has the same rows."
-        order = (answer.result.arrow(), replace(chart, title=""), answer.anchor, description)
-        pickle.dump(order, self._process.stdin)
+        futures = []
+        for width, drawing in self._drawings.items():
+            adapted = partial(inline, name=f"{answer.anchor}-{width}", description=description)
+            order = Order(table, untitled, width, adapted=adapted)
+            futures.append(self._threads[width].submit(drawing.draw, order))
+        return partial(_pictures, *futures)
 
-    def pictures(self) -> list[str]:
-        """All pictures, in order; waits until they are drawn."""
-        if self._process.stdin:
-            self._process.stdin.close()
-        drawn = self._drawn.result()
-        if self._process.wait():
-            raise TraceqlError("a chart could not be drawn; see the error above")
-        return drawn
-
-    def __enter__(self) -> "Drawing":
+    def __enter__(self) -> "PageDrawing":
         return self
 
     def __exit__(
@@ -52,16 +58,14 @@ class Drawing:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._process.kill()
-        self._process.wait()
-        self._reader.shutdown()
+        for width, drawing in self._drawings.items():
+            self._threads[width].shutdown(wait=False, cancel_futures=True)
+            drawing.__exit__(kind, error, traceback)
+            self._threads[width].shutdown()
 
 
-def _all(stream: IO[bytes] | None) -> list[str]:
-    drawn: list[str] = []
-    while stream:
-        try:
-            drawn.append(pickle.load(stream))
-        except EOFError:
-            break
-    return drawn
+def _pictures(wide: "Future[bytes]", narrow: "Future[bytes]") -> Pictures:
+    try:
+        return Pictures(wide.result().decode(), narrow.result().decode())
+    except TraceqlError as error:
+        return Pictures(missing=str(error))

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from shlex import quote
 
 from traceql.query import Query
 from traceql.report.sections import SECTIONS, Figure, Section
@@ -38,7 +39,7 @@ class Answer:
     def command(self, database: str) -> str:
         """The command that prints the same rows in a terminal."""
         given = "".join(f" --{name} {value}" for name, value in self.figure.parameters.items())
-        return f"traceql run {self.query.name} {database}{given}"
+        return f"traceql run {self.query.name} {quote(database)}{given}"
 
 
 def anchor(name: str) -> str:

@@ -5,7 +5,8 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from traceql.report.drawing import NARROW, WIDE, Drawing
+from traceql.printable import printable
+from traceql.report.drawing import PageDrawing, Pictures
 from traceql.report.facts import Answer, anchor, answers
 from traceql.report.findings import findings, headlines
 from traceql.report.picture import variables
@@ -21,25 +22,18 @@ _SPECIAL = {"overview.headlines": headlines, "overview.findings": findings}
 
 def page(trace: Trace) -> str:
     """The HTML with styles, pictures and the script that sorts tables inside."""
-    with Drawing(WIDE) as wide, Drawing(NARROW) as narrow:
-        found = []
+    with PageDrawing() as drawing:
+        found, asked = [], {}
         for answer in answers(trace):
             found.append(answer)
-            if answer.result.can_be_drawn:
-                wide.ask(answer)
-                narrow.ask(answer)
-        pictures = dict(
-            zip(
-                [answer.name for answer in found if answer.result.can_be_drawn],
-                zip(wide.pictures(), narrow.pictures(), strict=True),
-                strict=True,
-            )
-        )
+            if pictures := drawing.ask(answer):
+                asked[answer.name] = pictures
+        drawn = {name: pictures() for name, pictures in asked.items()}
     sections = [
         (section, list(group)) for section, group in groupby(found, lambda answer: answer.section)
     ]
-    body = "".join(_section(section, group, pictures, trace) for section, group in sections)
-    return _TEMPLATE.format(
+    body = "".join(_section(section, group, drawn, trace) for section, group in sections)
+    html = _TEMPLATE.format(
         title=escape(_title(found, trace)),
         subtitle=escape(_subtitle(found)),
         style=_style(),
@@ -48,6 +42,7 @@ def page(trace: Trace) -> str:
         body=body + _definitions(found),
         made=f"traceql {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
+    return printable(html)
 
 
 _TEMPLATE = """\
@@ -102,7 +97,7 @@ def _contents(sections: list[Section]) -> str:
 
 
 def _section(
-    section: Section, group: list[Answer], pictures: dict[str, tuple[str, str]], trace: Trace
+    section: Section, group: list[Answer], pictures: dict[str, Pictures], trace: Trace
 ) -> str:
     figures = "".join(
         special(answer, trace.path.name)
@@ -117,17 +112,21 @@ def _section(
     )
 
 
-def _figure(answer: Answer, picture: tuple[str, str] | None, trace: Trace) -> str:
+def _figure(answer: Answer, pictures: Pictures | None, trace: Trace) -> str:
     name = answer.anchor
     drawing = ""
-    if picture:
-        wide, narrow = picture
-        drawing = f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
+    if pictures and pictures.missing:
+        drawing = f'<p class="none">No picture: {escape(pictures.missing)}.</p>'
+    elif pictures:
+        drawing = (
+            f'<div class="wide">{pictures.wide}</div><div class="narrow">{pictures.narrow}</div>'
+        )
+    is_drawn = bool(pictures and not pictures.missing)
     definition = anchor(answer.query.name)
     return (
         f'<figure id="{name}"><figcaption><h3>{escape(answer.title)}</h3>'
         f'<a href="#define-{definition}" title="What the columns mean">definition</a></figcaption>'
-        f"{drawing}{_table(answer, folded=bool(picture) and not answer.figure.unfolded)}"
+        f"{drawing}{_table(answer, folded=is_drawn and not answer.figure.unfolded)}"
         f"<code>{escape(answer.command(trace.path.name))}</code></figure>"
     )
 

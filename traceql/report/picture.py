@@ -32,7 +32,7 @@ _REFERENCE = re.compile(r"url\(#(.+)\)")
 ElementTree.register_namespace("", "http://www.w3.org/2000/svg")  # tags without a prefix
 
 
-def inline(svg: str, name: str, description: str) -> str:
+def inline(svg: bytes, name: str, description: str) -> bytes:
     """The picture for use inside a page, without attributes that the page does not need.
 
     Args:
@@ -43,7 +43,7 @@ def inline(svg: str, name: str, description: str) -> str:
     for element in picture.iter():
         element.attrib = dict(_slim(element.attrib, name))
     picture.attrib = {"role": "img", "aria-label": description, **picture.attrib}
-    return ElementTree.tostring(picture, encoding="unicode")
+    return ElementTree.tostring(picture, encoding="unicode").encode()
 
 
 def _slim(attributes: Mapping[str, str], name: str) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,140 @@
+"""Output of any length, to any place: in the memory of a batch, or told in one line."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import databases
+import pyarrow.parquet as pq
+import pytest
+from command_line import PROGRAM, called, output, process, refusal
+
+import traceql
+
+_WITH_PEAK = (
+    "import atexit, resource, sys; usage = resource.getrusage; atexit.register(lambda: print("
+    f"usage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)); {PROGRAM}"
+)
+_FORMATS = ("table", "csv", "json", "parquet")
+
+
+@pytest.fixture(scope="module")
+def database() -> Path:
+    return databases.trace("qwen3-8b-tp1-graph").path
+
+
+def test_a_long_table_ends_and_says_how_many_rows_are_left(database: Path) -> None:
+    done = called("sql", database, "SELECT range AS n FROM range(320000)")
+    assert done.stdout.decode().split()[-1] == "999"
+    assert done.stderr.decode() == "319,000 more rows hidden; use --format csv\n"
+    whole = called("sql", database, "SELECT range AS n FROM range(1000)")
+    assert (whole.stdout, whole.stderr) == (done.stdout, b"")
+
+
+def test_batches_make_one_document(database: Path) -> None:
+    """Several batches, of whose last row alone the text is long."""
+    statement = "SELECT range AS n, [range] AS l, 'é' || range AS t FROM range(10000)"
+    rows = [{"n": n, "l": [n], "t": f"é{n}"} for n in range(10_000)]
+    as_json = json.dumps(rows, indent=1, ensure_ascii=False)
+    assert output("sql", database, statement, "--format", "json") == f"{as_json}\n"
+    as_csv = "".join(f"{n},[{n}],é{n}\n" for n in range(10_000))
+    assert output("sql", database, statement, "--format", "csv") == f"n,l,t\n{as_csv}"
+
+
+def test_no_rows_are_an_empty_list_and_a_header(database: Path) -> None:
+    statement = "SELECT 1 AS a, 2 AS b WHERE FALSE"
+    assert output("sql", database, statement, "--format", "json") == "[]\n"
+    assert output("sql", database, statement, "--format", "csv") == "a,b\n"
+
+
+@pytest.mark.parametrize("format_", _FORMATS)
+def test_an_error_in_a_late_row_is_one_line(format_: str, database: Path) -> None:
+    statement = (
+        "SELECT CASE WHEN range = 2900000 THEN error('too late') END AS x, range AS n"
+        " FROM range(3000000)"
+    )
+    done = process("sql", database, statement, "--format", format_)
+    assert done.returncode == 1
+    assert done.stderr == b"traceql: Invalid Input Error: too late\n"
+
+
+def test_the_last_row_decides_the_type_of_a_wide_integer(database: Path) -> None:
+    statement = (
+        "SELECT CASE WHEN range < 100000 THEN 5 ELSE {} END::HUGEINT AS n FROM range(100001)"
+    )
+    for last, kind in ((7, "int64"), (2**100, "decimal128(38, 0)")):
+        done = process("sql", database, statement.format(last), "--format", "parquet")
+        table = pq.read_table(io.BytesIO(done.stdout))
+        assert str(table.schema.field("n").type) == kind
+        assert (int(table["n"][0].as_py()), int(table["n"][100_000].as_py())) == (5, last)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format_", _FORMATS)
+def test_memory_does_not_grow_with_the_rows(format_: str, database: Path) -> None:
+    """Held in memory, three million rows of these take 200 MB as Arrow alone."""
+
+    def peak_mb(rows: int) -> int:
+        statement = f"SELECT range AS n, repeat('x', 56) AS t FROM range({rows})"
+        done = subprocess.run(
+            [sys.executable, "-c", _WITH_PEAK, "sql", database, statement,
+             "--format", format_],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True,
+        )  # fmt: skip
+        return int(done.stderr.split()[-1]) >> 10
+
+    assert peak_mb(3_000_000) < peak_mb(100_000) + 60
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--version",), ("run", "--help"), ("queries",), ("info", "DB"), ("check", "DB"),
+        *(("sql", "DB", "FROM range(100000)", "--format", format_) for format_ in _FORMATS),
+    ],
+)  # fmt: skip
+def test_output_that_cannot_be_written_is_one_line(
+    arguments: tuple[str, ...], database: Path
+) -> None:
+    command = [
+        sys.executable,
+        "-c",
+        PROGRAM,
+        *(str(database) if a == "DB" else a for a in arguments),
+    ]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
+    said = b"traceql: cannot write the output: No space left on device\n"
+    assert (done.returncode, done.stderr) == (1, said)
+    closed = subprocess.run(
+        command, stderr=subprocess.PIPE, check=False, preexec_fn=lambda: os.close(1)
+    )
+    said = b"traceql: cannot write the output: Bad file descriptor\n"
+    assert (closed.returncode, closed.stderr) == (1, said)
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+def test_a_command_that_prints_nothing_needs_no_output(database: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PROGRAM, "report", str(database), "--format", "json"]
+    done = subprocess.run(
+        command, cwd=tmp_path, stderr=subprocess.PIPE, check=False, preexec_fn=lambda: os.close(1)
+    )
+    assert (done.returncode, done.stderr) == (0, b"wrote report.json\n")
+
+
+def test_batches_are_at_most_as_long_as_asked_for(database: Path) -> None:
+    with traceql.open(database) as trace:
+        batches = list(trace.batches("SELECT range AS n FROM range($n)", {"n": 5_000}, rows=2_048))
+        assert max(batch.num_rows for batch in batches) <= 2_048
+        numbers = [n for batch in batches for n in batch.column("n").to_pylist()]
+        assert numbers == list(range(5_000))
+        with pytest.raises(traceql.TraceqlError, match="more than one statement"):
+            trace.batches("SELECT 1; SELECT 2", rows=10)
+    assert "no result" in refusal("sql", database, "")
