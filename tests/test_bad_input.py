@@ -245,7 +245,19 @@ def test_full_disk_leaves_the_old_database_as_it_was(
     assert (done.returncode, done.stdout, err.count("\n")) == (1, "", 1), err
     assert "cannot write" in err
     assert database.read_bytes() == before
-    assert not list(tmp_path.glob(".*loading*"))
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_too_few_open_files_are_told(tmp_path: Path) -> None:
+    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    done = subprocess.run(
+        [sys.executable, "-m", "traceql", "load", str(file), "-o", str(tmp_path / "run.duckdb")],
+        capture_output=True, text=True, check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (12, 12)),
+    )  # fmt: skip
+    told = "traceql: Too many open files; allow more with ulimit -n 1024\n"
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", told)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def long_to_read(path: Path) -> Path:

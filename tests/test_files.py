@@ -15,7 +15,7 @@ import pytest
 from traceql import user_folders
 from traceql.cache import cached_database
 from traceql.errors import DatabaseError, TraceqlError
-from traceql.files import whole_file, write_whole
+from traceql.files import whole_file, write_folder, write_whole
 from traceql.loading.workspace import workspace
 
 # What a load does as far as others can see: it fails if another one is in the workspace.
@@ -279,6 +279,23 @@ def test_folders_and_databases_are_not_replaced(tmp_path: Path) -> None:
         with pytest.raises(TraceqlError, match=reason):
             write_whole(tmp_path / name, b"new")
     assert names(tmp_path) == ["folder", "mine.duckdb", "renamed"]
+
+
+def test_files_of_a_folder_are_replaced_together_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "report"
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "b").mkdir()  # a folder is in the way
+    (tmp_path / "report" / "a").write_bytes(b"old")
+    for place in (folder, tmp_path / "report"):
+        files = {"a": b"new", "b" if place != folder else "x/y": b"new"}
+        with pytest.raises(TraceqlError):
+            write_folder(place, files)
+    assert not folder.exists()
+    assert names(tmp_path / "report") == ["a", "b"]
+    assert (tmp_path / "report" / "a").read_bytes() == b"old"
+    write_folder(folder, {"a": b"1", "c": b"2"})
+    write_folder(folder, {"a": b"3"})
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a": b"3", "c": b"2"}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="names the folder of Linux")

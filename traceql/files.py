@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -54,6 +54,30 @@ def write_whole(path: Path, content: bytes) -> None:
     """Replaces `path` with these bytes; see `whole_file`."""
     with whole_file(path) as draft:
         draft.write_bytes(content)
+
+
+def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Replaces files of a folder, which is created if it does not exist.
+
+    Args:
+        contents: by the names of the files.
+
+    Raises:
+        TraceqlError: a file cannot be written; then none of them was changed.
+    """
+    made = not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with draft_folder(folder) as drafts, ExitStack() as replacements:
+            for name, content in contents.items():
+                written = whole_file(folder / name, draft=drafts / name)
+                replacements.enter_context(written).write_bytes(content)
+    except OSError as error:
+        raise TraceqlError(f"cannot write into {folder}: {error.strerror or error}") from None
+    finally:
+        if made:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
 
 
 def target_of(path: Path) -> Path:

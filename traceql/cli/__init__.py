@@ -1,5 +1,6 @@
 """The command line: each command calls the library and prints what it returns."""
 
+import errno
 import importlib
 import signal
 import sys
@@ -96,8 +97,8 @@ def main() -> Any:
     try:
         with checked_output():
             return cli(standalone_mode=True)
-    except TraceqlError as error:
-        click.echo(f"traceql: {one_line(str(error))}", err=True)
+    except (TraceqlError, OSError, MemoryError) as error:
+        click.echo(f"traceql: {one_line(_told(error))}", err=True)
         sys.exit(1)
     except (_Interrupted, RuntimeError) as error:
         if isinstance(error, RuntimeError) and str(error) != _QUERY_STOPPED:
@@ -105,3 +106,14 @@ def main() -> Any:
         if stopped_by == signal.SIGINT:
             click.echo("traceql: interrupted", err=True)
         sys.exit(128 + stopped_by)
+
+
+def _told(error: Exception) -> str:
+    """What is wrong and, if the system refused something, what can be done."""
+    if isinstance(error, MemoryError):
+        return "not enough memory; use a machine with more, or load fewer ranks"
+    if not isinstance(error, OSError):
+        return str(error)
+    place = f"{error.filename}: " if error.filename else ""
+    advice = "; allow more with ulimit -n 1024" if error.errno == errno.EMFILE else ""
+    return f"{place}{error.strerror or error}{advice}"

@@ -4,8 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from traceql.errors import TraceqlError
-from traceql.files import write_whole
+from traceql.files import write_folder, write_whole
 from traceql.report.facts import Answer, answers
 from traceql.table.plain import csv_text, plain_rows
 from traceql.trace import Trace
@@ -19,15 +18,14 @@ def write_json(trace: Trace, path: Path) -> None:
 def write_csv(trace: Trace, folder: Path, *, spreadsheet_safe: bool = False) -> None:
     """Writes one CSV file per query, and report.json with all of them; see `csv_text`."""
     found = list(answers(trace))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TraceqlError(f"cannot create folder {folder}: {error.strerror}") from None
-    for answer in found:
-        table = answer.result.arrow()
-        lines = csv_text(table.column_names, table.to_batches(), spreadsheet_safe=spreadsheet_safe)
-        write_whole(folder / f"{answer.name}.csv", "".join(lines).encode())
-    write_whole(folder / "report.json", _document(found, trace))
+    files = {f"{one.name}.csv": _csv(one, spreadsheet_safe) for one in found}
+    write_folder(folder, files | {"report.json": _document(found, trace)})
+
+
+def _csv(answer: Answer, spreadsheet_safe: bool) -> bytes:
+    table = answer.result.arrow()
+    lines = csv_text(table.column_names, table.to_batches(), spreadsheet_safe=spreadsheet_safe)
+    return "".join(lines).encode()
 
 
 def _document(found: list[Answer], trace: Trace) -> bytes:
