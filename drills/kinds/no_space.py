@@ -1,7 +1,7 @@
 """Commands that write, where they cannot: a full disk, and a folder that may not be written.
 
 The full disk is a limit on the size of each file (RLIMIT_FSIZE), which fails in the same place and
-needs no rights. The folder belongs to another user.
+needs no rights. The folder is read-only; for root, to whom no folder is, it is /sys.
 """
 
 import os
@@ -16,8 +16,15 @@ from drills.judging import judged, state
 from drills.kind import Case, Kind
 from drills.outcome import Outcome
 
-_LIMITS = (4_000, 40_000, 150_000, 400_000, 1_000_000, 2_000_000, None)  # bytes; None: no rights
-_NOBODY = 65_534
+_LIMITS = (
+    4_000,
+    40_000,
+    150_000,
+    400_000,
+    1_000_000,
+    2_000_000,
+    None,
+)  # bytes; None: a read-only folder
 _CASES = [(name, limit) for name in COMMANDS for limit in _LIMITS]
 
 
@@ -30,7 +37,11 @@ def run(case: Case, folder: Path) -> Outcome:
     before = state(place)
     folder.chmod(0o755)
     place.chmod(0o555)
-    ended = executed(writing.arguments, place, prepare=_limited(limit) if limit else _as_nobody)
+    arguments = list(writing.arguments)
+    if limit is None and os.geteuid() == 0:
+        arguments[-1] = f"/sys/{writing.target}"
+    prepare = _limited(limit) if limit else lambda: None
+    ended = executed(arguments, place, prepare=prepare)
     place.chmod(0o755)
     target = place / writing.target
     files = (path.relative_to(place) for path in target.rglob("*"))
@@ -46,14 +57,6 @@ def _limited(size: int) -> Callable[[], None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     return limit
-
-
-def _as_nobody() -> None:
-    """Without the rights of root, for whom no folder is read-only."""
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(_NOBODY)
-        os.setuid(_NOBODY)
 
 
 KIND = Kind("no space", lambda _: len(_CASES), run, prepare=loaded_database)
