@@ -246,7 +246,7 @@ def test_a_name_may_have_characters_that_xml_does_not_allow() -> None:
 
 @pytest.mark.parametrize("name", ["a.b[0]", "a\\b", "a'b", 'a"b', "a b", "a\x01b", "datum", "x:Q"])
 def test_a_column_may_have_any_name(name: str) -> None:
-    """The three bars that an ordinary name gives."""
+    """The same bars as with an ordinary name, of three lengths."""
 
     def bars(x: str) -> list[str]:
         table = pa.table({x: [5, 6, 7], "y": ["p", "q", "r"]})
@@ -256,7 +256,7 @@ def test_a_column_may_have_any_name(name: str) -> None:
         return [mark.attrib["d"] for mark in marks]
 
     assert bars(name) == bars("plain")
-    assert len(bars(name)) == 3
+    assert len(set(bars("plain"))) >= 3
 
 
 def test_names_of_a_megabyte_are_drawn_and_stay_apart() -> None:
