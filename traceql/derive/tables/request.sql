@@ -60,8 +60,8 @@ SELECT
     integer_at(answered.answer.tpot, '$') AS tpot_ns,
     integer_at(answered.answer.e2e, '$') AS e2e_ns,
     CASE
-        -- Only integers: a list with anything else is unknown as a whole.
-        WHEN regexp_full_match(answered.answer.itl, '\[(\s*-?\d{1,18}\s*,)*\s*-?\d{1,18}\s*\]|\[\s*\]')
+        -- Only integers: a list with text or fractions is unknown as a whole.
+        WHEN NOT regexp_matches(answered.answer.itl, '[^-0-9,\s\[\]]')
             THEN from_json(answered.answer.itl, '["BIGINT"]')
     END AS itl_ns
 FROM answered
