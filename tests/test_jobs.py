@@ -27,7 +27,7 @@ while len(list(folder.iterdir())) < awaited and time.monotonic() < begin + 20:
     time.sleep(0.005)
 time.sleep(0.1)
 note.write_text(f"{begin} {time.monotonic()}")
-file = json.load(sys.stdin)[0]
+file = json.loads(sys.stdin.readline())[0]
 json.dump(["NotATrace", f"{file}: recorded"], sys.stdout)
 sys.exit(1)
 """
