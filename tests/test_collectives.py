@@ -557,6 +557,7 @@ def test_late_receives_are_no_difference_of_clocks(tmp_path: Path) -> None:
         assert late == [{"late_ns": 200_000}]
 
 
+@pytest.mark.slow
 def test_ranks_whose_clocks_differ_are_on_several_hosts(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     documents[3] = moved(documents[3], lambda ts: ts + 700)

@@ -38,7 +38,9 @@ _MUTANTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", _MUTANTS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(k, marks=[pytest.mark.slow] if k == "gzip" else []) for k in _MUTANTS]
+)
 def test_a_mutant_follows_from_seed_kind_and_number(kind: str) -> None:
     module = _MUTANTS[kind]
 

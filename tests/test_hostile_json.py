@@ -70,6 +70,7 @@ def test_categories_of_the_same_text_are_counted_as_one(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_many_kinds_of_flows_are_read_in_time_and_memory(tmp_path: Path) -> None:
     many = 40_000
     ends = [

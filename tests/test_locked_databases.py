@@ -1,6 +1,7 @@
 """Databases that other programs have open, and write-ahead logs that they leave."""
 
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import duckdb
 import pytest
 import traces
 from command_line import refusal
+from shared_files import shared_file
 
 import traceql
 from traceql.errors import DatabaseError
@@ -46,7 +48,9 @@ def one_rank(folder: Path, rank: int) -> Path:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    return traceql.load(one_rank(tmp_path, 0), tmp_path / "run.duckdb").database
+    file = one_rank(tmp_path, 0)
+    made = shared_file("rank0.duckdb", lambda path: traceql.load(file, path))
+    return Path(shutil.copy(made, tmp_path / "run.duckdb"))
 
 
 def ranks(database: Path) -> list[int]:
@@ -70,6 +74,7 @@ def test_a_database_that_this_process_writes_is_told(database: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_an_open_trace_does_not_hinder_a_load(database: Path, tmp_path: Path) -> None:
     with traceql.open(database) as trace:
         traceql.load(one_rank(tmp_path, 1), database)
@@ -128,6 +133,7 @@ def test_a_log_beside_the_target_of_a_link_is_found(database: Path, tmp_path: Pa
     assert f"{tmp_path / 'run.duckdb.wal'} has changes" in said
 
 
+@pytest.mark.slow
 def test_a_load_through_a_link_replaces_its_target(database: Path, tmp_path: Path) -> None:
     link = tmp_path / "folder" / "link.duckdb"
     link.parent.mkdir()

@@ -82,6 +82,7 @@ def test_a_whole_trace_has_the_slices_that_its_packets_have(tmp_path: Path) -> N
     assert not failed(checks)
 
 
+@pytest.mark.slow
 def test_slices_before_the_start_of_their_sequence_fail_the_ledger(tmp_path: Path) -> None:
     checks = ledger(tmp_path, needing_texts_of_the_end(whole()))
     lost = {"events unknown(1)": (0, 2, False), "events unknown(2)": (0, 1, False)}
@@ -115,6 +116,7 @@ def test_a_beginning_lost_in_the_middle_fails_the_ledger(tmp_path: Path) -> None
     assert checks["ends without a slice"] == (1, KERNELS + 1, False)
 
 
+@pytest.mark.slow
 def test_an_end_that_comes_first_is_no_loss(tmp_path: Path) -> None:
     packets = whole()
     checks = ledger(tmp_path, [*packets[:3], end(0), *packets[3:]])
@@ -122,10 +124,12 @@ def test_an_end_that_comes_first_is_no_loss(tmp_path: Path) -> None:
     assert not failed(checks)
 
 
+@pytest.mark.slow
 def test_an_end_that_is_lost_leaves_a_slice_without_one(tmp_path: Path) -> None:
     assert ledger(tmp_path, whole()[:-1])["slices without an end"] == (1, KERNELS + 1, None)
 
 
+@pytest.mark.slow
 def test_packets_given_twice_are_loaded_twice(tmp_path: Path) -> None:
     packets = whole()
     doubled = [*packets[:3], *(p for each in packets[3:] for p in (each, each))]
@@ -134,6 +138,7 @@ def test_packets_given_twice_are_loaded_twice(tmp_path: Path) -> None:
     assert not failed(checks)
 
 
+@pytest.mark.slow
 def test_compressed_packets_are_counted(tmp_path: Path) -> None:
     content = Trace(packet=whole()).SerializeToString()
     packed = TracePacket(compressed_packets=zlib.compress(content))
@@ -195,6 +200,7 @@ def test_other_sources_of_slices_do_not_hide_a_loss(tmp_path: Path) -> None:
         read_native(path, trace_processor=None)
 
 
+@pytest.mark.slow
 def test_an_unknown_kind_of_track_event_fails_the_ledger(tmp_path: Path) -> None:
     packets = whole()
     checks = ledger(tmp_path, [*packets, event(50, TrackEvent.TYPE_STATE)])

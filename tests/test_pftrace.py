@@ -208,6 +208,7 @@ def test_a_slice_says_where_it_comes_from(trace: traceql.Trace, tp: TraceProcess
         assert table == "collective" or found[0]["ts"] == ts or table == "step"
 
 
+@pytest.mark.slow
 def test_telemetry_of_a_rank_that_is_not_loaded_stays_out(tmp_path: Path) -> None:
     run = databases.EXAMPLES / "qwen3-8b-tp2-serving"
     traceql.load([run], tmp_path / "run.duckdb")

@@ -61,7 +61,9 @@ WHOLE = (2, 3, 3)
 # --- paths -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["run[1]", "run*", "run?", "{run1,run2}", "it's", 'a"b', "a\nb"])
+@pytest.mark.parametrize(
+    "name", one_quick(["run[1]", "run*", "run?", "{run1,run2}", "it's", 'a"b', "a\nb"])
+)
 def test_the_path_of_a_run_directory_is_never_a_pattern(name: str, tmp_path: Path) -> None:
     own = run_directory(tmp_path / name)
     for other in ("run1", "run2"):
@@ -180,6 +182,7 @@ def test_a_file_that_must_not_be_read_is_told(run: Path, monkeypatch: pytest.Mon
     assert f"cannot read {run}/run.json: Permission denied;" in said
 
 
+@pytest.mark.slow
 def test_a_run_json_of_another_program_is_left_alone(run: Path) -> None:
     """Without it, both traces say that they are rank 0, so only one is loaded here."""
     (run / "traces" / "rank1.pt.trace.json").unlink()
@@ -203,6 +206,7 @@ def test_each_run_json_is_read_once(run: Path, monkeypatch: pytest.MonkeyPatch) 
     assert read.count(run / "run.json") == 1
 
 
+@pytest.mark.slow
 def test_a_byte_order_mark_and_numbers_that_are_no_json_are_read(run: Path) -> None:
     """Configurations of state-space models have Infinity."""
     config = {"model_type": "mamba2", "num_hidden_layers": 2, "time_step_limit": [0, float("inf")]}
@@ -225,6 +229,7 @@ def test_a_huge_world_size_is_taken_at_its_word(run: Path) -> None:
         assert values(trace, "SELECT rank, dp_rank FROM layout") == [(0, 0), (1, 1)]
 
 
+@pytest.mark.slow
 def test_a_long_number_in_a_name_is_no_rank(tmp_path: Path) -> None:
     name = "rank99999999999999999999_tp99999999999999999999_.json"
     traces.write(tmp_path / name, traces.kernel("k", ts=0, dur=1))
@@ -243,6 +248,7 @@ def test_an_odd_fact_is_unknown_and_told(run: Path) -> None:
         assert values(trace, ROWS) == [WHOLE]
 
 
+@pytest.mark.slow
 def test_the_ledger_has_the_entries_of_every_run(tmp_path: Path) -> None:
     for number in (0, 1):
         run = run_directory(tmp_path / f"run{number}")
@@ -273,6 +279,7 @@ def test_unreadable_metrics_cost_only_the_requests(name: str, run: Path) -> None
         assert trace.run("serving.latency").rows() == []
 
 
+@pytest.mark.slow
 def test_an_odd_latency_is_unknown_and_told(run: Path) -> None:
     metrics = json.loads((run / "metrics.json").read_text())
     metrics["passes"]["profiled"]["requests"][0] |= {"ttft": "soon", "tpot": True, "itl": [True]}
@@ -313,7 +320,7 @@ def test_a_damaged_line_costs_one_step(name: str, is_last: bool, run: Path) -> N
         assert steps == [(0, {"a": 8}), (1, {"a": 1, "b": 4})][:read]
 
 
-@pytest.mark.parametrize("damage", [folder_instead, pipe_instead])
+@pytest.mark.parametrize("damage", one_quick([folder_instead, pipe_instead]))
 def test_steps_that_cannot_be_read_cost_only_themselves(damage: Damage, run: Path) -> None:
     damage(run / "steps.jsonl")
     with loaded(run) as trace:
@@ -363,6 +370,7 @@ def test_damaged_telemetry_costs_only_itself(name: str, run: Path) -> None:
         assert values(trace, ROWS) == [(*WHOLE[:2], 0)]
 
 
+@pytest.mark.slow
 def test_a_column_of_a_later_version_is_left_out(run: Path) -> None:
     file = run / "telemetry.parquet"
     pq.write_table(pq.read_table(file).append_column("fan_pct", pa.array([1, 2, 3])), file)

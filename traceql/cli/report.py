@@ -48,10 +48,11 @@ def command(
 
 def _write(trace: Trace, path: Path, format_: str, spreadsheet_safe: bool) -> None:
     if format_ == "html":
-        from traceql.files import write_whole
+        from traceql.files import whole_file
         from traceql.report.page import page
 
-        write_whole(path, page(trace).encode())
+        with whole_file(path) as draft:  # a place that cannot be written is told before the work
+            draft.write_bytes(page(trace).encode())
         return
     from traceql.report.data import write_csv, write_json
 

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from traceql.files import write_folder, write_whole
+from traceql.files import whole_file, write_folder
 from traceql.report.facts import Answer, answers
 from traceql.table.plain import csv_text, plain_rows
 from traceql.trace import Trace
@@ -12,7 +12,8 @@ from traceql.version import __version__
 
 
 def write_json(trace: Trace, path: Path) -> None:
-    write_whole(path, _document(list(answers(trace)), trace))
+    with whole_file(path) as draft:
+        draft.write_bytes(_document(list(answers(trace)), trace))
 
 
 def write_csv(trace: Trace, folder: Path, *, spreadsheet_safe: bool = False) -> None:
