@@ -42,7 +42,7 @@ def changed(file: Path, **facts: Any) -> None:
     file.write_text(json.dumps(json.loads(file.read_text()) | facts))
 
 
-def one_quick(names: Iterable[str]) -> list[Any]:
+def one_quick(names: Iterable[Any]) -> list[Any]:
     """Parameters for pytest; all but the first are marked as slow."""
     return [
         pytest.param(name, marks=[pytest.mark.slow] if n else []) for n, name in enumerate(names)

@@ -63,7 +63,7 @@ def built(recipe: Recipe) -> Mutant:
 
 def _disagreement(content: bytes, database: Path) -> str | None:
     try:
-        expected = _described(json.loads(content.decode(), object_pairs_hook=_single))
+        expected = _described(json.loads(content.decode("utf-8-sig"), object_pairs_hook=_single))
     except _Uncertain:
         return None
     except (ValueError, RecursionError):
@@ -87,15 +87,21 @@ def _single(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _described(value: Any) -> tuple[str, int, int | None] | None:
     """The first object that names a type and a number of layers, outer objects first."""
-    if not isinstance(value, dict):
-        return None
-    kind, layers, hidden = (
-        value.get(k) for k in ("model_type", "num_hidden_layers", "hidden_size")
-    )
-    if isinstance(kind, str) and _is_int(layers):
-        is_size = _is_int(hidden) and hidden in _INT64
-        return (kind, layers, hidden if is_size else None) if 0 < layers <= _MOST_LAYERS else None
-    return next((found for inner in value.values() if (found := _described(inner))), None)
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if not isinstance(one, dict):
+            continue
+        kind, layers, hidden = (
+            one.get(k) for k in ("model_type", "num_hidden_layers", "hidden_size")
+        )
+        if isinstance(kind, str) and _is_int(layers):
+            is_size = _is_int(hidden) and hidden in _INT64
+            return (
+                (kind, layers, hidden if is_size else None) if 0 < layers <= _MOST_LAYERS else None
+            )
+        waiting += reversed(one.values())
+    return None
 
 
 def _is_int(value: Any) -> TypeGuard[int]:
