@@ -238,6 +238,9 @@ def _remarks(
     if slices == in_file.slices.total() and unmatched > 0:
         is_cut_off = None if unmatched <= in_file.early_ends else False
         yield Remark("ends without a slice", unmatched, in_file.ends, is_cut_off, _UNMATCHED)
+    if in_file.cut_texts:
+        cut = "names and categories with a zero byte, where the trace processor cuts them"
+        yield Remark("texts cut", in_file.cut_texts, 0, False, cut)
     if lost.recording:
         missing = "losses that the recording reports, of events that are not in the file"
         yield _loss_remark("lost while recording", lost.recording, missing)

@@ -43,6 +43,8 @@ class TrackEvents:
         early_ends: number of these on tracks where no slice has begun yet.
         unread: number of track events of which no table gets a row, by type or phase.
         may_have_others: whether other packets may make slices as well.
+        cut_texts: number of names and categories with a zero byte, at which the trace processor
+            cuts them.
     """
 
     slices: Counter[str] = field(default_factory=Counter)
@@ -51,6 +53,7 @@ class TrackEvents:
     early_ends: int = 0
     unread: Counter[str] = field(default_factory=Counter)
     may_have_others: bool = False
+    cut_texts: int = 0
 
 
 def track_events(pieces: Iterable[bytes]) -> TrackEvents:
@@ -116,6 +119,8 @@ class _Counting:
         if packet.HasField("interned_data"):
             texts = self._current[sequence].texts
             texts |= {each.iid: each.name for each in packet.interned_data.event_categories}
+            self._note_texts(each.name for each in packet.interned_data.event_categories)
+            self._note_texts(each.name for each in packet.interned_data.event_names)
         kind = packet.WhichOneof("data")
         if kind == "track_event":
             self._count(packet.track_event, sequence)
@@ -131,6 +136,9 @@ class _Counting:
         else:
             self._found.may_have_others |= kind not in _WITHOUT_SLICES
 
+    def _note_texts(self, texts: Iterable[str]) -> None:
+        self._found.cut_texts += sum("\0" in text for text in texts)
+
     def _inflated(self, packed: bytes) -> bytes:
         unpacked = inflated(packed)
         self._packed_bytes += len(packed)
@@ -142,6 +150,7 @@ class _Counting:
         kind: str | int = event.type
         if event.HasField("legacy_event") and event.legacy_event.HasField("phase"):
             kind = chr(event.legacy_event.phase & 0xFF)
+        self._note_texts((event.name, *event.categories))
         track = event.track_uuid or -sequence
         if kind in _ENDS:
             self._found.ends += 1
