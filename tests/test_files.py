@@ -116,6 +116,15 @@ def test_only_folders_that_were_made_here_are_removed(tmp_path: Path, made_by: s
     assert [path.read_text() for path in tmp_path.rglob("mine.txt")] == ["mine"] * 3
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
+def test_a_pipe_in_place_of_a_mark_is_not_waited_for(tmp_path: Path) -> None:
+    folder = tmp_path / ".traceql-abcdefgh"
+    folder.mkdir()
+    os.mkfifo(folder / "mark")
+    write_whole(tmp_path / "report.html", b"new")
+    assert names(folder) == ["mark"]
+
+
 def test_a_users_file_in_place_of_a_lock_stays(tmp_path: Path) -> None:
     lock = tmp_path / ".run.duckdb.loading.lock"
     lock.write_text("mine")

@@ -1,6 +1,7 @@
 """Folders for drafts: what is written there moves to its place when it is complete."""
 
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -49,6 +50,8 @@ def _remove_left_ones(place: Path) -> None:
 def _is_ours(folder: Path) -> bool:
     mark = folder / _MARK
     try:
-        return not (folder.is_symlink() or mark.is_symlink()) and mark.read_text() == _MARK_TEXT
+        if folder.is_symlink() or not stat.S_ISREG(mark.lstat().st_mode):
+            return False
+        return mark.stat().st_size == len(_MARK_TEXT) and mark.read_text() == _MARK_TEXT
     except (OSError, ValueError):
         return False
