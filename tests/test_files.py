@@ -307,6 +307,24 @@ def test_files_of_a_folder_are_replaced_together_or_not_at_all(tmp_path: Path) -
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a": b"3", "c": b"2"}
 
 
+_OTHER_FILE_SYSTEM = Path("/dev/shm")
+
+
+@pytest.mark.skipif(not _OTHER_FILE_SYSTEM.is_dir(), reason="needs another file system")
+def test_a_link_to_another_file_system_is_replaced_with_the_others(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=_OTHER_FILE_SYSTEM) as elsewhere:
+        (tmp_path / "b").symlink_to(Path(elsewhere) / "target")
+        write_folder(tmp_path, {"a": b"1", "b": b"2", "c": b"3"})
+        assert (Path(elsewhere) / "target").read_bytes() == b"2"
+        assert names(Path(elsewhere)) == ["target"]
+        (tmp_path / "b").unlink()
+        (tmp_path / "b").symlink_to(Path(elsewhere) / "nowhere" / "target")
+        with pytest.raises(TraceqlError, match="No such file"):
+            write_folder(tmp_path, {"a": b"4", "b": b"5", "c": b"6"})
+    found = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.exists()}
+    assert found == {"a": b"1", "c": b"3"}
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="names the folder of Linux")
 def test_the_cache_is_where_the_user_has_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -249,6 +249,16 @@ def test_an_odd_fact_is_unknown_and_told(run: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("most", "dur"), [(2**62, None), (2**62 - 1, 2**63 - 2)])
+def test_a_difference_of_the_largest_numbers_has_64_bits(
+    most: int, dur: int | None, run: Path
+) -> None:
+    changed(run / "run.json", window={"begin_unix_ns": -most, "end_unix_ns": most})
+    with loaded(run) as trace:
+        assert values(trace, "SELECT window_dur FROM run") == [(dur,)]
+
+
+@pytest.mark.slow
 def test_the_ledger_has_the_entries_of_every_run(tmp_path: Path) -> None:
     for number in (0, 1):
         run = run_directory(tmp_path / f"run{number}")

@@ -154,7 +154,7 @@ def stated(document: Any, type_: type, keys: tuple[str, ...]) -> Any:
         value = value.get(key) if isinstance(value, dict) else None
     if type_ is float and type(value) in (int, float):
         return float(value) if math.isfinite(value) else None
-    if type(value) is not type_ or (isinstance(value, int) and abs(value) > 2**62):
+    if type(value) is not type_ or (isinstance(value, int) and abs(value) >= 2**62):
         return None
     return value
 

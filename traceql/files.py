@@ -70,7 +70,9 @@ def write_folder(folder: Path, contents: Mapping[str, bytes]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         with draft_folder(folder) as drafts, ExitStack() as replacements:
             for name, content in contents.items():
-                written = whole_file(folder / name, draft=drafts / name)
+                path = folder / name
+                # The target of a link may be on another file system.
+                written = whole_file(path, draft=None if path.is_symlink() else drafts / name)
                 replacements.enter_context(written).write_bytes(content)
     except OSError as error:
         raise TraceqlError(f"cannot write into {folder}: {error.strerror or error}") from None

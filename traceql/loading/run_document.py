@@ -11,8 +11,8 @@ from msgspec import Meta, Struct
 # Job schedulers and PyTorch count ranks in 32 bits.
 _Place = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 # A sum or difference of two such numbers has 64 bits.
-_Number = Annotated[int, Meta(ge=-(2**62), le=2**62)]
-_Count = Annotated[int, Meta(ge=0, le=2**62)]
+_Number = Annotated[int, Meta(gt=-(2**62), lt=2**62)]
+_Count = Annotated[int, Meta(ge=0, lt=2**62)]
 
 
 class RankEntry(Struct, frozen=True):
