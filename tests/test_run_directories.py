@@ -363,6 +363,9 @@ TELEMETRY: dict[str, tuple[Damage, str]] = {
     "numbers beyond 64 bits": (
         with_column("power_mw", pa.array([2**64 - 1] * 3, pa.uint64())), "18446744073709551615",
     ),
+    "times that cannot be": (
+        with_column("unix_ns", pa.array([1, -(2**63), 2])), "unix_ns has a number of more than 62",
+    ),
     "a folder": (folder_instead, "not a regular file"),
     "a pipe": (pipe_instead, "not a regular file"),
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """Loads trace files into one DuckDB file, which is complete or stays as it was."""
 
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -157,8 +158,12 @@ def _require_no_log(database: Path) -> None:
             raise DatabaseError(
                 f"{log} has changes that are not in the database yet: a program has the database "
                 "open, or was killed. Close that program; if there is none, bring the changes in "
-                f"with python -c \"import duckdb; duckdb.connect('{path.name}').close()\""
+                f"with python -c {shlex.quote(_brings_in(path))}"
             )
+
+
+def _brings_in(database: Path) -> str:
+    return f"import duckdb; duckdb.connect({str(database)!r}).close()"
 
 
 def _write(

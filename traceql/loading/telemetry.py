@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import types
 
 from traceql.input_file import Unusable, content
@@ -40,4 +41,12 @@ def _column(read: pa.Table, name: str) -> pa.ChunkedArray:
         raise Unusable(f"column {name} is {column.type}, not {type_}")
     found = column.cast(type_)
     found.validate(full=True)  # text may not be UTF-8
+    if name != _UUID and not _is_moderate(found):
+        raise Unusable(f"column {name} has a number of more than 62 bits")
     return found
+
+
+def _is_moderate(numbers: pa.ChunkedArray) -> bool:
+    """Whether a sum or difference of two of the numbers has 64 bits."""
+    extremes = pc.min_max(numbers).as_py().values()
+    return all(number is None or abs(number) < 2**62 for number in extremes)
