@@ -11,6 +11,9 @@ _LEAVES: tuple[Json, ...] = (
 )  # fmt: skip
 
 
+_MOST_LEVELS = 900  # Python writes JSON of about 1,000
+
+
 def any_type(value: Json, random: Random) -> Json:
     for _ in range(random.choice((1, 1, 2, 10))):
         holder, key = _place(value, random)
@@ -33,7 +36,7 @@ def deep(value: Json, random: Random) -> Json:
     if holder is not None:
         inner = holder[key]
         as_list = random.random() < 0.5
-        for _ in range(random.choice((10, 200, 900))):
+        for _ in range(min(random.choice((10, 200, 900)), _MOST_LEVELS - _levels(value))):
             inner = [inner] if as_list else {"in": inner}
         holder[key] = inner
     return value
@@ -51,9 +54,19 @@ def swap(value: Json, random: Random) -> Json:
     (one, a), (other, b) = _place(value, random), _place(value, random)
     if one is not None and other is not None and one is other:
         one[a], one[b] = one[b], one[a]
-    elif one is not None and other is not None:
+    elif one is not None and other is not None and _levels(value) < _MOST_LEVELS // 2:
         one[a] = _copied(other[b])
     return value
+
+
+def _levels(value: Json) -> int:
+    """How deep lists and objects are nested."""
+    levels, found = 0, [value]
+    while found:
+        parts = (one.values() if isinstance(one, dict) else one for one in found)
+        found = [inner for each in parts for inner in each if isinstance(inner, dict | list)]
+        levels += 1
+    return levels
 
 
 def _copied(value: Json) -> Json:
