@@ -259,6 +259,21 @@ def test_other_sources_of_slices_do_not_hide_a_loss(tmp_path: Path) -> None:
         read_native(path, trace_processor=None)
 
 
+def test_packets_that_miss_others_fail_the_ledger(tmp_path: Path) -> None:
+    packets = whole()
+    packets[0].previous_packet_dropped = 1  # as the first packet of any sequence
+    path = written(tmp_path, packets)
+    remarks = read_native(path, trace_processor=None).tables["remark"].to_pylist()
+    assert "lost while recording" not in {row["check_name"] for row in remarks}
+    start = packet(
+        sequence_flags=TracePacket.SEQ_INCREMENTAL_STATE_CLEARED, previous_packet_dropped=1
+    )
+    path = written(tmp_path, [*packets, start])
+    remarks = read_native(path, trace_processor=None).tables["remark"].to_pylist()
+    (lost,) = (row for row in remarks if row["check_name"] == "lost while recording")
+    assert (lost["value"], lost["ok"]) == (1, False)
+
+
 @pytest.mark.slow
 def test_an_unknown_kind_of_track_event_fails_the_ledger(tmp_path: Path) -> None:
     packets = whole()

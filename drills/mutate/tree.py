@@ -18,7 +18,7 @@ def any_type(value: Json, random: Random) -> Json:
     for _ in range(random.choice((1, 1, 2, 10))):
         holder, key = _place(value, random)
         if holder is not None:
-            holder[key] = random.choice(_LEAVES)
+            holder[key] = _copied(random.choice(_LEAVES))  # later damage must not change it
     return value
 
 
@@ -45,7 +45,8 @@ def deep(value: Json, random: Random) -> Json:
 def long_list(value: Json, random: Random) -> Json:
     holder, key = _place(value, random)
     if holder is not None:
-        holder[key] = [random.choice(_LEAVES)] * random.choice((100, 10_000))
+        leaf = random.choice(_LEAVES)
+        holder[key] = [_copied(leaf) for _ in range(random.choice((100, 10_000)))]
     return value
 
 

@@ -241,9 +241,10 @@ def _remarks(
     if in_file.cut_texts:
         cut = "names and categories with a zero byte, where the trace processor cuts them"
         yield Remark("texts cut", in_file.cut_texts, 0, False, cut)
-    if lost.recording:
+    dropped = {"previous_packet_dropped": in_file.drops} if in_file.drops else {}
+    if recording := dict(lost.recording) | dropped:
         missing = "losses that the recording reports, of events that are not in the file"
-        yield _loss_remark("lost while recording", lost.recording, missing)
+        yield _loss_remark("lost while recording", recording, missing)
 
 
 def _loss_remark(check_name: str, statistics: Mapping[str, int], note: str) -> Remark:

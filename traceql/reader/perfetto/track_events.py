@@ -43,6 +43,7 @@ class TrackEvents:
         early_ends: number of these on tracks where no slice has begun yet.
         unread: number of track events of which no table gets a row, by type or phase.
         may_have_others: whether other packets may make slices as well.
+        drops: number of packets that say that packets before them in their sequence are missing.
         cut_texts: number of names and categories with a zero byte, at which the trace processor
             cuts them.
     """
@@ -54,6 +55,7 @@ class TrackEvents:
     unread: Counter[str] = field(default_factory=Counter)
     may_have_others: bool = False
     cut_texts: int = 0
+    drops: int = 0
 
 
 def track_events(pieces: Iterable[bytes]) -> TrackEvents:
@@ -100,6 +102,7 @@ class _Counting:
         self._finished: list[_Categories] = []
         self._current: defaultdict[int, _Categories] = defaultdict(_Categories)  # by sequence
         self._begun: set[int] = set()  # tracks on which a slice has begun
+        self._sequences: set[int] = set()  # those with a packet
         self._packed_bytes = self._unpacked_bytes = 0
 
     def found(self) -> TrackEvents:
@@ -114,6 +117,9 @@ class _Counting:
         except DecodeError:
             raise TraceCorrupt(f"packet {number} is damaged; {ANEW}") from None
         sequence = packet.trusted_packet_sequence_id
+        if packet.previous_packet_dropped and sequence in self._sequences:
+            self._found.drops += 1  # the first packet of a sequence always says so
+        self._sequences.add(sequence)
         if packet.sequence_flags & _STATE_CLEARED and sequence in self._current:
             self._finished.append(self._current.pop(sequence))
         if packet.HasField("interned_data"):
