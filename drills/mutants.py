@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -13,7 +13,8 @@ from drills.judging import judged, state
 from drills.kind import Case, Kind
 from drills.minimise import smallest
 from drills.old_database import old_database
-from drills.outcome import Outcome
+from drills.oracle.database import admitted_losses
+from drills.outcome import LOSS_TOLD, Outcome, Verdict
 
 DATABASE = "run.duckdb"
 _PROCESS_EVERY = 20  # one mutant of so many is loaded by true processes
@@ -104,7 +105,7 @@ def attempt(mutant: Mutant, case: Case, folder: Path) -> Outcome:
     before = state(place)
     run = executed if case.number % _PROCESS_EVERY == 0 else forked
     ended = run(["load", *mutant.arguments, "-o", DATABASE], place)
-    return judged(
+    outcome = judged(
         ended,
         place,
         before,
@@ -112,6 +113,9 @@ def attempt(mutant: Mutant, case: Case, folder: Path) -> Outcome:
         disagreement=lambda: mutant.disagreement(place / DATABASE),
         must_succeed=mutant.is_valid,
     )
+    if outcome.verdict == Verdict.RIGHT and admitted_losses(place / DATABASE):
+        return replace(outcome, reason=LOSS_TOLD)
+    return outcome
 
 
 def _smaller(

@@ -18,6 +18,9 @@ class Verdict(StrEnum):
         return self in (Verdict.WRONG, Verdict.TRACEBACK, Verdict.HANG)
 
 
+LOSS_TOLD = "the ledger tells of a loss"  # the reason of a right outcome
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A verdict, its reason in one line, and the command that led to it."""

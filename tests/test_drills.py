@@ -29,7 +29,7 @@ from drills.oracle.database import disagreement
 from drills.oracle.kernel_rules import Invalid, decisions
 from drills.oracle.packets import slices_of
 from drills.oracle.unpacked import unpacked
-from drills.outcome import Outcome, Verdict
+from drills.outcome import LOSS_TOLD, Outcome, Verdict
 from drills.registry import kinds
 
 _MUTANTS = {
@@ -186,8 +186,11 @@ def test_a_case_whose_process_dies_counts_as_wrong_and_the_others_go_on() -> Non
 def test_the_table_counts_each_verdict_by_kind() -> None:
     verdicts = [("b", Verdict.RIGHT), ("a", Verdict.HANG), ("b", Verdict.CLEAN_ERROR)]
     found = [(Case(kind, n, 1), Outcome(verdict)) for n, (kind, verdict) in enumerate(verdicts)]
+    found.append((Case("b", 9, 1), Outcome(Verdict.RIGHT, LOSS_TOLD)))
     assert table.text(found).splitlines()[2:] == [
         "| a | 1 | 0 | 0 | 0 | 0 | 1 |",
-        "| b | 2 | 1 | 1 | 0 | 0 | 0 |",
-        "| all | 3 | 1 | 1 | 0 | 0 | 1 |",
+        "| b | 3 | 2 | 1 | 0 | 0 | 0 |",
+        "| all | 4 | 2 | 1 | 0 | 0 | 1 |",
+        "",
+        "Of the right ones, 1 say in their ledger that something was lost.",
     ]

@@ -293,7 +293,22 @@ def test_decimal_texts_become_exact_nanoseconds(texts: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "odd",
-    ["", "-", ".", "--1", "1.2.3", "1e", "1,2", "x", "NaN", "-Infinity", '"', "\xff", "9e999999"],
+    [
+        "",
+        "-",
+        ".",
+        "--1",
+        "1.2.3",
+        "1e",
+        "1,2",
+        "x",
+        "NaN",
+        "-Infinity",
+        '"',
+        "\xff",
+        "1_000",
+        "9e999999",
+    ],
 )
 def test_text_that_is_no_number_is_an_error(odd: str) -> None:
     with pytest.raises(TraceCorrupt, match=r"is not a time$"):

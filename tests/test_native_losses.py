@@ -259,6 +259,14 @@ def test_other_sources_of_slices_do_not_hide_a_loss(tmp_path: Path) -> None:
         read_native(path, trace_processor=None)
 
 
+def test_names_that_are_not_utf8_are_read(tmp_path: Path) -> None:
+    path = written(tmp_path, whole())
+    path.write_bytes(path.read_bytes().replace(b"kernel", b"ker\xffel"))
+    tables = read_native(path, trace_processor=None).tables
+    assert tables["slice"].num_rows == KERNELS + 1
+    assert sum(row["events"] for row in tables["count"].to_pylist()) == KERNELS + 1
+
+
 def test_packets_that_miss_others_fail_the_ledger(tmp_path: Path) -> None:
     packets = whole()
     packets[0].previous_packet_dropped = 1  # as the first packet of any sequence

@@ -94,11 +94,18 @@ def built(recipe: Recipe) -> Mutant:
 
 
 def _disagreement(truth: Slices | None, database: Path) -> str | None:
-    if admitted_losses(database):
-        return None
+    told = admitted_losses(database)
     if truth is None:
-        return "it loaded what does not consist of whole packets, under a green ledger"
+        return (
+            None
+            if told
+            else "it loaded what does not consist of whole packets, under a green ledger"
+        )
     found = rows(database, _EVENTS)
+    if told:
+        if len(found) > truth.began and truth.is_certain:
+            return f"{len(found)} slices for {truth.began} beginnings and instants"
+        return None
     if len(found) < truth.began:
         return f"{len(found)} slices for {truth.began} beginnings and instants"
     missing = truth.certain - Counter(found)

@@ -14,6 +14,8 @@ _OF_RECOGNITION = (
     "time classified other", "time without a layer or role", "time in layers without a role",
     "layers attributed", "layers of the model", "model family",
 )  # fmt: skip
+# Checks of the ledger that count rows.
+_OF_ROWS = ("events", "duration", "instants")
 _EVENTS = f"""
     SELECT
         slice.pid, slice.tid, COALESCE(slice.name, '') AS name,
@@ -36,11 +38,15 @@ def admitted_losses(database: Path) -> list[str]:
 
 
 def disagreement(database: Path, truth: Truth | None) -> str | None:
-    """What of a JSON trace is not in a database, or not as it should be; None if all is."""
-    if admitted_losses(database):
-        return None  # the tool says itself that something was lost
+    """What of a JSON trace is not in a database, or not as it should be; None if all is.
+
+    A failed ledger is no excuse: a JSON trace is read whole, or not at all.
+    """
+    told = admitted_losses(database)
     if truth is None:
-        return "it loaded what is not certainly a trace, under a green ledger"
+        return None if told else "it loaded what is not certainly a trace, under a green ledger"
+    if lost := [name for name in told if name.startswith(_OF_ROWS)]:
+        return f"the ledger says that rows were lost: {', '.join(lost)}"
     events = rows(database, _EVENTS)
     found: Counter[Complete] = Counter(row[:5] for row in events)
     described: Counter[Described] = Counter((row[3], loaded_args(row[5])) for row in events)

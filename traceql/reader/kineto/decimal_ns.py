@@ -3,6 +3,7 @@
 It parses all numbers of a batch at once, because one at a time would dominate the reading time.
 """
 
+import re
 from collections.abc import Sequence
 from decimal import ROUND_HALF_EVEN, Decimal
 
@@ -14,6 +15,7 @@ from traceql.errors import TraceCorrupt
 
 Int64s = npt.NDArray[np.int64]
 
+_NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _ZERO, _DOT, _COMMA, _MINUS = b"0.,-"
 _INT64 = np.iinfo(np.int64)
 _BEYOND_INT64 = 2**64
@@ -128,8 +130,11 @@ def _fraction_value(
 
 def _exact(number: bytes) -> int:
     said = number[:40].decode(errors="replace")
+    digits = number.strip().strip(b'"').strip()
+    if not _NUMBER.fullmatch(digits):  # Decimal would take 1_000 and digits of any script
+        raise TraceCorrupt(f"{said} is not a time")
     try:
-        nanoseconds = Decimal(number.strip().strip(b'"').decode()) * 1000
+        nanoseconds = Decimal(digits.decode()) * 1000
         # An integer of a large exponent would have as many digits.
         fits = not nanoseconds.is_finite() or abs(nanoseconds) < _BEYOND_INT64
         value = int(nanoseconds.to_integral_value(ROUND_HALF_EVEN)) if fits else _BEYOND_INT64

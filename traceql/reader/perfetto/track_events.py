@@ -124,7 +124,8 @@ class _Counting:
             self._finished.append(self._current.pop(sequence))
         if packet.HasField("interned_data"):
             texts = self._current[sequence].texts
-            texts |= {each.iid: each.name for each in packet.interned_data.event_categories}
+            categories = packet.interned_data.event_categories
+            texts |= {each.iid: _text(each.name) for each in categories}
             self._note_texts(each.name for each in packet.interned_data.event_categories)
             self._note_texts(each.name for each in packet.interned_data.event_names)
         kind = packet.WhichOneof("data")
@@ -142,8 +143,8 @@ class _Counting:
         else:
             self._found.may_have_others |= kind not in _WITHOUT_SLICES
 
-    def _note_texts(self, texts: Iterable[str]) -> None:
-        self._found.cut_texts += sum("\0" in text for text in texts)
+    def _note_texts(self, texts: Iterable[str | bytes]) -> None:
+        self._found.cut_texts += sum("\0" in _text(text) for text in texts)
 
     def _inflated(self, packed: bytes) -> bytes:
         unpacked = inflated(packed)
@@ -165,7 +166,12 @@ class _Counting:
             if kind in _BEGINS:
                 self._found.begins += 1
                 self._begun.add(track)
-            category = tuple(event.category_iids), tuple(event.categories)
+            category = tuple(event.category_iids), tuple(map(_text, event.categories))
             self._current[sequence].events[category] += 1
         elif kind not in _WITHOUT_ROWS:
             self._found.unread[f"track event {kind!r}"] += 1
+
+
+def _text(given: str | bytes) -> str:
+    """A text of a packet, which protobuf gives as bytes if it is not UTF-8."""
+    return given if isinstance(given, str) else given.decode(errors="replace")
