@@ -360,8 +360,9 @@ def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path, number: sign
     target = tmp_path / "run.duckdb"
     command = ("load", EXAMPLES / "qwen3-32b-tp4-graph-nccl", "-o", target)
     loading = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *map(str, command)], stderr=subprocess.DEVNULL
-    )
+        [sys.executable, "-c", PROGRAM, *map(str, command)], stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # nohup ignores SIGHUP
+    )  # fmt: skip
     while not any(tmp_path.glob(".traceql-*/drafts/0")):
         assert loading.poll() is None
     loading.send_signal(number)
