@@ -1,20 +1,16 @@
 """Commands that write files, and how to see that what they wrote is whole."""
 
-import atexit
 import csv
 import io
 import json
-import shutil
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from drills import seeds
-from drills.command import executed
 from drills.old_database import RANK as OLD_RANK
-from drills.old_database import old_database
+from drills.old_database import loaded_alone, old_database
 from drills.oracle.chrome import truth_of
 from drills.oracle.database import disagreement, rows
 from drills.oracle.packets import slices_of
@@ -49,15 +45,7 @@ def trace_text() -> bytes:
 @cache
 def loaded_database() -> Path:
     """A database of the seed. The first call must come from the process that starts the rest."""
-    folder = Path(tempfile.mkdtemp(prefix="traceql-drill-loaded-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    place = folder / "work"
-    place.mkdir()
-    (place / TRACE).write_bytes(trace_text())
-    ended = executed(["load", TRACE, "-o", LOADED], place)
-    if ended.status != 0:
-        raise RuntimeError(f"a plain load failed: {ended.err.decode()}")
-    return place / LOADED
+    return loaded_alone(TRACE, trace_text(), LOADED)
 
 
 def fill(folder: Path, writing: Writing) -> None:

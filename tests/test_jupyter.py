@@ -81,8 +81,7 @@ def test_a_crash_of_the_drawing_library_leaves_the_rows_and_the_next_picture(
     result = trace.run("kernels.by_category")
     drawing = notebook_drawing()
     monkeypatch.setattr("traceql.chart.drawing.WORKER", (sys.executable, "-c", _ABORTS))
-    with drawing:
-        pass  # ends the process that earlier tests have started
+    drawing.close()  # ends the process that earlier tests have started
     shown = result._repr_html_()
     assert "no picture: the drawing library crashed (SIGABRT)" in shown
     assert "<svg" not in shown

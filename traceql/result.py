@@ -1,6 +1,7 @@
 """What a query returns: rows, for pandas, Arrow, Altair or a program."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,7 +121,7 @@ class Result:
                 f"cannot draw into '{path}'; its name must end in one of {', '.join(SUFFIXES)}"
             )
         order = Order(self._table, self._declared(), width, path.suffix.lower())
-        with Drawing() as drawing:
+        with closing(Drawing()) as drawing:
             write_whole(path, drawing.draw(order))
 
     def _repr_html_(self) -> str:

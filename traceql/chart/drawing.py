@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
-from types import TracebackType
 
 import pyarrow as pa
 
@@ -42,7 +41,7 @@ class Order:
 class Drawing:
     """A process that draws one chart after another. After a crash, the next chart gets a new one.
 
-    Close it with `with`, or leave that to the end of this process.
+    Close it, or leave that to the end of this process.
     """
 
     def __init__(self) -> None:
@@ -77,15 +76,8 @@ class Drawing:
             raise TraceqlError(why)
         return bytes(drawing)
 
-    def __enter__(self) -> "Drawing":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Ends the process, also while it draws for another thread."""
         if self._process:
             self._kill(self._process)
 

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
-from types import TracebackType
 
 from traceql.chart.drawing import Drawing, Order
 from traceql.errors import QueryInvalid, TraceqlError
@@ -49,18 +48,11 @@ class PageDrawing:
             futures.append(self._threads[width].submit(drawing.draw, order))
         return partial(_pictures, *futures)
 
-    def __enter__(self) -> "PageDrawing":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Ends both processes, also while they draw."""
         for width, drawing in self._drawings.items():
             self._threads[width].shutdown(wait=False, cancel_futures=True)
-            drawing.__exit__(kind, error, traceback)
+            drawing.close()
             self._threads[width].shutdown()
 
 

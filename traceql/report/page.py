@@ -1,5 +1,6 @@
 """The report as one self-contained page that opens from disk."""
 
+from contextlib import closing
 from datetime import UTC, datetime
 from html import escape
 from itertools import groupby
@@ -22,7 +23,7 @@ _SPECIAL = {"overview.headlines": headlines, "overview.findings": findings}
 
 def page(trace: Trace) -> str:
     """The HTML with styles, pictures and the script that sorts tables inside."""
-    with PageDrawing() as drawing:
+    with closing(PageDrawing()) as drawing:
         found, asked = [], {}
         for answer in answers(trace):
             found.append(answer)
