@@ -89,12 +89,13 @@ def _report_export(folder: Path, database: Path, runs: int) -> None:
 def _report_memory(folder: Path) -> None:
     """Peak memory of the process that reads one rank."""
     from traceql.loading.reading import Workers
+    from traceql.reader.worker import Request
 
     file = max(folder.glob("*.json.gz"), key=lambda f: f.stat().st_size)
     with gzip.open(file) as opened:
         json_bytes = opened.seek(0, 2)
     with tempfile.TemporaryDirectory() as scratch:
-        Workers().read(file, Path(scratch) / "0", "", (), None)
+        Workers().read(Request(str(file), f"{scratch}/0"))
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
     print(
         f"peak memory, one rank         {peak / 1e6:.0f} MB for {json_bytes / 1e6:.0f} MB of JSON, "

@@ -1,8 +1,6 @@
 """Lets a load read its files in its own process, instead of starting one for each file."""
 
 import threading
-from collections.abc import Collection
-from pathlib import Path
 
 from traceql.errors import TraceqlError
 from traceql.loading import reading
@@ -15,18 +13,11 @@ def read_files_here() -> None:
     setattr(reading.Workers, "read", _read)  # noqa: B010  (mypy forbids to assign a method)
 
 
-def _read(
-    workers: reading.Workers,
-    file: Path,
-    folder: Path,
-    nonce: str,
-    loaded: Collection[str],
-    trace_processor: Path | None,
-) -> None:
+def _read(_workers: reading.Workers, request: worker.Request) -> None:
     """Like the reading process, which tells an OSError or a MemoryError in one line."""
     with _one_at_a_time:
         try:
-            worker._read(file, folder, nonce, loaded, trace_processor)
+            worker.read(request)
         except (OSError, MemoryError) as error:
-            _, message = worker._told(error, str(file))
+            _, message = worker.told(error, request)
             raise TraceqlError(message) from None

@@ -1,7 +1,6 @@
 """Small trace files are read without a process of their own, which takes longer to start."""
 
 import threading
-from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -22,16 +21,9 @@ def read_all_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading.Workers, "read", _in_a_process)
 
 
-def _read(
-    workers: reading.Workers,
-    file: Path,
-    folder: Path,
-    nonce: str,
-    loaded: Collection[str],
-    trace_processor: Path | None,
-) -> None:
-    if file.stat().st_size > _SMALL_BYTES:
-        _in_a_process(workers, file, folder, nonce, loaded, trace_processor)
+def _read(workers: reading.Workers, request: worker.Request) -> None:
+    if Path(request.file).stat().st_size > _SMALL_BYTES:
+        _in_a_process(workers, request)
         return
     with _one_at_a_time:
-        worker._read(file, folder, nonce, loaded, trace_processor)
+        worker.read(request)

@@ -19,7 +19,7 @@ import pyarrow as pa
 from traceql import errors
 from traceql.dialect.facts import FileFacts
 from traceql.dialect.registry import file_facts
-from traceql.reader.worker import RESULT
+from traceql.reader.worker import RESULT, Request
 
 # -P: do not import modules from the current folder of the user.
 WORKER = (sys.executable, "-P", "-m", "traceql.reader.worker")
@@ -87,13 +87,17 @@ def read_files(
     Raises:
         TraceqlError: the first error that any file raised.
     """
-    folders = [workspace / str(i) for i in range(len(files))]
     nonce = secrets.token_hex(8)
+    native = str(trace_processor) if trace_processor else None
+    requests = [
+        Request(str(file), str(workspace / str(i)), nonce, list(loaded), native)
+        for i, file in enumerate(files)
+    ]
     workers = Workers()
     with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
         running = {
-            pool.submit(workers.read, file, folder, nonce, loaded, trace_processor): file
-            for file, folder in zip(files, folders, strict=True)
+            pool.submit(workers.read, request): file
+            for file, request in zip(files, requests, strict=True)
         }
         others: dict[Path, errors.NotATrace] = {}
         try:
@@ -110,19 +114,11 @@ def read_files(
             workers.stop()
             raise
     found = [
-        _result(file, folder, nonce)
-        for file, folder in zip(files, folders, strict=True)
+        _result(file, request)
+        for file, request in zip(files, requests, strict=True)
         if file not in others
     ]
     return found, list(others.values())
-
-
-def request(
-    file: Path, folder: Path, nonce: str, loaded: Collection[str], trace_processor: Path | None
-) -> str:
-    """The line that the reading process expects on its standard input."""
-    native = trace_processor and str(trace_processor)
-    return json.dumps([str(file), str(folder), nonce, list(loaded), native]) + "\n"
 
 
 class Workers:
@@ -137,14 +133,7 @@ class Workers:
         for process in tuple(self._running):
             _kill(process)
 
-    def read(
-        self,
-        file: Path,
-        folder: Path,
-        nonce: str,
-        loaded: Collection[str],
-        trace_processor: Path | None,
-    ) -> None:
+    def read(self, request: Request) -> None:
         """Waits until the file's tables are in the folder; raises the error of the process."""
         pipe = subprocess.PIPE
         process = subprocess.Popen(
@@ -162,12 +151,12 @@ class Workers:
         # Standard input stays open: the process ends when it is closed.
         with suppress(BrokenPipeError), closing(_taken_stdin(process)) as lifeline:
             with suppress(BrokenPipeError):  # it has ended, and its output says why
-                lifeline.write(request(file, folder, nonce, loaded, trace_processor))
+                lifeline.write(f"{json.dumps(request)}\n")
                 lifeline.flush()
             output, errors_ = process.communicate()
         self._running.discard(process)
         if process.returncode:
-            raise _failure(file, process.returncode, output, errors_)
+            raise _failure(request.file, process.returncode, output, errors_)
 
 
 def _taken_stdin(process: "subprocess.Popen[str]") -> IO[str]:
@@ -186,7 +175,7 @@ def _kill(process: "subprocess.Popen[str]") -> None:
         process.kill()
 
 
-def _failure(file: Path, status: int, output: str, errors_: str) -> errors.TraceqlError:
+def _failure(file: str, status: int, output: str, errors_: str) -> errors.TraceqlError:
     try:
         name, message = json.loads(output)
     except ValueError:
@@ -200,14 +189,15 @@ def _failure(file: Path, status: int, output: str, errors_: str) -> errors.Trace
     return error
 
 
-def _result(file: Path, folder: Path, nonce: str) -> FileRead:
+def _result(file: Path, request: Request) -> FileRead:
     """What a process says that it read.
 
     Raises:
         TraceqlError: it is not the answer to this load's request for this file.
     """
+    folder = Path(request.folder)
     answer = json.loads((folder / RESULT).read_text())
-    if (answer["nonce"], answer["path"]) != (nonce, str(file)):
+    if (answer["nonce"], answer["path"]) != (request.nonce, request.file):
         raise errors.TraceqlError(f"{file}: another process wrote into this load; try again")
     result = answer["result"]
     return FileRead(file, folder=folder if "reader" in result else None, **result)

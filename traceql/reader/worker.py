@@ -1,8 +1,8 @@
 """Reads one trace file in a separate process and writes its tables to disk as Arrow files.
 
-Its stdin is one line with the request, as `traceql.loading.reading.request` writes it. Then stdin
-stays open for as long as the result is wanted: when it ends, because the parent was killed or has
-no use for the result any more, this process ends at once, and so does what it started.
+Its stdin is one line with a `Request` as a JSON list. Then stdin stays open for as long as the
+result is wanted: when it ends, because the parent was killed or has no use for the result any more,
+this process ends at once, and so does what it started.
 
 It does not import the code that writes the database, because that would slow down its start.
 """
@@ -13,37 +13,55 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Collection
+from collections.abc import Sequence
 from hashlib import file_digest
 from itertools import zip_longest
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 RESULT = "result.json"
 _BATCH_ROWS = 32_768  # DuckDB scans batches in parallel
 
 
+class Request(NamedTuple):
+    """What to read.
+
+    Attributes:
+        folder: where to write the tables; it does not exist yet.
+        nonce: what the answer repeats, so that it is known to be for this request.
+        loaded: SHA-256 of the files that need not be read.
+        trace_processor: a native trace_processor_shell to use instead of the bundled one.
+    """
+
+    file: str
+    folder: str
+    nonce: str = ""
+    loaded: Sequence[str] = ()
+    trace_processor: str | None = None
+
+
 def main() -> int:
     """Serves one request from stdin; writes a TraceqlError to stdout as [class, message]."""
-    request = sys.stdin.buffer.readline()
+    line = sys.stdin.buffer.readline()
     _end_with_stdin()
     _hide_pandas()
     gc.disable()  # it would scan millions of live events over and over
-    file, folder, nonce, loaded, trace_processor = json.loads(request)
+    request = Request(*json.loads(line))
     from traceql.errors import TraceqlError
 
     try:
-        _read(Path(file), Path(folder), nonce, loaded, trace_processor and Path(trace_processor))
+        read(request)
     except (TraceqlError, OSError, MemoryError) as error:
-        json.dump(_told(error, file), sys.stdout)
+        json.dump(told(error, request), sys.stdout)
         return 1
     return 0
 
 
-def _told(error: Exception, file: str) -> tuple[str, str]:
+def told(error: Exception, request: Request) -> tuple[str, str]:
     """The class and the message of the TraceqlError that the parent raises."""
+    file = request.file
     if isinstance(error, MemoryError):
         return "TraceqlError", f"{file}: not enough memory to read it; try --jobs 1"
     if isinstance(error, OSError):
@@ -72,20 +90,21 @@ def _hide_pandas() -> None:
     warnings.filterwarnings("ignore", "pyarrow requires pandas")
 
 
-def _read(
-    file: Path, folder: Path, nonce: str, loaded: Collection[str], trace_processor: Path | None
-) -> None:
+def read(request: Request) -> None:
+    """Reads the file; the answer is in the folder when everything else is."""
     from traceql.errors import TraceCorrupt
 
+    file, folder = Path(request.file), Path(request.folder)
+    native = Path(request.trace_processor) if request.trace_processor else None
     folder.mkdir()
     before = _version(file)
     sha256 = _sha256(file)
     result: dict[str, Any] = {"sha256": sha256, "size_bytes": file.stat().st_size}
-    if sha256 not in loaded:
-        result |= _tables_on_disk(file, folder, trace_processor)
+    if sha256 not in request.loaded:
+        result |= _tables_on_disk(file, folder, native)
     if _version(file) != before:
         raise TraceCorrupt(f"{file} changed while it was read; load it when it is complete")
-    answer = {"nonce": nonce, "path": str(file), "result": result}
+    answer = {"nonce": request.nonce, "path": request.file, "result": result}
     (folder / RESULT).write_text(json.dumps(answer))
 
 
