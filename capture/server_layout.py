@@ -19,10 +19,14 @@ def parallel_layout(command: Sequence[str]) -> dict[str, Any]:
     asked = {
         name: _option_value(command, options) or "1" for name, options in _SIZE_OPTIONS.items()
     }
-    if not command or "--config" in names or not all(size.isdigit() for size in asked.values()):
+    if not command or "--config" in names or not all(map(_is_number, asked.values())):
         return {}
     sizes = {name: int(size) for name, size in asked.items()}
     return {**sizes, "ep": not {"--enable-expert-parallel", "-ep"}.isdisjoint(names)}
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
 
 
 def placed(ranks: Sequence[dict[str, Any]], layout: dict[str, Any]) -> list[dict[str, Any]]:

@@ -358,6 +358,7 @@ def test_load_stopped_while_duckdb_works_leaves_the_old_database(
         ("priority,pattern,category\n1,x,matmul\n", "unknown category 'matmul'"),
         ("priority,pattern,category\nfirst,x,gemm\n", "not a whole number"),
         ("category,pattern,priority\ngemm,foo\n", "not a whole number"),
+        ("priority,pattern,category\n\u0663,x,gemm\n", "not a whole number"),
         ("priority,category\n1,gemm\n", "first line"),
         ("priority,category,pattern\n1,gemm,\n", "no pattern"),
         ("priority,pattern,category\n" + "9" * 19 + ",x,gemm\n", "up to 18 digits"),

@@ -256,6 +256,7 @@ def test_what_options_decide_is_no_engine_argument(name: str) -> None:
 
 def test_a_layout_that_a_command_line_does_not_tell_is_unknown() -> None:
     assert parallel_layout(["vllm", "serve", "m", "-tp", "2", "-ep"])["ep"] is True
+    assert parallel_layout(["vllm", "serve", "m", "-tp", "\u00b2"]) == {}
     assert parallel_layout(["vllm", "serve", "--config", "x.yaml"]) == {}
     assert parallel_layout(["vllm", "serve", "m", "-tp", "auto"]) == {}
 

@@ -19,7 +19,7 @@ CATEGORIES = frozenset(
         *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
     }
 )
-_PRIORITY = re.compile(r"\d{1,18}")  # fits into 64 bits
+_PRIORITY = re.compile("[0-9]{1,18}")  # fits into 64 bits
 _REQUIRED = ("priority", "pattern", "category")
 
 

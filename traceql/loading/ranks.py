@@ -11,8 +11,8 @@ from traceql.loading.run_directory import RunDirectory
 from traceql.loading.run_document import RankEntry
 
 # A number of more digits is no rank, but perhaps a time.
-_RANK_IN_NAME = re.compile(r"(?:^|[_\-.])rank[_\-]?(\d{1,9})(?=\D|$)", re.IGNORECASE)
-_PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)(\d{1,9})(?=[_\-.])")
+_RANK_IN_NAME = re.compile(r"(?:^|[_\-.])rank[_\-]?([0-9]{1,9})(?=[^0-9]|$)", re.IGNORECASE)
+_PARALLEL_IN_NAME = re.compile(r"(?:^|[_\-.])(tp|pp|dp|ep)([0-9]{1,9})(?=[_\-.])")
 
 
 @dataclass(frozen=True)

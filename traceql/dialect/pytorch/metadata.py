@@ -28,7 +28,7 @@ def facts(metadata: Mapping[str, Any]) -> FileFacts:
 def _base_time_ns(given: object) -> int | None:
     """An integer, or one as text."""
     text = given if isinstance(given, str) else str(given)
-    return int(text[:30]) if re.fullmatch(r"-?\d+", text) else None
+    return int(text[:30]) if re.fullmatch("-?[0-9]+", text) else None
 
 
 def _devices(listed: Any) -> Iterator[tuple[int, str]]:
