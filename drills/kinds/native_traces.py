@@ -1,6 +1,5 @@
 """Native Perfetto traces, damaged in their packets or their bytes."""
 
-import gzip
 from collections import Counter
 from functools import cache, partial
 from pathlib import Path
@@ -11,7 +10,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket
 from drills import seeds
 from drills.kind import Kind
 from drills.mutants import Mutant, Recipe, mutant_kind, steps
-from drills.mutate import octets, packets
+from drills.mutate import gzipped, octets, packets
 from drills.old_database import RANK as OLD_RANK
 from drills.oracle.database import admitted_losses, rows
 from drills.oracle.packets import Slices, slices_of
@@ -89,7 +88,7 @@ def built(recipe: Recipe) -> Mutant:
     truth = slices_of(content)
     file = _FILE
     if recipe.steps[0].seed % 5 == 0 if recipe.steps else False:
-        file, content = f"{_FILE}.gz", gzip.compress(content)
+        file, content = f"{_FILE}.gz", gzipped.packed(content)
     return Mutant({file: content}, [file], partial(_disagreement, truth))
 
 

@@ -10,50 +10,53 @@ from drills.mutate import octets
 _BLANK = b" " * (64 << 20)
 
 
+def packed(text: bytes, level: int = 9) -> bytes:
+    """The text in a gzip member without a time, so that the same text gives the same bytes."""
+    return gzip.compress(text, level, mtime=0)
+
+
 def plain(text: bytes, random: Random) -> bytes:
-    return gzip.compress(text, random.choice((0, 1, 9)))
+    return packed(text, random.choice((0, 1, 9)))
 
 
 def members(text: bytes, random: Random) -> bytes:
     """Several members, which may split the text anywhere."""
     at = sorted(random.randrange(len(text) + 1) for _ in range(random.choice((1, 3, 40))))
-    return b"".join(gzip.compress(text[a:b], 1) for a, b in zip([0, *at], [*at, len(text)]))  # noqa: B905
+    return b"".join(packed(text[a:b], 1) for a, b in zip([0, *at], [*at, len(text)]))  # noqa: B905
 
 
 def empty_members(text: bytes, random: Random) -> bytes:
-    empty = gzip.compress(b"") * random.choice((1, 100))
-    return empty + gzip.compress(text) + empty
+    empty = packed(b"") * random.choice((1, 100))
+    return empty + packed(text) + empty
 
 
 def trailing_zeros(text: bytes, random: Random) -> bytes:
-    return gzip.compress(text) + bytes(random.choice((1, 512, 100_000)))
+    return packed(text) + bytes(random.choice((1, 512, 100_000)))
 
 
 def trailing_garbage(text: bytes, random: Random) -> bytes:
-    return gzip.compress(text) + random.choice((b"x", b"\x1f\x8b", b"\x1f\x8b\x08garbage", b"\0x"))
+    return packed(text) + random.choice((b"x", b"\x1f\x8b", b"\x1f\x8b\x08garbage", b"\0x"))
 
 
 def cut_off(text: bytes, random: Random) -> bytes:
-    packed = gzip.compress(text)
-    return packed[: -random.choice((1, 4, 8, 9, len(packed) // 2, len(packed) - 3))]
+    whole = packed(text)
+    return whole[: -random.choice((1, 4, 8, 9, len(whole) // 2, len(whole) - 3))]
 
 
 def wrong_sum(text: bytes, random: Random) -> bytes:
-    packed = bytearray(gzip.compress(text))
-    packed[-random.randint(1, 8)] ^= 1 << random.randrange(8)
-    return bytes(packed)
+    whole = bytearray(packed(text))
+    whole[-random.randint(1, 8)] ^= 1 << random.randrange(8)
+    return bytes(whole)
 
 
 def named(text: bytes, random: Random) -> bytes:
     """A header with a name, a comment and extra fields."""
-    packed = gzip.compress(text)
-    return (
-        packed[:3] + b"\x1c" + packed[4:10] + b"\x02\0ab" + b"../../x\0" + b"note\0" + packed[10:]
-    )
+    whole = packed(text)
+    return whole[:3] + b"\x1c" + whole[4:10] + b"\x02\0ab" + b"../../x\0" + b"note\0" + whole[10:]
 
 
 def twice(text: bytes, random: Random) -> bytes:
-    return gzip.compress(gzip.compress(text))
+    return packed(packed(text))
 
 
 def zlib_only(text: bytes, random: Random) -> bytes:
@@ -62,12 +65,12 @@ def zlib_only(text: bytes, random: Random) -> bytes:
 
 def bomb(text: bytes, random: Random) -> bytes:
     """The text behind or before hundreds of mebibytes of spaces, as one member or several."""
-    packed = gzip.compress(_BLANK, 9) * random.choice((1, 1, 4))
-    return packed + gzip.compress(text) if random.random() < 0.5 else gzip.compress(text) + packed
+    blank = packed(_BLANK) * random.choice((1, 1, 4))
+    return blank + packed(text) if random.random() < 0.5 else packed(text) + blank
 
 
 def damaged(text: bytes, random: Random) -> bytes:
-    return random.choice(list(octets.MUTATORS.values()))(gzip.compress(text), random)
+    return random.choice(list(octets.MUTATORS.values()))(packed(text), random)
 
 
 MUTATORS: Mapping[str, Callable[[bytes, Random], bytes]] = {
