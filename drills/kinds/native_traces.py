@@ -95,11 +95,8 @@ def built(recipe: Recipe) -> Mutant:
 def _disagreement(truth: Slices | None, database: Path) -> str | None:
     told = admitted_losses(database)
     if truth is None:
-        return (
-            None
-            if told
-            else "it loaded what does not consist of whole packets, under a green ledger"
-        )
+        wrong = "it loaded what does not consist of whole packets, under a green ledger"
+        return None if told else wrong
     found = rows(database, _EVENTS)
     if told:
         if len(found) > truth.began and truth.is_certain:

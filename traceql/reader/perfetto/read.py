@@ -62,7 +62,10 @@ _UNMATCHED = (
 )
 _PIECE_BYTES = 4 << 20
 _PREFIX = re.compile(r"^(?:debug|args)\.")
-_POSITIONS = re.compile(r"((?:\[\d+\])+)$")
+_POSITIONS = re.compile(r"((?:\[[0-9]+\])+)$")
+# A list may lack so many places before one that has a value: a key of a few bytes must not make a
+# list of any length.
+_MOST_GAPS = 100
 
 
 def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
@@ -171,23 +174,36 @@ def _name_and_positions(key: str) -> tuple[str, Sequence[int]]:
     positions = _POSITIONS.search(name)
     if positions is None:
         return name, ()
-    return name[: positions.start()], [int(n) for n in re.findall(r"\d+", positions[1])]
+    return name[: positions.start()], [int(n) for n in re.findall("[0-9]+", positions[1])]
 
 
 def _put(args: dict[str, Any], key: str, name: str, positions: Sequence[int], value: Any) -> None:
+    """Puts a value into its list; under its whole key if no list can have this place."""
     if not positions:
         args[name] = value
         return
-    place: Any = args.setdefault(name, [])
-    if not isinstance(place, list):
+    outermost = args.get(name, [])
+    innermost, last = _innermost(outermost, positions), positions[-1]
+    if innermost is None or innermost[last : last + 1] not in ([], [None], [[]]):
         args[_PREFIX.sub("", key)] = value
         return
-    *outer, last = positions
-    for position in outer:
+    args[name] = outermost
+    innermost.extend([None] * (last + 1 - len(innermost)))
+    innermost[last] = value
+
+
+def _innermost(place: Any, positions: Sequence[int]) -> list[Any] | None:
+    """The list that has the last of these positions; None if there can be none."""
+    for position in positions[:-1]:
+        if not _has_room(place, position):
+            return None
         place.extend([] for _ in range(position + 1 - len(place)))
         place = place[position]
-    place.extend([None] * (last + 1 - len(place)))
-    place[last] = value
+    return place if _has_room(place, positions[-1]) else None
+
+
+def _has_room(place: Any, position: int) -> bool:
+    return isinstance(place, list) and position <= len(place) + _MOST_GAPS
 
 
 def _argument_value(kind: str, integer: int | None, real: float | None, text: str | None) -> Any:

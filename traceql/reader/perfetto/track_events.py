@@ -126,8 +126,8 @@ class _Counting:
             texts = self._current[sequence].texts
             categories = packet.interned_data.event_categories
             texts |= {each.iid: _text(each.name) for each in categories}
-            self._note_texts(each.name for each in packet.interned_data.event_categories)
-            self._note_texts(each.name for each in packet.interned_data.event_names)
+            for interned in (categories, packet.interned_data.event_names):
+                self._note_texts(each.name for each in interned)
         kind = packet.WhichOneof("data")
         if kind == "track_event":
             self._count(packet.track_event, sequence)
