@@ -1,8 +1,7 @@
--- One row per KV-cache write that belongs to no layer, although the model of its rank is known.
+-- One row per KV-cache write that belongs to no layer.
 --
 -- Each of them stands for a layer that could not be attributed.
-SELECT kernel.rank, kernel.step_id, kernel.id, kernel.name
+SELECT rank, step_id, id, name
 FROM kernel
-INNER JOIN rank_model USING (rank)
-WHERE kernel.category = 'kv_cache' AND kernel.layer IS NULL
+WHERE category = 'kv_cache' AND layer IS NULL
 ORDER BY ALL

@@ -1,6 +1,7 @@
 -- One row per rank, phase and role that layers have in another phase but not in this one.
 --
--- A phase that writes to a KV cache but has no layers at all is missing every role.
+-- A phase that writes to a KV cache but has no layers at all is missing every role. Of models of an
+-- unknown family, only the role kv_write counts, because their other roles may depend on the phase.
 WITH phase AS (
     SELECT DISTINCT kernel.rank, step.phase
     FROM kernel
@@ -11,7 +12,9 @@ phase_role AS (
     SELECT DISTINCT kernel.rank, step.phase, kernel.role
     FROM kernel
     INNER JOIN step USING (step_id)
+    LEFT JOIN rank_model ON kernel.rank = rank_model.rank
     WHERE kernel.layer IS NOT NULL AND kernel.role IS NOT NULL
+        AND (rank_model.family IS NOT NULL OR kernel.role = 'kv_write')
 )
 SELECT phase.rank, phase.phase, rank_role.role
 FROM phase

@@ -25,7 +25,7 @@ directory AS (
 fact AS (
     SELECT 1 AS place, 'model' AS fact, model AS value FROM directory
     UNION ALL
-    SELECT 2, 'architecture', family || ', ' || layers || ' layers' FROM recognised
+    SELECT 2, 'architecture', COALESCE(family, 'unknown family') || ', ' || layers || ' layers' FROM recognised
     UNION ALL
     SELECT 3, 'parallelism', parallelism FROM directory
     UNION ALL

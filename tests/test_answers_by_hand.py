@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from derived import answer, database
+from forward_passes import forward, whole
 from small_runs import ALL_REDUCE, all_reduce, loaded
-from test_forward_passes import forward, whole
 from traces import Event, host, kernel, launch, step
 
 import traceql

@@ -17,7 +17,7 @@ from traceql.errors import DefinitionInvalid, QueryInvalid
 from traceql.findings import catalog as finding_catalog
 from traceql.findings import view
 from traceql.findings.evidence import evidence_command
-from traceql.layers import grammar
+from traceql.layers import families
 
 TABLE = """-- One row per rank: how many kernels it ran.
 -- @scope  rank
@@ -75,15 +75,8 @@ WHERE kernel.dur >= rule.thresholds['least_ns']
 # Layers that a gather begins, so that no other family has them.
 FAMILY = """
 model_types = ["toy"]
-once = ["kv_write", "attention", "o_proj"]
-layer = [
-    ["input_norm", "lookup"],
-    ["kv_write", "kv_write"],
-    ["attention", "attention"],
-    ["o_proj", "gemm"],
-]
-before = [["embed", "elementwise*"]]
-after = [["lm_head", "gemm"]]
+attention = ["latent_attention"]
+feed_forward = ["mlp_between_norms"]
 """
 
 
@@ -131,19 +124,29 @@ def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_new_layer_family_is_one_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for family in grammar.FAMILIES.glob("*.toml"):
+    for family in families.FAMILIES.glob("*.toml"):
         (tmp_path / family.name).write_text(family.read_text())
     (tmp_path / "toy.toml").write_text(FAMILY)
-    monkeypatch.setattr("traceql.layers.grammar.FAMILIES", tmp_path)
-    layer = (
-        "void at::native::vectorized_gather_kernel<16, long>",
-        "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>",
-        "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >",
-        "nvjet_sm90_tst_64x8",
-    )
-    kernels = ["void at::native::vectorized_elementwise_kernel<4>", *layer * 3]
-    passes = [name for _ in range(2) for name in [*kernels, "nvjet_sm90_tst_128x8"]]
-    count = len(kernels) + 1
+    monkeypatch.setattr("traceql.layers.families.FAMILIES", tmp_path)
+    names = {
+        "embed": "void at::native::vectorized_gather_kernel<16, long>",
+        "norm": "void vllm::rms_norm_kernel<__nv_bfloat16>",
+        "gemm": "nvjet_sm90_tst_64x8",
+        "rope": "void vllm::rotary_embedding_kernel<__nv_bfloat16>",
+        "kv_write": "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>",
+        "attention": "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >",
+        "act": "void vllm::act_and_mul_kernel<__nv_bfloat16>",
+    }
+    layer = [
+        ("norm", "input_norm"), ("gemm", "qkv_proj"), ("norm", "qk_norm"), ("gemm", "qkv_proj"),
+        ("rope", "rope"), ("kv_write", "kv_write"), ("gemm", "kv_b_proj"),
+        ("attention", "attention"), ("gemm", "o_proj"), ("norm", "post_attn_norm"),
+        ("norm", "pre_mlp_norm"), ("gemm", "gate_up_proj"), ("act", "act"), ("gemm", "down_proj"),
+        ("norm", "post_mlp_norm"),
+    ]  # fmt: skip
+    one = [("embed", "embed"), *layer * 3, ("norm", "final_norm"), ("gemm", "lm_head")]
+    passes = [names[kernel] for kernel, _ in one * 2]
+    count = len(one)
     events = [
         event
         for n, name in enumerate(passes)
@@ -155,8 +158,8 @@ def test_a_new_layer_family_is_one_new_file(
     ]
     con = database(*events)
     assert rows(con, "SELECT family, layers FROM rank_model") == [("toy", 3)]
-    roles = ["embed", *["input_norm", "kv_write", "attention", "o_proj"] * 3, "lm_head"]
-    assert [role for (role,) in rows(con, "SELECT role FROM kernel ORDER BY ts")] == roles * 2
+    found = [role for (role,) in rows(con, "SELECT role FROM kernel ORDER BY ts")]
+    assert found == [role for _, role in one * 2]
 
 
 # --- mistakes in new tables ----------------------------------------------------------------------
@@ -368,39 +371,25 @@ def test_a_value_of_evidence_may_have_spaces(
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"gemm"', '"gem"', "no symbol 'gem'"),
-        ('"gemm"', '"Q"', "no symbol 'Q'"),
-        ('"lookup"', '""', "pattern '' names no symbol"),
-        ('"lookup"', '".*"', r"pattern '\.\*' names no symbol"),
-        ("layer = [", "layers = [", "'layer'"),
-        ("layer = [", "extra = 1\nlayer = [", "unknown key 'extra'"),
+        ('"latent_attention"', '"latent"', r"'latent' is no part of parts\.toml"),
+        ('["latent_attention"]', "[]", "it has no parts"),
+        ('["mlp_between_norms"]', '"mlp"', "'feed_forward' is not a list of texts"),
+        ("attention = [", "attentions = [", "'attention'"),
+        ("attention = [", "extra = 1\nattention = [", "unknown key 'extra'"),
         ("model_types =", "model_types", "Expected '='"),
         ('["toy"]', '"toy"', "'model_types' is not a list of texts"),
+        ('["toy"]', "[1]", "'model_types' is not a list of texts"),
         ('["toy"]', '["qwen3"]', "qwen3.toml and toy.toml have the same model type 'qwen3'"),
-        ('"o_proj"]', '"proj"]', "'once' names 'proj', which is no role of a layer"),
-        ('["o_proj", "gemm"]', '["attention", "gemm"]', "'attention' comes twice in a row"),
-        ('"attention"],', '"attention",', "toy.toml"),
-        ('"attention"],', "2],", r"'layer' is not a list of \[role, pattern\]"),
-        ('"lookup"', '"(lookup"', "unterminated"),
     ],
 )
 def test_a_wrong_layer_family_is_told_in_one_line(
     old: str, new: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert old in FAMILY
-    (tmp_path / "qwen3.toml").write_text((grammar.FAMILIES / "qwen3.toml").read_text())
+    (tmp_path / "qwen3.toml").write_text((families.FAMILIES / "qwen3.toml").read_text())
     (tmp_path / "toy.toml").write_text(FAMILY.replace(old, new))
-    monkeypatch.setattr("traceql.layers.grammar.FAMILIES", tmp_path)
+    monkeypatch.setattr("traceql.layers.families.FAMILIES", tmp_path)
     with pytest.raises(DefinitionInvalid, match=message) as error:
-        grammar.grammars()
+        families.families()
     assert "toy.toml" in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_a_layer_without_kernels_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("traceql.layers.grammar.FAMILIES", tmp_path)
-    for layer in ("[]", '[["o_proj", "gemm*"]]'):
-        text = f"model_types = []\nonce = []\nlayer = {layer}\nbefore = []\nafter = []\n"
-        (tmp_path / "toy.toml").write_text(text)
-        with pytest.raises(DefinitionInvalid, match=r"toy\.toml: .*a layer may have no kernels"):
-            grammar.grammars()

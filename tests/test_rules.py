@@ -14,6 +14,7 @@ import pytest
 
 from traceql.classification.rules import read_rules
 from traceql.errors import RulesInvalid
+from traceql.layers.symbols import symbols
 
 ROOT = Path(__file__).resolve().parents[1]
 RULES = ROOT / "traceql" / "classification" / "kernels.csv"
@@ -114,6 +115,14 @@ DEEP_GEMM = (
     "deep_gemm::epilogue::transform::EpilogueIdentity>"
 )
 MARLIN = "void marlin::Marlin<1125899906909960l, 1125899907892224l, 1125899906909960l>"
+MACHETE = (
+    "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, "
+    "int>, machete::MacheteCollectiveMma<cute::tuple<cutlass::integer_subbyte<4, false>"
+)
+GROUPED_CUTLASS = (
+    "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<"
+    "cutlass::gemm::GroupProblemShape<cute::tuple<int, int, int> >"
+)
 MOE_MARLIN = (
     "void marlin_moe_wna16::Marlin<1125899906909960l, 562949953487106l, 1125899906909960l, "
     "2814749767106568l, 128, 4, 8, 4, false, 4, 2, false>"
@@ -153,6 +162,56 @@ BATCH_NORM_FUNCTOR = (
     "void at::native::(anonymous namespace)::unrolled_elementwise_kernel_for_multi_outputs<3, "
     "at::native::(anonymous namespace)::batch_norm_update_stats_and_invert(at::Tensor const&)"
 )
+FP8_MAXIMUM = (
+    "void vllm::segmented_max_reduction_strided<c10::BFloat16, c10::Float8_e4m3fn>(float*, "
+    "c10::BFloat16 const*, int, long, long)"
+)
+FP8_PER_TOKEN = (
+    "void vllm::dynamic_per_token_scaled_fp8_quant_kernel_strided<c10::BFloat16, "
+    "c10::Float8_e4m3fn>(c10::Float8_e4m3fn*, float*, c10::BFloat16 const*, float const*, int, "
+    "long, long)"
+)
+FP8_GROUP = (
+    "void per_token_group_quant_8bit_kernel<c10::BFloat16, c10::Float8_e4m3fn, true, false, float>"
+)
+FP8_NORM = "void vllm::rms_norm_static_fp8_quant_kernel<c10::BFloat16, c10::Float8_e4m3fn, 16>"
+INDUCTOR_QUANTIZE = (
+    "triton_red_fused__to_copy_abs_clamp_cutlass_scaled_mm_div_max_mul_reciprocal_unsqueeze_view_0"
+)
+INDUCTOR_SILU_QUANTIZE = (
+    "triton_red_fused__to_copy_abs_clamp_cutlass_scaled_mm_div_max_mul_reciprocal_silu_slice_"
+    "unsqueeze_2"
+)
+INDUCTOR_NORM_QUANTIZE = (
+    "triton_red_fused__to_copy_abs_clamp_cutlass_scaled_mm_div_fused_add_rms_norm_max_mul_"
+    "reciprocal_unsqueeze_1"
+)
+BLOCK_SCALE = (
+    "void tensorrt_llm::kernels::fp8_blockscale_gemm::scale_1x128_kernel<__nv_bfloat16, "
+    "__nv_fp8_e4m3, float>"
+)
+GROUPED_TOPK = (
+    "void vllm::moe::grouped_topk_fused_small_expert_count_kernel<__nv_bfloat16, float, int, "
+    "(vllm::moe::ScoringFunc)1, 256, true, 8>"
+)
+TOPK_GATING = "void vllm::moe::topkGating<8, 128, 4, 16, 32, int, __nv_bfloat16>"
+CUTLASS_MLA = (
+    "void cutlass::device_kernel<cutlass::fmha::kernel::Sm100FmhaMlaKernelTmaWarpspecialized<"
+    "cute::tuple<cute::C<128>, cute::C<128>, cute::tuple<cute::C<512>, cute::C<64> > >"
+)
+RAGGED_PREFILL = (
+    "void flashinfer::BatchPrefillWithRaggedKVCacheKernel<flashinfer::KernelTraits<"
+    "(flashinfer::MaskMode)1, 128u, 2u, 1u, 8u, 8u, 4u, 1u, (flashinfer::PosEncodingMode)0"
+)
+MERGE_STATES = (
+    "void flashinfer::PersistentVariableLengthMergeStatesKernel<8u, 16u, 8u, 4u, float, "
+    "__nv_bfloat16, int>"
+)
+AITER_FMOE = "_ZN5aiter48fmoe_stage1_bf16_pertokenFp8_g1u1_64x128_2tg_pf3E"
+SOFTMAX_MASK = (
+    "triton_poi_fused__softmax__to_copy_arange_bitwise_not_eq_exp_expand_masked_fill_scalar_"
+    "tensor_sub_unsqueeze_view_where_1"
+)
 VOCABULARY_MASK = (
     "triton_poi_fused_add_bitwise_and_bitwise_not_bitwise_or_embedding_ge_lt_masked_fill_mul_sub_"
     "unsqueeze_0"
@@ -177,6 +236,28 @@ TRAPS = [
     ("triton_poi_fused_rocm_unquantized_gemm_silu_0", "activation"),
     ("triton_red_fused__to_copy_add_marlin_gemm_mean_mul_pow_rsqrt_1", "norm"),
     ("triton_red_fused__to_copy_add_copy__fused_add_rms_norm_moe_forward_shared_3", "norm"),
+    # which is why one that lists a product is none
+    ("triton_red_fused_mm_mul_silu_t_9", "activation"),
+    ("triton_poi_fused_machete_mm_mul_silu_slice_1", "activation"),
+    ("triton_red_fused__to_copy_embedding_machete_mm_rms_norm_0", "norm"),
+    (INDUCTOR_SILU_QUANTIZE, "activation"),
+    (INDUCTOR_QUANTIZE, "elementwise"),
+    (INDUCTOR_NORM_QUANTIZE, "norm"),
+    ("triton_tem_fused_mm_0", "gemm"),
+    ("triton_mm", "gemm"),
+    # a gated norm, in one kernel or two, is not the activation of an MLP
+    ("triton_poi_fused__to_copy_add_mean_mul_pow_rsqrt_silu_view_1", "norm"),
+    ("triton_poi_fused__to_copy_add_mean_mm_mul_pow_rsqrt_silu_t_view_2", "norm"),
+    ("triton_red_fused__to_copy_mean_mul_pow_silu_view_0", "norm"),
+    # fused with quantization
+    (FP8_NORM, "norm"),
+    ("_fused_rms_fp8_group_quant_kernel", "norm"),
+    ("_q_kv_norm_quant_kernel", "norm"),
+    ("_act_mul_and_dynamic_mxfp4_quant_kernel", "activation"),
+    ("_paged_attn_decode_v1_w_dot_kernel_per_token_quant", "attention"),
+    # gemm is only a part of another word, or of a namespace
+    ("_grouped_gemma_rmsnorm_kernel", "norm"),
+    (BLOCK_SCALE, "elementwise"),
     # communication, mostly without nccl in the name
     ("ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)", "collective"),
     ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "collective"),
@@ -313,7 +394,97 @@ KNOWN = [
     ("void per_token_group_quant_8bit_kernel<c10::BFloat16>", "elementwise"),
     ("void at::native::(anonymous namespace)::upsample_bilinear2d_out_frame<float>", "elementwise"),
     ("void (anonymous namespace)::softmax_warp_forward<float, float, float, 10>", "elementwise"),
+    (SOFTMAX_MASK, "elementwise"),
+    ("triton_red_fused__softmax_exp_max_prepare_softmax_online_sub_view_0", "elementwise"),
+    ("_zero_kv_blocks_kernel", "input_prep"),
+    ("void deep_gemm::sched::sm90_paged_mqa_logits_metadata<32u, 256u, 132u>", "input_prep"),
+    ("void deep_gemm::smxx_clean_logits<1u, 2048u, 4u>", "attention"),
+    ("get_mla_metadata_kernel", "input_prep"),
+    ("void vllm::awq::gemm_forward_4bit_cuda_m16nXk32<128>", "gemm"),
+    ("void vllm::gptq::gemm_half_q_half_gptq_4bit_kernel<true, 8>", "gemm"),
+    (MACHETE, "gemm"),
+    (DEEP_GEMM.format(4), "gemm"),
+    ("fused_qk_rope_concat_and_cache_mla_seg_kernel", "kv_cache"),
+    ("AppendPagedKVCacheKernel", "kv_cache"),
+    ("_reshape_cache_per_token_head", "kv_cache"),
     ("a_kernel_of_somebody_else", "other"),
+]
+
+# Symbols tell kernels of one category apart.
+SYMBOLS = [
+    (FP8_MAXIMUM, "quantize"),
+    (FP8_PER_TOKEN, "quantize"),
+    (FP8_GROUP, "quantize"),
+    (INDUCTOR_QUANTIZE, "quantize"),
+    (BLOCK_SCALE, "quantize"),
+    ("void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16>", "quantize"),
+    ("void vllm::cvt_fp16_to_fp4<__nv_bfloat16, false>", "quantize"),
+    ("_downcast_to_mxfp", "quantize"),
+    ("triton_poi_fused_4", "elementwise"),
+    (SOFTMAX_MASK, "elementwise"),
+    # gpt-oss
+    ("_topk_forward", "topk"),
+    ("_sum_bitmatrix_rows", "expert_sort"),
+    ("_combined_routing_memset", "expert_sort"),
+    ("_combined_routing_compute_pow2", "expert_sort"),
+    ("_routing_clear_bitmatrix", "expert_sort"),
+    ("_expt_data_compute", "expert_sort"),
+    ("_matmul_ogs_NNT_bf16xbf16xmxfp4_64x256x128x1", "expert_gemm"),
+    ("_matmul_ogs_NNT_bf16xbf16xmxfp4_64x256x128x1_swiglu", "expert_gemm"),
+    ("_p_matmul_ogs_NNT_fp8e5xfp8e5xmxfp4_16x256x128x1", "expert_gemm"),
+    ("_reduce_grouped", "expert_sum"),
+    ("_finalize_matmul_scatter_bf16", "expert_sum"),
+    # other experts
+    (TOPK_GATING, "topk"),
+    (GROUPED_TOPK, "topk"),
+    ("void vllm::moe::topkGatingSoftmax<8, 128, 4, 16, int>", "topk"),
+    ("_gemma4_routing_kernel", "topk"),
+    ("preprocessTopkIdKernel", "expert_sort"),
+    ("void vllm::moe::moe_align_block_size_kernel<int>(int const*, int*)", "expert_sort"),
+    ("fused_moe_kernel", "expert_gemm"),
+    (MOE_MARLIN, "expert_gemm"),
+    (TRTLLM_BMM, "expert_gemm"),
+    (GROUPED_CUTLASS, "expert_gemm"),
+    (DEEP_GEMM.format(1), "expert_gemm"),
+    (DEEP_GEMM.format(2), "expert_gemm"),
+    ("m_grouped_bf16_gemm_contiguous_tl_impl", "expert_gemm"),
+    (AITER_FMOE, "expert_gemm"),
+    ("void vllm::moe::moe_sum_vec_kernel<c10::BFloat16, 8>", "expert_sum"),
+    ("_fwd_kernel_ep_gather", "expert_sum"),
+    # linear attention and state-space models
+    ("kda_gate_fwd_kernel", "attention"),
+    ("kda_gate_cumsum_fwd_kernel", "attention"),
+    ("chunk_gla_fwd_kernel_o", "attention"),
+    ("chunk_kda_fwd_kernel_inter_solve_fused", "attention"),
+    ("fused_sigmoid_gating_delta_rule_update_kernel", "attention"),
+    ("_fused_post_conv_kernel", "attention"),
+    ("fused_recurrent_kda_packed_decode_kernel", "attention"),
+    ("_fwd_diag_kernel", "attention"),
+    ("_fwd_kv_parallel", "attention"),
+    ("_fwd_none_diag_kernel", "attention"),
+    ("_linear_attn_decode_kernel", "attention"),
+    ("_selective_scan_update_kernel", "attention"),
+    ("void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<32, 16, 1>", "attention"),
+    ("_chunk_cumsum_fwd_kernel", "attention"),
+    ("_state_passing_fwd_kernel", "attention"),
+    ("_causal_conv1d_update_kernel", "state_update"),
+    ("_causal_conv1d_update_single_token_kernel", "state_update"),
+    ("_causal_conv1d_fwd_kernel", "state_prefill"),
+    # softmax attention and its parts
+    (FA3, "attention"),
+    (FA3_COMBINE, "attention_combine"),
+    ("flash_fwd_splitkv_mla_kernel", "attention"),
+    ("flash_fwd_mla_combine_kernel", "attention_combine"),
+    (CUTLASS_MLA, "attention"),
+    ("void flashinfer::mla::BatchMLAPagedAttentionKernel<128u, 512u, 64u>", "attention"),
+    (RAGGED_PREFILL, "attention"),
+    (MERGE_STATES, "attention_combine"),
+    ("void vllm::merge_attn_states_kernel<__nv_bfloat16, 128u>", "attention_combine"),
+    ("_fwd_grouped_kernel_stage1", "attention"),
+    ("_fwd_kernel_stage2", "attention_combine"),
+    ("reduce_segments", "attention_combine"),
+    ("_ZN5aiter36mla_a8w8_qh16_qseqlen1_gqaratio16_psE", "attention"),
+    ("kn_mla_reduce_v1", "attention_combine"),
 ]
 
 
@@ -364,7 +535,20 @@ def classified(names: Iterable[str]) -> dict[str, Match]:
 
 @cache
 def known() -> dict[str, Match]:
-    return classified([name for name, _ in TRAPS + KNOWN] + [rule.example for rule in rules()])
+    names = [name for name, _ in TRAPS + KNOWN + SYMBOLS]
+    return classified(names + [rule.example for rule in rules()])
+
+
+def symbol_of(name: str) -> str | None:
+    """The first symbol of the name's category whose pattern matches the name."""
+    query = "SELECT REGEXP_MATCHES(?, ?)"
+    of_category = [one for one in symbols() if one.category == known()[name].category]
+    matches = (
+        one.name
+        for one in of_category
+        if rule_table().execute(query, [name, one.pattern]).fetchone() == (True,)
+    )
+    return next(matches, None)
 
 
 def test_priorities_are_unique_and_ascending() -> None:
@@ -398,6 +582,11 @@ def test_misleading_name_is_seen_through(name: str, category: str) -> None:
 @pytest.mark.parametrize(("name", "category"), KNOWN)
 def test_known_kernel_has_its_category(name: str, category: str) -> None:
     assert known()[name].category == category
+
+
+@pytest.mark.parametrize(("name", "symbol"), SYMBOLS)
+def test_known_kernel_has_its_symbol(name: str, symbol: str) -> None:
+    assert symbol_of(name) == symbol
 
 
 @pytest.mark.parametrize("text", ["hello\n", "priority,pattern\n", "\n", ""])

@@ -12,6 +12,44 @@ from traceql.query import bound, query_named
 from traceql.trace import Trace
 
 _FILES = "SELECT rank, path, format, reader, size_bytes FROM trace ORDER BY rank"
+_MODELS = """
+    SELECT
+        rank,
+        CASE
+            WHEN family IS NULL THEN 'unknown (roles by place)'
+            WHEN EXISTS (FROM model_config) THEN family
+            ELSE family || ' (fits best)'
+        END AS "model family",
+        layers,
+        CASE confirmed
+            WHEN 1 THEN '1 complete forward pass'
+            ELSE confirmed || ' complete forward passes'
+        END AS "confirmed by"
+    FROM rank_model
+    ORDER BY rank
+"""
+# Ranks whose layers the order of their kernels does not tell, by the reason.
+_WITHOUT_LAYERS = """
+    WITH kernels AS (
+        SELECT
+            kernel.rank,
+            COALESCE(BOOL_OR(list_contains(symbol.traits, 'anchors_layer')), FALSE) AS has_anchor
+        FROM kernel
+        LEFT JOIN symbol ON kernel.symbol = symbol.letter
+        GROUP BY kernel.rank
+    )
+    SELECT
+        string_agg(rank, ' ' ORDER BY rank) AS ranks,
+        CASE
+            WHEN has_anchor
+                THEN 'no forward pass is complete, or not every layer writes a KV cache or a state'
+            ELSE 'no kernel writes a KV cache or a state'
+        END AS reason
+    FROM kernels
+    ANTI JOIN rank_model USING (rank)
+    GROUP BY reason
+    ORDER BY MIN(rank)
+"""
 # Failed checks have a row per rank; checks that hold are summed across ranks.
 _LEDGER = """
     WITH numbered AS (
@@ -60,4 +98,8 @@ def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
         write_summary(database)
         print_table(trace.run("overview.run"))
         print_table(trace.sql(_FILES))
+        if len(models := trace.sql(_MODELS)):
+            print_table(models)
+        for row in trace.sql(_WITHOUT_LAYERS):
+            click.echo(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
         print_table(trace.sql(_LEDGER))

@@ -1,23 +1,33 @@
 """Attributes the kernels of one rank to layers and roles, by the order of its kernels."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.layers.grammar import Grammar, grammars
-from traceql.layers.sequence import Int64s, Layers, Stream, layers, roles
+from traceql.layers.beside import layers_beside
+from traceql.layers.choice import family, roles, roles_beside
+from traceql.layers.families import Family
+from traceql.layers.forward_pass import Pass
+from traceql.layers.numbering import Layers, numbered
+from traceql.layers.outside import outer_spans, roles_by_symbol
+from traceql.layers.passes import passes
+from traceql.layers.stream import Int64s, Stream
 
 
 @dataclass(frozen=True)
 class KernelStream:
-    """One stream with KV-cache writes, and its kernels in the order of their starts.
+    """One stream, and its kernels in the order of their starts.
 
     Attributes:
         number: the number of the stream on its device.
         ids: the ids of the kernels.
         ts: the starts of the kernels, ns.
+        end_ts: the ends of the kernels, ns.
         stream: the symbols and the steps of the kernels.
     """
 
@@ -26,106 +36,198 @@ class KernelStream:
     number: int
     ids: pa.Array
     ts: Int64s
+    end_ts: Int64s
     stream: Stream
 
 
 @dataclass(frozen=True)
-class _Recognised:
-    """One stream, and the layers of a family that were recognized on it."""
+class Model:
+    """What is known of the model that a rank runs.
+
+    Attributes:
+        model_type: model_type in its configuration; None if it is unknown.
+        layers: the number of layers in its configuration; None if it is unknown.
+    """
+
+    model_type: str | None
+    layers: int | None
+
+
+@dataclass(frozen=True)
+class _Recognized:
+    """One stream, and the layers that were found on it."""
 
     place: KernelStream
     layers: Layers
 
+    @cached_property
+    def texts(self) -> list[str]:
+        """The letters of each layer."""
+        spans = zip(self.layers.start.tolist(), self.layers.end.tolist(), strict=True)
+        return [self.place.stream.letters[start:end] for start, end in spans]
 
-def attributed(streams: Sequence[KernelStream], configured: int | None) -> list[pa.Table]:
+
+def attributed(streams: Sequence[KernelStream], model: Model) -> list[pa.Table]:
     """Rows of table `kernel_layer` for the streams of one rank, one Arrow table per stream.
 
-    There are none if no family is recognized.
-
-    Args:
-        configured: the number of layers in the model's configuration, if it is known.
+    There are none if no layers are found.
     """
-    return _kernel_layers(_recognised(streams, configured))
+    found = _recognized(streams, model.layers)
+    if not found:
+        return []
+    texts = Counter(text for one in found for text in one.texts)
+    chosen = family(texts, model.model_type)
+    ordinals = _pass_ordinals(found)
+    on_main = [_on_main(one, chosen, ordinal) for one, ordinal in zip(found, ordinals, strict=True)]
+    main = {id(one.place) for one in found}
+    others = [place for place in streams if id(place) not in main]
+    return on_main + [_beside(place, found, ordinals, chosen) for place in others]
 
 
-def _recognised(places: Sequence[KernelStream], configured: int | None) -> Sequence[_Recognised]:
-    """The streams of one rank with layers of the family that explains most kernels.
-
-    Empty if no family has a complete forward pass there.
-    """
-    return max(
-        (_by_grammar(places, grammar, configured) for grammar in grammars()),
-        key=lambda found: sum(one.layers.explained for one in found),
-    )
-
-
-def _by_grammar(
-    places: Sequence[KernelStream], grammar: Grammar, configured: int | None
-) -> Sequence[_Recognised]:
-    """The streams of one rank on which layers of this family are recognized.
+def _recognized(places: Sequence[KernelStream], configured: int | None) -> Sequence[_Recognized]:
+    """The streams of one rank on which layers are found.
 
     All streams run one model, so that the largest complete pass of any stream sets the number of
     layers for all.
     """
-    found = [layers(place.stream, grammar, configured=configured) for place in places]
-    count = max((one.count for one in found if one.count), default=None)
-    same = [
-        one if one.count == count else layers(place.stream, grammar, count=count)
-        for place, one in zip(places, found, strict=True)
+    segmented = [(place, passes(place.stream)) for place in places]
+    count = _layer_count([found for _, found in segmented], configured)
+    found = [
+        _Recognized(place, numbered(several, count=count, configured=configured))
+        for place, several in segmented
     ]
-    return [
-        _Recognised(place, one)
-        for place, one in zip(places, same, strict=True)
-        if one.explained > 0
-    ]
+    return [one for one in found if len(one.layers.start)]
 
 
-def _kernel_layers(found: Sequence[_Recognised]) -> list[pa.Table]:
-    """The rows of each stream of a rank; passes are counted across streams, in order of time."""
-    begun = [
+def _layer_count(segmented: Sequence[Sequence[Pass]], configured: int | None) -> int | None:
+    counts = [numbered(several, configured=configured).count for several in segmented]
+    return max((count for count in counts if count), default=None)
+
+
+def _pass_ordinals(found: Sequence[_Recognized]) -> list[Mapping[int, int]]:
+    """For each stream, the number of each of its passes on the rank, in order of time."""
+    begun = sorted(
         (int(one.place.ts[start]), stream, number)
         for stream, one in enumerate(found)
         for number, start in _pass_starts(one.layers)
-    ]
-    ordinal = {(stream, number): n for n, (_, stream, number) in enumerate(sorted(begun))}
-    return [
-        _kernel_layer(one, {n: p for (of, n), p in ordinal.items() if of == stream})
-        for stream, one in enumerate(found)
-    ]
+    )
+    ordinals: list[dict[int, int]] = [{} for _ in found]
+    for ordinal, (_, stream, number) in enumerate(begun):
+        ordinals[stream][number] = ordinal
+    return list(ordinals)
 
 
 def _pass_starts(found: Layers) -> Sequence[tuple[int, int]]:
-    """Each pass that has numbered layers, with the first kernel of the first such layer."""
-    certain = found.number >= 0
-    passes, first = np.unique(found.pass_number[certain], return_index=True)
-    return list(zip(passes.tolist(), found.start[certain][first].tolist(), strict=True))
+    """Each pass that has layers, with the first kernel of the first one."""
+    numbers, first = np.unique(found.pass_number, return_index=True)
+    return list(zip(numbers.tolist(), found.start[first].tolist(), strict=True))
 
 
-def _kernel_layer(found: _Recognised, ordinal: Mapping[int, int]) -> pa.Table:
-    """The rows of one stream.
+class _Labels:
+    """A number for each role that is met; 0 for None. Numbers are faster than texts."""
 
-    Args:
-        ordinal: for the number of each pass on the stream, its number on the rank.
+    def __init__(self) -> None:
+        self._number: dict[str | None, int] = {None: 0}
+
+    def numbers(self, roles: Sequence[str | None]) -> npt.NDArray[np.int32]:
+        number = self._number
+        return np.array([number.setdefault(role, len(number)) for role in roles], np.int32)
+
+    def texts(self, numbers: npt.NDArray[np.int32]) -> pa.Array:
+        """The roles of these numbers; NULL for 0."""
+        return pa.array(list(self._number), pa.string()).take(pa.array(numbers))
+
+
+class _Rows:
+    """What is known of each kernel of a stream.
+
+    Attributes:
+        layer: the layer of each kernel; -1 if it has none.
+        in_pass: the forward pass of each kernel; -1 if it has none.
+        role: the number of each kernel's role; 0 if it has none.
     """
-    known = roles(found.place.stream, found.layers)
-    rows = np.flatnonzero(known.code)
-    layer, pass_number = known.layer[rows], known.pass_number[rows]
-    # The last element is for kernels outside passes, whose pass_number is -1.
-    of_rank = np.full(max(ordinal, default=-1) + 2, -1, np.int64)
-    of_rank[list(ordinal)] = list(ordinal.values())
-    place = found.place
-    return pa.table(
-        {
-            "id": place.ids.take(pa.array(rows)),
-            "rank": np.full(len(rows), place.rank),
-            "device": np.full(len(rows), place.device),
-            "stream": np.full(len(rows), place.number),
-            "family": pa.repeat(found.layers.grammar.name, len(rows)),
-            "layers": np.full(len(rows), found.layers.count or 0),
-            "pass": pa.array(of_rank[pass_number], mask=pass_number < 0),
-            "layer": pa.array(layer, mask=layer < 0),
-            "role": pa.DictionaryArray.from_arrays(
-                known.code[rows], pa.array(known.names, pa.string())
-            ),
-        }
+
+    def __init__(self, place: KernelStream, labels: _Labels) -> None:
+        total = len(place.stream.letters)
+        self._place, self._labels = place, labels
+        self.layer = np.full(total, -1, np.int64)
+        self.in_pass = np.full(total, -1, np.int64)
+        self.role = np.zeros(total, np.int32)
+
+    def table(self, layers: Layers, chosen: Family | None, *, confirmed: int | None) -> pa.Table:
+        """The rows of kernels that have a layer or a role."""
+        rows = np.flatnonzero((self.role > 0) | (self.layer >= 0))
+        layer, in_pass = self.layer[rows], self.in_pass[rows]
+        family = pa.scalar(chosen.name if chosen else None, pa.string())
+        return pa.table(
+            {
+                "id": self._place.ids.take(pa.array(rows)),
+                "rank": np.full(len(rows), self._place.rank),
+                "device": np.full(len(rows), self._place.device),
+                "stream": np.full(len(rows), self._place.number),
+                "family": pa.repeat(family, len(rows)),
+                "layers": np.full(len(rows), layers.count or 0),
+                "confirmed": pa.repeat(pa.scalar(confirmed, pa.int64()), len(rows)),
+                "pass": pa.array(in_pass, mask=in_pass < 0),
+                "layer": pa.array(layer, mask=layer < 0),
+                "role": self._labels.texts(self.role[rows]),
+            }
+        )
+
+
+def _on_main(one: _Recognized, chosen: Family | None, ordinal: Mapping[int, int]) -> pa.Table:
+    """The rows of a stream on which layers are found."""
+    stream, layers = one.place.stream, one.layers
+    labels = _Labels()
+    rows = _Rows(one.place, labels)
+    by_symbol = np.zeros(128, np.int32)  # by ASCII code
+    by_symbol[list(map(ord, roles_by_symbol()))] = labels.numbers([*roles_by_symbol().values()])
+    rows.role[:] = by_symbol[stream.codes]
+    for start, end, named in outer_spans(stream, layers):
+        rows.role[start:end] = labels.numbers(named)
+    numbers = {text: labels.numbers(roles(text, chosen)) for text in set(one.texts)}
+    columns = (layers.start, layers.end, layers.number, layers.pass_number)
+    for text, start, end, number, of in zip(
+        one.texts, *(column.tolist() for column in columns), strict=True
+    ):
+        rows.layer[start:end], rows.in_pass[start:end] = number, ordinal[of]
+        rows.role[start:end] = numbers[text]
+    return rows.table(layers, chosen, confirmed=layers.confirmed)
+
+
+def _beside(
+    place: KernelStream,
+    found: Sequence[_Recognized],
+    ordinals: Sequence[Mapping[int, int]],
+    chosen: Family | None,
+) -> pa.Table:
+    """The rows of another stream: kernels that run within the time of a layer."""
+    labels = _Labels()
+    rows = _Rows(place, labels)
+    for one, ordinal in zip(found, ordinals, strict=True):
+        layers = one.layers
+        of = layers_beside(
+            place.stream.letters,
+            place.ts,
+            place.end_ts,
+            one.place.ts[layers.start],
+            _until(one.place, layers),
+        )
+        inside = np.flatnonzero(of >= 0)
+        rows.layer[inside] = layers.number[of[inside]]
+        rows.in_pass[inside] = [
+            ordinal[number] for number in layers.pass_number[of[inside]].tolist()
+        ]
+        for group in np.split(inside, np.flatnonzero(np.diff(of[inside])) + 1):
+            text = "".join(place.stream.letters[n] for n in group.tolist())
+            rows.role[group] = labels.numbers(roles_beside(text))
+    return rows.table(found[0].layers, chosen, confirmed=None)
+
+
+def _until(place: KernelStream, layers: Layers) -> Int64s:
+    """Until when each layer lasts: the start of the kernel after it, or its own end, ns."""
+    after = np.minimum(layers.end, len(place.ts) - 1)
+    in_step = place.stream.step[after] == place.stream.step[layers.end - 1]
+    return np.where(
+        (layers.end < len(place.ts)) & in_step, place.ts[after], place.end_ts[layers.end - 1]
     )

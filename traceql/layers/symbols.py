@@ -18,8 +18,7 @@ from functools import cache
 from pathlib import Path
 
 _FILE = Path(__file__).with_name("symbols.csv")
-# Finds names of symbols in a pattern, but skips `(?P<name>` and `(?(name)`, which name groups.
-_NAME = re.compile(r"(\(\?P<\w+>|\(\?\(\w+\))|([A-Za-z_]+)")
+_NAME = re.compile("[A-Za-z_]+")
 
 
 class Trait(StrEnum):
@@ -27,8 +26,9 @@ class Trait(StrEnum):
 
     BETWEEN_PASSES: they separate two forward passes of a step.
     OUTSIDE_LAYERS: one of them comes directly before the first layer of a pass.
-    BESIDE_LAYERS: they may be between such a kernel and the first layer.
     INSIDE_LAYERS: they run only in layers.
+    ANCHORS_LAYER: they run once in every layer that has attention or a state.
+    FEED_FORWARD: they run only in the MLP or the experts of a layer.
     MOVES_DATA: they prepare input before the layers, and belong to sampling after them.
     DOES_WORK: they do the work of their role; other kernels of the role only help.
     OPTIONAL: one layer may have them and another layer may not.
@@ -36,8 +36,9 @@ class Trait(StrEnum):
 
     BETWEEN_PASSES = "between_passes"
     OUTSIDE_LAYERS = "outside_layers"
-    BESIDE_LAYERS = "beside_layers"
     INSIDE_LAYERS = "inside_layers"
+    ANCHORS_LAYER = "anchors_layer"
+    FEED_FORWARD = "feed_forward"
     MOVES_DATA = "moves_data"
     DOES_WORK = "does_work"
     OPTIONAL = "optional"
@@ -101,6 +102,6 @@ def in_letters(pattern: str) -> str:
     Raises:
         ValueError: the pattern has a name that no symbol has, or it has no name at all.
     """
-    if not any(found[2] for found in _NAME.finditer(pattern)):
+    if not _NAME.search(pattern):
         raise ValueError(f"pattern '{pattern}' names no symbol")
-    return "".join(_NAME.sub(lambda found: found[1] or letter(found[2]), pattern).split())
+    return "".join(_NAME.sub(lambda found: letter(found[0]), pattern).split())

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from traceql.errors import ModelConfigInvalid
 from traceql.files import path_text
 from traceql.input_file import Unusable
-from traceql.layers.grammar import grammars
+from traceql.layers.families import families as layer_families
 from traceql.loading.json_document import checked, json_document
 from traceql.loading.run_directory import RunDirectory
 
@@ -41,7 +41,7 @@ def write_model_config(
     if found is None:
         return
     path, config = found
-    families = [g.name for g in grammars() if config.model_type in g.model_types]
+    families = [g.name for g in layer_families() if config.model_type in g.model_types]
     con.execute("DELETE FROM model_config")
     con.execute(
         "INSERT INTO model_config VALUES (?, ?, ?, ?, ?)",

@@ -1,8 +1,10 @@
 -- One row per GPU activity: a kernel, a memory copy or a memory set.
 --
--- Layer and role come from the best evidence: an annotation or a module around the launch call,
--- else the module of the CUDA graph node that was replayed, if it was recorded, else the position in
--- the sequence of kernels of a forward pass.
+-- Layer and role come from the best evidence. From best to worst, this is an annotation or a module
+-- around the launch call (of both, the innermost one), the module of the CUDA graph node that was
+-- replayed, if it was recorded, the sequence of kernels of a model whose layers fit a known family,
+-- and the repetition of layers alone, if no family is known: then a role follows from the kind of
+-- the kernel and its place in the layer, or there is none.
 -- @scope  run
 -- @needs  classified_kernel, kernel_layer, module_evidence, other_role, rank_model
 -- @column id            BIGINT     Id of the activity; the same number as slice.id.
@@ -17,14 +19,14 @@
 -- @column symbol        VARCHAR    Letter of its symbol (symbol.letter), which is finer than the category; layers are found in the sequence of these letters.
 -- @column role          VARCHAR    Part of the model that it belongs to, such as qkv_proj or mlp_allreduce; NULL if unknown.
 -- @column step_id       BIGINT     Step in which it was launched; NULL if it was launched before the first step or its launch call is not in the trace.
--- @column pass          BIGINT     Number of the forward pass on its rank, from 0; NULL outside layers, or if only modules tell the layer.
+-- @column pass          BIGINT     Number of the forward pass on its rank, from 0; NULL outside layers, or if no forward pass was found in the sequence of kernels.
 -- @column layer         BIGINT     Model layer, from 0; NULL if unknown or outside layers. Layers are numbered across all pipeline stages, or on each rank from 0 if rank_model.first_layer is NULL.
 -- @column launch_id     BIGINT     Launch call that started it (launch.id); NULL if it is not in the trace.
 -- @column in_graph      BOOLEAN    Whether a CUDA or HIP graph launch started it.
 -- @column bytes         BIGINT     Bytes copied or set; NULL for kernels.
 -- @column grid          INTEGER[]  Blocks in x, y and z.
 -- @column block         INTEGER[]  Threads of a block in x, y and z.
--- @column layer_source  VARCHAR    Evidence for layer and role: annotation, module, graph_node or sequence (docs/layers.md explains them); NULL if both are unknown.
+-- @column layer_source  VARCHAR    Evidence for layer and role: annotation, module, graph_node, sequence (order of kernels; in layers, those of a known family) or repetition (layers of an unknown family); docs/layers.md explains them; NULL if both are unknown.
 SELECT
     kernel.id,
     kernel.rank,
@@ -57,7 +59,8 @@ SELECT
     CASE
         WHEN COALESCE(module_evidence.role, CAST(module_evidence.layer AS VARCHAR)) IS NOT NULL
             THEN module_evidence.kind
-        WHEN COALESCE(kernel_layer.role, other_role.role) IS NOT NULL THEN 'sequence'
+        WHEN kernel_layer.layer IS NOT NULL AND rank_model.family IS NULL THEN 'repetition'
+        WHEN COALESCE(kernel_layer.role, other_role.role, CAST(kernel_layer.layer AS VARCHAR)) IS NOT NULL THEN 'sequence'
     END AS layer_source
 FROM classified_kernel AS kernel
 LEFT JOIN module_evidence USING (id)

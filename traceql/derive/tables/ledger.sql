@@ -59,7 +59,8 @@ forward AS (
         CAST(SUM(kernel.dur) AS BIGINT) AS dur,
         CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.role IS NULL AND kernel.layer IS NULL), 0) AS BIGINT) AS unknown_dur,
         CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.layer IS NOT NULL), 0) AS BIGINT) AS layer_dur,
-        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.role IS NULL AND kernel.layer IS NOT NULL), 0) AS BIGINT) AS roleless_dur
+        CAST(COALESCE(SUM(kernel.dur) FILTER (kernel.role IS NULL AND kernel.layer IS NOT NULL), 0) AS BIGINT) AS roleless_dur,
+        kernel.rank IN (SELECT rank FROM rank_model WHERE family IS NOT NULL) AS has_family
     FROM kernel
     INNER JOIN forward_step USING (step_id)
     GROUP BY kernel.rank
@@ -133,8 +134,14 @@ entry AS (
     UNION ALL
     SELECT
         62, rank, 'time in layers without a role', roleless_dur, layer_dur,
-        CASE WHEN rank IN (FROM serving_rank) THEN roleless_dur * 200 <= layer_dur END,
-        'GPU time of kernels with a layer, but no role; GPU time of kernels with a layer, ns (at most 0.5% if the rank serves a model)'
+        CASE
+            WHEN has_family AND rank IN (FROM serving_rank) THEN roleless_dur * 200 <= layer_dur
+        END,
+        'GPU time of kernels with a layer, but no role; GPU time of kernels with a layer, ns ('
+        || CASE
+            WHEN has_family THEN 'at most 0.5% if the rank serves a model)'
+            ELSE 'not checked: no family is known, and the kind and place of a kernel do not always tell its role)'
+        END
     FROM forward
     WHERE layer_dur > 0
     UNION ALL
@@ -153,9 +160,9 @@ entry AS (
         CASE WHEN split.known THEN held.layers ELSE rank_model.layers END, model_config.layers,
         CASE WHEN split.known THEN held.layers = model_config.layers END,
         CASE
-            WHEN split.known THEN 'layers found on all stages (' || rank_model.family || '; pipeline stages: '
+            WHEN split.known THEN 'layers found on all stages (' || COALESCE(rank_model.family, 'family unknown') || '; pipeline stages: '
                 || rank_model.source || '); layers in the model configuration'
-            ELSE 'layers found on this rank (' || rank_model.family || '; ' || rank_model.source
+            ELSE 'layers found on this rank (' || COALESCE(rank_model.family, 'family unknown') || '; ' || rank_model.source
                 || ', so its layers count from 0); layers in the model configuration'
         END
     FROM rank_model
@@ -175,10 +182,24 @@ entry AS (
     UNION ALL
     SELECT
         65, rank_model.rank, 'model family', NULL, NULL,
-        list_contains(model_config.families, rank_model.family),
-        'family recognized: ' || rank_model.family || '; model_type configured: ' || model_config.model_type
+        CASE
+            WHEN rank_model.family IS NOT NULL OR len(model_config.families) > 0
+                THEN COALESCE(list_contains(model_config.families, rank_model.family), FALSE)
+        END,
+        CASE
+            WHEN rank_model.family IS NOT NULL
+                THEN 'family recognized: ' || rank_model.family || '; model_type configured: ' || model_config.model_type
+            WHEN len(model_config.families) > 0
+                THEN 'the layers do not fit the family ' || list_aggregate(model_config.families, 'string_agg', ', ')
+                || ' of the configured model_type ' || model_config.model_type || '; '
+            WHEN model_config.model_type IS NOT NULL
+                THEN 'no family is known for the configured model_type ' || model_config.model_type || '; '
+            ELSE 'the layers fit no known family; '
+        END
+        || CASE WHEN rank_model.family IS NULL THEN 'roles follow from the kinds and places of kernels' ELSE '' END
     FROM rank_model
-    INNER JOIN model_config ON TRUE
+    LEFT JOIN model_config ON TRUE
+    WHERE rank_model.family IS NULL OR model_config.model_type IS NOT NULL
     UNION ALL
     SELECT
         66, rank, 'operations matched', COUNT(match_id), COUNT(*), NULL,

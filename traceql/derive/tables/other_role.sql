@@ -43,4 +43,6 @@ LEFT JOIN span USING (step_id)
 LEFT JOIN communication_args AS described
     ON kernel.id = described.kernel_id AND symbol.name = 'point_to_point'
 LEFT JOIN model_stream USING (rank, device, stream)
-WHERE model_stream.stream IS NULL OR symbol.name IN ('point_to_point', 'communication')
+LEFT JOIN kernel_layer ON kernel.id = kernel_layer.id
+WHERE (model_stream.stream IS NULL AND kernel_layer.layer IS NULL)
+    OR symbol.name IN ('point_to_point', 'communication')

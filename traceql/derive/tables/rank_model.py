@@ -2,8 +2,9 @@
 # @scope  run
 # @needs  classified_kernel, kernel_layer, run_file, symbol, trace
 # @column rank         BIGINT   Rank.
-# @column family       VARCHAR  Layer family that its kernels match (layer_family.family).
+# @column family       VARCHAR  Layer family that its layers fit (layer_family.family); NULL if none fits, and then roles follow only from the kinds and places of kernels.
 # @column layers       BIGINT   Number of layers that it runs in a forward pass.
+# @column confirmed    BIGINT   Number of complete forward passes that have so many layers: each of them confirms where the layers begin.
 # @column first_layer  BIGINT   Number of its first layer in the whole model, from 0; NULL if the pipeline split is unknown, and then the layers of each rank count from 0.
 # @column stage        BIGINT   Pipeline stage, from 0; NULL if unknown.
 # @column stages       BIGINT   Number of pipeline stages of the run; NULL if unknown.
@@ -17,7 +18,16 @@ import pyarrow as pa
 from traceql.layers.stages import stages
 from traceql.table_head import declared_schema
 
-_HELD = "SELECT DISTINCT rank, family, layers FROM kernel_layer ORDER BY rank"
+_HELD = """
+    SELECT rank, family, layers, SUM(confirmed)::BIGINT
+    FROM (
+        SELECT DISTINCT rank, device, stream, family, layers, confirmed
+        FROM kernel_layer
+        WHERE confirmed IS NOT NULL
+    )
+    GROUP BY ALL
+    ORDER BY rank
+"""
 _NAMED = "SELECT rank, pp_rank FROM trace"
 # Whether run.json lists every trace; if it does, their parallel ranks are from there.
 _BY_RUN = """
@@ -43,7 +53,7 @@ _WITH_LOGITS = "SELECT DISTINCT rank FROM kernel_layer WHERE role = 'lm_head'"
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     held = con.execute(_HELD).fetchall()
     placed = stages(
-        {rank: layers for rank, _, layers in held},
+        {rank: layers for rank, _, layers, _ in held},
         named=dict(con.execute(_NAMED).fetchall()),
         named_by="run.json" if con.execute(_BY_RUN).fetchall()[0][0] else "file names",
         exchanging={rank for (rank,) in con.execute(_EXCHANGING).fetchall()},
@@ -54,11 +64,12 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
             "rank": rank,
             "family": family,
             "layers": layers,
+            "confirmed": confirmed,
             "first_layer": placed[rank].first_layer,
             "stage": placed[rank].stage,
             "stages": placed[rank].stages,
             "source": placed[rank].source,
         }
-        for rank, family, layers in held
+        for rank, family, layers, confirmed in held
     ]
     return pa.Table.from_pylist(listed, declared_schema(__file__))

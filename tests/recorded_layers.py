@@ -1,0 +1,170 @@
+"""The kernels of a recording: as loaded without its modules, and as its modules have them."""
+
+import gzip
+import json
+import shutil
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from recordings import Place, Recording, Truth, layers_of_activities, load_without_modules
+from shared_files import shared_file
+
+import traceql
+from traceql.layers.attribution import KernelStream
+from traceql.layers.stream import Stream
+from traceql.layers.symbols import letter
+from traceql.layers.unfused import folded, part
+
+_MODULE = "module: "
+_KERNELS = """
+    SELECT
+        device, stream, ts, dur, name, symbol, COALESCE(step_id, -1) AS step_id,
+        pass, layer, role, layer_source
+    FROM kernel ORDER BY device, stream, ts, id
+"""
+
+
+class Kernel(NamedTuple):
+    """A row of table `kernel`."""
+
+    device: int
+    stream: int
+    ts: int
+    dur: int
+    name: str
+    symbol: str
+    step_id: int
+    pass_number: int | None
+    layer: int | None
+    role: str | None
+    layer_source: str | None
+
+    @property
+    def place(self) -> Place:
+        return self.device, self.stream, self.ts, self.name
+
+
+def loaded(recording: Recording, *, configured: bool) -> Path:
+    """A database of the recording without its modules, with or without the configuration."""
+
+    def make(path: Path) -> None:
+        with TemporaryDirectory(dir=path.parent) as folder:
+            made, _ = load_without_modules(recording, Path(folder), configured=configured)
+            shutil.move(made, path)
+
+    known = "configured" if configured else "alone"
+    return shared_file(f"{recording}-{known}.duckdb", make)
+
+
+def kernels(recording: Recording, *, configured: bool = False) -> list[Kernel]:
+    """All GPU activities, stream by stream."""
+    with traceql.open(loaded(recording, configured=configured)) as trace:
+        return [Kernel(*row.values()) for row in trace.sql(_KERNELS)]
+
+
+def model_of(recording: Recording, *, configured: bool = False) -> tuple[str | None, int]:
+    """Family and number of layers; 0 layers if no model is recognized."""
+    with traceql.open(loaded(recording, configured=configured)) as trace:
+        rows = trace.sql("SELECT family, layers FROM rank_model").rows()
+    return (rows[0]["family"], rows[0]["layers"]) if rows else (None, 0)
+
+
+@cache
+def streams(recording: Recording) -> tuple[KernelStream, ...]:
+    """The streams of the recording, by their numbers; the ids are places in `kernels()`."""
+    found = kernels(recording)
+    numbers = sorted({one.stream for one in found})
+    return tuple(
+        _stream([(n, one) for n, one in enumerate(found) if one.stream == number])
+        for number in numbers
+    )
+
+
+def _stream(found: Sequence[tuple[int, Kernel]]) -> KernelStream:
+    rows = [one for _, one in found]
+    ts = np.array([one.ts for one in rows], np.int64)
+    return KernelStream(
+        0,
+        rows[0].device,
+        rows[0].stream,
+        pa.array([n for n, _ in found], pa.int64()),
+        ts,
+        ts + np.array([one.dur for one in rows], np.int64),
+        Stream(folded_letters(rows), np.array([one.step_id for one in rows], np.int64)),
+    )
+
+
+def folded_letters(found: Sequence[Kernel], unknown: str | None = None) -> str:
+    """The letters of kernels, as layers are found in them.
+
+    Args:
+        unknown: the name of kernels that no rule classifies, as if they were new.
+    """
+    symbols = [letter("unclassified") if one.name == unknown else one.symbol for one in found]
+    return folded_symbols(symbols, [one.name for one in found])
+
+
+def folded_symbols(symbols: Sequence[str], names: Sequence[str]) -> str:
+    """The letters of kernels with these symbols and names, as layers are found in them."""
+    elementwise = letter("elementwise")
+    parts = [
+        part(name) if symbol == elementwise else "-"
+        for name, symbol in zip(names, symbols, strict=True)
+    ]
+    return folded("".join(symbols), "".join(parts), letter("norm"), letter("unclassified"))
+
+
+def main_kernels(recording: Recording) -> list[Kernel]:
+    """The kernels of the stream that most kernels run on."""
+    found = kernels(recording)
+    often = Counter(one.stream for one in found)
+    return [one for one in found if one.stream == max(often, key=lambda one: often[one])]
+
+
+@cache
+def main_stream(recording: Recording) -> Stream:
+    (number,) = {one.stream for one in main_kernels(recording)}
+    return next(one.stream for one in streams(recording) if one.number == number)
+
+
+def layers_by_module(recording: Recording) -> Truth:
+    return layers_of_activities(_events(recording))
+
+
+def modules(recording: Recording) -> dict[Place, str]:
+    """The innermost annotated module around each activity's launch, if there is one."""
+    begun: defaultdict[tuple[Any, Any], list[tuple[float, float, str]]] = defaultdict(list)
+    calls: dict[int, dict[str, Any]] = {}
+    events = _events(recording)
+    for e in events:
+        if e["cat"] in ("cuda_runtime", "cuda_driver"):
+            calls.setdefault(e["args"]["correlation"], e)
+        elif e["name"].startswith(_MODULE):
+            module = (e["ts"], -e["ts"] - e["dur"], e["name"][len(_MODULE) :])
+            begun[e["pid"], e["tid"]].append(module)
+    for of_thread in begun.values():
+        of_thread.sort()
+    found: dict[Place, str] = {}
+    for e in events:
+        if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset"):
+            call = calls[e["args"]["correlation"]]
+            ranges = begun[call["pid"], call["tid"]]
+            ranges = ranges[: bisect_right(ranges, call["ts"], key=lambda one: one[0])]
+            if around := [name for _, end, name in ranges if -end >= call["ts"]]:
+                place = (e["args"]["device"], e["args"]["stream"], round(e["ts"] * 1000), e["name"])
+                found[place] = around[-1]
+    return found
+
+
+def _events(recording: Recording) -> list[dict[str, Any]]:
+    events: list[dict[str, Any]] = json.loads(gzip.decompress(recording.path.read_bytes()))[
+        "traceEvents"
+    ]
+    return events

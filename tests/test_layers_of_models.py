@@ -1,0 +1,268 @@
+"""Layers and roles of recordings of many models: against their modules and their code in vLLM."""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pytest
+from recorded_layers import Kernel, kernels, layers_by_module, model_of, modules
+from recordings import Recording, recordings
+
+from traceql.layers.families import families
+
+MODEL_TYPES = {one for family in families() for one in family.model_types}
+QUICK = {"gemma2-eager", "deepseekv2-graph", "jamba-eager"}
+# Its layers of an MLP alone write nothing that could tell one from the next.
+UNRECOGNIZED = "nemotron_h"
+
+
+def params(some: Iterable[Recording]) -> list[Any]:
+    """Recordings as parameters: a few are quick."""
+    found = []
+    for one in some:
+        marks = [] if one.name in QUICK else [pytest.mark.slow]
+        found.append(pytest.param(one, id=one.name, marks=marks))
+    return found
+
+
+EAGER, GRAPH = recordings("eager"), recordings("graph")
+OF_FAMILIES = [one for one in recordings() if one.model_type in MODEL_TYPES]
+OF_NO_FAMILY = [one for one in EAGER if one.model_type not in {*MODEL_TYPES, UNRECOGNIZED}]
+
+
+@pytest.mark.parametrize("recording", params(EAGER))
+def test_layers_are_those_of_the_modules(recording: Recording) -> None:
+    _require_layers_of_modules(recording, configured=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("recording", EAGER, ids=str)
+def test_a_configuration_changes_no_layer(recording: Recording) -> None:
+    _require_layers_of_modules(recording, configured=True)
+
+
+def _require_layers_of_modules(recording: Recording, *, configured: bool) -> None:
+    truth = layers_by_module(recording)
+    found = kernels(recording, configured=configured)
+    wrong = [one for one in found if one.layer not in (None, truth[one.place])]
+    assert wrong == []
+    if recording.model_type != UNRECOGNIZED:
+        assert model_of(recording, configured=configured)[1] == recording.layers
+        inside = sum(one.dur for one in found if truth[one.place] is not None)
+        right = sum(one.dur for one in found if one.layer is not None)
+        assert right >= 0.995 * inside > 0
+
+
+@pytest.mark.parametrize("recording", params(GRAPH))
+def test_passes_have_all_layers(recording: Recording) -> None:
+    assert model_of(recording)[1] == recording.layers
+    in_pass = defaultdict(set)
+    for one in kernels(recording):
+        if one.pass_number is not None:
+            in_pass[one.pass_number].add(one.layer)
+    # The recording may begin or end within a pass.
+    inner = [layers for number, layers in in_pass.items() if 0 < number < max(in_pass)]
+    assert inner
+    assert all(layers == {*range(recording.layers)} for layers in inner)
+
+
+@pytest.mark.parametrize("recording", params(one for one in GRAPH if one.model_type in MODEL_TYPES))
+def test_nearly_all_time_of_known_models_has_a_role(recording: Recording) -> None:
+    found = kernels(recording, configured=True)
+    ran_model = {one.step_id for one in found if one.layer is not None}
+    of_model = [one for one in found if one.step_id in ran_model]
+    known = sum(one.dur for one in of_model if one.layer is not None or one.role is not None)
+    assert known >= 0.99 * sum(one.dur for one in of_model) > 0
+    inside = [one for one in found if one.layer is not None]
+    named = sum(one.dur for one in inside if one.role is not None)
+    assert named >= 0.99 * sum(one.dur for one in inside) > 0
+
+
+# --- what a layer must have, as read in vLLM's source ------------------------------------------
+
+ATTENTION = {"input_norm", "qkv_proj", "kv_write", "attention", "o_proj", "post_attn_norm"}
+MLP = {"gate_up_proj", "act", "down_proj"}
+EXPERTS = {"router", "topk", "moe_align", "experts_gate_up", "experts_down", "moe_sum"}
+NORMED = {"qwen3", "qwen3_moe", "gemma3_text", "qwen3_next", "deepseek_v2", "deepseek_v3"}
+BETWEEN_NORMS = {"gemma2", "gemma3_text"}
+# Kernels that do the work of a role of which a layer has one: (role, symbols).
+ONCE = (
+    ("kv_write", "k"), ("o_proj", "g"), ("router", "g"), ("experts_gate_up", "X"),
+    ("experts_down", "X"), ("gate_up_proj", "g"), ("down_proj", "g"), ("moe_sum", "U"),
+)  # fmt: skip
+
+
+def has_experts(config: dict[str, Any], layer: int) -> bool:
+    if not config.get("num_experts_per_tok"):
+        return False
+    every = config.get("decoder_sparse_step", 1)  # Qwen
+    only = layer not in config.get("mlp_only_layers", []) and (layer + 1) % every == 0
+    return only and layer >= config.get("first_k_dense_replace", 0)  # DeepSeek, GLM
+
+
+def shared_expert(config: dict[str, Any]) -> set[str]:
+    """The roles of an expert that serves all tokens; only Qwen's has a gate."""
+    if config.get("n_shared_experts"):
+        return MLP
+    return MLP | {"shared_gate"} if config.get("shared_expert_intermediate_size") else set()
+
+
+def roles_of_layer(recording: Recording, layer: int) -> tuple[set[str], set[str]]:
+    """The roles that a layer must have, and those that it may have besides."""
+    config, model_type = recording.config, recording.model_type
+    needed, allowed = {*ATTENTION}, {"rope"}
+    if config.get("layer_types", [""] * recording.layers)[layer] == "linear_attention":
+        needed = needed - {"kv_write"} | {"conv", "attn_norm"}
+    elif model_type in NORMED:
+        (needed if recording.mode == "eager" else allowed).add("qk_norm")
+    if model_type.startswith("deepseek"):
+        needed.add("kv_b_proj")
+    if model_type in BETWEEN_NORMS:
+        (needed if recording.mode == "eager" else allowed).update(("pre_mlp_norm", "post_mlp_norm"))
+    if has_experts(config, layer):
+        needed |= EXPERTS | shared_expert(config)
+        allowed.add("act")
+    else:
+        needed |= MLP
+    return needed, allowed
+
+
+@pytest.mark.parametrize("recording", params(OF_FAMILIES))
+def test_layers_of_known_models_have_the_roles_of_their_code(recording: Recording) -> None:
+    family, _ = model_of(recording, configured=True)
+    (own,) = (one.name for one in families() if recording.model_type in one.model_types)
+    assert family == own
+    problems = Counter[str]()
+    for (_, layer), of_layer in by_layer(kernels(recording, configured=True)).items():
+        roles = {one.role for one in of_layer if one.role is not None}
+        needed, allowed = roles_of_layer(recording, layer)
+        problems[f"layer {layer} lacks {sorted(needed - roles)}"] += not needed <= roles
+        extra = sorted(roles - needed - allowed)
+        problems[f"layer {layer} has {extra}"] += bool(extra)
+        for role, symbols in ONCE:
+            count = sum(one.role == role and one.symbol in symbols for one in of_layer)
+            problems[f"layer {layer} has {count} {role}"] += count != (role in needed)
+    assert +problems == Counter()
+
+
+def by_layer(found: Iterable[Kernel]) -> dict[tuple[int, int], list[Kernel]]:
+    """The kernels of each layer of each pass, by pass and layer."""
+    layers: defaultdict[tuple[int, int], list[Kernel]] = defaultdict(list)
+    for one in found:
+        if one.pass_number is not None and one.layer is not None:
+            layers[one.pass_number, one.layer].append(one)
+    return layers
+
+
+# --- roles that the names of modules tell -------------------------------------------------------
+
+SHARED = r"experts\._shared_experts"
+# Module within its layer, symbols of its kernels, and their roles in order; order decides between
+# two rows. Several roles: the first kernel of a layer has the first one.
+ROLE_OF_MODULE = [
+    (r"(input_layernorm|operator_norm)$", ".", "input_norm"),
+    (r"^(self_attn|attn)\.(qkv_proj|mla_attn\.fused_qkv_a_proj)$", ".", "qkv_proj"),
+    (r"^self_attn\.[qk]_norm$", ".", "qk_norm"),
+    (r"^(self_attn|attn)$", "r", "rope"),
+    (r"^((self_)?attn\.)?attn$", "k", "kv_write"),
+    (r"^((self_)?attn\.)?attn$", "[ac]", "attention"),
+    (r"^(self_attn\.|attn\.)?(o_proj|out_proj)$", ".", "o_proj"),
+    (r"mla_attn\.mla_attn$", "k", "kv_write"),
+    (r"mla_attn\.mla_attn$", "[ac]", "attention"),
+    (r"mla_attn\.mla_attn$", "[gs]", "kv_b_proj"),
+    (r"mla_attn$", "n", "qk_norm"),
+    (r"mla_attn$", "r", "rope"),
+    (r"mla_attn$", "[gsq]", "qkv_proj|o_proj"),
+    (r"^linear_attn\.in_proj", "[gs]", "qkv_proj"),
+    (r"^linear_attn$", "[uw]", "conv"),
+    (r"^(linear_attn\.chunk_gated_delta_rule|linear_attn)$", "a", "attention"),
+    (r"^linear_attn\.norm$", "n", "attn_norm"),
+    (r"^(linear_attn|mamba|mamba\.mamba|short_conv)\.out_proj$", "[gs]", "o_proj"),
+    (r"^post_attention_layernorm$", ".", "post_attn_norm"),
+    (r"^pre_feedforward_layernorm$", ".", "pre_mlp_norm"),
+    (r"^post_feedforward_layernorm$", ".", "post_mlp_norm"),
+    (r"^(mlp|feed_forward)\.(gate_up_proj|w13)$", ".", "gate_up_proj"),
+    (r"^(mlp|feed_forward)\.act_fn$", "v", "act"),
+    (r"^mlp$", "v", "act"),
+    (r"^(mlp|feed_forward)\.(down_proj|w2)$", ".", "down_proj"),
+    (rf"{SHARED}$", "v", "act"),
+    (rf"{SHARED}$", "g", ["gate_up_proj", "down_proj", "shared_gate"]),
+    (rf"{SHARED}$", "[sq]", "gate_up_proj|down_proj|shared_gate"),
+    (r"(gate|router)$", "[gsm]", "router"),
+    (r"experts$", "g", "router"),
+    (r"experts", "[Tz]", "topk"),
+    (r"experts", "L", "moe_align|topk"),
+    (r"experts", "X", ["experts_gate_up", "experts_down"]),
+    (r"experts", "v", "act"),
+    (r"experts", "U", "moe_sum"),
+]
+# GLM-4 has four norms per layer, which other models name in another way.
+RENAMED = {
+    "post_self_attn_layernorm": "post_attention_layernorm",
+    "post_attention_layernorm": "pre_feedforward_layernorm",
+    "post_mlp_layernorm": "post_feedforward_layernorm",
+}
+IN_EXPERTS = re.compile("moe_|experts_|topk|router|dispatch|combine")
+
+
+def judged(recording: Recording, *, configured: bool) -> Iterator[tuple[Kernel, str, str]]:
+    """Kernels in layers whose module tells the role: with the module and a pattern of the role."""
+    module_of = modules(recording)
+    for of_layer in by_layer(kernels(recording, configured=configured)).values():
+        rank = Counter[tuple[str, str]]()
+        for one in of_layer:
+            module = re.sub(r"^.*?\.layers\.\d+\.", "", module_of.get(one.place, ""))
+            if recording.model_type == "glm4":
+                module = RENAMED.get(module, module)
+            for pattern, symbols, role in ROLE_OF_MODULE:
+                if re.search(pattern, module) and re.fullmatch(symbols, one.symbol):
+                    rank[pattern, symbols] += 1
+                    roles = [role] if isinstance(role, str) else role
+                    yield one, module, roles[min(rank[pattern, symbols], len(roles)) - 1]
+                    break
+
+
+@pytest.mark.parametrize(
+    "recording",
+    params(one for one in EAGER if one.model_type in MODEL_TYPES),
+)
+def test_roles_are_those_of_the_modules(recording: Recording) -> None:
+    total = wrong = 0
+    confused = Counter[tuple[str, str, str | None, str]]()
+    for one, module, role in judged(recording, configured=True):
+        total += one.dur
+        if not re.fullmatch(role, one.role or ""):
+            wrong += one.dur
+            confused[module, one.symbol, one.role, role] += one.dur
+    inside = sum(one.dur for one in kernels(recording, configured=True) if one.layer is not None)
+    assert total >= 0.8 * inside
+    assert wrong <= 0.01 * total, confused
+
+
+@pytest.mark.parametrize("recording", params(OF_NO_FAMILY))
+def test_roles_of_models_of_no_family_are_right_or_unknown(recording: Recording) -> None:
+    _require_no_wrong_role(recording, configured=True)
+
+
+@pytest.mark.parametrize("recording", params(OF_NO_FAMILY))
+def test_roles_of_unnamed_models_of_no_family_are_right_or_unknown(recording: Recording) -> None:
+    _require_no_wrong_role(recording, configured=False)
+
+
+def _require_no_wrong_role(recording: Recording, *, configured: bool) -> None:
+    total = wrong = 0
+    confused = Counter[tuple[str, str, str | None, str]]()
+    for one, module, role in judged(recording, configured=configured):
+        total += one.dur
+        if one.role is not None and not re.fullmatch(role, one.role):
+            wrong += one.dur
+            confused[module, one.symbol, one.role, role] += one.dur
+    assert wrong <= 0.01 * total, confused
+    module_of = modules(recording)
+    for one in kernels(recording, configured=configured):
+        module = module_of.get(one.place, "layers")
+        if one.layer is not None and not re.search(
+            r"experts|router|gate|mlp$|layers(\.\d+)?$", module
+        ):
+            assert not IN_EXPERTS.match(one.role or ""), (module, one)

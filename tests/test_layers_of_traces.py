@@ -1,0 +1,298 @@
+"""Layers and roles of real traces: against their modules, their configuration and their code."""
+
+import gzip
+import json
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import traceql
+from traceql.resources import CHECKS, EXAMPLES
+
+TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
+STACKED = ("qwen3-8b-tp2-eager-stack-4layers", "qwen3-30b-a3b-tp2-ep-eager-stack-6layers")
+HOST_ONLY = ("python_function", "cpu_op")
+Key = tuple[Any, ...]
+
+# The innermost module of each launch, as read in vLLM's source; order decides between two.
+ROLE_OF_MODULE = [
+    (r"Attention/QKVParallelLinear$", "gemm", "qkv_proj"),
+    (r"Attention/RMSNorm$", "norm", "qk_norm"),
+    (r"RotaryEmbedding$", "rope", "rope"),
+    (r"Attention/Attention$", "kv_cache", "kv_write"),
+    (r"Attention/Attention$", "attention", "attention"),
+    (r"Attention/RowParallelLinear$", "gemm", "o_proj"),
+    (r"Attention/RowParallelLinear$", "collective", "attn_allreduce"),
+    (r"DecoderLayer/RMSNorm$", "norm", "input_norm|post_attn_norm"),
+    (r"MLP/MergedColumnParallelLinear$", "gemm", "gate_up_proj"),
+    (r"SiluAndMul$", "activation", "act"),
+    (r"MLP/RowParallelLinear$", "gemm", "down_proj"),
+    (r"MLP/RowParallelLinear$", "collective", "mlp_allreduce"),
+    (r"SparseMoeBlock/ReplicatedLinear$", "gemm", "router"),
+    (r"MoERunner$", "moe .*topkGating", "topk"),
+    (r"MoERunner$", "moe .*(align_block|sort_expert)", "moe_align"),
+    (r"MoERunner$", "moe fused_moe_kernel", "experts_gate_up|experts_down"),
+    (r"MoERunner$", "activation", "act"),
+    (r"MoERunner$", "moe .*moe_sum", "moe_sum"),
+    (r"MoERunner$", "collective", "mlp_allreduce"),
+]
+
+
+def files_of(name: str) -> list[Path]:
+    folder = TRACES / name
+    if not folder.is_dir():
+        pytest.skip(f"{name} is not bundled")
+    return sorted(folder.glob("*.json.gz"))
+
+
+def modules_of_kernels(events: list[dict[str, Any]]) -> dict[Key, tuple[int, str]]:
+    """Layer and path of modules around each kernel's launch, from the file alone."""
+    frames: defaultdict[Key, list[tuple[float, float, str]]] = defaultdict(list)
+    launches: dict[int, dict[str, Any]] = {}
+    for e in events:
+        if e.get("cat") == "python_function" and e["name"].startswith("nn.Module: "):
+            frames[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"], e["name"][11:]))
+        elif e.get("cat") in ("cuda_runtime", "cuda_driver"):
+            launches.setdefault(e["args"]["correlation"], e)
+    for stack in frames.values():
+        stack.sort()
+    found = {}
+    for e in events:
+        if e.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset"):
+            continue
+        call = launches[e["args"]["correlation"]]
+        stack = frames[call["pid"], call["tid"]]
+        begun = stack[: bisect_right(stack, (call["ts"], float("inf"), ""))]
+        around = [name for start, end, name in begun if end >= call["ts"]]
+        layer = [int(n.rsplit("_", 1)[1]) for n in around if "DecoderLayer" in n]
+        if layer:
+            path = "/".join(re.sub(r"_\d+$", "", n) for n in around)
+            place = (e["args"]["device"], e["args"]["stream"], round(e["ts"] * 1000), e["name"])
+            found[place] = (layer[0], path)
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", STACKED)
+def test_sequence_agrees_with_the_modules_of_a_trace_with_stacks(name: str, tmp_path: Path) -> None:
+    truth: dict[Key, tuple[int, str]] = {}
+    for rank, file in enumerate(files_of(name)):
+        trace = json.loads(gzip.decompress(file.read_bytes()))
+        for key, found in modules_of_kernels(trace["traceEvents"]).items():
+            truth[rank, *key] = found
+        kept = [e for e in trace["traceEvents"] if e.get("cat") not in HOST_ONLY]
+        assert len(kept) < len(trace["traceEvents"]) / 2
+        stripped = tmp_path / "run" / f"rank{rank}.json"
+        stripped.parent.mkdir(exist_ok=True)
+        stripped.write_text(json.dumps(trace | {"traceEvents": kept}))
+    traceql.load(tmp_path / "run", tmp_path / "x.duckdb")
+    total = right_layer = judged = right_role = 0
+    with traceql.open(tmp_path / "x.duckdb") as trace:
+        files = trace.sql("SELECT rank, file_offset_ns FROM trace").rows()
+        offset = {file["rank"]: file["file_offset_ns"] for file in files}
+        for row in trace.sql("SELECT * FROM kernel"):
+            key = (row["device"], row["stream"], row["ts"] - offset[row["rank"]], row["name"])
+            if (row["rank"], *key) not in truth:
+                assert row["layer"] is None, row
+                continue
+            layer, path = truth[row["rank"], *key]
+            total += row["dur"]
+            right_layer += row["dur"] * (row["layer"] == layer)
+            assert row["layer_source"] in ("sequence", None)
+            what = f"{row['category']} {row['name']}"
+            for pattern, kernel, role in ROLE_OF_MODULE:
+                if re.search(pattern, path) and re.match(kernel, what):
+                    judged += row["dur"]
+                    right_role += row["dur"] * bool(re.fullmatch(role, row["role"] or ""))
+                    break
+        ordered = trace.sql("""
+            SELECT role, ROW_NUMBER() OVER (
+                PARTITION BY rank, pass, layer, symbol, role LIKE 'qk%' ORDER BY ts, id
+            ) AS place
+            FROM kernel
+            WHERE layer IS NOT NULL AND (symbol = 'X' OR (symbol = 'n' AND role NOT LIKE 'qk%'))
+        """).rows()
+        assert ordered
+        assert {(row["role"], row["place"]) for row in ordered} <= ROLE_AT
+    assert right_layer >= 0.995 * total > 0
+    assert right_role >= 0.995 * judged
+    assert judged >= 0.95 * total  # the rest: copies and fills
+
+
+# A layer begins with its input norm; experts first widen what they then narrow.
+ROLE_AT = {
+    ("input_norm", 1), ("post_attn_norm", 2), ("experts_gate_up", 1), ("experts_down", 2)
+}  # fmt: skip
+
+OURS = {  # name: layers that each rank holds, as the model's configuration has them
+    "qwen3-0.6b-tp1-eager": 28,
+    "qwen3-30b-a3b-tp2-ep-eager-stack-6layers": 6,
+    "qwen3-30b-a3b-tp4-ep-graph": 48,
+    "qwen3-32b-tp4-graph-nccl": 64,
+    "qwen3-8b-pp2-graph": 18,
+    "qwen3-8b-tp1-graph": 36,
+    "qwen3-8b-tp2-eager-stack-4layers": 4,
+    "qwen3-8b-tp2-graph-serving": 36,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OURS)
+def test_every_check_passes_on_our_traces(name: str, tmp_path: Path) -> None:
+    database = traceql.load(files_of(name), tmp_path / "x.duckdb").database
+    with traceql.open(database) as trace:
+        for check in sorted(CHECKS.glob("*.sql")):
+            assert trace.sql(check.read_text()).rows() == [], check.name
+        held = trace.sql("SELECT DISTINCT layers FROM rank_model").rows()
+        assert held == [{"layers": OURS[name]}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [
+        ("mi300x-sglang-qwen3-8b-prefilldecode", 36),
+        ("b200-vllm-moe-eager", 36),
+        ("mi300x-resnet-training", 0),
+    ],
+)
+def test_traces_of_others(name: str, count: int, tmp_path: Path) -> None:
+    file = TRACES / "third-party" / "tracelens" / f"{name}.json.gz"
+    if not file.exists():
+        pytest.skip(f"{name} is not bundled")
+    with traceql.open(traceql.load(file, tmp_path / "x.duckdb").database) as trace:
+        (row,) = trace.sql("SELECT COUNT(DISTINCT layer) AS layers FROM kernel")
+        assert row["layers"] == count
+
+
+# What a layer of these two models launches, as the code of their modules has it: Qwen2 of Hugging
+# Face with three linear layers before attention and one after it, gpt-oss with experts.
+LAUNCHED = {
+    "h100-qwen1.5-0.5b-eager": {
+        "qkv_proj": 3, "attention": 1, "o_proj": 1, "gate_up_proj": 2, "down_proj": 1,
+    },
+    "b200-vllm-moe-eager": {
+        "qkv_proj": 1, "attention": 1, "o_proj": 1, "attn_allreduce": 1, "router": 1, "topk": 1,
+        "experts_gate_up": 1, "experts_down": 1, "moe_sum": 1, "mlp_allreduce": 1,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    LAUNCHED,
+)
+def test_modules_of_others_name_roles(name: str, tmp_path: Path) -> None:
+    file = TRACES / "third-party" / "tracelens" / f"{name}.json.gz"
+    if not file.exists():
+        pytest.skip(f"{name} is not bundled")
+    with traceql.open(traceql.load(file, tmp_path / "x.duckdb").database) as trace:
+        counted = trace.sql("""
+            SELECT layer, role, COUNT(*) AS kernels FROM kernel
+            WHERE layer IS NOT NULL AND symbol IN ('g', 'a', 'A', 'T', 'X', 'U')
+            GROUP BY layer, role
+        """).rows()
+        by_layer: defaultdict[int, dict[str, int]] = defaultdict(dict)
+        for row in counted:
+            by_layer[row["layer"]][row["role"]] = row["kernels"]
+        assert by_layer
+        assert all(parts == LAUNCHED[name] for parts in by_layer.values())
+        (row,) = trace.sql(
+            "SELECT COUNT(*) AS n FROM kernel WHERE role = 'attention' AND symbol = 'e'"
+        )
+        (inner,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE layer_source = 'module'")
+        assert inner["n"] > 0
+        # gpt-oss copies its queries before they are quantized: those copies are attention's.
+        assert row["n"] == (36 if name.startswith("b200") else 0)
+
+
+@pytest.mark.slow
+def test_pipeline_stages_number_layers_of_the_whole_model(tmp_path: Path) -> None:
+    database = traceql.load(files_of("qwen3-8b-pp2-graph"), tmp_path / "x.duckdb").database
+    with traceql.open(database) as trace:
+        spans = trace.sql(
+            "SELECT rank, MIN(layer) AS first, MAX(layer) AS last FROM kernel GROUP BY 1 ORDER BY 1"
+        ).rows()
+        assert spans == [
+            {"rank": 0, "first": 0, "last": 17},
+            {"rank": 1, "first": 18, "last": 35},
+        ]
+        sides = trace.sql(
+            "SELECT DISTINCT rank, role FROM kernel WHERE name LIKE '%SendRecv%' ORDER BY 1"
+        ).rows()
+        assert sides == [{"rank": 0, "role": "pp_send"}, {"rank": 1, "role": "pp_recv"}]
+
+
+@pytest.mark.slow
+def test_configuration_is_checked_not_forced(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    for layers_, expected in ((36, True), (40, False)):
+        config.write_text(json.dumps({"model_type": "qwen3", "num_hidden_layers": layers_}))
+        database = tmp_path / f"{layers_}.duckdb"
+        traceql.load(EXAMPLES / "qwen3-8b-tp1-graph", database, model_config=config)
+        with traceql.open(database) as trace:
+            (row,) = trace.sql("SELECT * FROM ledger WHERE check_name = 'layers of the model'")
+            assert (row["value"], row["total"], row["ok"]) == (36, layers_, expected)
+            (row,) = trace.sql("SELECT ok FROM ledger WHERE check_name = 'model family'")
+            assert row["ok"] is True
+    config.write_text("{}")
+    with pytest.raises(traceql.TraceqlError, match="no model_type"):
+        traceql.load(EXAMPLES / "qwen3-8b-tp1-graph", tmp_path / "y.duckdb", model_config=config)
+    assert not (tmp_path / "y.duckdb").exists()
+
+
+@pytest.mark.slow
+def test_graph_nodes_come_before_the_sequence(tmp_path: Path) -> None:
+    (source,) = (EXAMPLES / "qwen3-8b-tp1-graph").glob("*.json.gz")
+    trace = json.loads(gzip.decompress(source.read_bytes()))
+    kernel = next(
+        e for e in trace["traceEvents"]
+        if e.get("cat") == "kernel" and "reshape_and_cache" in e["name"]
+        and e["args"].get("graph id", 0) == 0 and e["args"].get("External id") is None
+    )  # fmt: skip
+    kernel["args"]["graph node id"] = 77
+    (tmp_path / "rank0.json").write_text(json.dumps(trace))
+    (tmp_path / "graph_nodes.json").write_text('{"0": {"77": "model.layers.3.self_attn.attn"}}')
+    with traceql.open(
+        traceql.load(tmp_path / "rank0.json", tmp_path / "x.duckdb").database
+    ) as opened:
+        rows = opened.sql("SELECT layer, role FROM kernel WHERE layer_source = 'graph_node'")
+        assert rows.rows() == [{"layer": 3, "role": "kv_write"}]
+
+
+def test_annotated_ranges_name_layers(tmp_path: Path) -> None:
+    import traces
+
+    events = []
+    for layer in (0, 1):
+        for n, (module, kernel) in enumerate(
+            (("self_attn.qkv_proj", "nvjet_x"), ("mlp.down_proj", "nvjet_y"))
+        ):
+            at = 100 * layer + 20 * n
+            events += [
+                traces.host(
+                    f"module: model.layers.{layer}.{module}", ts=at, dur=10, cat="user_annotation"
+                ),
+                traces.launch(ts=at + 2, correlation=10 * layer + n + 1),
+                traces.kernel(kernel, ts=at + 5, dur=3, correlation=10 * layer + n + 1),
+            ]
+    path = traces.write(tmp_path / "t.json", *events)
+    with traceql.open(traceql.load(path, tmp_path / "x.duckdb").database) as trace:
+        rows = trace.sql("SELECT layer, role, layer_source FROM kernel ORDER BY ts")
+        assert [tuple(row.values()) for row in rows] == [
+            (0, "qkv_proj", "annotation"), (0, "down_proj", "annotation"),
+            (1, "qkv_proj", "annotation"), (1, "down_proj", "annotation"),
+        ]  # fmt: skip
+        host = trace.run("layers.host").rows()
+        assert [(row["layer"], row["calls"], row["host_ns"]) for row in host] == [
+            (0, 2, 20_000), (1, 2, 20_000),
+        ]  # fmt: skip
+        tree = trace.run("modules.tree").rows()
+        assert {row["path"]: row["inclusive_ns"] for row in tree}[
+            "model/layers/1/mlp/down_proj"
+        ] == 3_000
