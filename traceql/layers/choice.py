@@ -6,6 +6,7 @@ from functools import lru_cache
 from traceql.layers.families import Family, Kind, families, kinds_beside, unknown_kinds
 from traceql.layers.naming import Alignment, aligned
 from traceql.layers.symbols import letter
+from traceql.layers.texts import UNKNOWN
 from traceql.layers.unfused import CONTINUED, expanded
 
 # The layers that occur most often tell the family.
@@ -15,7 +16,6 @@ _COMPARED = 6
 # known one costs 2.
 _FITS = 2.1
 _FITS_PER_KERNEL = 0.15
-_UNCLASSIFIED = letter("unclassified")
 # The roles that the kind of a kernel tells, wherever in a layer it is.
 _BY_KIND = {
     letter(symbol): role
@@ -95,7 +95,7 @@ def _cost(often: list[str], texts: Mapping[str, int], one: Family) -> float | No
     for text in often:
         kernels = text.replace(CONTINUED, "")
         found = _cheapest(kernels, one.kinds)
-        unknown = kernels.count(_UNCLASSIFIED)
+        unknown = kernels.count(UNKNOWN)
         if found.missing > unknown or found.additional or not _fits(found.cost, len(kernels)):
             return None
         total += texts[text] * found.cost

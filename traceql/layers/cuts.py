@@ -93,9 +93,10 @@ class Cuts:
         if size < 0:
             return self._places.final_norm(text)
         rest = text[size:]
-        heads = (*self._places.first_heads, *self._places.heads)
-        if end_of_feed_forward(rest.split(LOOKUP)[0]) >= 0 and not rest.startswith(heads):
-            return -1  # an MLP or experts follow, but no other layer begins
+        if end_of_feed_forward(rest.split(LOOKUP)[0]) >= 0:
+            heads = (*self._places.first_heads, *self._places.heads)
+            if not rest.startswith(heads):
+                return -1  # an MLP or experts follow, but no other layer begins
         if not rest or rest[0] in NORMS or text[size - 1] not in NORMS:
             return size
         # The norm may be the final one instead, which belongs to no layer.

@@ -18,7 +18,8 @@ from traceql.layers.texts import LOOKUP, NORMS, PRODUCT, PRODUCTS, UNKNOWN
 from traceql.layers.unfused import CONTINUED
 
 _SAMPLING = letter("sampling")
-_BORDERS = letters(Trait.BETWEEN_PASSES) + letter("point_to_point")
+_STAGE_END = letter("point_to_point")
+_BORDERS = letters(Trait.BETWEEN_PASSES) + _STAGE_END
 _BEGINNINGS = re.compile(f"[{_BORDERS}{LOOKUP}]")
 _BEFORE_PASS = re.compile(f"[{_BORDERS}{letter('copy')}]")
 _OUTSIDE = re.compile(f"[{letters(Trait.OUTSIDE_LAYERS)}]")
@@ -30,7 +31,6 @@ _GATHERED_LOGITS = re.compile(
     f"[{letter('all_gather')}{letter('all_reduce')}]"
 )
 _MAY_BE_LOGITS = re.compile(f"[{PRODUCT}{UNKNOWN}]")
-_STAGE_END = letter("point_to_point")
 # A kernel between two anchors that recurs in one step so often belongs to the layers.
 _RECURS = 3
 
