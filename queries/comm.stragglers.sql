@@ -1,51 +1,95 @@
--- One row per operation, by wait time: which rank was late, and what its host did meanwhile.
+-- One row per late rank, phase, role and cause, by wait time: which operations waited, and why; or one row per operation.
 --
--- Use it to look into the most expensive waits one by one. doing is what the launching thread of
--- the late rank did during its longest idle gap since the previous operation of the communicator:
--- the innermost operator, annotation, Python frame or runtime call, whichever took the most time.
+-- Use it to see where the waiting is, and what the host of the late rank did before. Each row has its
+-- costliest operation as an example: its number, layer and time. doing is what the launching thread of the
+-- late rank did during its longest idle gap between that operation and the previous one of the
+-- communicator: the innermost operator, annotation, Python frame or runtime call, whichever took the
+-- most time.
 -- @param  limit        INTEGER = 20    Maximum number of rows.
+-- @param  by           VARCHAR = 'role'  One row per role, per phase (all roles together), or per operation.
 -- @param  rank         BIGINT  = NULL  Only operations for which this rank was late; all by default.
--- @column match_id     BIGINT   Operation; the same number as in collective.
--- @column op           VARCHAR  Operation: all_reduce, all_gather, send ...
--- @column role         VARCHAR  Part of the model that asked for the operation.
--- @column layer        BIGINT   Model layer.
+-- @param  phase        VARCHAR = NULL  Only steps of this phase; all by default.
+-- @param  role         VARCHAR = NULL  Only operations of this role, such as attn_allreduce.
+-- @values by           role phase operation
+-- @values phase        prefill decode mixed idle
 -- @column rank         BIGINT   The late rank (the rank that the others waited for).
--- @column number       BIGINT   Position of the step in the late rank, from 0.
--- @column ts           BIGINT   Start on the late rank, ns since the run's first event.
--- @column late_ns      BIGINT   Delay after the earliest rank, ns.
--- @column waited_ns    BIGINT   Wait time of all ranks together, ns.
+-- @column phase        VARCHAR  Phase of the step.
+-- @column role         VARCHAR  Part of the model that asked for the operations; NULL if by is phase, or if it is unknown.
 -- @column cause        VARCHAR  host, kernel, preemption, copy, communication, launch, start or unknown (see straggler.cause).
+-- @column waited_ns    BIGINT   Wait time of all ranks together, ns.
+-- @column share_pct    DOUBLE   Percent of the wait time of all operations that pass the filters.
+-- @column operations   BIGINT   Number of operations.
+-- @column late_ns      DOUBLE   Mean delay of the late rank after the earliest rank, ns.
 -- @column excess_ns    BIGINT   How much more time than the other ranks it spent on the cause, ns.
--- @column doing        VARCHAR  What its host did in the longest gap before the operation, if the cause is host.
--- @column doing_pct    DOUBLE   doing in percent of the gap.
--- @empty  no rank waited for another in an operation that was matched on two ranks; check that all ranks are loaded
--- @chart  bar x=waited_ns y=match_id color=cause
--- @title  Operations with the most wait time
-WITH worst AS (
+-- @column doing        VARCHAR  What its host did in the longest gap before the costliest operation, if the cause is host.
+-- @column doing_pct    DOUBLE   doing in percent of that gap.
+-- @column op           VARCHAR  Costliest operation: all_reduce, all_gather, send ...
+-- @column layer        BIGINT   Its model layer.
+-- @column number       BIGINT   Position of its step in the late rank, from 0.
+-- @column ts           BIGINT   Its start on the late rank, ns since the run's first event.
+-- @column match_id     BIGINT   Its number, as in collective.
+-- @key    rank phase role waited_ns cause doing share_pct operations late_ns
+-- @empty  no rank waited for another in an operation that was matched on two ranks and passes the filters; check that all ranks are loaded
+-- @chart  bar x=waited_ns y=role,phase color=cause
+-- @title  Waiting for late ranks, by role and phase
+WITH late AS (
     SELECT
         straggler.*,
+        step.phase,
+        step.number,
+        CASE WHEN $by::VARCHAR <> 'phase' THEN kernel.role END AS role,
+        CASE WHEN $by::VARCHAR = 'operation' THEN straggler.match_id END AS operation
+    FROM straggler
+    INNER JOIN kernel ON straggler.kernel_id = kernel.id
+    LEFT JOIN step ON straggler.step_id = step.step_id
+    WHERE
+        straggler.waited_ns > 0
+        AND ($rank::BIGINT IS NULL OR straggler.rank = $rank::BIGINT)
+        AND ($phase::VARCHAR IS NULL OR step.phase = $phase::VARCHAR)
+        AND ($role::VARCHAR IS NULL OR kernel.role = $role::VARCHAR)
+),
+summed AS (
+    SELECT
+        rank,
+        phase,
+        role,
+        cause,
+        COUNT(*) AS operations,
+        SUM(waited_ns) AS waited_ns,
+        100.0 * SUM(waited_ns) / SUM(SUM(waited_ns)) OVER () AS share_pct,
+        AVG(late_ns) AS late_ns,
+        SUM(excess_ns) AS excess_ns,
+        arg_max(number, [waited_ns, -match_id]) AS number,
+        arg_max(kernel_id, [waited_ns, -match_id]) AS kernel_id,
+        arg_max(match_id, [waited_ns, -match_id]) AS match_id
+    FROM late
+    GROUP BY rank, phase, role, cause, operation
+    ORDER BY waited_ns DESC, match_id
+    LIMIT $limit::INTEGER
+),
+example AS (
+    SELECT
+        summed.kernel_id,
+        summed.cause,
+        kernel.rank,
         kernel.ts,
-        kernel.role,
         kernel.layer,
         arrival.since_ns,
         collective.op
-    FROM straggler
-    INNER JOIN kernel ON straggler.kernel_id = kernel.id
-    INNER JOIN arrival ON straggler.kernel_id = arrival.kernel_id
-    INNER JOIN collective ON straggler.kernel_id = collective.kernel_id
-    WHERE $rank::BIGINT IS NULL OR straggler.rank = $rank::BIGINT
-    ORDER BY straggler.waited_ns DESC, straggler.match_id
-    LIMIT $limit::INTEGER
+    FROM summed
+    INNER JOIN kernel ON summed.kernel_id = kernel.id
+    INNER JOIN arrival USING (kernel_id)
+    INNER JOIN collective USING (kernel_id)
 ),
 longest_gap AS (
-    SELECT worst.kernel_id, arg_max(gap, gap.dur) AS gap
-    FROM worst
+    SELECT example.kernel_id, arg_max(gap, gap.dur) AS gap
+    FROM example
     INNER JOIN gap
-        ON worst.rank = gap.rank
-        AND gap.ts >= worst.ts - worst.since_ns
-        AND gap.ts < worst.ts
-    WHERE worst.cause = 'host' AND is_caused_by_host(gap.cause)
-    GROUP BY worst.kernel_id
+        ON example.rank = gap.rank
+        AND gap.ts >= example.ts - example.since_ns
+        AND gap.ts < example.ts
+    WHERE example.cause = 'host' AND is_caused_by_host(gap.cause)
+    GROUP BY example.kernel_id
 ),
 on_thread AS (
     SELECT
@@ -68,7 +112,7 @@ own AS (
     SELECT
         slice.kernel_id,
         slice.gap_ns,
-        slice.name,
+        host_name(slice.name) AS name,
         slice.covered_ns - COALESCE(SUM(child.covered_ns), 0) AS own_ns
     FROM on_thread AS slice
     LEFT JOIN on_thread AS child
@@ -89,20 +133,23 @@ main AS (
     GROUP BY kernel_id
 )
 SELECT
-    worst.match_id,
-    worst.op,
-    worst.role,
-    worst.layer,
-    worst.rank,
-    step.number,
-    worst.ts,
-    worst.late_ns,
-    worst.waited_ns,
-    worst.cause,
-    worst.excess_ns,
+    summed.rank,
+    summed.phase,
+    summed.role,
+    summed.cause,
+    CAST(summed.waited_ns AS BIGINT) AS waited_ns,
+    summed.share_pct,
+    summed.operations,
+    summed.late_ns,
+    CAST(summed.excess_ns AS BIGINT) AS excess_ns,
     main.doing,
-    main.doing_pct
-FROM worst
-LEFT JOIN step USING (step_id)
+    main.doing_pct,
+    example.op,
+    example.layer,
+    summed.number,
+    example.ts,
+    summed.match_id
+FROM summed
+INNER JOIN example USING (kernel_id)
 LEFT JOIN main USING (kernel_id)
-ORDER BY worst.waited_ns DESC, worst.match_id
+ORDER BY summed.waited_ns DESC, summed.match_id

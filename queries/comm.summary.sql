@@ -21,8 +21,9 @@
 -- @column busbw_p10_gbps    DOUBLE   Bus bandwidth, 10th percentile, 1e9 bytes per second.
 -- @column busbw_p50_gbps    DOUBLE   Bus bandwidth, median, 1e9 bytes per second.
 -- @column busbw_p90_gbps    DOUBLE   Bus bandwidth, 90th percentile, 1e9 bytes per second.
+-- @key    role op wait_ns transfer_ns wait_pct calls busbw_p50_gbps dur_ns
 -- @empty  there are no collectives in the trace
--- @chart  stacked x=wait_ns,transfer_ns y=role
+-- @chart  stacked x=transfer_ns,wait_ns y=role
 -- @title  Wait time and transfer time by role
 WITH called AS (
     SELECT collective.*, kernel.role, kernel.step_id, kernel.dur, step.gpu_dur

@@ -9,6 +9,7 @@
 -- @column share_pct    DOUBLE   Percent of the wait time of all ranks.
 -- @column cause        VARCHAR  Cause of the late rank's delay that cost the most wait time (see straggler.cause).
 -- @column cause_pct    DOUBLE   Percent of wait_ns with that cause.
+-- @key    rank late_rank wait_ns cause share_pct cause_pct operations
 -- @empty  no operation was matched on two ranks, or there was no wait time; load all ranks of the run
 -- @chart  bar x=wait_ns y=rank color=late_rank
 -- @title  Who waited for whom

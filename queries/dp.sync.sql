@@ -17,6 +17,7 @@
 -- @column last_pct      DOUBLE   last in percent of the operations that were matched on all ranks.
 -- @column cost_ns       BIGINT   Time that all other ranks together waited for it, ns.
 -- @column layout_source VARCHAR  How the position of the rank in the layout is known.
+-- @key    rank dp_rank wait_ns transfer_ns cost_ns last_pct tokens_ratio steps idle_steps
 -- @empty  the run has one replica, or its data-parallel ranks were not recognized; see the table layout
 -- @chart  stacked x=wait_ns,transfer_ns y=rank
 -- @title  Waiting for other replicas, and transfer time

@@ -18,6 +18,7 @@
 -- @column wait_ns        BIGINT   Part of comm_ns spent waiting for the late rank, ns; NULL if not matched.
 -- @column transfer_ns    BIGINT   Part of comm_ns spent transferring data, ns; NULL if not matched.
 -- @column tokens         BIGINT   Tokens of the rank's own steps: prompt tokens and generated tokens.
+-- @key    layer rank experts_ns ratio wait_ns transfer_ns comm_ns calls
 -- @empty  no expert kernels were attributed to a layer: the model is dense, or its layers were not recognized (traceql check)
 -- @chart  bar x=experts_ns y=rank
 -- @title  Time in expert kernels of each rank

@@ -16,6 +16,7 @@
 -- @column max_temperature_c      BIGINT   Highest temperature, degrees Celsius.
 -- @column mean_utilization_pct   DOUBLE   Mean utilization reported by NVML, percent.
 -- @column max_memory_used_bytes  BIGINT   Highest memory use of all programs on the GPU, bytes.
+-- @key    gpu rank throttled throttled_pct min_sm_clock_mhz mean_sm_clock_mhz mean_power_mw max_temperature_c
 -- @empty  there is no telemetry; it comes with run directories that traceql capture recorded on NVIDIA GPUs
 -- @chart  bar x=mean_sm_clock_mhz y=gpu color=throttled
 -- @title  SM clock of each GPU during the recording

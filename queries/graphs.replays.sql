@@ -18,7 +18,8 @@
 -- @column tokens          BIGINT   Tokens of the step.
 -- @column captured_tokens BIGINT   Tokens that the graph was captured for.
 -- @column padding_pct     DOUBLE   Padding in percent of the captured tokens.
--- @empty  no CUDA graph was launched in the trace: vLLM ran eagerly
+-- @key    rank step_id phase replay_ns busy_ns call_ns first_kernel_ns padding_pct kernels
+-- @empty  no CUDA graph was launched in the trace: the program ran eagerly
 -- @chart  point x=ts y=replay_ns color=phase
 -- @title  Duration of each graph replay
 WITH activity AS (

@@ -17,6 +17,7 @@
 -- @column events     BIGINT   Number of events of this name.
 -- @column own_ns     BIGINT   Self time of these events in the gap, ns.
 -- @column share_pct  DOUBLE   Percent of the gap.
+-- @key    rank dur cause doing own_ns share_pct cat step_id ts
 -- @empty  there is no such gap, or the launch call of the kernel that ended it is not in the trace
 -- @chart  bar x=own_ns y=doing
 -- @title  What the host did during the gap

@@ -17,6 +17,7 @@
 -- @column phase             VARCHAR  Phase of that step.
 -- @column previous_kernel   VARCHAR  Kernel whose end began the gap.
 -- @column next_kernel       VARCHAR  Kernel whose start ended the gap.
+-- @key    rank ts dur cause step_id phase previous_kernel next_kernel
 -- @empty  the trace has no GPU activity, or its GPUs were never idle
 -- @chart  point x=ts y=dur color=cause
 -- @title  Longest gaps of the GPU

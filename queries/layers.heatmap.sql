@@ -11,6 +11,7 @@
 -- @column layer   BIGINT   Model layer, from 0.
 -- @column dur     BIGINT   Duration of the layer, ns.
 -- @column busy_ns BIGINT   Part of dur in which a kernel of the layer ran, ns.
+-- @key    step_id number phase layer dur busy_ns
 -- @empty  no layers were recognized; traceql check says why
 -- @chart  heatmap x=number y=layer color=dur
 -- @title  Duration of each layer in each step

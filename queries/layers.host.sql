@@ -10,6 +10,7 @@
 -- @column host_ns   BIGINT  Total duration of the layer's calls on the host, ns.
 -- @column median_ns DOUBLE  Median duration of a call, ns.
 -- @column share_pct DOUBLE  host_ns in percent of that of all layers of the rank.
+-- @key    rank layer host_ns median_ns share_pct calls
 -- @empty  the trace has neither annotated layers nor Python stacks; record it with traceql capture run --stacks, or --annotate layers --eager
 -- @chart  bar x=host_ns y=layer color=rank
 -- @title  Host time of each layer

@@ -8,16 +8,18 @@
 -- @param  limit       INTEGER = 50    Maximum number of rows.
 -- @column rank        BIGINT   Rank.
 -- @column step_id     BIGINT   Step.
+-- @column number      BIGINT   Position of the step in its rank, from 0.
 -- @column phase       VARCHAR  Phase of the step: prefill, decode, mixed or idle.
 -- @column layer       BIGINT   Model layer, from 0.
 -- @column dur         BIGINT   Duration of the layer, ns.
 -- @column median_ns   DOUBLE   Median duration of the layers of its pass, ns.
 -- @column excess_ns   DOUBLE   dur minus the median, ns.
 -- @column score       DOUBLE   Robust number of standard deviations above the median.
--- @column slowest_role VARCHAR Role that is furthest above its own median in the pass; idle if that is the time between kernels.
+-- @column slowest_role VARCHAR Role that is furthest above its own median in the pass; idle if that is the time between kernels, waiting if its collectives waited for a late rank.
+-- @key    rank step_id phase layer dur excess_ns slowest_role median_ns score
 -- @empty  no layer stands out, or no layers were recognized (traceql check says which)
--- @chart  point x=layer y=excess_ns color=phase
--- @title  Layers much slower than the others of the same pass
+-- @chart  point x=number y=layer color=slowest_role size=excess_ns
+-- @title  In which steps a layer was much slower than the others
 WITH centre AS (
     SELECT rank, step_id, pass, median(dur) AS median_ns FROM layer GROUP BY rank, step_id, pass
 ),
@@ -56,10 +58,19 @@ outlier AS (
     ORDER BY excess_ns DESC
     LIMIT $limit::INTEGER
 ),
-role_time AS (
-    SELECT rank, step_id, pass, layer, role, SUM(dur) AS dur
+timed AS (
+    SELECT kernel.*, COALESCE(role_call.wait_ns, 0) AS wait_ns
     FROM kernel
-    WHERE (rank, step_id) IN (SELECT (rank, step_id) FROM outlier) AND layer IS NOT NULL
+    INNER JOIN role_call ON kernel.id = role_call.kernel_id
+    WHERE (kernel.rank, kernel.step_id) IN (SELECT (rank, step_id) FROM outlier) AND kernel.layer IS NOT NULL
+),
+role_time AS (
+    SELECT rank, step_id, pass, layer, role, SUM(dur - wait_ns) AS dur
+    FROM timed
+    GROUP BY ALL
+    UNION ALL
+    SELECT rank, step_id, pass, layer, 'waiting', SUM(wait_ns)
+    FROM timed
     GROUP BY ALL
 ),
 role_excess AS (
@@ -91,6 +102,7 @@ slowest AS (
 SELECT
     outlier.rank,
     outlier.step_id,
+    step.number,
     step.phase,
     outlier.layer,
     outlier.dur,

@@ -11,6 +11,7 @@
 -- @column start_bytes          BIGINT   Memory allocated at the first event, bytes.
 -- @column reserved_bytes       BIGINT   Most memory reserved by PyTorch's allocator, bytes.
 -- @column events               BIGINT   Number of allocations and frees.
+-- @key    rank device_type device peak_bytes op reserved_bytes start_bytes ts
 -- @empty  the trace has no memory events; record with profile_memory (traceql capture run --memory)
 -- @chart  bar x=peak_bytes y=rank
 -- @title  Peak of allocated memory

@@ -11,6 +11,7 @@
 -- @column max_allocated_bytes  BIGINT   Most memory allocated, bytes.
 -- @column last_allocated_bytes BIGINT   Memory allocated at the last event of the bucket, bytes.
 -- @column max_reserved_bytes   BIGINT   Most memory reserved by PyTorch's allocator, bytes.
+-- @key    rank device ts max_allocated_bytes last_allocated_bytes max_reserved_bytes events
 -- @empty  the trace has no memory events; record with profile_memory (traceql capture run --memory)
 -- @chart  line x=ts y=max_allocated_bytes color=rank
 -- @title  Memory allocated over time

@@ -9,6 +9,7 @@
 -- @column inclusive_ns BIGINT   GPU time launched by the module and its inner modules, ns.
 -- @column share_pct    DOUBLE   inclusive_ns in percent of all GPU time launched by modules.
 -- @column kernels      BIGINT   Number of kernels in inclusive_ns.
+-- @key    path inclusive_ns share_pct own_ns kernels calls
 -- @empty  the trace has neither Python stacks nor annotated layers; record it with traceql capture run --stacks, or --annotate layers --eager
 -- @chart  bar x=inclusive_ns y=path
 -- @title  GPU time by module

@@ -1,21 +1,26 @@
 -- One row per number that sums up the run, across all ranks.
 --
 -- Use it as the shortest summary of a run. Shares are relative to the GPU spans of all ranks
--- together. Rows about phases and tokens are missing if the trace does not tell them.
+-- together; they add up to 100%. Rows about waiting, phases and tokens are missing if the trace does
+-- not tell them.
 -- @column headline  VARCHAR  What the number is.
 -- @column value     DOUBLE   The number.
 -- @column unit      VARCHAR  ns, percent, tokens/s or checks.
 -- @column note      VARCHAR  What the number refers to, or how it was measured.
+-- @key    headline value unit note
 -- @empty  the database has neither GPU activity nor checks in its ledger
 -- @chart  none
-WITH rank_state AS (
+WITH rank_part AS (
     SELECT
         rank,
         SUM(dur) AS window_ns,
-        SUM(dur) FILTER (compute) AS computing_ns,
-        SUM(dur) FILTER (comm AND NOT compute) AS exposed_comm_ns,
-        SUM(dur) FILTER (NOT (compute OR comm OR copy)) AS idle_ns
-    FROM device_state
+        SUM(dur) FILTER (part = 'computing') AS computing_ns,
+        SUM(dur) FILTER (part = 'exposed_transfer') AS transfer_ns,
+        SUM(dur) FILTER (part = 'exposed_wait') AS wait_ns,
+        SUM(dur) FILTER (part = 'exposed_unmatched') AS unmatched_ns,
+        SUM(dur) FILTER (part = 'exposed_copy') AS copy_ns,
+        SUM(dur) FILTER (part = 'idle') AS idle_ns
+    FROM device_part
     GROUP BY rank
 ),
 state AS (
@@ -23,10 +28,25 @@ state AS (
         SUM(window_ns) AS window_ns,
         MAX(window_ns) AS longest_ns,
         COALESCE(SUM(computing_ns), 0) AS computing_ns,
-        COALESCE(SUM(exposed_comm_ns), 0) AS exposed_comm_ns,
+        SUM(transfer_ns) AS transfer_ns,
+        SUM(wait_ns) AS wait_ns,
+        SUM(unmatched_ns) AS unmatched_ns,
+        SUM(copy_ns) AS copy_ns,
         COALESCE(SUM(idle_ns), 0) AS idle_ns,
         COUNT(*) AS ranks
-    FROM rank_state
+    FROM rank_part
+),
+share AS (
+    SELECT UNNEST([
+        {'place': 2, 'headline': 'computing', 'ns': computing_ns, 'note': 'a compute kernel ran; percent of all GPU spans'},
+        {'place': 3, 'headline': 'exposed transfer', 'ns': transfer_ns, 'note': 'a collective moved data, and no compute kernel ran'},
+        {'place': 4, 'headline': 'waiting', 'ns': wait_ns, 'note': 'collectives waited for a late rank, and no compute kernel ran'},
+        {'place': 5, 'headline': 'exposed comm', 'ns': unmatched_ns, 'note': 'a collective ran that was not matched on all ranks: transfer or waiting'},
+        {'place': 6, 'headline': 'exposed copies', 'ns': copy_ns, 'note': 'only memory copies or sets ran'},
+        {'place': 7, 'headline': 'idle', 'ns': idle_ns, 'note': 'nothing ran on the GPU'}
+    ], recursive := TRUE), window_ns
+    FROM state
+    WHERE window_ns > 0
 ),
 phase AS (
     SELECT
@@ -53,28 +73,19 @@ headline AS (
     FROM state
     WHERE ranks > 0
     UNION ALL
-    SELECT 2, 'computing', 100.0 * computing_ns / window_ns, 'percent', 'a compute kernel ran; percent of all GPU spans'
-    FROM state
-    WHERE window_ns > 0
+    SELECT place, headline, 100.0 * ns / window_ns, 'percent', note
+    FROM share
+    WHERE ns IS NOT NULL
     UNION ALL
-    SELECT 3, 'exposed comm', 100.0 * exposed_comm_ns / window_ns, 'percent',
-        'a collective ran, but no compute kernel'
-    FROM state
-    WHERE window_ns > 0
-    UNION ALL
-    SELECT 4, 'idle', 100.0 * idle_ns / window_ns, 'percent', 'nothing ran on the GPU'
-    FROM state
-    WHERE window_ns > 0
-    UNION ALL
-    SELECT 4 + row_number() OVER (ORDER BY steps DESC, phase), phase || ' step', median_ns, 'ns',
+    SELECT 7 + row_number() OVER (ORDER BY steps DESC, phase), phase || ' step', median_ns, 'ns',
         'median duration on the GPU, of ' || steps || CASE steps WHEN 1 THEN ' step' ELSE ' steps' END
     FROM phase
     UNION ALL
-    SELECT 8, 'output', 1e9 * tokens / span_ns, 'tokens/s', tokens || ' tokens generated'
+    SELECT 11, 'output', 1e9 * tokens / span_ns, 'tokens/s', tokens || ' tokens generated'
     FROM first_rank
     WHERE tokens > 0 AND span_ns > 0
     UNION ALL
-    SELECT 9, 'ledger', held, 'checks', 'of ' || checks || ' hold'
+    SELECT 12, 'ledger', held, 'checks', 'of ' || checks || ' hold'
     FROM proof
     WHERE checks > 0
 )

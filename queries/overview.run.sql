@@ -1,29 +1,34 @@
 -- One row per rank: what was recorded, and how busy its GPU was.
 --
--- Use it as the first look at a run and to compare its ranks. Busy time is the union of all GPU
--- activity across streams; communication time is the union of all collectives.
--- @column rank                BIGINT   Rank.
--- @column device_name         VARCHAR  Model of the GPU.
--- @column window_ns           BIGINT   GPU span: from the first start to the last end of any GPU activity, ns.
--- @column busy_ns             BIGINT   Time in which any GPU activity ran, ns.
--- @column busy_pct            DOUBLE   busy_ns in percent of the window.
--- @column comm_ns             BIGINT   Time in which a collective ran, ns.
--- @column comm_pct            DOUBLE   comm_ns in percent of the window.
--- @column idle_ns             BIGINT   Time in which nothing ran on the GPU, ns.
+-- Use it as the first look at a run and to compare its ranks. computing, exposed transfer, waiting,
+-- exposed copies (not shown) and idle time add up to the window; time.breakdown has all parts.
+-- @column rank                  BIGINT   Rank.
+-- @column device_name           VARCHAR  Model of the GPU.
+-- @column window_ns             BIGINT   GPU span: from the first start to the last end of any GPU activity, ns.
+-- @column computing_ns          BIGINT   Time in which a compute kernel ran, ns.
+-- @column computing_pct         DOUBLE   computing_ns in percent of the window.
+-- @column exposed_transfer_ns   BIGINT   Time in which a collective transferred data and no compute kernel ran, ns; NULL if all exposed operations are unmatched.
+-- @column exposed_wait_ns       BIGINT   Time in which collectives only waited for a late rank, ns; NULL if all exposed operations are unmatched.
+-- @column exposed_unmatched_ns  BIGINT   Time in collectives that were not matched, so that waiting is unknown, ns; NULL if there are none.
+-- @column idle_ns               BIGINT   Time in which nothing ran on the GPU, ns.
 -- @column kernels             BIGINT   Number of kernels, memory copies and memory sets.
 -- @column steps               BIGINT   Number of steps (engine iterations).
 -- @column context_tokens      BIGINT   Prompt tokens processed; NULL if unknown.
 -- @column generation_tokens   BIGINT   Tokens generated; NULL if unknown.
+-- @key    rank window_ns computing_pct exposed_transfer_ns exposed_wait_ns exposed_unmatched_ns idle_ns steps computing_ns
 -- @empty  the database has no trace
--- @chart  bar x=busy_pct y=rank
--- @title  How busy each rank's GPU was
+-- @chart  bar x=computing_pct y=rank
+-- @title  Share of its time in which each rank's GPU computed
 WITH device AS (
     SELECT
         rank,
         CAST(SUM(dur) AS BIGINT) AS window_ns,
-        CAST(COALESCE(SUM(dur) FILTER (compute OR comm OR copy), 0) AS BIGINT) AS busy_ns,
-        CAST(COALESCE(SUM(dur) FILTER (comm), 0) AS BIGINT) AS comm_ns
-    FROM device_state
+        CAST(COALESCE(SUM(dur) FILTER (part = 'computing'), 0) AS BIGINT) AS computing_ns,
+        CAST(SUM(dur) FILTER (part = 'exposed_transfer') AS BIGINT) AS exposed_transfer_ns,
+        CAST(SUM(dur) FILTER (part = 'exposed_wait') AS BIGINT) AS exposed_wait_ns,
+        CAST(SUM(dur) FILTER (part = 'exposed_unmatched') AS BIGINT) AS exposed_unmatched_ns,
+        CAST(COALESCE(SUM(dur) FILTER (part = 'idle'), 0) AS BIGINT) AS idle_ns
+    FROM device_part
     GROUP BY rank
 ),
 activity AS (
@@ -42,11 +47,12 @@ SELECT
     trace.rank,
     trace.device_name,
     device.window_ns,
-    device.busy_ns,
-    100.0 * device.busy_ns / device.window_ns AS busy_pct,
-    device.comm_ns,
-    100.0 * device.comm_ns / device.window_ns AS comm_pct,
-    device.window_ns - device.busy_ns AS idle_ns,
+    device.computing_ns,
+    100.0 * device.computing_ns / NULLIF(device.window_ns, 0) AS computing_pct,
+    device.exposed_transfer_ns,
+    device.exposed_wait_ns,
+    device.exposed_unmatched_ns,
+    device.idle_ns,
     COALESCE(activity.kernels, 0) AS kernels,
     COALESCE(iteration.steps, 0) AS steps,
     iteration.context_tokens,

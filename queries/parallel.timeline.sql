@@ -16,12 +16,13 @@
 -- @column phase       VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
 -- @column ts          BIGINT   Start of its first kernel on the reference clock, ns since the run's first event.
 -- @column dur         BIGINT   From the start of its first kernel to the end of its last one, ns.
--- @column skew_ns     BIGINT   Delay after the first rank that began the iteration, ns.
+-- @column skew_ns     BIGINT   Delay after the first rank that began the iteration, ns; NULL if no other rank is loaded.
 -- @column source      VARCHAR  How the iteration is known: operations or position.
 -- @column layout_source VARCHAR  How the position of the rank in the layout is known.
+-- @key    iteration rank phase ts dur skew_ns step_id
 -- @empty  the trace has no steps in the phase, or the layout of its ranks is unknown
--- @chart  timeline x=ts width=dur y=rank color=phase
--- @title  When each rank worked on which step
+-- @chart  point x=iteration y=skew_ns color=rank
+-- @title  How far each rank began a step behind the first
 SELECT
     aligned_step.iteration,
     aligned_step.rank,
@@ -32,7 +33,10 @@ SELECT
     step.phase,
     aligned_step.ts,
     aligned_step.dur,
-    aligned_step.ts - MIN(aligned_step.ts) OVER (PARTITION BY aligned_step.iteration) AS skew_ns,
+    CASE
+        WHEN COUNT(DISTINCT aligned_step.rank) OVER (PARTITION BY aligned_step.iteration) > 1
+            THEN aligned_step.ts - MIN(aligned_step.ts) OVER (PARTITION BY aligned_step.iteration)
+    END AS skew_ns,
     aligned_step.source,
     layout.source AS layout_source
 FROM aligned_step

@@ -27,6 +27,7 @@
 -- @column microbatches   BIGINT   Steps with tokens that its GPU began in the window.
 -- @column ideal_pct      DOUBLE   Bubble if micro-batches followed each other without waiting, percent of the window.
 -- @column layout_source  VARCHAR  How the position of the rank in the layout is known.
+-- @key    rank pp_rank bubble_ns bubble_pct computing_ns comm_ns host_ns launch_ns edge_ns ideal_pct
 -- @empty  the run has one stage, or its pipeline stages were not recognized; see parallel.timeline and the table layout
 -- @chart  stacked x=computing_ns,bubble_ns,neither_ns y=rank
 -- @title  Time of each pipeline stage: computing, bubble, and neither

@@ -10,6 +10,7 @@
 -- @column total   BIGINT   What was in the file, or the whole that value is a part of.
 -- @column ok      BOOLEAN  Whether the check holds; NULL if there is nothing to check.
 -- @column note    VARCHAR  Meaning of value and total.
+-- @key    rank check_name ok value total note
 -- @chart  none
 -- @empty  all checks hold
 SELECT rank, check_name, value, total, ok, note

@@ -16,6 +16,7 @@
 -- @column e2e_ns           BIGINT   From sending the request to its last token, ns; NULL if it did not finish.
 -- @column steps            BIGINT   Number of steps, on the lowest loaded rank, that processed its tokens; NULL if unprofiled.
 -- @column shared_kernel_ns BIGINT   Total kernel time of these steps on that rank, ns; NULL if unprofiled.
+-- @key    request_id pass ttft_ns tpot_ns e2e_ns output_tokens prompt_tokens finished
 -- @empty  there are no requests; they come with run directories (traceql capture, then traceql load runs/NAME)
 -- @chart  point x=output_tokens y=e2e_ns color=pass
 -- @title  End-to-end latency by output tokens

@@ -1,4 +1,4 @@
--- One row per step, kind of segment and rank: the segments of the step's critical path.
+-- One row per phase, kind of segment and rank: what steps spend their critical path on; or one row per step, segment and rank.
 --
 -- Use it to see what set the length of a step: which rank, and whether its host, its kernels or the
 -- transfers. An operation transfers data only after the late rank has begun it; until then, the other
@@ -24,22 +24,29 @@
 --
 -- If the late rank waited in another communicator, such as in a receive from another pipeline stage,
 -- and no compute kernel ran, the path continues on the rank that it waited for, and so on.
+-- @param  by           VARCHAR = 'phase'  One row per phase (all its steps together), or per step; of each segment and rank.
 -- @param  rank         BIGINT  = 0     Rank whose steps to show; ignored if step is given.
--- @param  step         BIGINT  = NULL  One step only (step_id, as steps.timeline lists it); all by default.
+-- @param  phase        VARCHAR = NULL  Only steps of this phase; all by default.
+-- @param  step         BIGINT  = NULL  One step only (step_id, as steps.timeline lists it), as if by were step; all by default.
 -- @param  limit        INTEGER = 1000  Maximum number of rows.
--- @column step_id      BIGINT   Step.
--- @column number       BIGINT   Position of the step in its rank, from 0.
+-- @values by           phase step
+-- @values phase        prefill decode mixed idle
 -- @column phase        VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
--- @column length_ns    BIGINT   Length of the step, ns.
+-- @column step_id      BIGINT   Step; NULL if by is phase.
+-- @column number       BIGINT   Position of the step in its rank, from 0; NULL if by is phase.
+-- @column steps        BIGINT   Number of steps of the rank that the row sums up.
 -- @column segment      VARCHAR  host, launch, kernel, copy, communication, transfer or skew.
 -- @column rank         BIGINT   Rank that the segment was on; NULL for all ranks of the communicator.
--- @column operations   BIGINT   Operations that the segment preceded, or that transferred data.
--- @column ns           BIGINT   Total duration of the segment in the step, ns; skew may be negative.
+-- @column ns           BIGINT   Total duration of the segment, ns; skew may be negative.
 -- @column share_pct    DOUBLE   ns in percent of the length.
+-- @column per_step_ns  DOUBLE   ns per step, ns.
+-- @column operations   BIGINT   Operations that the segment preceded, or that transferred data.
+-- @column length_ns    BIGINT   Length of the steps, ns.
 -- @column group_ranks  VARCHAR  Ranks of the communicator; NULL if the segments are the rank's own time.
+-- @key    phase step_id number segment rank ns share_pct per_step_ns steps
 -- @empty  no such step (steps.timeline lists them), no kernels in the step, or none of its operations belong to the communicator
--- @chart  stacked x=ns y=number color=segment
--- @title  Critical path of the longest steps
+-- @chart  stacked x=per_step_ns y=number,phase color=segment
+-- @title  Critical path of the average step
 WITH RECURSIVE asked AS (
     SELECT COALESCE((SELECT rank FROM step WHERE step_id = $step::BIGINT), $rank::BIGINT) AS rank
 ),
@@ -261,21 +268,50 @@ segmented AS (
     GROUP BY step_id, segment, rank
 ),
 measured AS (
-    SELECT *, SUM(ns) OVER (PARTITION BY step_id) AS length_ns FROM segmented
+    SELECT
+        step.phase,
+        CASE WHEN $by::VARCHAR = 'step' OR $step::BIGINT IS NOT NULL THEN step.step_id END AS step_id,
+        CASE WHEN $by::VARCHAR = 'step' OR $step::BIGINT IS NOT NULL THEN step.number END AS number,
+        step.step_id AS of_step_id,
+        segmented.segment,
+        segmented.rank,
+        segmented.operations,
+        segmented.ns
+    FROM segmented
+    INNER JOIN step USING (step_id)
+    WHERE
+        ($step::BIGINT IS NULL OR step.step_id = $step::BIGINT)
+        AND ($phase::VARCHAR IS NULL OR step.phase = $phase::VARCHAR)
+),
+size AS (
+    SELECT phase, step_id, COUNT(DISTINCT of_step_id) AS steps, SUM(ns) AS length_ns FROM measured GROUP BY phase, step_id
+),
+summed AS (
+    SELECT phase, step_id, number, segment, rank, SUM(operations) AS operations, SUM(ns) AS ns
+    FROM measured
+    GROUP BY phase, step_id, number, segment, rank
 )
 SELECT
-    step.step_id,
-    step.number,
-    step.phase,
-    CAST(measured.length_ns AS BIGINT) AS length_ns,
-    measured.segment,
-    measured.rank,
-    measured.operations,
-    CAST(measured.ns AS BIGINT) AS ns,
-    100.0 * measured.ns / NULLIF(measured.length_ns, 0) AS share_pct,
+    summed.phase,
+    summed.step_id,
+    summed.number,
+    size.steps,
+    summed.segment,
+    summed.rank,
+    CAST(summed.ns AS BIGINT) AS ns,
+    100.0 * summed.ns / NULLIF(size.length_ns, 0) AS share_pct,
+    1.0 * summed.ns / size.steps AS per_step_ns,
+    CAST(summed.operations AS BIGINT) AS operations,
+    CAST(size.length_ns AS BIGINT) AS length_ns,
     (SELECT group_ranks FROM main_communicator) AS group_ranks
-FROM measured
-INNER JOIN step USING (step_id)
-WHERE $step::BIGINT IS NULL OR step.step_id = $step::BIGINT
-ORDER BY step.number, measured.ns DESC, measured.segment, measured.rank
+FROM summed
+INNER JOIN size
+    ON summed.phase IS NOT DISTINCT FROM size.phase AND summed.step_id IS NOT DISTINCT FROM size.step_id
+ORDER BY
+    summed.number,
+    CASE WHEN summed.number IS NULL THEN size.length_ns END DESC,
+    summed.phase,
+    summed.ns DESC,
+    summed.segment,
+    summed.rank
 LIMIT $limit::INTEGER

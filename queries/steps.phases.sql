@@ -12,6 +12,7 @@
 -- @column total_ns      BIGINT   Total duration of the steps on the GPU, ns.
 -- @column tokens        BIGINT   Prompt tokens processed plus tokens generated.
 -- @column tokens_per_s  DOUBLE   tokens per second of total_ns.
+-- @key    rank phase steps median_ns p99_ns total_ns tokens tokens_per_s
 -- @empty  the trace has no steps
 -- @chart  bar x=median_ns y=phase group=rank
 -- @title  Median step duration by phase

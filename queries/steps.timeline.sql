@@ -19,6 +19,7 @@
 -- @column gpu_dur            BIGINT   From the start of its first kernel to the end of its last one, ns.
 -- @column kernels            BIGINT   Number of GPU activities.
 -- @column kernel_ns          BIGINT   Total duration of the GPU activities, ns.
+-- @key    rank step_id phase gpu_ts gpu_dur graph_mode context_tokens generation_tokens kernel_ns number
 -- @empty  the trace has no steps of this rank and phase
 -- @chart  timeline x=gpu_ts width=gpu_dur y=rank color=phase
 -- @title  Steps of each rank

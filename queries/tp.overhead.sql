@@ -6,8 +6,8 @@
 -- tensor-parallel communication were free.
 --
 -- A step lasts from its first kernel to its last one, but not beyond the first kernel of the next
--- step. wait and transfer are parts of the operations' own duration. They add up to comm if no
--- communication is overlapped and all operations are matched. Steps without tensor-parallel
+-- step. wait, transfer and unmatched are what is exposed of the operations; they add up to comm if no two
+-- of them run at the same time. Steps without tensor-parallel
 -- operations do not count.
 -- @column pp_rank         BIGINT   Pipeline stage.
 -- @column phase           VARCHAR  prefill, decode, mixed or idle; NULL if unknown.
@@ -15,25 +15,28 @@
 -- @column steps           BIGINT   Number of steps, counted on each rank.
 -- @column step_ns         DOUBLE   Mean duration of a step on the GPU, ns; the sum of comm_ns, other_comm_ns and rest_ns.
 -- @column comm_ns         DOUBLE   Mean exposed communication of the tensor-parallel communicators per step, ns.
--- @column wait_ns         DOUBLE   Mean wait time of their operations per step, ns; NULL if none is matched.
--- @column transfer_ns     DOUBLE   Mean transfer time of their operations per step, ns.
+-- @column wait_ns         DOUBLE   Mean exposed wait time of their operations per step, ns; NULL if none is matched.
+-- @column transfer_ns     DOUBLE   Mean exposed transfer time of their operations per step, ns; NULL if none is matched.
+-- @column unmatched_ns    DOUBLE   Mean exposed time of operations that were not matched per step, so that waiting is unknown, ns; NULL if there are none.
 -- @column other_comm_ns   DOUBLE   Mean exposed communication with other stages and replicas per step, ns.
 -- @column rest_ns         DOUBLE   Mean rest of the step, ns: compute, copies and idle time.
 -- @column ideal_ns        DOUBLE   Mean of rest_ns plus transfers at the peak of the link, ns; NULL if a size or peak is unknown.
 -- @column efficiency_pct  DOUBLE   rest_ns in percent of rest_ns and comm_ns: the upper limit of the scaling efficiency.
 -- @column matched_pct     DOUBLE   Percent of the operations that were matched on all ranks.
 -- @column layout_source   VARCHAR  How the position of the ranks in the layout is known.
+-- @key    pp_rank phase wait_ns transfer_ns comm_ns step_ns rest_ns efficiency_pct steps
 -- @empty  the run has no tensor parallelism, or its ranks were not recognized; see the table layout
--- @chart  stacked x=rest_ns,comm_ns,other_comm_ns y=phase
+-- @chart  stacked x=rest_ns,transfer_ns,wait_ns,unmatched_ns,other_comm_ns y=phase
 -- @title  Duration of a step with tensor parallelism
 WITH operation AS (
     SELECT
         kernel.step_id,
         COUNT(*) AS calls,
         COUNT(collective.wait_ns) AS matched,
-        SUM(kernel.dur - hidden_operation.hidden_ns) AS comm_ns,
-        SUM(collective.wait_ns) AS wait_ns,
-        SUM(collective.transfer_ns) AS transfer_ns,
+        SUM(exposed_operation.exposed_ns) AS comm_ns,
+        SUM(exposed_operation.exposed_ns) FILTER (exposed_operation.exposed_wait_ns IS NULL) AS unmatched_ns,
+        SUM(exposed_operation.exposed_wait_ns) AS wait_ns,
+        SUM(exposed_operation.exposed_transfer_ns) AS transfer_ns,
         -- If one of them is unknown, so is the sum.
         CASE
             WHEN COUNT(*) = COUNT(collective.busbw_gbps * group_link.peak_gbps)
@@ -42,7 +45,7 @@ WITH operation AS (
     FROM collective
     INNER JOIN communicator USING (communicator_id)
     INNER JOIN kernel ON collective.kernel_id = kernel.id
-    INNER JOIN hidden_operation USING (kernel_id)
+    INNER JOIN exposed_operation USING (kernel_id)
     LEFT JOIN group_link USING (communicator_id)
     WHERE communicator.scope = 'tensor' AND collective.group_size > 1
     GROUP BY kernel.step_id
@@ -92,6 +95,7 @@ parted AS (
         LEAST(operation.comm_ns, exposed.ns) AS comm_ns,
         exposed.ns - LEAST(operation.comm_ns, exposed.ns) AS other_comm_ns,
         bounded.end_ts - bounded.ts - exposed.ns AS rest_ns,
+        operation.unmatched_ns,
         operation.wait_ns,
         operation.transfer_ns,
         operation.at_peak_ns,
@@ -112,6 +116,7 @@ SELECT
     AVG(comm_ns) AS comm_ns,
     SUM(wait_ns) / COUNT(*) AS wait_ns,
     SUM(transfer_ns) / COUNT(*) AS transfer_ns,
+    SUM(unmatched_ns) / COUNT(*) AS unmatched_ns,
     AVG(other_comm_ns) AS other_comm_ns,
     AVG(rest_ns) AS rest_ns,
     CASE

@@ -1,6 +1,7 @@
 """Headless Chromium, driven over its DevTools protocol through a pair of pipes."""
 
 import base64
+import fcntl
 import json
 import os
 import shutil
@@ -20,14 +21,16 @@ _READ, _WRITE = 3, 4  # where Chromium expects its ends of the pipes
 class Browser:
     """One window with one page; ends with `with`."""
 
-    def __init__(self, width: int, height: int) -> None:
+    def __init__(self, width: int, height: int, proxy: str | None = None) -> None:
         assert CHROMIUM
         self._profile = TemporaryDirectory(prefix="traceql-chromium-", ignore_cleanup_errors=True)
         theirs_in, self._out = os.pipe()
         self._in, theirs_out = os.pipe()
 
         def place_pipes() -> None:
-            first, second = os.dup(theirs_in), os.dup(theirs_out)
+            first, second = (
+                fcntl.fcntl(end, fcntl.F_DUPFD, _WRITE + 1) for end in (theirs_in, theirs_out)
+            )
             os.dup2(first, _READ)
             os.dup2(second, _WRITE)
 
@@ -35,7 +38,8 @@ class Browser:
             [
                 CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
                 "--remote-debugging-pipe", f"--user-data-dir={self._profile.name}",
-                f"--window-size={width},{height}", "about:blank",
+                f"--window-size={width},{height}",
+                *([f"--proxy-server={proxy}"] if proxy else []), "about:blank",
             ],
             preexec_fn=place_pipes, close_fds=False, stderr=subprocess.DEVNULL,
         )  # fmt: skip

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from browser import Browser
@@ -41,10 +41,13 @@ def the_port() -> Iterator[None]:
 
 @contextmanager
 def served(
-    *arguments: str | Path, **environment: str
+    *arguments: str | Path, alone: bool = True, **environment: str
 ) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """The link that a command prints, and the command, which is ended afterwards."""
-    with the_port():
+    """The link that a command prints, and the command, which is ended afterwards.
+
+    If it is not to be alone, somebody else has the port.
+    """
+    with the_port() if alone else nullcontext():
         process = subprocess.Popen(
             [sys.executable, "-m", "traceql", *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import databases
 import pytest
 import traces
 from databases import OWN, FileEvent, cases, document, file_events, gpu_events, rank_files
-from unions import Activity, Interval, clipped, gpu_activity, length, union
+from unions import IN_ORDER, Activity, Interval, clipped, gpu_activity, length, union, waits
 
 import traceql
 
@@ -39,6 +40,7 @@ KNOWN_TOKENS = {
     "qwen3-32b-tp4-graph-nccl": (4 * 1024, 4 * 5),
     "qwen3-30b-a3b-tp4-ep-graph": (4 * 512, 4 * 5),
 }
+COMM_PARTS = ("exposed_transfer_ns", "exposed_wait_ns", "exposed_unmatched_ns")
 PARSED = [name for name in OWN if name != databases.SERVING]
 
 
@@ -46,19 +48,36 @@ PARSED = [name for name in OWN if name != databases.SERVING]
 
 
 @pytest.mark.parametrize("run", cases())
-@pytest.mark.parametrize("by", ["rank", "step"])
+@pytest.mark.parametrize("by", ["rank", "phase", "step"])
 def test_parts_add_up_to_the_window(run: str, by: str) -> None:
     breakdown = answers(run, "time.breakdown", by=by)
     assert breakdown
     for row in breakdown:
         parts = ("computing_ns", "exposed_comm_ns", "exposed_copy_ns", "idle_ns")
         assert sum(row[part] for part in parts) == row["window_ns"]
+        assert sum(row[part] or 0 for part in COMM_PARTS) == row["exposed_comm_ns"]
+
+
+@pytest.mark.parametrize("run", cases())
+def test_phases_add_up_to_their_rank(run: str) -> None:
+    added: dict[int, Counter[str]] = {}
+    for row in answers(run, "time.breakdown", by="phase"):
+        added.setdefault(row["rank"], Counter()).update(
+            {name: row[name] for name in row if name.endswith("_ns") and row[name] is not None}
+        )
+    breakdown = answers(run, "time.breakdown")
+    assert [row["rank"] for row in breakdown] == list(added)
+    for row in breakdown:
+        parts = {name: row[name] for name in row if name.endswith("_ns")}
+        assert {name: added[row["rank"]][name] for name in parts} == {
+            name: ns or 0 for name, ns in parts.items()
+        }
 
 
 @pytest.mark.parametrize("run", cases())
 def test_breakdown_of_ranks_equals_unions_of_the_file(run: str) -> None:
     expected = [
-        breakdown_row(file.rank, None, activity, activity.window)
+        breakdown_row(file.rank, None, None, activity, activity.window)
         for file in rank_files(run)
         for activity in [gpu_activity(run, file.path)]
     ]
@@ -73,7 +92,8 @@ def test_breakdown_of_steps_equals_unions_of_the_file(run: str) -> None:
         for step in sql(run, STEP_WINDOWS, rank=file.rank):
             start = step["gpu_ts"] - file.offset_ns
             window = (start, start + step["gpu_dur"])
-            expected.append(breakdown_row(file.rank, step["step_id"], activity, window))
+            number, phase = step["step_id"], step["phase"]
+            expected.append(breakdown_row(file.rank, phase, number, activity, window))
     assert answers(run, "time.breakdown", by="step") == expected
 
 
@@ -83,7 +103,8 @@ def test_known_times_are_found(run: str) -> None:
     overview, overlap = answers(run, "overview.run")[:ranks], answers(run, "comm.overlap")[:ranks]
     for known, whole, comm in zip(KNOWN_MS[run], overview, overlap, strict=True):
         assert whole["rank"] == comm["rank"]
-        found = (whole["window_ns"], whole["busy_ns"], comm["comm_ns"])
+        busy_ns = whole["window_ns"] - whole["idle_ns"]
+        found = (whole["window_ns"], busy_ns, comm["comm_ns"])
         assert tuple(round(value / 1e6, 1) for value in found) == known[:3]
         digits = 3 if 0 < known[3] < 1 else 1
         assert round(comm["overlap_ns"] / 1e6, digits) == known[3]
@@ -104,12 +125,18 @@ def test_overlap_and_overview_agree_with_the_breakdown(run: str) -> None:
             "comm_ns": comm_ns,
             "overlap_ns": part["overlap_ns"],
             "exposed_comm_ns": part["exposed_comm_ns"],
+            **{name: part[name] for name in COMM_PARTS},
             "overlap_pct": part["overlap_pct"],
             "window_ns": part["window_ns"],
             "exposed_pct": pytest.approx(100 * part["exposed_comm_ns"] / part["window_ns"]),
         }
-    idle = {row["rank"]: row["idle_ns"] for row in answers(run, "overview.run")}
-    assert idle == {rank: part["idle_ns"] for rank, part in parts.items()}
+    for row in answers(run, "overview.run"):
+        part = parts[row["rank"]]
+        for name in ("computing_ns", "idle_ns", "exposed_unmatched_ns"):
+            assert row[name] == part[name]
+        # Here, a part that does not exist is NULL.
+        for name in ("exposed_transfer_ns", "exposed_wait_ns"):
+            assert (row[name] or 0) == (part[name] or 0)
 
 
 @pytest.mark.parametrize("run", cases())
@@ -262,11 +289,31 @@ def test_kernels_and_categories_share_all_gpu_time(run: str) -> None:
     kernels = Counter[str]()
     for row in answers(run, "kernels.top", limit=1_000_000):
         kernels[row["name"]] += row["total_ns"]
+        assert row["work_ns"] + (row["wait_ns"] or 0) == row["total_ns"]
     assert kernels == names
     categories = {row["category"]: row for row in answers(run, "kernels.by_category")}
     assert sum(row["total_ns"] for row in categories.values()) == names.total()
     assert sum(row["calls"] for row in categories.values()) == len(events)
     assert "other" not in categories or categories["other"]["share_pct"] < 1
+
+
+@pytest.mark.parametrize("run", cases(list(IN_ORDER)))
+def test_kernels_that_wait_do_so_as_long_as_the_last_rank_takes_to_begin(run: str) -> None:
+    expected = Counter[int]()
+    for file in rank_files(run):
+        expected[file.rank] = sum(wait or 0 for wait in waits(run, file.path).values())
+    for rank, wait_ns in expected.items():
+        kernels = answers(run, "kernels.top", rank=rank, limit=1_000_000)
+        assert sum(row["wait_ns"] for row in kernels) == wait_ns > 0
+        assert {row["category"] for row in kernels if row["wait_ns"]} == {"collective"}
+        assert {row["category"] for row in kernels if row["wait_ns"] is None} == set()
+        roles = answers(run, "layers.roles", rank=rank)
+        assert sum(row["wait_ns"] for row in roles) == wait_ns
+        layers = answers(run, "layers.breakdown", rank=rank)
+        in_layers = sum(row["wait_ns"] for row in roles if row["layers"])
+        assert sum(row["wait_ns"] for row in layers) == in_layers > 0
+        exposed = answers(run, "comm.exposed", rank=rank)
+        assert sum(row["exposed_wait_ns"] + row["hidden_ns"] for row in exposed) >= wait_ns
 
 
 @pytest.mark.parametrize("run", cases(["h100-qwen1.5", "mi300x-qwen1.5"]))
@@ -313,7 +360,7 @@ def test_memory_timeline_has_every_allocator_event_and_the_peaks(run: str) -> No
 # --- the same, calculated from the file ------------------------------------------------------
 
 STEP_WINDOWS = """
-    SELECT step_id, gpu_ts, gpu_dur FROM step
+    SELECT step_id, phase, gpu_ts, gpu_dur FROM step
     WHERE rank = $rank AND gpu_ts IS NOT NULL
     ORDER BY step_id
 """
@@ -329,22 +376,39 @@ def sql(run: str, statement: str, **parameters: Any) -> list[Row]:
     return databases.trace(run).sql(statement, parameters).rows()
 
 
-def breakdown_row(rank: int, step_id: int | None, activity: Activity, window: Interval) -> Row:
-    compute, comm, copy = (
-        list(clipped(part, window)) for part in (activity.compute, activity.comm, activity.copy)
-    )
-    computing = length(compute)
-    with_comm = length(union([*compute, *comm]))
-    busy = length(union([*compute, *comm, *copy]))
-    overlap = computing + length(comm) - with_comm
+def breakdown_row(
+    rank: int, phase: str | None, step_id: int | None, activity: Activity, window: Interval
+) -> Row:
+    """Each class counts where none before it in the list runs."""
+    compute, transfer, unmatched, wait, copy, comm = (
+        list(clipped(part, window))
+        for part in (
+            activity.compute, activity.transfer, activity.unmatched, activity.wait, activity.copy,
+            activity.comm,
+        )
+    )  # fmt: skip
+    covered: list[int] = []
+    together: list[Interval] = []
+    for part in (compute, transfer, unmatched, wait, copy):
+        together = union([*together, *part])
+        covered.append(length(together))
+    steps = (after - before for before, after in pairwise([0, *covered]))
+    computing, transferring, unknown, waiting, copying = steps
+    window_ns = window[1] - window[0]
+    overlap = computing + length(comm) - length(union([*compute, *comm]))
+    is_known = transferring + waiting > 0 or unknown == 0
     return {
         "rank": rank,
+        "phase": phase,
         "step_id": step_id,
-        "window_ns": window[1] - window[0],
+        "window_ns": window_ns,
         "computing_ns": computing,
-        "exposed_comm_ns": with_comm - computing,
-        "exposed_copy_ns": busy - with_comm,
-        "idle_ns": window[1] - window[0] - busy,
+        "exposed_comm_ns": transferring + waiting + unknown,
+        "exposed_transfer_ns": transferring if is_known else None,
+        "exposed_wait_ns": waiting if is_known else None,
+        "exposed_unmatched_ns": unknown or None,
+        "exposed_copy_ns": copying,
+        "idle_ns": window_ns - covered[-1],
         "overlap_ns": overlap,
         "overlap_pct": pytest.approx(100 * overlap / length(comm)) if comm else None,
     }

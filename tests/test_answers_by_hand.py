@@ -45,28 +45,36 @@ def tensor_parallel(rank: int) -> list[Event]:
 def test_exposed_communication_by_role_and_by_layer(tmp_path: Path) -> None:
     attention, mlp = "attn_allreduce", "mlp_allreduce"
     with loaded(tmp_path, *(tensor_parallel(rank) for rank in (0, 1))) as trace:
-        # Layer, role, calls, dur, exposed, hidden and wait in ns, exposed in percent.
+        # Calls; dur, exposed, exposed transfer, exposed wait, unmatched and hidden in ns; exposed
+        # in percent.
+        of_attention = (8, 31_000, 29_000, 28_000, 1_000, None, 2_000, pytest.approx(100 * 29 / 31))
+        of_mlp = (8, 32_000, 24_000, 24_000, 0, None, 8_000, 75.0)
         assert rows(trace, "comm.exposed") == [
-            (None, attention, 8, 31_000, 29_000, 2_000, 1_000, pytest.approx(100 * 29 / 31)),
-            (None, mlp, 8, 32_000, 24_000, 8_000, 0, 75.0),
+            (None, None, attention, *of_attention),
+            (None, None, mlp, *of_mlp),
+        ]
+        phase = trace.sql("SELECT DISTINCT phase FROM step").rows()[0]["phase"]
+        assert rows(trace, "comm.exposed", by="phase") == [
+            (phase, None, attention, *of_attention),
+            (phase, None, mlp, *of_mlp),
         ]
         assert rows(trace, "comm.exposed", rank=0) == [
-            (None, attention, 4, 16_000, 14_000, 2_000, 1_000, 87.5),
-            (None, mlp, 4, 16_000, 12_000, 4_000, 0, 75.0),
+            (None, None, attention, 4, 16_000, 14_000, 13_000, 1_000, None, 2_000, 87.5),
+            (None, None, mlp, 4, 16_000, 12_000, 12_000, 0, None, 4_000, 75.0),
         ]
         assert rows(trace, "comm.exposed", rank=1) == [
-            (None, attention, 4, 15_000, 15_000, 0, 0, 100.0),
-            (None, mlp, 4, 16_000, 12_000, 4_000, 0, 75.0),
+            (None, None, attention, 4, 15_000, 15_000, 15_000, 0, None, 0, 100.0),
+            (None, None, mlp, 4, 16_000, 12_000, 12_000, 0, None, 4_000, 75.0),
         ]
         assert rows(trace, "comm.exposed", by="layer") == [
-            (0, mlp, 2, 8_000, 8_000, 0, 0, 100.0),
-            (1, attention, 2, 8_000, 8_000, 0, 0, 100.0),
-            (2, mlp, 2, 8_000, 8_000, 0, 0, 100.0),
-            (3, attention, 2, 8_000, 8_000, 0, 0, 100.0),
-            (3, mlp, 2, 8_000, 8_000, 0, 0, 100.0),
-            (2, attention, 2, 7_000, 7_000, 0, 1_000, 100.0),
-            (0, attention, 2, 8_000, 6_000, 2_000, 0, 75.0),
-            (1, mlp, 2, 8_000, 0, 8_000, 0, 0.0),
+            (None, 0, mlp, 2, 8_000, 8_000, 8_000, 0, None, 0, 100.0),
+            (None, 1, attention, 2, 8_000, 8_000, 8_000, 0, None, 0, 100.0),
+            (None, 2, mlp, 2, 8_000, 8_000, 8_000, 0, None, 0, 100.0),
+            (None, 3, attention, 2, 8_000, 8_000, 8_000, 0, None, 0, 100.0),
+            (None, 3, mlp, 2, 8_000, 8_000, 8_000, 0, None, 0, 100.0),
+            (None, 2, attention, 2, 7_000, 7_000, 6_000, 1_000, None, 0, 100.0),
+            (None, 0, attention, 2, 8_000, 6_000, 6_000, 0, None, 2_000, 75.0),
+            (None, 1, mlp, 2, 8_000, 0, 0, 0, None, 8_000, 0.0),
         ]
 
 
@@ -79,12 +87,15 @@ def test_operations_of_two_streams_at_once_are_both_exposed() -> None:
         kernel(ts=0, dur=15, device=1),
     )
     # 2 and 4 of 10 us are hidden. No other rank is there to wait for.
-    assert answer(con, "comm.exposed") == [(None, None, 2, 20_000, 14_000, 6_000, None, 70.0)]
+    assert answer(con, "comm.exposed") == [
+        (None, None, None, 2, 20_000, 14_000, None, None, 14_000, 6_000, 70.0)
+    ]
 
 
 # --- idle.host -----------------------------------------------------------------------------------
 
-NOTHING = "(no event recorded)"
+# These traces have no Python frames.
+NOTHING = "(no event recorded; with Python stacks, the trace would show more)"
 # Three gaps, 100 us together: from 10 to 60 and from 70 to 110, which end with a kernel that was
 # launched late, and from 120 to 130, which ends with one that was launched before.
 THREE_GAPS = (
@@ -116,17 +127,17 @@ def test_time_of_the_host_while_the_gpu_waited_for_it(tmp_path: Path) -> None:
         # The first gap: 10 to 15 and 35 to 50 in prepare alone, 15 to 35 in the sort, 55 to 58 in
         # the launch, and 50 to 55 and 58 to 60 in nothing. The second: 70 to 100 in the
         # synchronizing call, 104 to 106 and 107 to 108 in launches, and 4 + 1 + 2 in nothing.
-        (0, "sync", "cudaStreamSynchronize", "cuda_runtime", 30_000, 30.0),
-        (0, "host", "aten::sort", "cpu_op", 20_000, 20.0),
-        (0, "host", "prepare", "cpu_op", 20_000, 20.0),
-        (0, "host", NOTHING, None, 7_000, 7.0),
-        (0, "sync", NOTHING, None, 7_000, 7.0),
-        (0, "host", "cudaLaunchKernel", "cuda_runtime", 3_000, 3.0),
-        (0, "sync", "cudaLaunchKernel", "cuda_runtime", 3_000, 3.0),
+        (0, None, "sync", 30_000, 30.0, "cudaStreamSynchronize", "cuda_runtime"),
+        (0, None, "host", 20_000, 20.0, "aten::sort", "cpu_op"),
+        (0, None, "host", 20_000, 20.0, "prepare", "cpu_op"),
+        (0, None, "host", 7_000, 7.0, NOTHING, None),
+        (0, None, "sync", 7_000, 7.0, NOTHING, None),
+        (0, None, "host", 3_000, 3.0, "cudaLaunchKernel", "cuda_runtime"),
+        (0, None, "sync", 3_000, 3.0, "cudaLaunchKernel", "cuda_runtime"),
     ]
     of_rank_1 = [
-        (1, "host", NOTHING, None, 9_000, 90.0),
-        (1, "host", "cudaLaunchKernel", "cuda_runtime", 1_000, 10.0),
+        (1, None, "host", 9_000, 90.0, NOTHING, None),
+        (1, None, "host", 1_000, 10.0, "cudaLaunchKernel", "cuda_runtime"),
     ]
     with loaded(tmp_path, THREE_GAPS, ONE_GAP) as trace:
         together = [*of_rank_0[:3], of_rank_1[0], *of_rank_0[3:], of_rank_1[1]]
@@ -184,7 +195,14 @@ def test_headlines_of_two_ranks(tmp_path: Path) -> None:
                 "percent",
                 "a compute kernel ran; percent of all GPU spans",
             ),
-            ("exposed comm", percent(40), "percent", "a collective ran, but no compute kernel"),
+            # Both ranks begin the operation together.
+            (
+                "exposed transfer",
+                percent(40),
+                "percent",
+                "a collective moved data, and no compute kernel ran",
+            ),
+            ("exposed copies", percent(20), "percent", "only memory copies or sets ran"),
             ("idle", percent(15), "percent", "nothing ran on the GPU"),
             # On both ranks together 20, 40, 20 and, with the copy, 60 us.
             ("decode step", 30_000.0, "ns", "median duration on the GPU, of 2 steps"),
@@ -210,7 +228,7 @@ def test_headlines_without_phases_and_tokens() -> None:
     assert without_ledger(events) == [
         ("recorded", 10_000.0, "ns", "longest GPU span of 1 rank"),
         ("computing", 60.0, "percent", "a compute kernel ran; percent of all GPU spans"),
-        ("exposed comm", 0.0, "percent", "a collective ran, but no compute kernel"),
+        ("exposed copies", 10.0, "percent", "only memory copies or sets ran"),
         ("idle", 30.0, "percent", "nothing ran on the GPU"),
     ]
 

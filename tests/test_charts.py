@@ -77,6 +77,99 @@ def test_parts_of_a_bar_add_up_to_the_row() -> None:
     }
 
 
+def test_parts_of_several_rows_of_one_bar_are_summed_and_the_first_part_orders_the_bars() -> None:
+    table = pa.table({
+        "role": ["a", "b", "a", "b"], "work_ns": [1, 5, 2, 7], "wait_ns": [90, None, 9, None],
+    })  # fmt: skip
+    chart = Chart("stacked", {"x": "work_ns,wait_ns", "y": "role"})
+    spec = drawn(table, chart, width=720).to_dict()
+    (rows,) = spec["datasets"].values()
+    assert {(row["role"], row["part"]): row["value"] for row in rows} == {
+        ("a", "work"): 3, ("b", "work"): 12, ("a", "wait"): 99,
+    }  # fmt: skip
+    assert spec["encoding"]["y"]["sort"] == ["b", "a"]
+
+
+def test_a_part_that_is_nowhere_is_not_in_the_legend() -> None:
+    table = pa.table({"rank": [0], "transfer_ns": [3], "wait_ns": [0]})
+    chart = Chart("stacked", {"x": "transfer_ns,wait_ns", "y": "rank"})
+    spec = drawn(table, chart, width=720).to_dict()
+    assert spec["encoding"]["color"]["scale"]["domain"] == ["transfer"]
+
+
+def test_rows_named_by_several_columns_leave_out_what_is_unknown() -> None:
+    table = pa.table({"dur": [5, 6], "role": ["act", None], "layer": [None, 3], "number": [7, 8]})
+    rows = rows_of(table, "bar", x="dur", y="role,layer,number")
+    assert [row["role, layer, number"] for row in rows] == ["act, step 7", "layer 3, step 8"]
+
+
+def test_a_deviation_is_the_difference_from_the_median_of_the_row() -> None:
+    table = pa.table({
+        "layer": [0, 1, 2] * 2, "role": ["act"] * 3 + ["rope"] * 3,
+        "work_ns": [100, 100, 140, 7, 7, 7],
+    })  # fmt: skip
+    chart = Chart("deviation", {"x": "layer", "y": "role", "color": "work_ns"})
+    spec = drawn(table, chart, width=720).to_dict()
+    (rows,) = spec["datasets"].values()
+    assert [row["work_ns"] for row in rows] == [0, 0, 40, 0, 0, 0]
+    low, middle, high = spec["encoding"]["color"]["scale"]["domain"]
+    assert (low, middle) == (-high, 0)
+
+
+def test_differences_of_a_percent_stay_pale() -> None:
+    table = pa.table({"layer": [0, 1, 2], "role": ["act"] * 3, "work_ns": [1000, 1000, 1010]})
+    chart = Chart("deviation", {"x": "layer", "y": "role", "color": "work_ns"})
+    spec = drawn(table, chart, width=720).to_dict()
+    assert spec["encoding"]["color"]["scale"]["domain"] == [-50, 0, 50]
+
+
+def test_a_range_reaches_from_its_first_to_its_last_value() -> None:
+    table = pa.table({
+        "latency": ["ttft", "itl"], "pass": ["profiled"] * 2,
+        "p50_ns": [2e6, 1e6], "p90_ns": [4e6, 2e6], "p99_ns": [90e6, 3e6],
+    })  # fmt: skip
+    chart = Chart("range", {"x": "p50_ns,p90_ns,p99_ns", "y": "latency", "color": "pass"})
+    spec = drawn(table, chart, width=720).to_dict()
+    line, *ticks, dot = (layer["encoding"] for layer in spec["layer"])
+    assert (line["x"]["field"], line["x2"]["field"]) == ("p50_ns", "p99_ns")
+    assert [tick["x"]["field"] for tick in ticks] == ["p90_ns", "p99_ns"]
+    assert dot["x"]["field"] == "p50_ns"
+    assert line["x"]["scale"]["type"] == "log"
+    assert line["x"]["title"] == "p50, p90, p99 (ms)"
+
+
+def test_limits_are_lines_with_their_names() -> None:
+    table = pa.table({
+        "bytes": [1 << 20, 4 << 20], "busbw_p50_gbps": [40.0, 80.0], "op": ["all_gather"] * 2,
+        "peak_gbps": [450.0, 450.0], "busbw_max_gbps": [50.0, 90.6],
+    })  # fmt: skip
+    channels = {"x": "bytes", "y": "busbw_p50_gbps", "color": "op"}
+    chart = Chart("point", channels | {"limits": "peak_gbps,busbw_max_gbps"})
+    spec = drawn(table, chart, width=720).to_dict()
+    rows = [row for rows in spec["datasets"].values() for row in rows]
+    assert [row["limit"] for row in rows if "limit" in row] == [
+        "peak 450 GB/s", "busbw max 91 GB/s",
+    ]  # fmt: skip
+    assert spec["layer"][-1]["encoding"]["y"]["scale"]["type"] == "log"
+
+
+def test_yes_and_no_are_said_in_words() -> None:
+    table = pa.table({"gpu": [0, 1], "mean_sm_clock_mhz": [1.0, 2.0], "throttled": [True, False]})
+    rows = rows_of(table, "bar", x="mean_sm_clock_mhz", y="gpu", color="throttled")
+    assert [row["throttled"] for row in rows] == ["throttled", "not throttled"]
+
+
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+def test_the_step_that_is_drawn_kernel_by_kernel_is_a_typical_one(
+    trace: traceql.Trace, phase: str
+) -> None:
+    rows = trace.sql("SELECT step_id, gpu_dur FROM step WHERE phase = $phase", {"phase": phase})
+    by_duration = sorted(rows, key=lambda row: (row["gpu_dur"], row["step_id"]))
+    median = by_duration[(len(by_duration) - 1) // 2]["step_id"]
+    asked = {} if phase == "decode" else {"step": median}
+    assert {row["step_id"] for row in trace.run("steps.anatomy", **asked)} == {median}
+
+
 def test_many_points_become_counts_that_add_up() -> None:
     spread = np.random.default_rng(1).integers(1, 10**6, size=(2, 20_000))
     table = pa.table({"ts": spread[0], "dur": spread[1], "cause": ["host", "sync"] * 10_000})
@@ -153,7 +246,7 @@ def test_every_chart_of_a_real_run_fits_the_width_of_a_phone(trace: traceql.Trac
 def test_what_is_called_the_same_has_the_same_colour() -> None:
     groups = [
         palette.CATEGORY_COLOURS, palette.ROLES, palette.CLASSES_OF_TIME, palette.PHASES,
-        palette.CAUSES,
+        palette.CAUSES, palette.HOST_EVENTS,
     ]  # fmt: skip
     for group in groups:
         assert {name: palette.COLOURS[name] for name in group} == group
@@ -173,7 +266,12 @@ def test_every_role_of_a_real_run_has_a_colour(trace: traceql.Trace) -> None:
         (("computing", "exposed_comm", "exposed_copy", "idle"), 20),
         (("prefill", "decode", "mixed", "idle"), 12),
         (("sync", "host", "dependency", "launch", "unknown"), 12),
-        (("wait", "transfer"), 20),
+        (("wait", "transfer", "hidden", "idle"), 20),
+        (("work", "wait"), 20),
+        (("computing", "exposed_transfer", "exposed_wait", "exposed_copy", "idle"), 20),
+        (("computing", "exposed_unmatched", "exposed_copy", "idle"), 20),
+        (("exposed_transfer", "exposed_wait", "exposed_unmatched", "hidden"), 12),
+        (("python", "annotation", "operator", "runtime"), 12),
         (("gemm", "attention", "collective", "moe", "norm", "activation", "kv_cache"), 10),
     ],
 )
@@ -207,7 +305,7 @@ def written(tmp_path_factory: pytest.TempPathFactory, trace: traceql.Trace) -> P
 @pytest.mark.slow
 def test_a_page_loads_nothing_from_elsewhere(written: Path) -> None:
     page = (written / "chart.html").read_text(encoding="utf-8")
-    assert "exposed_comm" in page
+    assert "exposed_transfer" in page
     markup = re.sub(r"(?s)(<script[^>]*>).*?</script>", r"\1", page)
     tags = re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", markup)
     assert tags
@@ -286,6 +384,12 @@ def test_nothing_to_draw_is_said_so() -> None:
             drawn(table, Chart("bar", BAR), width=720)
 
 
+def test_points_without_a_height_are_nothing_to_draw() -> None:
+    table = pa.table({"iteration": [0, 1], "skew_ns": pa.array([None, None], pa.int64())})
+    with pytest.raises(traceql.TraceqlError, match="nothing to draw"):
+        drawn(table, Chart("point", {"x": "iteration", "y": "skew_ns"}), width=720)
+
+
 def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     trace: traceql.Trace, tmp_path: Path
 ) -> None:
@@ -304,4 +408,4 @@ def test_command_line_draws_into_a_file(
     done = called("run", "time.breakdown", trace.path, "--chart", "chart.svg")
     assert (done.returncode, done.stdout) == (0, b"")
     assert "4 rows" in done.stderr.decode()
-    assert "exposed_comm" in (tmp_path / "chart.svg").read_text(encoding="utf-8")
+    assert "exposed transfer" in (tmp_path / "chart.svg").read_text(encoding="utf-8")

@@ -152,11 +152,11 @@ def test_one_late_host_is_told_apart_from_moving_bytes() -> None:
     costliest = max(skew, key=lambda row: row["cost_ns"])
     assert (costliest["rank"], costliest["cause"]) == (3, "host")
     first = trace.run("overview.findings").rows()[0]
-    assert first["kind"] == "late rank"
-    assert first["finding"].startswith(
-        "Rank 3 is late: ranks 0, 1, 2 waited 62.3, 63.6, 62.7 ms in collectives"
-    )
-    assert "whose host launched late" in first["finding"]
+    assert first["kind"] == "host-bound steps"
+    # 92% of what all ranks lose to their hosts in the prefill step; ranks 0 to 2 waited 188.6 ms
+    # in all, of which 175.6 in this step.
+    assert "is due to the host of rank 3: its GPU is idle for 65.9 ms" in first["finding"]
+    assert "and other ranks wait 175.6 ms for it" in first["finding"]
 
 
 @pytest.mark.slow
@@ -542,7 +542,11 @@ def test_clocks_that_were_never_compared_make_nothing_reliable(tmp_path: Path) -
     with opened(tmp_path, *ranks) as trace:
         rows = trace.sql("FROM collective").rows()
         assert {(row["uncertainty_ns"], row["reliable"]) for row in rows} == {(None, None)}
-        assert {row["kind"] for row in trace.run("overview.findings")} <= {"GPU idle"}
+        lost = trace.run("time.lost").rows()
+        assert {row["cause"] for row in lost if row["wait_ns"]} == {"clock"}
+        # Nobody is blamed for the waiting.
+        found = {row["kind"] for row in trace.run("overview.findings")}
+        assert found <= {"GPU idle", "communication"}
 
 
 def test_late_receives_are_no_difference_of_clocks(tmp_path: Path) -> None:

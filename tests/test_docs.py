@@ -143,18 +143,27 @@ def test_what_the_tutorial_tells_is_what_the_queries_say() -> None:
     trace = databases.trace(_EXAMPLE)
     told = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     first = trace.run("time.breakdown", rank=0).rows()[0]
-    for column in ("computing_ns", "exposed_comm_ns", "idle_ns"):
+    for column in (
+        "computing_ns", "exposed_comm_ns", "exposed_transfer_ns", "exposed_wait_ns", "idle_ns",
+    ):  # fmt: skip
         assert f"{first[column] / 1e6:.1f}" in told, column
     assert f"{trace.run('idle.gaps', limit=1).rows()[0]['dur'] / 1e6:.2f} ms" in told
     launch = [row for row in trace.run("idle.by_cause", rank=0) if row["cause"] == "launch"]
     assert f"{launch[0]['gaps']:,} gaps of cause `launch`" in told
     (cost,) = (row["cost_ns"] for row in trace.run("comm.skew") if row["rank"] == 0)
     assert f"{cost / 1e6:.0f} ms of waiting" in told
+    (lost,) = trace.run("time.lost", limit=1)
+    assert (lost["rank"], lost["phase"], lost["cause"]) == (0, "prefill", "kernel")
+    waited = f"{lost['wait_ns'] / 1e6:.1f} ms for it, {lost['share_pct']:.1f}%"
+    assert waited in " ".join(told.split())
+    (finding,) = trace.run("overview.findings")
+    assert (finding["kind"], f"{finding['value']:.0f}") == ("communication", "20")
 
 
 def test_readme_shows_what_the_demo_says_of_findings_and_ledger() -> None:
-    said = CliRunner().invoke(cli, ["info", str(databases.trace(_EXAMPLE).path)]).output
+    info = ["info", str(databases.trace(_EXAMPLE).path)]
+    said = CliRunner(env={"COLUMNS": "120"}).invoke(cli, info).output
     shown = (databases.ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    verdicts = [line for line in said.splitlines() if line.startswith("✓")]
-    assert len(verdicts) == 2
+    verdicts = [line for line in said.splitlines() if line.startswith(("!", "✓"))]
+    assert [line[0] for line in verdicts] == ["!", "✓"]
     assert set(verdicts) <= set(shown)

@@ -15,7 +15,13 @@ import pyarrow as pa
 import pytest
 from engine_server import serving
 
-from traceql.engine import TraceProcessor, arrow_table, module_cache, open_trace_processor
+from traceql.engine import (
+    TraceProcessor,
+    arrow_table,
+    module_cache,
+    open_trace_processor,
+    will_compile,
+)
 from traceql.engine import session as session_module
 from traceql.engine.perfetto_api import api
 from traceql.engine.wasm import REQUEST_BYTES, WasmEngine
@@ -353,20 +359,42 @@ def test_http_engine_gives_equal_tables(tp: TraceProcessor) -> None:
 # --- the cache of compiled code --------------------------------------------------------------
 
 
-def test_second_start_reads_the_cache(cache: Path, tiny_wasm: Path) -> None:
+def no_compilation(*_: object) -> None:
+    raise AssertionError("compiled again")
+
+
+@pytest.mark.usefixtures("cache")
+def test_every_installation_reads_the_cache(
+    tiny_wasm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module_cache.compiled(tiny_wasm, module_cache.RESERVED)
-    assert len(cached_modules(cache)) == 1
-    before = tiny_wasm.stat()
-    tiny_wasm.write_bytes(b"no wasm!")  # cannot be compiled
-    os.utime(tiny_wasm, ns=(before.st_atime_ns, before.st_mtime_ns))
+    monkeypatch.setattr("wasmtime.Module.from_file", no_compilation)
     module_cache.compiled(tiny_wasm, module_cache.RESERVED)
+    other = tiny_wasm.with_name("installed later.wasm")
+    other.write_bytes(tiny_wasm.read_bytes())
+    os.utime(other, ns=(1, 1))
+    module_cache.compiled(other, module_cache.RESERVED)
 
 
 def test_changed_wasm_is_compiled_anew(cache: Path, tiny_wasm: Path) -> None:
     module_cache.compiled(tiny_wasm, module_cache.RESERVED)
-    os.utime(tiny_wasm, ns=(1, 1))
+    before = tiny_wasm.stat()
+    tiny_wasm.write_bytes(b"\0asm\1\0\0\0" + b"\0\2\1x")  # with a custom section
+    os.utime(tiny_wasm, ns=(before.st_atime_ns, before.st_mtime_ns))
     module_cache.compiled(tiny_wasm, module_cache.RESERVED)
     assert len(cached_modules(cache)) == 2
+
+
+def test_whether_the_engine_will_be_compiled_is_known(
+    cache: Path, tiny_wasm: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TRACEQL_TRACE_PROCESSOR", raising=False)
+    monkeypatch.setattr(module_cache, "bundled_wasm", lambda: tiny_wasm)
+    assert will_compile()
+    assert not will_compile("/usr/bin/trace_processor_shell")
+    module_cache.compiled(tiny_wasm, module_cache.memory_plan())
+    assert not will_compile()
+    assert len(cached_modules(cache)) == 1
 
 
 @pytest.mark.parametrize("keep", [0, 100, -1], ids=["empty", "head", "all but a byte"])
@@ -409,8 +437,12 @@ def test_processes_that_start_at_once_share_one_compilation(cache: Path, tiny_wa
 def test_engine_runs_where_address_space_is_limited() -> None:
     resource = pytest.importorskip("resource")
     code = (
-        "from traceql.engine import open_trace_processor as o, arrow_table as a\n"
+        "from traceql.engine import open_trace_processor as o, arrow_table as a, wasm\n"
+        "from traceql.engine.module_cache import MOVABLE\n"
+        "plans, code = [], wasm._code\n"
+        "wasm._code = lambda plan: (plans.append(plan), code(plan))[1]\n"
         f"print(a(o([{TRACE!r}]), 'SELECT count(*) AS n FROM slice')['n'][0])\n"
+        "assert plans == [MOVABLE], plans  # another plan costs a compilation in vain\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code],

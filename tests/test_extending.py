@@ -114,10 +114,11 @@ def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
     con = database(*(traces.kernel(ts=n, dur=d) for n, d in ((0, 4), (10, 1), (20, 0.001))))
     found = [row for row in answer(con, "overview.findings") if row[2] == "toy finding"]
-    # rank_order, severity, kind, finding, value, unit, cost, query, parameters, advice
+    # rank_order, severity, kind, finding, saving_ns, saving_pct, assumption, advice, query,
+    # parameters, value, unit, cost_ns, and rank, ts and dur of an example
     assert [row[1:] for row in found] == [
-        ("notable", "toy finding", "2 kernels ran.", 2.0, "kernels", None, "kernels.top",
-         {"rank": "0", "category": "gemm"}, "Nothing.")
+        ("notable", "toy finding", "2 kernels ran.", None, None, None, "Nothing.", "kernels.top",
+         {"rank": "0", "category": "gemm"}, 2.0, "kernels", None, None, None, None)
     ]  # fmt: skip
 
 
@@ -319,7 +320,11 @@ def new_database() -> duckdb.DuckDBPyConnection:
                     "rank=other",
                     r"make finding toy .*toy\.sql.: .* \"other\" not found",
                 ),
-                ("AS value", "AS number", r"make finding toy .*toy\.sql.: .* \"value\" not found"),
+                (
+                    "AS value",
+                    "AS number",
+                    r"make finding toy .*toy\.sql.: .* \"value\" in .* not found",
+                ),
                 ("'least_ns']", "'least_ns'", r"make finding toy .*toy\.sql.: Parser Error: "),
                 (
                     "FROM kernel",
@@ -347,9 +352,9 @@ def test_a_finding_that_cannot_be_made_is_told_in_one_line(
 def test_a_wrong_part_of_findings_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for part in view.PARTS.glob("*.sql"):
         (tmp_path / part.name).write_text(part.read_text())
-    (tmp_path / "attended.sql").write_text("-- One row.\nSELECT nothing")
+    (tmp_path / "slower_role.sql").write_text("-- One row.\nSELECT nothing")
     monkeypatch.setattr(view, "PARTS", tmp_path)
-    with pytest.raises(DefinitionInvalid, match=r"cannot make finding attended .*attended\.sql"):
+    with pytest.raises(DefinitionInvalid, match=r"make finding slower_role .*slower_role\.sql"):
         execute.derive(new_database())
 
 

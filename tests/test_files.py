@@ -51,7 +51,8 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios"):
     sys.modules[name] = None
 import traceql
 for module in pkgutil.walk_packages(traceql.__path__, "traceql."):
-    if not module.name.endswith("__main__"):
+    # The SDK of MCP imports fcntl on every system but Windows, whether or not Python has it.
+    if not module.name.endswith("__main__") and not module.name.startswith("traceql.mcp."):
         importlib.import_module(module.name)
 print("imported")
 """

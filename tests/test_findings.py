@@ -1,7 +1,9 @@
 """What is told of a run and what is not: real traces, and real ones with one documented change."""
 
 import json
+import re
 from bisect import bisect
+from collections import Counter
 from collections.abc import Callable
 from itertools import accumulate
 from pathlib import Path
@@ -11,7 +13,7 @@ import databases
 import pytest
 import traces
 from test_collectives import BUNDLED, DATA, LATE_RANK, Event, files, is_operation, moved, written
-from unions import union
+from unions import gpu_activity, length, union
 
 import traceql
 
@@ -32,36 +34,157 @@ def kinds(trace: traceql.Trace) -> dict[str, list[str]]:
 # --- as recorded -------------------------------------------------------------------------------
 
 
-def test_nothing_is_told_of_a_balanced_and_busy_run() -> None:
-    assert kinds(databases.trace(BUNDLED)) == {}
+def test_transfers_that_nothing_hides_are_all_that_is_told_of_a_balanced_run() -> None:
+    """Transfers of the file without what compute kernels hide and without waiting."""
+    trace = databases.trace(BUNDLED)
+    moved_ns, span_ns = [], []
+    for file in databases.rank_files(BUNDLED):
+        activity = gpu_activity(BUNDLED, file.path)
+        moved_ns.append(length(activity.transfer))
+        span_ns.append(activity.window[1] - activity.window[0])
+        assert not activity.unmatched
+        assert length(union([*activity.compute, *activity.comm])) == (
+            length(activity.compute) + length(activity.comm)
+        )  # nothing is hidden
+    (row,) = trace.run("overview.findings").rows()
+    assert (row["kind"], row["severity"]) == ("communication", "notable")
+    assert row["value"] == pytest.approx(100 * sum(moved_ns) / sum(span_ns))
+    assert row["cost_ns"] == sum(moved_ns)
+    assert row["finding"].startswith(
+        f"Communication that no compute hides takes {sum(moved_ns) / 4e6:.1f} ms per rank, "
+        f"{row['value']:.0f}% of the run, without waiting for late ranks; none is hidden"
+    )
+    assert kinds(trace).keys() == {"communication"}
 
 
 def test_one_rank_has_nobody_to_wait_for() -> None:
+    """Idle for 37.5 of 105.1 ms, by hand, which its host caused in the first two steps."""
     found = kinds(databases.trace(ONE_RANK))
-    assert list(found) == ["GPU idle"]  # 37.5 of 105.1 ms, by hand
-    assert found["GPU idle"][0].startswith("The GPU of rank 0 is idle for 37.5 ms, 36% of its span")
+    assert list(found) == ["host-bound steps"]
+    (told,) = (sentence.split(". ")[:2] for sentence in found["host-bound steps"])
+    gaps = databases.trace(ONE_RANK).sql(
+        """
+        SELECT SUM(gap.dur) AS ns
+        FROM gap INNER JOIN step USING (step_id)
+        WHERE cause IN ('host', 'sync') AND phase IN ('mixed', 'prefill')
+        """
+    )
+    (host,) = gaps
+    assert told == [
+        "Mixed and prefill steps run without CUDA graphs and wait for the host: 2 of 7 steps, "
+        "which take 72% of the run",
+        f"In them, the GPU is idle for {host['ns'] / 1e6:.1f} ms until the host launches the next "
+        "kernel",
+    ]
 
 
 @pytest.mark.slow
-def test_a_late_host_is_the_first_thing_told() -> None:
+def test_a_late_host_is_one_cause_and_one_finding() -> None:
+    """The host of rank 3 is late in the prefill step, for which the other three wait."""
     found = kinds(databases.trace(LATE_RANK))
-    assert next(iter(found)) == "late rank"
-    assert "Rank 3 is late" in found["late rank"][0]
-    assert "communication" not in found
-
-
-@pytest.mark.slow
-def test_serving_is_idle_and_waits_for_rank_0() -> None:
-    found = kinds(databases.trace(databases.SERVING))
-    assert set(found) == {"GPU idle", "late rank"}
-    assert "Rank 0 is late: rank 1 waited 486.4 ms" in found["late rank"][0]
+    assert list(found) == ["host-bound steps"]
+    (sentence,) = found["host-bound steps"]
+    assert sentence.startswith("Prefill steps run without CUDA graphs and wait for the host")
+    assert "is due to the host of rank 3" in sentence
 
 
 @pytest.mark.slow
 def test_a_pipeline_is_told_as_one() -> None:
     found = kinds(databases.trace("qwen3-8b-pp2-graph"))
-    assert "PP efficiency" in found
-    assert not {"late rank", "uneven waiting", "TP efficiency"} & set(found)
+    assert next(iter(found)) == "PP efficiency"
+    assert not {"late rank", "uneven waiting", "communication"} & set(found)
+
+
+@pytest.mark.slow
+def test_an_eager_run_is_host_bound_once() -> None:
+    """No step uses graphs: prefill and decode have one cause, and the saving is an upper limit."""
+    trace = databases.trace("qwen3-0.6b-tp1-eager")
+    phases = {row["phase"] for row in trace.run("time.lost") if row["cause"] == "host"}
+    assert phases >= {"prefill", "decode"}
+    (row,) = trace.run("overview.findings").rows()
+    assert (row["kind"], row["severity"], row["parameters"]) == ("host-bound steps", "severe", {})
+    assert row["finding"].startswith("All steps run without CUDA graphs and wait for the host")
+    assert row["assumption"].startswith("if the host never held them up")
+    idle = trace.sql("SELECT SUM(dur) AS ns FROM gap WHERE cause IN ('host', 'sync')")
+    assert row["saving_ns"] == idle.rows()[0]["ns"]
+    assert "enforce_eager" in row["advice"]
+
+
+# --- the root cause of a serving run -----------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_serving_loses_its_time_to_the_host_in_mixed_steps_without_graphs() -> None:
+    """Gaps and waits are summed anew: idle time by the gap's own step and rank, and waiting, from
+    the starts of an operation on both ranks, by the step and rank that it was for.
+    """
+    trace = databases.trace(databases.SERVING)
+    lost: Counter[tuple[int, int]] = Counter()  # by the rank that loses and the step of the cause
+    for gap in trace.sql("SELECT * FROM gap WHERE cause IN ('host', 'sync')"):
+        lost[gap["rank"], gap["step_id"]] += gap["dur"]
+    for wait in waits_for_hosts(trace):
+        lost[wait["rank"], wait["step_id"]] += wait["ns"]
+    steps = {row["step_id"]: row for row in trace.sql("FROM step WHERE gpu_dur IS NOT NULL")}
+    assert {steps[number]["graph_mode"] for _, number in lost} == {"none", "full"}
+
+    of_step: Counter[int] = Counter()
+    for (_, number), ns in lost.items():
+        of_step[number] += ns
+    eager = [n for n, row in steps.items() if row["graph_mode"] == "none"]
+    decode = [n for n, row in steps.items() if (row["phase"], row["graph_mode"]) == DECODE]
+    assert {steps[number]["phase"] for number in eager} == {"mixed", "prefill"}
+    assert len(eager) + len(decode) == len(steps) == 448
+    kept_ns = sum(of_step[number] for number in decode) / len(decode)
+    saved_ns = sum(max(0, of_step[number] - kept_ns) for number in eager)
+
+    first = trace.run("overview.findings").rows()[0]
+    assert (first["kind"], first["severity"]) == ("host-bound steps", "severe")
+    assert first["cost_ns"] == sum(of_step[number] for number in eager)
+    assert first["saving_ns"] == pytest.approx(saved_ns / 2, abs=1)
+    assert f"({kept_ns / 1e6:.2f} ms each)" in first["assumption"]
+    # Both ranks lose more than a fifth of their time to it.
+    for rank in (0, 1):
+        assert sum(lost[rank, number] for number in eager) > 0.2 * 2_182_000_000
+    sentence = first["finding"]
+    assert sentence.startswith(
+        "Mixed and prefill steps run without CUDA graphs and wait for the host: 47 of 224 steps, "
+        "which take 64% of the run"
+    )
+    ms = sum(of_step[number] for number in eager) / 2e6
+    assert f"each rank loses {ms:.1f} ms on average until a host launches" in sentence
+    of_rank_0 = [number for number in eager if steps[number]["rank"] == 0]
+    idle_ns, wait_ns = (sum(lost[rank, number] for number in of_rank_0) for rank in (0, 1))
+    assert (
+        f"due to the host of rank 0: its GPU is idle for {idle_ns / 1e6:.1f} ms, "
+        f"and other ranks wait {wait_ns / 1e6:.1f} ms for it"
+    ) in sentence
+    assert first["advice"].startswith(
+        "Let these steps run in CUDA graphs: raise max_cudagraph_capture_size"
+    )
+    assert "2,048 tokens" in first["advice"]
+    kinds(trace)
+
+
+DECODE = ("decode", "full")
+
+
+def waits_for_hosts(trace: traceql.Trace) -> list[dict[str, Any]]:
+    """Each wait for a rank whose host was late: the rank that waits, and the step waited for.
+
+    In this run nothing overlaps with an operation, so that all waiting is exposed.
+    """
+    return trace.sql(
+        """
+        WITH begun AS (
+            SELECT match_id, kernel.rank, kernel.ts, kernel.dur, kernel.step_id
+            FROM collective INNER JOIN kernel ON collective.kernel_id = kernel.id
+        )
+        SELECT own.rank, late.step_id, LEAST(own.dur, late.ts - own.ts) AS ns
+        FROM begun AS own
+        INNER JOIN begun AS late ON own.match_id = late.match_id AND own.ts < late.ts
+        INNER JOIN straggler ON own.match_id = straggler.match_id AND straggler.cause = 'host'
+        """
+    ).rows()
 
 
 def test_links_are_judged_by_large_messages() -> None:
@@ -91,7 +214,7 @@ def changed(
 
 @pytest.mark.slow
 def test_pauses_of_all_ranks_are_idle_time_and_no_waiting(tmp_path: Path) -> None:
-    """All clocks stop for 25 ms wherever no rank's GPU does anything for 0.1 ms: between steps."""
+    """All clocks stop for 25 ms wherever no rank's GPU does anything for 0.1 ms."""
     documents = files(BUNDLED)
     busy = sorted(
         (e["ts"], e["ts"] + e["dur"])
@@ -111,13 +234,19 @@ def test_pauses_of_all_ranks_are_idle_time_and_no_waiting(tmp_path: Path) -> Non
 
     stopping = {rank: moved(document, stopped) for rank, document in documents.items()}
     with traceql.open(written(tmp_path, stopping)) as trace:
-        assert set(kinds(trace)) == {"GPU idle"}
+        found = kinds(trace)
+    assert set(found) == {"host-bound steps"}
+    (sentence,) = found["host-bound steps"]
+    waited = re.search(r"its GPU is idle for (\S+) ms, and other ranks wait (\S+) ms for", sentence)
+    assert waited
+    assert float(waited[1]) > 25 * len(stops)
+    assert float(waited[2]) < 1
 
 
 @pytest.mark.slow
 def test_long_transfers_are_communication_and_no_waiting(tmp_path: Path) -> None:
     """All clocks run five times slower while no rank reduces: of 176.2 ms, 41.9 stay as they were,
-    and of 134.3 a fifth is left; 35.1 of these 68.8 ms are transfers.
+    and of 134.3 a fifth is left; 35.4 of these 68.8 ms are transfers.
     """
     documents = files(BUNDLED)
     reducing = union(
@@ -137,8 +266,8 @@ def test_long_transfers_are_communication_and_no_waiting(tmp_path: Path) -> None
     slower = {rank: moved(document, slowed) for rank, document in documents.items()}
     with traceql.open(written(tmp_path, slower)) as trace:
         found = kinds(trace)
-    assert set(found) == {"communication", "TP efficiency"}
-    assert "35.1 ms per rank, 51% of the run" in found["communication"][0]
+    assert set(found) == {"communication"}
+    assert "35.4 ms per rank, 51% of the run" in found["communication"][0]
 
 
 @pytest.mark.slow
@@ -149,7 +278,9 @@ def test_decode_without_graphs(tmp_path: Path) -> None:
         return event
 
     found = changed(tmp_path, ONE_RANK, change)
-    assert found["decode without graphs"] == ["5 of 5 decode steps ran without a CUDA graph."]
+    assert list(found) == ["host-bound steps"]
+    (sentence,) = found["host-bound steps"]
+    assert sentence.startswith("All steps run without CUDA graphs and wait for the host: 7 of 7")
 
 
 @pytest.mark.slow
@@ -171,8 +302,8 @@ def test_kernels_that_no_rule_knows(tmp_path: Path) -> None:
         return event | {"name": event["name"].replace("nvjet", "mystery")}
 
     found = changed(tmp_path, ONE_RANK, change)
-    assert next(iter(found)) == "broken ledger"
-    assert "unclassified time" in found
+    assert next(iter(found)) == "unclassified time"
+    assert "No event was lost" in found["broken ledger"][0]
 
 
 @pytest.mark.slow
@@ -182,21 +313,27 @@ def test_a_missing_rank(tmp_path: Path) -> None:
     with traceql.open(written(tmp_path, documents)) as trace:
         found = kinds(trace)
     assert found["unmatched operations"] == [
-        "2,340 of 2,340 collective operations were not found on all their ranks: "
-        "their wait time is unknown."
+        "2,340 of 2,340 collective operations were not found on all their ranks. Whether they "
+        "transfer data or wait for a late rank is unknown: 38.8 ms per rank, 22% of the run."
     ]
-    assert not {"late rank", "uneven waiting", "communication"} & set(found)
+    assert set(found) == {"unmatched operations"}
 
 
 @pytest.mark.slow
 def test_a_slow_profiler(tmp_path: Path) -> None:
     facts = {"schema_version": 1, "kind": "program", "status": "complete"}
-    overhead = {"profiled_ns": 1_250, "unprofiled_ns": 1_000, "overhead_pct": 25.0}
+    overhead = {"profiled_ns": 125 * 10**7, "unprofiled_ns": 10**9, "overhead_pct": 25.0}
     folder = tmp_path / "run"
     written(folder / "traces", files(ONE_RANK))
     (folder / "run.json").write_text(json.dumps(facts | {"overhead": overhead}))
     with traceql.open(folder) as trace:
-        assert kinds(trace)["profiler overhead"] == ["The profiler made this run 25% slower."]
+        assert kinds(trace)["profiler overhead"] == [
+            "The profiler made this run 25% slower: "
+            "the same work takes 1,250.0 ms with it and 1,000.0 ms without."
+        ]
+        (row,) = (r for r in trace.run("overview.findings") if r["kind"] == "profiler overhead")
+        facts_told = {row["fact"]: row["value"] for row in trace.run(row["query"])}
+        assert facts_told["profiler overhead"].startswith("25.0%")
 
 
 # --- small traces ------------------------------------------------------------------------------
@@ -214,8 +351,12 @@ def test_a_host_that_waits_for_the_gpu(tmp_path: Path) -> None:
         ]
     with traceql.open(traces.write(tmp_path / "a.json", *events)) as trace:
         found = kinds(trace)
-    assert found["host synchronisation"] == [
-        "The GPU of rank 0 is idle for 0.3 ms because its host is blocked in a synchronizing call."
+    # Nine gaps of 30 us; in each, the host is blocked for the first 20.
+    assert found["host-bound steps"] == [
+        "The program runs without CUDA graphs and waits for the host. "
+        "The GPU is idle for 0.3 ms until the host launches the next kernel. For 100% of "
+        "the idle time, a host is blocked in a synchronizing call. "
+        "Most host time: cudaStreamSynchronize (67%), no recorded event (30%)."
     ]
 
 
@@ -234,10 +375,12 @@ def test_copies_that_nothing_hides(tmp_path: Path) -> None:
     assert "GPU idle" not in found
 
 
-def collectives(*, late: int | None, waits_us: float, ranks: int = 4) -> list[list[Event]]:
-    """Each rank computes and then all reduce, 20 times; the late one's kernel begins later.
+def collectives(
+    *, late: int | None, waits_us: float, ranks: int = 4, host: bool = True
+) -> list[list[Event]]:
+    """Each rank computes and then all reduce, 20 times; the late one joins later.
 
-    Its host launches that late too.
+    Either its host launches its kernel late, or the kernel takes longer.
     """
     found = []
     for rank in range(ranks):
@@ -245,6 +388,7 @@ def collectives(*, late: int | None, waits_us: float, ranks: int = 4) -> list[li
         for n in range(20):
             at = 1000.0 * n
             delay = waits_us if rank == late or (late is None and n % ranks == rank) else 0.0
+            launched = delay if host else 0.0
             number = 2 * n + 1
             given: dict[str, Any] = {
                 "Collective name": "allreduce", "Process Group Ranks": str(list(range(ranks))),
@@ -252,9 +396,9 @@ def collectives(*, late: int | None, waits_us: float, ranks: int = 4) -> list[li
             }  # fmt: skip
             reduces = "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
             events += [
-                traces.launch(ts=at - 2 + delay, correlation=number),
-                traces.kernel(ts=at + delay, dur=500, correlation=number),
-                traces.launch(ts=at + delay, correlation=number + 1),
+                traces.launch(ts=at - 2 + launched, correlation=number),
+                traces.kernel(ts=at + launched, dur=500 + delay - launched, correlation=number),
+                traces.launch(ts=at + launched, correlation=number + 1),
                 traces.kernel(
                     reduces, ts=at + 500 + delay, dur=100 + waits_us - delay,
                     correlation=number + 1, **given,
@@ -277,18 +421,30 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
 
     What the late rank did before the first one is not recorded, so 19 of 20 count.
     """
-    found = opened(tmp_path, collectives(late=2, waits_us=200))
+    found = opened(tmp_path, collectives(late=2, waits_us=200, host=False))
     assert found["late rank"] == [
         "Rank 2 is late: ranks 0, 1, 3 waited 3.8, 3.8, 3.8 ms in collectives. 100% of the wait "
-        "was for rank 2, whose host launched late, which explains 100% of that wait. "
-        "The transfers took 1.9 ms per rank."
+        "was for rank 2, whose kernels took longer, which explains 100% of that wait."
     ]
     assert "uneven waiting" not in found
 
 
+def test_a_late_host_is_blamed_for_its_own_gpu_and_for_the_ranks_that_wait(tmp_path: Path) -> None:
+    """As above, but the kernels of rank 2 begin 200 us late.
+
+    From one operation to the next kernel, the GPU of rank 2 is idle for 400 + 200 - 200 us, 19
+    times, which is 7.6 ms, and the others for 200 us: 3.8 ms and 3.8 ms of waiting.
+    """
+    found = opened(tmp_path, collectives(late=2, waits_us=200))
+    assert not {"late rank", "uneven waiting", "GPU idle"} & set(found)
+    (sentence,) = found["host-bound steps"]
+    assert "is due to the host of rank 2: its GPU is idle for 7.6 ms" in sentence
+    assert "and other ranks wait 11.4 ms for it" in sentence
+
+
 @pytest.mark.slow
 def test_ranks_that_are_late_in_turns_are_not_blamed(tmp_path: Path) -> None:
-    found = opened(tmp_path, collectives(late=None, waits_us=200))
+    found = opened(tmp_path, collectives(late=None, waits_us=200, host=False))
     assert "late rank" not in found
     assert len(found["uneven waiting"]) == 1
 
@@ -344,7 +500,7 @@ def test_a_gap_after_the_launch_is_not_laid_on_the_host(tmp_path: Path) -> None:
 
     The same with the launch at the end of the gap is the host's doing.
     """
-    for launched, said in ((1040, True), (10_990, False)):
+    for launched, kind in ((1040, "GPU idle"), (10_990, "host-bound steps")):
         folder = tmp_path / str(launched)
         events = [
             traces.launch(ts=0, correlation=1),
@@ -357,13 +513,19 @@ def test_a_gap_after_the_launch_is_not_laid_on_the_host(tmp_path: Path) -> None:
             (gap,) = trace.run("idle.gaps").rows()
             assert (gap["cause"], gap["dur"]) == ("host", 10_000_000)
             assert gap["launched_ns"] == (11_000 - launched - 5) * 1000
-            (sentence,) = kinds(trace)["GPU idle"]
-            assert "100% of the idle time has the cause 'host': " in sentence
-            assert ("; for 100% the next kernel was already launched" in sentence) == said
+            found = kinds(trace)
+        assert list(found) == [kind]
+        assert "idle for 10.0 ms" in found[kind][0]
+        said = "100% of it has the cause 'launch': the next kernel was launched but had not started"
+        assert (said in found[kind][0]) == (kind == "GPU idle")
 
 
 @pytest.mark.slow
 def test_a_gap_of_half_a_second_is_not_laid_on_the_host() -> None:
     """By the file: launched 40 us into a gap of 493 ms, of 494.5 ms idle time."""
-    (sentence,) = kinds(databases.trace("mi300x-sglang"))["GPU idle"]
-    assert "; for 100% the next kernel was already launched" in sentence
+    found = kinds(databases.trace("mi300x-sglang"))
+    assert list(found) == ["GPU idle"]
+    assert (
+        "idle for 493.3 ms, 50% of its span, although its host is not late"
+        in (found["GPU idle"][0])
+    )

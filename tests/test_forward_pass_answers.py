@@ -186,7 +186,7 @@ def test_answers_are_those_counted_from_the_letters() -> None:
     )  # fmt: skip
     breakdown = {
         (layer, role): (calls, ns, round(share, 9))
-        for _, layer, role, calls, ns, _, share in answer(con, "layers.breakdown")
+        for _, layer, role, ns, _, share, _, calls, *_ in answer(con, "layers.breakdown")
     }
     assert breakdown == {
         (layer, role): (2, 2000 * d, round(100 * d / total, 9))
@@ -194,7 +194,8 @@ def test_answers_are_those_counted_from_the_letters() -> None:
         for role, d in zip(parts, durations[start : start + len(DENSE)], strict=True)
     }
     by_role = {
-        role: (calls, layers, ns) for _, role, calls, layers, ns, *_ in answer(con, "layers.roles")
+        role: (calls, layers, ns)
+        for _, role, _, _, _, _, _, calls, _, layers, ns in answer(con, "layers.roles")
     }
     assert by_role["act"] == (
         2 * LAYERS, LAYERS, 2000 * sum(durations[start + parts.index("act")] for start in spans)
@@ -235,4 +236,4 @@ def test_a_layer_that_waited_is_slow_by_idle_time() -> None:
         event["ts"] += 100  # a wait of 100 us within layer 3
     slots[late]["dur"] = 5  # whose fifth kernel is also 1 us longer
     (row,) = answer(database(*events), "layers.outliers")
-    assert (row[3], row[6], row[8]) == (3, 100_000, "idle")
+    assert (row[4], row[7], row[9]) == (3, 100_000, "idle")

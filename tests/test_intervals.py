@@ -93,12 +93,19 @@ def breakdown(rank: int, kernels: Sequence[Kernel]) -> Row:
     compute, comm, copy = (points(kernels, kind) for kind in CLASSES)
     window = max(ts + dur for _, ts, dur, *_ in kernels) - min(ts for _, ts, *_ in kernels)
     overlap = len(comm & compute)
+    exposed = len(comm - compute)
+    # Whether these operations wait is unknown: nothing tells their ranks.
+    known = None if exposed else 0
     return (
         rank,
         None,
+        None,
         window,
         len(compute),
-        len(comm - compute),
+        exposed,
+        known,
+        known,
+        exposed or None,
         len(copy - comm - compute),
         window - len(compute | comm | copy),
         overlap,
@@ -127,11 +134,12 @@ def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) ->
 
 def each_nanosecond_counts_once(con: Connection, kernels: Sequence[Kernel]) -> None:
     expected = [breakdown(r, of_rank(kernels, r)) for r in (0, 1) if of_rank(kernels, r)]
-    assert answer(con, "time.breakdown") == [row for row in expected if row[2] > 0]
+    assert answer(con, "time.breakdown") == [row for row in expected if row[3] > 0]
 
 
 def parts_add_up_and_unions_do_not_exceed_sums(con: Connection, kernels: Sequence[Kernel]) -> None:
-    for rank, _, window, computing, comm, copy, idle, overlap, _ in answer(con, "time.breakdown"):
+    for row in answer(con, "time.breakdown"):
+        rank, _, _, window, computing, comm, _, _, _, copy, idle, overlap, _ = row
         assert computing + comm + copy + idle == window
         of_kind = Counter[str]()
         for kind, _, dur, *_ in of_rank(kernels, rank):
@@ -143,13 +151,16 @@ def parts_add_up_and_unions_do_not_exceed_sums(con: Connection, kernels: Sequenc
 
 def busy_and_gaps_make_up_the_window(con: Connection, kernels: Sequence[Kernel]) -> None:
     for row in answer(con, "overview.run"):
-        rank, _, window, busy, *_, idle, _, _, _, _ = row
+        rank, _, window, computing, _, _, _, unmatched, idle, *_ = row
         if window is None:
             assert not points(of_rank(kernels, rank), *CLASSES)
             continue
         ((gaps,),) = rows(con, f"SELECT COALESCE(SUM(dur), 0) FROM gap WHERE rank = {rank}")
-        assert busy == len(points(of_rank(kernels, rank), *CLASSES))
-        assert busy + idle == window
+        assert computing == len(points(of_rank(kernels, rank), "compute"))
+        assert computing + (unmatched or 0) == len(
+            points(of_rank(kernels, rank), "compute", "comm")
+        )
+        assert window - idle == len(points(of_rank(kernels, rank), *CLASSES))
         assert gaps == idle
 
 
@@ -389,7 +400,9 @@ def microseconds(ns: int) -> str:
 
 def test_helpers_count_nanoseconds() -> None:
     kernels: list[Kernel] = [("compute", 0, 4, 0, 0), ("comm", 2, 4, 1, 0), ("copy", 8, 1, 1, 0)]
-    assert breakdown(0, kernels) == (0, None, 9, 4, 2, 1, 2, 2, 50.0)
+    assert breakdown(0, kernels) == (
+        0, None, None, 9, 4, 2, None, None, 2, 1, 2, 2, 50.0
+    )  # fmt: skip
     assert crosses((2, 4), (0, 3))
     assert not crosses((0, 3), (3, 1))
     assert not crosses((0, 3), (0, 9))

@@ -3,12 +3,16 @@
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import altair as alt
 import databases
 import pyarrow as pa
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
 
 import traceql
 from traceql.chart.drawing import notebook_drawing
@@ -23,11 +27,12 @@ def trace() -> traceql.Trace:
 
 
 @pytest.fixture
-def shell(trace: traceql.Trace) -> InteractiveShell:
-    shell = InteractiveShell()
+def shell(trace: traceql.Trace) -> Iterator[InteractiveShell]:
+    shell = InteractiveShell.instance()
     shell.user_ns["mine"] = trace
     shell.extension_manager.load_extension("traceql")
-    return shell
+    yield shell
+    InteractiveShell.clear_instance()
 
 
 def completed(shell: InteractiveShell, cell: str) -> set[str]:
@@ -46,6 +51,79 @@ def test_a_result_shows_its_chart_and_its_first_rows(trace: traceql.Trace) -> No
     assert "&lt;b&gt;11" in sql
     assert "&lt;b&gt;12" not in sql
     assert "88 more rows" in sql
+
+
+def test_picture_and_rows_are_outputs_that_need_no_script(
+    shell: InteractiveShell, trace: traceql.Trace
+) -> None:
+    picture, rows = shown(shell, trace.run("kernels.by_category"))
+    assert picture["image/svg+xml"].startswith("<svg")
+    assert "text/html" not in picture
+    assert "<td>gemm</td>" in rows["text/html"]
+    assert "<svg" not in rows["text/html"]
+    (rows,) = shown(shell, shell.run_cell_magic("traceql", "mine", "SELECT 1500000 AS total_ns"))
+    assert ">1.500</td>" in rows["text/html"]
+
+
+def test_a_terminal_shows_a_result_as_text_and_draws_nothing(
+    shell: InteractiveShell, trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("traceql.chart.drawing.Drawing.draw", None)
+    shell.display_formatter.active_types = ["text/plain"]
+    with capture_output() as captured:
+        shell.displayhook(trace.run("kernels.by_category"))
+    assert "<Result: " in captured.stdout
+
+
+@pytest.fixture
+def altairs_renderer() -> Iterator[None]:
+    """Altair's own renderer before the test, and after it whatever the test enabled."""
+    with alt.renderers.enable("default"):
+        yield
+
+
+@pytest.mark.usefixtures("altairs_renderer")
+def test_a_chart_is_a_picture_also_when_it_is_changed(trace: traceql.Trace) -> None:
+    chart = trace.run("kernels.by_category").chart()
+    for one in (chart, chart.properties(height=90), chart.encode(opacity=alt.value(0.5))):
+        bundle = mime_bundle(one)
+        assert bundle.keys() == {"image/svg+xml", "text/plain"}
+        assert "GPU time by category" in bundle["image/svg+xml"]
+
+
+@pytest.mark.usefixtures("altairs_renderer")
+def test_charts_of_others_and_a_renderer_that_the_user_chose_stay(trace: traceql.Trace) -> None:
+    own = alt.Chart({"values": [{"a": 1}]}).mark_bar().encode(x="a:Q")
+    result = trace.run("kernels.by_category")
+    result.chart()
+    assert mime_bundle(own).keys() == {"text/html"}
+    alt.renderers.enable("mimetype")
+    result.chart()
+    assert alt.renderers.active == "mimetype"
+
+
+@pytest.mark.usefixtures("altairs_renderer")
+def test_a_chart_that_cannot_be_drawn_says_why(
+    trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chart = trace.run("kernels.by_category").chart()
+    monkeypatch.setattr("traceql.chart.drawing.WORKER", (sys.executable, "-c", _ABORTS))
+    notebook_drawing().close()
+    assert mime_bundle(chart) == {"text/plain": "no picture: the drawing library crashed (SIGABRT)"}
+
+
+def mime_bundle(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
+    bundle = chart._repr_mimebundle_()
+    assert isinstance(bundle, dict)
+    return bundle
+
+
+def shown(shell: InteractiveShell, value: object) -> list[dict[str, str]]:
+    """The outputs of a cell that ends in a value, by media type."""
+    shell.display_formatter.active_types = shell.display_formatter.format_types
+    with capture_output() as captured:
+        shell.display_formatter.format(value)
+    return [output.data for output in captured.outputs]
 
 
 def test_a_cell_of_sql_gives_a_result(shell: InteractiveShell, trace: traceql.Trace) -> None:

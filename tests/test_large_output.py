@@ -30,7 +30,7 @@ def database() -> Path:
 def test_a_long_table_ends_and_says_how_many_rows_are_left(database: Path) -> None:
     done = called("sql", database, "SELECT range AS n FROM range(320000)")
     assert done.stdout.decode().split()[-1] == "999"
-    assert done.stderr.decode() == "319,000 more rows hidden; use --format csv\n"
+    assert done.stderr.decode() == "1,000 of 320,000 rows; --format csv for all\n"
     whole = called("sql", database, "SELECT range AS n FROM range(1000)")
     assert (whole.stdout, whole.stderr) == (done.stdout, b"")
 

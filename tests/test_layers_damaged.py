@@ -27,7 +27,8 @@ every_recording = pytest.mark.parametrize("recording", damaged_recordings())
 ROUNDS = 12
 
 
-SINGLE = [removed, inserted, replaced]
+# One kind of damage is quick, the others are slow variants.
+SINGLE = [removed, *(pytest.param(one, marks=pytest.mark.slow) for one in (inserted, replaced))]
 Damage = Callable[[int, list[int], str], tuple[list[int], dict[int, str]]]
 
 

@@ -92,7 +92,14 @@ def test_info_says_why_no_layers_are_found(tmp_path: Path, name: str, reason: st
 
 # Dense and expert layers; norms of several kernels; a kind of layer without a rotary embedding.
 @pytest.mark.parametrize(
-    "name", ["qwen3moe_mixed-graph", "qwen2moe_mixed-eager", "gemma2-eager", "llama4-eager"]
+    "name",
+    [
+        "qwen3moe_mixed-graph",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ("qwen2moe_mixed-eager", "gemma2-eager", "llama4-eager")
+        ),
+    ],
 )
 def test_layers_of_several_kinds_pass_every_check(tmp_path: Path, name: str) -> None:
     with traceql.open(loaded(name, tmp_path, configured=True)) as trace:

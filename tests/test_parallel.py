@@ -115,17 +115,35 @@ def test_overlap_equals_unions_of_the_file(run: str, by: str) -> None:
     for file in rank_files(run):
         activity = gpu_activity(run, file.path)
         for key, windows in overlap_windows(run, by, file.rank, file.offset_ns).items():
-            comm = [part for window in windows for part in clipped(activity.comm, window)]
+            comm = [part for inside in windows for part in clipped(activity.comm, inside)]
             both = [part for one in comm for part in clipped(activity.compute, one)]
-            window_ns = length(windows)
-            expected.append((file.rank, key, length(comm), length(both), window_ns))
+            waited, unmatched = 0, 0
+            for inside in windows:
+                parts = (activity.compute, activity.transfer, activity.unmatched, activity.wait)
+                covered, together = [], list[Interval]()
+                for part in parts:
+                    together = union([*together, *clipped(part, inside)])
+                    covered.append(length(together))
+                unmatched += covered[2] - covered[1]
+                waited += covered[3] - covered[2]
+            sums = (length(comm), length(both), length(windows))
+            expected.append((file.rank, key, *sums, waited, unmatched))
     has_layers = run != "mi300x-resnet-training"
     assert bool(expected) == (by == "step" or has_layers)
     found = answers(run, "comm.overlap", by=by)
     window = {"step": "step_id", "layer": "layer"}[by]
     columns = ("rank", window, "comm_ns", "overlap_ns", "window_ns")
-    assert [tuple(row[column] for column in columns) for row in found] == expected
-    for row in found:
+    assert [tuple(row[column] for column in columns) for row in found] == [
+        row[:5] for row in expected
+    ]
+    for row, (*_, wait_ns, unmatched_ns) in zip(found, expected, strict=True):
+        assert (row["exposed_unmatched_ns"] or 0) == unmatched_ns
+        if row["exposed_wait_ns"] is None:
+            assert unmatched_ns == row["exposed_comm_ns"] > 0
+        else:
+            assert row["exposed_wait_ns"] == wait_ns
+            known_ns = row["exposed_comm_ns"] - unmatched_ns
+            assert row["exposed_transfer_ns"] == known_ns - wait_ns
         assert row["exposed_comm_ns"] == row["comm_ns"] - row["overlap_ns"]
         assert row["exposed_pct"] == pytest.approx(100 * row["exposed_comm_ns"] / row["window_ns"])
 
@@ -235,11 +253,26 @@ def test_late_ranks_and_transfers_explain_98_percent_of_each_step(run: str) -> N
 @pytest.mark.parametrize("run", cases(TENSOR))
 def test_step_is_a_step_id_and_brings_its_own_rank(run: str) -> None:
     for rank in (file.rank for file in rank_files(run)):
-        of_rank = answers(run, "step.critical", rank=rank, limit=1_000_000)
+        of_rank = answers(run, "step.critical", by="step", rank=rank, limit=1_000_000)
         step_id = of_rank[-1]["step_id"]
         expected = [row for row in of_rank if row["step_id"] == step_id]
         assert answers(run, "step.critical", step=step_id) == expected
         assert answers(run, "step.critical", step=step_id, rank=99) == expected
+
+
+@pytest.mark.parametrize("run", cases([BALANCED, SERVING, ALONE, STAGES]))
+def test_chains_of_a_phase_are_those_of_its_steps(run: str) -> None:
+    expected: Counter[tuple[Any, ...]] = Counter()
+    lengths: defaultdict[str, dict[int, int]] = defaultdict(dict)
+    for row in answers(run, "step.critical", by="step", limit=1_000_000):
+        expected[row["phase"], row["segment"], row["rank"]] += row["ns"]
+        lengths[row["phase"]][row["step_id"]] = row["length_ns"]
+    found = answers(run, "step.critical", limit=1_000_000)
+    assert {(row["phase"], row["segment"], row["rank"]): row["ns"] for row in found} == expected
+    for row in found:
+        of_phase = lengths[row["phase"]]
+        assert (row["steps"], row["length_ns"]) == (len(of_phase), sum(of_phase.values()))
+        assert row["per_step_ns"] == pytest.approx(row["ns"] / len(of_phase))
 
 
 @pytest.mark.slow
@@ -266,7 +299,7 @@ def test_chain_goes_on_on_the_stage_that_is_waited_for(run: str) -> None:
         (max([begin, *(b for a, b in computing[1] if a < end)]), end) for begin, end in received
     ]
     expected = sum(length(clipped(computing[0], window)) for window in waiting)
-    rows = answers(run, "step.critical", rank=1, limit=1_000_000)
+    rows = answers(run, "step.critical", by="step", rank=1, limit=1_000_000)
     found = sum(row["ns"] for row in rows if (row["segment"], row["rank"]) == ("kernel", 0))
     assert expected > 10_000_000
     assert found == pytest.approx(expected, rel=0.01)
@@ -300,7 +333,7 @@ def test_chain_of_a_rank_alone_is_its_own_time(run: str) -> None:
 
 def chains(run: str) -> dict[int, list[Row]]:
     found = defaultdict(list)
-    for row in answers(run, "step.critical", limit=1_000_000):
+    for row in answers(run, "step.critical", by="step", limit=1_000_000):
         found[row["number"]].append(row)
     return dict(found)
 

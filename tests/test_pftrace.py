@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import databases
+import duckdb
 import pytest
 import traces
 from shared_files import shared_file
@@ -15,6 +16,7 @@ import traceql
 from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import TraceqlError
 from traceql.pftrace import export_perfetto
+from traceql.pftrace.colours import colour_key
 
 Row = tuple[Any, ...]
 
@@ -38,7 +40,7 @@ _LAUNCHING = """
         EXTRACT_ARG(o.arg_set_id, 'debug.id') AS launch,
         EXTRACT_ARG(i.arg_set_id, 'debug.id') AS kernel
     FROM flow JOIN slice o ON slice_out = o.id JOIN slice i ON slice_in = i.id
-    WHERE i.category <> 'communication'
+    WHERE i.category NOT IN ('communication', 'finding')
 """
 _CROSSING = """
     SELECT
@@ -230,7 +232,39 @@ def test_streams_take_the_colour_of_their_role(tp: TraceProcessor) -> None:
     ).to_pylist()
     assert len(roles) > 10
     assert {row["n"] for row in kernels} == {row["n"] for row in roles}
-    assert all(row["c"] == f"tensor: {row['n']}" for row in roles + kernels)
+    assert {row["n"]: row["c"] for row in kernels} == {row["n"]: row["c"] for row in roles}
+    assert all(row["c"].startswith(f"{row['n']} ") for row in roles)
+
+
+def shown_colour(key: str) -> tuple[int, int]:
+    """Hue and lightness by the UI's own JavaScript, in integers: `getColorForSlice` and `hash`."""
+
+    def hashed(text: str) -> int:
+        value = 18652613
+        for letter in text:
+            product = int(float(16777619) * float(value ^ ord(letter)))
+            value = (product + (1 << 31)) % (1 << 32) - (1 << 31)
+        return abs(value)
+
+    return hashed(key) % 360, hashed(f"{key}x") % 40 + 40
+
+
+def test_a_slice_has_the_colour_of_the_charts() -> None:
+    attention, mlp = (
+        shown_colour(colour_key("attn_allreduce")),
+        shown_colour(colour_key("mlp_allreduce")),
+    )
+    assert abs(attention[0] - mlp[0]) < 15  # one hue
+    assert abs(attention[1] - mlp[1]) > 8  # in two shades
+    transfer, waiting = shown_colour(colour_key("transfer")), shown_colour(colour_key("wait"))
+    assert abs(transfer[0] - attention[0]) < 5
+    assert abs(transfer[0] - waiting[0]) > 30
+    # Blue #0072B2 has hue 245 and lightness 46 in HSLuv (hsluv.org).
+    hue, lightness = shown_colour(colour_key("qkv_proj"))
+    assert abs(hue - 245) < 3
+    assert abs(lightness - 46) < 2
+    assert colour_key("a role that no palette has") == "a role that no palette has"
+    assert colour_key("attention") == colour_key("attention")
 
 
 def test_what_overlaps_is_kept_on_a_track_of_the_same_name(tmp_path: Path) -> None:
@@ -254,6 +288,93 @@ def test_what_overlaps_is_kept_on_a_track_of_the_same_name(tmp_path: Path) -> No
     assert len(lanes) == 2
 
 
+@of_runs()
+def test_the_share_of_idle_time_adds_up_to_the_gaps(
+    trace: traceql.Trace, tp: TraceProcessor
+) -> None:
+    samples = arrow_table(
+        tp,
+        """
+        SELECT
+            CAST(SUBSTR(parent.name, 6) AS INT) AS rank, counter.value,
+            LEAD(counter.ts) OVER (PARTITION BY track.id ORDER BY counter.ts) - counter.ts AS dur
+        FROM counter
+        JOIN track ON counter.track_id = track.id
+        JOIN track AS parent ON track.parent_id = parent.id
+        WHERE track.name = 'Idle' OR track.name LIKE 'Idle · GPU%'
+        """,
+    ).to_pylist()
+    idle_ns: dict[int, float] = {}
+    for sample in samples:
+        assert 0 <= sample["value"] <= 100 + 1e-9
+        part = sample["value"] / 100 * (sample["dur"] or 0)
+        idle_ns[sample["rank"]] = idle_ns.get(sample["rank"], 0) + part
+    gaps = trace.sql("SELECT rank, SUM(dur) AS ns FROM gap GROUP BY rank").rows()
+    assert {rank: ns for rank, ns in idle_ns.items() if ns} == {
+        row["rank"]: pytest.approx(int(row["ns"])) for row in gaps
+    }
+    assert len(samples) <= 2002 * len({(s["rank"]) for s in samples})
+
+
+def test_a_finding_is_over_the_whole_run_and_where_it_shows_best(tmp_path: Path) -> None:
+    database = loaded(tmp_path, kernel(ts=0, dur=10), kernel(ts=90, dur=10)).path
+    with duckdb.connect(database) as con:
+        con.execute(
+            """
+            CREATE OR REPLACE VIEW finding AS
+            SELECT * FROM (VALUES
+                (1, 'severe', 'late rank', 'Rank 0 is late.', 20.0, '%', 5, 'comm.stragglers',
+                    MAP {'rank': '0', 'name': 'it''s $HOME'}, 'Pin it.',
+                    0, 10_000, 80_000, 4, 'if'),
+                (2, 'notable', 'GPU idle', 'Idle.', 6.0, '%', NULL, 'idle.host',
+                    MAP {}, 'Use graphs.', NULL, NULL, NULL, NULL, NULL)
+            ) AS finding (
+                rank_order, severity, kind, finding, value, unit, cost_ns, query, parameters,
+                advice, rank, ts, dur, saving_ns, assumption
+            )
+            """
+        )
+    with traceql.open(database) as trace, enriched(trace, tmp_path) as tp:
+        found = arrow_table(
+            tp,
+            """
+            SELECT
+                parent.name AS above, slice.ts, slice.dur, slice.name,
+                EXTRACT_ARG(slice.arg_set_id, 'debug.see') AS see,
+                EXTRACT_ARG(slice.arg_set_id, 'debug.try') AS try
+            FROM slice
+            JOIN track ON slice.track_id = track.id
+            JOIN track AS parent ON track.parent_id = parent.id
+            WHERE track.name = 'Findings'
+            ORDER BY slice.ts, slice.name
+            """,
+        ).to_pylist()
+        arrows = arrow_table(
+            tp,
+            """
+            SELECT o.name AS start, i.name AS end
+            FROM flow JOIN slice o ON slice_out = o.id JOIN slice i ON slice_in = i.id
+            """,
+        ).to_pylist()
+    late = (
+        "traceql run comm.stragglers run.duckdb --rank 0 --name 'it'\"'\"'s $HOME'", "Pin it.",
+    )  # fmt: skip
+    idle = "traceql run idle.host run.duckdb", "Use graphs."
+    assert [tuple(row.values()) for row in found] == [
+        ("all ranks", 0, 100_000, "Idle.", *idle),
+        ("all ranks", 0, 100_000, "Rank 0 is late.", *late),
+        ("rank 0 · GPU 0", 10_000, 80_000, "late rank", *late),
+    ]
+    assert arrows == [{"start": "Rank 0 is late.", "end": "late rank"}]
+
+
+@of_four_ranks
+def test_the_file_is_small(trace: traceql.Trace, tp: TraceProcessor, tmp_path: Path) -> None:
+    """A slice begins and ends in two packets of 70 bytes each, before they are compressed."""
+    (slices_,) = arrow_table(tp, "SELECT COUNT(*) AS n FROM slice").to_pylist()
+    assert export_perfetto(trace, tmp_path / "run.pftrace").stat().st_size < 30 * slices_["n"]
+
+
 def test_counters_follow_the_queue_and_the_pace(tmp_path: Path) -> None:
     trace = loaded(
         tmp_path,
@@ -269,7 +390,9 @@ def test_counters_follow_the_queue_and_the_pace(tmp_path: Path) -> None:
             tp,
             """
             SELECT track.name, counter.ts, counter.value
-            FROM counter JOIN track ON counter.track_id = track.id ORDER BY 1, 2
+            FROM counter JOIN track ON counter.track_id = track.id
+            JOIN track AS parent ON track.parent_id = parent.id
+            WHERE parent.name = 'Counters' ORDER BY 1, 2
             """,
         ).to_pylist()
     assert [tuple(sample.values()) for sample in samples] == [
@@ -303,10 +426,10 @@ def test_ranks_stand_in_order_and_what_is_useful_on_top(tp: TraceProcessor) -> N
     assert [n for n in names if n.startswith("rank")] == [
         f"rank {n} · GPU {n} (H200)" for n in range(4)
     ]
-    assert list(dict.fromkeys(below)) == [
-        "Steps", "Layers", "Roles", "Communication", "Idle", "stream 19", "stream 23",
-        "Launch queue", "Generated tokens per second", "Prompt tokens per second",
-        "GPU annotations", "Host threads",
+    assert "Findings" not in below[1:]  # on the ranks where findings show best
+    assert list(dict.fromkeys(name for name in below if name != "Findings")) == [
+        "Steps", "Layers", "Roles", "Communication", "Idle", "Idle gaps", "stream 19", "stream 23",
+        "Counters", "GPU annotations", "Host threads",
     ]  # fmt: skip
 
 

@@ -22,8 +22,12 @@ _CHANNELS = {
     "point": {"x", "y"},
     "stacked": {"x", "y"},
     "timeline": {"x", "width", "y"},
+    "flame": {"x", "width", "y", "text", "color", "own"},
+    "deviation": {"x", "y", "color"},
+    "range": {"x", "y", "color"},
     "heatmap": {"x", "y", "color"},
 }
+_OPTIONAL = {"point": {"limits", "size"}}
 
 
 @pytest.fixture(
@@ -93,8 +97,9 @@ def test_chart_can_be_drawn(file: Path, trace: traceql.Trace) -> None:
             result.chart()
         return
     spec = result.chart().to_dict()
-    assert {"mark", "encoding"} <= spec.keys()
-    (drawn,) = spec["datasets"].values()
+    for layer in spec.get("layer", [spec]):
+        assert {"mark", "encoding"} <= layer.keys()
+    drawn = max(spec["datasets"].values(), key=len)  # others are lines across the chart
     assert bool(drawn) >= any(all(v is not None for v in row.values()) for row in result)
     columns = query.head.chart.channels["x"].split(",")
     assert len(drawn) <= min(5_000, len(result) * len(columns))
@@ -108,7 +113,8 @@ def test_chart_shows_columns(file: Path) -> None:
         return
     channels = head.chart.channels
     assert _CHANNELS[head.chart.kind] <= channels.keys()
-    assert channels.keys() <= _CHANNELS[head.chart.kind] | {"color", "group"}
+    optional = {"color", "group"} | _OPTIONAL.get(head.chart.kind, set())
+    assert channels.keys() <= _CHANNELS[head.chart.kind] | optional
     shown = {column for channel in channels.values() for column in channel.split(",")}
     assert shown <= {column.name for column in head.columns}
     assert head.chart.title

@@ -6,10 +6,12 @@ import re
 import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
+from itertools import groupby
 from pathlib import Path
 
 import databases
 import disk_page
+import pyarrow as pa
 import pytest
 from command_line import called, refusal
 from shared_files import shared_file
@@ -18,16 +20,19 @@ import traceql
 from traceql.files import write_whole
 from traceql.report.facts import answers
 from traceql.report.findings import findings
+from traceql.report.layout import columns_in_order, wide_ones
 from traceql.report.page import page
 from traceql.report.picture import inline
 from traceql.report.sections import SECTIONS
+from traceql.table.html import html_table
+from traceql.ui.place import place_of_finding
 
 _FOUND = """\
 -- One row per finding.
 -- @chart none
 SELECT 1 AS rank_order, 'severe' AS severity, 'Rank 3 is late by 5 <b>ms</b>' AS finding,
     5.0 AS value, 'ms' AS unit, 'comm.skew' AS query, MAP {'rank': '3'} AS parameters,
-    'pin its host' AS advice
+    'pin its host' AS advice, NULL AS saving_ns, NULL AS ts
 """
 _STRANGE = """\
 -- One row per thing that a page must not believe.
@@ -117,7 +122,7 @@ def test_findings_lead_and_sections_without_rows_are_left_out(html: str) -> None
 
 @pytest.mark.slow
 def test_tables_hold_the_rows_to_the_last_digit(html: str, trace: traceql.Trace) -> None:
-    figure = re.search(r'<figure id="time-breakdown">.*?</figure>', html, re.DOTALL)
+    figure = re.search(r'<figure id="time-breakdown".*?</figure>', html, re.DOTALL)
     assert figure
     shown = [int(v) for v in re.findall(r'data-v="(\d+)"', figure[0])]
     kernels = trace.sql("SELECT MAX(ts + dur) - MIN(ts) AS ns FROM kernel GROUP BY rank").rows()
@@ -137,7 +142,7 @@ def test_charts_have_a_text_alternative_and_colours_of_the_page(html: str) -> No
     pictures = [attributes for tag, attributes in _Page(html).tags if tag == "svg"]
     assert len(pictures) > 30
     assert all(p["role"] == "img" and "table" in str(p["aria-label"]) for p in pictures)
-    (drawing,) = re.findall(r'<figure id="time-breakdown">.*?</svg>', html, re.DOTALL)
+    (drawing,) = re.findall(r'<figure id="time-breakdown".*?</svg>', html, re.DOTALL)
     assert 'fill="var(--paper)"' in drawing
     assert "#1f2328" not in drawing
 
@@ -193,7 +198,7 @@ def test_command_line_writes_a_page_or_the_same_facts_as_data(
     document = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     answers = {answer["name"]: answer for answer in document["answers"]}
     assert {file.stem for file in folder.glob("*.csv")} == answers.keys()
-    assert {"overview.findings", "layers.breakdown-decode", "comm.strange"} <= answers.keys()
+    assert {"overview.findings", "layers.breakdown", "comm.strange"} <= answers.keys()
     expected = trace.run("time.breakdown").rows()
     assert answers["time.breakdown"]["rows"] == expected
     with (folder / "time.breakdown.csv").open(encoding="utf-8") as file:
@@ -223,7 +228,46 @@ def test_no_findings_are_said_so(tmp_path: Path) -> None:
     path = databases.trace("qwen3-8b-tp1-graph").path
     with traceql.Trace(path, queries=[tmp_path]) as trace:
         found = next(a for a in answers(trace) if a.query.name == "overview.findings")
-    assert "No number reaches its threshold" in findings(found, path.name)
+    assert "No number reaches its threshold" in findings(found, path.name, {})
+
+
+def test_a_finding_leads_to_its_figure_and_to_its_place_in_the_trace() -> None:
+    trace = databases.trace("qwen3-8b-tp2-serving")
+    found = list(answers(trace))
+    answer = next(one for one in found if one.query.name == "overview.findings")
+    html = findings(answer, "run 1.duckdb", {one.query.name: one for one in reversed(found)})
+    first = answer.result.rows()[0]
+    assert first["query"] == "time.lost"
+    assert '<a href="#time-lost" data-phase="mixed">Lost time by phase</a>' in html
+    assert "<code>traceql ui &#x27;run 1.duckdb&#x27; --finding 1</code>" in html
+    assert place_of_finding(trace, 1).ts == first["ts"]
+    with pytest.raises(traceql.TraceqlError, match="no finding 99; list the findings"):
+        place_of_finding(trace, 99)
+
+
+def test_a_finding_without_a_place_or_a_figure_has_its_command_alone(trace: traceql.Trace) -> None:
+    answer = next(one for one in answers(trace) if one.query.name == "overview.findings")
+    html = findings(answer, "run.duckdb", {})
+    assert "traceql run comm.skew run.duckdb --rank 3" in html
+    assert "<a " not in html
+    assert "traceql ui" not in html
+
+
+def test_what_the_rows_are_and_what_the_chart_shows_are_the_first_columns(
+    trace: traceql.Trace,
+) -> None:
+    found = {answer.query.name: answer for answer in answers(trace)}
+    assert columns_in_order(found["steps.timeline"])[:4] == ["rank", "phase", "step_id", "number"]
+    assert columns_in_order(found["comm.exposed"])[:1] == ["role"]
+    assert columns_in_order(found["comm.skew"]) == found["comm.skew"].result.columns
+
+
+def test_no_figure_of_half_the_width_is_alone_in_its_row(trace: traceql.Trace) -> None:
+    for _, group in groupby(answers(trace), lambda answer: answer.section.name):
+        own = list(group)
+        wide = wide_ones(own)
+        places = [answer.name in wide for answer in own]
+        assert all(is_wide or len(list(run)) % 2 == 0 for is_wide, run in groupby(places))
 
 
 def test_a_database_is_never_replaced(tmp_path: Path) -> None:
@@ -232,6 +276,24 @@ def test_a_database_is_never_replaced(tmp_path: Path) -> None:
     for format_ in ("html", "json"):
         assert "is a database" in refusal("report", copy, "--format", format_, "-o", copy)
     assert traceql.open(copy).sql("SELECT COUNT(*) AS n FROM kernel").rows()[0]["n"] > 0
+
+
+def test_marks_of_a_rank_or_phase_say_so_to_the_script_of_the_page() -> None:
+    svg = (
+        b'<svg><g class="mark-rect role-mark marks"><path aria-label="phase=decode rank=3" d="M0"/>'
+        b'<path aria-label="phase=null rank=undefined" d="M1"/></g></svg>'
+    )
+    assert inline(svg, "name", "words") == (
+        b'<svg role="img" aria-label="words"><g class="mark-rect role-mark marks">'
+        b'<path d="M0" data-phase="decode" data-rank="3" /><path d="M1" /></g></svg>'
+    )
+
+
+def test_long_names_break_after_separators_and_words_never() -> None:
+    table = pa.table({"name": ["void vllm::cross_device_reduce_1stage<bfloat16>", "all_reduce"]})
+    html = html_table(table)
+    assert "vllm:<wbr>:<wbr>cross_<wbr>device" in html or "vllm::<wbr>cross_<wbr>device" in html
+    assert "<td>all_reduce</td>" in html
 
 
 def test_only_attributes_of_a_picture_are_made_shorter() -> None:

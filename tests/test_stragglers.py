@@ -215,31 +215,57 @@ def expected_row(situation: Situation) -> dict[str, Any]:
         "sync": ("cudaStreamSynchronize", 95.0),
     }.get(situation.name, (None, None))
     return {
-        "match_id": number,
-        "op": "all_reduce",
-        "role": None,
-        "layer": None,
         "rank": late_rank,
-        "number": None if situation.launched is None else 0,
-        "ts": 1_000 * (PERIOD * number + LATE),
-        "late_ns": 100_000,
-        "waited_ns": 200_000,
+        "phase": None,
+        "role": None,
         "cause": situation.cause,
+        "waited_ns": 200_000,
+        "share_pct": 100 / len(WAITED),
+        "operations": 1,
+        "late_ns": 100_000,
         "excess_ns": 1_000 * situation.excess_us,
         "doing": doing,
         "doing_pct": doing_pct,
+        "op": "all_reduce",
+        "layer": None,
+        "number": None if situation.launched is None else 0,
+        "ts": 1_000 * (PERIOD * number + LATE),
+        "match_id": number,
     }
 
 
-def test_rows_of_comm_stragglers(trace: traceql.Trace) -> None:
+WAITED = [one for one in SITUATIONS if one.late_rank is not None]
+
+
+def test_operations_of_comm_stragglers(trace: traceql.Trace) -> None:
     """Every operation costs the other two ranks 200 us together, so they stand in their order."""
-    expected = [expected_row(one) for one in SITUATIONS if one.late_rank is not None]
-    assert trace.run("comm.stragglers").rows() == expected
-    assert trace.run("comm.stragglers", limit=3).rows() == expected[:3]
-    assert trace.run("comm.stragglers", rank=1).rows() == [
-        expected_row(SITUATIONS[NUMBER["another rank"]])
+    expected = [expected_row(one) for one in WAITED]
+    assert trace.run("comm.stragglers", by="operation").rows() == expected
+    first = [row | {"share_pct": 100 / len(WAITED)} for row in expected[:3]]
+    assert trace.run("comm.stragglers", by="operation", limit=3).rows() == first
+    (alone,) = trace.run("comm.stragglers", by="operation", rank=1).rows()
+    assert alone == expected_row(SITUATIONS[NUMBER["another rank"]]) | {"share_pct": 100}
+    assert trace.run("comm.stragglers", by="operation", rank=0).rows() == []
+
+
+@pytest.mark.parametrize("by", ["role", "phase"])
+def test_comm_stragglers_sums_up_what_has_one_rank_and_cause(by: str, trace: traceql.Trace) -> None:
+    """These operations have no role and no phase. The first of the costliest is the example."""
+    of_cause: dict[tuple[int | None, str | None], list[Situation]] = {}
+    for one in WAITED:
+        of_cause.setdefault((one.late_rank, one.cause), []).append(one)
+    expected = [
+        expected_row(alike[0])
+        | {
+            "waited_ns": 200_000 * len(alike),
+            "share_pct": pytest.approx(100 * len(alike) / len(WAITED)),
+            "operations": len(alike),
+            "excess_ns": sum(1_000 * one.excess_us for one in alike),
+        }
+        for alike in of_cause.values()
     ]
-    assert trace.run("comm.stragglers", rank=0).rows() == []
+    found = trace.run("comm.stragglers", by=by).rows()
+    assert found == sorted(expected, key=lambda row: (-row["waited_ns"], row["match_id"]))
 
 
 @pytest.mark.slow
@@ -258,7 +284,7 @@ def test_the_operation_that_cost_most_comes_first(tmp_path: Path) -> None:
         for rank in (0, 1)
     ]
     with loaded(tmp_path, *ranks) as trace:
-        rows = trace.run("comm.stragglers").rows()
+        rows = trace.run("comm.stragglers", by="operation").rows()
     columns = ("match_id", "late_ns", "waited_ns", "cause", "excess_ns")
     assert [tuple(row[column] for column in columns) for row in rows] == [
         (2, 40_000, 40_000, "kernel", 40_000),

@@ -1,9 +1,12 @@
 """Each derived table, from a few events whose rows are worked out by hand."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+import small_runs
 from derived import Row, answer, database, rows
+from small_runs import all_reduce
 from traces import PID, Event, host, kernel, launch, step
 
 ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"
@@ -210,13 +213,54 @@ def test_device_states_partition_the_span() -> None:
 
 def test_breakdown_counts_what_nothing_more_important_hides() -> None:
     assert answer(database(*OVERLAPPING), "time.breakdown") == [
-        (0, None, 26_000, 11_000, 5000, 5000, 5000, 5000, 50.0)
+        # No other rank is there: whether it waits is unknown.
+        (0, None, None, 26_000, 11_000, 5000, None, None, 5000, 5000, 5000, 5000, 50.0)
     ]
+
+
+def reduces(*, ts: float, dur: float, number: int, stream: int) -> Event:
+    """The all-reduce of ranks 0 and 1 with this number."""
+    return all_reduce(ts=ts, dur=dur, ranks=(0, 1), stream=stream, Seq=number)
+
+
+def test_only_operations_of_all_ranks_have_a_wait_time(tmp_path: Path) -> None:
+    """In us: both ranks reduce from 0 and 4 to 10, which rank 0 computes under from 2 to 3. Rank 0
+    has three more operations that rank 1 did not record: from 8 to 12, which overlaps the first;
+    from 20 to 24, with a copy from 22 to 26; and one that all of a kernel hides, from 31 to 33.
+    """
+    own = [
+        reduces(ts=0, dur=10, number=1, stream=20),
+        kernel(ts=2, dur=1),
+        reduces(ts=8, dur=4, number=2, stream=21),
+        reduces(ts=20, dur=4, number=3, stream=21),
+        kernel("Memcpy DtoD", ts=22, dur=4, stream=9, cat="gpu_memcpy"),
+        kernel(ts=30, dur=4),
+        reduces(ts=31, dur=2, number=4, stream=21),
+    ]
+    other = [reduces(ts=4, dur=6, number=1, stream=20)]
+    with small_runs.loaded(tmp_path, own, other) as trace:
+        found = [tuple(row.values())[3:] for row in trace.run("time.breakdown")]
+        # 0..2 and 3..4 wait; 4..10 transfer; 10..12 and 20..24 unknown; 24..26 copy.
+        assert found == [
+            (34_000, 5000, 15_000, 6000, 3000, 6000, 2000, 12_000, 3000, pytest.approx(100 / 6)),
+            (6000, 0, 6000, 6000, 0, None, 0, 0, 0, 0.0),
+        ]
+        for name in ("overview.run", "comm.overlap"):
+            row = trace.run(name).rows()[0]
+            parts = ("exposed_transfer_ns", "exposed_wait_ns", "exposed_unmatched_ns")
+            assert [row[part] for part in parts] == [6000, 3000, 6000]
+    alone = [event for event in own if event["tid"] != 20]
+    with small_runs.loaded(tmp_path / "alone", alone, [kernel(ts=0, dur=1)]) as trace:
+        row = trace.run("time.breakdown").rows()[0]
+        assert row["exposed_comm_ns"] == row["exposed_unmatched_ns"] == 8000
+        assert row["exposed_transfer_ns"] is row["exposed_wait_ns"] is None
 
 
 def test_kernels_of_two_streams_count_once() -> None:
     con = database(*(kernel(ts=ts, dur=4, stream=s) for s, ts in ((7, 0), (8, 2), (9, 2))))
-    assert answer(con, "time.breakdown") == [(0, None, 6000, 6000, 0, 0, 0, 0, None)]
+    assert answer(con, "time.breakdown") == [
+        (0, None, None, 6000, 6000, 0, 0, 0, None, 0, 0, 0, None)
+    ]
 
 
 def test_breakdown_of_a_step_ends_with_its_last_kernel() -> None:
@@ -232,8 +276,8 @@ def test_breakdown_of_a_step_ends_with_its_last_kernel() -> None:
     )
     assert answer(con, "time.breakdown", by="step") == [
         # The second step's kernel computes during the last us of the first.
-        (0, 0, 6000, 4000, 2000, 0, 0, 2000, 50.0),
-        (0, 1, 2000, 2000, 0, 0, 0, 1000, 100.0),
+        (0, "prefill", 0, 6000, 4000, 2000, None, None, 2000, 0, 0, 2000, 50.0),
+        (0, "decode", 1, 2000, 2000, 0, 0, 0, None, 0, 0, 1000, 100.0),
     ]
 
 
@@ -254,7 +298,9 @@ def test_devices_of_a_rank_share_its_window() -> None:
 
 def test_kernel_of_no_duration_occupies_nothing() -> None:
     con = database(kernel(ts=0, dur=1), kernel(ts=3, dur=0), kernel(ts=6, dur=1))
-    assert answer(con, "time.breakdown") == [(0, None, 7000, 2000, 0, 0, 5000, 0, None)]
+    assert answer(con, "time.breakdown") == [
+        (0, None, None, 7000, 2000, 0, 0, 0, None, 0, 5000, 0, None)
+    ]
     assert rows(con, "SELECT ts, dur FROM gap") == [(1000, 2000), (3000, 3000)]
 
 

@@ -1,13 +1,20 @@
 """traceql ui and traceql export, as a user meets them."""
 
 import http.client
+import re
+import signal
+import socketserver
 import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import databases
 import pytest
-from browser import CHROMIUM
+from browser import CHROMIUM, Browser
 from cache_folder import with_engine
 from command_line import output, refusal
 from databases import EXAMPLES
@@ -29,11 +36,11 @@ def arguments(link: str) -> dict[str, str]:
     return {name: values[0] for name, values in parse_qs(link.partition("?")[2]).items()}
 
 
-def fetched(link: str) -> bytes:
-    """What Perfetto's page gets when it opens the link."""
+def fetched(link: str, origin: str | None = "https://ui.perfetto.dev") -> bytes:
+    """What Perfetto's page gets when it opens the link, or the installed one without an origin."""
     url = urlsplit(arguments(link)["url"])
     connection = http.client.HTTPConnection(url.netloc, timeout=60)
-    connection.request("GET", url.path, headers={"Origin": "https://ui.perfetto.dev"})
+    connection.request("GET", url.path, headers={"Origin": origin} if origin else {})
     response = connection.getresponse()
     assert response.status == 200
     return response.read()
@@ -49,10 +56,12 @@ def test_the_offline_page_shows_derived_tracks_and_makes_the_picture(tmp_path: P
         page.screenshot(picture)
         failures = [e for e in page.events if e["method"] == "Runtime.exceptionThrown"]
     assert failures == []
-    assert {"Steps", "Layers", "Roles", "Communication", "Idle", "Launch queue"} <= shown
+    assert {"Steps", "Layers", "Roles", "Communication", "Idle", "Counters"} <= shown
     assert {f"rank {rank} · GPU {rank} (H200)" for rank in range(4)} <= shown
     assert {"Host threads", "GPU annotations"} <= shown
     assert not any(line.startswith("thread ") for line in shown)  # closed: they are many
+    assert "Launch queue" not in shown  # closed too
+    assert {"Idle gaps", "launch"} <= shown  # open, because the link points to a place
     # The layer that the link points to is selected: its panel has the SQL that finds it.
     assert any(line.startswith("SELECT * FROM layer WHERE rank = 0 AND") for line in shown)
     content = picture.read_bytes()
@@ -68,6 +77,63 @@ def test_perfetto_gets_the_enriched_trace_and_the_command_ends(database: Path) -
     with open_trace_processor([content]) as tp:
         names = {row.name for row in tp.query("SELECT DISTINCT name FROM track")}
     assert {"Steps", "Layers", "Roles"} <= names
+
+
+def test_a_second_one_opens_the_installed_page_on_another_port(database: Path) -> None:
+    with (
+        served("ui", database, "--no-browser") as (first, first_process),
+        served("ui", database, "--no-browser", alone=False) as (second, second_process),
+    ):
+        assert first.startswith("https://ui.perfetto.dev/")
+        assert re.match(r"http://127\.0\.0\.1:\d+/index\.html#!/\?url=", second)
+        assert urlsplit(second).port != 9001
+        assert fetched(first)
+        assert first_process.wait(timeout=20) == 0
+        assert fetched(second, origin=None)
+        second_process.send_signal(signal.SIGINT)
+        said = second_process.communicate(timeout=20)[1]
+        assert second_process.returncode == 0
+    assert said.startswith("Port 9001 is in use")
+    assert "until you press Ctrl-C" in said
+    assert said.endswith("stopped\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CHROMIUM, reason="no chromium is installed")
+def test_the_offline_page_asks_no_other_host(database: Path) -> None:
+    with recording_proxy() as (proxy, asked), Browser(WIDTH, HEIGHT, proxy=proxy) as browser:
+        browser.call("Network.enable")
+        with served("ui", database, "--offline", "--no-browser") as (link, _):
+            browser.open(link)
+            browser.wait_for_text("Roles", seconds=120)
+            browser.settle()
+    happened = [(event["method"], event["params"]) for event in browser.events]
+    wanted = {
+        host
+        for method, event in happened
+        if method == "Network.requestWillBeSent"
+        and (host := urlsplit(event["request"]["url"]).hostname) not in (None, "127.0.0.1")
+    }
+    assert wanted == {"storage.cloud.google.com"}  # the UI tries, and is stopped before it asks
+    stopped = [event for method, event in happened if method == "Network.loadingFailed"]
+    assert [event.get("blockedReason") for event in stopped] == ["csp"] * len(stopped)
+    assert not [line for line in asked if any(host in line for host in wanted)]
+
+
+@contextmanager
+def recording_proxy() -> Iterator[tuple[str, list[str]]]:
+    """The address of a proxy that answers nothing, and the requests that reach it."""
+    asked: list[str] = []
+
+    class Recorder(socketserver.StreamRequestHandler):
+        def handle(self) -> None:
+            asked.append(self.rfile.readline().decode(errors="replace"))
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Recorder) as server:
+        server.daemon_threads = True  # a silent connection does not block the exit
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        server.shutdown()
 
 
 def test_raw_opens_the_original_file(tmp_path: Path) -> None:
@@ -111,7 +177,7 @@ def test_a_query_opens_at_its_slowest_row(database: Path) -> None:
 
 @pytest.mark.slow
 def test_over_ssh_it_says_how_to_forward_the_port(database: Path) -> None:
-    remote = {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22", "USER": "me"}
+    remote: dict[str, Any] = {"SSH_CONNECTION": "10.0.0.1 50000 10.0.0.2 22", "USER": "me"}
     with served("ui", database, **remote) as (link, process):
         fetched(link)
         said = process.communicate(timeout=20)[1]
@@ -119,8 +185,6 @@ def test_over_ssh_it_says_how_to_forward_the_port(database: Path) -> None:
 
 
 def test_mistakes_are_one_line(database: Path, tmp_path: Path) -> None:
-    with served("ui", database, "--no-browser"):
-        assert "port 9001 is in use" in refusal("ui", database)
     with the_port():
         no_step = refusal("ui", database, "--step", "999")
         assert "no step 999; list the steps with traceql run steps.timeline" in no_step

@@ -258,6 +258,17 @@ def test_the_offline_page_has_the_user_interface(tmp_path: Path) -> None:
         assert client.ask(client.trace)[0] == 200  # a reload
 
 
+def test_only_the_offline_page_is_kept_to_its_own_files(tmp_path: Path) -> None:
+    """Perfetto's page has a policy of its own, and the answers to it are not pages."""
+    with serving(offline_page, tmp_path) as client:
+        policy = client.ask("/index.html")[2]["Content-Security-Policy"]
+        assert client.ask(client.trace)[2]["Content-Security-Policy"] == policy
+    assert "default-src 'self' data: blob:;" in policy
+    assert "http" not in policy  # no other host
+    with serving(online_page, tmp_path) as client:
+        assert "Content-Security-Policy" not in client.ask(client.trace, Origin=PERFETTO)[2]
+
+
 def test_a_link_names_trace_place_and_groups(tmp_path: Path) -> None:
     page = online_page(
         tmp_path / "a b&c.pftrace", "http://127.0.0.1:9001", Place(100, 50, 90, 160), ["^rank 0"]

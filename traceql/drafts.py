@@ -2,16 +2,19 @@
 
 import shutil
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import mkdtemp
+from secrets import token_hex
 
 _PREFIX = ".traceql-"
 _MARK = "mark"
 _MARK_TEXT = "A folder for drafts of traceql. It may be removed unless the file lock is locked.\n"
 _INSIDE = "drafts"
 _LOCK = "lock"  # locked as long as the process that made the folder lives
+# How long a reader that is ending may still write into the folder, s.
+_LAST_WRITES = 1.0
 
 
 @contextmanager
@@ -27,13 +30,22 @@ def draft_folder(place: Path) -> Iterator[Path]:
     from filelock import FileLock  # takes 50 ms to import, and most commands write no file
 
     _remove_left_ones(place)
-    folder = Path(mkdtemp(prefix=_PREFIX, dir=place))
-    try:
+    folder = place / f"{_PREFIX}{token_hex(8)}"
+    try:  # from before the folder exists: Ctrl-C may come right after
+        folder.mkdir(mode=0o700)
         with FileLock(folder / _LOCK):
             (folder / _INSIDE).mkdir()
             (folder / _MARK).write_text(_MARK_TEXT)  # last: a folder with a mark is locked
             yield folder / _INSIDE
     finally:
+        _remove(folder)
+
+
+def _remove(folder: Path) -> None:
+    until = time.monotonic() + _LAST_WRITES
+    shutil.rmtree(folder, ignore_errors=True)
+    while folder.exists() and time.monotonic() < until:
+        time.sleep(0.01)
         shutil.rmtree(folder, ignore_errors=True)
 
 

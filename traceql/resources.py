@@ -6,7 +6,7 @@ PACKAGE = Path(__file__).resolve().parent
 
 
 def resource(name: str) -> Path:
-    """The folder `queries`, `checks` or `examples` of this installation."""
+    """The folder `queries`, `checks`, `docs` or `examples` of this installation."""
     installed = PACKAGE / name
     return installed if installed.is_dir() else PACKAGE.parent / name
 
@@ -15,4 +15,5 @@ SCHEMA_VERSION = 6  # of the tables that traceql/derive defines
 QUERIES = resource("queries")
 CHECKS = resource("checks")
 EXAMPLES = resource("examples")
+DEFINITIONS = resource("docs") / "definitions.md"
 EXAMPLE_TRACE = EXAMPLES / "qwen3-32b-tp4-graph-nccl"

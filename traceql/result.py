@@ -21,9 +21,17 @@ _NOTEBOOK_WIDTH = 640  # pixels of a chart
 class Result:
     """The rows of one query, held in memory as DuckDB returned them."""
 
-    def __init__(self, table: "pa.Table", chart: Chart | None = None) -> None:
+    def __init__(
+        self, table: "pa.Table", chart: Chart | None = None, *, limit: int | None = None
+    ) -> None:
         self._table = _with_int64(table.rename_columns(distinct_names(table.column_names)))
         self._chart = chart
+        self._limit = limit
+
+    @property
+    def reached_limit(self) -> bool:
+        """Whether there are as many rows as the query's limit allows, and perhaps more."""
+        return self._limit is not None and len(self) >= self._limit
 
     @property
     def columns(self) -> list[str]:
@@ -49,6 +57,16 @@ class Result:
     def head(self, rows: int) -> "Result":
         """The first rows."""
         return Result(self._table.slice(0, rows), self._chart)
+
+    def where(self, column: str, value: object) -> "Result":
+        """The rows with that value in a column."""
+        import pyarrow.compute as pc
+
+        return Result(self._table.filter(pc.equal(self._table[column], value)), self._chart)
+
+    def select(self, columns: list[str]) -> "Result":
+        """The rows with these columns alone, in that order."""
+        return Result(self._table.select(columns), self._chart)
 
     def arrow(self) -> "pa.Table":
         """The rows as a pyarrow table."""
@@ -79,8 +97,10 @@ class Result:
                 data[name] = python_values(column, name)
         return data
 
-    def chart(self, *, width: int = 720) -> "altair.Chart":
-        """The chart that the query's file declares.
+    def chart(self, *, width: int = 720) -> "altair.Chart | altair.LayerChart":
+        """The chart that the query's file declares; a notebook shows it as a still picture.
+
+        After `alt.renderers.enable("mimetype")`, JupyterLab and VS Code show it with tooltips.
 
         Args:
             width: of the whole chart, pixels.
@@ -89,8 +109,9 @@ class Result:
             QueryInvalid: the query declares no chart (free SQL never does), or has nothing to draw.
         """
         from traceql.chart.draw import drawn
+        from traceql.chart.renderer import shown_offline
 
-        return drawn(self._table, self._declared(), width=width)
+        return shown_offline(drawn(self._table, self._declared(), width=width))
 
     @property
     def can_be_drawn(self) -> bool:
@@ -124,13 +145,36 @@ class Result:
         with closing(Drawing()) as drawing:
             write_whole(path, drawing.draw(order))
 
-    def _repr_html_(self) -> str:
+    def _ipython_display_(self) -> None:
+        """Shows the chart, if there is one, and the first rows, each as an output of its own.
+
+        So the picture is seen where the HTML of notebooks is not trusted, as by code hosts.
+        """
+        from IPython import get_ipython
+        from IPython.display import display
+
+        shell = get_ipython()
+        if shell is None or "text/html" not in shell.display_formatter.active_types:
+            raise NotImplementedError  # a terminal gets the text of repr()
+        for output in self._outputs():
+            display(output, raw=True)
+
+    def _outputs(self) -> Iterator[dict[str, str]]:
+        """The outputs by media type."""
         from traceql.table.notebook import notebook_view
 
+        no_picture = ""
         try:
-            return notebook_view(self._table, picture=self._picture())
+            if picture := self._picture():
+                yield {"image/svg+xml": picture, "text/plain": "<chart>"}
         except TraceqlError as error:
-            return notebook_view(self._table, no_picture=str(error))
+            no_picture = str(error)
+        rows = notebook_view(self._table, no_picture=no_picture, reached_limit=self.reached_limit)
+        yield {"text/html": rows, "text/plain": repr(self)}
+
+    def _repr_html_(self) -> str:
+        """The same for programs other than Jupyter, as one piece."""
+        return "".join(next(iter(output.values())) for output in self._outputs())
 
     def _picture(self) -> str:
         """The chart as SVG, or nothing if there is none."""

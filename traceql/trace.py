@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import duckdb
 from duckdb.sqltypes import DuckDBPyType
@@ -11,7 +12,7 @@ from duckdb.sqltypes import DuckDBPyType
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
 from traceql.files import is_database
 from traceql.opening import opened_database
-from traceql.query import Chart, bound, catalog, query_named
+from traceql.query import LIMIT, Chart, bound, catalog, query_named
 from traceql.result import Result
 from traceql.row_stream import RowStream, without_statement
 
@@ -39,16 +40,35 @@ class Trace:
         self.path = Path(database)
         self.queries = catalog([Path(folder) for folder in queries])
         self._con = _opened(self.path)
+        self._cursors: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
     def run(self, name: str, /, **parameters: Any) -> Result:
-        """Runs a query, e.g. `trace.run("kernels.top", limit=10)`.
+        """Runs a query, e.g. `trace.run("kernels.top", limit=10)`; `limit=0` gives all rows.
 
         Raises:
             QueryNotFound: no such query; the message suggests the closest name.
             QueryInvalid: an unknown parameter, a value that is not allowed, or invalid SQL.
         """
         query = query_named(name, self.queries)
-        return self._result(query.sql, bound(query, parameters), query.head.chart)
+        values = bound(query, parameters)
+        return self._result(query.sql, values, query.head.chart, limit=values.get(LIMIT))
+
+    def count(self, name: str, /, **parameters: Any) -> int:
+        """The number of rows that a query has without a limit.
+
+        Raises:
+            QueryNotFound: no such query; the message suggests the closest name.
+            QueryInvalid: an unknown parameter, a value that is not allowed, or invalid SQL.
+        """
+        query = query_named(name, self.queries)
+        values = bound(query, parameters)
+        unlimited = values | ({LIMIT: None} if LIMIT in values else {})
+        try:
+            relation = _relation(self._con, query.sql, unlimited)
+            ((rows,),) = relation.aggregate("COUNT(*)").fetchall()
+        except duckdb.Error as error:
+            raise QueryInvalid(without_statement(error)) from None
+        return int(rows)
 
     def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
         """Runs one read-only statement; it can neither write nor read other files.
@@ -68,6 +88,7 @@ class Trace:
                 batch is read.
         """
         con = self._con.cursor()
+        self._cursors.add(con)
         try:
             return RowStream(con, _relation(con, sql, parameters or {}).to_arrow_reader(rows))
         except duckdb.Error as error:
@@ -113,6 +134,11 @@ class Trace:
             raise TraceNotFound(f"{path} was moved or changed after it was loaded; load it again")
         return path, -row["file_offset_ns"]
 
+    def interrupt(self) -> None:
+        """Ends the statements that other threads run; there they raise QueryInvalid."""
+        for con in (self._con, *self._cursors):
+            con.interrupt()
+
     def close(self) -> None:
         self._con.close()
 
@@ -130,9 +156,12 @@ class Trace:
     def __repr__(self) -> str:
         return f"<Trace {self.path}>"
 
-    def _result(self, sql: str, parameters: dict[str, Any], chart: Chart | None) -> Result:
+    def _result(
+        self, sql: str, parameters: dict[str, Any], chart: Chart | None, limit: int | None = None
+    ) -> Result:
         try:
-            return Result(_relation(self._con, sql, parameters).to_arrow_table(), chart)
+            rows = _relation(self._con, sql, parameters).to_arrow_table()
+            return Result(rows, chart, limit=limit)
         except duckdb.Error as error:
             raise QueryInvalid(without_statement(error)) from None
 

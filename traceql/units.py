@@ -5,10 +5,7 @@ from dataclasses import dataclass
 
 _TIME = re.compile(r"^(.*_)?(ts|dur)$|(^|_)ns$")
 _BYTES = re.compile(r"_bytes$|^bytes$")
-# The value from which a unit is used, its divisor, its name. Seconds are used late, because
-# milliseconds are what matters in a trace of a few seconds.
-_TIMES = ((1e11, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0, 1, "ns"))
-_SIZES = ((2**30, 2**30, "GiB"), (2**20, 2**20, "MiB"), (2**10, 2**10, "KiB"), (0, 1, "B"))
+_ENDING = re.compile(r"_(ns|bytes)$")
 _OTHERS = (  # ending of the column's name, divisor, name of the unit
     ("_pct", 1, "%"),
     ("_gbps", 1, "GB/s"),
@@ -31,21 +28,49 @@ class Unit:
         return f"{self.name} {self.symbol}"
 
 
-def display_unit(column: str, largest: float) -> Unit | None:
-    """The unit that suits a column's largest value; None if the column has no unit.
+@dataclass(frozen=True)
+class Scale:
+    """The units of a quantity, the largest first: from which value, divisor and symbol of each."""
 
-    The quantity follows from the column's name: ts, dur and *_ns are ns, *_bytes are bytes.
-    """
+    quantity: str
+    steps: tuple[tuple[float, float, str], ...]
+
+    def divisor(self, largest: float) -> float:
+        """The divisor of the unit that suits a value."""
+        return next(divisor for least, divisor, _ in self.steps if abs(largest) >= least)
+
+    def below(self, divisor: float) -> list[float]:
+        """The divisors of the smaller units, the largest first."""
+        return [smaller for _, smaller, _ in self.steps if smaller < divisor]
+
+    def symbol(self, divisor: float) -> str:
+        return next(symbol for _, each, symbol in self.steps if each == divisor)
+
+    def unit(self, column: str, divisor: float) -> Unit:
+        """The unit with that divisor, for a column of this quantity."""
+        name = self.quantity if column in ("ns", "bytes") else _ENDING.sub("", column)
+        return Unit(name, self.symbol(divisor), divisor)
+
+
+# Seconds are used late, because milliseconds are what matters in a trace of a few seconds.
+TIME = Scale("time", ((1e11, 1e9, "s"), (1e6, 1e6, "ms"), (1e3, 1e3, "µs"), (0, 1, "ns")))
+SIZE = Scale(
+    "bytes", ((2**30, 2**30, "GiB"), (2**20, 2**20, "MiB"), (2**10, 2**10, "KiB"), (0, 1, "B"))
+)
+
+
+def named_scale(column: str) -> Scale | None:
+    """The scale of a column by its name: ts, dur and *_ns are ns, *_bytes are bytes."""
     if _TIME.search(column):
-        return _unit("time" if column == "ns" else column.removesuffix("_ns"), largest, _TIMES)
-    if _BYTES.search(column):
-        return _unit(column.removesuffix("_bytes"), largest, _SIZES)
+        return TIME
+    return SIZE if _BYTES.search(column) else None
+
+
+def display_unit(column: str, largest: float) -> Unit | None:
+    """The unit that suits a column's largest value; None if the column has no unit."""
+    if scale := named_scale(column):
+        return scale.unit(column, scale.divisor(largest))
     for ending, divisor, symbol in _OTHERS:
         if column.endswith(ending):
             return Unit(column.removesuffix(ending), symbol, divisor, 1)
     return None
-
-
-def _unit(name: str, largest: float, units: tuple[tuple[float, float, str], ...]) -> Unit:
-    _, divisor, symbol = next(unit for unit in units if abs(largest) >= unit[0])
-    return Unit(name, symbol, divisor)

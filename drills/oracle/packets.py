@@ -1,5 +1,6 @@
 """What a native Perfetto trace says: its slices, paired from packets by hand."""
 
+import zlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
@@ -60,6 +61,17 @@ def slices_of(content: bytes) -> Slices | None:
         for events in by_track.values():
             _pair(events, found)
     return found
+
+
+def inflated(content: bytes) -> bytes | None:
+    """The packets that packets of a trace hold in compressed form; None if one of them is cut."""
+    parts = []
+    for encoded in _packets(content) or ():
+        try:
+            parts.append(zlib.decompress(TracePacket.FromString(encoded).compressed_packets))
+        except (DecodeError, zlib.error):
+            return None
+    return b"".join(parts)
 
 
 def _is_plain(packet: TracePacket, described: set[int]) -> bool:

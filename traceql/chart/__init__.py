@@ -5,8 +5,12 @@
 -- @chart stacked x=computing_ns,idle_ns y=rank     several parts in one bar
 -- @chart line x=ts y=mean_queued color=rank
 -- @chart point x=ts y=dur color=cause
+-- @chart point x=bytes y=busbw_p50_gbps limits=peak_gbps    a line at the largest of a column
+-- @chart range x=p50_ns,p99_ns y=latency color=pass      a dot, and a line to the last value
 -- @chart heatmap x=number y=layer color=dur        one cell per row
+-- @chart deviation x=layer y=role color=total_ns          each cell less the median of its row
 -- @chart timeline x=gpu_ts width=gpu_dur y=rank color=phase
+-- @chart bar x=waited_ns y=role,layer,number             rows named by several columns
 -- @title Where each rank's time went
 """
 

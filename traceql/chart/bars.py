@@ -7,57 +7,58 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.chart.data import axis_title, chart_of, field_of, in_display_units
-from traceql.chart.encodings import across, coloured, hover, row_axis
+from traceql.chart.data import axis_title, chart_of, field_of, in_display_units, readable
+from traceql.chart.encodings import across, beside_labels, coloured, hover, row_axis
 from traceql.chart.theme import PAPER, ROW_HEIGHT
 
 _MOST_ROWS = 30
+_SIDE_BY_SIDE = 15  # pixels of a bar in a group
 
 
 def bar(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     x, y, group = channels["x"], channels["y"], channels.get("group")
     colour = group or channels.get("color")
     data, (title,) = in_display_units(table, [x])
-    data = _largest(_readable(data, colour), x, y)
-    order = list(data.groupby(y, dropna=False)[x].sum().sort_values(ascending=False).index)
-    summed = bool(data[y].duplicated().any()) and not group
+    data = _largest(readable(data, colour), x, y)
+    rows = None if group else _longest_first(data, x, y)
     encoding: dict[str, Any] = {
         "x": across(x, title, width),
-        "y": row_axis(data, y, width, order if summed else None),
+        "y": row_axis(data, y, width, rows),
     }
-    step = ROW_HEIGHT
     if group:
         encoding |= {
             "yOffset": alt.YOffset(field=field_of(group), type="nominal", sort="ascending")
         }
-        step = max(ROW_HEIGHT, ROW_HEIGHT // 2 * data[group].nunique())
     names = {name: axis_title(name) for name in (y, colour) if name} | {x: title}
-    encoding |= coloured(data, colour, width) | hover(names)
+    encoding |= coloured(data, colour, beside_labels(data, y, width)) | hover(names)
     if colour == y:
         encoding["color"].legend = None
-    return _drawn(data, encoding, step)
+    return _drawn(data, encoding, _SIDE_BY_SIDE if group else ROW_HEIGHT)
 
 
 def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     columns, y = channels["x"].split(","), channels["y"]
     data, (title,) = in_display_units(table, columns)
+    rows = _longest_first(data, columns[0], y)
     if len(columns) > 1:
         data, value, part = _parts(data, columns, y), "value", "part"
-        order = [column.removesuffix("_ns") for column in columns]
+        seen = set(data.loc[data[value] > 0, part]) or set(data[part])
+        order = [name for name in map(_part, columns) if name in seen]
         title = f"time ({title.rpartition('(')[2]}"
     else:
         value, part, order = columns[0], channels["color"], None
     data[value] = data[value].clip(lower=0)  # a negative value cannot be stacked
-    data = _largest(_readable(data, part), value, y)
+    data = _largest(readable(data, part), value, y)
     encoding: dict[str, Any] = {
         "x": across(value, title, width),
-        "y": row_axis(data, y, width),
+        "y": row_axis(data, y, width, rows),
     }
-    encoding |= coloured(data, part, width, order)
+    encoding |= coloured(data, part, beside_labels(data, y, width), order)
     if order:
         place = {name: number for number, name in enumerate(order)}
-        data["place"] = data[part].map(place)
+        data = data[data[part].isin(place)].assign(place=lambda rows: rows[part].map(place))
         encoding["order"] = alt.Order(field="place", type="quantitative")
+        encoding["color"]["legend"]["labelExpr"] = "replace(datum.label, /_/g, ' ')"
     encoding |= hover({y: axis_title(y), part: axis_title(part), value: title})
     return _drawn(data, encoding, ROW_HEIGHT + 6)
 
@@ -70,16 +71,23 @@ def _drawn(data: pd.DataFrame, encoding: dict[str, Any], step: int) -> alt.Chart
 
 def _parts(data: pd.DataFrame, columns: Sequence[str], y: str) -> pd.DataFrame:
     """One row per row and column; the parts of a row add up to the same sum as before."""
-    named = data[[y, *columns]].rename(columns=lambda name: name.removesuffix("_ns"))
-    parts = [column.removesuffix("_ns") for column in columns]
-    return named.melt(id_vars=[y], value_vars=parts, var_name="part", value_name="value")
+    named = data[[y, *columns]].rename(columns={column: _part(column) for column in columns})
+    parts = [_part(column) for column in columns]
+    melted = named.melt(id_vars=[y], value_vars=parts, var_name="part", value_name="value")
+    known = melted.dropna(subset=["value"])
+    return known.groupby([y, "part"], as_index=False, sort=False, dropna=False).sum()
 
 
-def _readable(data: pd.DataFrame, column: str | None) -> pd.DataFrame:
-    """Booleans as yes and no, for the legend."""
-    if column and data[column].dtype == bool:
-        return data.assign(**{column: data[column].map({True: "yes", False: "no"})})
-    return data
+def _longest_first(data: pd.DataFrame, column: str, y: str) -> list[Any] | None:
+    """The values of y by the sum of a column, if it has to be summed; otherwise they stay."""
+    if not data[y].duplicated().any():
+        return None
+    sums = data.groupby(y, dropna=False)[column].sum()
+    return list(sums.sort_values(ascending=False, kind="stable").index)
+
+
+def _part(column: str) -> str:
+    return column.removesuffix("_ns")
 
 
 def _largest(data: pd.DataFrame, x: str, y: str) -> pd.DataFrame:

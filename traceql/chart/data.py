@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from traceql.units import display_unit
 
 _OF_PATHS = re.compile(r"[.\[\]'\"]")
+Drawn = alt.Chart | alt.LayerChart
+COUNTED = ("layer", "number", "iteration")  # columns of numbers from 0
 _WORDS = {"ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step"}
 
 
@@ -33,6 +35,14 @@ def axis_title(column: str, symbol: str | None = None) -> str:
     name = plain.name if plain else column
     words = _WORDS.get(name, name.replace("_", " "))
     return f"{words} ({symbol})" if symbol else words
+
+
+def readable(data: pd.DataFrame, column: str | None) -> pd.DataFrame:
+    """Booleans in words, for the legend: `throttled` and `not throttled`."""
+    if column is None or data[column].dtype != bool:
+        return data
+    name = axis_title(column)
+    return data.assign(**{column: data[column].map({True: name, False: f"not {name}"})})
 
 
 def field_of(column: str) -> str:

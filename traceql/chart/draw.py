@@ -1,36 +1,48 @@
 """Draws a result with the function for its kind of chart."""
 
 from collections.abc import Callable
+from textwrap import wrap
 
 import altair as alt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.chart.bars import bar, stacked
+from traceql.chart.data import Drawn
+from traceql.chart.deviation import deviation
 from traceql.chart.drawable import can_be_drawn
+from traceql.chart.flame import flame
 from traceql.chart.heatmap import heatmap
-from traceql.chart.labels import column_label, with_labels
+from traceql.chart.labels import column_label, with_joined_rows, with_labels
 from traceql.chart.plane import line, point
+from traceql.chart.spans import spans
 from traceql.chart.theme import CONFIG
 from traceql.chart.timeline import timeline
 from traceql.errors import QueryInvalid
 from traceql.query.head import Chart
 
-_KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], alt.Chart]] = {
+_KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
     "bar": bar,
+    "deviation": deviation,
+    "flame": flame,
     "heatmap": heatmap,
     "line": line,
     "point": point,
+    "range": spans,
     "stacked": stacked,
     "timeline": timeline,
 }
 
+TAGS = ("phase", "rank")  # columns by which the marks of a page can be chosen
+_TITLE_LETTER = 8.2  # pixels
 
-def drawn(table: pa.Table, chart: Chart, *, width: int) -> alt.Chart:
+
+def drawn(table: pa.Table, chart: Chart, *, width: int, tagged: bool = False) -> Drawn:
     """The chart of a result. If there are too many rows to tell apart, they are aggregated.
 
     Args:
         width: of the whole picture with axes and labels, pixels.
+        tagged: whether the marks of one rank or phase say so in their `aria-label`.
 
     Raises:
         QueryInvalid: no such kind of chart, or nothing to draw.
@@ -40,14 +52,34 @@ def drawn(table: pa.Table, chart: Chart, *, width: int) -> alt.Chart:
     if not can_be_drawn(table, chart):
         raise QueryInvalid("there is nothing to draw: no rows, or only NULLs")
     channels = {name: column_label(columns) for name, columns in chart.channels.items()}
-    plain = _KINDS[chart.kind](_named(with_labels(table), channels), channels, width)
+    table, channels = with_joined_rows(_named(with_labels(table), channels), channels)
+    plain = _KINDS[chart.kind](table, channels, width)
     if chart.title:
-        plain = plain.properties(title=chart.title)
+        lines = wrap(chart.title, int(width / _TITLE_LETTER))
+        plain = plain.properties(title=lines if len(lines) > 1 else chart.title)
     fitted = plain.properties(
         width=width, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
     )
-    finished: alt.Chart = fitted.configure(**CONFIG)
+    config = CONFIG
+    if tagged and (tags := _tags(plain)):
+        fitted, config = _with_tags(fitted, tags), config | {"aria": True}
+    finished: Drawn = fitted.configure(**config)
     return finished
+
+
+def _tags(chart: Drawn) -> list[str]:
+    """The columns by which the marks can be chosen."""
+    rows = chart.data["values"] if isinstance(chart.data, dict) else []
+    return [column for column in TAGS if rows and column in rows[0]]
+
+
+def _with_tags(chart: Drawn, columns: list[str]) -> Drawn:
+    """Describes each mark: `phase=decode rank=0`."""
+    texts = (f"'{column}=' + datum.{column}" for column in columns)
+    tagged: Drawn = chart.transform_calculate(tags=" + ' ' + ".join(texts)).encode(
+        description=alt.Description(field="tags", type="nominal")
+    )
+    return tagged
 
 
 def _named(table: pa.Table, channels: dict[str, str]) -> pa.Table:

@@ -5,18 +5,29 @@ import pyarrow as pa
 from traceql.errors import QueryInvalid
 from traceql.query.head import Chart
 
+_QUANTITIES = {  # channels; of other kinds of chart, x
+    "deviation": ("color",),
+    "heatmap": ("color",),
+    "line": ("x", "y"),
+    "point": ("x", "y"),
+}
+
 
 def can_be_drawn(table: pa.Table, chart: Chart) -> bool:
-    """Whether any row has a value for the chart's quantity.
+    """Whether there are values for the chart's quantities.
 
     Raises:
-        QueryInvalid: the chart has no quantity, or names a column that the result does not have.
+        QueryInvalid: the chart lacks a quantity, or names a column that the result does not have.
     """
-    channel = "color" if chart.kind == "heatmap" else "x"
-    if channel not in chart.channels:
-        raise QueryInvalid(f"the chart has no {channel}; correct the line @chart")
+    quantities = _QUANTITIES.get(chart.kind, ("x",))
+    for channel in quantities:
+        if channel not in chart.channels:
+            raise QueryInvalid(f"the chart has no {channel}; correct the line @chart")
     for name in (name for names in chart.channels.values() for name in names.split(",")):
         if name not in table.column_names:
             raise QueryInvalid(f"the chart needs column '{name}'; correct the line @chart")
-    columns = [table[name] for name in chart.channels[channel].split(",")]
-    return any(column.null_count < len(column) for column in columns)
+    return all(_has_values(table, chart.channels[channel]) for channel in quantities)
+
+
+def _has_values(table: pa.Table, columns: str) -> bool:
+    return any(table[name].null_count < len(table) for name in columns.split(","))

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from threading import Lock
+from typing import Any
 
 import pyarrow as pa
 
@@ -29,6 +30,7 @@ class Order:
         width: of the whole picture, pixels.
         suffix: of the file that the picture is for, one of SUFFIXES.
         adapted: what else to do with the picture in the process that draws.
+        tagged: whether the marks of one rank or phase say so in their `aria-label`.
     """
 
     table: pa.Table
@@ -36,6 +38,16 @@ class Order:
     width: int
     suffix: str = ".svg"
     adapted: Callable[[bytes], bytes] | None = None
+    tagged: bool = False
+
+
+@dataclass(frozen=True)
+class Specified:
+    """What to draw, as a specification of Vega-Lite: the SVG of a chart of Altair."""
+
+    spec: dict[str, Any]
+    suffix: str = ".svg"
+    adapted: None = None
 
 
 class Drawing:
@@ -53,7 +65,7 @@ class Drawing:
         with self._lock:
             self._started()
 
-    def draw(self, order: Order) -> bytes:
+    def draw(self, order: Order | Specified) -> bytes:
         """The picture as the contents of a file.
 
         Raises:

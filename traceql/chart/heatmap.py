@@ -5,9 +5,9 @@ import pandas as pd
 import pyarrow as pa
 
 from traceql.chart.data import axis_title, chart_of, field_of, in_display_units
-from traceql.chart.encodings import hover, is_wide
+from traceql.chart.encodings import gradient, hover, is_wide
 
-_COLUMN = 5  # pixels per column of cells, including its share of the axis
+_COLUMN = 6  # pixels per column of cells, including its share of the axis
 _TOUCHING = alt.RelativeBandSize(band=1.04)  # otherwise the background shows between cells
 _CELL_HEIGHT, _LOWEST, _HIGHEST = 20, 160, 420  # pixels
 
@@ -17,19 +17,25 @@ def heatmap(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     data, (title,) = in_display_units(table, [colour])
     data = data.dropna(subset=[x, y])
     by_powers = is_wide(data[colour])  # before merging: not by width
+    scale = alt.Scale(scheme="viridis", type="log" if by_powers else "linear")
+    return cells(data, channels, width, title, scale)
+
+
+def cells(
+    data: pd.DataFrame, channels: dict[str, str], width: int, title: str, scale: alt.Scale
+) -> alt.Chart:
+    """A cell for each pair of values, colored by `scale`; `title` is that of its legend."""
+    x, y, colour = channels["x"], channels["y"], channels["color"]
     data, merged = _merged(data, x, y, colour, width // _COLUMN)
     x_title = axis_title(x) + (f", mean of {merged}" if merged > 1 else "")
-    scale = alt.Scale(scheme="viridis", type="log" if by_powers else "linear")
     axis = alt.Axis(labelOverlap=True, labelSeparation=5, labelAngle=0, grid=False, domain=False)
-    gradient = alt.Legend(title=title, orient="top", gradientLength=160, gradientThickness=8)
+    legend = gradient(data, y, width, title)
     encoding = {
         "x": alt.X(field=field_of(x), type="ordinal", title=x_title, axis=axis),
         "y": alt.Y(
             field=field_of(y), type="ordinal", title=axis_title(y), axis=axis, sort=_order(data, y)
         ),
-        "color": alt.Color(
-            field=field_of(colour), type="quantitative", scale=scale, legend=gradient
-        ),
+        "color": alt.Color(field=field_of(colour), type="quantitative", scale=scale, legend=legend),
     } | hover({x: x_title, y: axis_title(y), colour: title})
     height = min(max(_CELL_HEIGHT * data[y].nunique(), _LOWEST), _HIGHEST)
     drawn: alt.Chart = (

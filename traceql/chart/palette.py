@@ -8,8 +8,12 @@ shade of the colour of its kernels' category.
 from typing import Any
 
 SEQUENCE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#882255"]
+DIVERGING = ["#2166AC", "#F4F4F4", "#B2182B"]  # less, equal, more
 _IDLE = "#B4BAC2"
+_WAIT = "#EBCB4A"  # as light as idle time is, so that a transfer is what stands out
 _BLUE, _ORANGE, _GREEN, _VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+
+_COMMUNICATION = "#F7B49F"  # transfers and waiting that are not told apart
 
 CATEGORY_COLOURS = {
     "gemm": _BLUE,
@@ -69,17 +73,22 @@ ROLES = {
 
 CLASSES_OF_TIME = {
     "computing": _BLUE,
-    "exposed_comm": _VERMILION,
+    "exposed_transfer": _VERMILION,
+    "exposed_wait": _WAIT,
+    "exposed_comm": _COMMUNICATION,
+    "exposed_unmatched": _COMMUNICATION,
     "exposed_copy": "#7A0177",
     "idle": _IDLE,
     "overlap": _GREEN,
-    "wait": _IDLE,
+    "wait": _WAIT,
+    "waiting": _WAIT,
     "transfer": _VERMILION,
-    "exposed": _VERMILION,
+    "exposed": _COMMUNICATION,
     "hidden": _GREEN,
-    "comm": _VERMILION,
-    "other_comm": "#F0884A",
+    "comm": _COMMUNICATION,
+    "other_comm": "#8C4A6B",
     "rest": _BLUE,
+    "work": _BLUE,
     "bubble": _ORANGE,
     "neither": _IDLE,
 }
@@ -95,8 +104,11 @@ CAUSES = {
     "kernel": _BLUE,
     "preemption": "#882255",
     "copy": "#7A0177",
-    "communication": "#F0884A",
-    "skew": "#DDCC77",
+    "communication": _COMMUNICATION,
+    "skew": "#767676",
+    "start": "#117733",
+    "pipeline": "#CC79A7",
+    "clock": "#999933",
 }
 
 OPERATIONS = {
@@ -109,10 +121,21 @@ OPERATIONS = {
     "recv": "#117733",
 }
 
+HOST_EVENTS = {  # light, because they carry black text
+    "python": "#8CC5F0",
+    "annotation": "#3FAE89",
+    "operator": "#F2B84B",
+    "runtime": "#D57FB0",
+    "other": "#767676",
+}
+AROUND_HOST_EVENTS = {"thread": "#A9B4C0", "phase": "#C3CBD4", "smaller": "#DDE2E8"}
+
 PASSES = {"unprofiled": _BLUE, "profiled": _ORANGE}
 
 COLOURS = CATEGORY_COLOURS | ROLES | CLASSES_OF_TIME | PHASES | CAUSES
-COLOURS |= OPERATIONS | PASSES | {"yes": _VERMILION, "no": _BLUE, "(none)": "#767676"}
+COLOURS |= HOST_EVENTS | AROUND_HOST_EVENTS
+COLOURS |= OPERATIONS | PASSES | {"throttled": _VERMILION, "not throttled": _BLUE}
+COLOURS |= {"(none)": "#767676"}
 
 
 def colour(value: Any) -> str | None:

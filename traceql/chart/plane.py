@@ -6,12 +6,15 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.chart.data import axis_title, chart_of, in_display_units
+from traceql.chart.data import COUNTED, Drawn, axis_title, chart_of, field_of, in_display_units
 from traceql.chart.encodings import across, coloured, hover, is_wide, sizes, upward
-from traceql.chart.theme import HEIGHT, PAPER
+from traceql.chart.limits import limit_lines
+from traceql.chart.theme import HEIGHT, PAPER, QUIET
 
 _MOST_POINTS = 1_000  # more than that overlap
 _MOST_STEPS = 300  # of one line; more than that are narrower than the line
+_AREAS = [12, 420]  # of the circles of the smallest and the largest quantity, pixels
+_FEWEST = 4  # steps or layers on an axis
 _CELLS = 48  # along each axis, when points are counted per cell instead
 
 
@@ -25,10 +28,13 @@ def line(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     return drawn
 
 
-def point(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
+def point(table: pa.Table, channels: dict[str, str], width: int) -> Drawn:
     x, y, colour = channels["x"], channels["y"], channels.get("color")
-    by_powers = x.endswith("bytes") and is_wide(table[x].drop_null().to_pandas())
-    data, titles = in_display_units(table, *([] if by_powers else [[x]]), [y])
+    limits = channels["limits"].split(",") if "limits" in channels else []
+    by_powers = x.endswith("bytes") and (bool(limits) or is_wide(table[x].drop_null().to_pandas()))
+    size = [[channels["size"]]] if "size" in channels else []
+    data, titles = in_display_units(table, *([] if by_powers else [[x]]), [y], *size)
+    sized = titles.pop() if size else ""
     titles = [axis_title(x), *titles][-2:]
     data = data.dropna(subset=[x, y])
     many = len(data) > _MOST_POINTS
@@ -36,17 +42,36 @@ def point(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
         data = _counted(data, x, y, colour)
     encoding = _axes(data, channels, titles, width) | coloured(data, colour, width)
     if by_powers:
-        encoding["x"] = sizes(x)
-    if is_wide(data[y]):
+        encoding["x"] = sizes(x, data[x])
+    if is_wide(data[y]) or limits:
         encoding["y"] = upward(y, titles[1], HEIGHT, log=True)
     if many:
-        encoding["size"] = alt.Size(
-            field="rows", type="quantitative", title="rows",
-            scale=alt.Scale(range=[12, 320]), legend=alt.Legend(symbolType="circle"),
-        )  # fmt: skip
+        encoding["size"] = _area("rows", "rows")
+    elif size:
+        encoding["size"] = _area(channels["size"], sized)
     points = chart_of(data).mark_circle(size=60, opacity=0.8, stroke=PAPER, strokeWidth=0.5)
-    drawn: alt.Chart = points.encode(**encoding).properties(height=HEIGHT)
-    return drawn
+    encoded: alt.Chart = points.encode(**encoding).properties(height=HEIGHT)
+    if not limits:
+        return encoded
+    return alt.LayerChart(layer=[*limit_lines(table, limits, y), encoded])
+
+
+def _area(column: str, title: str) -> alt.Size:
+    """A quantity as the area of circles; its legend is below, away from that of the colors."""
+    legend = alt.Legend(
+        orient="bottom",
+        symbolType="circle",
+        symbolFillColor=QUIET,
+        symbolStrokeWidth=0,
+        tickCount=3,
+    )
+    return alt.Size(
+        field=field_of(column),
+        type="quantitative",
+        title=title,
+        scale=alt.Scale(range=_AREAS),
+        legend=legend,
+    )
 
 
 def _axes(
@@ -55,6 +80,12 @@ def _axes(
     x, y, colour = channels["x"], channels["y"], channels.get("color")
     names = {x: titles[0], y: titles[1]} | ({colour: axis_title(colour)} if colour else {})
     axes = {"x": across(x, titles[0], width), "y": upward(y, titles[1], HEIGHT)}
+    for column, axis in zip((x, y), axes.values(), strict=True):
+        if column in COUNTED:
+            highest = int(data[column].max())
+            axis["axis"]["tickCount"] = min(axis["axis"]["tickCount"], highest or _FEWEST)
+            if not highest:
+                axis["scale"] = alt.Scale(domain=[0, _FEWEST])  # or zero would be in the middle
     return axes | hover(names)
 
 

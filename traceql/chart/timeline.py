@@ -1,4 +1,4 @@
-"""Timelines: what ran when, with one row per stream or rank."""
+"""Timelines: what ran when, with one row per rank, stream or role."""
 
 import altair as alt
 import pandas as pd
@@ -6,12 +6,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.chart.data import axis_title, chart_of, in_display_units
-from traceql.chart.encodings import across, coloured, hover, row_axis
+from traceql.chart.encodings import across, beside_labels, coloured, hover, row_axis
 from traceql.chart.theme import PAPER
 
 _MOST_BARS = 1_000
 _PIXELS = 1_600  # of the whole span; bars of one color that begin in one pixel are merged
-_BAR_HEIGHT = 42
+_BAR_HEIGHT, _THIN = 42, 18  # pixels; many rows are thin
+_FEW = 8  # rows
 _SEPARABLE = 150  # bars; more than that would vanish behind their outlines
 
 
@@ -26,18 +27,23 @@ def timeline(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart
         "x2": alt.X2(field="end"),
         "y": row_axis(data, y, width),
     }
-    encoding |= coloured(data, colour, width)
+    encoding |= coloured(data, colour, beside_labels(data, y, width))
+    if colour == y:
+        encoding["color"].legend = None
+        encoding["stroke"] = encoding["color"]  # a kernel of a microsecond is seen by its outline
     names = {y: axis_title(y), start: title, "end": "end"}
     encoding |= hover(names | ({colour: axis_title(colour)} if colour else {}))
-    bars = chart_of(data).mark_bar(stroke=PAPER, strokeWidth=0.5 if len(data) < _SEPARABLE else 0)
+    outline = 0.8 if colour == y else 0.5 if len(data) < _SEPARABLE else 0
+    bars = chart_of(data).mark_bar(stroke=PAPER, strokeWidth=outline)
     moved = bars.encode(**encoding).interactive(bind_y=False)
-    drawn: alt.Chart = moved.properties(height=alt.Step(_BAR_HEIGHT))
+    height = _BAR_HEIGHT if data[y].nunique() <= _FEW else _THIN
+    drawn: alt.Chart = moved.properties(height=alt.Step(height))
     return drawn
 
 
 def _visible(data: pd.DataFrame, start: str, y: str, colour: str | None) -> pd.DataFrame:
     """Merges bars of one row and color that begin in the same pixel."""
-    columns = [column for column in (y, colour) if column]
+    columns = list(dict.fromkeys(column for column in (y, colour) if column))
     kept = data[[*columns, start, "end"]]
     if len(kept) <= _MOST_BARS:
         return kept

@@ -13,8 +13,16 @@ import sys
 from altair.utils.schemapi import debug_mode
 
 from traceql.chart.draw import drawn
-from traceql.chart.files import picture
+from traceql.chart.drawing import Order, Specified
+from traceql.chart.files import picture, specified_picture
 from traceql.errors import TraceqlError, reason
+
+
+def _picture(order: Order | Specified) -> bytes:
+    if isinstance(order, Specified):
+        return specified_picture(order.spec, order.suffix)
+    chart = drawn(order.table, order.chart, width=order.width, tagged=order.tagged)
+    return picture(chart, order.suffix)
 
 
 def main() -> None:
@@ -30,8 +38,7 @@ def main() -> None:
         answer: tuple[bytes | None, str]
         try:
             with debug_mode(False):  # no validation against Altair's schema, which costs time
-                chart = drawn(order.table, order.chart, width=order.width)
-            drawing = picture(chart, order.suffix)
+                drawing = _picture(order)
             answer = (order.adapted(drawing) if order.adapted else drawing), ""
         except TraceqlError as error:
             answer = None, str(error)

@@ -24,6 +24,7 @@ _COMMANDS = {
     "sql": "Run a read-only SQL statement.",
     "report": "Write a self-contained HTML report on where the time went.",
     "ui": "Open a run in Perfetto, with tracks for steps, layers and roles.",
+    "mcp": "Let an assistant ask: findings, queries and SQL as tools.",
     "export": "Export a database to another format.",
 }
 

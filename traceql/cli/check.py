@@ -2,12 +2,13 @@
 
 import sys
 from pathlib import Path
+from shlex import quote
 
 import click
 
-from traceql.cli.console import print_table
+from traceql.cli.console import print_command, print_table, print_text
 from traceql.errors import QueryNotFound
-from traceql.printable import printable
+from traceql.printable import one_line
 from traceql.query import Query
 from traceql.resources import CHECKS
 from traceql.trace import Trace
@@ -33,11 +34,15 @@ def command(database: Path, checks: tuple[Path, ...]) -> None:
         for check in _checks(checks):
             found = trace.sql(check.sql)
             mark = "✗" if len(found) else "✓"
-            click.echo(printable(f"{mark} {check.name}: {_outcome(len(found))}"))
+            print_text(one_line(f"{mark} {check.name}: {_outcome(len(found))}"), hanging="  ")
             if len(found):
                 failed += 1
-                click.echo(printable(f"  {check.head.summary}"))
+                print_text(one_line(check.head.summary), before="  ")
                 print_table(found.head(_SHOWN_ROWS))
+                if len(found) > _SHOWN_ROWS:
+                    print_text(f"{_SHOWN_ROWS} of {len(found):,} rows; for all of them:")
+                    statement = f"traceql sql {quote(str(database))} - < {quote(str(check.path))}"
+                    print_command(one_line(statement), before="  ")
     sys.exit(1 if failed else 0)
 
 

@@ -1,84 +1,105 @@
-"""Tables for people on a terminal."""
+"""Tables and sentences for people on a terminal."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import click
 
 from traceql.result import Result
-from traceql.table.columns import DisplayColumn, display_columns
+from traceql.table.columns import display_columns
+from traceql.table.layout import Layout, ShownColumn, layout, unlimited
+from traceql.table.texts import places, wrapped
 
-MOST_ROWS = 1_000
 _WIDTH_WITHOUT_TERMINAL = 160
-_NEVER_CUT = 20
-_EDGES = 2
-_BETWEEN_COLUMNS = 3
+_MARGIN = " "
+_CONTINUED = " \\"
+_INDENT = " " * 4
 
 
-def print_table(result: Result, *, more: int = 0) -> None:
-    """Prints aligned columns in readable units; long texts are shortened to fit the terminal.
+def terminal_width() -> int:
+    return shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 0)).columns
+
+
+def print_text(
+    text: str, *, before: str = "", hanging: str = "", bold: bool = False, err: bool = False
+) -> None:
+    """Prints a paragraph in lines that fit the terminal.
 
     Args:
-        more: the number of rows that come after those of `result`.
+        before: stands before the paragraph, whose lines begin below its end; alone in its line
+            where the terminal is so narrow that it takes half of it.
+        hanging: what every line but the first begins with.
     """
-    more += max(0, len(result) - MOST_ROWS)
-    result = result.head(MOST_ROWS)
+    width = terminal_width()
+    beside = places(before) if 2 * places(before) <= width else len(_INDENT)
+    if beside < places(before):
+        click.secho(before.rstrip(" "), bold=bold or None, err=err)
+        before = _INDENT
+    for line in wrapped(text, width - beside, hanging=hanging):
+        click.secho(f"{before}{line}", bold=bold or None, err=err)
+        before = " " * beside
+
+
+def print_command(command: str, *, before: str) -> None:
+    """Prints a command; where it is long, in lines that a shell takes for one."""
+    words, room = command.split(" "), terminal_width() - len(before) - len(_CONTINUED)
+    lines = [words[0]]
+    for word in words[1:]:
+        joined = f"{lines[-1]} {word}"
+        lines = [*lines[:-1], joined] if places(joined) <= room else [*lines, word]
+    click.echo(before + f"{_CONTINUED}\n{' ' * len(before)}".join(lines))
+
+
+def print_table(
+    result: Result, *, keys: Collection[str] = (), wide: bool = False, all_columns: str = ""
+) -> None:
+    """Prints aligned columns in readable units; says which columns did not fit the terminal.
+
+    Args:
+        keys: the columns that stay longest where the terminal is narrow.
+        wide: prints all columns, however long the lines become.
+        all_columns: what shows the columns that do not fit.
+    """
     if not len(result):
         click.echo("no rows", err=True)
         return
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    width = shutil.get_terminal_size((_WIDTH_WITHOUT_TERMINAL, 0)).columns
-    console = Console(width=width, highlight=False)
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    columns = display_columns(result.arrow())
-    shown = _fitting(columns, width - _EDGES)
-    for column, room in zip(shown, _widths(shown, width - _EDGES), strict=True):
-        table.add_column(
-            Text(column.title),  # a name is no markup
-            justify="right" if column.is_number else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            width=room,
-        )
-    for cells in zip(*(column.cells for column in shown), strict=True):
-        table.add_row(*map(Text, cells))
-    console.print(table)
-    if hidden := [column.title for column in columns[len(shown) :]]:
-        click.echo(
-            f"columns hidden (terminal too narrow): {', '.join(hidden)}; use --format csv",
-            err=True,
-        )
-    if more:
-        click.echo(f"{more:,} more rows hidden; use --format csv", err=True)
+    rows = result.arrow()
+    columns = display_columns(rows, empty=wide) or display_columns(rows, empty=True)
+    room = terminal_width() - 2 * len(_MARGIN)
+    plan = unlimited(columns) if wide else layout(columns, room, keys)
+    click.echo("\n".join(["", *_lines(plan)]))
+    if plan.hidden:
+        names = ", ".join(column.name for column in plan.hidden)
+        how = all_columns or "a wider terminal shows them"
+        print_text(f"columns hidden: {names}; {how}", hanging="  ", err=True)
 
 
-def _widths(columns: Sequence[DisplayColumn], width: int) -> list[int]:
-    """The width of each column; if they do not fit, the widest texts are shortened first."""
-    widths = [column.width for column in columns]
-    excess = sum(widths) + _BETWEEN_COLUMNS * (len(widths) - 1) - width
-    while excess > 0:
-        cuttable = [n for n, column in enumerate(columns) if widths[n] > _least(column)]
-        if not cuttable:
-            break
-        widths[max(cuttable, key=widths.__getitem__)] -= 1
-        excess -= 1
-    return widths
+def _lines(plan: Layout) -> Iterator[str]:
+    titles = [list(shown.title) for shown in plan.shown]
+    height = max(map(len, titles))
+    for line in _joined([[""] * (height - len(title)) + title for title in titles], plan):
+        yield click.style(line, bold=True)
+    whole = sum(shown.room for shown in plan.shown) + plan.gap * (len(plan.shown) - 1)
+    yield _MARGIN + "─" * whole
+    tall = False
+    for cells in zip(*(shown.column.cells for shown in plan.shown), strict=True):
+        if tall:
+            yield ""
+        row = [shown.lines(cell) for shown, cell in zip(plan.shown, cells, strict=True)]
+        tall = max(map(len, row)) > 1
+        yield from _joined(row, plan)
 
 
-def _least(column: DisplayColumn) -> int:
-    """The least width of a column: numbers are never shortened, texts only down to a minimum."""
-    return column.width if column.is_number else min(column.width, _NEVER_CUT)
+def _joined(cells: Sequence[Sequence[str]], plan: Layout) -> Iterator[str]:
+    """The lines of a row, whose cells have any number of lines."""
+    for number in range(max(map(len, cells))):
+        parts = [
+            _padded(cell[number] if number < len(cell) else "", shown)
+            for cell, shown in zip(cells, plan.shown, strict=True)
+        ]
+        yield (_MARGIN + (" " * plan.gap).join(parts)).rstrip(" ")
 
 
-def _fitting(columns: list[DisplayColumn], width: int) -> list[DisplayColumn]:
-    """As many of the first columns as fit, at least one."""
-    used = 0
-    for number, column in enumerate(columns):
-        used += _least(column) + (_BETWEEN_COLUMNS if number else 0)
-        if used > width:
-            return columns[: max(number, 1)]
-    return columns
+def _padded(text: str, shown: ShownColumn) -> str:
+    blanks = " " * (shown.room - places(text))
+    return blanks + text if shown.column.is_number else text + blanks

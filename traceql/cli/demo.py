@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
-from traceql.cli.console import print_table
+from traceql.cli.console import print_command, print_text
 from traceql.cli.findings import write_findings
+from traceql.cli.output import print_answer
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary
-from traceql.printable import printable
+from traceql.printable import one_line
 from traceql.resources import EXAMPLE_TRACE
 from traceql.trace import Trace
 
@@ -41,7 +42,8 @@ def command(output: Path) -> None:
     """
     from traceql.loading.load import load
 
-    click.echo("A real trace: Qwen3-32B in vLLM on 4 x H200, tensor parallelism, CUDA graphs.\n")
+    print_text("A real trace: Qwen3-32B in vLLM on 4 x H200, tensor parallelism, CUDA graphs.")
+    click.echo()
     with progress() as done:
         load([EXAMPLE_TRACE], output, done=done)
     with Trace(output) as trace:
@@ -51,7 +53,11 @@ def command(output: Path) -> None:
         for question, query, parameters in _QUESTIONS:
             options = "".join(f" --{name} {value}" for name, value in parameters.items())
             click.secho(f"\n{question}", bold=True)
-            click.echo(printable(f"  traceql run {query} {output}{options}"))
-            print_table(trace.run(query, **parameters))
-    click.echo("With your own traces:  traceql load YOUR_TRACES/ -o run.duckdb")
-    click.echo('    traceql sql run.duckdb "SELECT category, SUM(dur) FROM kernel GROUP BY 1"')
+            print_command(one_line(f"traceql run {query} {output}{options}"), before="  ")
+            print_answer(trace, query, **parameters)
+    click.echo("\nWith your own traces:")
+    for command_line in (
+        "traceql load YOUR_TRACES/ -o run.duckdb",
+        'traceql sql run.duckdb "SELECT category, SUM(dur) FROM kernel GROUP BY 1"',
+    ):
+        print_command(command_line, before="  ")

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-import click
-
-from traceql.findings.evidence import evidence_command
+from traceql.cli.console import print_command, print_text
+from traceql.findings.evidence import evidence_command, saving
 from traceql.printable import one_line, shortened
 from traceql.trace import Trace
 
@@ -13,14 +12,17 @@ _MARKS = {"severe": "✗", "notable": "!"}
 
 
 def write_findings(trace: Trace, database: Path) -> None:
-    """Prints each finding as a sentence, with the command that shows its rows and what to try."""
+    """Prints each finding: the sentence, what it would save, the command that shows it, advice."""
     findings = trace.run("overview.findings").rows()
     if not findings:
-        click.echo("✓ no findings: no number reaches its threshold (table finding_rule)")
+        none = "✓ no findings: no number reaches its threshold (table finding_rule)"
+        print_text(none, hanging="  ")
     for row in findings:
-        click.secho(_line(f"{_MARKS[row['severity']]} {row['finding']}"), bold=True)
-        click.echo(f"    see  {_line(evidence_command(row, database))}")
-        click.echo(f"    try  {_line(row['advice'])}")
+        print_text(_line(row["finding"]), before=f"{_MARKS[row['severity']]} ", bold=True)
+        if row["saving_ns"] is not None:
+            print_text(_line(saving(row)), before="    save ")
+        print_command(_line(evidence_command(row, database)), before="    see  ")
+        print_text(_line(row["advice"]), before="    try  ")
 
 
 def _line(text: str) -> str:

@@ -1,13 +1,15 @@
 """traceql info"""
 
 from pathlib import Path
+from shlex import quote
 
 import click
 
-from traceql.cli.console import print_table
+from traceql.cli.console import print_command, print_table, print_text
 from traceql.cli.findings import write_findings
-from traceql.cli.output import format_option, require_csv, write_rows
-from traceql.cli.summary import write_summary
+from traceql.cli.output import format_option, print_answer, require_csv, write_rows
+from traceql.cli.summary import write_run, write_summary
+from traceql.printable import one_line
 from traceql.query import bound, query_named
 from traceql.trace import Trace
 
@@ -50,33 +52,13 @@ _WITHOUT_LAYERS = """
     GROUP BY reason
     ORDER BY MIN(rank)
 """
-# Failed checks have a row per rank; checks that hold are summed across ranks.
-_LEDGER = """
-    WITH numbered AS (
-        SELECT *, CASE WHEN NOT ok THEN rank END AS failed_rank, rowid AS place FROM ledger
-    )
-    SELECT
-        CASE WHEN ok THEN '✓' WHEN NOT ok THEN '✗ FAILED' ELSE '' END AS "holds",
-        CASE
-            WHEN COUNT(*) > 8 THEN COUNT(*) || ' ranks' ELSE string_agg(rank, ' ' ORDER BY rank)
-        END AS ranks,
-        check_name,
-        -- Identifiers and clock readings must not be summed.
-        CASE WHEN COUNT(*) = 1 OR check_name NOT IN ('rank of world size', 'clock shift', 'clock')
-            THEN SUM(value) END AS value,
-        CASE WHEN COUNT(*) = 1 OR check_name <> 'rank of world size' THEN SUM(total) END AS total,
-        note
-    FROM numbered
-    GROUP BY ok, check_name, note, failed_rank
-    ORDER BY ok IS DISTINCT FROM FALSE, MIN(place)
-"""
 
 
 @click.command("info")
 @click.argument("database", type=click.Path(path_type=Path))
 @format_option
 def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
-    """Show the findings, the contents of a database, and its ledger.
+    """Show what ran, the findings, the contents of a database, and whether its ledger holds.
 
     The ledger compares what was in the trace files with what is in the database. Formats other than
     table write the rows of the ledger only.
@@ -93,13 +75,16 @@ def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
                 spreadsheet_safe=spreadsheet_safe,
             )
             return
-        write_findings(trace, database)
+        write_run(trace)
         click.echo()
-        write_summary(database)
-        print_table(trace.run("overview.run"))
-        print_table(trace.sql(_FILES))
+        write_findings(trace, database)
+        print_answer(trace, "overview.run")
         if len(models := trace.sql(_MODELS)):
             print_table(models)
         for row in trace.sql(_WITHOUT_LAYERS):
-            click.echo(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
-        print_table(trace.sql(_LEDGER))
+            print_text(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
+        print_table(trace.sql(_FILES))
+        click.echo()
+        write_summary(database)
+        checks = f"traceql run quality.ledger {quote(str(database))}"
+        print_command(one_line(checks), before="    see  ")

@@ -1,9 +1,12 @@
-"""A progress bar on stderr, shown only in a terminal."""
+"""Progress on stderr: a bar in a terminal, and a line before a long silence anywhere."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import click
+
+_COMPILING = "compiling Perfetto's trace processor, once per machine (5 to 20 s) ..."
 _LABELS = {"files": "reading traces", "database": "writing database"}
 
 
@@ -11,7 +14,7 @@ _LABELS = {"files": "reading traces", "database": "writing database"}
 def progress() -> Iterator[Callable[[str, int, int], None]]:
     """Yields the function that `load` calls to report its progress."""
     if not sys.stderr.isatty():
-        yield lambda _what, _count, _total: None
+        yield _say_if_silent
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -23,6 +26,14 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         task = bar.add_task(_LABELS["files"], total=None)
 
         def done(what: str, count: int, total: int) -> None:
+            if what == "engine":
+                bar.console.print(_COMPILING, highlight=False)
+                return
             bar.update(task, description=_LABELS[what], completed=count, total=total)
 
         yield done
+
+
+def _say_if_silent(what: str, _count: int, _total: int) -> None:
+    if what == "engine":
+        click.echo(_COMPILING, err=True)

@@ -4,46 +4,57 @@ from pathlib import Path
 
 import click
 
+from traceql.cli.completion import complete_queries
+from traceql.cli.console import print_text
 from traceql.cli.folders import queries_option
 from traceql.errors import QueryInvalid
-from traceql.printable import printable
+from traceql.printable import one_line, printable
 from traceql.query import Query, catalog, query_named
 
 
 @click.command("queries")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=complete_queries)
 @queries_option
 def command(name: str | None, queries: tuple[Path, ...]) -> None:
     """List the queries. With NAME, show its definition, parameters, columns and units."""
     found = catalog(queries)
     if name:
-        click.echo(printable(_description(query_named(name, found))))
+        _describe(query_named(name, found))
         return
     width = max(map(len, found))
     broken: list[str] = []
     for query in found.values():
         try:
-            click.echo(printable(f"{query.name:{width}}  {query.head.summary}"))
+            _print_row([query.name], [width], query.head.summary)
         except QueryInvalid as error:
             broken.append(str(error))
     if broken:
         raise QueryInvalid("; ".join(broken))
 
 
-def _description(query: Query) -> str:
+def _describe(query: Query) -> None:
     head = query.head
-    parameters = [
-        (f"--{p.name}", p.type.__name__, f"{p.text}{_default(p.default)}") for p in head.parameters
-    ]
-    columns = [(c.name, c.type, c.text) for c in head.columns]
-    parts = [
-        f"{query.name}: {head.summary}",
-        head.text,
-        _block("Parameters", parameters),
-        _block("Columns", columns),
-        f"File: {query.path}",
-    ]
-    return "\n\n".join(part for part in parts if part)
+    print_text(one_line(f"{query.name}: {head.summary}"))
+    for paragraph in head.text.split("\n\n") if head.text else ():
+        click.echo()
+        for item in _items(paragraph):
+            print_text(one_line(item), hanging="  " if item.startswith("- ") else "")
+    _print_block(
+        "Parameters",
+        [
+            (f"--{p.name}", p.type.__name__, f"{p.meaning}{_default(p.default)}")
+            for p in head.parameters
+        ],
+    )
+    _print_block("Columns", [(c.name, c.type, c.text) for c in head.columns])
+    click.echo(f"\nFile: {printable(str(query.path))}")
+
+
+def _items(paragraph: str) -> list[str]:
+    """The items of a list, or the paragraph as it is."""
+    if not paragraph.startswith("- "):
+        return [paragraph]
+    return [f"- {item}" for item in paragraph.removeprefix("- ").split("\n- ")]
 
 
 def _default(default: object) -> str:
@@ -51,9 +62,16 @@ def _default(default: object) -> str:
     return "" if default is None else f" [default: {default}]"
 
 
-def _block(title: str, rows: list[tuple[str, str, str]]) -> str:
+def _print_block(title: str, rows: list[tuple[str, str, str]]) -> None:
     if not rows:
-        return ""
-    first, second = (max(len(row[n]) for row in rows) for n in (0, 1))
-    lines = [f"  {name:{first}}  {kind:{second}}  {text}" for name, kind, text in rows]
-    return "\n".join([f"{title}:", *lines])
+        return
+    click.echo(f"\n{title}:")
+    widths = [max(len(row[n]) for row in rows) for n in (0, 1)]
+    for name, kind, text in rows:
+        _print_row([name, kind], widths, text, indent="  ")
+
+
+def _print_row(names: list[str], widths: list[int], text: str, *, indent: str = "") -> None:
+    """Names in columns, then a text beside them; below them where the terminal is narrow."""
+    aligned = [f"{printable(name):{width}}  " for name, width in zip(names, widths, strict=True)]
+    print_text(one_line(text), before=indent + "".join(aligned))

@@ -52,6 +52,7 @@ def _write(trace: Trace, path: Path, format_: str, spreadsheet_safe: bool) -> No
         from traceql.report.page import page
 
         with whole_file(path) as draft:  # a place that cannot be written is told before the work
+            click.echo("running the queries and drawing their charts (5 to 30 s) ...", err=True)
             draft.write_bytes(page(trace).encode())
         return
     from traceql.report.data import write_csv, write_json

@@ -6,11 +6,19 @@ from typing import Any
 
 import click
 
+from traceql.cli.completion import complete_ranks
 from traceql.cli.folders import queries_option
-from traceql.cli.output import format_option, require_csv, write_rows
+from traceql.cli.output import (
+    TableForm,
+    format_option,
+    require_csv,
+    say_if_cut,
+    wide_option,
+    write_rows,
+)
 from traceql.cli.page import open_slowest_row
 from traceql.printable import printable
-from traceql.query import Parameter, Query, bound, catalog, query_named
+from traceql.query import LIMIT, Parameter, Query, bound, catalog, query_named
 from traceql.result import Result
 from traceql.trace import Trace
 from traceql.ui.place import has_place
@@ -60,6 +68,7 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
         database: Path,
         format_: str,
         spreadsheet_safe: bool,
+        wide: bool,
         chart_file: Path | None,
         ui: bool = False,
         **parameters: Any,
@@ -71,14 +80,16 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
             elif chart_file:
                 _write_chart(trace.run(query.name, **parameters), chart_file)
             else:
-                write_rows(
+                rows = write_rows(
                     trace,
                     query.sql,
                     bound(query, parameters),
                     format_=format_,
                     spreadsheet_safe=spreadsheet_safe,
-                    empty=_missing_rank(trace, parameters.get("rank")) or query.head.empty,
+                    table=_form(trace, query, parameters, wide),
                 )
+                if format_ == "table":
+                    say_if_cut(trace, query.name, bound(query, parameters), rows)
 
     command = click.Command(
         query.name,
@@ -89,13 +100,19 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     command.params += [_option(parameter) for parameter in query.head.parameters]
     if has_place(column.name for column in query.head.columns):
         command.params.append(_UI)
-    return format_option(_chart_option(command))
+    return format_option(wide_option(_chart_option(command)))
+
+
+def _form(trace: Trace, query: Query, parameters: dict[str, Any], wide: bool) -> TableForm:
+    empty = _missing_rank(trace, parameters.get("rank")) or query.head.empty
+    if LIMIT in parameters:
+        return TableForm(empty, query.head.keys, wide, most_rows=None)
+    return TableForm(empty, query.head.keys, wide)
 
 
 def _wrapped(text: str) -> str:
-    """The text of a head for click, which wraps paragraphs but must keep the lines of lists."""
-    paragraphs = text.split("\n\n")
-    return "\n\n".join(f"\b\n{p}" if p.startswith("- ") else p for p in paragraphs)
+    """The text of a head for click, which wraps paragraphs: each item of a list becomes one."""
+    return text.replace("\n- ", "\n\n- ")
 
 
 def _missing_rank(trace: Trace, rank: int | None) -> str:
@@ -117,10 +134,10 @@ _UI = click.Option(
 
 
 def _option(parameter: Parameter) -> click.Option:
-    kind: Any = click.IntRange(0) if parameter.name == "limit" else parameter.type
+    kind: Any = click.IntRange(0) if parameter.is_limit else parameter.type
     if parameter.values:
         kind = click.Choice(parameter.values, case_sensitive=False)
-    text = printable(parameter.text)
+    text = printable(parameter.meaning)
     names = [f"--{parameter.name}", parameter.name]
     if parameter.type is bool:
         return click.Option(names, is_flag=True, default=parameter.default, help=text)
@@ -130,6 +147,7 @@ def _option(parameter: Parameter) -> click.Option:
         default=parameter.default,
         show_default=parameter.default is not None,
         help=text,
+        shell_complete=complete_ranks if parameter.name == "rank" else None,
     )
 
 

@@ -1,11 +1,10 @@
-"""A short summary of a database: its contents, and whether its checks hold."""
+"""Short summaries of a database: what ran, what was loaded, and whether its checks hold."""
 
 from pathlib import Path
 
-import click
-
-from traceql.cli.console import print_table
-from traceql.printable import printable
+from traceql.cli.console import print_text
+from traceql.cli.output import print_answer
+from traceql.printable import one_line
 from traceql.trace import Trace
 
 _COUNTS = """
@@ -23,6 +22,37 @@ _COUNTS = """
 """
 
 
+# The steps of the lowest rank, as a person counts the steps of a run.
+_PHASES = """
+    SELECT COALESCE(phase, 'other') AS phase, COUNT(*) AS steps, SUM(gpu_dur) / 1e6 AS ms
+    FROM step
+    WHERE rank = (SELECT MIN(rank) FROM step)
+    GROUP BY phase
+    ORDER BY ms DESC NULLS LAST, phase
+"""
+_RECORDED = """
+    SELECT MAX(ns) / 1e6 AS ms FROM (SELECT SUM(dur) AS ns FROM device_state GROUP BY rank)
+"""
+_FACTS = ("model", "architecture", "parallelism", "mode", "GPUs", "ranks", "versions")
+
+
+def write_run(trace: Trace) -> None:
+    """Prints what ran, on what, for how long, and its steps by phase."""
+    facts = {row["fact"]: row["value"] for row in trace.run("overview.recording")}
+    if "ranks" in facts:
+        facts["ranks"] = f"ranks: {facts['ranks']}"
+    if about := " · ".join(facts[name] for name in _FACTS if name in facts):
+        print_text(one_line(about), hanging="  ", bold=True)
+    ((recorded,),) = (row.values() for row in trace.sql(_RECORDED))
+    phases = [
+        f"{row['steps']:,} {row['phase']}" + (f" ({row['ms']:,.1f} ms)" if row["ms"] else "")
+        for row in trace.sql(_PHASES)
+    ]
+    parts = [f"{recorded:,.1f} ms recorded" if recorded else "no GPU activity"]
+    parts += [f"steps: {', '.join(phases)}"] if phases else []
+    print_text("; ".join(parts), hanging="  ")
+
+
 def write_summary(database: Path) -> None:
     """Prints a line of counts and a line with the verdict of the ledger."""
     with Trace(database) as trace:
@@ -33,12 +63,12 @@ def write_summary(database: Path) -> None:
             _number(row["steps"], "step", "steps"),
         )
         ranks = f"{row['ranks']} of {_number(row['world_size'], 'rank', 'ranks')}"
-        click.echo(printable(f"{database}: {', '.join((ranks, *counts))}"))
+        print_text(one_line(f"{database}: {', '.join((ranks, *counts))}"), hanging="  ")
         if not row["slices"]:
-            click.echo("! no events: was the profiler stopped before anything ran?")
-        click.echo(_verdict(row["checks"], row["failed"], row["other_pct"]))
+            print_text("! no events: was the profiler stopped before anything ran?", hanging="  ")
+        print_text(_verdict(row["checks"], row["failed"], row["other_pct"]), hanging="  ")
         if row["failed"]:
-            print_table(trace.run("quality.ledger", failed=True))
+            print_answer(trace, "quality.ledger", failed=True)
 
 
 def _number(count: int, singular: str, plural: str) -> str:

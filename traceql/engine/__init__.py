@@ -2,6 +2,6 @@
 
 from traceql.engine.arrow import arrow_table
 from traceql.engine.backend import TraceProcessor
-from traceql.engine.session import open_trace_processor
+from traceql.engine.session import open_trace_processor, will_compile
 
-__all__ = ["TraceProcessor", "arrow_table", "open_trace_processor"]
+__all__ = ["TraceProcessor", "arrow_table", "open_trace_processor", "will_compile"]

@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
+import mmap
 import os
 import platform
 from collections.abc import Iterator
@@ -33,6 +34,31 @@ class MemoryPlan:
 RESERVED = MemoryPlan("reserved", 17 << 30, may_move=False)
 # For processes with limited address space (`ulimit -v`); growing copies.
 MOVABLE = MemoryPlan("movable", 0, may_move=True)
+_GUARD_BYTES = 1 << 30  # for what wasmtime reserves beside the memory
+
+
+def memory_plan() -> MemoryPlan:
+    """The plan for the addresses that this process may use.
+
+    To try a plan costs a compilation if it fails, and each plan has its own machine code.
+    """
+    return RESERVED if _can_reserve(RESERVED.reservation_bytes + _GUARD_BYTES) else MOVABLE
+
+
+def _can_reserve(size: int) -> bool:
+    if not hasattr(mmap, "MAP_ANONYMOUS"):  # Windows, where a reservation needs no memory either
+        return True
+    try:
+        mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=0).close()
+    except OSError:
+        return False
+    return True
+
+
+def is_compiled() -> bool:
+    """Whether the cache holds the machine code that this process would run."""
+    cached = _cache_path(bundled_wasm(), memory_plan())
+    return cached is not None and _is_readable_file(cached)
 
 
 def bundled_wasm() -> Path:
@@ -83,15 +109,17 @@ def _config(plan: MemoryPlan) -> Config:
 
 
 def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
-    """The cache's file for the machine code of `wasm`; None if there is no cache."""
+    """The cache's file for the machine code of `wasm`; None if there is no cache.
+
+    The same engine installed in several environments has one file.
+    """
     folder = cache_folder()
     if folder is None:
         return None
-    status = wasm.stat()
+    with wasm.open("rb") as file:
+        content = hashlib.file_digest(file, "sha256").hexdigest()
     identity = (
-        wasm.parent.name,
-        status.st_size,
-        status.st_mtime_ns,
+        content,
         importlib.metadata.version("wasmtime"),
         platform.system(),
         platform.machine(),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from traceql.engine.backend import TraceProcessor
 from traceql.engine.messages import last_line
+from traceql.engine.module_cache import is_compiled
 from traceql.engine.perfetto_api import PerfettoException, api
 from traceql.errors import EngineError, TraceNotFound
 
@@ -39,6 +40,13 @@ def open_trace_processor(
         tp.close()
         raise
     return tp
+
+
+def will_compile(trace_processor: str | Path | None = None) -> bool:
+    """Whether opening a trace processor will compile the bundled one first."""
+    if trace_processor or os.environ.get(TRACE_PROCESSOR_VARIABLE):
+        return False
+    return not is_compiled()
 
 
 def _native(binary: Path) -> TraceProcessor:

@@ -19,7 +19,7 @@ from wasmtime import (
 )
 
 from traceql.engine.host import Host
-from traceql.engine.module_cache import MOVABLE, RESERVED, MemoryPlan, bundled_wasm, compiled
+from traceql.engine.module_cache import MOVABLE, MemoryPlan, bundled_wasm, compiled, memory_plan
 from traceql.errors import EngineError
 
 REQUEST_BYTES = 32 << 20
@@ -36,8 +36,9 @@ class WasmEngine:
     def __init__(self) -> None:
         self._reply: list[bytes] = []
         self._stopped = ""
+        plan = memory_plan()
         try:
-            self._start(RESERVED)
+            self._start(plan)
         except (Trap, WasmtimeError):
             self._start_movable()
         self._stopped = ""

@@ -14,7 +14,13 @@
 
 The SELECT yields `value`, which is compared with the thresholds notable and severe; `cost_ns`, the
 time that it costs all ranks together (NULL if unknown); `finding`, the sentence; and the columns
-that the parameters of the evidence are taken from.
+that the parameters of the evidence are taken from. It may also yield
+
+- `saving_ns` and `assumption`: how much shorter the run would be, and under which condition
+- `advice`: what to try in this case, which comes before the advice of the head
+- `is_uncertain`: whether too little was measured for the finding to be severe
+- `rank`, `ts` and `dur`: the place in the trace where it shows best; `at_rank` if that is on
+  another rank than the one that the finding is about
 """
 
 import re

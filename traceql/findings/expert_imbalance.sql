@@ -6,7 +6,7 @@
 -- @evidence   ep.balance
 -- @advice     Use expert load balancing with redundant experts, or place the experts differently.
 -- @source     own: the other ranks wait for the slowest one
--- @needs      kernel
+-- @needs      kernel, waiting
 WITH expert AS (
     SELECT rank, SUM(dur) AS ns
     FROM kernel
@@ -21,9 +21,13 @@ balance AS (
 SELECT
     100.0 * (most_ns / mean_ns - 1) AS value,
     most_ns - mean_ns AS cost_ns,
+    most_ns - mean_ns AS saving_ns,
+    'if all ranks had equal expert work' AS assumption,
     format(
         'Rank {} computes its experts for {:.1f} ms, the average rank for {:.1f} ms.',
         rank, most_ns / 1e6, mean_ns / 1e6
     ) AS finding,
     rank
 FROM balance
+-- A late rank that computes for longer is told as such.
+WHERE rank NOT IN (SELECT rank FROM waiting WHERE is_alone AND cause = 'kernel')

@@ -1,73 +1,86 @@
--- A GPU is idle for a large part of its span.
+-- A GPU is idle for a large part of its span, and late launches of its host do not explain it.
+--
+-- Idle time that the host caused is told as host-bound steps.
 -- @title      GPU idle
--- @notable    20
--- @severe     50
+-- @notable    10
+-- @severe     30
 -- @unit       % of the run
--- @threshold  doing = 0.1  Share of the idle time that the host must spend in one kind of event for the sentence to name it.
--- @threshold  launched = 0.5  Share of the idle time that must come after the launch of the next kernel for the sentence to say so.
--- @evidence   idle.host rank=rank
--- @advice     Use CUDA graphs to save launch calls, asynchronous scheduling for the work between
--- @advice     steps, or larger batches.
+-- @evidence   time.lost rank=rank
+-- @advice     idle.gaps lists the longest gaps, with the kernels before and after them.
 -- @source     rule of thumb: a GPU should be busy for more than 80% of the time
--- @needs      finding_rule, gap, host_gap, idle_cause, is_caused_by_host, kernel, launch, rank_window
-WITH idlest AS (
-    SELECT rank, idle_ns, ns, SUM(idle_ns) OVER () AS all_ns
-    FROM rank_window
-    QUALIFY ROW_NUMBER() OVER (ORDER BY idle_ns / ns DESC, rank) = 1
-),
-doing AS (
-    SELECT rank, arg_max(name, ns) AS name, MAX(ns) AS ns
-    FROM (SELECT rank, name, SUM(ns) AS ns FROM host_gap GROUP BY rank, name)
-    GROUP BY rank
-),
--- The part of the gaps that the host caused in which the next kernel was already launched.
-launched AS (
+-- @threshold  long = 100000  Mean length of the gaps, ns, from which single gaps are to blame rather than the delay of each kernel.
+-- @needs      finding_rule, lost_time, rank_window, run_window, step, waiting
+WITH caused AS (
     SELECT
-        gap.rank,
-        SUM(gap.dur - LEAST(GREATEST(launch.ts + launch.dur - gap.ts, 0), gap.dur)) AS ns
-    FROM gap
-    INNER JOIN kernel ON gap.next_kernel_id = kernel.id
-    INNER JOIN launch ON kernel.launch_id = launch.id
-    WHERE is_caused_by_host(gap.cause)
-    GROUP BY gap.rank
+        rank,
+        cause,
+        SUM(ns) AS ns,
+        SUM(intervals) AS gaps,
+        arg_max(longest_ts, longest_ns) AS ts,
+        MAX(longest_ns) AS dur
+    FROM lost_time
+    WHERE part = 'idle' AND cause IN ('launch', 'dependency', 'unknown')
+    GROUP BY rank, cause
 ),
-rule AS (
-    SELECT thresholds FROM finding_rule WHERE finding = 'GPU idle'
+phase AS (
+    SELECT lost_time.rank, step.phase, SUM(lost_time.ns) AS ns
+    FROM lost_time
+    INNER JOIN step ON lost_time.root_step_id = step.step_id
+    WHERE lost_time.part = 'idle' AND lost_time.cause IN ('launch', 'dependency', 'unknown') AND step.phase IS NOT NULL
+    GROUP BY lost_time.rank, step.phase
+    QUALIFY ROW_NUMBER() OVER (PARTITION BY lost_time.rank ORDER BY SUM(lost_time.ns) DESC, step.phase) = 1
+),
+idle AS (
+    SELECT
+        rank,
+        SUM(ns) AS ns,
+        SUM(SUM(ns)) OVER () AS all_ns,
+        arg_max(cause, ns) AS cause,
+        MAX(ns) AS cause_ns,
+        arg_max(ns / gaps, ns) AS mean_ns,
+        arg_max(ts, ns) AS ts,
+        arg_max(dur, ns) AS dur
+    FROM caused
+    GROUP BY rank
 )
 SELECT
-    100.0 * idlest.idle_ns / idlest.ns AS value,
-    idlest.all_ns AS cost_ns,
+    100.0 * idle.ns / rank_window.ns AS value,
+    idle.all_ns AS cost_ns,
     format(
-        'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span. {:.0f}% of the idle time has the cause ''{}''{}{}{}.',
-        idlest.rank, idlest.idle_ns / 1e6, 100.0 * idlest.idle_ns / idlest.ns,
-        100.0 * idle_cause.ns / idlest.idle_ns,
-        idle_cause.cause,
-        CASE idle_cause.cause
-            WHEN 'sync' THEN ': the host was blocked in a synchronizing call'
-            WHEN 'host' THEN ': the next kernel was launched late'
+        'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span{}. {:.0f}% of it has the cause ''{}''{}{}.',
+        idle.rank, idle.ns / 1e6, 100.0 * idle.ns / rank_window.ns,
+        CASE WHEN idle.cause = 'unknown' THEN '' ELSE ', although its host is not late' END,
+        100.0 * idle.cause_ns / idle.ns, idle.cause,
+        CASE idle.cause
             WHEN 'dependency' THEN ': the next kernel waited for another stream'
             WHEN 'launch' THEN ': the next kernel was launched but had not started'
-            ELSE ''
+            ELSE ': the trace does not show the launch of the next kernel'
         END,
-        CASE
-            WHEN doing.ns > rule.thresholds['doing'] * idlest.idle_ns
-                THEN format(
-                    '; {:.0f}% passed while its host was in {}', 100.0 * doing.ns / idlest.idle_ns, doing.name
-                )
-            ELSE ''
-        END,
-        CASE
-            WHEN launched.ns > rule.thresholds['launched'] * idlest.idle_ns
-                THEN format(
-                    '; for {:.0f}% the next kernel was already launched, and the trace does not show why it did not start',
-                    100.0 * launched.ns / idlest.idle_ns
-                )
-            ELSE ''
-        END
+        CASE WHEN phase.phase IS NOT NULL
+            THEN format('; {} steps have {:.0f}% of it', phase.phase, 100.0 * phase.ns / idle.ns)
+        ELSE '' END
     ) AS finding,
-    idlest.rank
-FROM idlest
-INNER JOIN idle_cause USING (rank)
-CROSS JOIN rule
-LEFT JOIN doing USING (rank)
-LEFT JOIN launched USING (rank)
+    CASE
+        WHEN idle.cause = 'unknown' THEN 'Record launch calls (CPU activities) too.'
+        WHEN idle.mean_ns < rule.thresholds['long']
+            THEN 'Larger batches give each kernel more work for the same delay; kernels that are fused need fewer starts.'
+    END AS advice,
+    idle.rank,
+    idle.ts,
+    idle.dur
+FROM idle
+INNER JOIN rank_window USING (rank)
+CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'GPU idle') AS rule
+LEFT JOIN phase USING (rank)
+-- If the others wait for this rank for the same reason, late rank tells of it.
+WHERE idle.rank NOT IN (
+    SELECT waiting.rank
+    FROM waiting
+    CROSS JOIN run_window
+    WHERE
+        waiting.is_alone
+        AND waiting.cause = idle.cause
+        AND 100.0 * waiting.each_ns / run_window.ns
+        >= (SELECT notable FROM finding_rule WHERE finding = 'late rank')
+)
+QUALIFY ROW_NUMBER() OVER (ORDER BY idle.ns / rank_window.ns DESC, idle.rank) = 1

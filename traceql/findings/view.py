@@ -14,6 +14,11 @@ from traceql.findings.catalog import FindingKind, finding_kinds
 
 _FOLDER = Path(__file__).resolve().parent
 PARTS = _FOLDER / "parts"
+# What the SELECT of a kind must yield, and what it may; what it does not is NULL.
+_REQUIRED = ("value", "cost_ns", "finding")
+_YIELDED = (
+    *_REQUIRED, "saving_ns", "assumption", "advice", "is_uncertain", "rank", "at_rank", "ts", "dur",
+)  # fmt: skip
 FINDING_VIEW = _FOLDER / "result" / "finding.sql"
 
 
@@ -82,7 +87,10 @@ def _part(path: Path) -> FindingFile:
 
 def _select(files: Sequence[FindingFile], body: str) -> str:
     """The SELECT of the view, of these files alone; `body` is that of FINDING_VIEW."""
-    measured = "\nUNION ALL BY NAME\n".join(_measured(file.kind) for file in files if file.kind)
+    nothing = ", ".join(f"NULL AS {column}" for column in _YIELDED)
+    selects = [f"SELECT {nothing} WHERE FALSE"]  # so that every column exists
+    selects += [_measured(file.kind) for file in files if file.kind]
+    measured = "\nUNION ALL BY NAME\n".join(selects)
     clauses = [*(file.clause for file in files), f"measured AS (\n{measured}\n)"]
     return f"WITH {', '.join(clauses)}\n{body}"
 
@@ -90,10 +98,11 @@ def _select(files: Sequence[FindingFile], body: str) -> str:
 def _measured(kind: FindingKind) -> str:
     """A SELECT of the rows of one kind, with the parameters of its evidence as a map of texts."""
     pairs = ", ".join(f"'{name}': CAST({sql} AS VARCHAR)" for name, sql in kind.parameters)
+    required = ", ".join(_REQUIRED)
     return (
-        f"SELECT '{kind.title}' AS kind, value, cost_ns, finding,"
+        f"SELECT '{kind.title}' AS kind, COLUMNS('^({'|'.join(_YIELDED)})$'),"
         f" CAST(MAP {{{pairs}}} AS MAP(VARCHAR, VARCHAR)) AS parameters\n"
-        f"FROM {kind.name}_finding"
+        f"FROM (SELECT {required}, * EXCLUDE ({required}) FROM {kind.name}_finding)"
     )
 
 

@@ -70,7 +70,7 @@ def load(
             default the configuration in a run.json beside the traces.
         jobs: the number of files to read at once; None for one per processor.
         done: called for progress, with what was done (files or database), how many, and of how
-            many.
+            many; also with engine, before the trace processor is compiled.
 
     Raises:
         TraceqlError: nothing was written; the message says what is wrong and what to do.
@@ -84,13 +84,15 @@ def load(
     with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
         loaded = _loaded_files(target)
         _require_no_log(target)
+        native = Path(trace_processor) if trace_processor else None
+        pool.submit(_say_if_compiling, native, done)
         prepared = pool.submit(_prepare)
         read, others = read_files(
             files,
             folder,
             named=[path.resolve() for path in map(Path, given) if path.is_file()],
             loaded=loaded,
-            trace_processor=Path(trace_processor) if trace_processor else None,
+            trace_processor=native,
             jobs=jobs,
             done=_counted(done, len(files)),
         )
@@ -107,6 +109,12 @@ def load(
     added = [file.path for file in new]
     skipped = [file.path for file in read if file.path not in added]
     return Loaded(Path(database), added, skipped, [str(error) for error in others])
+
+
+def _say_if_compiling(trace_processor: Path | None, done: Callable[[str, int, int], None]) -> None:
+    """Says what the processes that read cannot: that one of them compiles the engine for all."""
+    if import_module("traceql.engine").will_compile(trace_processor):
+        done("engine", 0, 1)
 
 
 def _prepare() -> None:

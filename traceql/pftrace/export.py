@@ -1,12 +1,14 @@
-"""Writes a database as one native Perfetto trace, in batches of rows."""
+"""Writes a database as one native Perfetto trace: a query after the other, in batches of rows."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
 from traceql.files import whole_file
+from traceql.pftrace.compression import compressed
 from traceql.pftrace.interning import Interning
 from traceql.pftrace.kinds import KINDS, TRACKS, TrackKind
 from traceql.pftrace.packets import (
@@ -33,7 +35,7 @@ def export_perfetto(trace: Trace, path: str | Path) -> Path:
     """
     target = Path(path)
     with whole_file(target) as draft, draft.open("wb") as file:
-        file.writelines(_packets(trace))
+        file.writelines(compressed(_packets(trace)))
     return target
 
 
@@ -42,16 +44,16 @@ def _packets(trace: Trace) -> Iterator[bytes]:
     interning = Interning()
     yield one_packet(sequence_flags=TracePacket.SEQ_INCREMENTAL_STATE_CLEARED)
     for position, kind in enumerate(KINDS):
+        rows = trace.sql(kind.sql).arrow()
         if kind.is_counter:
-            yield from _samples(trace, kind, position, tracks)
+            yield from _samples(rows, kind, position, tracks)
         else:
-            yield from _slices(trace, kind, position, tracks, interning)
+            yield from _slices(rows, kind, position, tracks, interning)
 
 
 def _slices(
-    trace: Trace, kind: TrackKind, position: int, tracks: TrackTree, interning: Interning
+    rows: pa.Table, kind: TrackKind, position: int, tracks: TrackTree, interning: Interning
 ) -> Iterator[bytes]:
-    rows = trace.sql(f"SELECT rank, track, ts, dur FROM ({kind.sql})").arrow()
     ts, dur = integers(rows["ts"]), integers(rows["dur"])
     track = track_of_slices(rows, kind, position, tracks)
     yield from _descriptions(tracks)
@@ -59,18 +61,17 @@ def _slices(
     # slice encloses one that starts when it ends.
     yield from _ends(ts, dur, track)
     done = 0
-    for batch in trace.batches(kind.sql, rows=_BATCH_ROWS):
+    for batch in rows.to_batches(_BATCH_ROWS):
         packets = begin_packets(batch, track[done : done + len(batch)], interning)
         yield from _new_texts(interning)
         yield packets
         done += len(batch)
 
 
-def _samples(trace: Trace, kind: TrackKind, position: int, tracks: TrackTree) -> Iterator[bytes]:
-    named = trace.sql(f"SELECT DISTINCT rank, track, unit FROM ({kind.sql}) ORDER BY ALL").arrow()
-    numbers = tracks_of_samples(named, kind, position, tracks)
+def _samples(rows: pa.Table, kind: TrackKind, position: int, tracks: TrackTree) -> Iterator[bytes]:
+    numbers = tracks_of_samples(rows, kind, position, tracks)
     yield from _descriptions(tracks)
-    for batch in trace.batches(kind.sql, rows=_BATCH_ROWS):
+    for batch in rows.to_batches(_BATCH_ROWS):
         yield counter_packets(batch, track_of_each(batch, numbers))
 
 

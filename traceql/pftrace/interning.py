@@ -33,7 +33,7 @@ class Interning:
 
     def numbers(self, kind: str, texts: pa.Array) -> UInt64s:
         """The number of each text; 0 for NULL."""
-        encoded = texts.dictionary_encode()
+        encoded = texts if pa.types.is_dictionary(texts.type) else texts.dictionary_encode()
         of_each = [self.number(kind, text) for text in encoded.dictionary.to_pylist()]
         indices = encoded.indices.fill_null(len(of_each)).to_numpy(zero_copy_only=False)
         found: UInt64s = np.array([*of_each, 0], np.uint64)[indices]

@@ -21,16 +21,18 @@ class TrackKind:
 
 
 KINDS = (
+    TrackKind("findings"),
     TrackKind("steps"),
     TrackKind("layers"),
     TrackKind("roles"),
     TrackKind("communication"),
-    TrackKind("idle"),
+    TrackKind("idle", is_counter=True),
+    TrackKind("gaps", group="Idle gaps"),
     TrackKind("streams"),
-    TrackKind("queue", is_counter=True),
-    TrackKind("tokens", is_counter=True),
-    TrackKind("memory", is_counter=True),
-    TrackKind("telemetry", is_counter=True),
+    TrackKind("queue", is_counter=True, group="Counters"),
+    TrackKind("tokens", is_counter=True, group="Counters"),
+    TrackKind("memory", is_counter=True, group="Counters"),
+    TrackKind("telemetry", is_counter=True, group="Counters"),
     TrackKind("annotations", group="GPU annotations"),
     TrackKind("host", group="Host threads"),
 )

@@ -6,6 +6,7 @@ import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
 from traceql.pftrace.annotations import annotation_fields
+from traceql.pftrace.colours import colour_key
 from traceql.pftrace.flows import flow_fields
 from traceql.pftrace.interning import COLOUR, EVENT_CATEGORY, EVENT_NAME, Interning
 from traceql.pftrace.octets import Fields, constant, fixed64_field, message, varint_field
@@ -26,8 +27,9 @@ def one_packet(**content: object) -> bytes:
 def begin_packets(rows: pa.RecordBatch, track: Int64s, interning: Interning) -> bytes:
     """The start of each slice; a slice without a duration becomes an instant.
 
-    Columns: `ts`, `dur`, `cat`, `name`; `colour` (slices with the same text get the same colour);
-    `flow_out`, `flow_in` and `flow` (see flows). Every other column becomes an annotation.
+    Columns: `ts`, `dur`, `cat`, `name`; `colour` (what the color stands for, see colours; without
+    it, slices with the same name have the same color); `flow_out`, `flow_in` and `flow` (see
+    flows). Every other column becomes an annotation.
     """
     lasts = integers(rows["dur"]) > 0
     kind = np.where(lasts, TrackEvent.TYPE_SLICE_BEGIN, TrackEvent.TYPE_INSTANT)
@@ -38,7 +40,7 @@ def begin_packets(rows: pa.RecordBatch, track: Int64s, interning: Interning) -> 
         _on(track),
         _interned(TrackEvent.CATEGORY_IIDS_FIELD_NUMBER, interning, EVENT_CATEGORY, rows["cat"]),
         _interned(TrackEvent.NAME_IID_FIELD_NUMBER, interning, EVENT_NAME, rows["name"]),
-        _interned(_COLOUR_FIELD, interning, COLOUR, rows["colour"]),
+        *_colours(rows, interning),
         *flow_fields(rows),
         *annotation_fields(annotations, interning),
     )
@@ -86,6 +88,15 @@ def _type(kind: int) -> bytes:
 
 def _on(track: Int64s) -> Fields:
     return varint_field(TrackEvent.TRACK_UUID_FIELD_NUMBER, track.astype(np.uint64))
+
+
+def _colours(rows: pa.RecordBatch, interning: Interning) -> list[Fields]:
+    if "colour" not in rows.schema.names:
+        return []
+    things = rows["colour"].dictionary_encode()
+    keys = pa.array([thing and colour_key(thing) for thing in things.dictionary.to_pylist()])
+    texts = pa.DictionaryArray.from_arrays(things.indices, keys.cast(pa.string()))
+    return [_interned(_COLOUR_FIELD, interning, COLOUR, texts)]
 
 
 def _interned(number: int, interning: Interning, kind: str, texts: pa.Array) -> Fields:

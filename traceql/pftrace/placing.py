@@ -30,9 +30,11 @@ def track_of_slices(rows: pa.Table, kind: TrackKind, position: int, tracks: Trac
 
 
 def tracks_of_samples(
-    named: pa.Table, kind: TrackKind, position: int, tracks: TrackTree
+    rows: pa.Table, kind: TrackKind, position: int, tracks: TrackTree
 ) -> dict[tuple[int, str], int]:
-    """Adds a track for each row of `rank`, `track` and `unit`, in order; returns their numbers."""
+    """Adds a track for each `rank`, `track` and `unit` of the rows; returns their numbers."""
+    by = ["rank", "track", "unit"]
+    named = rows.group_by(by).aggregate([]).sort_by([(name, "ascending") for name in by])
     return {
         (rank, name): tracks.add(name, Spot(rank, kind.group, (position, place)), unit)
         for place, (rank, name, unit) in enumerate(

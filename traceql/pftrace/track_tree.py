@@ -1,4 +1,7 @@
-"""The tree of tracks: one group per rank, with the tracks of its GPU, then of its host."""
+"""The tree of tracks: one group per rank, with the tracks of its GPU, then of its host.
+
+Above them is a group for what is about all ranks, if there is something.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,12 +9,14 @@ from dataclasses import dataclass
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import CounterDescriptor, TrackDescriptor
 
 _TOP = 0  # Perfetto's number for the root of all tracks
+_ALL_RANKS = -1  # stands for a rank in what is about all of them
+_OF_ALL_RANKS = "all ranks"  # sorts before "rank 0": the UI goes by names at the top
 _EXPLICIT = TrackDescriptor.EXPLICIT
 
 
 @dataclass(frozen=True)
 class Spot:
-    """The position of a track: its rank, its group there if any, its place among siblings."""
+    """The position of a track: its rank (-1: above all), its group there, its place in it."""
 
     rank: int
     group: str | None
@@ -26,7 +31,7 @@ class TrackTree:
         self._count = 0
         self._new = [TrackDescriptor(uuid=_TOP, child_ordering=_EXPLICIT)]
         self._parents: dict[tuple[int, str | None], int] = {}
-        for place, (rank, name) in enumerate(sorted(ranks.items())):
+        for place, (rank, name) in enumerate(sorted(ranks.items()), start=1):
             self._parents[rank, None] = self._add(name, _TOP, place)
 
     def add(self, name: str, spot: Spot, unit: str | None = None) -> int:
@@ -42,6 +47,8 @@ class TrackTree:
         return new
 
     def _parent(self, spot: Spot) -> int:
+        if spot.rank == _ALL_RANKS and (_ALL_RANKS, None) not in self._parents:
+            self._parents[_ALL_RANKS, None] = self._add(_OF_ALL_RANKS, _TOP, 0)
         key = spot.rank, spot.group
         if key not in self._parents:
             rank = self._parents[spot.rank, None]

@@ -2,9 +2,10 @@
 
 from traceql.query.bind import bound
 from traceql.query.catalog import Query, catalog, query_named, shipped_queries
-from traceql.query.head import Chart, Head, Parameter
+from traceql.query.head import LIMIT, Chart, Head, Parameter
 
 __all__ = [
+    "LIMIT",
     "Chart",
     "Head",
     "Parameter",

@@ -3,13 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
+import duckdb
+
 from traceql.errors import QueryInvalid
 from traceql.query.catalog import Query
 from traceql.query.head import Parameter
 
 
 def bound(query: Query, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A value for each parameter of the query.
+    """A value for each parameter of the query; a limit of 0 is NULL, which limits nothing.
 
     Raises:
         QueryInvalid: an unknown parameter, or a value of the wrong type or that is not allowed.
@@ -33,12 +35,26 @@ def _value(query: Query, parameter: Parameter, value: Any) -> Any:
             f"{query.name}: {parameter.name} is '{value}'; use one of {', '.join(parameter.values)}"
         )
     try:
-        return _converted(parameter.type, value)
+        converted = _converted(parameter.type, value)
     except (TypeError, ValueError):
         expected = parameter.type.__name__
         raise QueryInvalid(
             f"{query.name}: {parameter.name} is '{value}', not of type {expected}"
         ) from None
+    if parameter.is_pattern and (wrong := _fault(converted)):
+        raise QueryInvalid(
+            f"{query.name}: {parameter.name} is '{value}', which is no regular expression: {wrong}"
+        )
+    return None if parameter.is_limit and converted == 0 else converted
+
+
+def _fault(pattern: str) -> str | None:
+    """What is wrong with a regular expression; None if DuckDB can use it."""
+    try:
+        duckdb.execute("SELECT regexp_matches('', $pattern)", {"pattern": pattern})
+    except duckdb.InvalidInputException as error:
+        return str(error).removeprefix("Invalid Input Error: ")
+    return None
 
 
 def _converted(type_: type, value: Any) -> Any:

@@ -7,6 +7,7 @@
 -- @param  limit     INTEGER = 20    Rows to return.
 -- @values phase     prefill decode mixed
 -- @column total_ns  BIGINT   Summed duration, ns.
+-- @key    name total_ns
 -- @chart  bar x=total_ns y=name
 -- @title  GPU time by kernel
 -- @empty  nothing ran on a GPU while the trace was recorded; record while requests are served
@@ -22,8 +23,9 @@ from traceql.errors import QueryInvalid
 
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
 _CHANNEL = re.compile(r"\w+=\S+")
-_TAGS = ("param", "values", "column", "chart", "title", "empty")
-_RESERVED = {"chart", "database", "format", "help", "queries", "spreadsheet_safe", "ui"}
+_TAGS = ("param", "values", "column", "key", "chart", "title", "empty")
+LIMIT = "limit"  # the parameter that is the greatest number of rows; 0 for all of them
+_RESERVED = {"chart", "database", "format", "help", "queries", "spreadsheet_safe", "ui", "wide"}
 _CONVERT: dict[str, type] = {
     "INTEGER": int,
     "BIGINT": int,
@@ -41,6 +43,19 @@ class Parameter:
     text: str
     values: tuple[str, ...] = ()  # the allowed values; any value if empty
 
+    @property
+    def is_limit(self) -> bool:
+        return self.name == LIMIT
+
+    @property
+    def is_pattern(self) -> bool:
+        return "regular expression" in self.text
+
+    @property
+    def meaning(self) -> str:
+        """The text, with what holds for every parameter of this name."""
+        return f"{self.text.removesuffix('.')}; 0 for all." if self.is_limit else self.text
+
 
 @dataclass(frozen=True)
 class Chart:
@@ -57,6 +72,7 @@ class Head:
     text: str
     parameters: tuple[Parameter, ...]
     columns: tuple[Column, ...]
+    keys: tuple[str, ...]  # the columns that tables show in any case, the most important first
     chart: Chart | None
     empty: str = ""  # what it means if there are no rows, and what to do
 
@@ -75,7 +91,7 @@ def parsed_head(name: str, sql: str) -> Head:
     parameters = tuple(_parameter(name, line, values) for line in tags["param"])
     columns = described_columns(name, head)
     chart, empty = _chart(name, tags["chart"], tags["title"]), head.only("empty")
-    return Head(head.summary, head.text, parameters, columns, chart, empty)
+    return Head(head.summary, head.text, parameters, columns, head.names("key"), chart, empty)
 
 
 def _parameter(query: str, line: str, values: dict[str, tuple[str, ...]]) -> Parameter:

@@ -2,62 +2,72 @@
 
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from traceql.chart.drawing import Drawing, Order
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.report.facts import Answer
 from traceql.report.picture import inline
+from traceql.result import Result
 
-WIDE, NARROW = 640, 328  # pixels: for half of a large screen, and for a phone
+# Pixels: for a phone, for half of the page and for all of it. On a page of any width, the last two
+# are scaled alike, so that their letters have one size.
+WIDTHS = {"narrow": 328, "half": 560, "full": 1170}
 
 
 @dataclass(frozen=True)
 class Pictures:
-    """A chart as SVG in both widths, or the reason why it could not be drawn."""
+    """A chart as SVG in each width of WIDTHS, or the reason why it could not be drawn."""
 
-    wide: str = ""
-    narrow: str = ""
+    drawn: dict[str, str] = field(default_factory=dict)
     missing: str = ""
 
 
 class PageDrawing:
-    """Draws each chart in both widths, with a process for each width."""
+    """Draws each chart in all widths, with a process for each of them."""
 
     def __init__(self) -> None:
-        self._drawings = {width: Drawing() for width in (WIDE, NARROW)}
-        self._threads = {width: ThreadPoolExecutor(max_workers=1) for width in self._drawings}
-        for width, drawing in self._drawings.items():
-            self._threads[width].submit(drawing.start)
+        self._drawings = {size: Drawing() for size in WIDTHS}
+        self._threads = {size: ThreadPoolExecutor(max_workers=1) for size in WIDTHS}
+        for size, drawing in self._drawings.items():
+            self._threads[size].submit(drawing.start)
 
-    def ask(self, answer: Answer) -> Callable[[], Pictures] | None:
-        """Begins to draw, if there is a chart; the function that is returned waits for it."""
+    def ask(
+        self, answer: Answer, result: Result, *, name: str, wide: bool
+    ) -> Callable[[], Pictures] | None:
+        """Begins to draw, if there is a chart; the function that is returned waits for it.
+
+        Args:
+            result: the rows to draw, all or some of the answer's.
+            name: prefix of all ids in the pictures, which no other chart of the page has.
+            wide: whether the figure may take the whole width of the page.
+        """
         chart = answer.query.head.chart
         try:
-            if chart is None or not answer.result.can_be_drawn:
+            if chart is None or not answer.figure.drawn or not result.can_be_drawn:
                 return None
         except QueryInvalid as error:
             return partial(Pictures, missing=str(error))
-        table, untitled = answer.result.arrow(), replace(chart, title="")
+        table, untitled = result.arrow(), replace(chart, title="")
         description = f"Chart: {answer.title}. The table below has the same rows."
-        futures = []
-        for width, drawing in self._drawings.items():
-            adapted = partial(inline, name=f"{answer.anchor}-{width}", description=description)
-            order = Order(table, untitled, width, adapted=adapted)
-            futures.append(self._threads[width].submit(drawing.draw, order))
-        return partial(_pictures, *futures)
+        futures = {}
+        for size in ("narrow", "half", "full") if wide else ("narrow", "half"):
+            adapted = partial(inline, name=f"{name}-{size}", description=description)
+            order = Order(table, untitled, WIDTHS[size], adapted=adapted, tagged=True)
+            futures[size] = self._threads[size].submit(self._drawings[size].draw, order)
+        return partial(_pictures, futures)
 
     def close(self) -> None:
-        """Ends both processes, also while they draw."""
-        for width, drawing in self._drawings.items():
-            self._threads[width].shutdown(wait=False, cancel_futures=True)
+        """Ends all processes, also while they draw."""
+        for size, drawing in self._drawings.items():
+            self._threads[size].shutdown(wait=False, cancel_futures=True)
             drawing.close()
-            self._threads[width].shutdown()
+            self._threads[size].shutdown()
 
 
-def _pictures(wide: "Future[bytes]", narrow: "Future[bytes]") -> Pictures:
+def _pictures(futures: "dict[str, Future[bytes]]") -> Pictures:
     try:
-        return Pictures(wide.result().decode(), narrow.result().decode())
+        return Pictures({size: future.result().decode() for size, future in futures.items()})
     except TraceqlError as error:
         return Pictures(missing=str(error))

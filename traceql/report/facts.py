@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from shlex import quote
+from types import MappingProxyType
 
 from traceql.query import Query
 from traceql.report.sections import SECTIONS, Figure, Section
@@ -36,9 +37,14 @@ class Answer:
         chart = self.query.head.chart
         return self.figure.title or (chart.title if chart else "") or self.query.head.summary
 
-    def command(self, database: str) -> str:
-        """The command that prints the same rows in a terminal."""
-        given = "".join(f" --{name} {value}" for name, value in self.figure.parameters.items())
+    def command(self, database: str, asked: Mapping[str, str] = MappingProxyType({})) -> str:
+        """The command that prints the same rows in a terminal.
+
+        Args:
+            asked: parameters besides those of the figure.
+        """
+        parameters = {**self.figure.parameters, **asked}
+        given = "".join(f" --{name} {value}" for name, value in parameters.items())
         return f"traceql run {self.query.name} {quote(database)}{given}"
 
 

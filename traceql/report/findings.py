@@ -1,13 +1,16 @@
 """The top of the page: the numbers that sum up the run, and what costs the most time."""
 
+from collections.abc import Collection
 from html import escape
+from shlex import quote
+from typing import Any
 
-from traceql.findings.evidence import evidence_command
+from traceql.findings.evidence import evidence_command, saving
 from traceql.report.facts import Answer
 from traceql.units import display_unit
 
 
-def headlines(answer: Answer, _database: str) -> str:
+def headlines(answer: Answer) -> str:
     """One tile per number."""
     tiles = (
         f"<div><dt>{escape(row['headline'])}</dt><dd>{_number(row['value'], row['unit'])}</dd>"
@@ -17,17 +20,44 @@ def headlines(answer: Answer, _database: str) -> str:
     return f'<dl class="tiles">{"".join(tiles)}</dl>'
 
 
-def findings(answer: Answer, database: str) -> str:
-    """Each finding as a sentence, with what to try and the command that shows its rows."""
+def findings(answer: Answer, database: str, figures: dict[str, Answer]) -> str:
+    """Each finding as a sentence, with what to try, and where it shows on the page and elsewhere.
+
+    Args:
+        figures: for each query of the page its first figure.
+    """
     if not len(answer.result):
         return f'<p class="none">{escape(answer.figure.empty)}</p>'
     items = (
         f'<li class="{escape(row["severity"])}"><b>{escape(row["finding"])}</b>'
         f'<p><span class="severity">{escape(row["severity"])}</span> {escape(row["advice"])}</p>'
-        f"<code>{escape(evidence_command(row, database))}</code></li>"
+        f"{_places(row, database, figures)}</li>"
         for row in answer.result
     )
     return f'<ol class="findings">{"".join(items)}</ol>'
+
+
+def _places(row: dict[str, Any], database: str, figures: dict[str, Answer]) -> str:
+    """What it would save; the figure that shows it, and the commands for its rows and Perfetto."""
+    places = [("rows", f"<code>{escape(evidence_command(row, database))}</code>")]
+    if row["ts"] is not None:
+        command = f"traceql ui {quote(database)} --finding {row['rank_order']}"
+        places.append(("trace", f"<code>{escape(command)}</code>"))
+    if shown := figures.get(row["query"]):
+        title = shown.title
+        link = f'<a href="#{shown.anchor}"{_chosen(row["parameters"])}>{escape(title)}</a>'
+        places.insert(0, ("figure", link))
+    if row["saving_ns"] is not None:
+        places.insert(0, ("saves", escape(saving(row))))
+    return f'<dl class="places">{"".join(f"<dt>{a}</dt><dd>{b}</dd>" for a, b in places)}</dl>'
+
+
+def _chosen(parameters: dict[str, str]) -> str:
+    """What a click on the link chooses in the filters of the page."""
+    names: Collection[str] = ("phase", "rank")
+    return "".join(
+        f' data-{name}="{escape(str(parameters[name]))}"' for name in names if name in parameters
+    )
 
 
 def _number(value: float, unit: str) -> str:

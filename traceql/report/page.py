@@ -1,5 +1,6 @@
 """The report as one self-contained page that opens from disk."""
 
+from collections.abc import Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from html import escape
@@ -7,39 +8,44 @@ from itertools import groupby
 from pathlib import Path
 
 from traceql.printable import printable
-from traceql.report.drawing import PageDrawing, Pictures
+from traceql.report.drawing import PageDrawing
 from traceql.report.facts import Answer, anchor, answers
+from traceql.report.figure import Drawn, begun, figure
 from traceql.report.findings import findings, headlines
+from traceql.report.layout import wide_ones
+from traceql.report.phases import phases_of
 from traceql.report.picture import variables
 from traceql.report.sections import Section
-from traceql.table.html import html_table
 from traceql.trace import Trace
 from traceql.version import __version__
 
 _FOLDER = Path(__file__).parent
-_MOST_ROWS = 200  # of a table, because a page is for reading
-_SPECIAL = {"overview.headlines": headlines, "overview.findings": findings}
 
 
 def page(trace: Trace) -> str:
-    """The HTML with styles, pictures and the script that sorts tables inside."""
+    """The HTML with styles, pictures and the script that sorts and filters rows inside."""
+    phases = phases_of(trace)
+    found: list[Answer] = []
+    sections: list[tuple[Section, list[Drawn]]] = []
     with closing(PageDrawing()) as drawing:
-        found, asked = [], {}
-        for answer in answers(trace):
-            found.append(answer)
-            if pictures := drawing.ask(answer):
-                asked[answer.name] = pictures
-        drawn = {name: pictures() for name, pictures in asked.items()}
-    sections = [
-        (section, list(group)) for section, group in groupby(found, lambda answer: answer.section)
-    ]
-    body = "".join(_section(section, group, drawn, trace) for section, group in sections)
+        for section, group in groupby(answers(trace), lambda answer: answer.section):
+            own = list(group)
+            found += own
+            wide = wide_ones(own)
+            sections.append(
+                (
+                    section,
+                    [begun(trace, one, phases, drawing, wide=one.name in wide) for one in own],
+                )
+            )
+        body = "".join(_section(section, figures, found, trace) for section, figures in sections)
     html = _TEMPLATE.format(
         title=escape(_title(found, trace)),
         subtitle=escape(_subtitle(found)),
         style=_style(),
         script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
         contents=_contents([section for section, _ in sections]),
+        filters=_filters(trace, phases),
         body=body + _definitions(found),
         made=f"traceql {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
@@ -59,7 +65,7 @@ _TEMPLATE = """\
 </head>
 <body>
 <header><h1>{title}</h1><p>{subtitle}</p></header>
-<nav aria-label="Sections">{contents}</nav>
+<nav aria-label="Sections">{filters}<div>{contents}</div></nav>
 <main>{body}</main>
 <footer>Made by {made}. Times are those of the recorded run, including profiler overhead.</footer>
 <script>{script}</script>
@@ -97,53 +103,37 @@ def _contents(sections: list[Section]) -> str:
     return "".join([*links, '<a href="#definitions">Definitions</a>'])
 
 
-def _section(
-    section: Section, group: list[Answer], pictures: dict[str, Pictures], trace: Trace
-) -> str:
-    figures = "".join(
-        special(answer, trace.path.name)
-        if (special := _SPECIAL.get(answer.query.name))
-        else _figure(answer, pictures.get(answer.name), trace)
-        for answer in group
-    )
+def _filters(trace: Trace, phases: list[str]) -> str:
+    """What to choose the rows of; shown by the script, without which nothing can be chosen."""
+    ranks = [str(row["rank"]) for row in trace.sql("SELECT rank FROM trace ORDER BY rank")]
+    choices = _choice("phase", phases) + _choice("rank", ranks)
+    return f'<form id="filters" hidden>{choices}</form>' if choices else ""
+
+
+def _choice(name: str, values: Sequence[str]) -> str:
+    if len(values) < 2:
+        return ""
+    options = "".join(f"<option>{escape(value)}</option>" for value in values)
+    select = f'<select name="{name}"><option value="">all</option>{options}</select>'
+    return f"<label>{name} {select}</label>"
+
+
+def _section(section: Section, figures: list[Drawn], found: list[Answer], trace: Trace) -> str:
+    parts = "".join(_part(drawn, found, trace) for drawn in figures)
     return (
         f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
         f'<p class="question">{escape(section.question)}</p>'
-        f'<div class="figures">{figures}</div></section>'
+        f'<div class="figures">{parts}</div></section>'
     )
 
 
-def _figure(answer: Answer, pictures: Pictures | None, trace: Trace) -> str:
-    name = answer.anchor
-    drawing = ""
-    if pictures and pictures.missing:
-        drawing = f'<p class="none">No picture: {escape(pictures.missing)}.</p>'
-    elif pictures:
-        drawing = (
-            f'<div class="wide">{pictures.wide}</div><div class="narrow">{pictures.narrow}</div>'
-        )
-    is_drawn = bool(pictures and not pictures.missing)
-    definition = anchor(answer.query.name)
-    return (
-        f'<figure id="{name}"><figcaption><h3>{escape(answer.title)}</h3>'
-        f'<a href="#define-{definition}" title="What the columns mean">definition</a></figcaption>'
-        f"{drawing}{_table(answer, folded=is_drawn and not answer.figure.unfolded)}"
-        f"<code>{escape(answer.command(trace.path.name))}</code></figure>"
-    )
-
-
-def _table(answer: Answer, *, folded: bool) -> str:
-    rows = len(answer.result)
-    texts = {column.name: column.text for column in answer.query.head.columns}
-    table = html_table(answer.result.head(_MOST_ROWS).arrow(), texts=texts)
-    if rows > _MOST_ROWS:
-        table += f'<p class="more">First {_MOST_ROWS} of {rows:,} rows.</p>'
-    region = f'role="region" aria-label="{escape(answer.title)}"'
-    scrolled = f'<div class="scroll" tabindex="0" {region}>{table}</div>'
-    if not folded:
-        return scrolled
-    counted = f"{rows:,} row{'' if rows == 1 else 's'}"
-    return f"<details><summary>{counted}</summary>{scrolled}</details>"
+def _part(drawn: Drawn, found: list[Answer], trace: Trace) -> str:
+    answer, database = drawn.answer, trace.path.name
+    if answer.query.name == "overview.headlines":
+        return headlines(answer)
+    if answer.query.name == "overview.findings":
+        return findings(answer, database, {one.query.name: one for one in reversed(found)})
+    return figure(drawn, database)
 
 
 def _definitions(found: list[Answer]) -> str:

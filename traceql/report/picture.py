@@ -27,6 +27,7 @@ _VARIABLES = {INK: "ink", QUIET: "quiet", RULE: "rule", PAPER: "paper"} | {
 _PAINTED = ("fill", "stroke", "stop-color")
 _UNUSED = ("role", "pointer-events")  # and all of aria-*
 _LONG_NUMBER = re.compile(r"(\d+\.\d\d)\d+")
+_TAG = re.compile(r"(phase|rank)=(?!null|undefined)(\w+)")
 _REFERENCE = re.compile(r"url\(#(.+)\)")
 
 ElementTree.register_namespace("", "http://www.w3.org/2000/svg")  # tags without a prefix
@@ -35,13 +36,21 @@ ElementTree.register_namespace("", "http://www.w3.org/2000/svg")  # tags without
 def inline(svg: bytes, name: str, description: str) -> bytes:
     """The picture for use inside a page, without attributes that the page does not need.
 
+    Marks of one rank or phase say so in `data-rank` and `data-phase`.
+
     Args:
         name: prefix of all ids in the picture, which no other picture of the page has.
         description: what a screen reader says in place of the picture.
     """
     picture = ElementTree.fromstring(svg)
-    for element in picture.iter():
-        element.attrib = dict(_slim(element.attrib, name))
+    for group in picture.iter():
+        is_of_marks = "role-mark" in group.get("class", "")
+        for element in group:
+            tags = _TAG.findall(element.get("aria-label", "")) if is_of_marks else []
+            element.attrib = dict(_slim(element.attrib, name)) | {
+                f"data-{tag}": value for tag, value in tags
+            }
+    picture.attrib = dict(_slim(picture.attrib, name))
     picture.attrib = {"role": "img", "aria-label": description, **picture.attrib}
     return ElementTree.tostring(picture, encoding="unicode").encode()
 

@@ -16,6 +16,7 @@ class Figure:
     title: str = ""  # instead of the query's own
     empty: str = ""  # shown if there are no rows; without it, such a figure is omitted
     unfolded: bool = False  # whether the table below the chart is open
+    drawn: bool = True  # whether the page has the query's chart
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,10 @@ SECTIONS = (
         "What did each GPU spend its time on, and in which steps?",
         (
             Figure("time.breakdown", unfolded=True),
+            Figure("time.lost", unfolded=True),
             Figure("steps.phases", unfolded=True),
-            Figure("steps.timeline"),
             Figure("kernels.by_category"),
+            Figure("steps.timeline"),
         ),
     ),
     Section(
@@ -62,14 +64,10 @@ SECTIONS = (
         "How much time does each part of the model take, and do its layers differ?",
         (
             Figure("layers.roles"),
-            Figure("layers.breakdown", {"phase": "decode"}, "Decode: GPU time by layer and role"),
-            Figure("layers.breakdown", {"phase": "prefill"}, "Prefill: GPU time by layer and role"),
-            Figure(
-                "layers.breakdown", {"phase": "mixed"}, "Mixed steps: GPU time by layer and role"
-            ),
-            Figure("layers.heatmap"),
             Figure("layers.outliers"),
-            Figure("steps.anatomy", title="One decode step, kernel by kernel"),
+            Figure("layers.breakdown"),
+            Figure("layers.heatmap"),
+            Figure("steps.anatomy", title="A typical step, kernel by kernel"),
         ),
     ),
     Section(
@@ -83,11 +81,14 @@ SECTIONS = (
         "Communication",
         "Do the ranks wait for each other, or transfer data?",
         (
-            Figure("comm.skew", unfolded=True),
-            Figure("comm.summary"),
-            Figure("comm.bandwidth"),
-            Figure("comm.exposed"),
+            Figure("comm.exposed", unfolded=True),
+            Figure("comm.skew", title="How late each rank was, and why", drawn=False),
+            Figure("comm.waits", title="Who waited for whom, and why", drawn=False),
             Figure("comm.stragglers"),
+            Figure("comm.bandwidth"),
+            Figure("parallel.timeline"),
+            Figure("comm.summary", title="Operations by role", drawn=False),
+            Figure("comm.overlap", title="Overlap of each rank", drawn=False),
             Figure("comm.*"),
         ),
     ),
@@ -114,6 +115,12 @@ SECTIONS = (
             Figure("launch.queue"),
             Figure("launch.latency"),
         ),
+    ),
+    Section(
+        "host",
+        "Host time",
+        "Which code, operators and calls do the hosts spend their time in?",
+        (Figure("host.flame"),),
     ),
     Section(
         "memory",

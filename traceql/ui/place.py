@@ -28,6 +28,7 @@ _LAYER = """
     ORDER BY pass
     LIMIT 1
 """
+_FINDING = "SELECT ts, dur FROM finding WHERE rank_order = $number"
 _KERNEL = "SELECT ts, GREATEST(dur, 0) AS dur FROM kernel WHERE id = $kernel"
 _EXTENT = "SELECT MIN(ts) AS ts, MAX(ts + GREATEST(dur, 0)) AS end_ts FROM slice"
 
@@ -64,6 +65,23 @@ def place_of_step(trace: Trace, step: int, layer: int | None) -> Place:
             command = f"traceql run layers.heatmap {trace.path}"
             raise TraceqlError(f"no layer {layer} in step {step}; list the layers with {command}")
     return _around(trace, found[0]["ts"], found[0]["dur"])
+
+
+def place_of_finding(trace: Trace, number: int) -> Place:
+    """The place where a finding shows best.
+
+    Args:
+        number: of the finding, from 1.
+
+    Raises:
+        TraceqlError: there is no such finding, or the trace does not show it at one place.
+    """
+    found = trace.sql(_FINDING, {"number": number}).rows()
+    if not found:
+        raise TraceqlError(f"no finding {number}; list the findings with traceql info {trace.path}")
+    if found[0]["ts"] is None:
+        raise TraceqlError(f"finding {number} shows at no single place; open a step with --step")
+    return _around(trace, found[0]["ts"], found[0]["dur"] or 0)
 
 
 def slowest_row(query: str, result: Result) -> dict[str, Any]:

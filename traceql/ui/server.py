@@ -15,6 +15,12 @@ from traceql.errors import TraceqlError
 
 PORT = 9001  # the only one from which ui.perfetto.dev may fetch
 _HOST = "127.0.0.1"
+# What our own page may load: the Perfetto UI also asks hosts of Google, for its users there.
+_OWN_FILES_ONLY = (
+    "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    "style-src 'self' 'unsafe-inline'; object-src 'none'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
 _TYPES = {
     ".css": "text/css; charset=utf-8",
     ".html": "text/html; charset=utf-8",
@@ -35,11 +41,15 @@ class Site:
     origin: str | None  # the one foreign origin that may fetch; None for our own page
 
 
+class PortInUse(TraceqlError):
+    """Another program listens on the port."""
+
+
 class PageServer(ThreadingHTTPServer):
     """A server that listens from the start and serves a site until the page has fetched it.
 
     Raises:
-        TraceqlError: the port is in use.
+        PortInUse: the message says what to do if no other port will do.
     """
 
     daemon_threads = True  # a silent connection does not block the exit
@@ -53,10 +63,7 @@ class PageServer(ThreadingHTTPServer):
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise TraceqlError(
-                f"port {port} is in use, and the Perfetto UI cannot use another one; "
-                "stop the other traceql ui or trace_processor first"
-            ) from None
+            raise PortInUse(f"port {port} is in use; stop the program that uses it first") from None
 
     @property
     def address(self) -> str:
@@ -172,6 +179,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.server.site.origin is not None:
             self.send_header("Access-Control-Allow-Origin", self.server.site.origin)
             self.send_header("Vary", "Origin")
+        else:
+            self.send_header("Content-Security-Policy", _OWN_FILES_ONLY)
         self.send_header("Cache-Control", "no-store")
         self.send_header("X-Content-Type-Options", "nosniff")
         self.end_headers()

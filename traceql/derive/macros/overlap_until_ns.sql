@@ -2,4 +2,4 @@
 -- @kind   macro
 -- @scope  rank
 CREATE OR REPLACE MACRO overlap_until_ns(last, instant) AS
-    COALESCE(last.overlap_ns + last.is_overlapped::BIGINT * LEAST(instant - last.ts, last.dur), 0)
+    COALESCE(last.overlap_ns + (last.part = 'computing')::BIGINT * LEAST(instant - last.ts, last.dur), 0)

@@ -1,27 +1,64 @@
--- One row per rank, gap cause (host or sync) and kind of host event: the idle time that the launching thread spent in such events.
+-- One row per rank, kind of step, gap cause (host or sync) and kind of host event: the idle time that the launching thread spent in such events.
 --
--- The rows of a rank and cause add up to the gaps of that cause.
+-- The rows of a rank, phase, graph mode and cause add up to the gaps of that cause.
 -- @scope  rank
--- @needs  gap, host_time, is_caused_by_host, slice
--- @column rank   BIGINT   Rank.
--- @column cause  VARCHAR  Cause of the gaps: host or sync (see gap.cause).
--- @column name   VARCHAR  Innermost operator, annotation, Python frame or call that the launching thread was in; "(no event recorded)" if it was in none.
--- @column cat    VARCHAR  Event category, as in slice; NULL if there was none.
--- @column ns     BIGINT   Time in gaps during which this was the innermost event, ns.
+-- @needs  event_kind, gap, host_name, host_time, is_caused_by_host, slice, step
+-- @column rank        BIGINT   Rank.
+-- @column phase       VARCHAR  Phase of the gap's step; NULL if unknown.
+-- @column graph_mode  VARCHAR  How the gap's step used CUDA graphs (step.graph_mode); NULL if unknown.
+-- @column cause       VARCHAR  Cause of the gaps: host or sync (see gap.cause).
+-- @column name        VARCHAR  Innermost operator, annotation, Python frame or call that the launching thread was in, without what differs between calls (macro host_name); a text in brackets if it was in none.
+-- @column cat         VARCHAR  Event category, as in slice; NULL if there was none.
+-- @column ns          BIGINT   Time in gaps during which this was the innermost event, ns.
 WITH named AS (
-    SELECT slice.rank, host_time.cause, slice.name, slice.cat, SUM(host_time.ns) AS ns
+    SELECT
+        slice.rank,
+        host_time.phase,
+        host_time.graph_mode,
+        host_time.cause,
+        host_name(slice.name) AS name,
+        slice.cat,
+        SUM(host_time.ns) AS ns
     FROM host_time
     INNER JOIN slice ON host_time.slice_id = slice.id
-    GROUP BY slice.rank, host_time.cause, slice.name, slice.cat
+    GROUP BY ALL
+),
+known AS (
+    SELECT rank, phase, graph_mode, cause, SUM(ns) AS ns
+    FROM named
+    GROUP BY ALL
 ),
 total AS (
-    SELECT rank, cause, SUM(dur) AS ns FROM gap WHERE is_caused_by_host(cause) GROUP BY rank, cause
+    SELECT gap.rank, step.phase, step.graph_mode, gap.cause, SUM(gap.dur) AS ns
+    FROM gap
+    LEFT JOIN step USING (step_id)
+    WHERE is_caused_by_host(gap.cause)
+    GROUP BY ALL
+),
+with_stacks AS (
+    SELECT DISTINCT slice.rank
+    FROM slice
+    INNER JOIN event_kind USING (rank, cat)
+    WHERE event_kind.kind = 'frame'
 )
-SELECT rank, cause, name, cat, CAST(ns AS BIGINT) AS ns FROM named
+SELECT rank, phase, graph_mode, cause, name, cat, CAST(ns AS BIGINT) AS ns FROM named
 UNION ALL
-SELECT total.rank, total.cause, '(no event recorded)', NULL, CAST(total.ns - COALESCE(known.ns, 0) AS BIGINT)
+SELECT
+    total.rank,
+    total.phase,
+    total.graph_mode,
+    total.cause,
+    CASE
+        WHEN total.rank IN (FROM with_stacks) THEN '(no event recorded)'
+        ELSE '(no event recorded; with Python stacks, the trace would show more)'
+    END,
+    NULL,
+    CAST(total.ns - COALESCE(known.ns, 0) AS BIGINT)
 FROM total
-LEFT JOIN (SELECT rank, cause, SUM(ns) AS ns FROM named GROUP BY rank, cause) AS known
-    USING (rank, cause)
+LEFT JOIN known
+    ON total.rank = known.rank
+    AND total.phase IS NOT DISTINCT FROM known.phase
+    AND total.graph_mode IS NOT DISTINCT FROM known.graph_mode
+    AND total.cause = known.cause
 WHERE total.ns > COALESCE(known.ns, 0)
-ORDER BY rank, cause, ns DESC, name
+ORDER BY rank, phase, graph_mode, cause, ns DESC, name

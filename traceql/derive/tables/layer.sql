@@ -1,7 +1,7 @@
 -- One row per layer of a forward pass on one rank.
 -- @kind   view
 -- @scope  run
--- @needs  kernel, work_class
+-- @needs  exposed_operation, kernel, work_class
 -- @column rank        BIGINT  Rank that ran it.
 -- @column step_id     BIGINT  Step in which it was launched.
 -- @column pass        BIGINT  Number of the forward pass on the rank, from 0; NULL if only modules tell the layer.
@@ -11,6 +11,7 @@
 -- @column busy_ns     BIGINT  Part of dur in which any of its kernels ran, ns.
 -- @column compute_ns  BIGINT  Part of dur in which one of its compute kernels ran, ns.
 -- @column comm_ns     BIGINT  Part of dur in which one of its collectives ran, but none of its compute kernels, ns.
+-- @column wait_ns     BIGINT  Part of comm_ns in which its collectives waited for a late rank and no compute kernel ran on the device, ns; NULL if none of its collectives was matched on all its ranks.
 -- @column idle_ns     BIGINT  Part of dur in which none of its kernels ran, ns.
 WITH activity AS (
     SELECT
@@ -20,8 +21,10 @@ WITH activity AS (
         layer,
         ts,
         ts + GREATEST(dur, 0) AS end_ts,
-        work_class(category) AS class
+        work_class(category) AS class,
+        CASE WHEN category = 'collective' THEN exposed_operation.exposed_wait_ns ELSE 0 END AS wait_ns
     FROM kernel
+    LEFT JOIN exposed_operation ON kernel.id = exposed_operation.kernel_id
     WHERE layer IS NOT NULL
 ),
 -- What each kernel adds to the union of those before it: to the union of all kernels, to that of
@@ -52,6 +55,10 @@ SELECT
     CAST(SUM(busy) AS BIGINT) AS busy_ns,
     CAST(SUM(compute) AS BIGINT) AS compute_ns,
     CAST(SUM(active) - SUM(compute) AS BIGINT) AS comm_ns,
+    CAST(CASE
+        WHEN COUNT(*) FILTER (class = 'comm') > 0 THEN SUM(wait_ns) FILTER (class = 'comm')
+        ELSE 0
+    END AS BIGINT) AS wait_ns,
     MAX(end_ts) - MIN(ts) - CAST(SUM(busy) AS BIGINT) AS idle_ns
 FROM added
 GROUP BY rank, step_id, pass, layer

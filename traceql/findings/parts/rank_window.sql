@@ -1,9 +1,12 @@
--- One row per rank: its GPU span, and how much of it was idle time or exposed copies.
--- @needs  device_state
+-- One row per rank: its GPU span, and how its parts divide it.
+-- @needs  device_part
 SELECT
     rank,
     SUM(dur) AS ns,
-    COALESCE(SUM(dur) FILTER (NOT (compute OR comm OR copy)), 0) AS idle_ns,
-    COALESCE(SUM(dur) FILTER (copy AND NOT compute AND NOT comm), 0) AS copy_ns
-FROM device_state
+    COALESCE(SUM(dur) FILTER (part IN ('idle', 'exposed_wait')), 0) AS lost_ns,
+    COALESCE(SUM(dur) FILTER (part = 'exposed_copy'), 0) AS copy_ns,
+    COALESCE(SUM(dur) FILTER (part = 'exposed_transfer'), 0) AS transfer_ns,
+    COALESCE(SUM(dur) FILTER (part = 'exposed_unmatched'), 0) AS unmatched_ns,
+    COALESCE(SUM(dur) FILTER (is_overlapped), 0) AS overlap_ns
+FROM device_part
 GROUP BY rank

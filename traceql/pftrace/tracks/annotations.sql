@@ -6,7 +6,6 @@ SELECT
     GREATEST(slice.dur, 0) AS dur,
     slice.cat,
     slice.name,
-    slice.name AS colour,
     slice.id,
     'SELECT * FROM slice WHERE id = ' || slice.id AS sql
 FROM slice

@@ -10,7 +10,6 @@ called AS (
         kernel.device,
         kernel.ts,
         GREATEST(kernel.dur, 0) AS dur,
-        kernel.category,
         kernel.role,
         kernel.layer,
         kernel.step_id
@@ -18,7 +17,8 @@ called AS (
     INNER JOIN kernel ON collective.kernel_id = kernel.id
 ),
 part AS (
-    SELECT *, 'wait' AS part, ts AS part_ts, wait_ns AS part_dur
+    -- While a rank waits, no bytes move.
+    SELECT * REPLACE (NULL AS bytes, NULL AS busbw_gbps), 'wait' AS part, ts AS part_ts, wait_ns AS part_dur
     FROM called
     WHERE wait_ns > 0
     UNION ALL
@@ -38,13 +38,12 @@ SELECT
     part.part_dur AS dur,
     'communication' AS cat,
     COALESCE(part.part || ' · ', '') || part.op AS name,
-    'Communication · ' || COALESCE(part.part, 'collective') AS colour,
+    COALESCE(part.part, 'comm') AS colour,
     CASE WHEN part.part_ts = part.ts THEN part.match_id END AS flow,
     part.kernel_id,
     part.match_id,
     part.step_id,
     part.layer,
-    part.category,
     part.role,
     part.wait_ns,
     part.transfer_ns,

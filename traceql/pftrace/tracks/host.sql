@@ -23,7 +23,6 @@ SELECT
     GREATEST(slice.dur, 0) AS dur,
     slice.cat,
     slice.name,
-    slice.name AS colour,
     launched.id AS flow_out,
     slice.id,
     launch.step_id,

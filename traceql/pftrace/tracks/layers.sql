@@ -6,7 +6,7 @@ SELECT
     dur,
     'layer' AS cat,
     'layer ' || layer AS name,
-    'layer ' || layer AS colour,
+    CASE layer % 2 WHEN 0 THEN 'even layer' ELSE 'odd layer' END AS colour, -- shows where one ends
     step_id,
     pass,
     layer,

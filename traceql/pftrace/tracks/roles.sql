@@ -5,7 +5,7 @@ WITH device_count AS (
 ),
 placed AS (
     SELECT
-        id, rank, device, ts, dur, category, role, layer, pass, step_id,
+        id, rank, device, ts, dur, role, layer, pass, step_id,
         (
             role IS DISTINCT FROM LAG(role) OVER in_order
             OR layer IS DISTINCT FROM LAG(layer) OVER in_order
@@ -32,7 +32,6 @@ run AS (
         ANY_VALUE(layer) AS layer,
         ANY_VALUE(pass) AS pass,
         ANY_VALUE(step_id) AS step_id,
-        ANY_VALUE(category) AS category,
         MIN(ts) AS ts,
         MAX(ts) AS last_ts,
         MAX(ts + GREATEST(dur, 0)) AS end_ts,
@@ -48,17 +47,18 @@ SELECT
     run.end_ts - run.ts AS dur,
     'role' AS cat,
     run.role AS name,
-    'tensor: ' || run.role AS colour, -- with this prefix, no two roles of a layer get the same colour
+    run.role AS colour,
     run.kernel_id,
     run.kernels,
     run.step_id,
     run.pass,
     run.layer,
-    run.role,
-    run.category,
-    'SELECT * FROM kernel WHERE rank = ' || run.rank || ' AND device = ' || run.device
-    || ' AND role = ''' || run.role || ''' AND ts BETWEEN ' || run.ts || ' AND ' || run.last_ts
-        AS sql
+    'SELECT * FROM kernel WHERE ' || CASE run.kernels
+        WHEN 1 THEN 'id = ' || run.kernel_id
+        ELSE
+            'rank = ' || run.rank || ' AND device = ' || run.device || ' AND role = ''' || run.role
+            || ''' AND ts BETWEEN ' || run.ts || ' AND ' || run.last_ts
+    END AS sql
 FROM run
 INNER JOIN device_count ON run.rank = device_count.rank
 ORDER BY run.rank, track, run.ts, 4 DESC, run.kernel_id

@@ -13,7 +13,7 @@ SELECT
         WHEN 'idle' THEN 'idle'
         ELSE COALESCE(name, 'whole trace')
     END AS name,
-    COALESCE(phase, 'step') AS colour,
+    phase AS colour,
     step_id,
     number,
     phase,

@@ -1,0 +1,85 @@
+-- One row per root cause of lost time, the costliest first: idle time and waiting that one cause explains.
+--
+-- Use it to find out what to fix first. Lost time is idle time of a GPU, and time in which its
+-- collectives waited for a late rank. Idle time is blamed on the rank itself; waiting is blamed on the
+-- late rank and the reason why it was late. So if the host of one rank is slow, its own idle time and
+-- the waiting of all others are one row. All rows add up to the idle_ns and exposed_wait_ns of
+-- time.breakdown.
+--
+-- - host: the GPU had nothing to do, because the host launched the next kernel late
+-- - sync: like host, and the host was blocked in a synchronizing call
+-- - launch: the next kernel was launched and had not started yet, for most of the gap; between kernels this is the GPU's own delay
+-- - dependency: the next kernel waited for another stream
+-- - kernel, preemption, copy: the late rank spent more time in compute kernels, in those of another stream, or in copies
+-- - communication: the late rank was held up by another communicator
+-- - pipeline: a stage of the pipeline waited for another one
+-- - start: the first operation of a communicator in the trace; what came before was not recorded
+-- - clock: the clocks of the ranks are too uncertain to tell
+-- - unknown: the trace does not tell
+-- @param  limit       INTEGER = 20    Maximum number of rows.
+-- @param  rank        BIGINT  = NULL  Only causes on this rank; all by default.
+-- @param  phase       VARCHAR = NULL  Only steps of this phase; all by default.
+-- @values phase       prefill decode mixed idle
+-- @column rank        BIGINT   Rank that the cause is on; NULL if unknown.
+-- @column phase       VARCHAR  Phase of the steps; NULL if unknown.
+-- @column graph_mode  VARCHAR  How these steps used CUDA graphs: full, piecewise or none.
+-- @column cause       VARCHAR  host, sync, dependency, launch, kernel, preemption, copy, communication, pipeline, start, clock or unknown.
+-- @column lost_ns     BIGINT   Time that it cost all ranks together, ns: idle_ns and wait_ns.
+-- @column idle_ns     BIGINT   Part of lost_ns in which the rank itself was idle, ns.
+-- @column wait_ns     BIGINT   Part of lost_ns in which other ranks waited for it, ns.
+-- @column share_pct   DOUBLE   lost_ns in percent of the GPU spans of all ranks.
+-- @column steps       BIGINT   Steps of the rank that have the cause.
+-- @column doing       VARCHAR  What the host of the rank did most while the GPU waited for it, if the cause is host or sync.
+-- @column doing_pct   DOUBLE   doing in percent of that time.
+-- @key    rank phase cause lost_ns wait_ns idle_ns graph_mode share_pct doing
+-- @empty  no time was lost, or the trace has no GPU activity
+-- @chart  stacked x=idle_ns,wait_ns y=phase
+-- @title  Lost time by phase
+WITH span AS (
+    SELECT SUM(dur) AS ns FROM device_part
+),
+doing AS (
+    SELECT rank, phase, graph_mode, cause, arg_max(name, ns) AS name, 100.0 * MAX(ns) / SUM(ns) AS pct, SUM(ns) AS ns
+    FROM (SELECT rank, phase, graph_mode, cause, name, SUM(ns) AS ns FROM host_gap GROUP BY ALL)
+    GROUP BY rank, phase, graph_mode, cause
+),
+blamed AS (
+    SELECT
+        lost_time.root_rank AS rank,
+        step.phase,
+        step.graph_mode,
+        lost_time.cause,
+        SUM(lost_time.ns) AS lost_ns,
+        COALESCE(SUM(lost_time.ns) FILTER (lost_time.part = 'idle'), 0) AS idle_ns,
+        COALESCE(SUM(lost_time.ns) FILTER (lost_time.part = 'exposed_wait'), 0) AS wait_ns,
+        COUNT(DISTINCT step.step_id) AS steps
+    FROM lost_time
+    LEFT JOIN step ON lost_time.root_step_id = step.step_id
+    WHERE
+        ($rank::BIGINT IS NULL OR lost_time.root_rank = $rank::BIGINT)
+        AND ($phase::VARCHAR IS NULL OR step.phase = $phase::VARCHAR)
+    GROUP BY ALL
+)
+SELECT
+    blamed.rank,
+    blamed.phase,
+    blamed.graph_mode,
+    blamed.cause,
+    CAST(blamed.lost_ns AS BIGINT) AS lost_ns,
+    CAST(blamed.idle_ns AS BIGINT) AS idle_ns,
+    CAST(blamed.wait_ns AS BIGINT) AS wait_ns,
+    100.0 * blamed.lost_ns / NULLIF(span.ns, 0) AS share_pct,
+    blamed.steps,
+    doing.name AS doing,
+    doing.pct AS doing_pct
+FROM blamed
+CROSS JOIN span
+LEFT JOIN doing
+    ON blamed.rank = doing.rank
+    AND blamed.phase IS NOT DISTINCT FROM doing.phase
+    AND blamed.graph_mode IS NOT DISTINCT FROM doing.graph_mode
+    AND blamed.cause = doing.cause
+    -- Not if most of the gaps of this cause were launched early: their time is in another row.
+    AND doing.ns < 2 * blamed.idle_ns
+ORDER BY lost_ns DESC, blamed.rank, blamed.phase, blamed.graph_mode, blamed.cause
+LIMIT $limit::INTEGER

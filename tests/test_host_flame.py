@@ -1,0 +1,315 @@
+"""host.flame: every nanosecond that a thread was in an event is in one stack, and only there."""
+
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import databases
+import pyarrow as pa
+import pytest
+from command_line import called, output, refusal
+from small_runs import loaded
+from traces import host, kernel, launch, step
+
+import traceql
+from traceql.chart.draw import drawn
+from traceql.query import query_named, shipped_queries
+
+CHANNELS = query_named("host.flame", shipped_queries()).head.chart
+STACKS = "qwen3-8b-tp2-eager-stack-4layers"
+THREAD = "rank 0"
+
+# A prefill step from 10 to 30 and a decode step from 40 to 50. A Python frame lasts from 20 to 48.
+TWO_STEPS = (
+    host("warm up", ts=0, dur=5),
+    step(ts=10, dur=8, context=(1, 8)),
+    launch(ts=11, dur=2, correlation=1),
+    kernel(ts=14, dur=2, correlation=1),
+    host("a.py(1): loop", ts=20, dur=28, cat="python_function"),
+    host("nn.Module: Norm_0", ts=21, dur=4, cat="python_function"),
+    host("nn.Module: Norm_1", ts=26, dur=3, cat="python_function"),
+    host("aten::mm", ts=27, dur=1),
+    step(ts=40, dur=6, generation=(1, 1)),
+    host("nn.Module: Norm_2", ts=41, dur=2, cat="python_function"),
+    host("of another thread", ts=0, dur=60, tid=7),
+)
+
+
+def tree(trace: traceql.Trace, **parameters: Any) -> list[tuple[Any, ...]]:
+    """Phase, depth, name, kind, total, own, calls and start of each row, in us."""
+    return [
+        (row["phase"], row["depth"], row["name"], row["kind"], row["total_ns"] / 1000,
+         row["own_ns"] / 1000, row["calls"], row["start_ns"] / 1000)
+        for row in trace.run("host.flame", **parameters)
+    ]  # fmt: skip
+
+
+def test_events_of_one_name_in_one_stack_are_one_row_and_are_divided_between_phases(
+    tmp_path: Path,
+) -> None:
+    with loaded(tmp_path, TWO_STEPS) as trace:
+        assert tree(trace, min_pct=0) == [
+            (None, 0, THREAD, "thread", 41, 0, None, 0),
+            ("prefill", 1, "prefill", "phase", 28, 0, None, 0),
+            ("prefill", 2, "a.py(1): loop", "python", 20, 13, 1, 0),
+            ("prefill", 3, "nn.Module: Norm", "python", 7, 6, 2, 0),
+            ("prefill", 4, "aten::mm", "operator", 1, 1, 1, 0),
+            ("prefill", 2, "execute_model", "annotation", 8, 6, 1, 20),
+            ("prefill", 3, "cudaLaunchKernel", "runtime", 2, 2, 1, 20),
+            # The frame began in the prefill step, so it counts there.
+            ("decode", 1, "decode", "phase", 8, 0, None, 28),
+            ("decode", 2, "a.py(1): loop", "python", 8, 2, 0, 28),
+            ("decode", 3, "execute_model", "annotation", 6, 4, 1, 28),
+            ("decode", 4, "nn.Module: Norm", "python", 2, 2, 1, 28),
+            (None, 1, "(no phase)", "phase", 5, 0, None, 36),
+            (None, 2, "warm up", "operator", 5, 5, 1, 36),
+        ]
+        assert tree(trace, min_pct=0, phase="decode")[1:] == [
+            ("decode", 1, "decode", "phase", 8, 0, None, 0),
+            ("decode", 2, "a.py(1): loop", "python", 8, 2, 0, 0),
+            ("decode", 3, "execute_model", "annotation", 6, 4, 1, 0),
+            ("decode", 4, "nn.Module: Norm", "python", 2, 2, 1, 0),
+        ]
+
+
+def test_small_frames_become_a_remainder_of_the_frame_around_them(tmp_path: Path) -> None:
+    with loaded(tmp_path, TWO_STEPS) as trace:
+        # 20% of 41 us are 8.2 us.
+        assert tree(trace, min_pct=20) == [
+            (None, 0, THREAD, "thread", 41, 0, None, 0),
+            ("prefill", 1, "prefill", "phase", 28, 0, None, 0),
+            ("prefill", 2, "a.py(1): loop", "python", 20, 13, 1, 0),
+            ("prefill", 3, "(smaller frames)", "smaller", 7, 7, 2, 0),
+            ("prefill", 2, "(smaller frames)", "smaller", 8, 8, 1, 20),
+            ("decode", 1, "decode", "phase", 8, 0, None, 28),
+            ("decode", 2, "(smaller frames)", "smaller", 8, 8, 0, 28),
+            (None, 1, "(no phase)", "phase", 5, 0, None, 36),
+            (None, 2, "(smaller frames)", "smaller", 5, 5, 1, 36),
+        ]
+
+
+def test_events_that_overlap_without_nesting_count_once(tmp_path: Path) -> None:
+    """An annotation that begins in one frame and ends after it, as vLLM's do between two frames."""
+    events = (
+        host("outer", ts=0, dur=10, cat="python_function"),
+        launch(ts=2, correlation=1),
+        kernel(ts=4, dur=1, correlation=1),
+        host("crossing", ts=8, dur=7, cat="user_annotation"),
+        host("inside", ts=9, dur=5),
+        host("hidden", ts=8.5, dur=0.2),
+    )
+    with loaded(tmp_path, events) as trace:
+        rows = {row[2]: row[4:] for row in tree(trace, min_pct=0) if row[1] >= 2}
+    assert rows["outer"][0] == 10
+    assert rows["crossing"][:2] == (5, 1)  # from 10 to 15, but inside from 10 to 14
+    assert rows["inside"][:2] == (4, 4)
+    assert sum(own for _, own, *_ in rows.values()) == 15
+
+
+def test_without_a_gpu_all_threads_with_operators_count(tmp_path: Path) -> None:
+    events = (
+        host("aten::mm", ts=0, dur=10),
+        host("aten::add", ts=0, dur=30, tid=7),
+        host("idle.py(1): wait", ts=0, dur=50, tid=8, cat="python_function"),
+    )
+    with loaded(tmp_path, events) as trace:
+        found = [row[2:5] for row in tree(trace) if row[1] in (0, 2)]
+    assert found == [
+        ("rank 0, thread 7", "thread", 30),
+        ("aten::add", "operator", 30),
+        ("rank 0, thread 100", "thread", 10),
+        ("aten::mm", "operator", 10),
+    ]
+
+
+def test_hours_of_host_time_fit(tmp_path: Path) -> None:
+    hour_us = 3_600_000_000
+    events = (host("train", ts=0, dur=hour_us), host("evaluate", ts=hour_us, dur=1))
+    with loaded(tmp_path, events) as trace:
+        assert [row[4:] for row in tree(trace, min_pct=0)][2:] == [
+            (hour_us, hour_us, 1, 0),
+            (1, 1, 1, hour_us),
+        ]
+
+
+@pytest.mark.parametrize("name", databases.cases())
+def test_no_nanosecond_is_lost_and_none_counts_twice(name: str) -> None:
+    trace = databases.trace(name)
+    all_frames = trace.run("host.flame", min_pct=0).rows()
+    assert_adds_up(all_frames)
+    assert sum(row["own_ns"] for row in all_frames) == covered_ns(trace)
+    large = trace.run("host.flame", min_pct=2).rows()
+    assert_adds_up(large)
+    assert len(large) < len(all_frames)
+    assert sum(row["own_ns"] for row in large) == covered_ns(trace)
+    calls = trace.sql(f"SELECT COUNT(*) AS n FROM slice WHERE track_id IN ({_LAUNCHING})").rows()
+    assert sum(row["calls"] or 0 for row in all_frames) <= calls[0]["n"]
+
+
+_LAUNCHING = "SELECT track_id FROM slice WHERE id IN (SELECT launch_id FROM kernel)"
+
+
+def covered_ns(trace: traceql.Trace) -> int:
+    """The time that launching threads spent in events, one event after the other."""
+    events = trace.sql(
+        f"SELECT track_id, ts, ts + dur AS end_ts FROM slice WHERE track_id IN ({_LAUNCHING})"
+        " ORDER BY track_id, ts"
+    ).df()
+    covered = 0
+    for _, of_track in events.groupby("track_id"):
+        until = of_track["end_ts"].cummax().shift(fill_value=of_track["ts"].iloc[0])
+        begin = of_track["ts"].clip(lower=until)
+        covered += int((of_track["end_ts"] - begin).clip(lower=0).sum())
+    return covered
+
+
+def assert_adds_up(rows: list[dict[str, Any]]) -> None:
+    """Each row is as long as its self time and the rows inside it, which lie side by side in it."""
+    around: list[dict[str, Any]] = []
+    inside: Counter[int] = Counter()
+    for place, row in enumerate(rows):
+        row["place"] = place
+        del around[row["depth"] :]
+        assert len(around) == row["depth"]
+        if around:
+            outer = around[-1]
+            assert row["stack"].startswith(outer["stack"] + ";")
+            assert row["start_ns"] == outer["start_ns"] + inside[outer["place"]]
+            inside[outer["place"]] += row["total_ns"]
+        around.append(row)
+    assert all(row["total_ns"] == row["own_ns"] + inside[row["place"]] for row in rows)
+    assert all(row["own_ns"] >= 0 for row in rows)
+
+
+# --- folded stacks -------------------------------------------------------------------------------
+
+ODD_NAMES = (
+    host("f<a;b>\nof c 12", ts=0, dur=10),
+    host("\x1b[31mred", ts=2, dur=3),
+    host("", ts=20, dur=1),
+)
+
+
+def parsed(text: str) -> dict[tuple[str, ...], int]:
+    """The stacks as flamegraph.pl reads them: the number after the last space, frames between ;"""
+    lines = [re.fullmatch(r"(.*)\s+?(\d+)", line) for line in text.removesuffix("\n").split("\n")]
+    assert all(lines)
+    return {tuple(line[1].split(";")): int(line[2]) for line in lines if line}
+
+
+def test_folded_stacks_have_one_line_for_each_stack_whatever_the_names(tmp_path: Path) -> None:
+    loaded(tmp_path, ODD_NAMES).close()
+    written = output("run", "host.flame", tmp_path / "run.duckdb", "--format", "folded")
+    around = (THREAD, "(no phase)")
+    assert parsed(written) == {
+        (*around, "f<a,b> of c 12"): 7_000,
+        (*around, "f<a,b> of c 12", r"\x1b[31mred"): 3_000,
+        (*around, "(no name)"): 1_000,
+    }
+
+
+@pytest.mark.parametrize("name", databases.cases([*databases.BUNDLED, STACKS]))
+def test_folded_stacks_of_a_run_add_up_to_its_host_time(name: str) -> None:
+    trace = databases.trace(name)
+    written = output("run", "host.flame", trace.path, "--format", "folded", "--min_pct", "0")
+    assert sum(parsed(written).values()) == covered_ns(trace)
+
+
+def test_any_statement_with_stacks_can_be_folded(tmp_path: Path) -> None:
+    loaded(tmp_path, ODD_NAMES).close()
+    database = tmp_path / "run.duckdb"
+    statement = (
+        "SELECT * FROM (VALUES (2, 'a;b'), (0, 'a'), (NULL, 'c'), (5, NULL)) s(own_ns, stack)"
+    )
+    assert output("sql", database, statement, "--format", "folded") == "a;b 2\n(no stack) 5\n"
+    for columns, why in (
+        ("1 AS own_ns", "needs the columns stack and own_ns; query host.flame has them"),
+        ("'a' AS stack, 1.5 AS own_ns", "needs integers in column own_ns; cast it to BIGINT"),
+        ("1 AS stack, 1 AS own_ns", "needs text in column stack; cast it to VARCHAR"),
+    ):
+        assert why in refusal("sql", database, f"SELECT {columns}", "--format", "folded")
+
+
+def test_without_host_events_it_says_why(tmp_path: Path) -> None:
+    loaded(tmp_path, [kernel(ts=0, dur=1)]).close()
+    for format_ in ("table", "folded"):
+        done = called("run", "host.flame", tmp_path / "run.duckdb", "--format", format_)
+        assert (done.returncode, done.stdout) == (0, b"")
+        assert b"no rows: no host events were recorded" in done.stderr
+
+
+# --- the chart -----------------------------------------------------------------------------------
+
+
+def spec(table: pa.Table, width: int = 720) -> dict[str, Any]:
+    assert CHANNELS is not None
+    return drawn(table, CHANNELS, width=width).to_dict()
+
+
+def frames(table: pa.Table, width: int = 720) -> list[dict[str, Any]]:
+    (rows,) = spec(table, width)["datasets"].values()
+    return list(rows)
+
+
+def test_trees_are_drawn_below_each_other_with_the_outermost_frame_on_top(tmp_path: Path) -> None:
+    with loaded(tmp_path, TWO_STEPS, TWO_STEPS) as trace:
+        rows = frames(trace.run("host.flame", min_pct=0).arrow())
+        places = {(row["name"], row["start"], row["end"], row["top"], row["share"]) for row in rows}
+        assert (THREAD, 0, 41, 0, "100.00%") in places
+        assert ("aten::mm", 0, 1, 4, "2.44%") in places
+        # Five rows and the space of half a row below the first.
+        assert ("rank 1", 0, 41, 5.5, "100.00%") in places
+        assert ("aten::mm", 0, 1, 9.5, "2.44%") in places
+
+
+def test_a_label_begins_with_what_tells_most() -> None:
+    names = ["a/b.py(3): run", "aten::mm", "engine::call: Relu"]
+    table = pa.table({
+        "depth": [0, 1, 2], "name": names, "kind": ["python", "operator", "operator"],
+        "start_ns": [0] * 3, "total_ns": [9, 8, 7], "own_ns": [1, 1, 7],
+    })  # fmt: skip
+    assert [(row["name"], row["label"], row["short"]) for row in frames(table)] == [
+        (names[0], "run (a/b.py(3))", "run (a/b.py(3))"),
+        (names[1], "aten::mm", "mm"),
+        (names[2], "Relu (engine::call)", "Relu (engine::call)"),
+    ]
+
+
+def test_what_is_too_much_for_a_picture_is_said_in_it() -> None:
+    ranks = 40
+    table = pa.table({
+        "depth": [0, 1, 2] * ranks, "name": ["rank", "phase", "event"] * ranks,
+        "kind": ["thread", "phase", "operator"] * ranks, "start_ns": [0] * 3 * ranks,
+        "total_ns": [9] * 3 * ranks, "own_ns": [0, 0, 9] * ranks,
+    })  # fmt: skip
+    *rows, note = frames(table)
+    assert max(row["bottom"] for row in rows) <= 110
+    assert note["label"] == f"{3 * ranks - len(rows)} more frames below; draw one rank or one phase"
+    assert spec(table)["height"] < 2_100
+
+
+def test_frames_too_narrow_to_be_seen_are_not_drawn() -> None:
+    count = 20_000
+    table = pa.table({
+        "depth": [0, *[1] * count], "name": ["all", *["one"] * count],
+        "kind": ["thread", *["operator"] * count], "start_ns": [0, *range(count)],
+        "total_ns": [count, *[1] * count], "own_ns": [0, *[1] * count],
+    })  # fmt: skip
+    assert [row["name"] for row in frames(table)] == ["all"]
+
+
+@pytest.mark.parametrize(
+    "suffix", ["svg", *(pytest.param(one, marks=pytest.mark.slow) for one in ("png", "html"))]
+)
+def test_it_is_written_with_labels(tmp_path: Path, suffix: str) -> None:
+    with loaded(tmp_path, TWO_STEPS) as trace:
+        trace.run("host.flame").save_chart(tmp_path / f"flame.{suffix}")
+    written = (tmp_path / f"flame.{suffix}").read_bytes()
+    if suffix == "svg":
+        texts = re.findall(r"<text[^>]*>([^<]*)<", written.decode())
+        assert {THREAD, "prefill", "loop (a.py(1))", "execute_model", "Norm (nn.Module)"} <= {
+            *texts
+        }
+        assert "" not in texts
+    assert len(written) > 5_000

@@ -1,0 +1,321 @@
+"""Root causes of lost time, calls of roles, and what findings make of them."""
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import databases
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from command_line import called, refusal
+from databases import cases
+from derived import answer, database, rows
+from forward_passes import forward, whole
+from recorded_runs import answer as finished
+from recorded_runs import run_directory
+from small_runs import all_reduce, loaded
+from traces import Event, host, kernel, launch, step, write
+
+import traceql
+from capture.drive import Pass
+from capture.metrics import pass_metrics
+
+BOTH = (0, 1)
+
+# --- lost time -----------------------------------------------------------------------------------
+
+
+def late_host(rank: int) -> list[Event]:
+    """A prefill step with six all-reduces that both ranks begin together, and a decode step; us:
+
+             prefill     gap       host launches   computes   all-reduce
+    rank 0   0..120      120..145  at 141          ..155      ..200, of which 35 are waiting
+    rank 1   0..120      120..180  at 172          ..190      ..200
+    """
+    decode = 140 if rank == 0 else 170
+    events = [step(ts=0, dur=5, context=(1, 8)), step(ts=decode, dur=5, generation=(1, 1))]
+    for n in range(6):
+        events += [
+            launch(ts=1, correlation=2 * n + 1),
+            kernel(ts=20 * n, dur=10, correlation=2 * n + 1),
+            launch(ts=2, correlation=2 * n + 2),
+            all_reduce(ts=20 * n + 10, dur=10, ranks=BOTH, stream=20, correlation=2 * n + 2),
+        ]
+    begins = 145 if rank == 0 else 180
+    return [
+        *events,
+        host("prepare", ts=decode + 1, dur=0.5),
+        launch(ts=decode + 2, correlation=90),
+        kernel(ts=begins, dur=10, correlation=90),
+        launch(ts=decode + 3, correlation=91),
+        all_reduce(
+            ts=begins + 10, dur=190 - begins, ranks=BOTH, stream=20, correlation=91
+        ),
+    ]  # fmt: skip
+
+
+def test_idle_time_of_a_rank_and_the_waiting_for_it_have_one_root(tmp_path: Path) -> None:
+    """The host of rank 1 costs 60 us of its own and 35 of the other rank's: 95 of 400."""
+    with loaded(tmp_path, *(late_host(rank) for rank in BOTH)) as trace:
+        lost = [
+            (
+                row["rank"], row["phase"], row["graph_mode"], row["cause"],
+                row["lost_ns"], row["idle_ns"], row["wait_ns"], row["share_pct"], row["steps"],
+            )
+            for row in trace.run("time.lost")
+        ]  # fmt: skip
+        assert lost == [
+            (1, "decode", "none", "host", 95_000, 60_000, 35_000, 23.75, 1),
+            (0, "decode", "none", "host", 25_000, 25_000, 0, 6.25, 1),
+        ]
+        assert [row["rank"] for row in trace.run("time.lost", rank=1)] == [1]
+        assert trace.run("time.lost", phase="prefill").rows() == []
+        parts = [
+            (row["rank"], row["phase"], row["window_ns"], row["exposed_wait_ns"], row["idle_ns"])
+            for row in trace.run("time.breakdown", by="phase")
+        ]
+        assert parts == [
+            (0, "prefill", 120_000, 0, 0),
+            (0, "decode", 80_000, 35_000, 25_000),
+            (1, "prefill", 120_000, 0, 0),
+            (1, "decode", 80_000, 0, 60_000),
+        ]
+        (finding,) = (
+            row for row in trace.run("overview.findings") if row["kind"] == "host-bound steps"
+        )
+        # No decode step ran in a graph to compare with: 120 us of two ranks, at most.
+        assert (finding["cost_ns"], finding["saving_ns"]) == (120_000, 60_000)
+        assert finding["assumption"].startswith("if the host never held them up")
+        assert "79% of it is due to the host of rank 1" in finding["finding"]
+        assert (finding["rank"], finding["ts"], finding["dur"]) == (1, 120_000, 60_000)
+
+
+# --- calls ---------------------------------------------------------------------------------------
+
+
+def calls(con: Any) -> dict[str | None, int]:
+    return {row[1]: row[7] for row in answer(con, "layers.roles")}
+
+
+def test_a_product_in_two_kernels_is_one_call() -> None:
+    """As a split-K product with its reduction."""
+    events = forward(whole(), ts=0)
+    con = database(*events)
+    first = calls(con)
+    begun = rows(con, "SELECT ts FROM kernel WHERE role = 'down_proj'")
+    assert len(begun) == first["down_proj"] == 4
+    for (ts,) in begun:
+        (event,) = (e for e in events if e["cat"] == "kernel" and 1000 * e["ts"] == ts)
+        half = event["dur"] / 2
+        second = event | {"ts": event["ts"] + half, "dur": half, "args": dict(event["args"])}
+        event["dur"] = half
+        events.append(second | {"name": "void cublasLt::splitKreduce_kernel<32, 16, int, float>"})
+    again = database(*events)
+    (kernels,) = rows(again, "SELECT COUNT(*) FROM kernel WHERE role = 'down_proj'")[0]
+    assert kernels == 8
+    assert calls(again) == first
+
+
+@pytest.mark.parametrize(
+    "run",
+    cases(["qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl", "qwen3-8b-tp2-graph-serving"]),
+)
+def test_each_layer_calls_its_last_product_once(run: str) -> None:
+    trace = databases.trace(run)
+    passes = trace.sql(
+        "SELECT COUNT(*) AS n FROM (SELECT DISTINCT rank, step_id, pass, layer FROM kernel "
+        "WHERE layer IS NOT NULL)"
+    ).rows()[0]["n"]
+    for role in ("down_proj", "qkv_proj", "attention"):
+        assert sum(row["calls"] for row in trace.run("layers.roles", role=role)) == passes
+        per_layer = trace.run("layers.breakdown", role=role).rows()
+        assert sum(row["calls"] for row in per_layer) == passes
+    layers = {"qwen3-32b-tp4-graph-nccl": 64}.get(run, 36)
+    steps = trace.sql("SELECT COUNT(*) AS n FROM step WHERE gpu_dur IS NOT NULL").rows()[0]["n"]
+    assert passes == layers * steps or run == databases.SERVING
+
+
+# --- what the host did ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "group"),
+    [
+        ("execute_context_1(60)_generation_7(7)", "execute_model"),
+        ("execute_5_context_1(sq3sk9sqsq9sqsk27)_generation_0(sq0sk0sqsq0sqsk0)", "execute_model"),
+        ("## Call CompiledFxGraph fqwmh3 ##", "CompiledFxGraph"),
+        ("Torch-Compiled Region: 3/0", "Torch-Compiled Region"),
+        ("ProfilerStep#17", "ProfilerStep"),
+        ("execute_contexts", "execute_contexts"),
+        ("aten::mm", "aten::mm"),
+    ],
+)
+def test_host_events_that_differ_in_a_number_have_one_name(name: str, group: str) -> None:
+    con = database()
+    con.execute("SELECT 1 AS host_name")  # makes the macro
+    assert con.execute("SELECT host_name($name)", {"name": name}).fetchall() == [(group,)]
+
+
+def test_steps_of_different_batches_are_one_row_of_what_the_host_did() -> None:
+    events: list[Event] = [launch(ts=0, correlation=1), kernel(ts=2, dur=8, correlation=1)]
+    for n in range(2):
+        at = 100 * (n + 1)
+        events += [
+            step(ts=at - 50, dur=48, context=(1, 60 + n), generation=(7, 7)),
+            launch(ts=at - 2, dur=2, correlation=n + 2),
+            kernel(ts=at, dur=8, correlation=n + 2),
+        ]
+    # Gaps from 10 to 100 and from 108 to 200, with 48 us of a step and the launch call in each.
+    found = {row[5]: (row[1], row[3]) for row in answer(database(*events), "idle.host", by="phase")}
+    assert found["execute_model"] == ("mixed", 2 * 48_000)
+    assert found["cudaLaunchKernel"] == ("mixed", 2 * 2_000)
+
+
+# --- findings ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("run", cases(list(databases.RUNS)))
+def test_severe_findings_come_first_and_then_those_that_save_most(run: str) -> None:
+    trace = databases.trace(run)
+    found = trace.run("overview.findings").rows()
+    assert [row["rank_order"] for row in found] == list(range(1, len(found) + 1))
+    severities = [row["severity"] for row in found]
+    assert severities == sorted(severities, key=["severe", "notable"].index)
+    ranks = trace.sql("SELECT COUNT(DISTINCT rank) AS n FROM device_part").rows()[0]["n"]
+    for severity in ("severe", "notable"):
+        worth = [
+            row["saving_ns"] if row["saving_ns"] is not None else (row["cost_ns"] or 0) / ranks
+            for row in found
+            if row["severity"] == severity
+        ]
+        assert worth == sorted(worth, reverse=True)
+    for row in found:
+        assert (row["saving_ns"] is None) == (row["assumption"] is None)
+        if row["ts"] is not None:
+            place = {"rank": row["rank"], "ts": row["ts"], "end": row["ts"] + row["dur"]}
+            assert trace.sql(
+                "SELECT 1 FROM device_part WHERE rank = $rank GROUP BY rank "
+                "HAVING MIN(ts) <= $ts AND $end <= MAX(ts + dur)",
+                place,
+            ).rows()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "run", ["b200-vllm-moe-eager", "mi300x-resnet-training", "two-of-128-ranks"]
+)
+def test_operations_of_ranks_that_are_missing_are_never_severe(run: str) -> None:
+    found = databases.trace(run).run("overview.findings").rows()
+    (row,) = (row for row in found if row["kind"] == "unmatched operations")
+    assert (row["value"], row["severity"]) == (100, "notable")
+
+
+def throttled(run: Path, clocks: Sequence[tuple[str, int, int]]) -> list[dict[str, Any]]:
+    """Findings about throttling if these samples were taken: GPU, SM clock (MHz) and reasons."""
+    begin = json.loads((run / "run.json").read_text())["window"]["begin_unix_ns"]
+    samples = [
+        {"unix_ns": begin + 100 * n, "gpu": int(uuid[-1]), "uuid": uuid, "utilization_pct": 50,
+         "memory_used_bytes": 7, "temperature_c": 40, "power_mw": 300_000, "sm_clock_mhz": mhz,
+         "throttle_reasons": reasons}
+        for n, (uuid, mhz, reasons) in enumerate(clocks)
+    ]  # fmt: skip
+    pq.write_table(pa.Table.from_pylist(samples), run / "telemetry.parquet")
+    with traceql.open(traceql.load(run, run.with_name("run.duckdb")).database) as trace:
+        return [row for row in trace.run("overview.findings") if row["kind"] == "throttling"]
+
+
+POWER_CAP, SET_BY_USER = 0x4, 0x2
+FULL = ("GPU-0", 2000, 0)
+
+
+@pytest.mark.parametrize(
+    ("clocks", "severity", "lost_pct"),
+    [
+        # Half of the samples lose 10%.
+        ([FULL] * 5 + [("GPU-0", 1800, POWER_CAP)] * 5, "severe", 5),
+        ([FULL] * 5 + [("GPU-0", 1920, POWER_CAP)] * 5, "notable", 2),
+        # The same loss as the first, in fewer than 10 samples.
+        ([FULL] * 4 + [("GPU-0", 1800, POWER_CAP)] * 4, "notable", 5),
+        # Throttled, but as fast as ever.
+        ([("GPU-0", 2000, POWER_CAP)] * 20, None, 0),
+        # Slow because it is idle or because someone wanted it so.
+        ([FULL] * 5 + [("GPU-0", 1000, SET_BY_USER)] * 20, None, 0),
+        # Another GPU of the machine, which has no rank.
+        ([FULL] * 10 + [("GPU-7", 2000, 0), *[("GPU-7", 500, POWER_CAP)] * 20], None, 0),
+    ],
+    ids=["5%", "2%", "few samples", "no loss", "set clocks", "another GPU"],
+)
+def test_throttling_is_severe_where_enough_samples_lost_clock(
+    clocks: Sequence[tuple[str, int, int]], severity: str | None, lost_pct: float, tmp_path: Path
+) -> None:
+    found = throttled(run_directory(tmp_path / "run"), clocks)
+    if severity is None:
+        assert found == []
+        return
+    (row,) = found
+    assert row["severity"] == severity
+    assert row["value"] == pytest.approx(lost_pct)
+    assert ("too few to be sure" in row["finding"]) == (len(clocks) < 10)
+    assert f"lost {lost_pct:.1f}% of its SM clock" in row["finding"]
+
+
+# --- requests and filters ------------------------------------------------------------------------
+
+
+def test_latencies_of_both_passes_are_of_the_same_requests(tmp_path: Path) -> None:
+    """Request b did not finish in the profiled pass; a took 20 ms there and 10 without profiler."""
+    folder = run_directory(tmp_path / "run")
+    with_profiler = [finished("a", 1000, 1010, 1020), finished("b", 1000, 1030)]
+    without = [
+        finished("a", 2000, 2005, 2010),
+        finished("b", 2000, 2050),
+        finished("c", 2000, 2090),
+    ]
+    second = 1_000_000_000
+    document = {
+        "schema_version": 1,
+        "passes": {
+            "profiled": pass_metrics(Pass(with_profiler, second, second + 25_000_000), None),
+            "unprofiled": pass_metrics(Pass(without, 2 * second, 3 * second), None),
+        },
+    }
+    (folder / "metrics.json").write_text(json.dumps(document))
+    with traceql.open(traceql.load(folder, tmp_path / "run.duckdb").database) as trace:
+        finished_in = Counter(
+            (row["request_id"], row["profiled"])
+            for row in trace.sql("SELECT request_id, profiled FROM request WHERE finished")
+        )
+        common = {
+            name for name, _ in finished_in if finished_in[name, True] and finished_in[name, False]
+        }
+        assert common < {name for name, _ in finished_in}
+        for requests, expected in (("common", common), ("all", None)):
+            counts = {
+                (row["pass"], row["latency"]): row["count"]
+                for row in trace.run("serving.latency", requests=requests)
+            }
+            for name, profiled in (("profiled", True), ("unprofiled", False)):
+                chosen = [
+                    r for r in trace.sql("SELECT * FROM request WHERE e2e_ns IS NOT NULL")
+                    if r["profiled"] == profiled
+                    and (expected is None or r["request_id"] in expected)
+                ]  # fmt: skip
+                assert counts[name, "e2e"] == len(chosen)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["([", *(pytest.param(one, marks=pytest.mark.slow) for one in ("*", "a{2,1}", "(?<a"))],
+)
+def test_an_invalid_regular_expression_is_told_in_one_line(pattern: str, tmp_path: Path) -> None:
+    file = write(tmp_path / "rank0.json", kernel(ts=0, dur=1))
+    loaded_file = traceql.load([file], tmp_path / "a.duckdb").database
+    said = refusal("run", "kernels.top", loaded_file, "--name", pattern)
+    start = f"traceql: kernels.top: name is '{pattern}', which is no regular expression: "
+    assert said.startswith(start)
+    assert len(said) > len(start)
+    shown = called("run", "kernels.top", loaded_file, "--name", "NVJET.*gemm$")
+    assert "nvjet_sm90_gemm" in shown.stdout.decode()

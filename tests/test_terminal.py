@@ -1,0 +1,255 @@
+"""What people read in a terminal of any width: nothing is wider, and no sentence loses its end."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import databases
+import pyarrow as pa
+import pytest
+from command_line import called, output
+from databases import EXAMPLES
+from shared_files import shared_file
+
+import traceql
+from traceql.cli.console import print_command, print_table, print_text
+from traceql.query import LIMIT, shipped_queries
+from traceql.result import Result
+from traceql.table.columns import display_columns
+from traceql.table.layout import layout
+from traceql.table.texts import is_sentence, places, without_middle, wrapped
+
+WIDTHS = (60, 80, 120, 200)
+QUERIES = list(shipped_queries())
+_LIMITED = [
+    name
+    for name, query in shipped_queries().items()
+    if any(parameter.is_limit for parameter in query.head.parameters)
+]
+_KERNEL = (
+    "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16, 0>"
+    "(__nv_bfloat16 const*, long const*, long, long, int, int, float const*)"
+)
+_SENTENCE = (
+    "Rank 0 is late: rank 1 waited 486.4 ms in collectives, 79% of it for rank 0, whose host "
+    "was in ## Call CompiledFxGraph fywgfkixlhjxjjvnrw265qfsrnws2uyl7mt6seok4bim7khhc6z5 ## then."
+)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("4 ranks", marks=pytest.mark.slow), "requests and findings"],
+)
+def trace(request: pytest.FixtureRequest) -> Iterator[traceql.Trace]:
+    if request.param == "4 ranks":
+        yield databases.trace("qwen3-32b-tp4-graph-nccl")
+        return
+    run = EXAMPLES / "qwen3-8b-tp2-serving"
+    with traceql.open(shared_file("chat.duckdb", lambda path: traceql.load(run, path))) as opened:
+        yield opened
+
+
+@pytest.fixture
+def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A database with findings, in the current folder, so that its path is short."""
+    run = EXAMPLES / "qwen3-8b-tp2-serving"
+    (tmp_path / "run.duckdb").symlink_to(
+        shared_file("chat.duckdb", lambda path: traceql.load(run, path))
+    )
+    monkeypatch.chdir(tmp_path)
+    return Path("run.duckdb")
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_no_line_is_wider_and_no_sentence_is_cut(
+    name: str,
+    trace: traceql.Trace,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    result = trace.run(name).head(60)
+    keys = trace.queries[name].head.keys
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        print_table(result, keys=keys, all_columns="--wide shows all")
+        printed, notes = capsys.readouterr()
+        assert all(places(line) <= width for line in (printed + notes).splitlines())
+        if len(result):
+            assert_sentences_are_whole(result, keys, printed, width)
+            shown = set(result.columns) - set(notes.replace(",", " ").split(";")[0].split())
+            filled = {column.name for column in display_columns(result.arrow())}
+            assert shown & filled, "no column is left"
+
+
+def assert_sentences_are_whole(
+    result: Result, keys: tuple[str, ...], printed: str, width: int
+) -> None:
+    """Each sentence of a shown column stands in the places of that column."""
+    plan = layout(display_columns(result.arrow()), width - 2, keys)
+    lines = printed.splitlines()
+    begin = 1
+    for shown in plan.shown:
+        column = "".join(line[begin : begin + shown.room].replace(" ", "") for line in lines)
+        begin += shown.room + plan.gap
+        for cell in shown.column.cells:
+            assert not is_sentence(cell) or cell.replace(" ", "") in column
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_the_answer_stays_where_the_terminal_is_narrow(name: str, trace: traceql.Trace) -> None:
+    head = trace.queries[name].head
+    assert head.keys
+    assert set(head.keys) <= {column.name for column in head.columns}
+    columns = display_columns(trace.run(name).arrow())
+    if not columns:
+        return
+    hidden = {column.name for column in layout(columns, 78, head.keys).hidden}
+    filled = [key for key in head.keys if key in {column.name for column in columns}]
+    assert not hidden & set(filled[:3])
+
+
+def test_wait_transfer_and_cause_are_there_at_80_columns() -> None:
+    database = databases.trace("qwen3-32b-tp4-graph-nccl").path
+    skew = called("run", "comm.skew", database, COLUMNS="80")
+    lines = skew.stdout.decode().splitlines()
+    rule = next(number for number, line in enumerate(lines) if "─" in line)
+    titles = " ".join(lines[:rule]).split()
+    assert {"wait", "transfer", "cost", "cause"} <= set(titles)
+    assert "columns hidden: " in skew.stderr.decode()
+    assert "--wide shows all" in skew.stderr.decode()
+    whole = output("run", "comm.skew", database, "--wide", COLUMNS="80").splitlines()[1]
+    assert all(title in whole for title in ("operations", "late_max µs", "cause %"))
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_command_keeps_to_the_width(width: int, serving: Path) -> None:
+    for arguments in (
+        ("info", serving),
+        ("check", serving),
+        ("queries",),
+        ("queries", "time.breakdown"),
+        ("queries", "comm.bandwidth"),
+        ("run", "kernels.top", serving, "--limit", "3"),
+        ("run", "dp.sync", serving),
+        ("sql", serving, "SELECT range AS number, 'a' AS letter FROM range(1500)"),
+    ):
+        done = called(*arguments, COLUMNS=str(width))
+        lines = (done.stdout + done.stderr).decode().splitlines()
+        named = [line for line in lines if not line.lstrip().startswith("File: ")]
+        assert all(places(line) <= width for line in named), arguments
+
+
+def test_info_begins_with_the_run_and_has_the_ledger_in_one_line(serving: Path) -> None:
+    lines = output("info", serving).splitlines()
+    assert lines[0].startswith("qwen3-8b · qwen3, 36 layers · TP 2, PP 1, DP 1")
+    assert lines[1] == "255.6 ms recorded; steps: 31 decode (137.4 ms), 9 mixed (114.4 ms)"
+    assert lines[3][:2] in ("! ", "✗ ")
+    advice = [line for line in lines if line.startswith("    try  ")]
+    (advised, *_) = traceql.open(serving).run("overview.findings").rows()
+    assert advised["advice"] in " ".join(" ".join(lines).split())
+    assert len(advice) == len(traceql.open(serving).run("overview.findings"))
+    ledger = [line for line in lines if "ledger" in line]
+    assert len(ledger) == 2
+    assert ledger[0].startswith("✓ ledger: all 32 checks hold")
+    assert ledger[1] == "    see  traceql run quality.ledger run.duckdb"
+
+
+@pytest.mark.parametrize("name", _LIMITED)
+def test_a_limit_of_zero_is_none(name: str, trace: traceql.Trace) -> None:
+    everything = trace.run(name, limit=0)
+    assert len(everything) == trace.count(name) == trace.count(name, limit=1)
+    assert not everything.reached_limit
+    one = trace.run(name, limit=1)
+    assert len(one) == min(1, len(everything))
+    assert one.reached_limit == bool(len(everything))
+
+
+def test_a_cut_table_says_how_many_rows_there_are(serving: Path) -> None:
+    with traceql.open(serving) as trace:
+        total = trace.count("kernels.top")
+    cut = called("run", "kernels.top", serving, "--limit", "3")
+    assert cut.stderr.decode() == f"3 of {total} rows; --limit 0 for all\n"
+    whole = output("run", "kernels.top", serving, "--limit", "0")
+    assert len(whole.splitlines()) == 3 + total  # with a blank line, the titles and a rule
+    assert len(output("run", "kernels.top", serving, "--limit", str(total))) == len(whole)
+    rows = output("run", "kernels.top", serving, "--limit", "0", "--format", "csv")
+    assert len(rows.splitlines()) == 1 + total
+    with traceql.open(serving) as trace:
+        assert (
+            "limit: 3 rows; <code>limit=0</code>"
+            in trace.run("kernels.top", **{LIMIT: 3})._repr_html_()
+        )
+
+
+def test_more_rows_than_a_table_usually_has_are_shown_if_asked_for(
+    serving: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "many.sql").write_text(
+        "-- One row per number.\n-- @param limit INTEGER = 5  Maximum number of rows.\n"
+        "-- @column n  BIGINT  It.\nSELECT range AS n FROM range(1200) LIMIT $limit::INTEGER\n"
+    )
+    many = ("run", "many", serving, "--queries", tmp_path)
+    assert called(*many).stderr == b"5 of 1,200 rows; --limit 0 for all\n"
+    assert output(*many, "--limit", "0").split()[-1] == "1,199"
+    assert "0 for all" in output("run", "many", "--help", "--queries", tmp_path)
+
+
+def test_a_name_is_cut_in_the_middle_and_a_sentence_is_not() -> None:
+    result = Result(pa.table({"n": [1, 2], "what": [_SENTENCE, _KERNEL]}))
+    assert is_sentence(_SENTENCE)
+    assert not is_sentence(_KERNEL)
+    assert not is_sentence("Memcpy HtoD (Pinned -> Device)")
+    (_, what) = layout(display_columns(result.arrow()), 58).shown
+    assert "".join(what.lines(_SENTENCE)).replace(" ", "") == _SENTENCE.replace(" ", "")
+    (name,) = what.lines(_KERNEL)
+    assert re.fullmatch(r"void vllm::.*….*const\*\)", name)
+    assert places(name) == what.room
+
+
+def test_texts_wrap_between_words_and_keep_numbers_with_their_units() -> None:
+    lines = wrapped("waited for 63.6 ms in all", 13)
+    assert lines == ["waited for", "63.6 ms in", "all"]
+    assert wrapped("(max_cudagraph_capture_size;", 20) == ["(max_cudagraph_", "capture_size;"]
+    assert wrapped("日本語日本語", 4) == ["日本", "語日", "本語"]
+    assert wrapped("", 10) == [""]
+    assert wrapped("ab cd", 4, hanging="  ") == ["ab", "  cd"]
+    assert without_middle("日本語日本語", 7) == "日本…語"
+
+
+def test_a_command_in_several_lines_is_one_for_the_shell(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    command = "traceql run comm.stragglers some/run.duckdb --rank 0"
+    print_command(command, before="  see  ")
+    lines = capsys.readouterr().out.splitlines()
+    assert all(len(line) <= 40 for line in lines)
+    joined = "\n".join(lines).removeprefix("  see  ").replace("\\\n", "")
+    assert " ".join(joined.split()) == command
+
+
+def test_a_paragraph_stands_below_names_that_take_half_the_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    print_text("what it says", before="a.name  ")
+    print_text("what it says", before="a.very.long.name  ")
+    printed = capsys.readouterr().out
+    assert printed == "a.name  what it says\na.very.long.name\n    what it says\n"
+
+
+def test_rows_of_nothing_are_still_rows(serving: Path) -> None:
+    shown = output("sql", serving, "SELECT NULL AS x, NULL AS y FROM range(2)").split()
+    assert shown == ["x", "y", "─" * 5, "-", "-", "-", "-"]
+
+
+def test_a_failed_check_says_how_to_see_all_of_its_rows(serving: Path, tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "mine.sql").write_text("-- Every number is small.\nSELECT range AS n FROM range(1234)\n")
+    done = called("check", serving, "--checks", "own")
+    assert done.returncode == 1
+    said = done.stdout.decode()
+    assert "✗ mine: FAILED, 1,234 rows\n  Every number is small.\n" in said
+    assert "5 of 1,234 rows; for all of them:\n" in said
+    assert said.splitlines()[-1] == "  traceql sql run.duckdb - < own/mine.sql"

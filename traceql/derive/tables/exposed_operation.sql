@@ -1,0 +1,46 @@
+-- One row per collective or point-to-point operation on one rank: how much of it compute kernels overlapped, and what the rest was.
+-- @kind   view
+-- @scope  run
+-- @needs  collective, comm_until, kernel, overlap_until_ns
+-- @column kernel_id            BIGINT  Kernel of the operation (kernel.id).
+-- @column hidden_ns            BIGINT  Overlapped time: the part of its duration in which a compute kernel ran on the same device, ns.
+-- @column exposed_ns           BIGINT  The rest of its duration, ns: the sum of exposed_wait_ns and exposed_transfer_ns if the operation was matched.
+-- @column exposed_wait_ns      BIGINT  Part of its wait time that no compute kernel overlapped, ns; NULL unless it was matched on all its ranks.
+-- @column exposed_transfer_ns  BIGINT  Part of its transfer time that no compute kernel overlapped, ns; NULL unless it was matched on all its ranks.
+WITH point AS (
+    SELECT
+        kernel.id,
+        kernel.rank,
+        kernel.device,
+        kernel.dur,
+        collective.wait_ns,
+        UNNEST([
+            {'at_ts': kernel.ts, 'sign': -1, 'wait_sign': -1},
+            {'at_ts': kernel.ts + COALESCE(collective.wait_ns, 0), 'sign': 0, 'wait_sign': 1},
+            {'at_ts': kernel.ts + kernel.dur, 'sign': 1, 'wait_sign': 0}
+        ], recursive := TRUE)
+    FROM kernel
+    LEFT JOIN collective ON kernel.id = collective.kernel_id
+    WHERE kernel.category = 'collective'
+),
+overlapped AS (
+    SELECT
+        point.id AS kernel_id,
+        ANY_VALUE(point.dur) AS dur,
+        ANY_VALUE(point.wait_ns) AS wait_ns,
+        CAST(SUM(point.sign * overlap_until_ns(last, point.at_ts)) AS BIGINT) AS hidden_ns,
+        CAST(SUM(point.wait_sign * overlap_until_ns(last, point.at_ts)) AS BIGINT) AS hidden_wait_ns
+    FROM point
+    ASOF LEFT JOIN comm_until AS last
+        ON point.rank = last.rank
+        AND point.device = last.device
+        AND point.at_ts >= last.ts
+    GROUP BY point.id
+)
+SELECT
+    kernel_id,
+    hidden_ns,
+    dur - hidden_ns AS exposed_ns,
+    wait_ns - hidden_wait_ns AS exposed_wait_ns,
+    dur - wait_ns - (hidden_ns - hidden_wait_ns) AS exposed_transfer_ns
+FROM overlapped

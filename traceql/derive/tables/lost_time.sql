@@ -1,0 +1,75 @@
+-- One row per rank, step, communicator and root cause: time in which the GPU did nothing useful, idle or waiting for another rank.
+--
+-- The rows of a rank add up to its idle time and its exposed wait time. Idle time is blamed on the
+-- rank itself. Wait time is blamed on the late rank, with the reason why it was late: so all time
+-- that one cause cost, on all ranks, has the same root rank, root step and cause.
+-- @scope  run
+-- @needs  collective, device_part, gap, is_caused_by_host, kernel, launch, layout, straggler
+-- @column rank             BIGINT   Rank that lost the time.
+-- @column step_id          BIGINT   Step of that rank (device_part.step_id); NULL if unknown.
+-- @column part             VARCHAR  idle or exposed_wait.
+-- @column root_rank        BIGINT   Rank that the cause is on: the rank itself if it was idle, the late rank if it waited.
+-- @column root_step_id     BIGINT   Step of the root rank; NULL if unknown.
+-- @column cause            VARCHAR  Of idle time, gap.cause: sync, host, dependency, launch or unknown; launch also if the next kernel had been launched before the middle of the gap. Of wait time, straggler.cause of the late rank: host, kernel, preemption, copy, communication, launch, start or unknown; pipeline if a pipeline stage waited for another one; clock if the clocks of the ranks differ by more than the operation lasts.
+-- @column communicator_id  BIGINT   Communicator of the operations that waited; NULL if idle.
+-- @column intervals        BIGINT   Number of intervals.
+-- @column ns               BIGINT   Total duration, ns.
+-- @column longest_ts       BIGINT   Start of the longest interval, ns since the run's first event.
+-- @column longest_ns       BIGINT   Duration of the longest interval, ns.
+WITH lost AS (
+    SELECT
+        gap.rank,
+        gap.step_id,
+        'idle' AS part,
+        gap.rank AS root_rank,
+        gap.step_id AS root_step_id,
+        CASE
+            WHEN is_caused_by_host(gap.cause) AND launch.ts + launch.dur < gap.ts + gap.dur / 2 THEN 'launch'
+            ELSE gap.cause
+        END AS cause,
+        NULL AS communicator_id,
+        gap.ts,
+        gap.dur
+    FROM gap
+    LEFT JOIN kernel ON gap.next_kernel_id = kernel.id
+    LEFT JOIN launch ON kernel.launch_id = launch.id
+    UNION ALL
+    SELECT
+        device_part.rank,
+        device_part.step_id,
+        device_part.part,
+        straggler.rank,
+        straggler.step_id,
+        CASE
+            WHEN
+                collective.op IN ('send', 'recv') OR (collective.op = 'broadcast' AND layout.pp_size > 1)
+                THEN 'pipeline'
+            WHEN
+                COALESCE(collective.uncertainty_ns > collective.wait_ns + collective.transfer_ns, TRUE)
+                THEN 'clock'
+            ELSE COALESCE(straggler.cause, 'unknown')
+        END,
+        collective.communicator_id,
+        device_part.ts,
+        device_part.dur
+    FROM device_part
+    LEFT JOIN collective ON device_part.waiting_id = collective.kernel_id
+    LEFT JOIN straggler USING (match_id)
+    LEFT JOIN layout ON device_part.rank = layout.rank
+    WHERE device_part.part = 'exposed_wait'
+)
+SELECT
+    rank,
+    step_id,
+    part,
+    root_rank,
+    root_step_id,
+    cause,
+    communicator_id,
+    COUNT(*) AS intervals,
+    CAST(SUM(dur) AS BIGINT) AS ns,
+    arg_max(ts, dur) AS longest_ts,
+    MAX(dur) AS longest_ns
+FROM lost
+GROUP BY rank, step_id, part, root_rank, root_step_id, cause, communicator_id
+ORDER BY rank, step_id, part, ns DESC, root_rank, root_step_id, cause, communicator_id

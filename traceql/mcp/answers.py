@@ -1,0 +1,161 @@
+"""The answers of the tools, as values that JSON can hold. Each raises a TraceqlError."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from traceql.errors import QueryNotFound, TraceqlError
+from traceql.mcp.databases import Databases
+from traceql.mcp.definitions import section_named, sections
+from traceql.mcp.rows import BATCH_ROWS, USUAL_ROWS, Part, part_of
+from traceql.query import Query, bound, query_named
+from traceql.suggestions import suggestion
+from traceql.trace import Trace
+
+Arguments = Mapping[str, Any]
+
+_CONTENTS = """
+    SELECT
+        (SELECT list(rank ORDER BY rank) FROM trace) AS ranks,
+        (SELECT MAX(world_size) FROM trace) AS world_size,
+        (SELECT string_agg(DISTINCT device_name, ', ') FROM trace) AS devices,
+        (SELECT COUNT(*) FROM step) AS steps,
+        (SELECT COUNT(*) FROM kernel) AS kernels,
+        (SELECT MAX(ts + dur) - MIN(ts) FROM kernel) AS recorded_ns,
+        (SELECT COUNT(*) FROM finding) AS findings
+"""
+_TABLES = """
+    SELECT table_name AS name, comment AS text FROM duckdb_tables() WHERE NOT internal
+    UNION ALL
+    SELECT view_name, comment FROM duckdb_views() WHERE NOT internal
+    ORDER BY name
+"""
+_COLUMNS = """
+    SELECT column_name AS name, concat_ws(': ', data_type, comment) AS text
+    FROM duckdb_columns()
+    WHERE table_name = $table
+    ORDER BY column_index
+"""
+
+
+def databases(runs: Databases, _arguments: Arguments) -> list[dict[str, Any]]:
+    found = []
+    for name in runs.names():
+        try:
+            with runs.opened(name) as trace:
+                found.append({"database": name, **trace.sql(_CONTENTS).rows()[0]})
+        except TraceqlError as error:
+            found.append({"database": name, "error": str(error)})
+    return found
+
+
+def findings(runs: Databases, arguments: Arguments) -> dict[str, Any]:
+    with runs.opened(arguments.get("database")) as trace:
+        found = [_finding(row) for row in trace.run("overview.findings")]
+        empty = query_named("overview.findings", trace.queries).head.empty
+        failed = _all_of(trace, "quality.ledger", failed=True)
+        return {
+            "findings": found or f"none: {empty}",
+            "headlines": _all_of(trace, "overview.headlines"),
+            "ranks": _all_of(trace, "overview.run"),
+            "failed_checks_of_the_ledger": failed if failed["rows"] else "none: nothing was lost",
+        }
+
+
+def _finding(row: dict[str, Any]) -> dict[str, Any]:
+    """A finding whose evidence is a call of run_query."""
+    evidence = {"name": row.pop("query"), "parameters": dict(row.pop("parameters"))}
+    return {**_known(row), "evidence": evidence}
+
+
+def queries(runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
+    found = runs.queries()
+    if "names" not in arguments:
+        return [{"name": query.name, "rows": query.head.summary} for query in found.values()]
+    named = [query_named(name, found) for name in arguments["names"]]
+    return [_description(query, with_sql=arguments.get("sql", False)) for query in named]
+
+
+def _description(query: Query, *, with_sql: bool) -> dict[str, Any]:
+    head = query.head
+    return {
+        "name": query.name,
+        "rows": head.summary,
+        "text": head.text,
+        "parameters": {
+            parameter.name: _known(
+                {
+                    "type": parameter.type.__name__,
+                    "text": parameter.meaning,
+                    "default": parameter.default,
+                    "values": parameter.values or None,
+                }
+            )
+            for parameter in head.parameters
+        },
+        "columns": {column.name: f"{column.type}: {column.text}" for column in head.columns},
+    } | ({"sql": query.sql} if with_sql else {})
+
+
+def run_query(runs: Databases, arguments: Arguments) -> dict[str, Any]:
+    with runs.opened(arguments.get("database")) as trace:
+        query = query_named(arguments["name"], trace.queries)
+        parameters = bound(query, arguments.get("parameters", {}))
+        answer = _part(trace, query.sql, parameters, arguments)
+        notes = {}
+        if not answer["total_rows"] and query.head.empty:
+            notes["why_no_rows"] = query.head.empty
+        if parameters.get("limit") and answer["total_rows"] == parameters["limit"]:
+            notes["limited"] = (
+                f"by the query's own parameter limit = {parameters['limit']}; 0 gives all rows"
+            )
+        return {"rows_are": query.head.summary} | notes | answer
+
+
+def tables(runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
+    with runs.opened(arguments.get("database")) as trace:
+        found = {row["name"]: row["text"] for row in trace.sql(_TABLES)}
+        if "names" not in arguments:
+            return [{"name": name, "rows": text} for name, text in found.items()]
+        for name in arguments["names"]:
+            if name not in found:
+                hint = suggestion(name, found) or "call tables without names to list them"
+                raise QueryNotFound(f"no table '{name}'; {hint}")
+        return [
+            {
+                "name": name,
+                "rows": found[name],
+                "columns": {
+                    row["name"]: row["text"] for row in trace.sql(_COLUMNS, {"table": name})
+                },
+            }
+            for name in arguments["names"]
+        ]
+
+
+def sql(runs: Databases, arguments: Arguments) -> dict[str, Any]:
+    with runs.opened(arguments.get("database")) as trace:
+        return _part(trace, arguments["statement"], {}, arguments)
+
+
+def definitions(_runs: Databases, arguments: Arguments) -> Any:
+    if "section" in arguments:
+        return section_named(arguments["section"])
+    return {"sections": list(sections())}
+
+
+def _part(
+    trace: Trace, sql: str, parameters: dict[str, Any], arguments: Arguments
+) -> dict[str, Any]:
+    stream = trace.batches(sql, parameters, rows=BATCH_ROWS)
+    return part_of(stream, Part(arguments.get("offset", 0), arguments.get("max_rows", USUAL_ROWS)))
+
+
+def _all_of(trace: Trace, name: str, **parameters: Any) -> dict[str, Any]:
+    """The rows of a query; the first of them if a run has very many ranks."""
+    query = query_named(name, trace.queries)
+    return _part(trace, query.sql, bound(query, parameters), {})
+
+
+def _known(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what is NULL."""
+    return {name: value for name, value in row.items() if value is not None}

@@ -1,0 +1,58 @@
+"""Finds which kinds of activity run on a device at any time."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+import numpy.typing as npt
+
+Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Running:
+    """The intervals of one device in which its activity does not change.
+
+    Attributes:
+        ts: the start of each interval, ns.
+        dur: its duration, ns; never 0.
+        kinds: for each kind of activity, whether one of that kind runs in each interval.
+    """
+
+    ts: Int64s
+    dur: Int64s
+    kinds: dict[str, Bools]
+
+    @classmethod
+    def of(
+        cls,
+        kinds: Sequence[str],
+        what: Int64s,
+        ts: Int64s,
+        end_ts: Int64s,
+        *,
+        span: tuple[int, int],
+    ) -> Self:
+        """Counts the starts and ends of activities.
+
+        Args:
+            kinds: the kinds of activity.
+            what: the place in `kinds` of each activity.
+            ts: its start, ns.
+            end_ts: its end, ns; not before its start.
+            span: start and end of the time that the intervals cover, ns; no activity lies outside.
+        """
+        instants = np.concatenate((ts, end_ts, span))
+        order = np.argsort(instants, kind="stable")
+        # Of several edges at one instant, only the last one has an interval after it. Its running
+        # sum includes the others.
+        instants = instants[order]
+        last = np.flatnonzero(np.diff(instants))
+        running = {}
+        for number, kind in enumerate(kinds):
+            begun = (what == number).astype(np.int64)
+            edge = np.concatenate((begun, -begun, np.zeros(len(span), np.int64)))
+            running[kind] = np.cumsum(edge[order])[last] > 0
+        return cls(instants[last], np.diff(np.append(instants[last], instants[-1])), running)
