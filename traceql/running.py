@@ -1,11 +1,13 @@
 """Finds which kinds of activity run on a device at any time."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
+
+from traceql.arrow_duckdb import Columns, rows_where
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -56,3 +58,21 @@ class Running:
             edge = np.concatenate((begun, -begun, np.zeros(len(span), np.int64)))
             running[kind] = np.cumsum(edge[order])[last] > 0
         return cls(instants[last], np.diff(np.append(instants[last], instants[-1])), running)
+
+
+def running_by_device(
+    kinds: Sequence[str], activities: Columns
+) -> Iterator[tuple[int, int, Running]]:
+    """The rank, the device and what runs on it, for each device of each rank.
+
+    All devices of a rank cover one time: from its first start to its last end.
+
+    Args:
+        activities: columns rank, device, what (place in `kinds`), ts and end_ts.
+    """
+    for rank in np.unique(activities["rank"]).tolist():
+        of_rank = rows_where(activities, activities["rank"] == rank)
+        span = int(of_rank["ts"].min()), int(of_rank["end_ts"].max())
+        for device in np.unique(of_rank["device"]).tolist():
+            own = rows_where(of_rank, of_rank["device"] == device)
+            yield rank, device, Running.of(kinds, own["what"], own["ts"], own["end_ts"], span=span)

@@ -18,8 +18,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.arrow_duckdb import columns_of, rows_where
-from traceql.running import Running
+from traceql.arrow_duckdb import columns_of
+from traceql.running import running_by_device
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
@@ -39,14 +39,8 @@ _KERNELS = """
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     kernels = columns_of(con.sql(_KERNELS, params={"what": list(_WHAT)}))
     tables = [_SCHEMA.empty_table()]
-    for rank in np.unique(kernels["rank"]).tolist():
-        of_rank = rows_where(kernels, kernels["rank"] == rank)
-        # All devices of a rank share one window.
-        span = int(of_rank["ts"].min()), int(of_rank["end_ts"].max())
-        for device in np.unique(of_rank["device"]).tolist():
-            own = rows_where(of_rank, of_rank["device"] == device)
-            running = Running.of(_WHAT, own["what"], own["ts"], own["end_ts"], span=span)
-            places = (np.full(len(running.ts), number) for number in (rank, device))
-            columns = [*places, running.ts, running.dur, *running.kinds.values()]
-            tables.append(pa.table(columns, schema=_SCHEMA))
+    for rank, device, running in running_by_device(_WHAT, kernels):
+        places = (np.full(len(running.ts), number) for number in (rank, device))
+        columns = [*places, running.ts, running.dur, *running.kinds.values()]
+        tables.append(pa.table(columns, schema=_SCHEMA))
     return pa.concat_tables(tables)

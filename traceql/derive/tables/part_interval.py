@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceql.arrow_duckdb import Columns, columns_of, rows_where
-from traceql.running import Bools, Int64s, Running
+from traceql.running import Bools, Int64s, Running, running_by_device
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
@@ -75,15 +75,13 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     activities = columns_of(con.sql(_ACTIVITIES, params={"what": list(_PARTS)}))
     kernels = columns_of(con.sql(_KERNELS))
     tables = [_SCHEMA.empty_table()]
-    for rank in np.unique(activities["rank"]).tolist():
-        of_rank = rows_where(activities, activities["rank"] == rank)
-        span = int(of_rank["ts"].min()), int(of_rank["end_ts"].max())
-        for device in np.unique(of_rank["device"]).tolist():
-            own = rows_where(of_rank, of_rank["device"] == device)
-            running = Running.of(list(_PARTS), own["what"], own["ts"], own["end_ts"], span=span)
-            begun = rows_where(kernels, (kernels["rank"] == rank) & (kernels["device"] == device))
-            waits = rows_where(own, own["what"] == list(_PARTS).index("wait"))
-            tables.append(_intervals(rank, device, running, begun, waits))
+    for rank, device, running in running_by_device(list(_PARTS), activities):
+        begun, own = (
+            rows_where(columns, (columns["rank"] == rank) & (columns["device"] == device))
+            for columns in (kernels, activities)
+        )
+        waits = rows_where(own, own["what"] == list(_PARTS).index("wait"))
+        tables.append(_intervals(rank, device, running, begun, waits))
     return pa.concat_tables(tables)
 
 

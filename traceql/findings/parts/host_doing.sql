@@ -1,11 +1,10 @@
 -- One row per kind of step: what the hosts did most while their GPUs waited for them, as a text.
--- @needs  host_gap
+-- @needs  host_gap, step_kind_name
 WITH summed AS (
     SELECT
         CASE
             WHEN phase IS NULL AND graph_mode IS NULL THEN 'outside of steps'
-            WHEN graph_mode = 'none' THEN 'none'
-            ELSE concat_ws(' ', phase, graph_mode)
+            ELSE step_kind_name(phase, graph_mode)
         END AS kind,
         CASE WHEN cat IS NULL THEN 'no recorded event' ELSE name END AS name,
         SUM(ns) AS ns

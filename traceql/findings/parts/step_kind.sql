@@ -3,7 +3,7 @@
 -- Steps without CUDA graphs are of one kind, whatever their phase, because they have one cause. Steps
 -- without work (phase idle) are left out: there, a GPU waits for requests or for its turn in the
 -- pipeline.
--- @needs  step
+-- @needs  step, step_kind_name
 SELECT
     step_id,
     rank,
@@ -12,6 +12,6 @@ SELECT
     graph_mode,
     source,
     context_tokens + generation_tokens AS tokens,
-    CASE WHEN graph_mode = 'none' THEN 'none' ELSE concat_ws(' ', phase, graph_mode) END AS kind
+    step_kind_name(phase, graph_mode) AS kind
 FROM step
 WHERE gpu_dur IS NOT NULL AND phase IS DISTINCT FROM 'idle'
