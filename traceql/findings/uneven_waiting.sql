@@ -13,7 +13,7 @@ SELECT
     waiting.all_ns / waiting.group_size AS saving_ns,
     'if all ranks began their operations at the same time' AS assumption,
     format(
-        'Ranks {}waited {} ms for each other in collectives, because their kernels took uneven time; no single rank was late{}.',
+        'Ranks {}waited {} ms for each other in collectives, although no host was late. No single rank held up the others{}.',
         CASE WHEN waiting.group_size > 9 THEN '' ELSE waiting.all_ranks || ' ' END,
         CASE WHEN waiting.group_size > 9 THEN format('{:.1f}', waiting.all_ns / waiting.group_size / 1e6)
             ELSE waiting.all_ms END,
