@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from capture.drive import Pass, drive
@@ -20,14 +21,20 @@ from capture.metrics import metrics
 from capture.outputs import write_outputs
 from capture.packages import require_packages
 from capture.phases import OnPhase, ignore_phase
+from capture.ranks import notes_of_steps, write_steps
 from capture.run_directory import RunDirectory, require_free
 from capture.server import Server
 from capture.server_layout import model_config, parallel_layout, placed
 from capture.server_process import server_process, trace_folder
 from capture.telemetry import sampled
 from capture.vllm_version import checked
+from capture.worker_extension import QUALIFIED_NAME
 from capture.workload import Workload, require_fitting
 
+_NO_STEPS = (
+    "the server does not note its steps: start it with VLLM_SERVER_DEV_MODE=1 in its environment, "
+    "as the user who records it"
+)
 _RANK = re.compile(r"rank(\d+)\.\d+\.pt\.trace\.json(\.gz)?$")
 _PARALLEL = re.compile(r"(?:^|_)(tp|pp|dp|ep)(\d+)(?=_)")
 
@@ -66,7 +73,10 @@ def attach(
         CaptureError: another reason; the message says what is wrong and what to do.
     """
     require_packages("aiohttp", "huggingface_hub", "psutil")
-    return asyncio.run(_attach(url, path, seconds, workload, traces, on_phase, warn))
+    with TemporaryDirectory(prefix="traceql-") as notes:
+        return asyncio.run(
+            _attach(url, path, seconds, workload, traces, Path(notes), on_phase, warn)
+        )
 
 
 async def _attach(
@@ -75,6 +85,7 @@ async def _attach(
     seconds: float,
     workload: Workload | None,
     traces: Path | None,
+    notes: Path,
     on_phase: OnPhase,
     warn: Callable[[str], None],
 ) -> Attached:
@@ -91,6 +102,8 @@ async def _attach(
         folder = traces or (named and started_in / named.expanduser())
         before = _traces(folder)
         facts = _server_facts(said, command, workload, seconds)
+        if _is_extended(command) and not await server.follow(notes):
+            warn(_NO_STEPS)
         await server.start_profiler()
         try:
             directory = RunDirectory.create(path, facts)
@@ -109,6 +122,8 @@ async def _attach(
             directory.abandon(facts, " ".join(str(error).split()) or type(error).__name__)
             raise
         layout = parallel_layout(command or [])
+        if layout.get("dp") == 1 and all(notes_of_steps(notes, r["rank"]).exists() for r in ranks):
+            write_steps(directory.path, notes, ranks)
         facts["ranks"] = placed(ranks, layout)
         facts["parallel"] = layout | {"world_size": max((r["rank"] + 1 for r in ranks), default=0)}
         if ranks:
@@ -167,6 +182,11 @@ async def _load(server: Server, workload: Workload, finished: asyncio.Event) -> 
 def _traces(folder: Path | None) -> frozenset[Path]:
     found = folder.glob("*.pt.trace.json*") if folder and folder.is_dir() else ()
     return frozenset(found)
+
+
+def _is_extended(command: list[str] | None) -> bool:
+    """Whether the workers of a server have the methods of capture."""
+    return any(QUALIFIED_NAME in argument for argument in command or [])
 
 
 def _collected(

@@ -1,8 +1,8 @@
 """The options of a run that become arguments of vLLM's engine and of its profiler."""
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,16 @@ def engine_arguments(
     named = {"dtype": options.dtype, "max_num_seqs": options.max_num_seqs}
     arguments |= {name: value for name, value in named.items() if value is not None}
     return arguments | options.more
+
+
+def with_detailed_annotation(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Adds KV lengths to the annotations of steps, if this vLLM can do so (0.26 and later)."""
+    from vllm.config import ProfilerConfig
+
+    if "detailed_trace_annotation" not in {known.name for known in fields(ProfilerConfig)}:
+        return dict(arguments)
+    profiler = arguments["profiler_config"] | {"detailed_trace_annotation": True}
+    return {**arguments, "profiler_config": profiler}
 
 
 def has_tokenizer(model: str) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from capture.drive import Chunk, Pass, Stream, drive
+from capture.engine_options import with_detailed_annotation
 from capture.engine_result import Passes, pass_notes, stall_ns, write_results
 from capture.environment import torch_libraries, versions
 from capture.errors import CaptureError
@@ -58,7 +59,7 @@ async def capture_engine(plan: Plan, events: Events) -> dict[str, Any]:
     from vllm.v1.engine.async_llm import AsyncLLM
 
     events.phase("engine")
-    arguments = AsyncEngineArgs(**plan.engine_arguments)
+    arguments = AsyncEngineArgs(**with_detailed_annotation(plan.engine_arguments))
     config = arguments.create_engine_config(UsageContext.ENGINE_CONTEXT)
     model = config.model_config
     workload = plan.workload(model.get_vocab_size())

@@ -31,3 +31,15 @@ class EngineFailed(CaptureError):
 
 class ServerUnusable(CaptureError):
     """The server does not answer, or it was started without a profiler."""
+
+
+class GpuMissing(CaptureError):
+    """There is no GPU, or not the one that was named."""
+
+
+class GpuBusy(CaptureError):
+    """Another program uses a GPU that is to be measured."""
+
+
+class PeaksUnwritable(CaptureError):
+    """The file for measured ceilings cannot be written."""

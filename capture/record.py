@@ -18,7 +18,7 @@ from capture.models import built_in_config, built_in_models, write_model
 from capture.packages import require_packages
 from capture.phases import OnPhase, ignore_phase
 from capture.plan import Plan
-from capture.ranks import collect_traces
+from capture.ranks import collect_traces, write_steps
 from capture.run_directory import RunDirectory
 from capture.supervise import run_engine
 from capture.telemetry import sampled
@@ -87,6 +87,7 @@ def record_run(
         with sampled(directory.path / "telemetry.parquet", warn):
             found = run_engine(plan, directory.log, variables, on_phase)
         collect_traces(directory.path, directory.scratch, found["ranks"])
+        write_steps(directory.path, directory.scratch, found["ranks"])
     except KeyboardInterrupt:
         directory.abandon(facts, "interrupted")
         raise

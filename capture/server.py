@@ -3,21 +3,24 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from capture.drive import Chunk
 from capture.errors import ServerUnusable
+from capture.vllm_version import annotates_in_detail
 from capture.workload import Request
 
 if TYPE_CHECKING:
     import aiohttp
 
-_START_WITH_PROFILER = (
-    "start it with --profiler-config "
-    """'{"profiler": "torch", "torch_profiler_dir": "/tmp/traces", """
-    """"torch_profiler_with_stack": false, "torch_profiler_record_shapes": true}'"""
-)
+_PROFILER = {
+    "profiler": "torch",
+    "torch_profiler_dir": "/tmp/traces",
+    "torch_profiler_with_stack": False,
+    "torch_profiler_record_shapes": True,
+}
 _ANSWER_S = 30
 
 
@@ -27,6 +30,7 @@ class Server:
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
         self.model = ""
+        self._version = ""
 
     async def __aenter__(self) -> "Server":
         import aiohttp
@@ -60,6 +64,7 @@ class Server:
             raise ServerUnusable(f"{self.url} serves no model; is it a vLLM server?") from None
         version = await self._get("/version")
         said = version.get("version") if isinstance(version, dict) else None
+        self._version = str(said)
         return {"model": served, "version": said}
 
     @asynccontextmanager
@@ -84,7 +89,8 @@ class Server:
         async with self._post("/start_profile") as answer:
             if answer.status == 404:
                 raise ServerUnusable(
-                    f"the server at {self.url} has no profiler; {_START_WITH_PROFILER}"
+                    f"the server at {self.url} has no profiler; "
+                    f"start it with --profiler-config '{_profiler_config(self._version)}'"
                 )
             if answer.status != 200:
                 said = (await answer.text())[:200]
@@ -92,6 +98,12 @@ class Server:
                     f"{self.url}/start_profile failed with status {answer.status}: {said}; if "
                     f"another capture is running, curl -X POST {self.url}/stop_profile ends it"
                 )
+
+    async def follow(self, folder: Path) -> bool:
+        """Asks the ranks to note their steps in a folder; False if the server cannot."""
+        asked = {"method": "capture_follow", "args": [str(folder)]}
+        async with self._post("/collective_rpc", json=asked) as answer:
+            return bool(answer.status == 200)
 
     async def stop_profiler(self) -> None:
         """Stops the profiler; returns when all ranks have written their traces."""
@@ -113,7 +125,9 @@ class Server:
             "stream": True,
             "return_token_ids": True,
         }
-        async with self._post("/v1/completions", json=body) as answer:
+        # The server makes its own id of this one; the slash marks where its suffix begins.
+        named = {"X-Request-Id": f"{request.request_id}/"}
+        async with self._post("/v1/completions", json=body, headers=named) as answer:
             if answer.status != 200:
                 said = (await answer.text())[:200]
                 raise ServerUnusable(
@@ -137,6 +151,11 @@ class Server:
                 f"no vLLM server answers at {self.url} ({type(error).__name__}); "
                 "check that it is running and that this is its address"
             ) from None
+
+
+def _profiler_config(version: str) -> str:
+    detailed = {"detailed_trace_annotation": True} if annotates_in_detail(version) else {}
+    return json.dumps(_PROFILER | detailed)
 
 
 def _chunk(event: dict[str, Any]) -> Chunk:

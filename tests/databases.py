@@ -21,6 +21,7 @@ SHARED = ROOT.parent / "shared" / "traces"
 THIRD_PARTY = SHARED / "third-party"
 
 BUNDLED = ("qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl")
+RUN_DIRECTORY = "qwen3-8b-tp2-serving"  # bundled
 SERVING = "qwen3-8b-tp2-graph-serving"  # 154 MB of JSON a rank
 OWN = (
     *BUNDLED,
@@ -87,7 +88,9 @@ def cases(names: Sequence[str] = RUNS) -> list[Any]:
 
 
 def files(name: str) -> list[Path]:
-    """The files of a run; skips the test where they are not there."""
+    """The files of a run, or its directory; skips the test where they are not there."""
+    if name == RUN_DIRECTORY:
+        return [EXAMPLES / name]
     if name in OTHERS:
         found = [THIRD_PARTY / file for file in OTHERS[name]]
     else:

@@ -8,7 +8,7 @@ import pytest
 from traceql.loading import reading
 from traceql.reader import worker
 
-_SMALL_BYTES = 100_000
+_SMALL_BYTES = 2_000_000
 _in_a_process = reading.Workers.read
 _one_at_a_time = threading.Lock()
 

@@ -237,6 +237,7 @@ def test_time_in_the_queue_is_from_launch_to_start(run: str) -> None:
     }
 
 
+@pytest.mark.slow
 def test_queue_holds_what_is_launched_and_not_started(tmp_path: Path) -> None:
     # 1 queued from 0 to 10, 2 from 4 to 6: 0.006 us x 1000 in the first half of 5 us.
     file = traces.write(
@@ -257,6 +258,7 @@ def test_queue_holds_what_is_launched_and_not_started(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_last_slice_of_the_queue_ends_with_it(tmp_path: Path) -> None:
     file = traces.write(
         tmp_path / "a.json",

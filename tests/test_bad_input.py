@@ -228,7 +228,8 @@ def test_target_that_cannot_be_written(database: Path, tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
 
-@pytest.mark.parametrize("limit", [pytest.param(2_000, marks=pytest.mark.slow), 200_000])
+@pytest.mark.slow
+@pytest.mark.parametrize("limit", [2_000, 200_000])
 def test_full_disk_leaves_the_old_database_as_it_was(
     limit: int, database: Path, tmp_path: Path
 ) -> None:
@@ -251,6 +252,7 @@ def test_full_disk_leaves_the_old_database_as_it_was(
     assert not list(tmp_path.glob(".*"))
 
 
+@pytest.mark.slow
 def test_too_few_open_files_are_told(tmp_path: Path) -> None:
     file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
     done = subprocess.run(
@@ -288,6 +290,7 @@ def test_killed_load_leaves_the_old_database_and_the_next_one_cleans_up(
     assert not list(tmp_path.glob(".*loading*"))
 
 
+@pytest.mark.slow
 def test_interrupted_load_leaves_nothing(tmp_path: Path) -> None:
     big = long_to_read(tmp_path / "rank8.json")
     process = subprocess.Popen(
@@ -321,11 +324,12 @@ main()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "said"),
     [
         (signal.SIGINT, "traceql: interrupted\n"),
-        pytest.param(signal.SIGTERM, "", marks=pytest.mark.slow),
+        (signal.SIGTERM, ""),
     ],
     ids=["SIGINT", "SIGTERM"],
 )
@@ -356,19 +360,33 @@ def test_load_stopped_while_duckdb_works_leaves_the_old_database(
         ("pattern\nx\n", "first line"),
         ("priority,pattern,category\n1,(,gemm\n", "pattern '('"),
         ("priority,pattern,category\n1,x,matmul\n", "unknown category 'matmul'"),
-        ("priority,pattern,category\nfirst,x,gemm\n", "not a whole number"),
-        ("category,pattern,priority\ngemm,foo\n", "not a whole number"),
         ("priority,pattern,category\n\u0663,x,gemm\n", "not a whole number"),
-        ("priority,category\n1,gemm\n", "first line"),
-        ("priority,category,pattern\n1,gemm,\n", "no pattern"),
-        ("priority,pattern,category\n" + "9" * 19 + ",x,gemm\n", "up to 18 digits"),
-        ("priority,pattern,category\n" + "9" * 5000 + ",x,gemm\n", "up to 18 digits"),
-        ("priority,pattern,category,pattern\n1,x,gemm,y\n", "names a column twice"),
-        ('priority,pattern,category\n1,"x,gemm\n', "unexpected end of data"),
-        ("priority,pattern,category\n1," + "x" * 200_000 + ",gemm\n", "larger than field limit"),
-        ("priority,pattern,category\n1," + "(" * 5_000 + ",gemm\n", "invalid rule pattern"),
-        ("priority,pattern,category\n1," + "(a{1000}){1000},gemm\n", "invalid repetition size"),
-        ("\ufeffpriority,pattern,category\n5,nvjet,moe\n5,triton,rope\n", "same priority, 5"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                ("priority,pattern,category\nfirst,x,gemm\n", "not a whole number"),
+                ("category,pattern,priority\ngemm,foo\n", "not a whole number"),
+                ("priority,category\n1,gemm\n", "first line"),
+                ("priority,category,pattern\n1,gemm,\n", "no pattern"),
+                ("priority,pattern,category\n" + "9" * 19 + ",x,gemm\n", "up to 18 digits"),
+                ("priority,pattern,category\n" + "9" * 5000 + ",x,gemm\n", "up to 18 digits"),
+                ("priority,pattern,category,pattern\n1,x,gemm,y\n", "names a column twice"),
+                ('priority,pattern,category\n1,"x,gemm\n', "unexpected end of data"),
+                (
+                    "priority,pattern,category\n1," + "x" * 200_000 + ",gemm\n",
+                    "larger than field limit",
+                ),
+                ("priority,pattern,category\n1," + "(" * 5_000 + ",gemm\n", "invalid rule pattern"),
+                (
+                    "priority,pattern,category\n1," + "(a{1000}){1000},gemm\n",
+                    "invalid repetition size",
+                ),
+                (
+                    "\ufeffpriority,pattern,category\n5,nvjet,moe\n5,triton,rope\n",
+                    "same priority, 5",
+                ),
+            )
+        ),
     ],
 )
 def test_broken_rules_are_refused(rules: str | None, reason: str, tmp_path: Path) -> None:

@@ -177,6 +177,7 @@ def found(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in trace.sql(sql)]
 
 
+@pytest.mark.slow
 def test_native_slices_keep_time_place_and_nesting(trace: traceql.Trace) -> None:
     slices = """
         SELECT
@@ -198,6 +199,7 @@ def test_native_slices_keep_time_place_and_nesting(trace: traceql.Trace) -> None
     assert found(trace, "SELECT base_time_ns, format FROM trace") == [(SECONDS, "perfetto")]
 
 
+@pytest.mark.slow
 def test_native_annotations_are_arguments(trace: traceql.Trace) -> None:
     args = [
         text and json.loads(text) for (text,) in found(trace, "SELECT args FROM slice ORDER BY ts")
@@ -211,6 +213,7 @@ def test_native_annotations_are_arguments(trace: traceql.Trace) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_native_kernels_have_their_launch_and_arrow(trace: traceql.Trace) -> None:
     assert found(
         trace,
@@ -254,6 +257,7 @@ def test_a_native_trace_cut_off_within_a_packet_is_refused(tmp_path: Path) -> No
         traceql.load(cut, tmp_path / "cut.duckdb")
 
 
+@pytest.mark.slow
 def test_json_called_native_is_read_as_json(tmp_path: Path) -> None:
     events = [traces.kernel(ts=1.001, dur=2, stream=0), traces.kernel(ts=9, dur=2, stream=7)]
     path = traces.write(tmp_path / "rank0.pftrace", *events)

@@ -29,7 +29,7 @@ from capture.run_directory import RunDirectory
 from capture.server import Server
 from capture.server_layout import model_config, parallel_layout, placed
 from capture.server_process import trace_folder
-from capture.vllm_version import checked
+from capture.vllm_version import annotates_in_detail, checked
 from capture.workload import (
     Request,
     Workload,
@@ -166,6 +166,11 @@ def test_an_unsupported_vllm_is_named_with_the_range() -> None:
         checked("0.24.1", "vllm")
 
 
+def test_detailed_annotations_are_advised_from_the_version_that_has_them() -> None:
+    versions = ("0.25.1", "0.26.0rc1", "0.32.1+cpu", "1.0", "mine", "")
+    assert [annotates_in_detail(version) for version in versions] == [False] + [True] * 5
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -275,6 +280,7 @@ def test_a_server_that_goes_away_is_one_line() -> None:
         asyncio.run(alone())
 
 
+@pytest.mark.slow
 def test_run_json_without_ranks_or_layout_says_nothing_of_ranks(tmp_path: Path) -> None:
     file = run_directory(tmp_path / "run") / "run.json"
     run = json.loads(file.read_text())
@@ -387,6 +393,7 @@ def test_throttling_inside_the_window_is_flagged(loaded: traceql.Trace) -> None:
     assert row["samples"] == 3
 
 
+@pytest.mark.slow
 def test_a_moved_run_directory_loads_the_same(loaded: traceql.Trace, tmp_path: Path) -> None:
     run_directory(tmp_path / "before").rename(tmp_path / "after")
     traceql.load([tmp_path / "after"], tmp_path / "after.duckdb")
@@ -395,6 +402,7 @@ def test_a_moved_run_directory_loads_the_same(loaded: traceql.Trace, tmp_path: P
             assert moved.run(query).rows() == loaded.run(query).rows()
 
 
+@pytest.mark.slow
 def test_an_incomplete_run_fails_its_check(tmp_path: Path) -> None:
     file = run_directory(tmp_path / "run") / "run.json"
     run = json.loads(file.read_text()) | {"status": "incomplete", "reason": "interrupted"}

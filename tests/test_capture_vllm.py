@@ -13,20 +13,19 @@ from pathlib import Path
 
 import pytest
 from traces import hears_ctrl_c
+from vllm_python import VLLM_PYTHON
 
 import traceql
 from capture.models import write_model
 
 pytestmark = pytest.mark.vllm
 
-_ROOT = Path(__file__).parent.parent
-_PYTHON = os.environ.get("TRACEQL_VLLM_PYTHON", str(_ROOT / ".venv" / "vllm" / "bin" / "python"))
 _SMALL = ("--prompts", "3", "--prompt-tokens", "16", "--output-tokens", "6")
 _ONE_LAYER = r"regexp_extract(name, '^module: model\.layers\.(\d+)$', 1)"
 
 
 def command(*arguments: str | Path) -> list[str]:
-    return [_PYTHON, "-m", "traceql", "capture", *map(str, arguments)]
+    return [VLLM_PYTHON, "-m", "traceql", "capture", *map(str, arguments)]
 
 
 def captured(folder: Path, model: str, *arguments: str) -> Path:
@@ -88,6 +87,48 @@ def test_annotated_dense_model_names_its_layers_and_serves_every_request(tmp_pat
         assert mismatched.rows() == []
         assert {row["pass"] for row in trace.run("serving.latency")} == {"profiled", "unprofiled"}
     assert not (run / "telemetry.parquet").exists()
+
+
+def test_lengths_of_keys_and_values_are_those_of_the_prompts(tmp_path: Path) -> None:
+    """Prompts in chunks of 32 tokens, which share more than a block of the prefix cache."""
+    shared = [number % 1000 for number in range(7, 7 + 23 * 40, 23)]
+    prompts = [[*shared, *range(5 * n, 8 * n + 3)] for n in range(1, 9, 2)] + [[5]]
+    file = tmp_path / "prompts.txt"
+    file.write_text("\n".join(map(json.dumps, prompts)))
+    cache = ("block_size=32", "enable_prefix_caching=true", "max_num_batched_tokens=32")
+    run = captured(
+        tmp_path, "qwen3-tiny", "--eager", "--prompts-file", str(file), "--concurrency", "2",
+        *(word for argument in cache for word in ("--engine-arg", argument)),
+    )  # fmt: skip
+    steps = [
+        json.loads(line)["requests"] for line in (run / "steps.jsonl").read_text().splitlines()
+    ]
+    computed = {
+        f"request-{n}": len(prompt) + 6 - 1 - sum(step.get(f"request-{n}", 0) for step in steps)
+        for n, prompt in enumerate(prompts)
+    }
+    assert sorted(computed.values()) == [0, 0, 32, 32, 32]
+    expected = []
+    for step in steps:
+        pairs, kv_tokens = [0, 0], [0, 0]
+        for name, tokens in step.items():
+            first, computed[name] = computed[name], computed[name] + tokens
+            generates = first >= len(prompts[int(name.removeprefix("request-"))])
+            pairs[generates] += sum(position + 1 for position in range(first, computed[name]))
+            kv_tokens[generates] += computed[name]
+        expected.append((*pairs, *kv_tokens, "annotation"))
+    with loaded(run) as trace:
+        found = trace.sql("""
+            SELECT
+                context_pairs, generation_pairs, context_kv_tokens, generation_kv_tokens,
+                kv_source
+            FROM step_tokens
+            ORDER BY step_id
+        """)
+        assert [tuple(row.values()) for row in found] == expected
+        agreed = trace.sql("SELECT value, total FROM ledger WHERE check_name = 'KV lengths'")
+        busy = sum(map(bool, steps))
+        assert agreed.rows() == [{"value": busy, "total": busy}]
 
 
 def test_window_of_a_tensor_parallel_moe_has_the_steps_asked_for(tmp_path: Path) -> None:
@@ -163,16 +204,18 @@ def test_a_running_server_is_recorded_under_load(tmp_path: Path) -> None:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     profiler = {"profiler": "torch", "torch_profiler_dir": str(tmp_path / "served"),
-                "torch_profiler_with_stack": False, "ignore_frontend": True}  # fmt: skip
+                "torch_profiler_with_stack": False, "ignore_frontend": True,
+                "detailed_trace_annotation": True}  # fmt: skip
     server = subprocess.Popen(
-        [_PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model),
+        [VLLM_PYTHON, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model),
          "--load-format", "dummy", "--skip-tokenizer-init", "--enforce-eager",
          "--max-model-len", "512", "--host", "127.0.0.1", "--port", str(port),
+         "--worker-extension-cls", "capture.worker_extension.WorkerExtension",
          "--profiler-config", json.dumps(profiler)],
         stdout=(tmp_path / "server.txt").open("w"), stderr=subprocess.STDOUT,
         env=os.environ | {"OMP_NUM_THREADS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
                           "VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1",
-                          "VLLM_NO_USAGE_STATS": "1"},
+                          "VLLM_NO_USAGE_STATS": "1", "VLLM_SERVER_DEV_MODE": "1"},
         cwd=tmp_path,
     )  # fmt: skip
     try:
@@ -190,6 +233,13 @@ def test_a_running_server_is_recorded_under_load(tmp_path: Path) -> None:
         assert [row["kind"] for row in trace.sql("SELECT kind FROM run")] == ["vllm-server"]
         assert len(trace.sql("SELECT * FROM step WHERE source = 'execute_context'")) > 1
         assert trace.run("serving.requests", profiled=True).rows()
+        assert trace.sql("FROM request_step WHERE starts_with(request_id, 'request-')").rows()
+        ((value, total),) = [
+            tuple(row.values())
+            for row in trace.sql("SELECT value, total FROM ledger WHERE check_name = 'KV lengths'")
+        ]
+        busy = trace.sql("FROM step WHERE source = 'execute_context' AND phase != 'idle'").rows()
+        assert value == total == len(busy)
 
 
 _PROGRAM = """
@@ -204,7 +254,7 @@ with capture.profile(sys.argv[1]) as recorder:
 def test_any_program_is_recorded_by_every_rank_of_a_job(tmp_path: Path) -> None:
     for rank in ("0", "1"):
         job = {"RANK": rank, "WORLD_SIZE": "2"}
-        program = [_PYTHON, "-c", _PROGRAM, str(tmp_path / "run")]
+        program = [VLLM_PYTHON, "-c", _PROGRAM, str(tmp_path / "run")]
         subprocess.run(program, check=True, env=os.environ | job)
     again = subprocess.run(program, check=False, env=os.environ | job, capture_output=True)
     assert b"choose another run directory" in again.stderr

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -15,6 +16,7 @@ from command_line import called
 import traceql
 from traceql.chart import palette
 from traceql.chart.draw import drawn
+from traceql.chart.drawing import Drawing, Order
 from traceql.chart.files import picture
 from traceql.classification.rules import CATEGORIES
 from traceql.query import Chart, catalog
@@ -58,6 +60,21 @@ def test_bars_are_the_rows_in_a_readable_unit() -> None:
     assert spec["encoding"]["x"]["title"] == "total (ms)"
     assert spec["encoding"]["y"]["sort"] == ["a", "b"]
     assert spec["title"] == "Time"
+
+
+def test_quantities_of_a_row_are_bars_side_by_side() -> None:
+    table = pa.table({"phase": ["decode", "all"], "mfu_pct": [2.0, None], "mbu_pct": [36.0, 11.0]})
+    spec = drawn(table, Chart("bar", {"x": "mfu_pct,mbu_pct", "y": "phase"}), width=720).to_dict()
+    (rows,) = spec["datasets"].values()
+    assert [tuple(row.values()) for row in rows] == [
+        ("decode", "MFU", 2.0),
+        ("decode", "MBU", 36.0),
+        ("all", "MBU", 11.0),
+    ]
+    across = spec["encoding"]["x"]
+    assert (across["title"], across["scale"]["domain"]) == ("%", [0, 100])
+    assert spec["encoding"]["yOffset"]["sort"] == ["MFU", "MBU"]
+    assert spec["encoding"]["color"]["scale"]["domain"] == ["MFU", "MBU"]
 
 
 def test_of_a_thousand_bars_the_longest_are_drawn() -> None:
@@ -246,7 +263,7 @@ def test_every_chart_of_a_real_run_fits_the_width_of_a_phone(trace: traceql.Trac
 def test_what_is_called_the_same_has_the_same_colour() -> None:
     groups = [
         palette.CATEGORY_COLOURS, palette.ROLES, palette.CLASSES_OF_TIME, palette.PHASES,
-        palette.CAUSES, palette.HOST_EVENTS,
+        palette.LOSSES, palette.BOUNDS, palette.CAUSES, palette.HOST_EVENTS,
     ]  # fmt: skip
     for group in groups:
         assert {name: palette.COLOURS[name] for name in group} == group
@@ -272,6 +289,9 @@ def test_every_role_of_a_real_run_has_a_colour(trace: traceql.Trace) -> None:
         (("computing", "exposed_unmatched", "exposed_copy", "idle"), 20),
         (("exposed_transfer", "exposed_wait", "exposed_unmatched", "hidden"), 12),
         (("python", "annotation", "operator", "runtime"), 12),
+        (("floor", "small_kernels", "below_roofline", "not_modelled", "idle"), 12),
+        (("memory", "compute", "link", "above", "not_modelled"), 12),
+        (("floor", "comm_floor", "comm_above_floor", "waiting", "idle"), 12),
         (("gemm", "attention", "collective", "moe", "norm", "activation", "kv_cache"), 10),
     ],
 )
@@ -377,6 +397,20 @@ def test_what_has_no_name_is_called_so() -> None:
     assert [row["role"] for row in rows] == ["qkv_proj", "(none)"]
 
 
+@pytest.mark.slow
+def test_pictures_of_a_page_are_those_of_files(trace: traceql.Trace) -> None:
+    """The fonts that the drawing library brings are as wide as those that it names."""
+    result = trace.run("layers.roles")
+    chart = trace.queries["layers.roles"].head.chart
+    assert chart
+    order = Order(result.arrow(), chart, 560)
+    pictures = []
+    for for_pages in (True, False):
+        with closing(Drawing(for_pages=for_pages)) as drawing:
+            pictures.append(drawing.draw(order))
+    assert pictures[0] == pictures[1]
+
+
 def test_nothing_to_draw_is_said_so() -> None:
     for values in [], [None]:
         table = pa.table({"dur": pa.array(values, pa.int64()), "name": ["a"] * len(values)})
@@ -390,6 +424,7 @@ def test_points_without_a_height_are_nothing_to_draw() -> None:
         drawn(table, Chart("point", {"x": "iteration", "y": "skew_ns"}), width=720)
 
 
+@pytest.mark.slow
 def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     trace: traceql.Trace, tmp_path: Path
 ) -> None:

@@ -122,6 +122,7 @@ def test_completion_offers_names_and_values(words: str, offered: list[str], data
     assert completed.stdout.decode().split() == [f"plain,{name}" for name in offered]
 
 
+@pytest.mark.slow
 def test_a_load_says_that_the_engine_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,6 +267,7 @@ def test_columns_of_one_name_do_not_hide_each_other(database: Path) -> None:
         assert trace.sql("SELECT 1 AS n, 2 AS n").rows() == [{"n": 1, "n_1": 2}]
 
 
+@pytest.mark.slow
 def test_traces_opened_by_path_are_loaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -311,7 +313,9 @@ def test_perfetto_sees_the_same_kernels_at_the_same_times(database: Path) -> Non
 def test_demo_answers_on_the_bundled_trace(tmp_path: Path) -> None:
     done = process("demo", "-o", tmp_path / "demo.duckdb")
     assert done.returncode == 0
-    assert done.stderr.decode() == "8 of 46 rows; --limit 0 for all\n"
+    shortened, hidden, *_ = done.stderr.decode().splitlines()
+    assert shortened == "8 of 46 rows; --limit 0 for all"
+    assert hidden.startswith("columns hidden: advice; traceql run step.waterfall")
     said = done.stdout.decode()
     assert "4 of 4 ranks, 52,601 slices" in said
     assert "nothing was lost" in said
@@ -373,6 +377,7 @@ def test_another_schema_is_refused(database: Path, tmp_path: Path) -> None:
     assert "another version" in refusal("info", copy)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("processes_read")
 def test_a_module_in_the_folder_that_one_is_in_is_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -399,9 +404,8 @@ def test_two_loads_at_once_keep_both(tmp_path: Path) -> None:
     assert sorted(f.name for f in tmp_path.iterdir()) == ["ranks", "run.duckdb"]
 
 
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     target = tmp_path / "run.duckdb"
     command = ("load", EXAMPLES / "qwen3-32b-tp4-graph-nccl", "-o", target)
@@ -416,6 +420,7 @@ def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path, number: sign
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_json_that_is_no_trace_may_lie_beside_traces(tmp_path: Path) -> None:
     ranks = tmp_path / "ranks"
     traces.write(ranks / "rank0.json", traces.kernel(ts=0, dur=5))
@@ -427,6 +432,7 @@ def test_json_that_is_no_trace_may_lie_beside_traces(tmp_path: Path) -> None:
     assert "traceEvents" in refusal("load", ranks / "notes.json", "-o", tmp_path / "no.duckdb")
 
 
+@pytest.mark.slow
 def test_no_rows_are_explained(tmp_path: Path) -> None:
     traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=5))
     called("load", tmp_path / "rank0.json", "-o", tmp_path / "run.duckdb")

@@ -417,6 +417,7 @@ def test_groups_at_once_do_not_mix(tmp_path: Path) -> None:
             assert " ".join(map(str, row["ranks"])) == row["label"]
 
 
+@pytest.mark.slow
 def test_sequence_numbers_decide_where_the_profiler_has_them(tmp_path: Path) -> None:
     first = [nccl("allreduce", ts=100 * n, dur=50, ranks=[0, 1], Seq=n) for n in range(8)]
     second = [
@@ -472,6 +473,7 @@ def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
 # --- measured with CUDA events -----------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gpus", [2, 4])
 def test_bandwidth_agrees_with_cuda_events(gpus: int) -> None:
     """benchmarks/collectives.py timed loops of calls by events while the profiler recorded.
@@ -522,9 +524,10 @@ def rhythm(rank: int, *, ahead_us: float, scatter_us: float, calls: int = 40) ->
     return events
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scatter_us",
-    [pytest.param(5, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.slow), 60],
+    [5, 20, 60],
 )
 def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(
     tmp_path: Path, scatter_us: float
@@ -537,6 +540,7 @@ def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(
         assert len(matches(trace)) == 40
 
 
+@pytest.mark.slow
 def test_clocks_that_were_never_compared_make_nothing_reliable(tmp_path: Path) -> None:
     ranks = [rhythm(rank, ahead_us=900.0 * rank, scatter_us=0, calls=4) for rank in range(2)]
     with opened(tmp_path, *ranks) as trace:
@@ -549,6 +553,7 @@ def test_clocks_that_were_never_compared_make_nothing_reliable(tmp_path: Path) -
         assert found <= {"GPU idle", "communication"}
 
 
+@pytest.mark.slow
 def test_late_receives_are_no_difference_of_clocks(tmp_path: Path) -> None:
     """Receives posted 200 us after the send, steadily: late, and not another clock."""
     to: dict[str, Any] = {"Dst Rank": 1}

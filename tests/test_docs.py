@@ -4,6 +4,7 @@ import re
 import runpy
 import shlex
 import shutil
+from itertools import takewhile
 from pathlib import Path
 
 import databases
@@ -11,13 +12,15 @@ import pytest
 from click.testing import CliRunner
 
 from capture.cli.attach import command as attach_command
+from capture.cli.peaks import command as peaks_command
 from capture.cli.run import command as run_command
 from traceql.cli import cli
 
 DOCS = databases.ROOT / "docs"
 PAGES = [databases.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 _COMMANDS = re.compile(
-    r"^```\n(?P<block>.*?)^```|(?<=\| )`(?P<cell>traceql [^`]+)`(?= \|)", re.MULTILINE | re.DOTALL
+    r"^```\w*\n(?P<block>.*?)^```|(?<=\| )`(?P<cell>traceql [^`]+)`(?= \|)",
+    re.MULTILINE | re.DOTALL,
 )
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 _EXAMPLE = "qwen3-32b-tp4-graph-nccl"
@@ -43,7 +46,12 @@ def all_commands(page: Path) -> list[list[str]]:
         for found in _COMMANDS.finditer(text)
         for line in found[found.lastgroup or 0].splitlines()
     ]
-    return [shlex.split(line, comments=True)[1:] for line in lines if line.startswith("traceql ")]
+    return [_words(line)[1:] for line in lines if line.startswith("traceql ")]
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command, without the program that its output goes to."""
+    return list(takewhile(lambda word: word != "|", shlex.split(line, comments=True)))
 
 
 @pytest.fixture
@@ -78,7 +86,9 @@ def test_reference_is_what_heads_and_comments_say() -> None:
     assert written == made, "run python docs/make_reference.py"
 
 
-@pytest.mark.parametrize("page", ["docs/tutorial.md", "docs/how-to.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/tutorial.md", pytest.param("docs/how-to.md", marks=pytest.mark.slow)]
+)
 def test_every_command_that_only_reads_a_database_runs(page: str, readers_folder: Path) -> None:
     give(readers_folder, "run", "before", "after")
     found = [words for words in commands(databases.ROOT / page) if not writes(words)]
@@ -107,7 +117,7 @@ def test_every_command_runs_after_those_before_it(
 
 
 def test_every_capture_command_has_options_that_exist() -> None:
-    known = {"run": run_command, "attach": attach_command}
+    known = {"run": run_command, "attach": attach_command, "peaks": peaks_command}
     found = [words for page in PAGES for words in all_commands(page) if words[0] == "capture"]
     assert {words[1] for words in found} == set(known)
     for _, name, *arguments in found:
@@ -118,14 +128,15 @@ def test_every_option_of_capture_is_in_its_document() -> None:
     told = (DOCS / "capture.md").read_text(encoding="utf-8")
     declared = {
         option
-        for command in (run_command, attach_command)
+        for command in (run_command, attach_command, peaks_command)
         for parameter in command.params
         for option in parameter.opts
         if option.startswith("--")
     }
     documented = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", told))
+    others = {"--profiler-config", "--worker-extension-cls", "--peaks"}  # of vLLM, of load
     assert declared - documented == {"--output", "--shapes"}  # named as -o and --no-shapes
-    assert documented - declared == {"--no-shapes", "--profiler-config"}  # the latter is vLLM's
+    assert documented - declared == {"--no-shapes", *others}
 
 
 def test_every_link_between_documents_leads_to_a_file() -> None:

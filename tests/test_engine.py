@@ -113,6 +113,7 @@ def test_file_is_loaded_whatever_its_name(tmp_path: Path, monkeypatch: pytest.Mo
         assert arrow_table(tp, SLICES).to_pylist() == ROWS
 
 
+@pytest.mark.slow
 def test_chunk_larger_than_a_request_is_split() -> None:
     padding = b" " * (REQUEST_BYTES + 1)
     with open_trace_processor([TRACE[:-2] + padding + TRACE[-2:]]) as tp:
@@ -186,6 +187,7 @@ def test_option_for_a_native_shell_is_refused(option: dict[str, Any]) -> None:
         TraceProcessor(config=api.TraceProcessorConfig(**option))
 
 
+@pytest.mark.slow
 def test_import_leaves_pandas_out_until_it_is_used() -> None:
     code = (
         "import sys; from traceql.engine import open_trace_processor as o\n"
@@ -334,6 +336,7 @@ def test_column_of_text_and_numbers_is_an_error(tp: TraceProcessor) -> None:
         arrow_table(tp, "SELECT 1 AS v UNION ALL SELECT 'one'")
 
 
+@pytest.mark.slow
 def test_many_rows_equal_those_of_the_stock_iterator(tp: TraceProcessor) -> None:
     sql = COUNTING.format(last=199_999) + (
         " SELECT x, -x * 1000003 AS negative, x * 0.25 AS real, 'k' || (x % 97) AS name,"
@@ -434,6 +437,7 @@ def test_processes_that_start_at_once_share_one_compilation(cache: Path, tiny_wa
     assert len(cached_modules(cache)) == 1
 
 
+@pytest.mark.slow
 def test_engine_runs_where_address_space_is_limited() -> None:
     resource = pytest.importorskip("resource")
     code = (

@@ -311,10 +311,14 @@ def new_database() -> duckdb.DuckDBPyConnection:
             "rnk=rank",
             r"toy\.sql: wrong @evidence: kernels\.top has no parameter 'rnk'",
         ),
-        ("kernel.dur", "kernel.size", r"cannot make finding toy .*toy\.sql.: .* named \"size\""),
         *(
             pytest.param(*case, marks=pytest.mark.slow)
             for case in (
+                (
+                    "kernel.dur",
+                    "kernel.size",
+                    r"cannot make finding toy .*toy\.sql.: .* named \"size\"",
+                ),
                 (
                     "rank=rank",
                     "rank=other",

@@ -349,6 +349,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_without_a_home_directory_the_cache_is_temporary(temporary: Path) -> None:
     folder = user_folders.cache_folder()
     assert folder is not None

@@ -49,6 +49,7 @@ def test_a_stage_alone_does_not_know_the_split() -> None:
     assert ledger(con, "layers of the model") == (LAYERS, None, None)
 
 
+@pytest.mark.slow
 def test_run_json_names_the_stage_of_each_rank(tmp_path: Path) -> None:
     stages = (BEFORE + DENSE * LAYERS + "P", "P" + DENSE * LAYERS + AFTER)
     folder = tmp_path / "run" / "traces"
@@ -82,6 +83,7 @@ def test_an_impossible_number_of_layers_is_refused(count: str, tmp_path: Path) -
     assert len(str(error.value)) < len(str(config)) + 150
 
 
+@pytest.mark.slow
 def test_a_folder_with_a_map_of_graph_nodes_and_a_configuration(tmp_path: Path) -> None:
     events = forward("ngokog" * LAYERS, ts=0)  # neither begin nor end of a pass
     chosen = next(event for event in events if event["name"] == NAME["k"])
@@ -116,6 +118,7 @@ RANGES = {
 }
 
 
+@pytest.mark.slow
 def test_only_layers_of_the_decoder_are_named_by_ranges(tmp_path: Path) -> None:
     events = []
     for n, name in enumerate(RANGES):
@@ -160,6 +163,7 @@ def healthy() -> Tables:
         ("layers.coverage", "UPDATE ledger SET ok = FALSE WHERE check_name LIKE 'time without%'"),
         ("ledger.holds", "UPDATE ledger SET ok = FALSE WHERE check_name = 'layers attributed'"),
         ("breakdown.adds_up", "UPDATE ledger SET ok = FALSE WHERE check_name = 'idle in gaps'"),
+        ("steps.add_up", "DELETE FROM step_time WHERE part = 'computing' AND step_id = 0"),
     ],
 )
 def test_checks_fail_on_damaged_databases(check: str, damage: str, healthy: Tables) -> None:

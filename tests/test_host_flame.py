@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,12 @@ TWO_STEPS = (
 )
 
 
+@pytest.fixture(scope="module")
+def two_steps(tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceql.Trace]:
+    with loaded(tmp_path_factory.mktemp("two-steps"), TWO_STEPS) as trace:
+        yield trace
+
+
 def tree(trace: traceql.Trace, **parameters: Any) -> list[tuple[Any, ...]]:
     """Phase, depth, name, kind, total, own, calls and start of each row, in us."""
     return [
@@ -46,49 +53,50 @@ def tree(trace: traceql.Trace, **parameters: Any) -> list[tuple[Any, ...]]:
 
 
 def test_events_of_one_name_in_one_stack_are_one_row_and_are_divided_between_phases(
-    tmp_path: Path,
+    two_steps: traceql.Trace,
 ) -> None:
-    with loaded(tmp_path, TWO_STEPS) as trace:
-        assert tree(trace, min_pct=0) == [
-            (None, 0, THREAD, "thread", 41, 0, None, 0),
-            ("prefill", 1, "prefill", "phase", 28, 0, None, 0),
-            ("prefill", 2, "a.py(1): loop", "python", 20, 13, 1, 0),
-            ("prefill", 3, "nn.Module: Norm", "python", 7, 6, 2, 0),
-            ("prefill", 4, "aten::mm", "operator", 1, 1, 1, 0),
-            ("prefill", 2, "execute_model", "annotation", 8, 6, 1, 20),
-            ("prefill", 3, "cudaLaunchKernel", "runtime", 2, 2, 1, 20),
-            # The frame began in the prefill step, so it counts there.
-            ("decode", 1, "decode", "phase", 8, 0, None, 28),
-            ("decode", 2, "a.py(1): loop", "python", 8, 2, 0, 28),
-            ("decode", 3, "execute_model", "annotation", 6, 4, 1, 28),
-            ("decode", 4, "nn.Module: Norm", "python", 2, 2, 1, 28),
-            (None, 1, "(no phase)", "phase", 5, 0, None, 36),
-            (None, 2, "warm up", "operator", 5, 5, 1, 36),
-        ]
-        assert tree(trace, min_pct=0, phase="decode")[1:] == [
-            ("decode", 1, "decode", "phase", 8, 0, None, 0),
-            ("decode", 2, "a.py(1): loop", "python", 8, 2, 0, 0),
-            ("decode", 3, "execute_model", "annotation", 6, 4, 1, 0),
-            ("decode", 4, "nn.Module: Norm", "python", 2, 2, 1, 0),
-        ]
+    assert tree(two_steps, min_pct=0) == [
+        (None, 0, THREAD, "thread", 41, 0, None, 0),
+        ("prefill", 1, "prefill", "phase", 28, 0, None, 0),
+        ("prefill", 2, "a.py(1): loop", "python", 20, 13, 1, 0),
+        ("prefill", 3, "nn.Module: Norm", "python", 7, 6, 2, 0),
+        ("prefill", 4, "aten::mm", "operator", 1, 1, 1, 0),
+        ("prefill", 2, "execute_model", "annotation", 8, 6, 1, 20),
+        ("prefill", 3, "cudaLaunchKernel", "runtime", 2, 2, 1, 20),
+        # The frame began in the prefill step, so it counts there.
+        ("decode", 1, "decode", "phase", 8, 0, None, 28),
+        ("decode", 2, "a.py(1): loop", "python", 8, 2, 0, 28),
+        ("decode", 3, "execute_model", "annotation", 6, 4, 1, 28),
+        ("decode", 4, "nn.Module: Norm", "python", 2, 2, 1, 28),
+        (None, 1, "(no phase)", "phase", 5, 0, None, 36),
+        (None, 2, "warm up", "operator", 5, 5, 1, 36),
+    ]
+    assert tree(two_steps, min_pct=0, phase="decode")[1:] == [
+        ("decode", 1, "decode", "phase", 8, 0, None, 0),
+        ("decode", 2, "a.py(1): loop", "python", 8, 2, 0, 0),
+        ("decode", 3, "execute_model", "annotation", 6, 4, 1, 0),
+        ("decode", 4, "nn.Module: Norm", "python", 2, 2, 1, 0),
+    ]
 
 
-def test_small_frames_become_a_remainder_of_the_frame_around_them(tmp_path: Path) -> None:
-    with loaded(tmp_path, TWO_STEPS) as trace:
-        # 20% of 41 us are 8.2 us.
-        assert tree(trace, min_pct=20) == [
-            (None, 0, THREAD, "thread", 41, 0, None, 0),
-            ("prefill", 1, "prefill", "phase", 28, 0, None, 0),
-            ("prefill", 2, "a.py(1): loop", "python", 20, 13, 1, 0),
-            ("prefill", 3, "(smaller frames)", "smaller", 7, 7, 2, 0),
-            ("prefill", 2, "(smaller frames)", "smaller", 8, 8, 1, 20),
-            ("decode", 1, "decode", "phase", 8, 0, None, 28),
-            ("decode", 2, "(smaller frames)", "smaller", 8, 8, 0, 28),
-            (None, 1, "(no phase)", "phase", 5, 0, None, 36),
-            (None, 2, "(smaller frames)", "smaller", 5, 5, 1, 36),
-        ]
+def test_small_frames_become_a_remainder_of_the_frame_around_them(
+    two_steps: traceql.Trace,
+) -> None:
+    # 20% of 41 us are 8.2 us.
+    assert tree(two_steps, min_pct=20) == [
+        (None, 0, THREAD, "thread", 41, 0, None, 0),
+        ("prefill", 1, "prefill", "phase", 28, 0, None, 0),
+        ("prefill", 2, "a.py(1): loop", "python", 20, 13, 1, 0),
+        ("prefill", 3, "(smaller frames)", "smaller", 7, 7, 2, 0),
+        ("prefill", 2, "(smaller frames)", "smaller", 8, 8, 1, 20),
+        ("decode", 1, "decode", "phase", 8, 0, None, 28),
+        ("decode", 2, "(smaller frames)", "smaller", 8, 8, 0, 28),
+        (None, 1, "(no phase)", "phase", 5, 0, None, 36),
+        (None, 2, "(smaller frames)", "smaller", 5, 5, 1, 36),
+    ]
 
 
+@pytest.mark.slow
 def test_events_that_overlap_without_nesting_count_once(tmp_path: Path) -> None:
     """An annotation that begins in one frame and ends after it, as vLLM's do between two frames."""
     events = (
@@ -107,6 +115,7 @@ def test_events_that_overlap_without_nesting_count_once(tmp_path: Path) -> None:
     assert sum(own for _, own, *_ in rows.values()) == 15
 
 
+@pytest.mark.slow
 def test_without_a_gpu_all_threads_with_operators_count(tmp_path: Path) -> None:
     events = (
         host("aten::mm", ts=0, dur=10),
@@ -123,6 +132,7 @@ def test_without_a_gpu_all_threads_with_operators_count(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_hours_of_host_time_fit(tmp_path: Path) -> None:
     hour_us = 3_600_000_000
     events = (host("train", ts=0, dur=hour_us), host("evaluate", ts=hour_us, dur=1))
@@ -198,9 +208,15 @@ def parsed(text: str) -> dict[tuple[str, ...], int]:
     return {tuple(line[1].split(";")): int(line[2]) for line in lines if line}
 
 
-def test_folded_stacks_have_one_line_for_each_stack_whatever_the_names(tmp_path: Path) -> None:
-    loaded(tmp_path, ODD_NAMES).close()
-    written = output("run", "host.flame", tmp_path / "run.duckdb", "--format", "folded")
+@pytest.fixture(scope="module")
+def odd_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("odd-names")
+    loaded(folder, ODD_NAMES).close()
+    return folder / "run.duckdb"
+
+
+def test_folded_stacks_have_one_line_for_each_stack_whatever_the_names(odd_names: Path) -> None:
+    written = output("run", "host.flame", odd_names, "--format", "folded")
     around = (THREAD, "(no phase)")
     assert parsed(written) == {
         (*around, "f<a,b> of c 12"): 7_000,
@@ -216,21 +232,20 @@ def test_folded_stacks_of_a_run_add_up_to_its_host_time(name: str) -> None:
     assert sum(parsed(written).values()) == covered_ns(trace)
 
 
-def test_any_statement_with_stacks_can_be_folded(tmp_path: Path) -> None:
-    loaded(tmp_path, ODD_NAMES).close()
-    database = tmp_path / "run.duckdb"
+def test_any_statement_with_stacks_can_be_folded(odd_names: Path) -> None:
     statement = (
         "SELECT * FROM (VALUES (2, 'a;b'), (0, 'a'), (NULL, 'c'), (5, NULL)) s(own_ns, stack)"
     )
-    assert output("sql", database, statement, "--format", "folded") == "a;b 2\n(no stack) 5\n"
+    assert output("sql", odd_names, statement, "--format", "folded") == "a;b 2\n(no stack) 5\n"
     for columns, why in (
         ("1 AS own_ns", "needs the columns stack and own_ns; query host.flame has them"),
         ("'a' AS stack, 1.5 AS own_ns", "needs integers in column own_ns; cast it to BIGINT"),
         ("1 AS stack, 1 AS own_ns", "needs text in column stack; cast it to VARCHAR"),
     ):
-        assert why in refusal("sql", database, f"SELECT {columns}", "--format", "folded")
+        assert why in refusal("sql", odd_names, f"SELECT {columns}", "--format", "folded")
 
 
+@pytest.mark.slow
 def test_without_host_events_it_says_why(tmp_path: Path) -> None:
     loaded(tmp_path, [kernel(ts=0, dur=1)]).close()
     for format_ in ("table", "folded"):
@@ -252,6 +267,7 @@ def frames(table: pa.Table, width: int = 720) -> list[dict[str, Any]]:
     return list(rows)
 
 
+@pytest.mark.slow
 def test_trees_are_drawn_below_each_other_with_the_outermost_frame_on_top(tmp_path: Path) -> None:
     with loaded(tmp_path, TWO_STEPS, TWO_STEPS) as trace:
         rows = frames(trace.run("host.flame", min_pct=0).arrow())
@@ -299,12 +315,10 @@ def test_frames_too_narrow_to_be_seen_are_not_drawn() -> None:
     assert [row["name"] for row in frames(table)] == ["all"]
 
 
-@pytest.mark.parametrize(
-    "suffix", ["svg", *(pytest.param(one, marks=pytest.mark.slow) for one in ("png", "html"))]
-)
-def test_it_is_written_with_labels(tmp_path: Path, suffix: str) -> None:
-    with loaded(tmp_path, TWO_STEPS) as trace:
-        trace.run("host.flame").save_chart(tmp_path / f"flame.{suffix}")
+@pytest.mark.slow
+@pytest.mark.parametrize("suffix", ["svg", "png", "html"])
+def test_it_is_written_with_labels(two_steps: traceql.Trace, tmp_path: Path, suffix: str) -> None:
+    two_steps.run("host.flame").save_chart(tmp_path / f"flame.{suffix}")
     written = (tmp_path / f"flame.{suffix}").read_bytes()
     if suffix == "svg":
         texts = re.findall(r"<text[^>]*>([^<]*)<", written.decode())

@@ -206,6 +206,7 @@ def test_events_of_a_lane_nest(events: list[tuple[int, int, int]]) -> None:
         assert not any(crosses(a, b) for a, b in combinations(place, 2))
 
 
+@pytest.mark.slow
 @MANY
 @given(EVENTS)
 def test_lanes_do_not_depend_on_large_times_or_many_tracks(
@@ -218,6 +219,7 @@ def test_lanes_do_not_depend_on_large_times_or_many_tracks(
     assert lanes(track * 5000, ts, dur).tolist() == found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tracks", [1, 50_000])
 def test_time_to_find_lanes_grows_with_the_events_alone(tracks: int) -> None:
     """Each event overlaps each other one of its track, so that it needs a lane of its own."""

@@ -102,6 +102,7 @@ def test_charts_of_others_and_a_renderer_that_the_user_chose_stay(trace: traceql
     assert alt.renderers.active == "mimetype"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("altairs_renderer")
 def test_a_chart_that_cannot_be_drawn_says_why(
     trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
@@ -153,6 +154,7 @@ def test_tables_and_their_columns_are_completed(shell: InteractiveShell) -> None
     assert "kernel_class" not in completed(shell, "FROM kern")
 
 
+@pytest.mark.slow
 def test_a_crash_of_the_drawing_library_leaves_the_rows_and_the_next_picture(
     trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

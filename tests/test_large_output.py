@@ -51,7 +51,13 @@ def test_no_rows_are_an_empty_list_and_a_header(database: Path) -> None:
     assert output("sql", database, statement, "--format", "csv") == "a,b\n"
 
 
-@pytest.mark.parametrize("format_", _FORMATS)
+@pytest.mark.parametrize(
+    "format_",
+    [
+        pytest.param(one, marks=[] if one in ("csv", "parquet") else [pytest.mark.slow])
+        for one in _FORMATS
+    ],
+)
 def test_an_error_in_a_late_row_is_one_line(format_: str, database: Path) -> None:
     statement = (
         "SELECT CASE WHEN range = 290000 THEN error('too late') END AS x, range AS n"
@@ -94,12 +100,12 @@ def test_memory_does_not_grow_with_the_rows(format_: str, database: Path) -> Non
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("queries",), ("sql", "DB", "FROM range(100000)", "--format", "csv"),
+        ("queries",),
         *(
             pytest.param(arguments, marks=pytest.mark.slow)
             for arguments in [
                 ("--version",), ("run", "--help"), ("info", "DB"), ("check", "DB"),
-                *(("sql", "DB", "FROM range(100000)", "--format", f) for f in _BUT_CSV),
+                *(("sql", "DB", "FROM range(100000)", "--format", f) for f in ("csv", *_BUT_CSV)),
             ]
         ),
     ],
@@ -129,6 +135,7 @@ def test_output_that_cannot_be_written_is_one_line(
     assert (done.returncode, done.stderr) == (1, b"")
 
 
+@pytest.mark.slow
 def test_a_command_that_prints_nothing_needs_no_output(database: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, "report", str(database), "--format", "json"]
     done = subprocess.run(

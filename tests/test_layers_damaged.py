@@ -32,7 +32,8 @@ SINGLE = [removed, *(pytest.param(one, marks=pytest.mark.slow) for one in (inser
 Damage = Callable[[int, list[int], str], tuple[list[int], dict[int, str]]]
 
 
-@pytest.mark.parametrize("damage", SINGLE)
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [removed, inserted, replaced])
 @every_recording
 def test_one_damage_costs_few_layers_of_its_pass(recording: Recording, damage: Damage) -> None:
     """It costs its layer and one more; the whole pass if it hits the anchor of a layer."""
@@ -122,13 +123,14 @@ def test_a_missing_first_projection_gives_no_wrong_layer() -> None:
 
 
 UNFUSED = [
-    pytest.param(one, id=one.name, marks=[] if one.name == "gemma2-eager" else [pytest.mark.slow])
+    pytest.param(one, id=one.name)
     for one in recordings()
     if one.name in ("gemma2-eager", "qwen3next-eager")
 ]
 
 
-@pytest.mark.parametrize("damage", SINGLE)
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [removed, inserted, replaced])
 @pytest.mark.parametrize("recording", UNFUSED)
 def test_damage_within_a_norm_of_several_kernels_gives_no_wrong_layer(
     recording: Recording, damage: Damage

@@ -12,7 +12,7 @@ from recordings import Recording, recordings
 from traceql.layers.families import families
 
 MODEL_TYPES = {one for family in families() for one in family.model_types}
-QUICK = {"gemma2-eager", "deepseekv2-graph", "jamba-eager"}
+QUICK = {"gemma2-eager", "deepseekv2-graph"}
 # Its layers of an MLP alone write nothing that could tell one from the next.
 UNRECOGNIZED = "nemotron_h"
 
@@ -67,6 +67,7 @@ def test_passes_have_all_layers(recording: Recording) -> None:
     assert all(layers == {*range(recording.layers)} for layers in inner)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", params(one for one in GRAPH if one.model_type in MODEL_TYPES))
 def test_nearly_all_time_of_known_models_has_a_role(recording: Recording) -> None:
     found = kernels(recording, configured=True)
@@ -240,6 +241,7 @@ def test_roles_are_those_of_the_modules(recording: Recording) -> None:
     assert wrong <= 0.01 * total, confused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", params(OF_NO_FAMILY))
 def test_roles_of_models_of_no_family_are_right_or_unknown(recording: Recording) -> None:
     _require_no_wrong_role(recording, configured=True)

@@ -73,18 +73,9 @@ def test_layers_without_a_family_are_known_by_repetition(
         assert trace.sql(sources).rows() == [{"layer_source": "repetition"}]
 
 
-@pytest.mark.parametrize(
-    ("begin", "end"),
-    [
-        (0.0, 0.5),
-        pytest.param(0.5, 1.0, marks=pytest.mark.slow),
-        pytest.param(0.3, 0.4, marks=pytest.mark.slow),
-        pytest.param(0.0, 0.2, marks=pytest.mark.slow),
-    ],
-)
-@pytest.mark.parametrize(
-    "name", ["qwen3moe-eager", pytest.param("qwen3next-eager", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("begin", "end"), [(0.0, 0.5), (0.5, 1.0), (0.3, 0.4), (0.0, 0.2)])
+@pytest.mark.parametrize("name", ["qwen3moe-eager", "qwen3next-eager"])
 def test_a_part_of_a_recording_has_no_wrong_layer(
     name: str, begin: float, end: float, tmp_path: Path
 ) -> None:

@@ -123,15 +123,21 @@ def links(trace: traceql.Trace) -> dict[str, Link]:
         ("NVIDIA A100-SXM4-80GB", all_pairs("NODE"), ("PCIe 4.0 x16", 31.5)),
         # 18, 18, 12 and 12 NVLinks of 25 GB/s in one direction.
         ("NVIDIA H200", all_pairs("NV18"), ("NVLink 4", 450)),
-        ("NVIDIA H100 80GB HBM3", None, ("NVLink 4", 450)),
-        ("NVIDIA A100-SXM4-80GB", all_pairs("NV12"), ("NVLink 3", 300)),
-        ("NVIDIA H100 NVL", all_pairs("NV12"), ("NVLink 4 bridge", 300)),
+        pytest.param("NVIDIA H100 80GB HBM3", None, ("NVLink 4", 450), marks=pytest.mark.slow),
+        pytest.param(
+            "NVIDIA A100-SXM4-80GB", all_pairs("NV12"), ("NVLink 3", 300), marks=pytest.mark.slow
+        ),
+        pytest.param(
+            "NVIDIA H100 NVL", all_pairs("NV12"), ("NVLink 4 bridge", 300), marks=pytest.mark.slow
+        ),
         ("NVIDIA H100 NVL", all_pairs("SYS"), ("PCIe 5.0 x16", 63)),
+        # Each pair of a mesh of eight has one link, of 64 GB/s in one direction.
+        ("AMD Instinct MI300X", None, ("Infinity Fabric 4", 64)),
         # Cards may have a bridge or none.
         ("NVIDIA H100 NVL", None, (None, None)),
-        ("NVIDIA H100 PCIe", None, (None, None)),
-        ("NVIDIA L4", None, ("PCIe 4.0 x16", 31.5)),
-        ("NVIDIA L4", all_pairs("NV4"), (None, None)),
+        pytest.param("NVIDIA H100 PCIe", None, (None, None), marks=pytest.mark.slow),
+        pytest.param("NVIDIA L4", None, ("PCIe 4.0 x16", 31.5), marks=pytest.mark.slow),
+        pytest.param("NVIDIA L4", all_pairs("NV4"), (None, None), marks=pytest.mark.slow),
         ("Some GPU", all_pairs("NV4"), (None, None)),
     ],
 )
@@ -145,6 +151,7 @@ def test_inside_a_host_device_and_topology_say_the_link(
         assert row["peak_pct"] == (expected[1] and pytest.approx(100 * 40 / expected[1], rel=0.01))
 
 
+@pytest.mark.slow
 def test_each_group_has_the_link_of_its_own_gpus(tmp_path: Path) -> None:
     """Two bridged pairs: a group across them goes over PCIe."""
     groups = [[0, 1], [2, 3], [0, 2], [0, 1, 2, 3]]
@@ -154,6 +161,7 @@ def test_each_group_has_the_link_of_its_own_gpus(tmp_path: Path) -> None:
         assert links(trace) == {"0 1": bridge, "2 3": bridge, "0 2": pcie, "0 1 2 3": pcie}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("adapters", "across", "all_four"),
     [

@@ -81,6 +81,7 @@ def test_an_open_trace_does_not_hinder_a_load(database: Path, tmp_path: Path) ->
         assert len(trace.sql("FROM trace")) == 1  # as it was opened
 
 
+@pytest.mark.slow
 def test_a_replaced_database_is_never_read_as_it_was(database: Path, tmp_path: Path) -> None:
     """DuckDB gives the old file to whoever opens the path again while it is open."""
     old = traceql.open(database)
@@ -92,6 +93,7 @@ def test_a_replaced_database_is_never_read_as_it_was(database: Path, tmp_path: P
     assert ranks(database) == [0, 1]
 
 
+@pytest.mark.slow
 def test_a_log_of_a_killed_program_is_brought_in_and_not_lost(
     database: Path, tmp_path: Path
 ) -> None:
@@ -143,6 +145,7 @@ def test_a_load_through_a_link_replaces_its_target(database: Path, tmp_path: Pat
     assert list(link.parent.iterdir()) == [link]
 
 
+@pytest.mark.slow
 def test_a_log_of_another_file_is_told(database: Path, tmp_path: Path) -> None:
     with writer(database):
         pass

@@ -236,6 +236,7 @@ def test_a_mistake_is_one_line_that_says_what_to_correct(
     assert assistant.answer("sql", statement="SELECT 7 AS n", database=None)["rows"] == [[7]]
 
 
+@pytest.mark.slow
 def test_a_folder_is_listed_anew_and_several_databases_need_a_name(
     trace: traceql.Trace, tmp_path: Path
 ) -> None:
@@ -288,6 +289,7 @@ def test_a_call_that_takes_too_long_ends_and_the_next_one_is_answered(
     assert anyio.run(main)["rows"] == [[7]]
 
 
+@pytest.mark.slow
 def test_a_call_that_the_client_cancels_ends_and_the_next_one_is_answered(
     trace: traceql.Trace,
 ) -> None:
@@ -302,6 +304,7 @@ def test_a_call_that_the_client_cancels_ends_and_the_next_one_is_answered(
     assert anyio.run(main)["rows"] == [[7]]
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_its_input_although_a_statement_runs(
     trace: traceql.Trace, tmp_path: Path
 ) -> None:

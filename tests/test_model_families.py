@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from command_line import output
 from recordings import load_without_modules, recordings
+from shared_files import shared_file
 
 import traceql
 from traceql.query import Query
@@ -17,8 +18,13 @@ ROLES = "time in layers without a role"
 
 
 def loaded(name: str, folder: Path, *, configured: bool) -> Path:
-    (recording,) = (one for one in recordings() if one.name == name)
-    return load_without_modules(recording, folder, configured=configured)[0]
+    """The database of a recording, which tests only read."""
+
+    def make(path: Path) -> None:
+        (recording,) = (one for one in recordings() if one.name == name)
+        load_without_modules(recording, folder, configured=configured)[0].rename(path)
+
+    return shared_file(f"{name}-{configured}.duckdb", make)
 
 
 def ledger(database: Path, check: str) -> tuple[bool | None, str]:
@@ -31,7 +37,11 @@ def ledger(database: Path, check: str) -> tuple[bool | None, str]:
     ("configured", "reason"),
     [
         (False, "the layers fit no known family"),
-        (True, "no family is known for the configured model_type falcon_h1"),
+        pytest.param(
+            True,
+            "no family is known for the configured model_type falcon_h1",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_an_unknown_family_is_no_failure(tmp_path: Path, *, configured: bool, reason: str) -> None:
@@ -46,6 +56,7 @@ def test_an_unknown_family_is_no_failure(tmp_path: Path, *, configured: bool, re
         assert not trace.sql("SELECT check_name FROM ledger WHERE NOT ok OR note IS NULL").rows()
 
 
+@pytest.mark.slow
 def test_layers_that_do_not_fit_the_configured_family_are_a_failure(tmp_path: Path) -> None:
     (recording,) = (one for one in recordings() if one.name == UNKNOWN)
     config = tmp_path / "config.json"
@@ -59,7 +70,10 @@ def test_layers_that_do_not_fit_the_configured_family_are_a_failure(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("name", "family"),
-    [(UNKNOWN, "unknown (roles by place)"), ("qwen3_gptq-eager", "qwen3 (fits best)")],
+    [
+        (UNKNOWN, "unknown (roles by place)"),
+        pytest.param("qwen3_gptq-eager", "qwen3 (fits best)", marks=pytest.mark.slow),
+    ],
 )
 def test_info_says_how_layers_are_known(tmp_path: Path, name: str, family: str) -> None:
     database = loaded(name, tmp_path, configured=False)
@@ -69,10 +83,14 @@ def test_info_says_how_layers_are_known(tmp_path: Path, name: str, family: str) 
     assert "5 complete forward passes" in row
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nemotronh-eager", "no forward pass is complete, or not every layer writes a KV cache"),
+        (
+            "nemotronh-eager",
+            "no forward pass is complete, or not every layer writes a KV cache",
+        ),
         ("qwen3_gptq-eager", "no kernel writes a KV cache or a state"),
     ],
 )
@@ -90,16 +108,10 @@ def test_info_says_why_no_layers_are_found(tmp_path: Path, name: str, reason: st
     assert f"No layers were found on rank 0: {reason}" in output("info", tmp_path / "x.duckdb")
 
 
+@pytest.mark.slow
 # Dense and expert layers; norms of several kernels; a kind of layer without a rotary embedding.
 @pytest.mark.parametrize(
-    "name",
-    [
-        "qwen3moe_mixed-graph",
-        *(
-            pytest.param(one, marks=pytest.mark.slow)
-            for one in ("qwen2moe_mixed-eager", "gemma2-eager", "llama4-eager")
-        ),
-    ],
+    "name", ["qwen3moe_mixed-graph", "qwen2moe_mixed-eager", "gemma2-eager", "llama4-eager"]
 )
 def test_layers_of_several_kinds_pass_every_check(tmp_path: Path, name: str) -> None:
     with traceql.open(loaded(name, tmp_path, configured=True)) as trace:
@@ -107,6 +119,7 @@ def test_layers_of_several_kinds_pass_every_check(tmp_path: Path, name: str) -> 
     assert failed == []
 
 
+@pytest.mark.slow
 def test_passes_are_counted_once_if_experts_run_on_two_streams(tmp_path: Path) -> None:
     with traceql.open(loaded("glm4moe-eager", tmp_path, configured=True)) as trace:
         counted = "SELECT confirmed, (SELECT MAX(pass) + 1 FROM kernel) AS passes FROM rank_model"

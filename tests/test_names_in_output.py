@@ -108,6 +108,7 @@ def test_a_spreadsheet_runs_no_formula(database: Path) -> None:
     assert said.endswith("--spreadsheet-safe needs --format csv")
 
 
+@pytest.mark.slow
 def test_a_report_can_be_made_safe_for_a_spreadsheet(database: Path, tmp_path: Path) -> None:
     (tmp_path / "comm.mine.sql").write_text("-- One row.\nSELECT '=1+1' AS name\n")
     folder = tmp_path / "report"

@@ -103,6 +103,7 @@ def test_a_trace_of_which_nothing_can_be_read_is_refused(missing: str, tmp_path:
         read_native(written(tmp_path, packets), trace_processor=None)
 
 
+@pytest.mark.slow
 def test_texts_that_are_missing_fail_the_ledger(tmp_path: Path) -> None:
     packets = whole()
     checks = ledger(tmp_path, packets[:2] + packets[3:])
@@ -110,6 +111,7 @@ def test_texts_that_are_missing_fail_the_ledger(tmp_path: Path) -> None:
     assert "trace processor errors" in failed(checks)
 
 
+@pytest.mark.slow
 def test_a_beginning_lost_in_the_middle_fails_the_ledger(tmp_path: Path) -> None:
     packets = whole()
     checks = ledger(tmp_path, packets[:6] + packets[7:])
@@ -245,6 +247,7 @@ def test_what_is_lost_is_told(damage: Callable[[Packets], None], tmp_path: Path)
     assert is_told or kernels == begins
 
 
+@pytest.mark.slow
 def test_other_sources_of_slices_leave_the_number_unknown(tmp_path: Path) -> None:
     trigger = TracePacket(timestamp=5, trigger={"trigger_name": "stop"})
     checks = ledger(tmp_path, [*whole(), trigger])
@@ -289,6 +292,7 @@ def test_an_unknown_kind_of_track_event_fails_the_ledger(tmp_path: Path) -> None
     assert checks["phase track event 5"] == (0, 1, False)
 
 
+@pytest.mark.slow
 def test_losses_of_the_recording_fail_the_ledger(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

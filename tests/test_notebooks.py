@@ -71,6 +71,7 @@ def test_there_is_one_for_each_question() -> None:
         "04_tensor_parallel",
         "05_serving",
         "06_write_your_own_query",
+        "07_speed_of_light",
     ]
 
 

@@ -108,6 +108,7 @@ def by_step(run: str, rank: int) -> dict[int, list[Operation]]:
 # --- comm.overlap ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases([BALANCED, STAGES, "mi300x-resnet-training"]))
 @pytest.mark.parametrize("by", ["step", "layer"])
 def test_overlap_equals_unions_of_the_file(run: str, by: str) -> None:
@@ -625,6 +626,7 @@ def places(trace: traceql.Trace) -> list[tuple[Any, ...]]:
     ]
 
 
+@pytest.mark.slow
 def test_ranks_that_sum_for_no_known_reason_are_not_called_tensor_parallel(tmp_path: Path) -> None:
     with reduced(tmp_path, groups=[_EVERYBODY]) as trace:
         assert places(trace) == [(None,) * 6] * 2
@@ -637,6 +639,7 @@ def test_ranks_that_sum_for_no_known_reason_are_not_called_tensor_parallel(tmp_p
         assert [row["calls"] for row in trace.run("comm.summary")] == [2]
 
 
+@pytest.mark.slow
 def test_gradients_are_summed_over_replicas(tmp_path: Path) -> None:
     with reduced(tmp_path, *_DDP, groups=[_EVERYBODY]) as trace:
         assert places(trace) == [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)]
@@ -645,6 +648,7 @@ def test_gradients_are_summed_over_replicas(tmp_path: Path) -> None:
         assert [row["operations"] for row in trace.run("dp.sync")] == [1, 1]
 
 
+@pytest.mark.slow
 def test_gradients_beside_other_groups_do_not_tell_which_is_which(tmp_path: Path) -> None:
     """Replicas of what? Of two groups of different ranks only one can be that of the gradients."""
     other = {"pg_name": "1", "pg_desc": "undefined", "ranks": [1, 2]}
@@ -656,11 +660,19 @@ def test_gradients_beside_other_groups_do_not_tell_which_is_which(tmp_path: Path
     ("description", "expected"),
     [
         ("mesh_tp", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)]),
-        ("TENSOR_MODEL_PARALLEL_GROUP", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)]),
-        ("PIPELINE_MODEL_PARALLEL_GROUP", [(0, 1, 0, 2, 0, 1), (0, 1, 1, 2, 0, 1)]),
-        ("mesh_dp", [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)]),
+        pytest.param(
+            "TENSOR_MODEL_PARALLEL_GROUP", [(0, 2, 0, 1, 0, 1), (1, 2, 0, 1, 0, 1)],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "PIPELINE_MODEL_PARALLEL_GROUP", [(0, 1, 0, 2, 0, 1), (0, 1, 1, 2, 0, 1)],
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "mesh_dp", [(0, 1, 0, 1, 0, 2), (0, 1, 0, 1, 1, 2)], marks=pytest.mark.slow
+        ),
     ],
-)
+)  # fmt: skip
 def test_programs_say_what_their_groups_are_for(
     description: str, expected: list[tuple[int, ...]], tmp_path: Path
 ) -> None:

@@ -210,6 +210,65 @@ def test_a_slice_says_where_it_comes_from(trace: traceql.Trace, tp: TraceProcess
         assert table == "collective" or found[0]["ts"] == ts or table == "step"
 
 
+@of_runs([databases.RUN_DIRECTORY])
+def test_roles_say_what_they_achieve(trace: traceql.Trace, tp: TraceProcessor) -> None:
+    """The roles whose kernels follow each other say what they had to do, and no others."""
+    columns = ("floor_ns", "bound_by", "percent_of_peak", "achieved_gbps", "achieved_tflops")
+    found = slices(tp, "cat = 'role' AND name = 'gate_up_proj'", "step_id", "layer", *columns)
+    expected = database_rows(
+        trace,
+        """
+        SELECT
+            step_id, layer, CAST(round(floor_ns) AS BIGINT), bound,
+            round(100 * floor_ns / dur_ns, 1), round(hbm_bytes / dur_ns, 1),
+            round(flops / dur_ns / 1e3, 2)
+        FROM cost INNER JOIN role_floor USING (step_id, layer, role)
+        WHERE role = 'gate_up_proj' AND kind = 'data sheet'
+        """,
+    )
+    assert len(found) > 100
+    assert found == expected
+    assert 20 < max(row[4] for row in found) <= 105
+    links = slices(tp, "cat = 'role' AND name LIKE '%_allreduce'", "bound_by", *columns[2:])
+    assert {row for row in links if row[0]} == {("link", None, None, None)}
+
+
+@of_runs([databases.RUN_DIRECTORY])
+def test_what_is_achieved_adds_up_to_the_work(trace: traceql.Trace, tp: TraceProcessor) -> None:
+    """The counters, times the time for which they have their values, are the bytes and FLOPs."""
+    (row,) = arrow_table(
+        tp,
+        """
+        WITH sample AS (
+            SELECT name, value, LEAD(ts) OVER (PARTITION BY track_id ORDER BY ts) - ts AS dur
+            FROM counter JOIN track ON track_id = track.id
+            WHERE name LIKE 'Achieved%'
+        )
+        SELECT
+            SUM(value * dur) FILTER (WHERE name = 'Achieved bandwidth') AS bytes,
+            SUM(value * dur * 1e3) FILTER (WHERE name = 'Achieved FLOP rate') AS flops
+        FROM sample
+        """,
+    ).to_pylist()
+    (work,) = trace.sql("SELECT SUM(hbm_bytes) AS bytes, SUM(flops) AS flops FROM cost").rows()
+    assert row == {name: pytest.approx(int(value), rel=1e-3) for name, value in work.items()}
+    assert min(row.values()) > 1e11
+
+
+@of_runs([databases.RUN_DIRECTORY])
+def test_what_is_achieved_has_a_sample_only_where_it_changes(tp: TraceProcessor) -> None:
+    samples = arrow_table(
+        tp,
+        """
+        SELECT name, value, LAG(value) OVER (PARTITION BY track_id ORDER BY ts) AS before
+        FROM counter JOIN track ON track_id = track.id
+        WHERE name LIKE 'Achieved%'
+        """,
+    ).to_pylist()
+    assert len(samples) > 1000
+    assert [row for row in samples if row["value"] == row["before"]] == []
+
+
 @pytest.mark.slow
 def test_telemetry_of_a_rank_that_is_not_loaded_stays_out(tmp_path: Path) -> None:
     run = databases.EXAMPLES / "qwen3-8b-tp2-serving"
@@ -267,6 +326,7 @@ def test_a_slice_has_the_colour_of_the_charts() -> None:
     assert colour_key("attention") == colour_key("attention")
 
 
+@pytest.mark.slow
 def test_what_overlaps_is_kept_on_a_track_of_the_same_name(tmp_path: Path) -> None:
     with enriched(
         loaded(
@@ -316,6 +376,7 @@ def test_the_share_of_idle_time_adds_up_to_the_gaps(
     assert len(samples) <= 2002 * len({(s["rank"]) for s in samples})
 
 
+@pytest.mark.slow
 def test_a_finding_is_over_the_whole_run_and_where_it_shows_best(tmp_path: Path) -> None:
     database = loaded(tmp_path, kernel(ts=0, dur=10), kernel(ts=90, dur=10)).path
     with duckdb.connect(database) as con:
@@ -368,6 +429,7 @@ def test_a_finding_is_over_the_whole_run_and_where_it_shows_best(tmp_path: Path)
     assert arrows == [{"start": "Rank 0 is late.", "end": "late rank"}]
 
 
+@pytest.mark.slow
 @of_four_ranks
 def test_the_file_is_small(trace: traceql.Trace, tp: TraceProcessor, tmp_path: Path) -> None:
     """A slice begins and ends in two packets of 70 bytes each, before they are compressed."""
@@ -375,6 +437,7 @@ def test_the_file_is_small(trace: traceql.Trace, tp: TraceProcessor, tmp_path: P
     assert export_perfetto(trace, tmp_path / "run.pftrace").stat().st_size < 30 * slices_["n"]
 
 
+@pytest.mark.slow
 def test_counters_follow_the_queue_and_the_pace(tmp_path: Path) -> None:
     trace = loaded(
         tmp_path,
@@ -433,6 +496,7 @@ def test_ranks_stand_in_order_and_what_is_useful_on_top(tp: TraceProcessor) -> N
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_an_export_that_fails_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -26,18 +26,20 @@ _CHANNELS = {
     "deviation": {"x", "y", "color"},
     "range": {"x", "y", "color"},
     "heatmap": {"x", "y", "color"},
+    "roofline": {"x", "y", "color", "label", "roofs"},
+    "waterfall": {"x", "y", "color"},
 }
-_OPTIONAL = {"point": {"limits", "size"}}
+_OPTIONAL = {"point": {"limits", "size"}, "roofline": {"size", "dtype", "measured"}}
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "4 ranks",
-        "no events",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("1 rank", "no kernels")),
-    ],
-)
+def on(*quick: str) -> pytest.MarkDecorator:
+    """Runs a test on every database; it is quick on these."""
+    names = ("4 ranks", "no events", "1 rank", "no kernels")
+    listed = [pytest.param(n, marks=[] if n in quick else [pytest.mark.slow]) for n in names]
+    return pytest.mark.parametrize("trace", listed, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
 def trace(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[traceql.Trace]:
@@ -64,6 +66,7 @@ def arguments(query: Query) -> list[dict[str, Any]]:
     ]
 
 
+@on("no events")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_head_describes_the_statement(file: Path, trace: traceql.Trace) -> None:
     query = Query(file)
@@ -76,6 +79,7 @@ def test_head_describes_the_statement(file: Path, trace: traceql.Trace) -> None:
     ]
 
 
+@on("4 ranks")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_query_runs_with_every_allowed_value(file: Path, trace: traceql.Trace) -> None:
     # A Trace has no access to other files, so a query that runs needs none.
@@ -85,6 +89,7 @@ def test_query_runs_with_every_allowed_value(file: Path, trace: traceql.Trace) -
         assert trace.run(query.name, **given).columns == columns
 
 
+@on("4 ranks", "no events")
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_chart_can_be_drawn(file: Path, trace: traceql.Trace) -> None:
     query = Query(file)
@@ -142,7 +147,7 @@ def test_head_says_why_there_may_be_no_rows(file: Path) -> None:
 
 def test_names_are_a_subject_and_a_question() -> None:
     assert list(catalog()) == [file.stem for file in FILES]
-    assert all(len(file.stem.split(".")) == 2 for file in FILES)
+    assert all(len(file.stem.split(".")) == 2 for file in FILES if file.stem != "whatif")
 
 
 @pytest.mark.parametrize(
@@ -158,6 +163,7 @@ def test_allowed_values_are_those_of_the_column(name: str, values: set[str]) -> 
     assert [set(o) for o in offered] == [values]
 
 
+@on("4 ranks", "no events")
 def test_filters_leave_the_rows_that_they_name(trace: traceql.Trace) -> None:
     every = trace.run("kernels.by_category").rows()
     assert sum(row["calls"] for row in every) == len(trace.sql("FROM kernel"))
@@ -172,6 +178,7 @@ def test_filters_leave_the_rows_that_they_name(trace: traceql.Trace) -> None:
     )
 
 
+@on("4 ranks", "no events")
 def test_every_table_and_column_has_a_comment(trace: traceql.Trace) -> None:
     without = trace.sql("""
         SELECT table_name, NULL AS column_name FROM duckdb_tables()
@@ -187,6 +194,7 @@ def test_every_table_and_column_has_a_comment(trace: traceql.Trace) -> None:
     assert len(trace.sql("FROM duckdb_tables() WHERE NOT temporary")) > 10
 
 
+@on("4 ranks", "no events")
 def test_whole_numbers_are_64_bits_wide(trace: traceql.Trace) -> None:
     wide = trace.sql("FROM duckdb_columns() WHERE data_type = 'HUGEINT' AND NOT internal")
     assert wide.rows() == []

@@ -144,6 +144,7 @@ def test_a_new_dialect_says_what_its_categories_are(
         ]
 
 
+@pytest.mark.slow
 def test_a_dialect_reads_the_metadata_of_its_files(
     toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,7 +3,6 @@
 import csv
 import json
 import re
-import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import groupby
@@ -231,16 +230,19 @@ def test_no_findings_are_said_so(tmp_path: Path) -> None:
     assert "No number reaches its threshold" in findings(found, path.name, {})
 
 
+@pytest.mark.slow
 def test_a_finding_leads_to_its_figure_and_to_its_place_in_the_trace() -> None:
-    trace = databases.trace("qwen3-8b-tp2-serving")
+    trace = databases.trace("qwen3-8b-tp1-graph")
     found = list(answers(trace))
     answer = next(one for one in found if one.query.name == "overview.findings")
     html = findings(answer, "run 1.duckdb", {one.query.name: one for one in reversed(found)})
-    first = answer.result.rows()[0]
-    assert first["query"] == "time.lost"
-    assert '<a href="#time-lost" data-phase="mixed">Lost time by phase</a>' in html
-    assert "<code>traceql ui &#x27;run 1.duckdb&#x27; --finding 1</code>" in html
-    assert place_of_finding(trace, 1).ts == first["ts"]
+    lost = next(row for row in answer.result if row["query"] == "time.lost")
+    number = lost["rank_order"]
+    assert '<a href="#time-lost">Lost time by phase</a>' in html
+    title = "Time below the roofline by role"
+    assert f'<a href="#efficiency-roles" data-phase="decode">{title}</a>' in html
+    assert f"<code>traceql ui &#x27;run 1.duckdb&#x27; --finding {number}</code>" in html
+    assert place_of_finding(trace, number).ts == lost["ts"]
     with pytest.raises(traceql.TraceqlError, match="no finding 99; list the findings"):
         place_of_finding(trace, 99)
 
@@ -253,6 +255,7 @@ def test_a_finding_without_a_place_or_a_figure_has_its_command_alone(trace: trac
     assert "traceql ui" not in html
 
 
+@pytest.mark.slow
 def test_what_the_rows_are_and_what_the_chart_shows_are_the_first_columns(
     trace: traceql.Trace,
 ) -> None:
@@ -262,6 +265,7 @@ def test_what_the_rows_are_and_what_the_chart_shows_are_the_first_columns(
     assert columns_in_order(found["comm.skew"]) == found["comm.skew"].result.columns
 
 
+@pytest.mark.slow
 def test_no_figure_of_half_the_width_is_alone_in_its_row(trace: traceql.Trace) -> None:
     for _, group in groupby(answers(trace), lambda answer: answer.section.name):
         own = list(group)
@@ -304,15 +308,14 @@ def test_only_attributes_of_a_picture_are_made_shorter() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_chart_that_cannot_be_drawn_leaves_the_page_and_its_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "comm.wrong.sql").write_text(
         "-- One row.\n-- @chart bar x=none y=name\nSELECT 'a' || chr(27) AS name, 5 AS dur\n"
     )
-    monkeypatch.setattr(
-        "traceql.chart.drawing.WORKER", (sys.executable, "-c", "import os; os.abort()")
-    )
+    monkeypatch.setattr("traceql.chart.drawing.WORKER", ("sh", "-c", "kill -ABRT $$"))
     path = databases.trace("qwen3-8b-tp1-graph").path
     with traceql.Trace(path, queries=[tmp_path]) as trace:
         html = page(trace)

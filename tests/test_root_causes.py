@@ -100,6 +100,7 @@ def calls(con: Any) -> dict[str | None, int]:
     return {row[1]: row[7] for row in answer(con, "layers.roles")}
 
 
+@pytest.mark.slow
 def test_a_product_in_two_kernels_is_one_call() -> None:
     """As a split-K product with its reduction."""
     events = forward(whole(), ts=0)
@@ -231,6 +232,7 @@ POWER_CAP, SET_BY_USER = 0x4, 0x2
 FULL = ("GPU-0", 2000, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("clocks", "severity", "lost_pct"),
     [
@@ -247,7 +249,7 @@ FULL = ("GPU-0", 2000, 0)
         ([FULL] * 10 + [("GPU-7", 2000, 0), *[("GPU-7", 500, POWER_CAP)] * 20], None, 0),
     ],
     ids=["5%", "2%", "few samples", "no loss", "set clocks", "another GPU"],
-)
+)  # fmt: skip
 def test_throttling_is_severe_where_enough_samples_lost_clock(
     clocks: Sequence[tuple[str, int, int]], severity: str | None, lost_pct: float, tmp_path: Path
 ) -> None:
@@ -265,6 +267,7 @@ def test_throttling_is_severe_where_enough_samples_lost_clock(
 # --- requests and filters ------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_latencies_of_both_passes_are_of_the_same_requests(tmp_path: Path) -> None:
     """Request b did not finish in the profiled pass; a took 20 ms there and 10 without profiler."""
     folder = run_directory(tmp_path / "run")
@@ -306,6 +309,7 @@ def test_latencies_of_both_passes_are_of_the_same_requests(tmp_path: Path) -> No
                 assert counts[name, "e2e"] == len(chosen)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern",
     ["([", *(pytest.param(one, marks=pytest.mark.slow) for one in ("*", "a{2,1}", "(?<a"))],

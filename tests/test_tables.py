@@ -223,6 +223,7 @@ def reduces(*, ts: float, dur: float, number: int, stream: int) -> Event:
     return all_reduce(ts=ts, dur=dur, ranks=(0, 1), stream=stream, Seq=number)
 
 
+@pytest.mark.slow
 def test_only_operations_of_all_ranks_have_a_wait_time(tmp_path: Path) -> None:
     """In us: both ranks reduce from 0 and 4 to 10, which rank 0 computes under from 2 to 3. Rank 0
     has three more operations that rank 1 did not record: from 8 to 12, which overlaps the first;

@@ -26,6 +26,7 @@ _LIMITED = [
     for name, query in shipped_queries().items()
     if any(parameter.is_limit for parameter in query.head.parameters)
 ]
+_QUICK = {"comm.stragglers", "kernels.top"}
 _KERNEL = (
     "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16, 0>"
     "(__nv_bfloat16 const*, long const*, long, long, int, int, float const*)"
@@ -121,7 +122,10 @@ def test_wait_transfer_and_cause_are_there_at_80_columns() -> None:
     assert all(title in whole for title in ("operations", "late_max µs", "cause %"))
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "width",
+    [pytest.param(one, marks=[] if one == min(WIDTHS) else [pytest.mark.slow]) for one in WIDTHS],
+)
 def test_every_command_keeps_to_the_width(width: int, serving: Path) -> None:
     for arguments in (
         ("info", serving),
@@ -150,11 +154,14 @@ def test_info_begins_with_the_run_and_has_the_ledger_in_one_line(serving: Path) 
     assert len(advice) == len(traceql.open(serving).run("overview.findings"))
     ledger = [line for line in lines if "ledger" in line]
     assert len(ledger) == 2
-    assert ledger[0].startswith("✓ ledger: all 32 checks hold")
+    assert ledger[0].startswith("✓ ledger: all 33 checks hold")
     assert ledger[1] == "    see  traceql run quality.ledger run.duckdb"
 
 
-@pytest.mark.parametrize("name", _LIMITED)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=[] if one in _QUICK else [pytest.mark.slow]) for one in _LIMITED],
+)
 def test_a_limit_of_zero_is_none(name: str, trace: traceql.Trace) -> None:
     everything = trace.run(name, limit=0)
     assert len(everything) == trace.count(name) == trace.count(name, limit=1)

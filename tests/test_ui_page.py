@@ -69,6 +69,7 @@ def test_the_offline_page_shows_derived_tracks_and_makes_the_picture(tmp_path: P
     assert len(content) > 50_000  # an empty page has less
 
 
+@pytest.mark.slow
 def test_perfetto_gets_the_enriched_trace_and_the_command_ends(database: Path) -> None:
     with served("ui", database, "--no-browser") as (link, process):
         content = fetched(link)
@@ -79,6 +80,7 @@ def test_perfetto_gets_the_enriched_trace_and_the_command_ends(database: Path) -
     assert {"Steps", "Layers", "Roles"} <= names
 
 
+@pytest.mark.slow
 def test_a_second_one_opens_the_installed_page_on_another_port(database: Path) -> None:
     with (
         served("ui", database, "--no-browser") as (first, first_process),

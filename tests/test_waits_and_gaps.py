@@ -4,6 +4,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import databases
+import pytest
 import traces
 from traces import host, kernel, launch
 
@@ -76,6 +77,7 @@ def test_a_gap_is_split_by_what_the_host_was_in(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_events_that_overlap_without_nesting_share_a_gap(tmp_path: Path) -> None:
     traces.write(
         tmp_path / "rank0.json",

@@ -57,3 +57,7 @@ class ModelConfigInvalid(TraceqlError):
 
 class RulesInvalid(TraceqlError):
     """A file of classification rules cannot be used."""
+
+
+class PeaksInvalid(TraceqlError):
+    """A file of peaks cannot be used."""

@@ -60,6 +60,27 @@ class Running:
         return cls(instants[last], np.diff(np.append(instants[last], instants[-1])), running)
 
 
+def last_running(ts: Int64s, end_ts: Int64s, instants: Int64s) -> Int64s:
+    """The place of the activity that began last, of those that run at each instant.
+
+    Args:
+        ts: the start of each activity, ns; sorted.
+        end_ts: its end, ns; not before its start.
+        instants: times at which at least one of them runs, ns.
+    """
+    found = np.empty(len(instants), np.int64)
+    kept = np.arange(len(ts))
+    searched = np.arange(len(instants))
+    while len(searched):
+        last = kept[np.searchsorted(ts[kept], instants[searched], side="right") - 1]
+        runs = end_ts[last] > instants[searched]
+        found[searched[runs]] = last[runs]
+        searched = searched[~runs]
+        # If the one that began last has ended, the wanted one ends after the one that follows it.
+        kept = kept[:-1][end_ts[kept[:-1]] > end_ts[kept[1:]]]
+    return found
+
+
 def running_by_device(
     kinds: Sequence[str], activities: Columns
 ) -> Iterator[tuple[int, int, Running]]:

@@ -9,6 +9,7 @@ _ENDING = re.compile(r"_(ns|bytes)$")
 _OTHERS = (  # ending of the column's name, divisor, name of the unit
     ("_pct", 1, "%"),
     ("_gbps", 1, "GB/s"),
+    ("_tflops", 1, "TFLOP/s"),
     ("_mhz", 1, "MHz"),
     ("_mw", 1e3, "W"),
 )

@@ -10,6 +10,7 @@ from capture.errors import CaptureError
 _COMMANDS = {
     "run": "Start vLLM, run a workload and record it.",
     "attach": "Record a running vLLM server for some seconds.",
+    "peaks": "Measure what the GPUs can reach: memory, products, communication.",
 }
 _INTERRUPTED = 130
 

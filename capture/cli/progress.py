@@ -18,6 +18,10 @@ _LABELS = {
     "warmup": "warming up",
     "unprofiled": "measuring without the profiler",
     "record": "recording",
+    "heat": "warming the GPU up (half a minute)",
+    "products": "measuring products of matrices",
+    "memory": "measuring the memory",
+    "communication": "measuring communication among the GPUs",
     "write": "waiting for vLLM to write the traces (can take minutes)",
 }
 

@@ -25,7 +25,10 @@ _NAMES = (
 )  # fmt: skip
 _JSON_FILES = ("run.json", "metrics.json")
 _TELEMETRY = "SELECT * EXCLUDE run FROM telemetry_sample ORDER BY ALL"
-_STEPS = "SELECT rank, number, begin_unix_ns, map_entries(requests) FROM run_iteration"
+_STEPS = """
+    SELECT rank, number, begin_unix_ns, map_entries(requests), map_entries(computed)
+    FROM run_iteration
+"""
 
 
 @cache
@@ -42,9 +45,14 @@ def _seed() -> Mapping[str, Any]:
     return {
         "run.json": run,
         "metrics.json": metrics,
-        "steps.jsonl": [json.loads(line) for line in lines],
+        "steps.jsonl": [_with_computed(json.loads(line), n) for n, line in enumerate(lines)],
         "telemetry.parquet": pq.read_table(_RUN / "telemetry.parquet").slice(0, 8),
     }
+
+
+def _with_computed(step: dict[str, Any], before: int) -> dict[str, Any]:
+    """A line as capture writes it since it says what was computed before the step."""
+    return step | {"computed": dict.fromkeys(step["requests"], 100 + before)}
 
 
 def _odd_column(table: pa.Table, random: Random) -> pa.Table:
@@ -180,31 +188,35 @@ def _run_is_kept(files: Mapping[str, bytes], database: Path) -> str | None:
 
 
 def _steps_are_kept(files: Mapping[str, bytes], database: Path) -> str | None:
-    found = [(*row[:3], dict(_pairs(row[3]))) for row in rows(database, _STEPS)]
+    found = [(*row[:3], *map(_tokens, row[3:])) for row in rows(database, _STEPS)]
     lines = files.get("steps.jsonl", b"").split(b"\n") if _is_run(files) else []
     values = [_value(line) for line in lines if line.strip()]
     if any(not _is_step(value) for value in values):
         return None  # the ledger may or may not count a damaged line as one
-    expected = [tuple(value[key] for key in _STEP_KEYS) for value in values]
+    expected = [tuple(value.get(key) for key in _STEP_KEYS) for value in values]
     if sorted(map(repr, found)) != sorted(map(repr, expected)):
         return f"{len(found)} rows in run_iteration for {len(expected)} lines, or others"
     return None
 
 
-_STEP_KEYS = ("rank", "number", "begin_unix_ns", "requests")
+_STEP_KEYS = ("rank", "number", "begin_unix_ns", "requests", "computed")
 
 
-def _pairs(entries: Any) -> list[tuple[str, int]]:
-    return [(entry["key"], entry["value"]) for entry in entries or []]
+def _tokens(entries: Any) -> dict[str, int] | None:
+    return None if entries is None else {entry["key"]: entry["value"] for entry in entries}
 
 
 def _is_step(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and all(_is_int(value.get(key)) for key in _STEP_KEYS[:3])
-        and isinstance(requests := value.get("requests"), dict)
-        and all(map(_is_int, requests.values()))
+        and _is_tokens(value.get("requests"))
+        and (value.get("computed") is None or _is_tokens(value["computed"]))
     )
+
+
+def _is_tokens(value: Any) -> bool:
+    return isinstance(value, dict) and all(map(_is_int, value.values()))
 
 
 def _is_int(value: Any) -> bool:

@@ -2,14 +2,19 @@
 
 -- @chart bar x=total_ns y=name color=category      one bar per row
 -- @chart bar x=median_ns y=phase group=rank        the bars of several ranks side by side
+-- @chart bar x=mfu_pct,mbu_pct y=phase            the bars of several quantities side by side
 -- @chart stacked x=computing_ns,idle_ns y=rank     several parts in one bar
 -- @chart line x=ts y=mean_queued color=rank
 -- @chart point x=ts y=dur color=cause
 -- @chart point x=bytes y=busbw_p50_gbps limits=peak_gbps    a line at the largest of a column
 -- @chart range x=p50_ns,p99_ns y=latency color=pass      a dot, and a line to the last value
 -- @chart heatmap x=number y=layer color=dur        one cell per row
+-- @chart heatmap x=layer y=role color=ceiling_pct      percentages: from 0 to 100, means of cells
 -- @chart deviation x=layer y=role color=total_ns          each cell less the median of its row
 -- @chart timeline x=gpu_ts width=gpu_dur y=rank color=phase
+-- @chart waterfall x=mean_ns y=part color=bar group=phase      a total, and what it is made of
+-- @chart roofline x=intensity y=achieved_tflops size=total_ns color=phase label=role (in one line:)
+            dtype=dtype roofs=peak_tflops,peak_gbps measured=measured_tflops,measured_gbps
 -- @chart bar x=waited_ns y=role,layer,number             rows named by several columns
 -- @title Where each rank's time went
 """

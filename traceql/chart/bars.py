@@ -1,4 +1,4 @@
-"""Bar charts: one quantity per row, whole or stacked from its parts."""
+"""Bar charts: the quantities of each row, side by side or stacked."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,8 +17,15 @@ _SIDE_BY_SIDE = 15  # pixels of a bar in a group
 
 def bar(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     x, y, group = channels["x"], channels["y"], channels.get("group")
+    columns, order = x.split(","), None
+    data, (title,) = in_display_units(table, columns)
+    if len(columns) > 1:
+        order = [axis_title(column) for column in columns]
+        x, group, title = "value", "quantity", title.rpartition("(")[2].rstrip(")")
+        x += "_pct" if title == "%" else ""
+        named = data[[y, *columns]].rename(columns=dict(zip(columns, order, strict=True)))
+        data = named.melt(id_vars=[y], var_name=group, value_name=x).dropna(subset=[x])
     colour = group or channels.get("color")
-    data, (title,) = in_display_units(table, [x])
     data = _largest(readable(data, colour), x, y)
     rows = None if group else _longest_first(data, x, y)
     encoding: dict[str, Any] = {
@@ -27,10 +34,10 @@ def bar(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     }
     if group:
         encoding |= {
-            "yOffset": alt.YOffset(field=field_of(group), type="nominal", sort="ascending")
+            "yOffset": alt.YOffset(field=field_of(group), type="nominal", sort=order or "ascending")
         }
     names = {name: axis_title(name) for name in (y, colour) if name} | {x: title}
-    encoding |= coloured(data, colour, beside_labels(data, y, width)) | hover(names)
+    encoding |= coloured(data, colour, beside_labels(data, y, width), order) | hover(names)
     if colour == y:
         encoding["color"].legend = None
     return _drawn(data, encoding, _SIDE_BY_SIDE if group else ROW_HEIGHT)

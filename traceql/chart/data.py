@@ -13,7 +13,9 @@ from traceql.units import display_unit
 _OF_PATHS = re.compile(r"[.\[\]'\"]")
 Drawn = alt.Chart | alt.LayerChart
 COUNTED = ("layer", "number", "iteration")  # columns of numbers from 0
-_WORDS = {"ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step"}
+_WORDS = {
+    "ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step", "mfu": "MFU", "mbu": "MBU",
+}  # fmt: skip
 
 
 def in_display_units(table: pa.Table, *groups: Sequence[str]) -> tuple[pd.DataFrame, list[str]]:

@@ -15,9 +15,11 @@ from traceql.chart.flame import flame
 from traceql.chart.heatmap import heatmap
 from traceql.chart.labels import column_label, with_joined_rows, with_labels
 from traceql.chart.plane import line, point
+from traceql.chart.roofline import roofline
 from traceql.chart.spans import spans
 from traceql.chart.theme import CONFIG
 from traceql.chart.timeline import timeline
+from traceql.chart.waterfall import waterfall
 from traceql.errors import QueryInvalid
 from traceql.query.head import Chart
 
@@ -29,8 +31,10 @@ _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
     "line": line,
     "point": point,
     "range": spans,
+    "roofline": roofline,
     "stacked": stacked,
     "timeline": timeline,
+    "waterfall": waterfall,
 }
 
 TAGS = ("phase", "rank")  # columns by which the marks of a page can be chosen

@@ -10,6 +10,7 @@ _QUANTITIES = {  # channels; of other kinds of chart, x
     "heatmap": ("color",),
     "line": ("x", "y"),
     "point": ("x", "y"),
+    "roofline": ("x", "y", "size"),
 }
 
 

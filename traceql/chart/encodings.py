@@ -15,7 +15,7 @@ _LETTER, _SYMBOL = 5.8, 28  # pixels: a letter in a legend, and the symbol and s
 _TICK = 90  # pixels between the ticks of an axis
 _IN_ORDER = ("rank", "stream", "layer", "gpu")
 _LABEL_LETTER = 5.4  # pixels of a letter on an axis
-_SHARE_OF_LABELS = 1 / 3  # of the width
+SHARE_OF_LABELS = 1 / 3  # of the width
 # Shortened in the middle, because kernels differ at the end; and by letters, because measuring a
 # long template name takes a second.
 _SHORT_NAME = (
@@ -86,7 +86,7 @@ def row_axis(
 ) -> alt.Y:
     """One row per value: ranks and the like by number, others as they come or in `order`."""
     numbered = pd.api.types.is_numeric_dtype(data[column])
-    letters = int(width * _SHARE_OF_LABELS / _LABEL_LETTER)
+    letters = int(width * SHARE_OF_LABELS / _LABEL_LETTER)
     half = letters // 2
     return alt.Y(
         field=field_of(column),
@@ -94,7 +94,7 @@ def row_axis(
         sort="ascending" if column in _IN_ORDER else order,
         title=axis_title(column) if numbered else None,
         axis=alt.Axis(
-            labelLimit=width * _SHARE_OF_LABELS,
+            labelLimit=width * SHARE_OF_LABELS,
             labelExpr=_SHORT_NAME.format(letters=letters, first=half, last=half - 1),
             grid=False,
         ),
@@ -104,7 +104,7 @@ def row_axis(
 def beside_labels(data: pd.DataFrame, column: str, width: int) -> int:
     """The width that the labels of rows leave for bars, and for the legend above these."""
     longest = max(map(len, map(str, data[column])), default=0)
-    return int(width - min(longest * _LABEL_LETTER, width * _SHARE_OF_LABELS)) - _SYMBOL
+    return int(width - min(longest * _LABEL_LETTER, width * SHARE_OF_LABELS)) - _SYMBOL
 
 
 def coloured(

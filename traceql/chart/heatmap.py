@@ -9,12 +9,17 @@ from traceql.chart.encodings import gradient, hover, is_wide
 
 _COLUMN = 6  # pixels per column of cells, including its share of the axis
 _TOUCHING = alt.RelativeBandSize(band=1.04)  # otherwise the background shows between cells
+_OF_100 = alt.Scale(domain=[0, 100], scheme="viridis", clamp=True)
 _CELL_HEIGHT, _LOWEST, _HIGHEST = 20, 160, 420  # pixels
 
 
 def heatmap(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     x, y, colour = channels["x"], channels["y"], channels["color"]
     data, (title,) = in_display_units(table, [colour])
+    if colour.endswith("_pct"):
+        data = data.dropna(subset=[x, y, colour])
+        means = data.groupby([x, y], as_index=False, sort=False).agg({colour: "mean"})
+        return cells(means, channels, width, title, _OF_100)
     data = data.dropna(subset=[x, y])
     by_powers = is_wide(data[colour])  # before merging: not by width
     scale = alt.Scale(scheme="viridis", type="log" if by_powers else "linear")

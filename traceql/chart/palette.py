@@ -93,6 +93,23 @@ CLASSES_OF_TIME = {
     "neither": _IDLE,
 }
 
+LOSSES = {  # the parts of a step; what it had to take is green, as is what costs nothing
+    "floor": _GREEN,
+    "padding": "#882255",
+    "small_kernels": "#CC79A7",
+    "below_roofline": "#56B4E9",
+    "not_modelled": "#999933",
+    "comm_floor": "#00694D",
+    "comm_above_floor": _VERMILION,
+    "comm_unmatched": _COMMUNICATION,
+    "expert_imbalance": _ORANGE,
+    "copies": "#7A0177",
+    "other_step": "#767676",
+}
+
+BOUNDS = {"memory": _GREEN, "compute": _BLUE, "link": _VERMILION, "above": _IDLE}
+BOUNDS |= {"MBU": _GREEN, "MFU": _BLUE}  # the use of the memory and of the compute units
+
 PHASES = {"prefill": _ORANGE, "decode": _BLUE, "mixed": _GREEN, "idle": _IDLE}
 
 CAUSES = {
@@ -132,7 +149,7 @@ AROUND_HOST_EVENTS = {"thread": "#A9B4C0", "phase": "#C3CBD4", "smaller": "#DDE2
 
 PASSES = {"unprofiled": _BLUE, "profiled": _ORANGE}
 
-COLOURS = CATEGORY_COLOURS | ROLES | CLASSES_OF_TIME | PHASES | CAUSES
+COLOURS = CATEGORY_COLOURS | ROLES | CLASSES_OF_TIME | LOSSES | BOUNDS | PHASES | CAUSES
 COLOURS |= HOST_EVENTS | AROUND_HOST_EVENTS
 COLOURS |= OPERATIONS | PASSES | {"throttled": _VERMILION, "not throttled": _BLUE}
 COLOURS |= {"(none)": "#767676"}

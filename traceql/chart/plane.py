@@ -1,5 +1,6 @@
 """Line and point charts: one quantity against another."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -13,7 +14,7 @@ from traceql.chart.theme import HEIGHT, PAPER, QUIET
 
 _MOST_POINTS = 1_000  # more than that overlap
 _MOST_STEPS = 300  # of one line; more than that are narrower than the line
-_AREAS = [12, 420]  # of the circles of the smallest and the largest quantity, pixels
+_AREAS = (12, 420)  # of the circles of the smallest and the largest quantity, pixels
 _FEWEST = 4  # steps or layers on an axis
 _CELLS = 48  # along each axis, when points are counted per cell instead
 
@@ -46,9 +47,9 @@ def point(table: pa.Table, channels: dict[str, str], width: int) -> Drawn:
     if is_wide(data[y]) or limits:
         encoding["y"] = upward(y, titles[1], HEIGHT, log=True)
     if many:
-        encoding["size"] = _area("rows", "rows")
+        encoding["size"] = area("rows", "rows")
     elif size:
-        encoding["size"] = _area(channels["size"], sized)
+        encoding["size"] = area(channels["size"], sized)
     points = chart_of(data).mark_circle(size=60, opacity=0.8, stroke=PAPER, strokeWidth=0.5)
     encoded: alt.Chart = points.encode(**encoding).properties(height=HEIGHT)
     if not limits:
@@ -56,7 +57,9 @@ def point(table: pa.Table, channels: dict[str, str], width: int) -> Drawn:
     return alt.LayerChart(layer=[*limit_lines(table, limits, y), encoded])
 
 
-def _area(column: str, title: str) -> alt.Size:
+def area(
+    column: str, title: str, areas: Sequence[float] = _AREAS, values: Sequence[float] | None = None
+) -> alt.Size:
     """A quantity as the area of circles; its legend is below, away from that of the colors."""
     legend = alt.Legend(
         orient="bottom",
@@ -64,12 +67,13 @@ def _area(column: str, title: str) -> alt.Size:
         symbolFillColor=QUIET,
         symbolStrokeWidth=0,
         tickCount=3,
+        values=values or alt.Undefined,
     )
     return alt.Size(
         field=field_of(column),
         type="quantitative",
         title=title,
-        scale=alt.Scale(range=_AREAS),
+        scale=alt.Scale(range=areas),
         legend=legend,
     )
 

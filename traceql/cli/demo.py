@@ -14,11 +14,16 @@ from traceql.resources import EXAMPLE_TRACE
 from traceql.trace import Trace
 
 # The questions of the demo, and the query that answers each.
-_QUESTIONS: tuple[tuple[str, str, dict[str, int]], ...] = (
+_QUESTIONS: tuple[tuple[str, str, dict[str, int | str]], ...] = (
     ("What did each GPU spend its time on?", "time.breakdown", {}),
     ("Which kinds of kernels took the most GPU time?", "kernels.by_category", {}),
     ("Which kernels were these?", "kernels.top", {"limit": 8}),
     ("How long do the steps take?", "steps.phases", {"rank": 0}),
+    (
+        "What does a decode step need, and where does the rest of its time go?",
+        "step.waterfall",
+        {"phase": "decode", "by": "bar"},
+    ),
     ("Do the ranks wait for each other, or transfer data?", "comm.skew", {}),
     ("Why were the GPUs idle?", "idle.by_cause", {}),
 )

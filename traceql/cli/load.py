@@ -40,6 +40,14 @@ _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cann
     "all-reduces.  [default: run.json beside the traces, if any]",
 )
 @click.option(
+    "--peaks",
+    multiple=True,
+    type=_INPUT,
+    help="What the GPUs can reach: a peaks.json of traceql capture peaks, or a CSV file with your "
+    "own rows: device, dtype, tflops, hbm_gbps, link_gbps, l2_mib, memory_gb, kernel_ns, source.  "
+    "[default: data sheets, and peaks.json in the run directory, if any]",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(1),
     help="Number of files to read in parallel.  [default: number of CPUs]",
@@ -50,6 +58,7 @@ def command(
     trace_processor: Path | None,
     rules: tuple[Path, ...],
     model_config: Path | None,
+    peaks: tuple[Path, ...],
     jobs: int | None,
 ) -> None:
     """Load trace files, folders of trace files or run directories into one DuckDB file.
@@ -69,6 +78,7 @@ def command(
             trace_processor=trace_processor,
             rules=rules,
             model_config=model_config,
+            peaks=peaks,
             jobs=jobs,
             done=done,
         )

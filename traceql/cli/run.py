@@ -96,11 +96,17 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
         callback=run,
         help=printable(f"{query.head.summary}\n\n{_wrapped(query.head.text)}"),
         params=[click.Argument(["database"], type=click.Path(path_type=Path))],
+        context_settings={"token_normalize_func": _with_underscores},
     )
     command.params += [_option(parameter) for parameter in query.head.parameters]
     if has_place(column.name for column in query.head.columns):
         command.params.append(_UI)
     return format_option(wide_option(_chart_option(command)))
+
+
+def _with_underscores(token: str) -> str:
+    """Lets `--no-wait` stand for the parameter no_wait."""
+    return token.replace("-", "_")
 
 
 def _form(trace: Trace, query: Query, parameters: dict[str, Any], wide: bool) -> TableForm:

@@ -17,12 +17,12 @@ class Group:
 
     Attributes:
         ranks: the ranks that are loaded or that the event names.
-        size: the number of ranks, loaded or not.
+        size: the number of ranks, loaded or not; None if unknown.
         is_directed: whether data goes one way, from the first rank to the second.
     """
 
     ranks: tuple[int, ...]
-    size: int
+    size: int | None
     is_directed: bool = False
 
 
@@ -81,8 +81,9 @@ def group_of(described: DescribedOperation, layout: Layout, process_groups: Proc
     if members:
         return Group(tuple(members), described.group_size or len(members))
     if described.role in _EXPERT_ROLES:
-        return Group(tuple(layout.ep_peers(rank)), layout.tp * layout.dp)
-    return Group(tuple(layout.tp_peers(rank)), layout.tp)
+        of_stage = layout.tp * layout.dp if layout.tp and layout.dp else described.group_size
+        return Group(tuple(layout.ep_peers(rank)), of_stage)
+    return Group(tuple(layout.tp_peers(rank)), layout.tp or described.group_size)
 
 
 def _peer(described: DescribedOperation, members: Sequence[int], layout: Layout) -> int | None:

@@ -1,7 +1,7 @@
 """Finds the place of each rank in tensor, pipeline and data parallelism."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isqrt
 from typing import Literal
@@ -26,7 +26,7 @@ class Layout:
     out to be replicas.
 
     Attributes:
-        tp, pp, dp: the sizes, which include ranks that are not loaded.
+        tp, pp, dp: the sizes, which include ranks that are not loaded; None if unknown.
         source: the evidence.
         shared: what the ranks of a stage share: the tensors of the model (tensor parallelism) or
             the work (data parallelism); None if that is unknown.
@@ -34,9 +34,9 @@ class Layout:
     """
 
     places: Mapping[int, RankPlace]
-    tp: int
-    pp: int
-    dp: int
+    tp: int | None
+    pp: int | None
+    dp: int | None
     source: str
     shared: Literal["tensors", "work"] | None = "tensors"
     stages_known: bool = True
@@ -80,6 +80,7 @@ def found_layout(
     *,
     reduces_layers: bool,
     reduces_gradients: bool,
+    tensor_ranks: int | None = None,
 ) -> Layout:
     """The layout by the best evidence: run.json, file names, process groups or operations.
 
@@ -91,14 +92,21 @@ def found_layout(
         reduces_layers: whether there are all-reduces inside layers, which mean tensor parallelism.
         reduces_gradients: whether gradients are averaged across replicas, which means data
             parallelism.
+        tensor_ranks: how many ranks tensor-parallel operations say to have; None if unknown.
     """
     world = max((one.world_size or 0 for one in ranks), default=0)
+
+    def may_be(tp: int) -> bool:
+        return tp == tensor_ranks if tensor_ranks else tp > 1 or not reduces_layers
+
     if ranks and all(one.rank in of_run for one in ranks):
-        return _sized({one.rank: of_run[one.rank] for one in ranks}, world, "run.json")
+        # of all ranks, loaded or not
+        layout = _sized(dict(of_run), world, {}, "run.json", may_be)
+        return replace(layout, places={one.rank: of_run[one.rank] for one in ranks})
+    listed = {one.rank: one.groups for one in ranks}
     named = {one.rank: one.named for one in ranks if one.named is not None}
     if ranks and len(named) == len(ranks):
-        return _sized(named, world, "file names")
-    listed = {one.rank: one.groups for one in ranks}
+        return _sized(named, world, listed, "file names", may_be)
     described = _by_descriptions(listed, world)
     if described is not None:
         return described
@@ -110,7 +118,7 @@ def found_layout(
         layout = _by_stages(staged, world)
     stages_known = all(one.stage is not None for one in ranks) or world <= 1
     layout = replace(layout, stages_known=stages_known)
-    if layout.tp * layout.dp == 1 or reduces_layers:
+    if layout.tp == layout.dp == 1 or reduces_layers:
         return layout
     if reduces_gradients and all(map(_is_one_group, listed.values())):
         source = f"{layout.source}, DistributedDataParallel"
@@ -118,27 +126,82 @@ def found_layout(
     return replace(layout, shared=None, source=f"{layout.source}; kind of parallelism unknown")
 
 
-def _sized(places: dict[int, RankPlace], world: int, source: str) -> Layout:
+def _sized(
+    places: dict[int, RankPlace],
+    world: int,
+    listed: Mapping[int, Sequence[ProcessGroup]],
+    source: str,
+    may_be: Callable[[int], bool],
+) -> Layout:
     """A layout with these places, and with sizes for which the places give the ranks.
 
-    rank = (dp x pp_size + pp) x tp_size + tp, as vLLM counts ranks. If no sizes fit, they are the
-    smallest that have room for the places.
+    rank = (dp x pp_size + pp) x tp_size + tp, as vLLM counts ranks. If no sizes fit, each place
+    must have its rank. A size is unknown if several fit the ranks, the process groups that the
+    files list and the operations.
+
+    Args:
+        may_be: whether operations allow a number of tensor-parallel ranks.
     """
     least = RankPlace(
         *(1 + max(getattr(p, k) for p in places.values()) for k in ("tp", "pp", "dp"))
     )
     divisors = _divisors(world)
     fitting = [
-        RankPlace(tp, pp, world // (tp * pp))
-        for tp in reversed(divisors)
+        size
+        for tp in divisors
         for pp in divisors
         if tp >= least.tp and pp >= least.pp
         if world % (tp * pp) == 0 and world // (tp * pp) >= least.dp
+        for size in [RankPlace(tp, pp, world // (tp * pp))]
+        if all(r == (p.dp * size.pp + p.pp) * size.tp + p.tp for r, p in places.items())
     ]
-    for size in fitting:
-        if all(r == (p.dp * size.pp + p.pp) * size.tp + p.tp for r, p in places.items()):
-            return Layout(places, size.tp, size.pp, size.dp, source)
-    return Layout(places, least.tp, least.pp, least.dp, source)
+    if not fitting and len(set(places.values())) == least.tp * least.pp * least.dp:
+        fitting = [least]
+    fitting = [size for size in fitting if may_be(size.tp)] or fitting
+    fitting = [
+        size
+        for size in fitting
+        if all(
+            _has_groups_of(size, rank, place, listed.get(rank, ()), world)
+            for rank, place in places.items()
+        )
+    ] or fitting
+    tp, pp, dp = (_only({getattr(size, k) for size in fitting}) for k in ("tp", "pp", "dp"))
+    return Layout(places, tp, pp, dp, source)
+
+
+def _has_groups_of(
+    size: RankPlace, rank: int, place: RankPlace, listed: Iterable[ProcessGroup], world: int
+) -> bool:
+    """Whether sizes need the process groups that the file of a rank lists, and no others.
+
+    They are the ranks that differ in one place only, those of a stage, and all.
+    """
+    groups = {tuple(sorted(group.ranks)) for group in listed if len(group.ranks) > 1}
+    if not groups:
+        return True
+    strides = (
+        (place.tp, size.tp, 1),
+        (place.pp, size.pp, size.tp),
+        (place.dp, size.dp, size.tp * size.pp),
+    )
+    needed = [range(rank - at * by, rank + (count - at) * by, by) for at, count, by in strides]
+    longest = max(map(len, groups))
+    if any(len(one) > longest for one in needed):
+        return False
+    own = {tuple(one) for one in needed if len(one) > 1}
+    return own <= groups and all(
+        len(group) == world
+        or (
+            len(group) == size.tp * size.dp
+            and {other // size.tp % size.pp for other in group} == {place.pp}
+        )
+        for group in groups - own
+    )
+
+
+def _only(sizes: set[int]) -> int | None:
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def _divisors(number: int) -> list[int]:

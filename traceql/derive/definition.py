@@ -39,8 +39,9 @@ Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table]
 class Kind(StrEnum):
     """What a definition makes.
 
-    Loading fills source tables. Tables and views are derived and stay in the database. Scratch
-    tables and scratch macros exist only while the others are made.
+    Loading fills source tables. Tables, views and macros are derived and stay in the database.
+    A table macro returns rows, in part of tables whose names a query gives it. Scratch tables and
+    scratch macros exist only while the others are made.
     """
 
     SOURCE = "source"
@@ -48,6 +49,7 @@ class Kind(StrEnum):
     VIEW = "view"
     SCRATCH = "scratch"
     MACRO = "macro"
+    TABLE_MACRO = "table macro"
     SCRATCH_MACRO = "scratch macro"
 
     @property
@@ -56,7 +58,7 @@ class Kind(StrEnum):
 
     @property
     def is_macro(self) -> bool:
-        return self in (Kind.MACRO, Kind.SCRATCH_MACRO)
+        return self in (Kind.MACRO, Kind.TABLE_MACRO, Kind.SCRATCH_MACRO)
 
 
 class Scope(StrEnum):

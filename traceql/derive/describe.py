@@ -11,7 +11,9 @@ def comments(one: Definition) -> str:
 
 
 def _comments(one: Definition) -> Iterator[str]:
-    what = {Kind.VIEW: "VIEW", Kind.MACRO: "MACRO"}.get(one.kind, "TABLE")
+    what = {Kind.VIEW: "VIEW", Kind.MACRO: "MACRO", Kind.TABLE_MACRO: "MACRO TABLE"}.get(
+        one.kind, "TABLE"
+    )
     yield f"COMMENT ON {what} {one.name} IS {_quoted(one.summary)};"
     for column in one.columns:
         yield f"COMMENT ON COLUMN {one.name}.{column.name} IS {_quoted(column.text)};"

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from queue import SimpleQueue
 from traceback import extract_tb
 
 import duckdb
@@ -29,7 +31,7 @@ def create_sources(con: duckdb.DuckDBPyConnection) -> None:
         if one.kind is Kind.SOURCE:
             with _told(f"{one.kind} {one.name}", one.path):
                 _run_creates(con, one)
-                con.execute(comments(one))
+                _run(con, comments(one))
     con.commit()
 
 
@@ -57,11 +59,16 @@ def _make_all(
     heights = _heights(needs)
     readers = Counter(needed for one in derived.values() for needed in one.needs)
     running: dict[Future[None], Definition] = {}
+    connections = {
+        is_scratch: _connections(con, database, is_scratch=is_scratch)
+        for is_scratch in (False, True)
+    }
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while order.is_active():
             for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):
                 one = derived[name]
-                running[pool.submit(_make_described, _connection(con, database, one), one)] = one
+                free = connections[one.kind.is_scratch]
+                running[pool.submit(_make_described, free, one)] = one
             done, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
                 one = running.pop(future)
@@ -71,14 +78,27 @@ def _make_all(
                 _drop_unread(con, [derived[n] for n in needs[one.name]], readers)
 
 
-def _make_described(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
-    if one.kind.is_scratch:
+def _make_described(free: SimpleQueue[duckdb.DuckDBPyConnection], one: Definition) -> None:
+    con = free.get()
+    try:
+        if one.kind.is_scratch:
+            make(con, one)
+        else:
+            _make_at_once(con, one)
+    finally:
+        free.put(con)
+
+
+def _make_at_once(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
+    """Makes and describes a table in one transaction: one for each comment would take longer."""
+    con.begin()
+    try:
         make(con, one)
-        return
-    con.begin()  # a commit for each comment would take longer
-    make(con, one)
-    with _told(f"{one.kind} {one.name}", one.path):
-        con.execute(comments(one))
+        with _told(f"{one.kind} {one.name}", one.path):
+            _run(con, comments(one))
+    except TraceqlError:
+        con.rollback()  # the connection makes other tables
+        raise
     con.commit()
 
 
@@ -130,7 +150,7 @@ def _create_as(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
     select = one.source.rstrip().removesuffix(";")
     try:
         # In brackets, a second statement is an error.
-        con.execute(f"CREATE OR REPLACE {what} {one.name} AS (\n{select}\n)")
+        _run(con, f"CREATE OR REPLACE {what} {one.name} AS (\n{select}\n)")
     except duckdb.Error:
         if one.path == FINDING_VIEW:
             _tell_wrong_finding(con.cursor())  # the transaction of con has failed
@@ -146,11 +166,22 @@ def _tell_wrong_finding(con: duckdb.DuckDBPyConnection) -> None:
 
 def _run_creates(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
     """Runs a file that holds its own CREATE."""
-    for statement in con.extract_statements(one.source):
-        if statement.type is not duckdb.StatementType.CREATE:
+    for statement in _statements(one.source):
+        if statement.type != duckdb.StatementType.CREATE:
             found = statement.type.name
             raise DefinitionInvalid(f"{one.path}: kind {one.kind} is a CREATE, not a {found}")
         con.execute(statement)
+
+
+def _run(con: duckdb.DuckDBPyConnection, sql: str) -> None:
+    for statement in _statements(sql):
+        con.execute(statement)
+
+
+@cache
+def _statements(sql: str) -> list[duckdb.Statement]:
+    """The statements of a text, parsed once for all databases that this process makes."""
+    return duckdb.extract_statements(sql)
 
 
 def _rows(con: duckdb.DuckDBPyConnection, one: Definition) -> pa.Table:
@@ -174,18 +205,22 @@ def _heights(needs: Mapping[str, Set[str]]) -> Mapping[str, int]:
     return heights
 
 
-def _connection(
-    con: duckdb.DuckDBPyConnection, database: str, one: Definition
-) -> duckdb.DuckDBPyConnection:
-    """A connection that sees the database and the scratch tables.
+def _connections(
+    con: duckdb.DuckDBPyConnection, database: str, *, is_scratch: bool
+) -> SimpleQueue[duckdb.DuckDBPyConnection]:
+    """One connection for each table made at once, which sees the database and the scratch tables.
 
-    It creates tables in the scratch database if `one` is scratch, else in the database.
+    It creates tables in the scratch database or else in the database.
     """
     places = [f'"{database}".main', f"{_SCRATCH}.main"]
-    cursor = con.cursor()
-    in_order = reversed(places) if one.kind.is_scratch else places
-    cursor.execute(f"SET search_path = '{','.join(in_order)}'")
-    return cursor
+    in_order = reversed(places) if is_scratch else places
+    search_path = ",".join(in_order)
+    free = SimpleQueue[duckdb.DuckDBPyConnection]()
+    for _ in range(_AT_ONCE):
+        cursor = con.cursor()
+        cursor.execute(f"SET search_path = '{search_path}'")
+        free.put(cursor)
+    return free
 
 
 def _drop_unread(

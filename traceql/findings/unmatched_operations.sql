@@ -20,5 +20,5 @@ SELECT
     (SELECT COUNT(*) < MAX(world_size) FROM trace) AS is_uncertain
 FROM collective
 CROSS JOIN run_window
-WHERE group_size > 1
+WHERE group_size IS DISTINCT FROM 1
 HAVING COUNT(*) > 0

@@ -21,13 +21,25 @@ def trace_files(paths: Iterable[Path]) -> list[Path]:
         TraceNotFound: a path does not exist, cannot be read or is a database, or a folder has no
             trace files.
     """
-    found: dict[Path, None] = {}
+    found: dict[Path, Path] = {}
     for path in paths:
-        found.update(dict.fromkeys(_files(path)))
-    for file in found:
+        for file in _files(path):
+            found.setdefault(file.resolve(), file)
+    for file in found.values():
         if (shown := path_text(file)) != str(file):
             raise TraceNotFound(f"{shown}: the path is not UTF-8; rename it")
-    return list(found)
+    return list(found.values())
+
+
+def trace_path(file: Path) -> Path:
+    """The absolute path of a trace: without links, unless they lead out of its run directory.
+
+    What lies beside its folder `traces` belongs to it, even if the folder or the file is a link.
+    """
+    folder = file.parent.absolute()
+    if folder.name == "traces" and (folder.parent / _RUN).is_file():
+        return folder.parent.resolve() / folder.name / file.name
+    return file.resolve()
 
 
 def _files(path: Path) -> list[Path]:
@@ -37,7 +49,7 @@ def _files(path: Path) -> list[Path]:
         if path.is_file() and is_database(path):
             raise TraceNotFound(f"{path} is a database; show it with traceql info {path}")
         if path.is_file():
-            return [path.resolve()]
+            return [trace_path(path)]
         if path.exists():
             raise TraceNotFound(
                 f"{path} is neither a file nor a folder; save the trace to a file and load that"
@@ -66,7 +78,7 @@ def _files_in_places(folder: Path, ends: tuple[str, ...]) -> list[Path]:
     places = (folder, folder / "traces")
     for place in reversed(places) if (folder / _RUN).is_file() else places:
         if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f, ends)]):
-            return [f.resolve() for f in files]
+            return [trace_path(f) for f in files]
     return []
 
 

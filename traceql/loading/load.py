@@ -18,8 +18,9 @@ from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.files import whole_file
 from traceql.loading.database import add_files, create_tables
-from traceql.loading.discovery import trace_files
+from traceql.loading.discovery import trace_files, trace_path
 from traceql.loading.model_config import write_model_config
+from traceql.loading.peaks import write_peaks
 from traceql.loading.reading import FileRead, read_files
 from traceql.loading.run_directory import RunDirectory, run_directories
 from traceql.loading.run_files import add_runs
@@ -52,6 +53,7 @@ def load(
     trace_processor: str | Path | None = None,
     rules: Sequence[str | Path] = (),
     model_config: str | Path | None = None,
+    peaks: Sequence[str | Path] = (),
     jobs: int | None = None,
     done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
 ) -> Loaded:
@@ -68,6 +70,8 @@ def load(
             replaces a built-in one with the same priority.
         model_config: the model's config.json, which the recognized layers are checked against; by
             default the configuration in a run.json beside the traces.
+        peaks: CSV files whose rows replace those of the data sheets, and files of measured ceilings
+            that `traceql capture peaks` wrote; a peaks.json in a run directory is found by itself.
         jobs: the number of files to read at once; None for one per processor.
         done: called for progress, with what was done (files or database), how many, and of how
             many; also with engine, before the trace processor is compiled.
@@ -90,20 +94,28 @@ def load(
         read, others = read_files(
             files,
             folder,
-            named=[path.resolve() for path in map(Path, given) if path.is_file()],
+            named=[trace_path(path) for path in map(Path, given) if path.is_file()],
             loaded=loaded,
             trace_processor=native,
             jobs=jobs,
             done=_counted(done, len(files)),
         )
         new = _distinct([file for file in read if file.folder])
-        if new or rules or model_config:
+        if new or rules or model_config or peaks:
             done("database", 0, 1)
             prepared.result()
             config = Path(model_config) if model_config else None
             draft = folder / "new.duckdb"
             with whole_file(target, draft=draft, may_replace_database=True):
-                _write(target, draft, new, runs, [Path(r) for r in rules], config)
+                _write(
+                    target,
+                    draft,
+                    new,
+                    runs,
+                    rules=[Path(r) for r in rules],
+                    model_config=config,
+                    peaks=[Path(p) for p in peaks],
+                )
                 _require_no_log(target)
             done("database", 1, 1)
     added = [file.path for file in new]
@@ -179,8 +191,10 @@ def _write(
     draft: Path,
     files: Sequence[FileRead],
     runs: Mapping[Path, RunDirectory],
+    *,
     rules: Sequence[Path],
     model_config: Path | None,
+    peaks: Sequence[Path],
 ) -> None:
     try:
         if target.exists():
@@ -192,6 +206,8 @@ def _write(
             if rules or fresh:
                 write_rules(con, rules)
             new = {file.path: runs[file.path] for file in files if file.path in runs}
+            if peaks:
+                write_peaks(con, peaks)
             write_model_config(con, model_config, [file.path for file in files], new)
             add_files(con, files, new)
             add_runs(con, new)

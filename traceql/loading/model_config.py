@@ -1,5 +1,6 @@
-"""Loads the model's configuration, which the recognized layers are checked against."""
+"""Loads the model's configuration: layers are checked against it, and costs follow from it."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,13 +24,27 @@ class ModelConfig(Struct, frozen=True):
     hidden_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
 
 
+# What a model of text and images states of both, beside its text_config.
+_COMMON = (
+    "quantization_config",
+    "compression_config",
+    "dtype",
+    "torch_dtype",
+    "tie_word_embeddings",
+)
+_TEXT = "text_config"
+_Described = tuple[ModelConfig, dict[str, Any]]  # with the object that it was found in
+
+
 def write_model_config(
     con: duckdb.DuckDBPyConnection,
     given: Path | None,
     traces: Sequence[Path],
     runs: Mapping[Path, RunDirectory],
 ) -> None:
-    """Fills `model_config` from the given file, or else from a run.json beside the traces.
+    """Fills `model_config` from the given file, or else from a file beside the traces.
+
+    That file is a run.json or, without one, a config.json.
 
     Args:
         runs: the run directory of each trace that is in one.
@@ -40,23 +55,26 @@ def write_model_config(
     found = (given, _given(given)) if given else next(_beside(traces, runs), None)
     if found is None:
         return
-    path, config = found
+    path, (config, document) = found
     families = [g.name for g in layer_families() if config.model_type in g.model_types]
     con.execute("DELETE FROM model_config")
     con.execute(
-        "INSERT INTO model_config VALUES (?, ?, ?, ?, ?)",
+        "INSERT INTO model_config VALUES (?, ?, ?, ?, ?, ?)",
         [
             config.model_type,
             config.num_hidden_layers,
             config.hidden_size,
             families,
             path_text(path),
+            _plain_json(document),
         ],
     )
 
 
-def described_model(document: Any) -> ModelConfig | None:
+def described_model(document: Any) -> _Described | None:
     """The model that a document describes, at any depth: in run.json, it is an inner object.
+
+    Of a model that also reads images or sound, it is the decoder of text.
 
     Raises:
         Unusable: a value has another type than that of a configuration; the message has its key.
@@ -67,12 +85,19 @@ def described_model(document: Any) -> ModelConfig | None:
         if not isinstance(one, dict):
             continue
         if one.get("model_type") is not None and one.get("num_hidden_layers") is not None:
-            return checked(one, ModelConfig)
+            return checked(one, ModelConfig), one
         objects += reversed(one.values())
+        if isinstance(text := one.get(_TEXT), dict):
+            objects.append({name: one[name] for name in _COMMON if name in one} | text)
     return None
 
 
-def _given(path: Path) -> ModelConfig:
+def _plain_json(document: Any) -> str:
+    """The text of a document, null in place of NaN and Infinity, which JSON does not have."""
+    return json.dumps(json.loads(json.dumps(document), parse_constant=lambda _: None))
+
+
+def _given(path: Path) -> _Described:
     try:
         config = described_model(json_document(path).value)
     except Unusable as error:
@@ -88,13 +113,13 @@ def _given(path: Path) -> ModelConfig:
 
 def _beside(
     traces: Sequence[Path], runs: Mapping[Path, RunDirectory]
-) -> Iterator[tuple[Path, ModelConfig]]:
-    """The models of the run.json files beside traces; an unusable one describes none."""
-    known = {run.path: run.document.value for run in runs.values()}
-    for folder in dict.fromkeys(folder for trace in traces for folder in trace.parents[:2]):
-        path = folder / "run.json"
+) -> Iterator[tuple[Path, _Described]]:
+    """The models that files beside traces describe; an unusable one describes none."""
+    known = {run.path / "run.json": run.document.value for run in runs.values()}
+    folders = dict.fromkeys(folder for trace in traces for folder in trace.parents[:2])
+    for path in (folder / name for folder in folders for name in ("run.json", "config.json")):
         try:
-            document = known[folder] if folder in known else json_document(path).value
+            document = known[path] if path in known else json_document(path).value
             config = described_model(document)
         except Unusable:
             continue

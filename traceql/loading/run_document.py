@@ -6,7 +6,7 @@ missing or null, unless a run directory makes no sense without them.
 
 from typing import Annotated, Any
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 # Job schedulers and PyTorch count ranks in 32 bits.
 _Place = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -124,10 +124,20 @@ class Metrics(Struct, frozen=True):
     passes: dict[str, _Pass] | None = None
 
 
+# Tokens by request.
+Tokens = dict[str, _Count]
+
+
 class Step(Struct, frozen=True):
-    """A line of steps.jsonl: an iteration of a rank, and the tokens of each request in it."""
+    """A line of steps.jsonl: an iteration of a rank, and the tokens of each request in it.
+
+    Attributes:
+        computed: the tokens of each request before the iteration, of type `Tokens | None`; they
+            are read on their own, because what is wrong in them costs nothing else.
+    """
 
     rank: _Place
     number: _Count
     begin_unix_ns: _Number | None = None
-    requests: dict[str, _Count] | None = None
+    requests: Tokens | None = None
+    computed: Raw = Raw(b"null")

@@ -14,6 +14,8 @@ import pyarrow as pa
 from traceql.input_file import Unusable
 from traceql.loading.json_document import checked, json_document
 from traceql.loading.model_config import described_model
+from traceql.loading.peaks import add_peak_file
+from traceql.loading.peaks_document import peaks_document
 from traceql.loading.run_directory import RunDirectory
 from traceql.loading.run_document import Metrics, RunFacts
 from traceql.loading.steps import read_steps
@@ -35,6 +37,7 @@ _Rows = tuple[pa.Table, list[_Remark]]
 _COMPLETE = "run complete"
 _METRICS, _STEPS, _TELEMETRY = "metrics.json", "steps.jsonl", "telemetry.parquet"
 _RUN = "run.json"
+_PEAKS = "peaks.json"
 
 
 def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) -> None:
@@ -53,6 +56,7 @@ def _add_run(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> None:
         ("run_file", "path"),
         ("run_iteration", "run"),
         ("telemetry_sample", "run"),
+        ("peak_file", "run"),
     ):
         con.execute(f"DELETE FROM {table} WHERE {column} = ?", [path])
     metrics, remarks = _metrics(run.path / _METRICS)
@@ -62,6 +66,7 @@ def _add_run(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> None:
         *_odd_facts(run.document.value),
         *_add_rows(con, run, "run_iteration", _STEPS, _steps),
         *_add_rows(con, run, "telemetry_sample", _TELEMETRY, _telemetry),
+        *_add_peaks(con, run),
     ]
     _write_remarks(con, run, remarks)
 
@@ -110,7 +115,7 @@ def _steps(file: Path) -> _Rows:
     if steps.first_error is None:
         return steps.rows, []
     note = f"lines read; lines in the file; {steps.first_error}"
-    return steps.rows, [_Remark(_STEPS, False, note, steps.rows.num_rows, steps.lines)]
+    return steps.rows, [_Remark(_STEPS, False, note, steps.whole, steps.lines)]
 
 
 def _telemetry(file: Path) -> _Rows:
@@ -138,6 +143,17 @@ def _add_rows(
     return remarks
 
 
+def _add_peaks(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> list[_Remark]:
+    file = run.path / _PEAKS
+    if not file.exists():
+        return []
+    try:
+        add_peak_file(con, file, str(run.path), *peaks_document(file))
+    except Unusable as error:
+        return [_not_loaded(_PEAKS, error)]
+    return []
+
+
 def _write_remarks(
     con: duckdb.DuckDBPyConnection, run: RunDirectory, remarks: Iterable[_Remark]
 ) -> None:
@@ -148,7 +164,7 @@ def _write_remarks(
     numbers = [rank for (rank,) in ranks]
     con.execute(
         "DELETE FROM remark WHERE list_contains(?, rank) AND list_contains(?, check_name)",
-        [numbers, [_COMPLETE, _RUN, _METRICS, _STEPS, _TELEMETRY]],
+        [numbers, [_COMPLETE, _RUN, _METRICS, _STEPS, _TELEMETRY, _PEAKS]],
     )
     con.executemany(
         "INSERT INTO remark VALUES (?, ?, ?, ?, ?, ?)",

@@ -29,6 +29,7 @@ KINDS = (
     TrackKind("idle", is_counter=True),
     TrackKind("gaps", group="Idle gaps"),
     TrackKind("streams"),
+    TrackKind("efficiency", is_counter=True, group="Counters"),
     TrackKind("queue", is_counter=True, group="Counters"),
     TrackKind("tokens", is_counter=True, group="Counters"),
     TrackKind("memory", is_counter=True, group="Counters"),

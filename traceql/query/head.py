@@ -21,6 +21,7 @@ from typing import Any
 from traceql.comment_head import Column, comment_head, described_columns
 from traceql.errors import QueryInvalid
 
+_VALUE = re.compile(r"'[^']*'|\S+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
 _CHANNEL = re.compile(r"\w+=\S+")
 _TAGS = ("param", "values", "column", "key", "chart", "title", "empty")
@@ -86,7 +87,8 @@ def parsed_head(name: str, sql: str) -> Head:
     head = comment_head(name, sql, _TAGS)
     tags = head.tags
     values = {
-        key: tuple(rest.split()) for key, _, rest in (v.partition(" ") for v in tags["values"])
+        key: tuple(value.strip("'") for value in _VALUE.findall(rest))
+        for key, _, rest in (v.partition(" ") for v in tags["values"])
     }
     parameters = tuple(_parameter(name, line, values) for line in tags["param"])
     columns = described_columns(name, head)

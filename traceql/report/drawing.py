@@ -28,7 +28,7 @@ class PageDrawing:
     """Draws each chart in all widths, with a process for each of them."""
 
     def __init__(self) -> None:
-        self._drawings = {size: Drawing() for size in WIDTHS}
+        self._drawings = {size: Drawing(for_pages=True) for size in WIDTHS}
         self._threads = {size: ThreadPoolExecutor(max_workers=1) for size in WIDTHS}
         for size, drawing in self._drawings.items():
             self._threads[size].submit(drawing.start)

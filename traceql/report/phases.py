@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 
+from traceql.query.head import Chart
 from traceql.report.facts import Answer
 from traceql.result import Result
 from traceql.trace import Trace
 
 _PHASES = "SELECT phase FROM step WHERE gpu_dur > 0 AND phase IN ('prefill', 'decode', 'mixed')"
-_ALONG_TIME = {"heatmap", "point", "timeline"}  # charts that show the steps of all phases
+_PHASE = "phase"
+# Charts that show the steps of all phases, each for itself.
+_OF_ALL_PHASES = {"heatmap", "point", "roofline", "timeline", "waterfall"}
 
 
 def phases_of(trace: Trace) -> list[str]:
@@ -19,7 +22,16 @@ def phases_of(trace: Trace) -> list[str]:
 def is_of_phases(answer: Answer) -> bool:
     """Whether the query sums up the steps of one phase when it is asked to."""
     chart = answer.query.head.chart
-    return bool(_asks(answer)) and not (chart and chart.kind in _ALONG_TIME)
+    is_of_all = chart and (chart.kind in _OF_ALL_PHASES or _tells_phases(answer, chart))
+    return bool(_asks(answer)) and not is_of_all
+
+
+def _tells_phases(answer: Answer, chart: Chart) -> bool:
+    """Whether the chart shows each phase for itself, and has the rows of all of them."""
+    shown = {column for columns in chart.channels.values() for column in columns.split(",")}
+    rows = answer.result
+    is_there = _PHASE in shown and _PHASE in rows.columns
+    return is_there and not rows.reached_limit and not rows.arrow()[_PHASE].null_count
 
 
 def by_phase(

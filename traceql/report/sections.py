@@ -1,6 +1,6 @@
 """The contents of a report: its sections, and the queries of each.
 
-A section appears only if one of its queries exists and has rows.
+A section appears only if one of its queries exists and has rows, and if there is what it needs.
 """
 
 from dataclasses import dataclass, field
@@ -25,6 +25,7 @@ class Section:
     title: str
     question: str
     figures: tuple[Figure, ...]
+    needs: str = ""  # SQL; without rows of it the section is left out
 
 
 SECTIONS = (
@@ -57,6 +58,21 @@ SECTIONS = (
             Figure("kernels.by_category"),
             Figure("steps.timeline"),
         ),
+    ),
+    Section(
+        "speed",
+        "Speed of light",
+        "What should each step have taken at least, and where did the rest go?",
+        (
+            Figure("step.floor", unfolded=True),
+            Figure("step.waterfall"),
+            Figure("roofline.points"),
+            Figure("model.mfu"),
+            Figure("efficiency.roles", unfolded=True),
+            Figure("efficiency.layers"),
+            Figure("moe.balance"),
+        ),
+        needs="SELECT 1 FROM cost WHERE hbm_bytes > 0 LIMIT 1",
     ),
     Section(
         "layers",

@@ -12,7 +12,7 @@
 -- @column op               VARCHAR  Operation: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, gather, scatter, send, recv, barrier or other.
 -- @column communicator_id  BIGINT   Communicator, the group of ranks that took part (communicator.communicator_id).
 -- @column group_ranks      VARCHAR  Ranks of the communicator (the loaded ones, and others that events name), as text; "0 to 1" if data goes one way.
--- @column group_size       BIGINT   Number of ranks in the communicator, loaded or not.
+-- @column group_size       BIGINT   Number of ranks in the communicator, loaded or not; NULL if unknown.
 -- @column ranks_found      BIGINT   Number of ranks on which the operation was found; NULL if it was not matched.
 -- @column bytes            BIGINT   Size of the whole buffer (the output of an all_gather, the input of a reduce_scatter), bytes; NULL if unknown.
 -- @column bytes_source     VARCHAR  Where bytes comes from: args (the event's own arguments), shapes (inputs of the operator that launched it) or inferred (tokens x hidden size x element size).

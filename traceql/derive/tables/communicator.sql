@@ -3,7 +3,7 @@
 -- @needs  communicator_member, described_communicator, layout
 -- @column communicator_id  BIGINT   Number of the communicator, from 0.
 -- @column group_ranks      VARCHAR  Its ranks (the loaded ones, and others that events name), as text; "0 to 1" if data goes one way. The table communicator_member has them as rows.
--- @column group_size       BIGINT   Number of its ranks, loaded or not.
+-- @column group_size       BIGINT   Number of its ranks, loaded or not; NULL if unknown.
 -- @column is_directed      BOOLEAN  Whether data goes one way only, from the first rank to the second.
 -- @column scope            VARCHAR  Which ranks it connects: tensor (ranks of one pipeline stage of one replica), data (of several replicas), pipeline (of several stages) or unknown.
 WITH described AS (
@@ -15,6 +15,7 @@ spread AS (
         COUNT(DISTINCT layout.pp_rank) AS stages,
         COUNT(DISTINCT layout.dp_rank) AS replicas,
         MAX(layout.pp_size) AS pp_size,
+        COUNT(DISTINCT layout.tp_rank) AS tensor_ranks,
         MAX(layout.tp_size) AS tp_size,
         MAX(layout.dp_size) AS dp_size
     FROM communicator_member AS member
@@ -34,7 +35,7 @@ SELECT
         WHEN spread.replicas > 1 THEN 'data'
         -- If only one of its ranks was loaded, the sizes of the layout decide.
         WHEN spread.pp_size = 1 AND spread.tp_size = 1 AND spread.dp_size > 1 THEN 'data'
-        WHEN spread.tp_size IS NULL THEN 'unknown'
+        WHEN spread.tp_size IS NULL AND spread.tensor_ranks < 2 THEN 'unknown'
         ELSE 'tensor'
     END AS scope
 FROM described

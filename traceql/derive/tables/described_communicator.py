@@ -5,7 +5,7 @@
 # @column described_id     BIGINT    Number of the description; the same as in operation.
 # @column communicator_id  BIGINT    Number of the communicator, from 0.
 # @column ranks            BIGINT[]  Its ranks, as far as they are loaded or the event names them.
-# @column group_size       BIGINT    Number of its ranks, loaded or not.
+# @column group_size       BIGINT    Number of its ranks, loaded or not; NULL if unknown.
 # @column is_directed      BOOLEAN   Whether data goes one way only, from the first rank to the second.
 
 """Finds the communicator of each distinct description once, not of each operation."""

@@ -25,7 +25,7 @@ SELECT
     part_interval.is_overlapped,
     step.step_id,
     step.phase,
-    part_interval.waiting_id
+    CASE WHEN part_interval.part = 'exposed_wait' THEN part_interval.running_id END AS waiting_id
 FROM part_interval
 LEFT JOIN gap
     ON part_interval.part = 'idle'

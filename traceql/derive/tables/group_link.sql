@@ -4,7 +4,7 @@
 -- @needs  clock, communicator, communicator_member, integer_at, link, on_reference_clock, run_file, text_at, trace
 -- @column communicator_id  BIGINT   Communicator (communicator.communicator_id).
 -- @column link             VARCHAR  Hardware that connects its ranks: NVLink, Infinity Fabric or PCIe inside a machine, the network between machines; NULL if unknown.
--- @column peak_gbps        DOUBLE   Peak of the link in one direction, which limits the bus bandwidth, 1e9 bytes per second; NULL if unknown.
+-- @column peak_gbps        DOUBLE   Peak of the links in one direction that the group's GPUs have to each other, which limits the bus bandwidth, 1e9 bytes per second; NULL if unknown.
 -- @column source           VARCHAR  How the link is known, or what is missing to know it.
 WITH listed AS (
     SELECT run, integer_at(gpu, '$.index') AS gpu, text_at(gpu, '$.uuid') AS uuid
@@ -174,7 +174,9 @@ bound AS (
     SELECT
         inside.communicator_id,
         inside.chosen.link AS link,
-        inside.chosen.peak_gbps AS peak_gbps,
+        LEAST(
+            inside.chosen.peak_gbps, (spread.group_size - 1) * inside.chosen.pair_gbps
+        ) AS peak_gbps,
         inside.source
     FROM inside
     INNER JOIN spread USING (communicator_id)

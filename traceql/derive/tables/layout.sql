@@ -5,9 +5,9 @@
 -- @column tp_rank  BIGINT   Tensor-parallel rank, from 0; NULL if the kind of parallelism is unknown.
 -- @column pp_rank  BIGINT   Pipeline stage, from 0; NULL if unknown.
 -- @column dp_rank  BIGINT   Data-parallel replica, from 0; NULL if the kind of parallelism is unknown.
--- @column tp_size  BIGINT   Number of tensor-parallel ranks, loaded or not; NULL if tp_rank is NULL.
--- @column pp_size  BIGINT   Number of pipeline stages; NULL if pp_rank is NULL.
--- @column dp_size  BIGINT   Number of data-parallel replicas; NULL if dp_rank is NULL.
+-- @column tp_size  BIGINT   Number of tensor-parallel ranks, loaded or not; NULL if tp_rank is NULL, or if several sizes fit the evidence.
+-- @column pp_size  BIGINT   Number of pipeline stages; NULL if pp_rank is NULL, or if several sizes fit the evidence.
+-- @column dp_size  BIGINT   Number of data-parallel replicas; NULL if dp_rank is NULL, or if several sizes fit the evidence.
 -- @column source   VARCHAR  Where the positions come from: run.json, file names, descriptions of process groups, process groups of distributedInfo, pattern of operations, or ranks of the run; and whether the kind of parallelism is unknown.
 SELECT
     rank,

@@ -1,7 +1,7 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @scope  run
--- @needs  clock, collective, device_state, file_count, gap, instant, kernel, model_config,
--- @needs  rank_model, remark, slice, step, trace
+-- @needs  clock, collective, configured_shape, cost, device_state, file_count, gap, instant, kernel, model_config, noted_length,
+-- @needs  own_peak, peak_file, rank_model, remark, slice, step, step_length, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What is in the database, or what was found.
@@ -85,6 +85,18 @@ device_total AS (
         CAST(COALESCE(SUM(dur) FILTER (NOT (compute OR comm OR copy)), 0) AS BIGINT) AS idle_ns
     FROM device_state
     GROUP BY rank
+),
+length_pair AS (
+    SELECT
+        ANY_VALUE(rank) AS rank,
+        COUNT(
+            DISTINCT ROW(
+                context_pairs, generation_pairs, context_kv_tokens, generation_kv_tokens
+            )
+        ) = 1 AS are_equal
+    FROM step_length
+    GROUP BY step_id
+    HAVING COUNT(*) = 2
 ),
 entry AS (
     SELECT
@@ -205,14 +217,14 @@ entry AS (
         66, rank, 'operations matched', COUNT(match_id), COUNT(*), NULL,
         'operations that were found on another rank too; all operations of more than one rank'
     FROM collective
-    WHERE group_size > 1
+    WHERE group_size IS DISTINCT FROM 1
     GROUP BY rank
     UNION ALL
     SELECT
         67, rank, 'operations with bytes', COUNT(bytes), COUNT(*), NULL,
         'operations whose size is known or inferred; all operations of more than one rank'
     FROM collective
-    WHERE group_size > 1
+    WHERE group_size IS DISTINCT FROM 1
     GROUP BY rank
     UNION ALL
     SELECT
@@ -220,6 +232,40 @@ entry AS (
         'offset from the reference clock, ns; error that remains after the correction, ns; source: ' || source
     FROM clock
     WHERE (SELECT COUNT(*) FROM trace) > 1
+    UNION ALL
+    SELECT
+        69, rank, 'KV lengths', COUNT(*) FILTER (are_equal), COUNT(*), BOOL_AND(are_equal),
+        'steps whose KV lengths are the same in the annotation and in steps.jsonl; steps for which both are known'
+    FROM length_pair
+    GROUP BY rank
+    UNION ALL
+    SELECT
+        70, rank, 'computed tokens', COUNT(*) FILTER (is_possible), COUNT(*), BOOL_AND(is_possible),
+        'numbers of computed tokens in steps.jsonl that can be, from the iterations beside them, the request and max_model_len; all of them'
+    FROM noted_length
+    GROUP BY rank
+    UNION ALL
+    SELECT
+        64, rank, 'shapes of the model', equal, parts, equal = parts,
+        'matrix products whose recorded shapes are those of the model configuration; products of which both are known'
+    FROM configured_shape
+    UNION ALL
+    SELECT
+        66, trace.rank, 'given peaks', NULL, NULL, FALSE,
+        format('no row and no file of --peaks is for {}; GPU names must match', COALESCE(trace.device_name, 'an unnamed GPU'))
+    FROM trace
+    WHERE
+        (EXISTS (FROM own_peak) OR EXISTS (FROM peak_file))
+        AND NOT EXISTS (FROM own_peak WHERE regexp_matches(trace.device_name, own_peak.device))
+        AND NOT EXISTS (FROM peak_file WHERE peak_file.device_name = trace.device_name)
+    UNION ALL
+    SELECT
+        65, rank, 'weights of the model', COUNT(*) FILTER (missing IS NULL OR missing NOT LIKE '%can be read in the time%'), COUNT(*),
+        FALSE,
+        'parts whose weights in the model configuration could be read in the time of their kernels; give the configuration of the recorded model'
+    FROM cost
+    GROUP BY rank
+    HAVING COUNT(*) FILTER (missing LIKE '%can be read in the time%') > 0
     UNION ALL
     SELECT
         70, rank, 'idle in gaps', COALESCE(gap_total.dur, 0), device_total.idle_ns,

@@ -7,6 +7,7 @@
 # @column medium     VARCHAR  fabric (connects all GPUs of a machine), bridge (connects only GPUs that a bridge joins), pcie, or network (connects machines).
 # @column link       VARCHAR  Name of the link.
 # @column peak_gbps  DOUBLE   Peak in one direction, per GPU or per network adapter, 1e9 bytes per second.
+# @column pair_gbps  DOUBLE   Peak between two GPUs in one direction where each pair has a link of its own: n GPUs use (n-1) x pair_gbps; NULL where a switch or bridge gives a pair all of peak_gbps.
 # @column source     VARCHAR  Document that states the peak.
 
 """Reads link.csv, beside this file."""
@@ -25,7 +26,12 @@ _LINKS = Path(__file__).with_suffix(".csv")
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
     with _LINKS.open(newline="", encoding="utf-8") as file:
         listed = [
-            {**row, "position": position, "peak_gbps": float(row["peak_gbps"])}
+            {
+                **row,
+                "position": position,
+                "peak_gbps": float(row["peak_gbps"]),
+                "pair_gbps": float(row["pair_gbps"]) if row["pair_gbps"] else None,
+            }
             for position, row in enumerate(csv.DictReader(file))
         ]
     return pa.Table.from_pylist(listed, declared_schema(__file__))

@@ -11,7 +11,7 @@
 # @column part           VARCHAR  Part, as in device_part.
 # @column is_overlapped  BOOLEAN  Whether a compute kernel and a communication kernel run.
 # @column begun_id       BIGINT   Kernel that began last on the device at the start of the interval or before (kernel.id); NULL without one.
-# @column waiting_id     BIGINT   Communication kernel that began last (kernel.id), if the part is exposed_wait; else NULL.
+# @column running_id     BIGINT   Kernel that the time is credited to (kernel.id): of the kernels that run and decide the part, the one that began last; of operations that transfer data, the one that began to do so last. NULL in idle time.
 
 """Counts activities, where a matched operation first waits and then transfers."""
 
@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceql.arrow_duckdb import Columns, columns_of, rows_where
-from traceql.running import Bools, Int64s, Running, running_by_device
+from traceql.running import Int64s, Running, last_running, running_by_device
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
@@ -80,26 +80,26 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
             rows_where(columns, (columns["rank"] == rank) & (columns["device"] == device))
             for columns in (kernels, activities)
         )
-        waits = rows_where(own, own["what"] == list(_PARTS).index("wait"))
-        tables.append(_intervals(rank, device, running, begun, waits))
+        tables.append(_intervals(rank, device, running, begun, own))
     return pa.concat_tables(tables)
 
 
 def _intervals(
-    rank: int, device: int, running: Running, kernels: Columns, waits: Columns
+    rank: int, device: int, running: Running, kernels: Columns, activities: Columns
 ) -> pa.Table:
-    """The rows of one device; its activities and waits are in the order of their starts."""
-    part = np.select(list(running.kinds.values()), list(_PARTS.values()), "idle")
-    comm = np.logical_or.reduce([running.kinds[kind] for kind in _COMM])
+    """The rows of one device; its kernels and activities are in the order of their starts."""
+    kind = np.select(list(running.kinds.values()), list(range(len(_PARTS))), len(_PARTS))
+    part = np.array([*_PARTS.values(), "idle"], object)[kind]
+    comm = np.logical_or.reduce([running.kinds[comm] for comm in _COMM])
     columns = [
         np.full(len(part), rank),
         np.full(len(part), device),
         running.ts,
         running.dur,
-        part.astype(object),
+        part,
         comm & running.kinds["compute"],
         _begun_last(kernels, running.ts),
-        _waiting(waits, running.ts, part == _PARTS["wait"]),
+        _credited(activities, running.ts, kind),
     ]
     return pa.table(columns, schema=_SCHEMA)
 
@@ -110,11 +110,16 @@ def _begun_last(kernels: Columns, instants: Int64s) -> pa.Array:
     return pa.array(kernels["id"][np.maximum(place, 0)], mask=place < 0)
 
 
-def _waiting(waits: Columns, instants: Int64s, wanted: Bools) -> pa.Array:
-    """Of the operations that wait at each wanted instant the one that began last; else NULL."""
-    place = np.searchsorted(waits["ts"], instants[wanted], side="right") - 1
-    while (over := waits["end_ts"][place] <= instants[wanted]).any():
-        place[over] -= 1
+def _credited(activities: Columns, instants: Int64s, kind: Int64s) -> pa.Array:
+    """Of the activities of a kind that run at each instant the one that began last.
+
+    Args:
+        kind: the place in `_PARTS` of the kind that decides the part at each instant; a higher
+            number if nothing runs.
+    """
     found = np.zeros(len(instants), np.int64)
-    found[wanted] = waits["id"][place]
-    return pa.array(found, mask=~wanted)
+    for number in range(len(_PARTS)):
+        own = rows_where(activities, activities["what"] == number)
+        wanted = kind == number
+        found[wanted] = own["id"][last_running(own["ts"], own["end_ts"], instants[wanted])]
+    return pa.array(found, mask=kind == len(_PARTS))

@@ -3,14 +3,14 @@
 # The table layout has only what is known.
 # @kind   scratch
 # @scope  run
-# @needs  gradient_reduction, kernel, rank_model, run_file, trace
+# @needs  gradient_reduction, kernel, operation, rank_model, run_file, trace
 # @column rank          BIGINT   Rank.
 # @column tp            BIGINT   Position among the ranks of its stage and replica that communicate, from 0.
 # @column pp            BIGINT   Pipeline stage, from 0.
 # @column dp            BIGINT   Replica, from 0.
-# @column tp_size       BIGINT   Number of ranks of a stage and replica, loaded or not.
-# @column pp_size       BIGINT   Number of stages.
-# @column dp_size       BIGINT   Number of replicas.
+# @column tp_size       BIGINT   Number of ranks of a stage and replica, loaded or not; NULL if unknown.
+# @column pp_size       BIGINT   Number of stages; NULL if unknown.
+# @column dp_size       BIGINT   Number of replicas; NULL if unknown.
 # @column shared        VARCHAR  What the ranks of a stage share: tensors (tensor parallelism) or work (data parallelism); NULL if unknown.
 # @column stages_known  BOOLEAN  Whether the stages are known.
 # @column source        VARCHAR  Evidence for the position; as in layout.
@@ -40,6 +40,12 @@ _REDUCES_LAYERS = """
         WHERE category = 'collective' AND role IN ('attn_allreduce', 'mlp_allreduce')
     )
 """
+# Of operations that only tensor parallelism has.
+_TENSOR_RANKS = """
+    SELECT CASE WHEN MIN(group_size) = MAX(group_size) THEN MIN(group_size) END
+    FROM operation
+    WHERE role IN ('attn_allreduce', 'logits_gather')
+"""
 _REDUCES_GRADIENTS = "SELECT EXISTS (SELECT 1 FROM gradient_reduction)"
 
 
@@ -50,6 +56,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
         _places_of_runs(con),
         reduces_layers=con.execute(_REDUCES_LAYERS).fetchall()[0][0],
         reduces_gradients=con.execute(_REDUCES_GRADIENTS).fetchall()[0][0],
+        tensor_ranks=con.execute(_TENSOR_RANKS).fetchall()[0][0],
     )
     listed = [
         {

@@ -39,6 +39,7 @@ class Argument(StrEnum):
     CORRELATION = "correlation"  # joins a launch call and its activity
     INPUT_DIMS = "Input Dims"
     INPUT_TYPE = "Input type"
+    CONCRETE_INPUTS = "Concrete Inputs"
     # Of GPU activities
     DEVICE = "device"
     STREAM = "stream"

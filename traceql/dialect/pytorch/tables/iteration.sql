@@ -12,8 +12,8 @@
 -- @column ts          BIGINT                                   Start on the host, ns since the run's first event.
 -- @column dur         BIGINT                                   Duration on the host, ns.
 -- @column source      VARCHAR                                  execute_context, ProfilerStep or trace; as in step.
--- @column context     STRUCT(requests VARCHAR, tokens VARCHAR)  Number of requests and of tokens in the annotation's context part (prompts), as text.
--- @column generation  STRUCT(requests VARCHAR, tokens VARCHAR)  Number of requests and of tokens in the annotation's generation part, as text.
+-- @column context     STRUCT(requests VARCHAR, tokens VARCHAR, kv_tokens VARCHAR, squares VARCHAR, products VARCHAR)  The numbers in the annotation's context part (prompts), as text: requests, and the sums over them of sq (tokens), sk (KV length, with these tokens), sq * sq and sq * sk; the last three are empty unless the annotation is a detailed one.
+-- @column generation  STRUCT(requests VARCHAR, tokens VARCHAR, kv_tokens VARCHAR, squares VARCHAR, products VARCHAR)  The same of its generation part.
 WITH annotation AS (
     SELECT
         rank,
@@ -58,6 +58,12 @@ SELECT
     ts,
     dur,
     CASE evidence WHEN 1 THEN 'execute_context' WHEN 2 THEN 'ProfilerStep' ELSE 'trace' END AS source,
-    regexp_extract(name, 'context_(\d+)\((?:sq)?(\d+)', ['requests', 'tokens']) AS context,
-    regexp_extract(name, 'generation_(\d+)\((?:sq)?(\d+)', ['requests', 'tokens']) AS generation
+    regexp_extract(
+        name, 'context_(\d+)\((?:sq)?(\d+)(?:sk(\d+)sqsq(\d+)sqsk(\d+)\))?',
+        ['requests', 'tokens', 'kv_tokens', 'squares', 'products']
+    ) AS context,
+    regexp_extract(
+        name, 'generation_(\d+)\((?:sq)?(\d+)(?:sk(\d+)sqsq(\d+)sqsk(\d+)\))?',
+        ['requests', 'tokens', 'kv_tokens', 'squares', 'products']
+    ) AS generation
 FROM chosen

@@ -1,0 +1,103 @@
+"""traceql capture peaks"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from capture.cli.progress import progress, warn
+
+
+@click.command("peaks")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    default="peaks.json",
+    show_default=True,
+    help="The file to write. traceql load finds a peaks.json in a run directory by itself.",
+)
+@click.option(
+    "--model",
+    help="A config.json, a model folder or a built-in architecture such as qwen3-8b: its products "
+    "of matrices are measured too, for 1 to 256 tokens.",
+)
+@click.option(
+    "--tp",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Tensor-parallel size that the products of the model are divided by.",
+)
+@click.option(
+    "--device",
+    "devices",
+    type=click.IntRange(0),
+    multiple=True,
+    help="GPU to measure, as nvidia-smi numbers it; may be repeated. Memory and products are "
+    "measured on the first, communication among all.  [default: all that CUDA sees]",
+)
+@click.option(
+    "--warm-up",
+    "warm_up_s",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    help="Seconds of load before anything is measured: a cold GPU has a higher clock.",
+)
+def command(
+    output: Path, model: str | None, tp: int, devices: tuple[int, ...], warm_up_s: float
+) -> None:
+    """Measure what the GPUs of this machine can reach: memory, products, communication.
+
+    Example: traceql capture peaks --model qwen3-8b --tp 2 -o runs/chat/peaks.json
+
+    It takes one to two minutes, and refuses GPUs that others use. Load the file with a trace:
+    traceql load runs/chat, or traceql load TRACE --peaks peaks.json.
+    """
+    from capture.peaks.measure import measure
+
+    with progress() as on_phase:
+        document = measure(
+            output,
+            model=model,
+            tp=tp,
+            devices=devices,
+            warm_up_s=warm_up_s,
+            on_phase=on_phase,
+            warn=warn,
+        )
+    for line in _summary(document):
+        click.echo(line)
+    click.echo(f"{output}: measured in {document['seconds']:.0f} s")
+
+
+def _summary(document: Mapping[str, Any]) -> list[str]:
+    """The best of each kind."""
+    lines = [document["device_name"]]
+    for dtype in dict.fromkeys(one["dtype"] for one in document["products"]):
+        best = max((p for p in document["products"] if p["dtype"] == dtype), key=_tflops)
+        shape = " x ".join(str(best[name]) for name in "mkn")
+        lines.append(f"  {dtype} products  {_tflops(best):8.1f} TFLOP/s  ({shape}, {best['load']})")
+    for op in dict.fromkeys(one["op"] for one in document["memory"]):
+        best_gbps = max(m["bytes"] / m["ns"] for m in document["memory"] if m["op"] == op)
+        lines.append(f"  memory {op:<6} {best_gbps:8.1f} GB/s")
+    for ranks, op, algorithm in dict.fromkeys(map(_group, document["collectives"])):
+        group = [c for c in document["collectives"] if _group(c) == (ranks, op, algorithm)]
+        shortest = min(c["ns"] for c in group) / 1e3
+        best_gbps = max(c["bytes"] / c["ns"] for c in group)
+        lines.append(
+            f"  {op} ({algorithm}, {ranks} GPUs)  {best_gbps:8.1f} GB/s, at least {shortest:.1f} us"
+        )
+    if document["kernel"]:
+        lines.append(f"  small kernel  {document['kernel']['ns']:8.0f} ns")
+    return lines
+
+
+def _group(collective: Mapping[str, Any]) -> tuple[int, str, str]:
+    return collective["ranks"], collective["op"], collective["algorithm"]
+
+
+def _tflops(product: Mapping[str, Any]) -> float:
+    return 2e-3 * float(product["m"] * product["k"] * product["n"] / product["ns"])

@@ -1,0 +1,104 @@
+"""Checks that the GPUs can be measured, measures them, and writes peaks.json."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from importlib import util
+from pathlib import Path
+from typing import Any
+
+from capture.environment import environment, torch_libraries
+from capture.errors import GpuMissing, PackageMissing, PeaksUnwritable
+from capture.files import write_json
+from capture.gpus import management_library
+from capture.peaks.gpu import Gpu, require_idle, show_only, visible_gpus
+from capture.peaks.model_products import configuration, model_products
+from capture.phases import OnPhase, ignore_phase
+
+SCHEMA_VERSION = 1
+WARM_UP_S = 30.0
+
+
+def measure(
+    output: Path,
+    *,
+    model: str | None = None,
+    tp: int = 1,
+    devices: Sequence[int] = (),
+    warm_up_s: float = WARM_UP_S,
+    on_phase: OnPhase = ignore_phase,
+    warn: Callable[[str], None] = lambda _message: None,
+) -> dict[str, Any]:
+    """Measures the GPUs and replaces the file when all is done; returns what it holds.
+
+    Args:
+        model: a config.json, a model folder or a built-in architecture, whose products of matrices
+            are measured too.
+        tp: the tensor-parallel size that the model's products are divided by.
+        devices: numbers of GPUs as nvidia-smi shows them; all that CUDA sees by default. Memory and
+            products are measured on the first, communication among all.
+        warm_up_s: how long the first GPU works before anything is measured.
+
+    Raises:
+        CaptureError: no PyTorch, no GPU, a GPU in use, no such model, or a file that cannot be
+            written; the message says what to do.
+    """
+    of_model = model_products(configuration(model), tp) if model else []
+    _require_writable(output)
+    if util.find_spec("torch") is None:
+        raise PackageMissing("torch is not installed; run this in the environment of vLLM")
+    show_only(devices)
+    begin = time.monotonic()
+    skipped: list[str] = []
+    with management_library() as nvml:
+        visible = visible_gpus(nvml) if nvml else []
+        require_idle(visible)
+        gpus = _seen_by_torch(visible, warn)
+        from capture.peaks.measurements import facts, measurements
+
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+            **facts(gpus[0]),
+            "model": {"name": model, "tp": tp} if model else None,
+            **environment(),
+            **measurements(gpus, of_model, warm_up_s=warm_up_s, on_phase=on_phase, skipped=skipped),
+        }
+    document["versions"] |= torch_libraries()
+    document["skipped"] = skipped
+    document["seconds"] = round(time.monotonic() - begin, 1)
+    _write(output, document)
+    for reason in skipped:
+        warn(reason)
+    return document
+
+
+def _seen_by_torch(gpus: Sequence[Gpu], warn: Callable[[str], None]) -> Sequence[Gpu]:
+    """The GPUs; those that PyTorch counts if NVML is not there."""
+    import torch
+
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if not count:
+        raise GpuMissing("PyTorch sees no GPU here; run this on the machine that you record")
+    if gpus:
+        return gpus[:count]
+    warn(
+        "without nvidia-ml-py, it is unknown whether other programs use the GPUs, and at which "
+        "clock they run; run pip install nvidia-ml-py"
+    )
+    return [Gpu(number) for number in range(count)]
+
+
+def _require_writable(output: Path) -> None:
+    """Raises PeaksUnwritable before two minutes are spent."""
+    if output.is_dir():
+        raise PeaksUnwritable(f"{output} is a folder; name a file with -o")
+    if not output.absolute().parent.is_dir():
+        raise PeaksUnwritable(f"there is no folder {output.parent}; create it, or change -o")
+
+
+def _write(output: Path, document: Mapping[str, Any]) -> None:
+    try:
+        write_json(output, document)
+    except OSError as error:
+        raise PeaksUnwritable(f"cannot write {output}: {error.strerror}; change -o") from None

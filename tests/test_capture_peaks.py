@@ -1,0 +1,330 @@
+"""`traceql capture peaks` without a GPU: its arithmetic, its refusals, and its parts on a CPU."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+from command_line import refusal
+
+from capture.errors import GpuBusy, GpuMissing, ModelNotFound
+from capture.models import built_in_config
+from capture.peaks import gpu as gpu_module
+from capture.peaks.gpu import Gpu, require_idle, show_only, visible_gpus
+from capture.peaks.measure import measure
+from capture.peaks.model_products import Product, configuration, model_products
+from capture.peaks.timing import Rounds, timed
+from traceql.loading.peaks_document import peaks_document
+
+ROOT = Path(__file__).parent.parent
+_PYTHON = os.environ.get("TRACEQL_VLLM_PYTHON", str(ROOT / ".venv" / "vllm" / "bin" / "python"))
+
+
+def unknown_state() -> dict[str, int | None]:
+    return {"sm_clock_mhz": None, "throttle_reasons": None}
+
+
+# --- timing ----------------------------------------------------------------------------------
+
+
+def clockwork(round_ns: Sequence[float], launches: int = 1) -> tuple[Rounds, list[int]]:
+    """Work whose rounds take these times, the last one from then on; and the rounds started."""
+    started: list[int] = []
+
+    def start(rounds: int) -> Callable[[], float]:
+        each = round_ns[min(len(started), len(round_ns) - 1)]
+        started.append(rounds)
+        return lambda: each * rounds
+
+    return Rounds(start, launches), started
+
+
+@pytest.mark.parametrize(
+    ("round_ns", "launches", "rounds"),
+    [
+        (2_000.0, 1, 2000),  # 4 ms
+        (200_000.0, 100, 20),
+        (1_000_000.0, 1, 20),
+        (1_000_000.0, 10, 4),
+        (10_000_000.0, 1, 2),  # no more than 20 ms
+        (50_000_000.0, 2, 1),
+    ],
+)
+def test_a_sample_has_at_least_4_ms_and_20_launches_unless_they_are_long(
+    round_ns: float, launches: int, rounds: int
+) -> None:
+    work, started = clockwork([round_ns], launches)
+    found = timed(work, state=unknown_state)
+    assert started == [1, 1, *[rounds] * 9]
+    assert found["launches"] == 9 * rounds * launches
+    assert found["ns"] == pytest.approx(round_ns / launches)
+    assert found["mad_ns"] == 0
+
+
+def test_the_median_counts_and_the_first_round_does_not() -> None:
+    work, _ = clockwork([9e9, 1e6, 1e6, 5e6, 1e6, 2e6, 3e6, 9e6, 1e6, 2e6, 1e6])
+    found = timed(work, state=unknown_state)
+    assert (found["ns"], found["mad_ns"]) == (2e6, 1e6)
+
+
+def test_processes_that_measure_together_agree_on_the_slowest() -> None:
+    def slowest(values: Sequence[float]) -> Sequence[float]:
+        return [max(value, 2e6) for value in values]
+
+    work, started = clockwork([1e6], 1)
+    found = timed(work, state=unknown_state, agree=slowest)
+    assert started[2] == 10  # as many rounds as the slowest can do in 20 ms
+    assert found["ns"] == 2e6
+
+
+def test_a_burst_is_short_and_follows_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    rests: list[float] = []
+    monkeypatch.setattr("capture.peaks.timing.time.sleep", rests.append)
+    work, started = clockwork([300_000.0], 2)
+    timed(work, state=unknown_state, burst=True)
+    assert started == [1, 1, *[13] * 9]  # 3.9 ms
+    assert rests == [0.05] * 9
+    long, started = clockwork([20e6])
+    timed(long, state=unknown_state, burst=True)
+    assert started[2:] == [1] * 9
+
+
+def test_the_clock_is_read_while_the_gpu_works() -> None:
+    working = False
+    seen = []
+
+    def start(rounds: int) -> Callable[[], float]:
+        nonlocal working
+        working = True
+
+        def finish() -> float:
+            nonlocal working
+            working = False
+            return 1e6 * rounds
+
+        return finish
+
+    def state() -> dict[str, int | None]:
+        seen.append(working)
+        return {"sm_clock_mhz": 1000 + len(seen), "throttle_reasons": 4}
+
+    found = timed(Rounds(start, 1), state=state, heat_ns=3e6)
+    assert seen == [True] * 9
+    assert (found["sm_clock_mhz"], found["throttle_reasons"]) == (1005, 4)
+
+
+# --- the products of a model -----------------------------------------------------------------
+
+
+def shapes(config: dict[str, Any], tp: int = 1) -> dict[str, tuple[int, int]]:
+    return {one.role: (one.k, one.n) for one in model_products(config, tp)}
+
+
+def test_products_of_a_dense_model_are_divided_among_the_ranks() -> None:
+    # Qwen3-8B: 32 heads and 8 KV heads of 128, 12,288 wide, 151,936 words.
+    config = configuration("qwen3-8b")
+    assert shapes(dict(config)) == {
+        "qkv_proj": (4096, (32 + 2 * 8) * 128), "o_proj": (4096, 4096),
+        "gate_up_proj": (4096, 24576), "down_proj": (12288, 4096), "lm_head": (4096, 151936),
+    }  # fmt: skip
+    assert shapes(dict(config), 4) == {
+        "qkv_proj": (4096, (8 + 2 * 2) * 128), "o_proj": (1024, 4096),
+        "gate_up_proj": (4096, 6144), "down_proj": (3072, 4096), "lm_head": (4096, 37984),
+    }  # fmt: skip
+    assert {one.dtype for one in model_products(config, 1)} == {"bf16"}
+
+
+def test_kv_heads_are_copied_and_experts_left_out() -> None:
+    # Qwen3-30B-A3B: 32 heads of 128 (not 2048 / 32), 4 KV heads, experts.
+    config = configuration("Qwen/Qwen3-30B-A3B")
+    assert shapes(dict(config), 8) == {
+        "qkv_proj": (2048, (4 + 2) * 128), "o_proj": (512, 2048), "lm_head": (2048, 18992)
+    }  # fmt: skip
+
+
+def test_layers_quantized_to_fp8_multiply_in_fp8_but_not_lm_head() -> None:
+    config = dict(built_in_config("qwen3-0.6b") or {})
+    config["quantization_config"] = {"quant_method": "fp8"}
+    assert {one.role: one.dtype for one in model_products(config, 1)} == {
+        "qkv_proj": "fp8", "o_proj": "fp8", "gate_up_proj": "fp8", "down_proj": "fp8",
+        "lm_head": "bf16",
+    }  # fmt: skip
+
+
+def test_latent_attention_and_inner_configurations(tmp_path: Path) -> None:
+    inner = {
+        "hidden_size": 64, "num_attention_heads": 4, "kv_lora_rank": 8, "vocab_size": 100,
+        "n_routed_experts": 8,
+    }  # fmt: skip
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps({"text_config": inner}))
+    assert model_products(configuration(str(tmp_path)), 2) == [Product("lm_head", "bf16", 64, 64)]
+
+
+@pytest.mark.parametrize(
+    ("model", "tp", "reason"),
+    [
+        ("nothing", 1, "nothing is neither a config.json, nor a model folder, nor a built-in"),
+        ("qwen3-8b", 3, "32 attention heads cannot be divided among 3 ranks; change --tp"),
+        ({"hidden_size": 64}, 1, "the model's config.json has no num_attention_heads"),
+        ([], 1, "is not the config.json of a model"),
+    ],
+)
+def test_a_model_that_cannot_be_divided_is_refused(
+    model: Any, tp: int, reason: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(model))
+    name = model if isinstance(model, str) else str(file)
+    with pytest.raises(ModelNotFound, match=reason):
+        model_products(configuration(name), tp)
+
+
+def test_a_damaged_configuration_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "config.json"
+    file.write_text("{")
+    with pytest.raises(ModelNotFound, match=f"cannot read {file}: Expecting property name"):
+        configuration(str(file))
+
+
+# --- GPUs ------------------------------------------------------------------------------------
+
+
+def nvml(**gpu: Any) -> Any:
+    """NVML on a machine with two equal GPUs, whose handles are their numbers."""
+
+    def by_uuid(name: str) -> int:
+        return {"GPU-a": 0, "GPU-b": 1}[name]
+
+    used = gpu.get("used", 600 * 2**20)
+    busy = gpu.get("busy", 0)
+    return SimpleNamespace(
+        NVML_CLOCK_SM=1,
+        nvmlDeviceGetCount=lambda: 2,
+        nvmlDeviceGetHandleByIndex=lambda number: number,
+        nvmlDeviceGetHandleByUUID=by_uuid,
+        nvmlDeviceGetComputeRunningProcesses=lambda _handle: gpu.get("processes", []),
+        nvmlDeviceGetMemoryInfo=lambda _handle: SimpleNamespace(used=used),
+        nvmlDeviceGetUtilizationRates=lambda _handle: SimpleNamespace(gpu=busy),
+        nvmlDeviceGetClockInfo=lambda handle, _clock: 1000 + handle,
+        nvmlDeviceGetCurrentClocksThrottleReasons=lambda _handle: 4,
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "reason"),
+    [
+        ({}, None),
+        ({"processes": [SimpleNamespace(pid=77)]}, "process 77 uses GPU 0"),
+        ({"used": 20 * 2**30}, "20 GiB of GPU 0 are in use"),
+        ({"busy": 93}, "GPU 0 is busy for 93% of the time"),
+    ],
+)
+def test_a_gpu_that_others_use_is_refused(
+    gpu: dict[str, Any], reason: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gpu_module, "_SETTLES_S", 0.0)
+    gpus = visible_gpus(nvml(**gpu))
+    if reason is None:
+        require_idle(gpus)
+        return
+    with pytest.raises(GpuBusy, match=f"^{reason}; end the other program, or choose another GPU"):
+        require_idle(gpus)
+
+
+def test_cuda_sees_the_chosen_gpus_and_their_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    show_only([])
+    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert [gpu.handle for gpu in visible_gpus(nvml())] == [0, 1]
+    show_only([1])
+    (gpu,) = visible_gpus(nvml())
+    assert (gpu.number, gpu.state()) == (0, {"sm_clock_mhz": 1001, "throttle_reasons": 4})
+    assert Gpu(0).state() == unknown_state()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-b, 0")
+    assert [gpu.handle for gpu in visible_gpus(nvml())] == [1, 0]
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
+    with pytest.raises(GpuMissing, match="there is no GPU 2; this machine has 2, numbered from 0"):
+        visible_gpus(nvml())
+
+
+# --- the command -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (["-o", "."], "traceql: . is a folder; name a file with -o"),
+        (["-o", "no/peaks.json"], "traceql: there is no folder no; create it, or change -o"),
+        (["--model", "none"], "traceql: none is neither a config.json, nor a model folder, nor"),
+        (["--model", "qwen3-8b", "--tp", "5"], "traceql: 32 attention heads cannot be divided"),
+    ],
+)
+def test_what_cannot_be_measured_or_written_is_told_at_once(
+    arguments: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refusal("capture", "peaks", *arguments).startswith(reason)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_pytorch_the_command_says_where_to_run_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("capture.peaks.measure.util.find_spec", lambda _name: None)
+    said = refusal("capture", "peaks")
+    assert said == "traceql: torch is not installed; run this in the environment of vLLM"
+
+
+def test_a_machine_without_a_gpu_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cuda = SimpleNamespace(is_available=lambda: False)
+    torch: Any = ModuleType("torch")
+    torch.cuda = cuda
+    torch.__spec__ = SimpleNamespace()
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    with pytest.raises(GpuMissing, match="PyTorch sees no GPU here"):
+        measure(tmp_path / "peaks.json")
+    assert not (tmp_path / "peaks.json").exists()
+
+
+@pytest.mark.vllm
+def test_measurements_run_on_a_cpu_and_can_be_loaded(tmp_path: Path) -> None:
+    """With PyTorch, but without CUDA: see peaks_on_cpu.py."""
+    done = subprocess.run(
+        [_PYTHON, ROOT / "tests" / "peaks_on_cpu.py"],
+        capture_output=True, text=True, check=False, env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    first, second = found["collectives"]
+    assert [one["ns"] for one in first] == [one["ns"] for one in second]
+    assert [(one["op"], one["bytes"]) for one in first] == [
+        ("all_reduce", 1024), ("all_gather", 1024), ("all_reduce", 2**23), ("all_gather", 2**23),
+        ("all_reduce", 1024), ("all_gather", 1024),
+    ]  # fmt: skip
+    assert [one["kernel_ns"] for one in first] == [20, 20, 20, 20, None, None]
+    assert [(one["op"], one["bytes"]) for one in found["memory"]] == [
+        ("copy", 2**21), ("read", 2**20),
+    ]  # fmt: skip
+    assert [(p["role"], p["m"], p["k"], p["n"], p["load"]) for p in found["products"]] == [
+        (None, 64, 128, 32, "burst"), (None, 64, 128, 32, "sustained"),
+        ("o_proj", 1, 128, 64, "sustained"), ("o_proj", 4, 128, 64, "sustained"),
+        ("o_proj", 16, 128, 64, "burst"),
+        ("lm_head", 1, 64, 256, "sustained"), ("lm_head", 4, 64, 256, "sustained"),
+    ]  # fmt: skip
+    document = {
+        "schema_version": 1, "device_name": "a CPU", "measured": "2026-11-22T20:00:00+00:00",
+        "kernel": None, **found, "collectives": first,
+    }  # fmt: skip
+    (tmp_path / "peaks.json").write_text(json.dumps(document))
+    _, peaks = peaks_document(tmp_path / "peaks.json")
+    assert (len(peaks.memory), len(peaks.products), len(peaks.collectives)) == (2, 7, 6)

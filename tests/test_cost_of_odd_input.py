@@ -1,0 +1,99 @@
+"""Table cost where something is unknown: the rest is kept, and what is missing is said."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recordings import recordings
+
+import traceql
+
+PRODUCTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
+_VOCABULARY = {"vocab_size": 151_936, "dtype": "bfloat16"}
+
+
+def loaded(
+    folder: Path, name: str, change: dict[str, Any] | None = None, **facts: Any
+) -> traceql.Trace:
+    """A recording with its model's configuration, changed; and with facts of its file changed."""
+    recording = next(one for one in recordings() if one.name == name)
+    trace = json.loads(gzip.decompress(recording.path.read_bytes())) | facts
+    path = folder / "trace.json"
+    path.write_text(json.dumps(trace))
+    config = folder / "config.json"
+    config.write_text(json.dumps(recording.config | _VOCABULARY | (change or {})))
+    return traceql.open(traceql.load([path], folder / "r.duckdb", model_config=config).database)
+
+
+def missing(trace: traceql.Trace, *roles: str, column: str = "flops") -> set[tuple[Any, ...]]:
+    """What is missing for these roles, and whether a column has a value."""
+    query = f"""
+        SELECT DISTINCT missing, {column} IS NOT NULL AS known
+        FROM cost
+        WHERE list_contains($roles, role)
+    """
+    return {tuple(row.values()) for row in trace.sql(query, {"roles": list(roles)}).rows()}
+
+
+def test_narrow_kernels_of_a_configuration_of_wide_weights(tmp_path: Path) -> None:
+    """An fp8 model whose config.json does not say so: FLOPs are known, bytes and peak are not."""
+    said = "quantization, which the model configuration does not state"
+    with loaded(tmp_path, "qwen3_fp8-graph") as trace:
+        assert missing(trace, *PRODUCTS) == {(said, True)}
+        assert missing(trace, *PRODUCTS, column="hbm_bytes") == {(said, False)}
+        assert missing(trace, *PRODUCTS, column="dtype") == {(said, False)}
+        assert missing(trace, "lm_head", column="hbm_bytes") == {(None, True)}
+
+
+@pytest.mark.slow
+def test_the_stated_quantization_of_narrow_kernels(tmp_path: Path) -> None:
+    with loaded(tmp_path, "qwen3_fp8-graph", {"quantization_config": {"quant_method": "fp8"}}) as t:
+        assert missing(t, *PRODUCTS, column="hbm_bytes") == {(None, True)}
+        dtypes = "SELECT DISTINCT dtype FROM cost WHERE role = 'down_proj'"
+        assert t.sql(dtypes).rows() == [{"dtype": "fp8"}]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", [None, "awq"])
+def test_kernels_for_packed_weights(tmp_path: Path, method: str | None) -> None:
+    stored = {"quant_method": method, "bits": 4, "group_size": 128} if method else None
+    with loaded(tmp_path, "qwen3_awq-graph", {"quantization_config": stored}) as trace:
+        said = None if method else "quantization, which the model configuration does not state"
+        known = (said, method is not None)
+        assert missing(trace, *PRODUCTS, column="hbm_bytes") == {known}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model_type": "qwen9"}, "the sizes of model type qwen9 are not known"),
+        ({"num_attention_heads": 0}, "a value of the model configuration is not usable"),
+        ({"vocab_size": None}, "the model configuration has no vocab_size"),
+        ({"dtype": "float6"}, "dtype of the model (float6)"),
+    ],
+)
+def test_a_configuration_without_sizes(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    with loaded(tmp_path, "qwen3_fp8-graph", change) as trace:
+        found = missing(trace, *PRODUCTS, "attention", "rope", "kv_write", "lm_head")
+        assert len(found) == 1
+        text, known = found.pop()
+        assert (text[: len(said)], known) == (said, False)
+
+
+@pytest.mark.slow
+def test_a_rank_alone_of_eight(tmp_path: Path) -> None:
+    """Whether the others share its tensors is not known."""
+    of_eight = {"distributedInfo": {"rank": 3, "world_size": 8, "backend": "nccl"}}
+    with loaded(tmp_path, "qwen3_fp8-graph", **of_eight) as trace:
+        found = missing(trace, *PRODUCTS, "attention")
+        assert found == {("number of tensor-parallel ranks", False)}
+
+
+@pytest.mark.slow
+def test_attention_needs_the_lengths_of_requests(tmp_path: Path) -> None:
+    with loaded(tmp_path, "qwen3_fp8-graph") as trace:
+        assert missing(trace, "attention") == {("KV lengths", False)}
+        assert missing(trace, "kv_write", "rope") == {(None, True)}

@@ -1,0 +1,484 @@
+"""Table cost of real traces, against figures that were computed apart from it."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import databases
+import pytest
+from published_models import BUILT_IN
+from shared_files import shared_file
+from workload_runs import DENSE, EAGER, EXPERTS, FOUR_RANKS, Workload, loaded
+
+import traceql
+
+SLOW = pytest.mark.slow
+_PREFILL, _DECODE = 0, 3  # steps
+# In the reference figures, activations come from memory, not from the cache.
+_EFFORT = """
+    WITH called AS (
+        SELECT
+            cost.*,
+            weight_bytes + kv_bytes + activation_bytes AS moved_bytes,
+            peak.tflops * 1e3 AS flops_per_ns,
+            peak.hbm_gbps AS bytes_per_ns
+        FROM cost
+        INNER JOIN trace USING (rank)
+        INNER JOIN peak
+            ON trace.device_name = peak.device_name
+            AND peak.dtype = COALESCE(cost.dtype, 'bf16')
+            AND peak.kind = 'data sheet'
+        WHERE cost.rank = 0
+    )
+    SELECT
+        role,
+        SUM(dur_ns) / 1e3 AS us,
+        SUM(flops) / SUM(dur_ns) / 1e3 AS tflops,
+        SUM(moved_bytes) / SUM(dur_ns) AS gbps,
+        GREATEST(SUM(flops) / ANY_VALUE(flops_per_ns), SUM(moved_bytes) / ANY_VALUE(bytes_per_ns))
+            AS floor_ns,
+        SUM(flops) / ANY_VALUE(flops_per_ns) AS flops_ns,
+        SUM(weight_bytes + kv_bytes) / ANY_VALUE(bytes_per_ns) AS read_ns,
+        100 * floor_ns / SUM(dur_ns) AS percent
+    FROM called
+    WHERE step_id = $step
+    GROUP BY role
+"""
+
+
+def roles(run: Workload, step: int) -> dict[str, dict[str, float]]:
+    return {row["role"]: row for row in loaded(run).sql(_EFFORT, {"step": step}).rows()}
+
+
+def total(run: Workload, step: int, column: str) -> float:
+    return sum(row[column] or 0 for row in roles(run, step).values())
+
+
+def gpu_ns(run: Workload, step: int) -> int:
+    query = "SELECT gpu_dur FROM step WHERE rank = 0 AND step_id = $step"
+    found: int = loaded(run).sql(query, {"step": step}).rows()[0]["gpu_dur"]
+    return found
+
+
+def rows(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+
+
+@pytest.mark.parametrize(
+    ("role", "us", "percent", "tflops"),
+    [
+        ("qkv_proj", 2382.2, 79, 778.9),
+        ("gate_up_proj", 9304.1, 81, 797.7),
+        ("down_proj", 4446.5, 84, 834.6),
+        ("o_proj", 1563.5, 80, 791.2),
+        ("attention", 851.1, 18, 182),
+    ],
+)
+def test_prefill_of_8b(role: str, us: float, percent: int, tflops: float) -> None:
+    found = roles(DENSE, _PREFILL)[role]
+    assert found["us"] == pytest.approx(us, rel=0.001)
+    assert found["tflops"] == pytest.approx(tflops, rel=0.001)
+    assert found["percent"] == pytest.approx(percent, abs=0.51)
+
+
+@pytest.mark.parametrize(
+    ("role", "us", "percent", "gbps"),
+    [
+        ("qkv_proj", 576.5, 66, 3148),
+        ("gate_up_proj", 1783.6, 85, 4068),
+        ("down_proj", 1077.5, 70, 3368),
+        ("o_proj", 461.5, 55, 2623),
+        ("lm_head", 300.2, 86, 4150),
+        ("attention", 513.0, 12, 597),
+    ],
+)
+def test_decode_of_8b(role: str, us: float, percent: int, gbps: float) -> None:
+    found = roles(DENSE, _DECODE)[role]
+    assert found["us"] == pytest.approx(us, rel=0.001)
+    assert found["gbps"] == pytest.approx(gbps, rel=0.002)
+    assert found["percent"] == pytest.approx(percent, abs=0.51)
+
+
+def test_floors_and_utilization_of_8b() -> None:
+    assert total(DENSE, _PREFILL, "floor_ns") == pytest.approx(16_254_000, rel=0.01)
+    assert total(DENSE, _DECODE, "floor_ns") == pytest.approx(3_227_000, rel=0.01)
+    mfu = 100 * total(DENSE, _PREFILL, "flops_ns") / gpu_ns(DENSE, _PREFILL)
+    mbu = 100 * total(DENSE, _DECODE, "read_ns") / gpu_ns(DENSE, _DECODE)
+    assert (round(mfu), round(mbu)) == (43, 59)
+
+
+@pytest.mark.parametrize(
+    ("run", "percents"),
+    [
+        pytest.param(
+            FOUR_RANKS, {"gate_up_proj": 78, "down_proj": 76, "o_proj": 54, "qkv_proj": 49},
+            marks=SLOW,
+        ),
+        pytest.param(
+            EXPERTS, {"experts_gate_up": 48, "experts_down": 40, "router": 2, "o_proj": 21},
+            marks=SLOW,
+        ),
+    ],
+    ids=lambda of: of.model if isinstance(of, Workload) else "",
+)  # fmt: skip
+def test_decode_on_four_ranks(run: Workload, percents: dict[str, int]) -> None:
+    found = roles(run, _DECODE)
+    rounded = {role: found[role]["percent"] for role in percents}
+    assert rounded == pytest.approx(percents, abs=0.75)
+
+
+def test_kinds_of_bytes_of_a_decode_step() -> None:
+    """4 tokens; 515 or 514 keys of each request; 36 layers; 8 of 32 heads have keys; 2 bytes."""
+    found = rows(
+        loaded(DENSE),
+        """
+        SELECT role, SUM(flops), SUM(weight_bytes), SUM(kv_bytes), SUM(activation_bytes)
+        FROM cost
+        WHERE step_id = 3 AND role IN ('qkv_proj', 'attention', 'kv_write', 'embed', 'lm_head')
+        GROUP BY role
+        """,
+    )
+    layers, keys = 36, 2 * 515 + 2 * 514
+    assert {row[0]: row[1:] for row in found} == {
+        "qkv_proj": (layers * 2 * 4 * 4096 * 6144, layers * 4096 * 6144 * 2, 0,
+                     layers * 4 * (4096 + 6144) * 2),
+        "attention": (layers * 4 * 4096 * keys, 0, layers * keys * 2 * 1024 * 2,
+                      layers * 4 * 2 * 4096 * 2),
+        "kv_write": (0, 0, layers * 4 * 2 * 1024 * 2, layers * 4 * 2 * 1024 * 2),
+        "lm_head": (2 * 4 * 4096 * 151_936, 4096 * 151_936 * 2, 0, 4 * (4096 + 151_936) * 2),
+    }  # fmt: skip
+
+
+@pytest.mark.slow
+def test_gathered_logits_are_the_whole_buffer() -> None:
+    query = """
+        SELECT DISTINCT collective.bytes, cost.wire_bytes, cost.source
+        FROM cost
+        INNER JOIN kernel USING (rank, step_id, role)
+        INNER JOIN collective ON kernel.id = collective.kernel_id
+        WHERE cost.role = 'logits_gather' AND cost.step_id = 3
+    """
+    buffer = 4 * 151_936 * 2
+    assert buffer == 1_215_488
+    found = rows(loaded(EXPERTS), query)
+    assert found == [(buffer, buffer * 3 // 4, "arguments")]
+
+
+_BEYOND = """
+    SELECT cost.rank, cost.step_id, cost.role, SUM(cost.dur_ns), any_value(peak.tflops) AS tflops,
+        GREATEST(
+            SUM(cost.flops) / (ANY_VALUE(peak.tflops) * 1e3),
+            SUM(cost.hbm_bytes) / ANY_VALUE(peak.hbm_gbps)
+        ) / SUM(cost.dur_ns) AS part
+    FROM cost
+    INNER JOIN trace USING (rank)
+    INNER JOIN peak
+        ON trace.device_name = peak.device_name
+        AND cost.dtype = peak.dtype
+        AND peak.kind = 'data sheet'
+    GROUP BY cost.rank, cost.step_id, cost.role
+    HAVING part > 1
+"""
+_CONFIGURED = {
+    "qwen3-0.6b-tp1-eager": "qwen3-0.6b",
+    "qwen3-8b-tp2-eager-stack-4layers": "qwen3-8b",
+    "qwen3-8b-pp2-graph": "qwen3-8b",
+    "qwen3-30b-a3b-tp2-ep-eager-stack-6layers": "qwen3-30b-a3b",
+    databases.SERVING: "qwen3-8b",
+}
+
+
+def configured(name: str) -> traceql.Trace:
+    """A run with the configuration of its model; skips the test where its files are not there."""
+    return _configured(name, tuple(databases.files(name)))
+
+
+@cache
+def _configured(name: str, paths: tuple[Path, ...]) -> traceql.Trace:
+    def load(database: Path) -> None:
+        document = json.loads((BUILT_IN / f"{_CONFIGURED[name]}.json").read_text())
+        if name.endswith("layers"):
+            document["num_hidden_layers"] = int(name.split("-")[-1].removesuffix("layers"))
+        config = database.with_suffix(".json")
+        config.write_text(json.dumps(document))
+        traceql.load(paths, database, model_config=config)
+
+    return traceql.Trace(shared_file(f"{name}-configured.duckdb", load))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [DENSE, *(pytest.param(run, marks=SLOW) for run in (FOUR_RANKS, EXPERTS))],
+    ids=lambda run: run.model,
+)
+def test_no_role_is_faster_than_the_data_sheet_in_the_workload(run: Workload) -> None:
+    assert rows(loaded(run), _BEYOND) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", _CONFIGURED)
+def test_no_role_is_faster_than_the_data_sheet(name: str) -> None:
+    assert rows(configured(name), _BEYOND) == []
+
+
+@pytest.mark.slow
+def test_padding_is_executed_but_not_useful() -> None:
+    """CUDA graphs exist for 1, 2, 4, 8 and 16 tokens; logits are made of what is useful."""
+    query = """
+        SELECT DISTINCT
+            step_tokens.tokens,
+            step_tokens.executed_tokens,
+            cost.flops = 2 * step_tokens.tokens * 4096 * 3072
+            AND cost.executed_flops = 2 * step_tokens.executed_tokens * 4096 * 3072
+        FROM cost
+        INNER JOIN step_tokens USING (rank, step_id)
+        WHERE cost.role = 'qkv_proj' AND step_tokens.tokens <= 16
+        ORDER BY ALL
+    """
+    found = rows(configured(databases.SERVING), query)
+    padded = {tokens: min(n for n in (1, 2, 4, 8, 16) if n >= tokens) for tokens, _, _ in found}
+    assert len(padded) > 8
+    assert found == [(tokens, executed, True) for tokens, executed in padded.items()]
+
+
+@pytest.mark.slow
+def test_shapes_that_differ_from_the_configuration_win(tmp_path: Path) -> None:
+    """A configuration of another model: what its shapes do not tell is unknown, and it is said."""
+    paths = databases.files("qwen3-0.6b-tp1-eager")
+    wrong = BUILT_IN / "qwen3-1.7b.json"
+    with traceql.open(traceql.load(paths, tmp_path / "r.duckdb", model_config=wrong).database) as r:
+        right = configured("qwen3-0.6b-tp1-eager")
+        products = "SELECT * FROM cost WHERE source = 'shapes' AND formula = 'product' ORDER BY ALL"
+        assert rows(r, products) == rows(right, products)
+        check = "SELECT ok, value < total FROM ledger WHERE check_name = 'shapes of the model'"
+        assert rows(r, check) == [(False, True)]
+        assert rows(right, check) == [(True, False)]
+        others = "SELECT COUNT(*) FROM cost WHERE source = 'configuration'"
+        assert rows(r, others) == [(0,)]
+
+
+# What each rank sends, by the buffers that the arguments state: nccl-tests, PERFORMANCE.md.
+_SENT: dict[str, Callable[..., float]] = {
+    "allreduce": lambda sent, _, ranks: sent * 2 * (ranks - 1) / ranks,
+    "_allgather_base": lambda _, received, ranks: received * (ranks - 1) / ranks,
+    "allgather": lambda _, received, ranks: received * (ranks - 1) / ranks,
+    "broadcast": lambda sent, *_: sent,
+    "send": lambda sent, *_: sent,
+    "recv": lambda _, received, __: received,
+}
+_TYPES = {"BFloat16": 2, "Float": 4, "Int": 4, "Long": 8, "Byte": 1}
+
+
+def sent_bytes(event: databases.FileEvent) -> float | None:
+    """By the arguments of an event; None if they do not say."""
+    args = event.args or {}
+    if "Collective name" not in args:
+        return None
+    width = _TYPES[args["dtype"]]
+    sent, received = args["In msg nelems"] * width, args["Out msg nelems"] * width
+    return float(_SENT[args["Collective name"]](sent, received, args["Group size"]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "qwen3-32b-tp4-graph-nccl",
+        *(
+            pytest.param(name, marks=SLOW)
+            for name in (
+                "qwen3-8b-tp2-eager-stack-4layers",
+                "qwen3-8b-pp2-graph",
+                "qwen3-30b-a3b-tp4-ep-graph",
+            )
+        ),
+    ],
+)
+def test_wire_bytes_are_those_of_the_arguments(name: str) -> None:
+    trace = databases.trace(name)
+    found = rows(
+        trace,
+        """
+        SELECT
+            cost.rank, cost.wire_bytes,
+            LIST(kernel.ts ORDER BY kernel.ts) FILTER (kernel.category = 'collective') AS starts
+        FROM cost
+        INNER JOIN kernel
+            ON cost.rank = kernel.rank
+            AND cost.step_id = kernel.step_id
+            AND cost.role = kernel.role
+            AND cost.layer IS NOT DISTINCT FROM kernel.layer
+        GROUP BY cost.rank, cost.step_id, cost.layer, cost.role, cost.wire_bytes
+        HAVING BOOL_OR(kernel.category = 'collective')
+        """,
+    )
+    said = {
+        (file.rank, event.ts + file.offset_ns): sent_bytes(event)
+        for file in databases.rank_files(name)
+        for event in databases.gpu_events(file.path)
+        if "nccl" in event.name
+    }
+    compared = 0
+    for rank, wire_bytes, starts in found:
+        sizes = [said.get((rank, start)) for start in starts]
+        if None not in sizes:
+            compared += 1
+            assert wire_bytes == round(sum(size for size in sizes if size is not None))
+    assert compared
+
+
+_WORK = """
+    SELECT role, layer, step_id, dtype, formula, flops, executed_flops, weight_bytes, kv_bytes,
+        activation_bytes, hbm_bytes
+    FROM cost
+    WHERE missing IS NULL AND role NOT IN ('moe_align')
+    ORDER BY ALL
+"""
+
+
+@pytest.mark.slow
+def test_recorded_shapes_say_the_same_as_the_configuration() -> None:
+    """Without the configuration, all roles of an eager trace have the same cost from shapes."""
+    shapes = loaded(replace(EAGER, configured=False))
+    assert rows(shapes, _WORK) == rows(loaded(EAGER), _WORK)
+    told = "SELECT DISTINCT source FROM cost WHERE missing IS NULL"
+    assert rows(shapes, told) == [("shapes",)]
+    unknown = "SELECT DISTINCT role, missing FROM cost WHERE missing IS NOT NULL ORDER BY ALL"
+    no_formula = "a formula for this role"
+    assert rows(shapes, unknown) == [("input_prep", no_formula), ("sample", no_formula)]
+
+
+RECORDED = databases.ROOT.parent / "shared" / "models" / "eager"
+MODELS = ("deepseekv2", "gemma3", "mixtral", "qwen3_fp8", "qwen3_fp8block", "qwen3moe")
+
+
+def recorded(model: str, *, with_config: bool) -> traceql.Trace:
+    """An eager recording, with shapes; skips the test where it is not there."""
+    folder = RECORDED / model
+    if not folder.is_dir():
+        pytest.skip(f"no recording of {model}")
+
+    def load(database: Path) -> None:
+        if with_config:
+            traceql.load([folder], database)
+            return
+        with tempfile.TemporaryDirectory(dir=database.parent) as name:
+            copied = Path(name, model)
+            shutil.copytree(folder, copied, copy_function=shutil.copyfile)
+            copied.chmod(0o755)
+            document = json.loads((copied / "run.json").read_text())
+            del document["model_config"], document["engine_config"]
+            (copied / "run.json").write_text(json.dumps(document))
+            traceql.load([copied], database)
+
+    name = f"{model}-eager{'' if with_config else '-shapes'}.duckdb"
+    return traceql.Trace(shared_file(name, load))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", MODELS)
+def test_products_have_the_configured_shapes(model: str) -> None:
+    found = rows(
+        recorded(model, with_config=True),
+        """
+        SELECT
+            cost.role,
+            BOOL_AND(cost.source = 'shapes'),
+            BOOL_AND(
+                cost.dtype = model_part.dtype
+                -- Up to the scales of whole tensors, of which the configuration tells nothing.
+                AND cost.weight_bytes - model_part.weight_bytes BETWEEN 0 AND 16
+                AND cost.flops = model_part.flops_per_row
+                    * IF(cost.role = 'lm_head', step_tokens.logit_rows, step_tokens.tokens)
+            )
+        FROM cost
+        INNER JOIN step_tokens USING (step_id)
+        INNER JOIN model_part
+            ON model_part.tp = 1
+            AND cost.role = model_part.role
+            AND cost.layer IS NOT DISTINCT FROM model_part.layer
+        WHERE cost.role IN (
+            'qkv_proj', 'o_proj', 'gate_up_proj', 'down_proj', 'router', 'lm_head'
+        )
+        GROUP BY cost.role
+        """,
+    )
+    assert len(found) >= 4
+    assert {row[1:] for row in found} == {(True, True)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["mixtral", "qwen3moe"])
+def test_experts_follow_from_the_shapes_around_them(model: str) -> None:
+    experts = _WORK.replace("missing IS NULL AND", "")
+    shapes = recorded(model, with_config=False)
+    assert rows(shapes, experts) == rows(recorded(model, with_config=True), experts)
+    query = "SELECT DISTINCT source FROM cost WHERE role IN ('experts_gate_up', 'experts_down')"
+    assert rows(shapes, query) == [("shapes",)]
+
+
+@pytest.mark.slow
+def test_each_stage_has_the_work_of_its_layers() -> None:
+    """Two pipeline stages: together, each token passes all weights but the embedding, once."""
+    query = """
+        SELECT
+            cost.rank,
+            COUNT(DISTINCT cost.layer),
+            BOOL_OR(cost.role = 'lm_head'),
+            SUM(cost.flops) FILTER (cost.layer IS NOT NULL AND cost.formula = 'product')
+            / (2 * ANY_VALUE(step_tokens.tokens))
+        FROM cost
+        INNER JOIN step_tokens USING (rank, step_id)
+        WHERE step_tokens.context_tokens = 0 AND step_tokens.tokens > 0
+        GROUP BY cost.rank, cost.step_id
+    """
+    weights = 4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 12_288  # of a layer
+    assert set(rows(configured("qwen3-8b-pp2-graph"), query)) == {
+        (0, 18, False, 18 * weights),
+        (1, 18, True, 18 * weights),
+    }
+
+
+@pytest.mark.slow
+def test_copies_before_the_layers_of_a_later_stage_look_no_tokens_up() -> None:
+    trace = configured("qwen3-8b-pp2-graph")
+    query = (
+        "SELECT DISTINCT rank, formula, flops, hbm_bytes, missing FROM cost WHERE role = 'embed'"
+    )
+    missing = "a formula for this role in a later pipeline stage"
+    assert rows(trace, query) == [(1, None, None, None, missing)]
+    assert rows(trace, "SELECT rank FROM rank_part WHERE role = 'embed'") == []
+
+
+@pytest.mark.slow
+def test_experts_of_a_replica_may_have_the_tokens_of_others(tmp_path: Path) -> None:
+    folder = RECORDED / "qwen3moe"
+    if not folder.is_dir():
+        pytest.skip("no recording of qwen3moe")
+    shutil.copytree(folder, tmp_path / "run", copy_function=shutil.copyfile)
+    document = json.loads((folder / "run.json").read_text())
+    document["parallel"] = {"tp": 1, "pp": 1, "dp": 2, "ep": True, "world_size": 2}
+    first = document["ranks"][0]
+    second = first | {"rank": 1, "dp_rank": 1, "trace": "traces/rank1.pt.trace.json.gz"}
+    document["ranks"] = [first, second]
+    (tmp_path / "run").chmod(0o755)
+    (tmp_path / "run" / "run.json").write_text(json.dumps(document))
+    database = traceql.load([tmp_path / "run"], tmp_path / "r.duckdb").database
+    query = """
+        SELECT role, MIN(missing), COUNT(flops) = COUNT(*)
+        FROM cost
+        WHERE role IN ('experts_down', 'experts_gate_up', 'o_proj')
+        GROUP BY role
+        ORDER BY role
+    """
+    said = "tokens of the other replicas"
+    with traceql.open(database) as trace:
+        assert rows(trace, query) == [
+            ("experts_down", said, False),
+            ("experts_gate_up", said, False),
+            ("o_proj", None, True),
+        ]

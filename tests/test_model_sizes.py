@@ -1,0 +1,157 @@
+"""The sizes that follow from a model's configuration, and what keeps them unknown."""
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from derived import database, rows
+from published_models import PUBLISHED, QWEN3, Published, built_in
+
+from traceql.model.parameters import Parameters, parameters
+from traceql.model.parts import Part, parts
+from traceql.model.sizes import Sizes, sizes
+from traceql.model.weights import Formats, formats
+
+MODELS = dict(built_in()) | {one.name: one.config for one in PUBLISHED}
+QWEN3_8B = MODELS["qwen3-8b"]
+GPT_OSS = MODELS["gpt-oss-20b"]
+
+
+def model(config: dict[str, Any]) -> Sizes:
+    found = sizes(config)
+    assert isinstance(found, Sizes), found
+    return found
+
+
+def counted(name: str) -> Parameters:
+    return parameters(model(MODELS[name]))
+
+
+def in_billions(number: int, like: str) -> str:
+    """The number with as many decimals as the published one."""
+    return str((Decimal(number) / 10**9).quantize(Decimal(like)))
+
+
+@pytest.mark.parametrize("published", PUBLISHED, ids=str)
+def test_parameters_are_those_of_the_card(published: Published) -> None:
+    found = counted(published.name)
+    assert in_billions(found.total, published.total) == published.total
+    if published.active:
+        assert in_billions(found.active, published.active) == published.active
+
+
+@pytest.mark.parametrize("name", QWEN3)
+def test_built_in_models_have_the_parameters_of_their_cards(name: str) -> None:
+    found = counted(name)
+    numbers = (found.total, found.active, found.total - found.embedding)
+    assert tuple(map(in_billions, numbers, QWEN3[name])) == QWEN3[name]
+
+
+def test_some_cards_count_no_embedding_among_the_active_parameters() -> None:
+    large = counted("DeepSeek-V3")
+    assert in_billions(large.active - large.embedding // 2, "37") == "37"
+    small, big = counted("gpt-oss-20b"), counted("gpt-oss-120b")
+    assert in_billions(small.active - small.embedding // 2, "3.61") == "3.61"
+    assert in_billions(big.active - big.embedding // 2, "5.13") == "5.13"
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model_type": "llama5"}, "the sizes of model type llama5 are not known"),
+        ({"num_attention_heads": 0}, "$.num_attention_heads"),
+        ({"num_attention_heads": None}, "the model configuration has no num_attention_heads"),
+        ({"hidden_size": "4096"}, "$.hidden_size"),
+        ({"vocab_size": None}, "the model configuration has no vocab_size"),
+        ({"intermediate_size": None}, "the model configuration has no intermediate_size"),
+        ({"head_dim": 10**12}, "$.head_dim"),
+        ({"num_hidden_layers": 10**9}, "$.num_hidden_layers"),
+        ({"layer_types": ["linear_attention", "full_attention"]},
+         "the sizes of layers of type linear_attention are not known"),
+        ({"layer_types": 7}, "$.layer_types"),
+    ],
+)  # fmt: skip
+def test_an_odd_configuration_says_what_is_wrong(change: dict[str, Any], said: str) -> None:
+    found = sizes(QWEN3_8B | change)
+    assert isinstance(found, str)
+    assert said in found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"num_experts": 0, "num_experts_per_tok": 0, "moe_intermediate_size": 0},
+        {"num_local_experts": None, "sliding_window": 0, "kv_lora_rank": None},
+        {"unheard_of": {"hidden_size": "x"}, "rope_scaling": [1]},
+    ],
+)
+def test_what_is_absent_may_be_stated_as_zero_or_null(change: dict[str, Any]) -> None:
+    assert sizes(QWEN3_8B | change) == sizes(QWEN3_8B)
+
+
+def test_the_head_dimension_is_the_stated_one() -> None:
+    assert model(MODELS["qwen3-30b-a3b"]).head_dim == 128  # hidden size / heads is 64
+    assert model(MODELS["Mixtral-8x7B"]).head_dim == 128  # not stated
+
+
+@pytest.mark.parametrize(("name", "head_dim"), [("qwen3-8b", 128), ("DeepSeek-V3", None)])
+def test_heads_of_latent_attention_have_no_single_dimension(
+    name: str, head_dim: int | None
+) -> None:
+    tables = database()
+    document = json.dumps(MODELS[name] | {"head_dim": 128})
+    tables.con.execute("INSERT INTO model_config (document) VALUES (?)", [document])
+    assert rows(tables, "SELECT head_dim FROM model_size") == [(head_dim,)]
+
+
+@pytest.mark.parametrize(
+    ("config", "windows"),
+    [
+        (MODELS["gemma-2-9b"], [4096, None, 4096, None]),
+        (MODELS["gemma-3-1b"], [4096, 4096, 4096, 4096, 4096, None, 4096]),
+        (MODELS["gemma-3-1b"] | {"sliding_window_pattern": 2}, [4096, None, 4096]),
+        (GPT_OSS, [128, None, 128]),
+        (GPT_OSS | {"layer_types": ["full_attention"] * 2}, [None, None, 128]),
+        (MODELS["Mistral-7B-v0.1"], [4096, 4096]),
+        (MODELS["Mistral-7B-v0.1"] | {"sliding_window": None}, [None]),
+        (QWEN3_8B | {"sliding_window": 9, "use_sliding_window": False}, [None, None]),
+        (QWEN3_8B | {"sliding_window": 9, "use_sliding_window": True, "max_window_layers": 1},
+         [None, 9, 9]),
+    ],
+)  # fmt: skip
+def test_windows_are_those_of_the_layers(config: dict[str, Any], windows: list[int | None]) -> None:
+    assert [layer.window for layer in model(config).layers[: len(windows)]] == windows
+
+
+def parts_by_role(config: dict[str, Any], tp: int, layer: int | None = 1) -> dict[str, Part]:
+    stored = formats(config, None, None)
+    assert isinstance(stored, Formats)
+    return {part.role: part for part in parts(model(config), stored, tp) if part.layer == layer}
+
+
+def test_ranks_beyond_the_kv_heads_hold_whole_ones() -> None:
+    config = MODELS["qwen3-30b-a3b"]  # 4 KV heads
+    assert [parts_by_role(config, tp)["kv_write"].kv_written for tp in (1, 4, 8)] == [
+        2 * 4 * 128, 2 * 128, 2 * 128
+    ]  # fmt: skip
+
+
+def test_a_size_that_does_not_divide_is_that_of_the_largest_share() -> None:
+    config = QWEN3_8B | {"num_attention_heads": 30, "num_key_value_heads": 6, "head_dim": 128}
+    found = parts_by_role(config, 4)
+    assert found["qkv_proj"].flops_per_row == 2 * 4096 * (8 + 2 * 2) * 128
+    assert found["attention"].context_pair == 4 * 8 * 128
+
+
+def test_the_router_is_on_every_rank() -> None:
+    config = MODELS["qwen3-30b-a3b"]
+    one, four = (parts_by_role(config, tp) for tp in (1, 4))
+    assert one["router"] == four["router"]
+    assert one["experts_down"].flops_per_row == 4 * four["experts_down"].flops_per_row
+    assert one["experts_down"].weight_bytes == 4 * (four["experts_down"].weight_bytes or 0)
+
+
+def test_the_vocabulary_is_padded_before_it_is_split() -> None:
+    config = QWEN3_8B | {"vocab_size": 50_257}
+    assert parts_by_role(config, 2, None)["lm_head"].flops_per_row == 2 * 4096 * 50_304 // 2

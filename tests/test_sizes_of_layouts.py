@@ -1,0 +1,109 @@
+"""The sizes of tensor, pipeline and data parallelism, from the places that file names give."""
+
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+from databases import EXAMPLES
+from derived import database, rows
+from traces import kernel, launch, step
+
+import traceql
+from traceql.collectives.layout import Layout, RankFacts, RankPlace, found_layout
+from traceql.dialect.facts import ProcessGroup
+
+Places = dict[int, tuple[int, int, int]]  # tp, pp and dp of each rank
+FIRST = {0: (0, 0, 0)}
+ALL = list(range(8))
+
+
+def found(
+    named: Places,
+    world: int,
+    *groups: list[int],
+    reduces_layers: bool = False,
+    tensor_ranks: int | None = None,
+) -> tuple[int | None, int | None, int | None]:
+    """The sizes of tp, pp and dp."""
+    listed = [ProcessGroup("", ranks, "undefined") for ranks in groups]
+    facts = [
+        RankFacts(rank, world, RankPlace(*place), None, [g for g in listed if rank in g.ranks])
+        for rank, place in named.items()
+    ]
+    layout: Layout = found_layout(
+        facts, {}, reduces_layers=reduces_layers, reduces_gradients=False, tensor_ranks=tensor_ranks
+    )
+    assert layout.places == {rank: RankPlace(*place) for rank, place in named.items()}
+    return layout.tp, layout.pp, layout.dp
+
+
+def test_a_lone_file_of_rank_0_leaves_all_sizes_open() -> None:
+    assert found(FIRST, 8) == (None, None, None)
+    assert found(FIRST, 1) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("named", "world", "sizes"),
+    [
+        ({0: (0, 0, 0), 1: (1, 0, 0)}, 2, (2, 1, 1)),
+        ({0: (0, 0, 0), 1: (0, 1, 0)}, 2, (1, 2, 1)),
+        ({0: (0, 0, 0), 1: (0, 0, 1)}, 2, (1, 1, 2)),
+        ({0: (0, 0, 0), 1: (1, 0, 0)}, 8, (None, None, None)),  # 2, 4 or 8 tensor-parallel ranks
+        ({5: (1, 0, 1)}, 8, (None, None, 2)),  # 4 ranks, or 2 stages of 2 ranks
+        ({7: (3, 0, 1)}, 8, (4, 1, 2)),
+        ({4: (0, 1, 0)}, 8, (4, 2, 1)),
+        ({2: (0, 1, 0)}, 8, (2, None, None)),  # 4 stages, or 2 stages of 2 replicas
+    ],
+)
+def test_sizes_are_those_for_which_places_give_the_ranks(
+    named: Places, world: int, sizes: tuple[int | None, ...]
+) -> None:
+    assert found(named, world) == sizes
+
+
+def test_sizes_that_fit_no_rank_are_known_if_each_place_has_its_file() -> None:
+    assert found({0: (0, 0, 0), 3: (0, 0, 1)}, 2) == (1, 1, 2)
+    assert found({3: (0, 0, 0), 1: (1, 0, 1)}, 4) == (None, None, None)
+
+
+def test_process_groups_and_operations_decide_between_sizes() -> None:
+    assert found(FIRST, 8, tensor_ranks=4) == (4, None, None)
+    assert found(FIRST, 8, tensor_ranks=8) == (8, 1, 1)
+    assert found(FIRST, 8, ALL) == (None, None, None)
+    assert found(FIRST, 8, ALL, reduces_layers=True) == (8, 1, 1)
+    stages_or_replicas = found(FIRST, 8, ALL, [0, 1, 2, 3], [0, 4], reduces_layers=True)
+    assert stages_or_replicas == (4, None, None)
+    assert found(FIRST, 8, ALL, [0, 1], [0, 2], [0, 4], [0, 1, 4, 5]) == (2, 2, 2)
+    # Groups of another purpose: nothing is told.
+    assert found(FIRST, 8, ALL, [0, 5]) == (None, None, None)
+
+
+def test_open_sizes_are_null_in_the_table() -> None:
+    tables = database(
+        step(ts=0, dur=9, context=(1, 5)),
+        launch(ts=1, correlation=1),
+        kernel("nvjet_tst_128x8_64x12_2x1_v_bz_TNN", ts=2, dur=1, correlation=1),
+    )
+    tables.con.execute("UPDATE trace SET world_size = 8, tp_rank = 0, pp_rank = 0, dp_rank = 0")
+    sizes = "SELECT tp_rank, tp_size, pp_rank, pp_size, dp_rank, dp_size, source FROM layout"
+    assert rows(tables, sizes) == [(0, None, 0, None, 0, None, "file names")]
+
+
+@pytest.mark.slow
+def test_what_needs_an_open_size_is_unknown_and_says_so(tmp_path: Path) -> None:
+    """A rank of four, as if it was one of eight whose communication says nothing of its group."""
+    example = EXAMPLES / "qwen3-32b-tp4-graph-nccl"
+    text = gzip.decompress((example / "rank0.pt.trace.json.gz").read_bytes()).decode()
+    document = json.loads(re.sub(r'"(Group size|Process Group Ranks)"', r'"no \1"', text))
+    document["distributedInfo"] |= {"world_size": 8, "pg_config": []}
+    file = tmp_path / "dp0_pp0_tp0_rank0.pt.trace.json"
+    file.write_text(json.dumps(document))
+    loaded = traceql.load(file, tmp_path / "x.duckdb", model_config=example / "config.json")
+    with traceql.open(loaded.database) as trace:
+        cost = "SELECT DISTINCT flops, missing FROM cost WHERE role = 'qkv_proj'"
+        missing = "number of tensor-parallel ranks"
+        assert trace.sql(cost).rows() == [{"flops": None, "missing": missing}]
+        (total,) = (row for row in trace.run("whatif").rows() if row["kind"] == "total")
+        assert "tensor-parallel size unknown: load all ranks" in total["warning"]

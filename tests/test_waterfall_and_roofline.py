@@ -1,0 +1,248 @@
+"""Waterfalls add up, rooflines show each ceiling once, and their texts do not cover each other."""
+
+import itertools
+from typing import Any
+from xml.etree import ElementTree
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import traceql
+from traceql.chart.draw import drawn
+from traceql.chart.files import picture
+from traceql.chart.placing import Box, Place, Point, places
+from traceql.chart.theme import INK, PAPER
+from traceql.query import Chart
+from traceql.report.picture import inline
+
+_WATERFALL = {"x": "mean_ns", "y": "part", "color": "bar"}
+_ROOFLINE = {
+    "x": "intensity", "y": "achieved_tflops", "size": "total_ns", "color": "phase",
+    "label": "role", "dtype": "dtype", "roofs": "peak_tflops,peak_gbps",
+    "measured": "measured_tflops,measured_gbps",
+}  # fmt: skip
+
+
+def waterfall(*rows: tuple[str, str | None, float | None], width: int = 560) -> dict[str, Any]:
+    bar, part, ns = zip(*rows, strict=True)
+    table = pa.table({"bar": bar, "part": part, "mean_ns": pa.array(ns, pa.float64())})
+    spec: dict[str, Any] = drawn(table, Chart("waterfall", _WATERFALL), width=width).to_dict()
+    return spec
+
+
+def bars_of(spec: dict[str, Any]) -> dict[str, tuple[float, float]]:
+    """Where each bar starts and ends."""
+    (rows,) = spec["datasets"].values()
+    return {row["name"]: (round(row["start"], 6), round(row["end"], 6)) for row in rows}
+
+
+def row(role: str, **other: Any) -> dict[str, Any]:
+    return {
+        "phase": "decode", "role": role, "dtype": "bf16", "intensity": 4.0,
+        "achieved_tflops": 12.0, "total_ns": 5, "peak_tflops": 989.4, "peak_gbps": 4800.0,
+        "measured_tflops": None, "measured_gbps": None,
+    } | other  # fmt: skip
+
+
+def roofline(*rows: dict[str, Any], width: int = 560) -> Any:
+    table = pa.Table.from_pylist(list(rows))
+    return drawn(table, Chart("roofline", _ROOFLINE), width=width, tagged=True)
+
+
+def data_of(spec: dict[str, Any], column: str) -> list[dict[str, Any]]:
+    """The rows of the layers whose data has the column."""
+    return [row for rows in spec["datasets"].values() for row in rows if column in row]
+
+
+def test_each_bar_begins_where_the_one_before_it_ended() -> None:
+    spec = waterfall(
+        ("floor", "floor", 3e6), ("below_roofline", "o_proj", 1e6),
+        ("below_roofline", "qk_norm", -0.5e6), ("padding", "padding", 0),
+        ("comm_floor", "comm_floor", None), ("idle", None, 0.25e6),
+    )  # fmt: skip
+    assert bars_of(spec) == {
+        "total": (0, 3.75), "floor": (0, 3), "o_proj": (3, 4), "qk_norm": (4, 3.5),
+        "idle": (3.5, 3.75),
+    }  # fmt: skip
+    (rows,) = spec["datasets"].values()
+    assert [row["label"] for row in rows] == [
+        "3.75 ms\u2002100%", "3.00 ms\u200280%", "1.00 ms\u200227%",
+        "\u22120.50 ms\u2002\u221213%", "0.25 ms\u20026.7%",
+    ]  # fmt: skip
+
+
+def test_small_parts_of_one_kind_share_a_bar_after_the_others() -> None:
+    spec = waterfall(
+        ("floor", "floor", 1e9), ("below_roofline", "act", 3e6), ("below_roofline", "o_proj", 9e7),
+        ("below_roofline", "rope", -1e6), ("small_kernels", "act", 1e6),
+        ("small_kernels", "rope", 1e6), ("idle", "host", 1e6),
+    )  # fmt: skip
+    assert bars_of(spec) == {
+        "total": (0, 1095), "floor": (0, 1000), "o_proj": (1000, 1090), "2 others": (1090, 1092),
+        "small kernels": (1092, 1094), "host": (1094, 1095),
+    }  # fmt: skip
+
+
+def test_bars_that_cannot_be_seen_are_left_out() -> None:
+    spec = waterfall(("floor", "floor", 9e6), ("padding", "padding", 1e3), ("idle", "idle", 1e6))
+    assert bars_of(spec) == {"total": (0, 10.001), "floor": (0, 9), "idle": (9.001, 10.001)}
+
+
+def test_totals_of_several_groups_are_equally_long() -> None:
+    table = pa.table({
+        "phase": ["decode", "decode", "prefill", "prefill"], "bar": ["floor", "idle"] * 2,
+        "part": ["floor", "host"] * 2, "mean_ns": [3e6, 1e6, 1e7, 3e7],
+    })  # fmt: skip
+    chart = Chart("waterfall", _WATERFALL | {"group": "phase"})
+    spec = drawn(table, chart, width=560).to_dict()
+    (rows,) = spec["datasets"].values()
+    assert [(row["name"], row["start"], row["end"]) for row in rows] == [
+        ("decode", 0, 100), ("floor", 0, 75), ("host", 75, 100),
+        ("prefill", 0, 100), ("floor", 0, 25), ("host", 25, 100),
+    ]  # fmt: skip
+    assert [row["label"] for row in rows if row["name"] == "floor"] == [
+        "3.00 ms\u200275%", "10.00 ms\u200225%",
+    ]  # fmt: skip
+    assert [row["has_next"] for row in rows] == [False, True, False] * 2
+
+
+def test_the_legend_has_the_kinds_with_bars_of_other_names() -> None:
+    def legend(*rows: tuple[str, str, float]) -> Any:
+        colours = (layer["encoding"].get("color", {}) for layer in waterfall(*rows)["layer"])
+        found = next(colour["legend"] for colour in colours if colour.get("scale"))
+        return found and found["values"]
+
+    bars = [("floor", "floor", 5.0), ("comm_floor", "comm_floor", 4.0), ("idle", "launch", 1.0)]
+    assert legend(*bars) == ["idle"]
+    assert legend(*bars[:2]) is None
+
+
+def test_a_label_without_room_beside_its_bar_is_in_it() -> None:
+    (rows,) = waterfall(("floor", "floor", 8e6), ("idle", "idle", 1e6))["datasets"].values()
+    total, floor, idle = ((row["align"], row["ink"]) for row in rows)
+    assert (total, floor, idle) == (("right", PAPER), ("right", PAPER), ("right", INK))
+
+
+@pytest.mark.parametrize("total", [0.0, 5.0, 5e12])
+def test_a_waterfall_of_one_bar_is_drawn(total: float) -> None:
+    spec = waterfall(("floor", "floor", total), width=328)
+    assert len(bars_of(spec)) == (2 if total else 1)
+    chart = traceql.Result(
+        pa.table({"bar": ["floor"], "part": ["floor"], "mean_ns": [total]}),
+        Chart("waterfall", _WATERFALL),
+    ).chart(width=328)
+    drawing = ElementTree.fromstring(picture(chart, ".svg"))
+    assert float(drawing.attrib["width"]) <= 328
+
+
+def test_percentages_of_a_heatmap_are_means_on_a_scale_to_100() -> None:
+    table = pa.table({
+        "layer": [0, 0, 1, 1], "role": ["act", "act", "act", "rope"],
+        "ceiling_pct": [40.0, 60.0, 103.0, None],
+    })  # fmt: skip
+    chart = Chart("heatmap", {"x": "layer", "y": "role", "color": "ceiling_pct"})
+    spec = drawn(table, chart, width=560).to_dict()
+    (rows,) = spec["datasets"].values()
+    assert [(row["layer"], row["ceiling_pct"]) for row in rows] == [(0, 50), (1, 103)]
+    scale = spec["encoding"]["color"]["scale"]
+    assert (scale["domain"], scale["clamp"]) == ([0, 100], True)
+
+
+def test_each_pair_of_ceilings_is_one_roof_and_measured_ones_are_dashed() -> None:
+    measured = {"measured_tflops": 794.0, "measured_gbps": 4230.0}
+    spec = roofline(
+        row("o_proj", **measured), row("qkv_proj", intensity=900.0, **measured),
+        row("experts_down", dtype="fp8", peak_tflops=1978.9, achieved_tflops=30.0),
+    ).to_dict()  # fmt: skip
+    corners = {(row["roof"], row["measured"]) for row in data_of(spec, "roof")}
+    assert corners == {(0, False), (1, False), (2, True)}
+    dashes = [layer["mark"]["strokeDash"] for layer in spec["layer"] if "detail" in str(layer)]
+    assert [bool(each) for each in dashes] == [False, True]
+    texts = [row["text"] for row in data_of(spec, "text")]
+    assert texts == ["fp8 1,979", "bf16 989, measured 794", "4,800 GB/s, measured 4,230"]
+
+
+def test_roofs_bend_where_bytes_and_operations_take_the_same_time() -> None:
+    spec = roofline(row("o_proj")).to_dict()
+    start, ridge, end = data_of(spec, "roof")
+    assert start["y"] == pytest.approx(start["x"] * 4.8)
+    assert (ridge["x"], ridge["y"]) == (pytest.approx(989.4e3 / 4800), 989.4)
+    assert end["y"] == 989.4
+    assert start["x"] < 4 < ridge["x"] < end["x"]
+
+
+def test_rows_without_operations_are_not_on_a_roofline() -> None:
+    rows = [row("o_proj"), row("rope", intensity=0.0), row("act", intensity=None)]
+    assert [row["role"] for row in data_of(roofline(*rows).to_dict(), "role")] == ["o_proj"]
+    with pytest.raises(traceql.TraceqlError, match="nothing to draw"):
+        roofline(rows[1])
+
+
+def test_points_without_known_ceilings_are_drawn() -> None:
+    spec = roofline(row("o_proj", peak_tflops=None, peak_gbps=None)).to_dict()
+    assert not data_of(spec, "roof")
+    assert data_of(spec, "role")
+
+
+@pytest.mark.parametrize("width", [328, 560, 1170])
+def test_points_and_names_say_their_phase(width: int) -> None:
+    rows = [row("o_proj"), row("o_proj", phase="prefill", intensity=900.0, achieved_tflops=700.0)]
+    drawing = inline(picture(roofline(*rows, width=width), ".svg"), "a", "").decode()
+    assert float(ElementTree.fromstring(drawing).attrib["width"]) <= width
+    assert drawing.count('data-phase="prefill"') >= 2
+    assert drawing.count('data-phase="decode"') >= 2
+
+
+def test_names_of_close_points_stand_below_each_other_in_the_order_of_the_points() -> None:
+    points = [Point(100, y, 4, name, 1) for name, y in (("c", 106), ("a", 100), ("b", 103))]
+    found = dict(zip("cab", places(points, Box(0, 0, 300, 300), [], []), strict=True))
+    heights = [place.y for name in "abc" if (place := found[name])]
+    assert heights == sorted(heights)
+    assert len(set(heights)) == 3
+
+
+def test_a_name_without_room_is_left_out() -> None:
+    points = [Point(20, 10, 4, "a name that is too long", 1)]
+    assert places(points, Box(0, 0, 40, 20), [], []) == [None]
+
+
+def test_a_line_to_a_name_crosses_no_other_name_if_there_is_another_place() -> None:
+    point, wall = Point(100, 100, 4, "a", 1), Box(108, 0, 110, 300)
+    (place,) = places([point], Box(0, 0, 300, 300), [], [wall])
+    assert place
+    assert place.x < 100
+
+
+_POINTS = st.lists(
+    st.builds(
+        Point,
+        x=st.floats(0, 400), y=st.floats(0, 300), radius=st.floats(2, 10),
+        name=st.text("abc", min_size=1, max_size=14), weight=st.floats(0, 9),
+    ),
+    max_size=18,
+)  # fmt: skip
+
+
+@settings(max_examples=40, deadline=None)
+@given(_POINTS)
+def test_no_name_covers_a_point_or_another_name(points: list[Point]) -> None:
+    found = places(points, Box(0, 0, 400, 300), [], [])
+    names = [place.box(p.name) for p, place in zip(points, found, strict=True) if place]
+    circles = [point.box for point in points]
+    pairs = [*itertools.combinations(names, 2), *itertools.product(names, circles)]
+    assert not [pair for pair in pairs if _overlap(*pair)]
+    assert all(box.left >= 0 and box.right <= 400 for box in names)
+
+
+def _overlap(one: Box, other: Box) -> bool:
+    """Whether they do more than touch."""
+    across = min(one.right, other.right) - max(one.left, other.left)
+    down = min(one.bottom, other.bottom) - max(one.top, other.top)
+    return min(across, down) > 1e-6
+
+
+def test_a_name_right_of_its_point_begins_there() -> None:
+    right, left = (Place(10, 10, is_right=each).box("ab") for each in (True, False))
+    assert left.left < left.right - 4 < 10 < right.left + 4 < right.right

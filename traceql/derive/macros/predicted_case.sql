@@ -1,0 +1,60 @@
+-- Sizes of step to predict, each with the recorded class that it is predicted from: case -1, which is the asked one, and recorded ones, to see how well that works; for query whatif.
+-- @kind   table macro
+-- @scope  run
+-- @needs  checked_class
+CREATE OR REPLACE MACRO predicted_case(classes, bases, recording, asked_context, asked_phase, asked_graph, on_other_device) AS TABLE
+WITH based AS (
+    FROM query_table(bases)
+),
+recorded AS (
+    FROM query_table(recording)
+),
+checked AS MATERIALIZED (
+    FROM checked_class(classes, bases)
+)
+SELECT
+    -1 AS case_id,
+    NULL AS own_class_id,
+    based.class_id AS base_id,
+    based.asked_batch = based.batch AS is_of_same_batch,
+    recorded.asked_tp AS tp,
+    on_other_device AS is_asked,
+    COALESCE(asked_graph = 'on', based.in_graph) AS in_graph,
+    CASE
+        WHEN based.asked_batch = based.batch AND (asked_phase <> 'prefill' OR asked_context IS NULL)
+            THEN based.executed_tokens
+        WHEN asked_phase = 'prefill' AND asked_context IS NOT NULL THEN based.asked_batch * asked_context
+        ELSE based.asked_batch * based.tokens / based.batch
+    END::DOUBLE AS executed_tokens,
+    (based.asked_batch * based.logit_rows / based.batch)::DOUBLE AS logit_rows,
+    CASE
+        WHEN asked_phase = 'decode' THEN 0.0
+        WHEN asked_phase = 'prefill' AND asked_context IS NOT NULL
+            THEN based.asked_batch * asked_context * (asked_context + 1) / 2
+        ELSE based.asked_batch * based.context_pairs / based.batch
+    END AS context_pairs,
+    CASE
+        WHEN asked_phase = 'prefill' THEN 0.0
+        WHEN asked_phase = 'decode' AND asked_context IS NOT NULL
+            THEN based.asked_batch * asked_context * based.tokens / based.batch
+        ELSE based.asked_batch * based.generation_pairs / based.batch
+    END AS generation_pairs,
+    based.asked_batch * COALESCE(asked_context, based.kv_tokens / based.batch) AS kv_tokens
+FROM based
+CROSS JOIN recorded
+UNION ALL
+SELECT
+    checked.class_id,
+    checked.class_id,
+    checked.base_id,
+    FALSE,
+    recorded.tp_size,
+    FALSE,
+    checked.in_graph,
+    checked.executed_tokens,
+    checked.logit_rows,
+    checked.context_pairs,
+    checked.generation_pairs,
+    checked.kv_tokens
+FROM checked
+CROSS JOIN recorded

@@ -1,0 +1,107 @@
+-- One row per row of cost and kind of ceiling: the least time that its work could take.
+--
+-- Kernels run one after the other, so that each role takes at least the longer of two times: that
+-- of its FLOPs, and that of its compulsory bytes. Links count for communication.
+-- @kind   view
+-- @scope  run
+-- @needs  collective, cost, group_link, kernel, measured_operation, peak, rank_peak, trace
+-- @column rank         BIGINT   Rank.
+-- @column step_id      BIGINT   Step (step.step_id).
+-- @column layer        BIGINT   Model layer; NULL outside layers.
+-- @column role         VARCHAR  Part of the model.
+-- @column kind         VARCHAR  data sheet or measured: whose ceilings (rank_peak.kind).
+-- @column compute_ns   DOUBLE   Useful FLOPs / peak of their type of numbers, ns; NULL if either is unknown.
+-- @column memory_ns    DOUBLE   Compulsory bytes / peak of the memory, ns; NULL if either is unknown.
+-- @column floor_ns     DOUBLE   The longer of the two, ns; NULL unless both are known.
+-- @column bound        VARCHAR  Which of the two it is: compute or memory; NULL if floor_ns is NULL or 0.
+-- @column executed_ns  DOUBLE   The same for what the kernels execute, padding included, ns; NULL if floor_ns is NULL. Not less than floor_ns.
+-- @column small_ns     BIGINT   Number of its kernels x the duration of a kernel that has nothing to do, ns; NULL if that is unknown.
+-- @column link_ns      DOUBLE   Bytes that the rank must send / peak of the link; or as long as operations of that size take, if they were measured (measured_operation). NULL without communication, or if neither is known; ns.
+-- @column missing      VARCHAR  What is missing for floor_ns, or for link_ns of communication; NULL if nothing is.
+WITH
+-- Of the communicators of a role, the one with the slowest link counts.
+linked AS (
+    SELECT kernel.rank, kernel.role, MIN(group_link.peak_gbps) AS gbps
+    FROM collective
+    INNER JOIN kernel ON collective.kernel_id = kernel.id
+    INNER JOIN group_link USING (communicator_id)
+    GROUP BY kernel.rank, kernel.role
+),
+-- Operations of measured size; small ones take longer than their bytes do at the peak of the link.
+measured AS (
+    SELECT kernel.rank, kernel.step_id, kernel.layer, kernel.role, 'measured' AS kind, SUM(measured_operation.ns ORDER BY measured_operation.ns) AS ns
+    FROM collective
+    INNER JOIN kernel ON collective.kernel_id = kernel.id
+    INNER JOIN trace ON collective.rank = trace.rank
+    LEFT JOIN measured_operation
+        ON trace.device_name = measured_operation.device_name
+        AND collective.op = measured_operation.op
+        AND collective.group_size = measured_operation.ranks
+        AND collective.bytes = measured_operation.bytes
+    GROUP BY kernel.rank, kernel.step_id, kernel.layer, kernel.role
+    HAVING COUNT(measured_operation.ns) = COUNT(*)
+),
+rated AS (
+    SELECT
+        cost.*,
+        rank_peak.kind,
+        rank_peak.kernel_ns,
+        peak.tflops * 1000 AS flops_per_ns,
+        rank_peak.hbm_gbps,
+        CASE rank_peak.kind
+            WHEN 'data sheet' THEN COALESCE(linked.gbps, rank_peak.link_gbps)
+            ELSE rank_peak.link_gbps
+        END AS link_gbps,
+        measured.ns AS measured_ns
+    FROM cost
+    INNER JOIN trace USING (rank)
+    INNER JOIN rank_peak USING (rank)
+    LEFT JOIN peak
+        ON trace.device_name = peak.device_name
+        AND rank_peak.kind = peak.kind
+        AND cost.dtype = peak.dtype
+    LEFT JOIN linked ON cost.rank = linked.rank AND cost.role = linked.role
+    LEFT JOIN measured
+        ON cost.step_id = measured.step_id
+        AND cost.role = measured.role
+        AND cost.layer IS NOT DISTINCT FROM measured.layer
+        AND rank_peak.kind = measured.kind
+),
+timed AS (
+    SELECT
+        *,
+        CASE WHEN flops = 0 THEN 0 ELSE flops / flops_per_ns END AS compute_ns,
+        CASE WHEN hbm_bytes = 0 THEN 0 ELSE hbm_bytes / hbm_gbps END AS memory_ns,
+        COALESCE(measured_ns, wire_bytes / link_gbps) AS link_ns
+    FROM rated
+),
+-- GREATEST ignores NULL.
+bounded AS (
+    SELECT
+        *,
+        CASE WHEN compute_ns + memory_ns IS NOT NULL THEN GREATEST(compute_ns, memory_ns) END AS floor_ns
+    FROM timed
+)
+SELECT
+    rank,
+    step_id,
+    layer,
+    role,
+    kind,
+    compute_ns,
+    memory_ns,
+    floor_ns,
+    CASE WHEN floor_ns > 0 AND compute_ns > memory_ns THEN 'compute' WHEN floor_ns > 0 THEN 'memory' END AS bound,
+    CASE
+        WHEN floor_ns IS NOT NULL
+            THEN GREATEST(floor_ns, executed_flops / flops_per_ns, executed_hbm_bytes / hbm_gbps)
+    END AS executed_ns,
+    kernels * kernel_ns AS small_ns,
+    link_ns,
+    CASE
+        WHEN missing IS NOT NULL THEN missing
+        WHEN wire_bytes IS NOT NULL AND link_ns IS NULL THEN 'peak of the links'
+        WHEN memory_ns IS NULL THEN 'peak of the memory'
+        WHEN compute_ns IS NULL THEN format('peak for {}', COALESCE(dtype, 'its type of numbers'))
+    END AS missing
+FROM bounded

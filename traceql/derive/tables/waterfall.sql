@@ -1,0 +1,143 @@
+-- One row per step, kind of ceiling, bar, role and cause: what the hardware needs of the step's time, and where the rest went.
+--
+-- For each kind, the rows of a step add up to step.gpu_dur (times the devices that it ran on), to the
+-- nanosecond. The floor of a role counts whole, so that what overlaps makes below_roofline smaller;
+-- that of communication counts only as far as its transfers are exposed.
+-- @kind   view
+-- @scope  run
+-- @needs  aligned_step, collective, kernel, rank_peak, role_floor, step_time
+-- @column rank     BIGINT   Rank.
+-- @column step_id  BIGINT   Step (step.step_id).
+-- @column kind     VARCHAR  data sheet or measured: whose ceilings (rank_peak.kind).
+-- @column bar      VARCHAR  floor, padding, small_kernels, below_roofline, not_modelled, comm_floor, comm_above_floor, comm_unmatched, waiting, expert_imbalance, copies, idle or other_step; waterfall_bar says what they are.
+-- @column role     VARCHAR  Part of the model; NULL if unknown, and in the bars idle and other_step.
+-- @column cause    VARCHAR  Why the device was idle (gap.cause); NULL in all other bars.
+-- @column ns       BIGINT   Time, ns; may be negative in below_roofline.
+WITH
+-- Experts are shared by the ranks of the communicator that carries their tokens or sums.
+expert_group AS (
+    SELECT
+        kernel.rank,
+        COALESCE(
+            mode(collective.communicator_id) FILTER (kernel.role IN ('dispatch', 'combine')),
+            mode(collective.communicator_id)
+        ) AS communicator_id
+    FROM collective
+    INNER JOIN kernel ON collective.kernel_id = kernel.id
+    WHERE kernel.role IN ('dispatch', 'combine', 'mlp_allreduce')
+    GROUP BY kernel.rank
+),
+spent AS (
+    SELECT
+        rank,
+        step_id,
+        layer,
+        role,
+        cause,
+        SUM(ns) FILTER (part = 'computing') AS computing_ns,
+        COALESCE(SUM(ns) FILTER (part = 'exposed_transfer'), 0) AS transfer_ns,
+        COALESCE(SUM(ns) FILTER (part = 'exposed_unmatched'), 0) AS unmatched_ns,
+        SUM(ns) FILTER (part = 'exposed_wait') AS wait_ns,
+        SUM(ns) FILTER (part = 'exposed_copy') AS copy_ns,
+        SUM(ns) FILTER (part = 'idle') AS idle_ns,
+        SUM(ns) FILTER (part = 'other_step') AS other_ns
+    FROM step_time
+    GROUP BY rank, step_id, layer, role, cause
+),
+uneven AS (
+    SELECT
+        spent.rank,
+        spent.step_id,
+        spent.layer,
+        spent.role,
+        spent.computing_ns - AVG(spent.computing_ns) OVER (
+            PARTITION BY expert_group.communicator_id, aligned_step.iteration, spent.layer, spent.role
+        ) AS excess_ns
+    FROM spent
+    INNER JOIN expert_group USING (rank)
+    INNER JOIN aligned_step ON spent.step_id = aligned_step.step_id
+    WHERE spent.role IN ('experts_gate_up', 'experts_down') AND spent.computing_ns IS NOT NULL
+),
+-- A role with a floor that is hidden has no time, but counts; hidden communication does not.
+placed AS (
+    SELECT
+        COALESCE(timed.rank, role_floor.rank) AS rank,
+        COALESCE(timed.step_id, role_floor.step_id) AS step_id,
+        COALESCE(timed.kind, role_floor.kind) AS kind,
+        COALESCE(timed.role, role_floor.role) AS role,
+        timed.cause,
+        COALESCE(timed.computing_ns, 0) AS computing_ns,
+        COALESCE(timed.transfer_ns, 0) AS transfer_ns,
+        COALESCE(timed.unmatched_ns, 0) AS unmatched_ns,
+        timed.wait_ns,
+        timed.copy_ns,
+        timed.idle_ns,
+        timed.other_ns,
+        role_floor.floor_ns IS NOT NULL
+        AND (timed.computing_ns IS NOT NULL OR role_floor.link_ns IS NULL) AS is_modelled,
+        CAST(round(role_floor.floor_ns) AS BIGINT) AS floor_ns,
+        CAST(round(role_floor.executed_ns) AS BIGINT) AS executed_ns,
+        COALESCE(role_floor.small_ns, 0) AS small_ns,
+        CAST(round(role_floor.link_ns) AS BIGINT) AS link_ns,
+        GREATEST(CAST(floor(uneven.excess_ns) AS BIGINT), 0) AS excess_ns
+    FROM (FROM spent INNER JOIN rank_peak USING (rank)) AS timed
+    FULL JOIN role_floor
+        ON timed.step_id = role_floor.step_id
+        AND timed.kind = role_floor.kind
+        AND timed.layer IS NOT DISTINCT FROM role_floor.layer
+        AND timed.role = role_floor.role
+    LEFT JOIN uneven
+        ON timed.step_id = uneven.step_id
+        AND timed.layer IS NOT DISTINCT FROM uneven.layer
+        AND timed.role = uneven.role
+),
+floored AS (
+    SELECT
+        * EXCLUDE (floor_ns, executed_ns, small_ns),
+        CASE WHEN is_modelled THEN floor_ns ELSE 0 END AS floor_ns,
+        CASE WHEN is_modelled THEN executed_ns - floor_ns ELSE 0 END AS padding_ns,
+        CASE
+            WHEN is_modelled THEN GREATEST(LEAST(computing_ns, small_ns) - executed_ns, 0)
+            ELSE 0
+        END AS small_ns,
+        LEAST(transfer_ns + unmatched_ns, COALESCE(link_ns, 0)) AS link_floor_ns
+    FROM placed
+),
+divided AS (
+    SELECT
+        *,
+        computing_ns - floor_ns - padding_ns - small_ns AS above_ns,
+        LEAST(excess_ns, GREATEST(above_ns, 0)) AS imbalance_ns,
+        LEAST(transfer_ns, link_floor_ns) AS matched_floor_ns
+    FROM floored
+),
+bar AS (
+    SELECT
+        rank,
+        step_id,
+        kind,
+        role,
+        cause,
+        UNNEST([
+            {'bar': 'floor', 'ns': floor_ns},
+            {'bar': 'padding', 'ns': padding_ns},
+            {'bar': 'small_kernels', 'ns': small_ns},
+            {'bar': CASE WHEN is_modelled THEN 'below_roofline' ELSE 'not_modelled' END, 'ns': above_ns - imbalance_ns},
+            {'bar': 'expert_imbalance', 'ns': imbalance_ns},
+            {'bar': 'comm_floor', 'ns': link_floor_ns},
+            {
+                'bar': CASE WHEN link_ns IS NULL THEN 'not_modelled' ELSE 'comm_above_floor' END,
+                'ns': transfer_ns - matched_floor_ns
+            },
+            {'bar': 'comm_unmatched', 'ns': unmatched_ns - (link_floor_ns - matched_floor_ns)},
+            {'bar': 'waiting', 'ns': wait_ns},
+            {'bar': 'copies', 'ns': copy_ns},
+            {'bar': 'idle', 'ns': idle_ns},
+            {'bar': 'other_step', 'ns': other_ns}
+        ], recursive := TRUE)
+    FROM divided
+)
+SELECT rank, step_id, kind, bar, role, cause, CAST(SUM(ns) AS BIGINT) AS ns
+FROM bar
+WHERE ns <> 0
+GROUP BY rank, step_id, kind, bar, role, cause

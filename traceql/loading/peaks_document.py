@@ -1,0 +1,80 @@
+"""What a peaks.json of `traceql capture peaks` holds, as far as it is read."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from traceql.input_file import Unusable
+from traceql.loading.json_document import JsonDocument, checked, json_document
+
+_KNOWN_SCHEMA = 1
+_Count = Annotated[int, Meta(ge=1, lt=2**62)]
+_Size = Annotated[int, Meta(ge=1, lt=2**31)]
+_Ns = Annotated[float, Meta(gt=0, le=1e15)]
+_Spread = Annotated[float, Meta(ge=0, le=1e15)]
+_Mask = Annotated[int, Meta(ge=0, lt=2**62)]
+
+
+class _Measurement(Struct, frozen=True, kw_only=True):
+    """How long something took: the median and the median absolute deviation, ns."""
+
+    ns: _Ns
+    mad_ns: _Spread | None = None
+    sm_clock_mhz: _Count | None = None
+    throttle_reasons: _Mask | None = None
+
+
+class _Kernel(_Measurement, frozen=True, kw_only=True):
+    period_ns: _Ns | None = None
+
+
+class _Memory(_Measurement, frozen=True, kw_only=True):
+    op: Literal["copy", "read"]
+    bytes: _Count
+
+
+class _Product(_Measurement, frozen=True, kw_only=True):
+    dtype: Literal["bf16", "fp8", "int8", "fp4"]
+    m: _Size
+    k: _Size
+    n: _Size
+    role: str | None = None
+    load: Literal["burst", "sustained"] | None = None
+
+
+class _Collective(_Measurement, frozen=True, kw_only=True):
+    op: Literal["all_reduce", "all_gather", "peer_copy", "peer_copy_both"]
+    ranks: Annotated[int, Meta(ge=2, lt=2**31)]
+    bytes: _Count
+    algorithm: Literal["nccl", "custom", "copy"]
+    kernel_ns: _Ns | None = None
+
+
+class PeaksDocument(Struct, frozen=True, kw_only=True):
+    """The measured ceilings of a machine's GPUs of one name."""
+
+    schema_version: Annotated[int, Meta(ge=1)]
+    device_name: Annotated[str, Meta(min_length=1)]
+    measured: str
+    memory_bytes: _Count | None = None
+    l2_bytes: _Count | None = None
+    kernel: _Kernel | None = None
+    memory: list[_Memory]
+    products: list[_Product]
+    collectives: list[_Collective]
+
+
+def peaks_document(path: Path) -> tuple[JsonDocument, PeaksDocument]:
+    """The text of a peaks.json, and its value.
+
+    Raises:
+        Unusable: it cannot be read, is not a peaks.json, or was written by a newer version.
+    """
+    document = json_document(path)
+    if not isinstance(document.value, dict) or "schema_version" not in document.value:
+        raise Unusable("it has no schema_version; give a peaks.json of traceql capture peaks")
+    peaks = checked(document.value, PeaksDocument)
+    if peaks.schema_version > _KNOWN_SCHEMA:
+        raise Unusable("it was written by a newer version of traceql; update traceql")
+    return document, peaks
