@@ -65,9 +65,7 @@ summed AS (
         SUM(ns) AS gpu_ns,
         SUM(ns) FILTER (bar IN ('floor', 'comm_floor')) AS floor_ns,
         SUM(ns) FILTER (bar = 'comm_floor') AS link_ns,
-        COALESCE(SUM(ns) FILTER (bar = 'not_modelled'), 0) AS not_modelled_ns,
-        COUNT(*) FILTER (bar = 'not_modelled' AND COALESCE(role, 'unknown') NOT IN ('input_prep', 'sample')) > 0
-            AS is_lower_bound
+        COALESCE(SUM(ns) FILTER (bar = 'not_modelled'), 0) AS not_modelled_ns
     FROM spent
     GROUP BY phase, only_step
 ),
@@ -97,7 +95,7 @@ unknown AS (
         unmodelled.phase,
         unmodelled.only_step,
         COALESCE(of_role.missing, 'part of the model') AS what,
-        string_agg(COALESCE(unmodelled.role, 'kernels without one'), ', ' ORDER BY unmodelled.ns DESC) AS roles,
+        string_agg(COALESCE(unmodelled.role, 'kernels of unknown role'), ', ' ORDER BY unmodelled.ns DESC) AS roles,
         SUM(unmodelled.ns) AS ns
     FROM unmodelled
     LEFT JOIN of_role
@@ -127,7 +125,7 @@ SELECT
     100.0 * summed.floor_ns / NULLIF(summed.gpu_ns, 0) AS floor_pct,
     1.0 * (summed.gpu_ns - COALESCE(summed.floor_ns, 0) - summed.not_modelled_ns) / summed.steps AS above_ns,
     1.0 * summed.not_modelled_ns / summed.steps AS not_modelled_ns,
-    summed.is_lower_bound,
+    told.missing IS NOT NULL AS is_lower_bound,
     told.missing
 FROM summed
 LEFT JOIN step ON summed.only_step = step.step_id

@@ -71,49 +71,47 @@ other_time AS (
             WHERE class_time.class_id = base.class_id AND class_time.part = 'idle' AND class_time.cause = 'launch'
         )
 ),
-rest AS (
+ruled AS (
     SELECT
-        other_time.* EXCLUDE (is_left_alone),
-        CASE
-            WHEN part = 'exposed_wait' AND without_wait THEN 0
-            WHEN part = 'exposed_wait' AND is_left_alone THEN 0
-            WHEN part = 'exposed_wait' AND tp <> (SELECT tp_size FROM recorded) THEN NULL
-            WHEN part = 'idle' AND goes_to_graph AND cause = 'launch' THEN kernels * graph_gap.ns
-            WHEN part = 'idle' AND goes_to_graph THEN 0
-            WHEN part = 'idle' AND leaves_graph THEN NULL
-            WHEN part = 'idle' AND cause = 'host' AND NOT in_full_graph AND grown_ns IS NULL THEN NULL
-            WHEN part = 'idle' AND cause = 'host' AND NOT in_full_graph
-                THEN GREATEST(other_time.ns - other_time.grown_ns, 0)
-            ELSE other_time.ns
-        END AS predicted_ns,
+        *,
         CASE
             WHEN part = 'exposed_wait' AND without_wait THEN 'left out'
             WHEN part = 'exposed_wait' AND is_left_alone THEN 'none with one rank'
             WHEN part = 'exposed_wait' AND tp <> (SELECT tp_size FROM recorded) THEN 'unknown'
-            WHEN part = 'idle' AND goes_to_graph AND cause = 'launch'
-                THEN 'gaps of a graph, ' || COALESCE(graph_gap.source, 'unknown')
+            WHEN part = 'idle' AND goes_to_graph AND cause = 'launch' THEN 'gaps of a graph'
             WHEN part = 'idle' AND goes_to_graph THEN 'none in a graph'
             WHEN part = 'idle' AND leaves_graph THEN 'unknown'
+            WHEN part = 'idle' AND cause = 'host' AND NOT in_full_graph AND grown_ns IS NULL THEN 'unknown'
             WHEN part = 'idle' AND cause = 'host' AND NOT in_full_graph AND grown_ns <> 0 THEN 'host time as measured'
             ELSE 'as measured'
-        END AS how
+        END AS rule
     FROM (
         SELECT
             other_time.*,
             other_time.tp = 1 AND recorded.tp_size > 1 AND NOT COALESCE(recorded.has_stages, FALSE) AS is_left_alone
         FROM other_time
         CROSS JOIN recorded
-    ) AS other_time
-    LEFT JOIN graph_gap ON graph_gap.rank = (SELECT rank FROM recorded)
+    )
 )
 SELECT
-    case_id,
-    CASE part WHEN 'idle' THEN 'idle: ' || COALESCE(cause, 'unknown') WHEN 'exposed_wait' THEN 'waiting' WHEN 'exposed_copy' THEN 'copies' ELSE part END AS part,
-    CASE part WHEN 'idle' THEN 'idle' WHEN 'exposed_wait' THEN 'waiting' WHEN 'exposed_copy' THEN 'copy' ELSE part END AS kind,
-    CASE part WHEN 'exposed_wait' THEN 3 WHEN 'exposed_copy' THEN 4 WHEN 'idle' THEN 5 ELSE 6 END AS place,
-    ns AS measured_ns,
-    predicted_ns,
+    ruled.case_id,
+    CASE ruled.part
+        WHEN 'idle' THEN 'idle: ' || COALESCE(ruled.cause, 'unknown')
+        WHEN 'exposed_wait' THEN 'waiting'
+        WHEN 'exposed_copy' THEN 'copies'
+        ELSE ruled.part
+    END AS part,
+    CASE ruled.part WHEN 'exposed_wait' THEN 'waiting' WHEN 'exposed_copy' THEN 'copy' ELSE ruled.part END AS kind,
+    CASE ruled.part WHEN 'exposed_wait' THEN 3 WHEN 'exposed_copy' THEN 4 WHEN 'idle' THEN 5 ELSE 6 END AS place,
+    ruled.ns AS measured_ns,
+    CASE
+        WHEN ruled.rule IN ('left out', 'none with one rank', 'none in a graph') THEN 0
+        WHEN ruled.rule = 'gaps of a graph' THEN ruled.kernels * graph_gap.ns
+        WHEN ruled.rule = 'host time as measured' THEN GREATEST(ruled.ns - ruled.grown_ns, 0)
+        WHEN ruled.rule = 'as measured' THEN ruled.ns
+    END AS predicted_ns,
     NULL AS floor_ns,
-    how,
+    CASE ruled.rule WHEN 'gaps of a graph' THEN 'gaps of a graph, ' || COALESCE(graph_gap.source, 'unknown') ELSE ruled.rule END AS how,
     NULL AS warning
-FROM rest
+FROM ruled
+LEFT JOIN graph_gap ON graph_gap.rank = (SELECT rank FROM recorded)
