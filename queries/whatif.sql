@@ -28,7 +28,7 @@
 -- @column error_pct     DOUBLE   Median error of the same method on recorded steps, each size predicted from another, percent, of the parts that are predicted; NULL except of the total, and if only one size was recorded.
 -- @column warning       VARCHAR  Why the prediction may be wrong; NULL if nothing is known against it.
 -- @key    part predicted_ns measured_ns how warning error_pct kind floor_ns
--- @empty  the rank has no steps of this phase with known numbers of tokens and kernels; see step_class
+-- @empty  the rank has no steps of this phase with known numbers of tokens and kernels (see step_class), or --batch or --context is below 1
 -- @chart  stacked x=predicted_ns y=part color=kind
 -- @title  Predicted step, by part
 WITH recorded AS MATERIALIZED (
