@@ -5,6 +5,7 @@
 -- graph launch queues all its kernels at once.
 -- @param  buckets      INTEGER = 100   Number of time buckets per rank.
 -- @param  rank         BIGINT  = NULL  Only this rank; all ranks by default.
+-- @range  buckets      1 100000
 -- @column rank         BIGINT  Rank.
 -- @column ts           BIGINT  Start of the time bucket, ns since the run's first event.
 -- @column dur          BIGINT  Length of the time bucket, ns.
@@ -15,11 +16,7 @@
 -- @chart  line x=ts y=mean_queued color=rank
 -- @title  Kernels launched and not yet started
 WITH number AS (
-    SELECT
-        CASE
-            WHEN $buckets::INTEGER BETWEEN 1 AND 100000 THEN $buckets::INTEGER
-            ELSE error('buckets must be from 1 to 100000')
-        END AS buckets
+    SELECT $buckets::INTEGER AS buckets
 ),
 level AS (
     SELECT

@@ -19,7 +19,7 @@
 -- @column flops          DOUBLE   Useful FLOPs of all ranks; NULL if unknown.
 -- @column model_bytes    DOUBLE   Bytes of parameters and KV cache of all ranks; NULL if unknown.
 -- @column steps          BIGINT   Number of steps, counted on each rank.
--- @column missing        VARCHAR  What is not counted, so that the percentages are lower bounds; NULL if nothing is.
+-- @column missing        VARCHAR  What is unknown, and the parts of the model it is unknown for: these are not counted, so that percentages are lower bounds, or NULL if nothing is left. NULL if all is known.
 -- @key    phase mfu_pct hfu_pct mbu_pct step_ns tokens_s gpu_tflops gpu_gbps missing
 -- @empty  no step has kernels; traceql check says why
 -- @chart  bar x=mfu_pct,mbu_pct y=phase
@@ -44,60 +44,104 @@ counted AS (
     FROM phased
     GROUP BY phase
 ),
--- Parts of the model: their cost matters. Sampling and the preparation of inputs have none.
-worked AS (
+-- A part of the model takes at least these times; NULL if its work or the peak for it is unknown.
+rated AS (
     SELECT
         phased.phase,
-        SUM(cost.flops) AS flops,
-        SUM(cost.weight_bytes + cost.kv_bytes) AS model_bytes,
-        SUM(role_floor.compute_ns) AS compute_ns,
-        SUM(role_floor.compute_ns * cost.executed_flops / NULLIF(cost.flops, 0)) AS executed_ns,
-        SUM((cost.weight_bytes + cost.kv_bytes) / NULLIF(rank_peak.hbm_gbps, 0)) AS memory_ns,
-        string_agg(DISTINCT cost.role || ': ' || cost.missing, '; ' ORDER BY cost.role || ': ' || cost.missing)
-        FILTER (cost.missing IS NOT NULL AND cost.role NOT IN ('input_prep', 'sample', 'other')) AS missing
+        cost.role,
+        cost.dur_ns,
+        cost.flops,
+        cost.weight_bytes + cost.kv_bytes AS model_bytes,
+        CASE WHEN cost.flops = 0 THEN 0 ELSE cost.flops / (peak.tflops * 1000) END AS compute_ns,
+        CASE WHEN cost.executed_flops = 0 THEN 0 ELSE cost.executed_flops / (peak.tflops * 1000) END AS executed_ns,
+        CASE
+            WHEN cost.weight_bytes + cost.kv_bytes = 0 THEN 0
+            ELSE (cost.weight_bytes + cost.kv_bytes) / NULLIF(rank_peak.hbm_gbps, 0)
+        END AS memory_ns,
+        COALESCE(cost.dtype, 'its type of numbers') AS dtype,
+        trace.device_name IS NULL AS is_unnamed,
+        -- Without the size of a buffer, all that MFU and MBU count is known.
+        CASE WHEN cost.flops IS NULL OR cost.weight_bytes + cost.kv_bytes IS NULL THEN cost.missing END AS missing
     FROM cost
     INNER JOIN phased USING (step_id)
+    INNER JOIN trace ON cost.rank = trace.rank
     INNER JOIN rank_peak ON cost.rank = rank_peak.rank AND rank_peak.kind = 'data sheet'
-    INNER JOIN role_floor
-        ON cost.step_id = role_floor.step_id
-        AND cost.role = role_floor.role
-        AND cost.layer IS NOT DISTINCT FROM role_floor.layer
-        AND role_floor.kind = 'data sheet'
-    GROUP BY phased.phase
+    LEFT JOIN peak
+        ON trace.device_name = peak.device_name
+        AND cost.dtype = peak.dtype
+        AND peak.kind = 'data sheet'
 ),
+worked AS (
+    SELECT
+        COALESCE(phase, 'all') AS phase,
+        SUM(flops) AS flops,
+        SUM(model_bytes) AS model_bytes,
+        SUM(compute_ns ORDER BY compute_ns) AS compute_ns,
+        SUM(executed_ns ORDER BY executed_ns) AS executed_ns,
+        SUM(memory_ns ORDER BY memory_ns) AS memory_ns
+    FROM rated
+    GROUP BY GROUPING SETS ((phase), ())
+),
+-- Of parts of the model alone: sampling and the preparation of inputs have no cost.
+unknown AS (
+    SELECT
+        phase,
+        role,
+        dur_ns,
+        UNNEST(list_distinct([
+            missing,
+            CASE
+                WHEN model_bytes IS NULL OR memory_ns IS NOT NULL THEN NULL
+                WHEN is_unnamed THEN 'name of the GPU in the trace'
+                ELSE 'peak of the memory'
+            END,
+            CASE
+                WHEN flops IS NULL OR compute_ns + executed_ns IS NOT NULL THEN NULL
+                WHEN is_unnamed THEN 'name of the GPU in the trace'
+                ELSE format('peak for {}', dtype)
+            END
+        ])) AS what
+    FROM rated
+    WHERE role NOT IN ('input_prep', 'sample', 'other')
+),
+unknown_part AS (
+    SELECT COALESCE(phase, 'all') AS phase, what, role, SUM(dur_ns) AS ns
+    FROM unknown
+    GROUP BY GROUPING SETS ((phase, what, role), (what, role))
+),
+listed AS (
+    SELECT phase, what, string_agg(role, ', ' ORDER BY ns DESC, role) AS roles, SUM(ns) AS ns
+    FROM unknown_part
+    GROUP BY phase, what
+),
+told AS (
+    SELECT phase, string_agg(format('{}: {}', what, roles), '; ' ORDER BY ns DESC, what) AS missing
+    FROM listed
+    GROUP BY phase
+),
+timed AS (
+    SELECT walled.phase, walled.wall_ns, counted.steps, counted.tokens, counted.ranks
+    FROM walled
+    INNER JOIN counted USING (phase)
+    UNION ALL
+    SELECT 'all', SUM(walled.wall_ns), SUM(counted.steps), SUM(counted.tokens), MAX(counted.ranks)
+    FROM walled
+    INNER JOIN counted USING (phase)
+    HAVING COUNT(*) > 1
+),
+-- Parts without work are no lower bound of those that are unknown.
 summed AS (
     SELECT
-        walled.phase,
-        walled.wall_ns,
-        counted.steps,
-        counted.tokens,
-        counted.ranks,
-        worked.flops,
-        worked.model_bytes,
-        worked.compute_ns,
-        worked.executed_ns,
-        worked.memory_ns,
-        worked.missing
-    FROM walled
-    INNER JOIN counted USING (phase)
+        timed.*,
+        told.missing,
+        CASE WHEN worked.flops > 0 OR told.missing IS NULL THEN worked.flops END AS flops,
+        CASE WHEN worked.model_bytes > 0 OR told.missing IS NULL THEN worked.model_bytes END AS model_bytes,
+        CASE WHEN worked.compute_ns > 0 OR told.missing IS NULL THEN worked.compute_ns END AS compute_ns,
+        CASE WHEN worked.executed_ns > 0 OR told.missing IS NULL THEN worked.executed_ns END AS executed_ns,
+        CASE WHEN worked.memory_ns > 0 OR told.missing IS NULL THEN worked.memory_ns END AS memory_ns
+    FROM timed
     LEFT JOIN worked USING (phase)
-    UNION ALL
-    SELECT
-        'all',
-        SUM(walled.wall_ns),
-        SUM(counted.steps),
-        SUM(counted.tokens),
-        MAX(counted.ranks),
-        SUM(worked.flops),
-        SUM(worked.model_bytes),
-        SUM(worked.compute_ns),
-        SUM(worked.executed_ns),
-        SUM(worked.memory_ns),
-        string_agg(DISTINCT worked.missing, '; ' ORDER BY worked.missing)
-    FROM walled
-    INNER JOIN counted USING (phase)
-    LEFT JOIN worked USING (phase)
-    HAVING COUNT(*) > 1
+    LEFT JOIN told USING (phase)
 )
 SELECT
     phase,

@@ -51,7 +51,7 @@ ran AS (
     GROUP BY step.rank, step.step_id, aligned_step.iteration, step.phase, kernel.layer
 ),
 floored AS (
-    SELECT step_id, layer, SUM(floor_ns) AS floor_ns, BOOL_OR(missing LIKE 'experts that the tokens chose%') AS is_uneven
+    SELECT step_id, layer, SUM(floor_ns ORDER BY floor_ns) AS floor_ns, BOOL_OR(missing LIKE 'experts that the tokens chose%') AS is_uneven
     FROM role_time
     WHERE role IN ('experts_gate_up', 'experts_down') AND kind = 'data sheet'
     GROUP BY step_id, layer
@@ -83,7 +83,7 @@ batch AS (
         executed_tokens,
         AVG(experts_ns) AS experts_ns,
         AVG(slowest_ns) AS slowest_ns,
-        100 * SUM(floor_ns) / SUM(experts_ns) AS ceiling_pct,
+        100 * SUM(floor_ns ORDER BY floor_ns) / SUM(experts_ns) AS ceiling_pct,
         COUNT(DISTINCT iteration) AS steps,
         mode(up_blocks) AS up_blocks,
         mode(down_blocks) AS down_blocks,

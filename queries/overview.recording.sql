@@ -9,7 +9,7 @@
 -- @empty  the database has no trace
 -- @chart  none
 WITH recognised AS (
-    SELECT family, MAX(first_layer + layers) AS layers FROM rank_model GROUP BY family
+    SELECT family, MAX(first_layer + layers) FILTER (stage = stages - 1) AS layers FROM rank_model GROUP BY family
 ),
 directory AS (
     SELECT

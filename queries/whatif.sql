@@ -8,7 +8,8 @@
 --
 -- What is not known is NULL, and then the total is a lower bound and says so. Where the prediction
 -- goes beyond what was recorded, warning says so. error_pct of the total is the error of the same
--- method on the recorded steps: each size of step is predicted from the other sizes.
+-- method on the recorded steps: each size of step is predicted from the other sizes, and compared with
+-- the time that it took; with --no-wait, both are without waiting.
 -- @param  batch         BIGINT  = NULL      Requests in a step; by default, those of most recorded steps. A mixed step keeps its share of prompts.
 -- @param  context       BIGINT  = NULL      Mean tokens of a request in the KV cache; in prefill, tokens of a prompt. By default, as recorded; if the recording does not say, also those of its own steps.
 -- @param  tp            BIGINT  = NULL      Tensor-parallel size (1, 2, 4, 8 or 16); by default, that of the recording.
@@ -17,34 +18,24 @@
 -- @param  peak          VARCHAR = NULL      Another GPU, such as h100: a regular expression, matched with the names in data_sheet_peak.example; the first one counts.
 -- @param  phase         VARCHAR = 'decode'  Steps to predict.
 -- @param  rank          BIGINT  = 0         Rank whose steps to predict.
+-- @range  batch         1 65536
+-- @range  context       1 10000000
 -- @values graph         on off
 -- @values phase         prefill decode mixed idle
 -- @column part          VARCHAR  Role of the kernels, waiting, idle with its cause, or total.
 -- @column kind          VARCHAR  computing, communication, copy, waiting, idle, other_step (kernels of another step run) or total.
 -- @column measured_ns   DOUBLE   Mean time in a recorded step, ns; NULL if the recording does not have the part.
 -- @column predicted_ns  DOUBLE   Time in the predicted step, ns; NULL if unknown; a lower bound of the total if a part is NULL.
--- @column floor_ns      DOUBLE   The least that the GPU's data sheet allows for it, ns; NULL if unknown or if there is none.
+-- @column floor_ns      DOUBLE   The least that the GPU's data sheet allows for it, ns; NULL if unknown or if there is none. Of the total, a lower bound if that of a part is unknown: warning names these parts.
 -- @column how           VARCHAR  How the prediction was made.
 -- @column error_pct     DOUBLE   Median error of the same method on recorded steps, each size predicted from another, percent, of the parts that are predicted; NULL except of the total, and if only one size was recorded.
 -- @column warning       VARCHAR  Why the prediction may be wrong; NULL if nothing is known against it.
 -- @key    part predicted_ns measured_ns how warning error_pct kind floor_ns
--- @empty  the rank has no steps of this phase with known numbers of tokens and kernels (see step_class), or --batch or --context is below 1
+-- @empty  the rank has no steps of this phase with known numbers of tokens and kernels (see step_class)
 -- @chart  stacked x=predicted_ns y=part color=kind
 -- @title  Predicted step, by part
-WITH recorded AS MATERIALIZED (
-    SELECT
-        layout.rank,
-        layout.tp_size,
-        layout.pp_size > 1 AS has_stages,
-        trace.device_name,
-        COALESCE($tp::BIGINT, layout.tp_size) AS asked_tp
-    FROM layout
-    INNER JOIN trace USING (rank)
-    WHERE layout.rank = $rank::BIGINT
-    ORDER BY trace.path
-    LIMIT 1
-),
--- Roofs of the recorded GPU and of the asked one.
+WITH
+-- The asked GPU.
 other_device AS MATERIALIZED (
     SELECT device, COALESCE(example, device) AS name
     FROM data_sheet_peak
@@ -52,6 +43,29 @@ other_device AS MATERIALIZED (
     ORDER BY position
     LIMIT 1
 ),
+-- A question for the GPU that was recorded changes nothing.
+recorded AS MATERIALIZED (
+    SELECT
+        layout.rank,
+        layout.tp_size,
+        layout.pp_size > 1 AS has_stages,
+        trace.device_name,
+        COALESCE($tp::BIGINT, layout.tp_size) AS asked_tp,
+        $peak::VARCHAR IS NOT NULL AND COALESCE(
+            (SELECT device FROM other_device) <> (
+                SELECT arg_min(own.device, own.position)
+                FROM data_sheet_peak AS own
+                WHERE regexp_matches(trace.device_name, own.device)
+            ),
+            TRUE
+        ) AS is_elsewhere
+    FROM layout
+    INNER JOIN trace USING (rank)
+    WHERE layout.rank = $rank::BIGINT
+    ORDER BY trace.path
+    LIMIT 1
+),
+-- Roofs of the recorded GPU and of the asked one.
 roof AS MATERIALIZED (
     SELECT FALSE AS is_asked, peak.dtype, peak.tflops, peak.hbm_gbps, peak.l2_bytes, peak.memory_bytes
     FROM recorded
@@ -107,7 +121,7 @@ based AS MATERIALIZED (
 -- What follows is split into macros by subject: to each, the tables above are given by name.
 case_size AS MATERIALIZED ( -- noqa: ST03
     FROM predicted_case(
-        'class', 'based', 'recorded', $context::BIGINT, $phase::VARCHAR, $graph::VARCHAR, $peak::VARCHAR IS NOT NULL
+        'class', 'based', 'recorded', $context::BIGINT, $phase::VARCHAR, $graph::VARCHAR
     )
 ),
 sized AS MATERIALIZED (
@@ -142,14 +156,32 @@ totalled AS (
         SUM(measured_ns ORDER BY measured_ns) AS measured_ns,
         SUM(predicted_ns ORDER BY predicted_ns) AS predicted_ns,
         SUM(floor_ns ORDER BY floor_ns) AS floor_ns,
-        string_agg(DISTINCT part, ', ' ORDER BY part) FILTER (predicted_ns IS NULL) AS unknown_parts
+        string_agg(DISTINCT part, ', ' ORDER BY part) FILTER (predicted_ns IS NULL) AS unknown_parts,
+        string_agg(DISTINCT part, ', ' ORDER BY part) FILTER (
+            kind = 'computing'
+            AND predicted_ns IS NOT NULL
+            AND floor_ns IS NULL
+            AND part IN (SELECT UNNEST(roles) FROM cost_formula)
+        ) AS floorless_parts
     FROM part
     GROUP BY case_id
 ),
+-- What recorded steps waited, if the prediction is without it.
+left_out AS (
+    SELECT class_id, SUM(ns ORDER BY ns) AS ns
+    FROM class_time
+    WHERE part = 'exposed_wait' AND $no_wait::BOOLEAN
+    GROUP BY class_id
+),
+-- Predicted and recorded steps are compared without the parts that are unknown or left out.
 tested AS (
-    SELECT median(100 * ABS(totalled.predicted_ns / (class.gpu_ns - COALESCE(unknown.ns, 0)) - 1)) AS error_pct
+    SELECT
+        median(100 * ABS(
+            totalled.predicted_ns / NULLIF(class.gpu_ns - COALESCE(unknown.ns, 0) - COALESCE(left_out.ns, 0), 0) - 1
+        )) AS error_pct
     FROM totalled
     INNER JOIN class ON totalled.case_id = class.class_id
+    LEFT JOIN left_out ON class.class_id = left_out.class_id
     LEFT JOIN (
         SELECT part.case_id, SUM(computing.ns ORDER BY computing.ns) AS ns, BOOL_AND(part.kind = 'computing') AS is_known
         FROM part
@@ -190,11 +222,18 @@ told AS (
         NULLIF(concat_ws(
             '; ',
             'without ' || totalled.unknown_parts,
+            CASE WHEN totalled.floor_ns IS NOT NULL THEN 'floor is a lower bound: without ' || totalled.floorless_parts END,
+            CASE
+                WHEN recorded.device_name IS NULL THEN 'peaks unknown: the trace does not name its GPU'
+                WHEN NOT EXISTS (FROM roof WHERE NOT is_asked)
+                    THEN format('peaks of {} unknown: load with --peaks', recorded.device_name)
+            END,
             CASE WHEN $peak::VARCHAR IS NOT NULL THEN COALESCE(
-                'GPU: ' || (SELECT name FROM other_device), 'no GPU of data_sheet_peak has such a name'
+                'GPU: ' || (SELECT name FROM other_device) || CASE WHEN recorded.is_elsewhere THEN '' ELSE ', as recorded' END,
+                'no GPU of data_sheet_peak has such a name'
             ) END,
             CASE
-                WHEN $peak::VARCHAR IS NOT NULL AND EXISTS (FROM part WHERE case_id = -1 AND kind = 'communication')
+                WHEN recorded.is_elsewhere AND EXISTS (FROM part WHERE case_id = -1 AND kind = 'communication')
                     THEN 'communication as on ' || recorded.device_name
             END,
             CASE WHEN needed.bytes > needed.memory_bytes THEN format(
@@ -221,7 +260,7 @@ told AS (
         SELECT
             (NOT EXISTS (FROM model) OR recorded.asked_tp IN (SELECT tp FROM model))
             AND ($peak::VARCHAR IS NULL OR EXISTS (FROM other_device)) AS is_possible,
-            COALESCE($tp::BIGINT, 0) > 0 OR $graph::VARCHAR IS NOT NULL OR $peak::VARCHAR IS NOT NULL AS is_elsewhere
+            COALESCE($tp::BIGINT, 0) > 0 OR $graph::VARCHAR IS NOT NULL OR is_elsewhere AS is_elsewhere
         FROM recorded
     ) AS asks
     WHERE totalled.case_id = -1

@@ -76,6 +76,14 @@ class Tables:
             self.con.executemany(_INSTANT, instants)
 
 
+def insert(tables: Tables, table: str, *given: Mapping[str, Any]) -> None:
+    for row in given:
+        marks = ", ".join("?" * len(row))
+        tables.con.execute(
+            f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()]
+        )
+
+
 Connection = Tables | duckdb.DuckDBPyConnection
 
 

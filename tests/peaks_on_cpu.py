@@ -9,14 +9,14 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from capture.peaks import collectives, memory, products, timing
+from capture.peaks import collectives, memory, products, profiled, timing
 from capture.peaks.gpu import Gpu
 from capture.peaks.launching import Launch
 from capture.peaks.model_products import Product
@@ -43,10 +43,46 @@ def set_all(module: ModuleType, **values: object) -> None:
         setattr(module, name, value)
 
 
+def two_kernels(work: Rounds, rounds: int, *, meanwhile: Callable[[], object]) -> list[float]:
+    """What the profiler sees of launches that have two kernels; the last launch is the fastest."""
+    meanwhile()
+    launches = rounds * work.launches
+    return [40.0, 7.0] * (launches - 1) + [30.0, 5.0]
+
+
+def bursts() -> dict[str, Any]:
+    """How work of two launches that take 0.3 ms is measured, and work that has one kernel less."""
+    started: list[int] = []
+    rests: list[float] = []
+    seen: list[float] = []
+
+    def start(rounds: int) -> Callable[[], float]:
+        started.append(rounds)
+        return lambda: 300_000.0 * rounds
+
+    def durations(work: Rounds, rounds: int, *, meanwhile: Callable[[], object]) -> list[float]:
+        work.start(rounds)()
+        return two_kernels(work, rounds, meanwhile=meanwhile)[len(seen) :]
+
+    set_all(profiled, _REST_S=0.05, kernel_durations_ns=durations)
+    set_all(profiled, time=SimpleNamespace(sleep=rests.append))
+    work = Rounds(start, 2)
+    found: dict[str, Any] = {
+        "row": profiled.in_bursts(work, state=lambda: {"sm_clock_mhz": len(rests)})
+    }
+    seen.append(0)
+    try:
+        profiled.in_bursts(work, state=dict)
+    except RuntimeError as error:
+        found["error"] = str(error)
+    return {**found, "started": started, "rests": rests}
+
+
 def one_device() -> dict[str, Any]:
     set_all(memory, eager=by_host, _SIZES=(2**20,))
     set_all(products, eager=by_host, in_graph=by_host, LARGE=((64, 128, 32),))
-    set_all(timing, _SETTLE_S=0, _REST_S=0)
+    set_all(timing, _SETTLE_S=0)
+    set_all(profiled, _REST_S=0, kernel_durations_ns=two_kernels)
     set_all(products, DECODE_TOKENS=(1, 4), PREFILL_TOKENS=(16,))
     gpu = Gpu(0)
     of_model = [Product("o_proj", "bf16", 128, 64), Product("lm_head", "bf16", 64, 256)]
@@ -63,7 +99,8 @@ def group(rank: int, folder: str) -> None:
     def seen(work: Rounds, rounds: int) -> list[float]:
         """What the profiler sees: kernels that wait for the other rank in turn."""
         count = rounds * work.launches
-        return [900.0, *(20.0 if number % 2 == rank else 70.0 for number in range(count - 1))]
+        middle = (20.0 if number % 2 == rank else 70.0 for number in range(count - 2))
+        return [900.0, *middle, 15.0]
 
     def seen_but_one(work: Rounds, rounds: int) -> list[float]:
         return seen(work, rounds)[rank:]
@@ -87,7 +124,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(group, args=(folder,), nprocs=2)
         rows = [json.loads(Path(folder, f"rows{rank}").read_text()) for rank in range(2)]
-    json.dump({**one_device(), "collectives": rows}, sys.stdout)
+    json.dump({**one_device(), "collectives": rows, "bursts": bursts()}, sys.stdout)
 
 
 if __name__ == "__main__":

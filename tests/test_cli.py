@@ -20,6 +20,7 @@ from databases import EXAMPLES
 
 import traceql
 from traceql.cache import cached_database
+from traceql.loading.side_files import NAMES, RUN
 from traceql.resources import PACKAGE
 
 _HELP = """\
@@ -298,6 +299,45 @@ def test_a_kept_database_is_made_again_when_its_tables_are_defined_otherwise(
     assert cached_database([trace], None) not in (first, copied)
 
 
+@pytest.mark.parametrize("folder", [".", "traces"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_kept_database_is_made_again_when_a_file_beside_its_traces_comes_changes_or_goes(
+    name: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr("traceql.loading.load.load", lambda _files, database, **_: database.touch())
+    run = tmp_path / "run"
+    traces.write(run / "traces" / "rank0.json", traces.host("aten::mm", ts=1, dur=2))
+    if name != RUN:
+        (run / RUN).write_text("{}")
+    without = cached_database([run], None)
+    file = run / folder / name
+    file.write_text("{}")
+    given = cached_database([run], None)
+    assert cached_database([run], None) == given
+    file.write_text("{ }")
+    changed = cached_database([run], None)
+    (run / "notes.txt").write_text("which no load reads")
+    assert cached_database([run], None) == changed
+    assert len({without, given, changed}) == 3
+    file.unlink()
+    assert cached_database([run], None) == without
+
+
+def test_a_configuration_that_is_put_beside_an_opened_trace_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", with_engine(tmp_path))
+    file = traces.write(tmp_path / "run" / "a.json", traces.kernel(ts=0, dur=1))
+    query = "SELECT model_type, layers FROM model_config"
+    with traceql.open(file) as trace:
+        assert trace.sql(query).rows() == []
+    config = file.with_name("config.json")
+    config.write_text('{"model_type": "qwen3", "num_hidden_layers": 4}')
+    with traceql.open(file) as trace:
+        assert trace.sql(query).rows() == [{"model_type": "qwen3", "layers": 4}]
+
+
 def test_perfetto_sees_the_same_kernels_at_the_same_times(database: Path) -> None:
     with traceql.open(database) as trace, trace.perfetto(rank=0) as tp:
         seen = tp.query("SELECT ts, dur, name FROM slice WHERE category = 'kernel'")
@@ -328,7 +368,10 @@ def test_statements_come_one_at_a_time(database: Path) -> None:
 
 def test_buckets_have_bounds(database: Path) -> None:
     for number in (-5, 0, 100_001):
-        assert "from 1 to 100000" in refusal("run", "launch.queue", database, f"--buckets={number}")
+        said = refusal("run", "launch.queue", database, f"--buckets={number}")
+        assert (
+            said == f"traceql: launch.queue: buckets is {number}; give a number from 1 to 100,000"
+        )
 
 
 @pytest.mark.parametrize(
@@ -336,6 +379,7 @@ def test_buckets_have_bounds(database: Path) -> None:
     [
         (b"-- Rows.\n-- @chart bar x\nSELECT 1", "@chart bar x"),
         (b"-- Rows.\n-- @param b BOOLEAN = true  t\nSELECT 1", "default true of b"),
+        (b"-- Rows.\n-- @range n 1\nSELECT 1", "@range n 1"),
         (b"-- Rows.\n-- @param format INTEGER = 1  t\nSELECT 1", "cannot be called format"),
         (b"-- Zeilen f\xfcr mich.\nSELECT 1", "cannot read"),
     ],

@@ -65,6 +65,32 @@ def test_kernels_for_packed_weights(tmp_path: Path, method: str | None) -> None:
         assert missing(trace, *PRODUCTS, column="hbm_bytes") == {known}
 
 
+NO_SIGN = "kernels of the quantization that the model configuration states"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "method", "said"),
+    [
+        ("qwen3_awq-eager", "awq", None),
+        ("qwen3_fp8-eager", "fp8", None),
+        ("qwen3_fp8block-eager", "fp8", None),
+        ("qwen3_fp8block-graph", "fp8", None),
+        ("qwen3_kvfp8-eager", "fp8", NO_SIGN),  # only the KV cache is fp8
+        ("qwen3_awq-graph", "fp8", NO_SIGN),  # Machete has no weights of fp8
+        ("qwen2-graph", "gptq", NO_SIGN),
+    ],
+)
+def test_kernels_must_show_the_stated_quantization(
+    tmp_path: Path, name: str, method: str, said: str | None
+) -> None:
+    stored = {"quant_method": method, "bits": 4, "group_size": 128}
+    with loaded(tmp_path, name, {"quantization_config": stored}) as trace:
+        assert missing(trace, *PRODUCTS, column="hbm_bytes") == {(said, said is None)}
+        assert missing(trace, *PRODUCTS, column="dtype") == {(said, said is None)}
+        assert missing(trace, *PRODUCTS) == {(said, True)}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "said"),

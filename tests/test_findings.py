@@ -58,10 +58,19 @@ def test_transfers_that_nothing_hides_are_all_that_is_told_of_a_balanced_run() -
 
 
 def test_products_that_lag_are_named_in_order_of_what_they_lose() -> None:
-    """Weights of Qwen3-8B at 4.8 TB/s: 755, 252, 377 and 259 us, of 1,078, 460, 579 and 299 us."""
-    (sentence,) = kinds(databases.trace(ONE_RANK))["below the roofline"]
+    """Weights of Qwen3-8B at 4.8 TB/s: 755, 252, 377 and 259 us, of 1,078, 460, 579 and 299 us.
+
+    At the share of lm_head, 86.6%, the first three would take 206, 169 and 144 us less.
+    """
+    trace = databases.trace(ONE_RANK)
+    (sentence,) = kinds(trace)["below the roofline"]
     assert sentence.startswith("Decode: down_proj, o_proj, qkv_proj reach 70%, 55%, 65% of")
+    assert "and lose 0.52 ms a step" in sentence
     assert sentence.endswith("against lm_head, which reaches 87%.")
+    (found,) = (r for r in trace.run("overview.findings") if r["kind"] == "below the roofline")
+    (decode,) = trace.sql("SELECT COUNT(*) AS steps FROM step WHERE phase = 'decode'").rows()
+    assert found["cost_ns"] / decode["steps"] == pytest.approx(519_000, rel=0.01)
+    assert found["saving_ns"] == found["cost_ns"]  # of one rank
 
 
 def test_one_rank_has_nobody_to_wait_for() -> None:
@@ -108,8 +117,7 @@ def test_an_eager_run_is_host_bound_once() -> None:
     trace = databases.trace("qwen3-0.6b-tp1-eager")
     phases = {row["phase"] for row in trace.run("time.lost") if row["cause"] == "host"}
     assert phases >= {"prefill", "decode"}
-    row, other = trace.run("overview.findings").rows()
-    assert other["kind"] == "below the roofline"
+    (row,) = trace.run("overview.findings").rows()  # kernels lose less than 1% of such a run
     assert (row["kind"], row["severity"], row["parameters"]) == ("host-bound steps", "severe", {})
     assert row["finding"].startswith("All steps run without CUDA graphs and wait for the host")
     assert row["assumption"].startswith("if the host never held them up")

@@ -121,10 +121,22 @@ def test_what_is_left_out_is_not_quantized(
     assert {place for place, dtype in products.items() if dtype == "bf16"} == wide
 
 
-def test_only_experts_of_gpt_oss_are_mxfp4() -> None:
-    found = parts_of(GPT_OSS, {"quant_method": "mxfp4"})
+@pytest.mark.parametrize("method", ["mxfp4", "gpt_oss_mxfp4"], ids=["stored", "loaded by vLLM"])
+def test_only_experts_of_gpt_oss_are_mxfp4(method: str) -> None:
+    found = parts_of(GPT_OSS, {"quant_method": method})
     assert bytes_each(found[0, "experts_down"]) == 0.5 + 1 / 32
     assert bytes_each(found[0, "qkv_proj"]) == bytes_each(found[0, "router"]) == 2
+
+
+def test_what_comes_before_a_quantized_product_writes_narrow_numbers() -> None:
+    """Qwen3-8B: 4,096 wide, 12,288 in the MLP; one byte of fp8 for two of bf16."""
+    found = parts_of(QWEN3, FP8)
+    assert found[1, "act"].tensors == (2 * 12_288 * 2, 12_288)
+    assert found[1, "down_proj"].tensors == (12_288, 4096 * 2)
+    assert found[1, "attention"].tensors == (4096 * 2, 4096)
+    assert found[0, "input_norm"].tensors == (4096 * 2, 4096)
+    assert found[1, "post_attn_norm"].tensors == (4096 * 2, 4096 * 2, 4096 * 2, 4096)
+    assert found[None, "final_norm"].tensors == (4096 * 2,) * 4
 
 
 def test_router_and_norms_are_not_quantized() -> None:

@@ -15,10 +15,11 @@ from recorded_runs import run_directory
 
 import traceql
 from traceql.errors import PeaksInvalid
+from traceql.input_file import text
 from traceql.loading.peaks import write_peaks
-from traceql.peaks.rows import SHIPPED, PeakRow, read_peaks
+from traceql.peaks.rows import SHIPPED, PeakRow, peak_rows
 
-LISTED = read_peaks(SHIPPED)
+LISTED = peak_rows(SHIPPED, text(SHIPPED))
 ONE_H200 = Path(__file__).parent / "data" / "peaks-h200.json"
 TWO_H200 = databases.EXAMPLES / "qwen3-8b-tp2-batch16" / "peaks.json"
 
@@ -146,7 +147,8 @@ def measured_on(device: str, **more: Any) -> dict[str, Any]:
         ],
         "products": [
             {"dtype": "bf16", "m": 8192, "k": 8192, "n": 8192, "role": None, "load": "burst",
-             "ns": 1_350_000.0, "mad_ns": 5000.0, "sm_clock_mhz": 1980, "throttle_reasons": 4},
+             "ns": 1_350_000.0, "mad_ns": 5000.0, "fastest_ns": 1_340_000.0,
+             "sm_clock_mhz": 1980, "throttle_reasons": 4},
             {"dtype": "bf16", "m": 8192, "k": 8192, "n": 8192, "role": None, "load": "sustained",
              "ns": 1_400_000.0, "mad_ns": 5000.0, "sm_clock_mhz": 1500, "throttle_reasons": 4},
             {"dtype": "fp8", "m": 1, "k": 4096, "n": 512, "role": "o_proj", "ns": 2000.0},
@@ -160,6 +162,11 @@ def measured_on(device: str, **more: Any) -> dict[str, Any]:
         ],
         "skipped": [], "seconds": 83.0, **more,
     }  # fmt: skip
+
+
+# Durations that no GPU has are given to these.
+COPY = {"op": "copy", "bytes": 10**6, "ns": 2000}
+PRODUCT = {"dtype": "bf16", "m": 64, "k": 64, "n": 64, "ns": 2000}
 
 
 def written(path: Path, document: dict[str, Any]) -> Path:
@@ -217,7 +224,7 @@ def test_measured_ceilings_are_rows_of_their_own(tmp_path: Path) -> None:
     bf16, fp8 = rows(con, f"{_PEAK} WHERE kind = 'measured'")
     assert bf16 == (
         "bf16",
-        pytest.approx(2e-3 * 8192**3 / 1_350_000),
+        pytest.approx(2e-3 * 8192**3 / 1_340_000),
         pytest.approx(2**33 / 2_000_000),
         pytest.approx(1e9 / 2.6e6),
         None,
@@ -287,8 +294,8 @@ def test_ceilings_of_a_real_gpu_are_below_its_data_sheet(file: Path) -> None:
         ORDER BY dtype
     """
     for _, tflops, hbm, link, kernel_ns in rows(con, below):
-        assert 0.75 < tflops < 0.85
-        assert 0.90 < hbm < 0.92
+        assert 0.80 < tflops < 0.87
+        assert 0.90 < hbm < 0.95
         assert link is None or 0.86 < link < 0.89
         assert kernel_ns == 960
     document = json.loads(file.read_text())
@@ -302,7 +309,7 @@ def test_ceilings_of_a_real_gpu_are_below_its_data_sheet(file: Path) -> None:
 
 @pytest.mark.slow
 def test_products_measured_alone_take_as_long_as_in_a_model() -> None:
-    """Decode steps of four requests on an H200: each product within 5% of its kernels in vLLM."""
+    """Decode steps of four requests: within 5% of its kernels in vLLM, on another H200."""
     in_model = databases.trace("qwen3-8b-tp1-graph").sql("""
         SELECT role, MEDIAN(ns) AS ns
         FROM (
@@ -320,7 +327,7 @@ def test_products_measured_alone_take_as_long_as_in_a_model() -> None:
     found = {row["role"]: row["ns"] for row in in_model.rows()}
     assert len(alone) == 5
     ratios = {role: ns / found[role] for role, ns in alone.items()}
-    assert all(0.99 < ratio < 1.05 for ratio in ratios.values()), ratios
+    assert all(0.95 < ratio < 1.05 for ratio in ratios.values()), ratios
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -349,7 +356,13 @@ def test_products_measured_alone_take_as_long_as_in_a_model() -> None:
         (json.dumps(measured_on("A", schema_version=2)), "written by a newer version of traceql"),
         (json.dumps(measured_on("")), "Expected `str` of length >= 1 - at `$.device_name`"),
         (json.dumps(measured_on("A", memory=[{"op": "copy", "bytes": 1, "ns": 0}])),
-         "Expected `float` > 0.0 - at `$.memory[0].ns`"),
+         "Expected `float` >= 1.0 - at `$.memory[0].ns`"),
+        (json.dumps(measured_on("A", memory=[COPY | {"fastest_ns": 1e-300}])),
+         "Expected `float` >= 1.0 - at `$.memory[0].fastest_ns`"),
+        (json.dumps(measured_on("A", memory=[COPY | {"fastest_ns": 20_000}])),
+         "`fastest_ns` is above `ns`, the median - at `$.memory[0]`"),
+        (json.dumps(measured_on("A", products=[PRODUCT | {"fastest_ns": 2000.1}])),
+         "`fastest_ns` is above `ns`, the median - at `$.products[0]`"),
     ],
 )  # fmt: skip
 def test_a_file_that_is_not_one_of_peaks_is_refused(
@@ -366,6 +379,29 @@ def test_a_file_that_is_not_one_of_peaks_is_refused(
     assert reason in str(refused.value)
     assert str(file) in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["csv", "json"])
+def test_a_given_file_is_read_once(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that what is checked is what is loaded, even if the file is written meanwhile."""
+    file = tmp_path / "given"
+    csv_text = "device,dtype,tflops\nA,bf16,1\n"
+    file.write_text(csv_text if kind == "csv" else json.dumps(measured_on("A")))
+    con = database().con
+    read: list[Path] = []
+    whole = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        read.append(path)
+        return whole(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    write_peaks(con, [file])
+    assert read == [file]
+    table = {"csv": "own_peak", "json": "peak_file"}[kind]
+    assert rows(con, f"SELECT COUNT(*) FROM {table}") == [(1,)]
 
 
 def test_the_list_can_be_read_by_any_program() -> None:
@@ -391,14 +427,26 @@ def test_a_run_directory_brings_its_own_ceilings(tmp_path: Path) -> None:
         assert len(trace.sql("FROM measured_product").rows()) == 3
 
 
-def test_damaged_ceilings_in_a_run_directory_are_told_by_the_ledger(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("damaged", "reason"),
+    [
+        ({"products": None}, "Expected `array`, got `null` - at `$.products`"),
+        ({"products": [PRODUCT | {"fastest_ns": 20_000}]},
+         "`fastest_ns` is above `ns`, the median - at `$.products[0]`"),
+        ({"memory": [COPY | {"fastest_ns": 1e-300}]},
+         "Expected `float` >= 1.0 - at `$.memory[0].fastest_ns`"),
+    ],
+)  # fmt: skip
+def test_damaged_ceilings_in_a_run_directory_are_told_by_the_ledger(
+    damaged: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
     run = run_directory(tmp_path / "run")
-    written(run / "peaks.json", measured_on("NVIDIA H200", products=None))
+    written(run / "peaks.json", measured_on("NVIDIA H200", **damaged))
     with traceql.open(traceql.load(run, tmp_path / "run.duckdb").database) as trace:
         assert trace.sql("FROM peak_file").rows() == []
         failed = trace.run("quality.ledger", failed=True).rows()
         (note,) = [row["note"] for row in failed if row["check_name"] == "peaks.json"]
-        assert note == "not loaded: Expected `array`, got `null` - at `$.products`"
+        assert note == f"not loaded: {reason}"
 
 
 def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
@@ -406,6 +454,12 @@ def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
     said = refusal("load", run, "-o", tmp_path / "x.duckdb", "--peaks", tmp_path / "none.csv")
     assert said == (
         f"traceql: cannot read the peaks in {tmp_path / 'none.csv'}: No such file or directory"
+    )
+    given = written(tmp_path / "p.json", measured_on("A", memory=[COPY | {"fastest_ns": 1e-300}]))
+    said = refusal("load", run, "-o", tmp_path / "x.duckdb", "--peaks", given)
+    assert said == (
+        f"traceql: cannot read the peaks in {given}: "
+        "Expected `float` >= 1.0 - at `$.memory[0].fastest_ns`"
     )
     assert not (tmp_path / "x.duckdb").exists()
 

@@ -7,6 +7,7 @@ from typing import Any
 import databases
 import duckdb
 import pytest
+from derived import Tables, insert, rows
 from workload_runs import DENSE, loaded
 
 import traceql
@@ -59,3 +60,63 @@ def test_threads_change_no_digit(name: str, tmp_path: Path) -> None:
     together = derived(trace, tmp_path / "together.duckdb", 4)
     assert rows_of_tables(together) == tables
     assert predictions(together) == answers
+
+
+# Doubles near this one are 2 apart: with 1 added to it, it stays as it is.
+HUGE = 2**53
+
+
+def sources_of_cost() -> Tables:
+    tables = Tables()
+    tables.execute("FROM collective, kernel, known_part, step_tokens, configured_shape")
+    tables.execute("FROM model_config, model_size, cost_formula")
+    return tables
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, HUGE), (HUGE, 1, 1)])
+def test_order_of_operations_changes_no_byte(sizes: tuple[int, ...]) -> None:
+    tables = sources_of_cost()
+    place = {"rank": 0, "layer": 0, "role": "pp_send"}
+    insert(tables, "known_part", place | {"kind_id": 0, "only_communicates": True})
+    for number, size in enumerate(sizes):
+        insert(tables, "kernel", place | {"id": number, "step_id": 0, "dur": 1})
+        insert(
+            tables,
+            "collective",
+            {"kernel_id": number, "rank": 0, "op": "send", "group_size": 2, "bytes": size},
+        )
+    assert rows(tables, "SELECT wire_bytes FROM cost") == [(HUGE + 2,)]
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 1, 1, HUGE), (HUGE, 1, 1, 1, 1)])
+@pytest.mark.parametrize(
+    ("part", "share", "missing"),
+    [
+        (
+            {"formula": "experts", "source": "shapes", "experts": 1, "top_k": 1},
+            1,
+            "experts that the tokens chose: fewer than equally likely ones",
+        ),
+        (
+            {"formula": "product", "source": "configuration"},
+            0.95,  # measured times are that inexact
+            "a model configuration whose weights can be read in the time of the kernels",
+        ),
+    ],
+)
+def test_order_of_layers_changes_no_verdict(
+    sizes: tuple[int, ...], part: dict[str, Any], share: float, missing: str
+) -> None:
+    """All weights take 4 ns more than those of one layer, and the kernels take 2 ns more."""
+    tables = sources_of_cost()
+    insert(tables, "step_tokens", {"rank": 0, "step_id": 0, "tokens": 1})
+    role = {"rank": 0, "role": "down_proj"}
+    product = {"flops_per_row": 1, "only_communicates": False, "dp_size": 1}
+    memory = {"hbm_gbps": 1, "l2_bytes": 1}
+    for layer, size in enumerate(sizes):
+        place = role | {"layer": layer}
+        sized = {"kind_id": layer, "weight_bytes": size}
+        insert(tables, "known_part", place | sized | product | memory | part)
+        insert(tables, "kernel", place | {"id": layer, "step_id": 0, "dur": 0})
+    tables.con.execute("UPDATE kernel SET dur = ? WHERE id = 0", [int(share * HUGE) + 2])
+    assert rows(tables, "SELECT DISTINCT missing FROM cost") == [(missing,)]

@@ -18,6 +18,7 @@ from traceql.layers.symbols import symbols
 
 ROOT = Path(__file__).resolve().parents[1]
 RULES = ROOT / "traceql" / "classification" / "kernels.csv"
+SIGNS = ROOT / "traceql" / "derive" / "tables" / "quantization_sign.csv"
 TRACES = ROOT.parent / "shared" / "traces"
 # 154 MB of JSON each, with the kernels of the other traces of the same model.
 TOO_LARGE = "qwen3-8b-tp2-graph-serving"
@@ -667,3 +668,39 @@ def test_hardly_any_gpu_time_of_a_real_trace_is_other(path: Path) -> None:
 def test_collectives_of_a_real_trace_add_up(path: str, collective_ms: float) -> None:
     measured = category_us(TRACES / path).get("collective", 0.0) / 1000
     assert measured == pytest.approx(collective_ms, abs=0.05)
+
+
+def signs() -> list[dict[str, str]]:
+    with SIGNS.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("sign", signs(), ids=lambda sign: sign["pattern"])
+def test_each_sign_of_quantization_matches_its_example(sign: dict[str, str]) -> None:
+    matches = "SELECT regexp_matches($example, $pattern)"
+    said = {name: sign[name] for name in ("example", "pattern")}
+    assert duckdb.execute(matches, said).fetchall() == [(True,)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        FA3,
+        FUSED_ADD_RMS_NORM,
+        ACT_AND_MUL,
+        "nvjet_sm90_tst_192x8_64x8_2x1_v_bz_TNT",
+        "triton_poi_fused_rocm_unquantized_gemm_silu_0",
+        "Cijk_Alik_Bljk_BBS_BH_Bias_HAS_SAV_UserArgs_MT128x128x64",
+        "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64",
+        "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float>",
+        "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)",
+        "void vectorized_copy<int4, uint4>(int4*, uint4 const*)",  # CUDA's vectors of four
+    ],
+)
+def test_kernels_for_wide_numbers_are_no_sign_of_quantization(name: str) -> None:
+    matching = [
+        sign["pattern"]
+        for sign in signs()
+        if duckdb.execute("SELECT regexp_matches(?, ?)", [name, sign["pattern"]]).fetchall()[0][0]
+    ]
+    assert matching == []

@@ -15,6 +15,7 @@ from command_line import refusal
 from recorded_runs import run_directory
 
 import traceql
+from traceql.loading.side_files import NAMES, places_beside
 
 Damage = Callable[[Path], object]
 
@@ -224,6 +225,31 @@ def test_each_run_json_is_read_once(run: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(Path, "read_bytes", noted)
     loaded(run)
     assert read.count(run / "run.json") == 1
+
+
+def test_every_file_that_is_read_beside_traces_is_in_the_list(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cache knows by this list when a database is stale."""
+    for name in ("peaks.json", "config.json", "graph_nodes.json"):
+        (run / name).write_text("{}")
+    looked, read_bytes, exists = set(), Path.read_bytes, Path.exists
+
+    def noted(path: Path) -> bytes:
+        looked.add(path)
+        return read_bytes(path)
+
+    def noted_too(path: Path) -> bool:
+        looked.add(path)
+        return exists(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    monkeypatch.setattr(Path, "exists", noted_too)
+    loaded(run).close()
+    files = [run / "traces" / f"rank{n}.pt.trace.json" for n in (0, 1)]
+    beside = {path for path in looked if path.parent in (run, run / "traces")}
+    assert beside - set(files) <= set(places_beside(files))
+    assert {path.name for path in beside - set(files)} == set(NAMES)
 
 
 @pytest.mark.slow

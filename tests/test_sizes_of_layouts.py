@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from databases import EXAMPLES
 from derived import database, rows
-from traces import kernel, launch, step
+from traces import kernel, launch, step, write
 
 import traceql
-from traceql.collectives.layout import Layout, RankFacts, RankPlace, found_layout
+from traceql.collectives.layout import Layout, RankFacts, RankPlace, Sizes, found_layout
 from traceql.dialect.facts import ProcessGroup
 
 Places = dict[int, tuple[int, int, int]]  # tp, pp and dp of each rank
 FIRST = {0: (0, 0, 0)}
 ALL = list(range(8))
+NOTHING = Sizes()
 
 
 def found(
@@ -25,6 +26,7 @@ def found(
     *groups: list[int],
     reduces_layers: bool = False,
     tensor_ranks: int | None = None,
+    stated: Sizes = NOTHING,
 ) -> tuple[int | None, int | None, int | None]:
     """The sizes of tp, pp and dp."""
     listed = [ProcessGroup("", ranks, "undefined") for ranks in groups]
@@ -33,7 +35,12 @@ def found(
         for rank, place in named.items()
     ]
     layout: Layout = found_layout(
-        facts, {}, reduces_layers=reduces_layers, reduces_gradients=False, tensor_ranks=tensor_ranks
+        facts,
+        {},
+        reduces_layers=reduces_layers,
+        reduces_gradients=False,
+        tensor_ranks=tensor_ranks,
+        stated=stated,
     )
     assert layout.places == {rank: RankPlace(*place) for rank, place in named.items()}
     return layout.tp, layout.pp, layout.dp
@@ -78,6 +85,109 @@ def test_process_groups_and_operations_decide_between_sizes() -> None:
     assert found(FIRST, 8, ALL, [0, 1], [0, 2], [0, 4], [0, 1, 4, 5]) == (2, 2, 2)
     # Groups of another purpose: nothing is told.
     assert found(FIRST, 8, ALL, [0, 5]) == (None, None, None)
+
+
+def test_sizes_in_run_json_decide_what_places_leave_open() -> None:
+    assert found(FIRST, 8, stated=Sizes(tp=4, pp=1, dp=2)) == (4, 1, 2)
+    assert found(FIRST, 8, stated=Sizes(tp=4)) == (4, None, None)  # 2 stages or 2 replicas
+    assert found(FIRST, 8, stated=Sizes(tp=2, dp=2)) == (2, 2, 2)  # only 2 stages give 8 ranks
+    # Megatron-LM counts replicas before stages: rank 4 of 2 x 2 x 2 is the first of stage 1.
+    assert found({4: (0, 1, 0)}, 8, stated=Sizes(tp=2, pp=2, dp=2)) == (2, 2, 2)
+
+
+def test_sizes_in_run_json_that_cannot_be_do_not_count() -> None:
+    cannot = Sizes(tp=2, pp=1, dp=4)
+    assert found(FIRST, 8, tensor_ranks=8, stated=cannot) == (8, 1, 1)
+    assert found(FIRST, 8, ALL, reduces_layers=True, stated=cannot) == (8, 1, 1)
+    assert found({4: (0, 1, 0)}, 8, stated=cannot) == (4, 2, 1)
+    assert found(FIRST, 8, stated=Sizes(tp=2, pp=1, dp=2)) == (None, None, None)  # 4 ranks
+
+
+@pytest.mark.parametrize(
+    ("stated", "rank", "expected"),
+    [
+        (Sizes(1, 4, 1), 2, (0, 2, 0, "run.json")),  # one kind: its places are the ranks
+        (Sizes(4, 1, 1), 2, (2, 0, 0, "run.json")),
+        (Sizes(1, 1, 4), 2, (0, 0, 2, "run.json")),
+    ],
+)
+def test_places_along_one_kind_of_parallelism_are_the_ranks(
+    stated: Sizes, rank: int, expected: tuple[int | str, ...]
+) -> None:
+    facts = [RankFacts(rank, 4, None, None, [])]
+    layout = found_layout(facts, {}, reduces_layers=False, reduces_gradients=False, stated=stated)
+    place = layout.places[rank]
+    assert (place.tp, place.pp, place.dp, layout.source) == expected
+    assert (layout.tp, layout.pp, layout.dp) == (stated.tp, stated.pp, stated.dp)
+
+
+def test_two_kinds_of_parallelism_leave_the_place_open() -> None:
+    """Rank 2 of 2 tensor-parallel ranks and 2 others: which kind is counted first is not stated."""
+    facts = [RankFacts(2, 4, None, None, [])]
+    layout = found_layout(
+        facts, {}, reduces_layers=True, reduces_gradients=False, stated=Sizes(2, 1, 2)
+    )
+    assert (layout.shared, layout.stages_known) == (None, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "parallel", "places", "sizes", "check"),
+    [
+        ("open", {}, (0, 0, 0), (None, None, None), None),
+        ("stated", {"tp": 2, "pp": 1, "dp": 2}, (0, 0, 0), (2, 1, 2), None),
+        (
+            "beyond",
+            {"tp": 2, "pp": 1, "dp": 2},
+            (0, 1, 0),
+            (None, None, None),
+            (3, 4, "pp is 1, but a rank has the number 1 there"),
+        ),
+        (
+            "product",
+            {"tp": 4, "pp": 1, "dp": 2},
+            (0, 0, 0),
+            (None, None, None),
+            (3, 4, "world_size is 4, but tp x pp x dp is 8"),
+        ),
+    ],
+)
+def test_the_ledger_tells_of_sizes_in_run_json_that_cannot_be(
+    name: str,
+    parallel: dict[str, int],
+    places: tuple[int, int, int],
+    sizes: tuple[int | None, ...],
+    check: tuple[int, int, str] | None,
+    tmp_path: Path,
+) -> None:
+    """Rank 0 alone, of a run of 4."""
+    write(tmp_path / name / "traces" / "rank0.json", kernel(ts=0, dur=1))
+    tp, pp, dp = places
+    entry = {"rank": 0, "trace": "traces/rank0.json", "tp_rank": tp, "pp_rank": pp, "dp_rank": dp}
+    run = {"schema_version": 1, "status": "complete", "ranks": [entry]}
+    run["parallel"] = parallel | {"world_size": 4}
+    (tmp_path / name / "run.json").write_text(json.dumps(run))
+    with traceql.open(traceql.load(tmp_path / name, tmp_path / "x.duckdb").database) as trace:
+        (row,) = trace.sql("SELECT tp_size, pp_size, dp_size FROM layout").rows()
+        assert tuple(row.values()) == sizes
+        failed = trace.sql("SELECT value, total, note FROM ledger WHERE NOT ok").rows()
+    meaning = "sizes of parallelism in run.json that hold; all that it states; "
+    expected = [(*check[:2], meaning + check[2])] if check else []
+    assert [tuple(row.values()) for row in failed] == expected
+
+
+def test_a_trace_of_a_larger_job_refutes_the_world_size_of_run_json(tmp_path: Path) -> None:
+    """vLLM's replicas are jobs of their own: one of 2 may be in a run of 4, but not one of 8."""
+    for job, told in ((2, []), (8, ["world_size is 4, but a trace is of a job of 8 ranks"])):
+        folder = tmp_path / str(job)
+        about = {"rank": 0, "world_size": job}
+        write(folder / "traces" / "rank0.json", kernel(ts=0, dur=1), distributedInfo=about)
+        entry = {"rank": 0, "trace": "traces/rank0.json"}
+        run = {"schema_version": 1, "status": "complete", "ranks": [entry]}
+        run["parallel"] = {"world_size": 4}
+        (folder / "run.json").write_text(json.dumps(run))
+        with traceql.open(traceql.load(folder, folder / "x.duckdb").database) as trace:
+            failed = trace.sql("SELECT split_part(note, '; ', 3) AS why FROM ledger WHERE NOT ok")
+            assert [row["why"] for row in failed] == told
 
 
 def test_open_sizes_are_null_in_the_table() -> None:

@@ -313,3 +313,52 @@ def test_both_sources_agree_on_any_window(requests: list[Asked], budget: int, sk
     tables = recorded(run, skip=skip, detailed=True, computed=True)
     assert rows(tables, LENGTHS) == [brute_force(parts, "annotation") for parts in iterations]
     assert all(ok for _, _, ok in ledger(tables))
+
+
+# Four iterations, 5 ms apart on the host, in which one request generates its tokens 9 to 12. The
+# engine notes an iteration 0.05 ms before vLLM annotates it.
+BASE_NS = 1_790_857_026_000_000_000
+BEGUN_US = (20_000, 25_000, 30_000, 35_000)
+NOTED_US = [ts - 50 for ts in BEGUN_US]
+HOUR_US = 3_600_000_000
+
+
+@pytest.mark.parametrize(
+    ("noted_us", "base_ns", "known"),
+    [
+        (NOTED_US, BASE_NS, (True, True, True, True)),
+        ([ts + 5000 for ts in NOTED_US], BASE_NS, (False, False, False, False)),
+        ([ts - 5000 for ts in NOTED_US], BASE_NS, (False, False, False, False)),
+        ([ts + HOUR_US for ts in NOTED_US], BASE_NS, (False, False, False, False)),
+        ([ts - HOUR_US for ts in NOTED_US], BASE_NS, (False, False, False, False)),
+        ([*NOTED_US[:3], None], BASE_NS, (True, True, True, False)),
+        ([*NOTED_US[:2], NOTED_US[1], NOTED_US[3]], BASE_NS, (True, True, False, True)),
+        ([*NOTED_US[:3], 2**52], BASE_NS, (True, True, True, False)),
+        # Waits for an earlier pipeline stage before it begins.
+        ([*NOTED_US[:2], 25_900, NOTED_US[3]], BASE_NS, (True, True, True, True)),
+        # Reading the clock twice.
+        ([*NOTED_US[:3], 35_020], BASE_NS, (True, True, True, True)),
+        # Times since the machine was started.
+        ([ts + HOUR_US for ts in NOTED_US], HOUR_US * 1000, (True, True, True, True)),
+    ],
+    ids=[
+        "of the step", "of the next one", "of the one before", "an hour later", "an hour before",
+        "no time", "the time of another one", "far beyond", "waited", "another reading",
+        "no Unix time",
+    ],
+)  # fmt: skip
+def test_a_line_is_of_the_step_before_which_it_was_noted(
+    noted_us: Sequence[int | None], base_ns: int, known: Sequence[bool]
+) -> None:
+    tables = database(*(step(ts=ts, dur=4000, generation=(1, 1)) for ts in BEGUN_US))
+    tables.con.execute("UPDATE trace SET base_time_ns = ?", [base_ns])
+    for number, noted in enumerate(noted_us):
+        unix_ns = None if noted is None else base_ns + noted * 1000
+        tables.con.execute(
+            "INSERT INTO run_iteration VALUES ('run', 0, ?, ?, MAP {'a': 1}, MAP {'a': ?})",
+            [number, unix_ns, 8 + number],
+        )
+    lengths = [n for (n,) in rows(tables, "SELECT generation_kv_tokens FROM step_tokens")]
+    assert lengths == [9 + n if is_known else None for n, is_known in enumerate(known)]
+    said = "SELECT value, total, ok FROM ledger WHERE check_name = 'times of iterations'"
+    assert rows(tables, said) == ([] if all(known) else [(sum(known), 4, False)])

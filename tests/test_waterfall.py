@@ -1,14 +1,13 @@
 """The floor of a step and its waterfall, worked out by hand, and on real runs."""
 
 from collections import Counter
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import databases
 import pytest
 from databases import cases
-from derived import Tables, answer, rows
+from derived import Tables, answer, insert, rows
 from shared_files import shared_file
 
 import traceql
@@ -19,7 +18,9 @@ SIZES = {  # the model of each run
     "qwen3-30b-a3b-tp4-ep-graph": "qwen3-30b-a3b",
     databases.SERVING: "qwen3-8b",
 }
+MOSTLY_IDLE = {"qwen3-0.6b-tp1-eager": "qwen3-0.6b", "qwen3-8b-pp2-graph": "qwen3-8b"}
 MODELS = Path(__file__).resolve().parents[1] / "capture" / "models"
+CEILINGS = Path(__file__).parent / "data" / "peaks-h200.json"
 # Peaks that make one FLOP 1 ps, and one byte 1 ns in memory and on a link.
 PEAK = {
     "device_name": "GPU", "dtype": "bf16", "kind": "data sheet", "tflops": 1, "hbm_gbps": 1,
@@ -27,14 +28,6 @@ PEAK = {
 }  # fmt: skip
 STEP = {"rank": 0, "step_id": 0}
 MODELLED = {"layer": 0, "dtype": "bf16", "flops": 0, "hbm_bytes": 0, "kernels": 1}
-
-
-def insert(tables: Tables, table: str, *given: Mapping[str, Any]) -> None:
-    for row in given:
-        marks = ", ".join("?" * len(row))
-        tables.con.execute(
-            f"INSERT INTO {table} ({', '.join(row)}) VALUES ({marks})", [*row.values()]
-        )
 
 
 def spent(part: str, ns: int, role: str | None = None, **more: Any) -> dict[str, Any]:
@@ -218,6 +211,36 @@ def test_without_a_peak_nothing_is_modelled() -> None:
     assert missing == "peak of the memory: qkv_proj; peak of the links: embed"
 
 
+def test_without_the_name_of_the_gpu_nothing_else_is_said_to_be_missing() -> None:
+    """Peaks are found by that name: to give peaks would not help."""
+    tables = filled(
+        step=[{"rank": 0, "step_id": 0, "number": 0, "gpu_dur": 130, "phase": "decode"}],
+        step_time=[
+            spent("computing", 60, "qkv_proj"),
+            spent("exposed_transfer", 40, "embed"),
+            spent("computing", 20, "attention"),
+            spent("computing", 10, "input_norm"),
+        ],
+        cost=[
+            cost("qkv_proj", flops=1000, hbm_bytes=60),
+            cost("embed", wire_bytes=10),
+            cost("attention", flops=None, hbm_bytes=None, missing="KV lengths"),
+            cost("input_norm"),
+        ],
+    )
+    tables.con.execute("UPDATE trace SET device_name = NULL")
+    missing = {
+        ("qkv_proj", "name of the GPU in the trace"),
+        ("embed", "name of the GPU in the trace"),
+        ("attention", "KV lengths"),
+        ("input_norm", None),  # whatever the peaks are, nothing takes no time
+    }
+    assert set(rows(tables, "SELECT role, missing FROM role_floor")) == missing
+    assert set(rows(tables, "SELECT role, missing FROM role_time")) == missing
+    ((*_, told),) = answer(tables, "step.floor")
+    assert told == "name of the GPU in the trace: qkv_proj, embed; KV lengths: attention"
+
+
 def test_experts_beyond_the_mean_of_the_ranks_are_imbalance() -> None:
     """Of rank 0 with 20 ns too many, one half of which is in experts whose work is known."""
     experts = {"experts_gate_up": (50, 30), "experts_down": (50, 30)}
@@ -267,7 +290,7 @@ def test_measured_operations_are_interpolated(size: int, ns: int) -> None:
         tables,
         "measured_collective",
         *(
-            common | {"bytes": size, "ns": ns + 500, "kernel_ns": ns}
+            common | {"bytes": size, "ns": ns + 500, "kernel_ns": ns + 50, "fastest_ns": ns}
             for size, ns in ((100, 1000), (300, 3000))
         ),
         common | {"bytes": 300, "ns": 9000},
@@ -281,14 +304,33 @@ def test_measured_operations_are_interpolated(size: int, ns: int) -> None:
 
 
 def with_sizes(run: str, model: str) -> traceql.Trace:
-    """A run that was loaded with the configuration of its model."""
-    config = MODELS / f"{model}.json"
+    """A run that was loaded with the configuration of its model and measured ceilings."""
+    options: dict[str, Any] = {"model_config": MODELS / f"{model}.json", "peaks": [CEILINGS]}
     return traceql.Trace(
         shared_file(
             f"{run}-with-sizes.duckdb",
-            lambda path: traceql.load(databases.files(run), path, model_config=config),
+            lambda path: traceql.load(databases.files(run), path, **options),
         )
     )
+
+
+def batch16() -> traceql.Trace:
+    """A run directory with its own peaks.json."""
+    folder = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
+    return traceql.Trace(
+        shared_file(f"{folder.name}.duckdb", lambda path: traceql.load(folder, path))
+    )
+
+
+def no_role_is_above_the_ceiling(trace: traceql.Trace) -> None:
+    found = trace.sql("""
+        SELECT phase, role, bound, SUM(floor_ns) / SUM(work_ns) AS share
+        FROM role_time INNER JOIN step USING (step_id)
+        WHERE kind = 'measured' AND floor_ns > 0
+        GROUP BY ALL
+    """).rows()
+    assert {row["bound"] for row in found} >= {"compute", "memory"}
+    assert not [row for row in found if row["share"] > 1]
 
 
 def adds_up(trace: traceql.Trace) -> None:
@@ -324,13 +366,18 @@ def test_waterfall_of_a_known_model_adds_up(run: str, model: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("run", "model"), (SIZES | MOSTLY_IDLE).items())
+def test_no_role_is_above_the_measured_ceiling(run: str, model: str) -> None:
+    """That of the fastest of five H200 GPUs, since the runs were recorded on others."""
+    no_role_is_above_the_ceiling(with_sizes(run, model))
+
+
+@pytest.mark.slow
 def test_measured_operations_explain_the_transfers_of_a_run() -> None:
     """Of a data sheet, the links need a tenth of that time: small messages cost latency."""
-    folder = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
-    trace = traceql.Trace(
-        shared_file(f"{folder.name}.duckdb", lambda path: traceql.load(folder, path))
-    )
+    trace = batch16()
     adds_up(trace)
+    no_role_is_above_the_ceiling(trace)
     for kind, least, most in (("data sheet", 0.01, 0.2), ("measured", 0.9, 1)):
         bar = {
             row["bar"]: row["mean_ns"]

@@ -7,8 +7,8 @@ from typing import Any
 
 import databases
 import pytest
-from command_line import output
-from derived import database, rows
+from command_line import output, refusal
+from derived import Tables, answer, database, insert, rows
 from shared_files import shared_file
 from workload_runs import DENSE, EXPERTS, FOUR_RANKS, loaded
 
@@ -156,6 +156,214 @@ def test_no_wait_takes_away_the_waiting_alone() -> None:
     assert left == pytest.approx(as_was["predicted_ns"] - waited["measured_ns"])
 
 
+def steps(tables: Tables, batch: int, computing: Row, **other: Any) -> None:
+    """A class of decode steps of so many requests, whose roles compute for so many ns."""
+    sizes = {
+        "class_id": batch, "rank": 0, "phase": "decode", "in_graph": True, "in_full_graph": True,
+        "batch": batch, "context_requests": 0, "generation_requests": batch, "tokens": batch,
+        "executed_tokens": batch, "logit_rows": batch, "steps": 1, "is_frequent": True,
+        "gpu_ns": sum(computing.values()),
+    }  # fmt: skip
+    insert(tables, "step_class", sizes | other)
+    for role, ns in computing.items():
+        time = {"class_id": batch, "part": "computing", "role": role, "ns": ns, "kernels": 1}
+        insert(tables, "class_time", time)
+
+
+def one_rank(device_name: str | None = "NVIDIA H200", tp: int = 1) -> Tables:
+    tables = Tables()
+    trace = {"rank": 0, "dialect": "pytorch", "device_name": device_name}
+    insert(tables, "trace", trace)
+    tables.execute("FROM layout, step_class, class_time, cost, rank_part, measured_product")
+    tables.con.execute("DELETE FROM layout")
+    insert(tables, "layout", {"rank": 0, "tp_size": tp, "pp_size": 1})
+    return tables
+
+
+def part_of_model(tables: Tables, role: str, **sizes: Any) -> None:
+    """One layer, with a weight of a byte and without FLOPs unless given."""
+    none = {
+        "rank": 0, "tp": 1, "role": role, "formula": "product", "dtype": "bf16",
+        "rows_of": "tokens", "layers": 1, "flops_per_row": 0, "context_pair_flops": 0,
+        "generation_pair_flops": 0, "weight_bytes": 1, "row_bytes": 0, "kv_bytes": 0,
+        "tensor_bytes": [],
+    }  # fmt: skip
+    insert(tables, "rank_part", none | sizes)
+
+
+def told(tables: Tables, **parameters: Any) -> dict[str, Row]:
+    """What is predicted, by part."""
+    names = ("kind", "measured_ns", "predicted_ns", "floor_ns", "how", "error_pct", "warning")
+    answers = answer(tables, "whatif", **parameters)
+    return {part: dict(zip(names, row, strict=True)) for part, *row in answers}
+
+
+def waited(*ns: int) -> Tables:
+    """Steps of 1, 2, ... requests, of which each samples for 100 ns and waits as long as given."""
+    tables = one_rank(None, tp=2)
+    for batch, wait_ns in enumerate(ns, start=1):
+        steps(tables, batch, {"sample": 100}, gpu_ns=100 + wait_ns)
+        wait = {"part": "exposed_wait", "role": "mlp_allreduce", "ns": wait_ns, "kernels": 1}
+        insert(tables, "class_time", {"class_id": batch} | wait)
+    return tables
+
+
+@pytest.mark.parametrize(
+    ("no_wait", "predicted_ns", "error_pct"),
+    [
+        # 101 and 150 are predicted from each other: 150 / 101 - 1 and 1 - 101 / 150.
+        (False, 101, (100 * 49 / 101 + 100 * 49 / 150) / 2),
+        # Without waiting, both take the 100 ns of sampling, which is what is predicted.
+        (True, 100, 0),
+    ],
+)
+def test_a_prediction_without_waiting_is_checked_without_waiting(
+    no_wait: bool, predicted_ns: int, error_pct: float
+) -> None:
+    row = told(waited(1, 50), batch=1, no_wait=no_wait)["total"]
+    assert (row["measured_ns"], row["predicted_ns"]) == (101, predicted_ns)
+    assert row["error_pct"] == pytest.approx(error_pct)
+
+
+# Products of 256 rows take 60 us, those of 1,024 rows four times as long.
+MEASURED = {256: 60_000, 1024: 240_000}
+
+
+def gate_up(batch: int, ns: float) -> Tables:
+    """Steps of one product of 4096 x 4096 weights; see MEASURED."""
+    tables = one_rank()
+    size = 4096 * 4096
+    for m, measured_ns in MEASURED.items():
+        shape = {"device_name": "NVIDIA H200", "role": "gate_up_proj", "dtype": "bf16"}
+        time = {"m": m, "k": 4096, "n": 4096, "ns": measured_ns}
+        insert(tables, "measured_product", shape | time)
+    part_of_model(tables, "gate_up_proj", flops_per_row=2 * size, weight_bytes=2 * size)
+    steps(tables, batch, {"gate_up_proj": ns})
+    return tables
+
+
+def test_measured_product_takes_as_long_per_row_between_measured_rows() -> None:
+    tables = gate_up(256, 60_000)
+    assert rows(tables, "SELECT from_rows, to_rows, ns, ns_per_row FROM product_curve") == [
+        (256, 1024, 60_000, 180_000 / 768),
+        (1024, None, 240_000, 0),
+    ]
+    row = told(tables, batch=640)["gate_up_proj"]
+    # Halfway between 256 and 1,024 rows.
+    assert (row["predicted_ns"], row["how"]) == (pytest.approx(150_000), "measured product")
+    # A recorded one that takes 10% longer than measured will do so with more rows too.
+    assert told(gate_up(256, 66_000), batch=640)["gate_up_proj"]["predicted_ns"] == pytest.approx(
+        165_000
+    )
+
+
+def test_product_of_more_rows_than_measured_takes_no_less() -> None:
+    # At the rate at which it reads its 32 MiB, 7.0 of 10 us, 1,025 rows would take some 50 us.
+    tables = gate_up(1, 10_000)
+    more, most = (told(tables, batch=batch)["gate_up_proj"] for batch in (1025, 16384))
+    assert more["predicted_ns"] == 240_000
+    assert (more["how"], more["warning"]) == (
+        "roofline + measured rest",
+        "no recorded step has it compute-bound",
+    )
+    # 16 times the FLOPs of 1,024 rows take 556 us at the peak, 989.5 TFLOPS.
+    assert most["predicted_ns"] > 2 * 4096 * 4096 * 16384 / 989_500
+
+
+def odd_steps() -> Tables:
+    """30 steps of eight requests that sample for 30 ns, and one of six, padded to eight rows."""
+    tables = one_rank()
+    part_of_model(tables, "attention", formula="attention", kv_bytes=1)
+    part_of_model(tables, "attention", formula="attention", kv_bytes=1, tp=2)
+    usual = {"sample": 30, "attention": 700}
+    odd = {"sample": 40, "attention": 500}
+    steps(tables, 8, usual, steps=30, kv_tokens=4000, generation_pairs=4000)
+    rare = {"executed_tokens": 8, "kv_tokens": 3000, "generation_pairs": 3000}
+    steps(tables, 6, odd, is_frequent=False, **rare)
+    return tables
+
+
+@pytest.mark.parametrize("question", [{"peak": "H200"}, {"tp": 1}, {"batch": 8}, {"graph": "on"}])
+def test_question_that_changes_nothing_returns_what_was_measured(question: Row) -> None:
+    parts = told(odd_steps(), **question)
+    assert {part: row["predicted_ns"] for part, row in parts.items()} == {
+        "sample": 30,
+        "attention": 700,
+        "total": 730,
+    }
+    assert parts["sample"]["how"] == parts["attention"]["how"] == "as measured"
+    if "peak" in question:
+        assert "GPU: NVIDIA H200, as recorded" in parts["total"]["warning"]
+
+
+@pytest.mark.parametrize("question", [{"peak": "H100"}, {"tp": 2}])
+def test_role_without_a_formula_takes_as_long_as_in_the_base(question: Row) -> None:
+    row = told(odd_steps(), **question)["sample"]
+    assert (row["predicted_ns"], row["how"]) == (30, "as measured")
+
+
+def test_recorded_step_is_itself_to_the_last_digit() -> None:
+    tables = one_rank()
+    assert 7 * (57.5 / 7) != 57.5
+    steps(tables, 7, {"attention": 700}, kv_tokens=57.5)
+    row = told(tables)["attention"]
+    assert (row["predicted_ns"], row["how"]) == (700, "as measured")
+
+
+def test_classes_of_as_many_rows_count_by_their_steps() -> None:
+    tables = one_rank()
+    steps(tables, 8, {"sample": 300}, steps=30)
+    steps(tables, 4, {"sample": 100}, steps=3, is_frequent=False)
+    steps(tables, 3, {"sample": 200}, steps=1, is_frequent=False, executed_tokens=4)
+    row = told(tables, batch=4)["sample"]
+    # Of four steps of four rows, three took 100 ns and one 200.
+    assert (row["predicted_ns"], row["how"]) == (125, "recorded sizes")
+
+
+def test_experts_that_read_less_than_expected_have_no_floor() -> None:
+    tables = one_rank()
+    experts = {"formula": "experts", "weight_bytes": 4800 * 900, "experts": 128, "top_k": 128}
+    part_of_model(tables, "experts_gate_up", **experts)
+    part_of_model(tables, "lm_head", weight_bytes=4800 * 100)
+    # All experts would take 900 ns: 4,800 bytes per ns.
+    steps(tables, 8, {"experts_gate_up": 800, "lm_head": 150})
+    floors = [row["floor_ns"] for row in told(tables).values()]
+    assert floors == pytest.approx([900, 100, 1000])
+    why = "experts that the tokens chose: fewer than equally likely ones"
+    insert(tables, "cost", {"rank": 0, "role": "experts_gate_up", "missing": why})
+    insert(tables, "cost", {"rank": 0, "role": "lm_head", "missing": "tokens of the step"})
+    parts = told(tables)
+    assert [row["floor_ns"] for row in parts.values()] == [
+        None,
+        pytest.approx(100),
+        pytest.approx(100),
+    ]
+    assert parts["experts_gate_up"]["warning"] == f"no floor, unknown: {why}"
+    assert "floor is a lower bound: without experts_gate_up" in parts["total"]["warning"]
+    # Twice as many tokens still read fewer experts than expected, in the same relation.
+    assert told(tables, batch=16)["experts_gate_up"]["predicted_ns"] == pytest.approx(800)
+
+
+@pytest.mark.parametrize(
+    ("device_name", "warning"),
+    [
+        (None, "peaks unknown: the trace does not name its GPU"),
+        ("Abacus 9", "peaks of Abacus 9 unknown: load with --peaks"),
+    ],
+)
+def test_unknown_gpu_is_said(device_name: str | None, warning: str) -> None:
+    tables = one_rank(device_name)
+    part_of_model(tables, "lm_head")
+    steps(tables, 8, {"lm_head": 150})
+    parts = told(tables, batch=16)
+    assert parts["lm_head"]["how"] == "unknown"
+    assert warning in parts["total"]["warning"]
+
+
+def test_known_gpu_is_nothing_to_warn_of() -> None:
+    assert told(odd_steps())["total"]["warning"] is None
+
+
 def test_another_size_is_predicted_and_checked() -> None:
     row = total(loaded(DENSE), batch=2)
     # Steps of two requests were recorded too, but only one of them: it is not a base, but a check.
@@ -226,9 +434,26 @@ def test_measured_products_and_collectives_are_preferred() -> None:
     assert parts["communication", "attn_allreduce"]["how"] == "measured collective"
 
 
-def test_no_requests_have_no_rows() -> None:
-    assert not asked(loaded(DENSE), batch=0)
-    assert not asked(loaded(DENSE), context=0)
+@pytest.mark.parametrize(
+    ("option", "value", "reason"),
+    [
+        ("--batch", "0", "batch is 0; give a number from 1 to 65,536"),
+        ("--batch", str(2**63 - 1), f"batch is {2**63 - 1}; give a number from 1 to 65,536"),
+        ("--context", "-1", "context is -1; give a number from 1 to 10,000,000"),
+        ("--context", str(2**64), f"context is {2**64}; give a number from 1 to 10,000,000"),
+        ("--peak", "", "peak is empty, which every name matches; give a part of a name, or leave"),
+    ],
+)
+def test_what_no_step_can_have_is_refused(option: str, value: str, reason: str) -> None:
+    said = refusal("run", "whatif", loaded(DENSE).path, option, value)
+    assert said.startswith(f"traceql: whatif: {reason}")
+
+
+@pytest.mark.parametrize("phase", ["decode", "prefill"])
+def test_the_largest_question_has_an_answer(phase: str) -> None:
+    """Its pairs of tokens in prefill are 65,536 x 5e13 = 3.3e18, of 9.2e18 that BIGINT holds."""
+    told = total(loaded(DENSE), phase=phase, batch=65_536, context=10_000_000)
+    assert "does not fit" in told["warning"]
 
 
 def test_curve_joins_measured_sizes_and_goes_on_as_the_largest() -> None:

@@ -3,6 +3,7 @@
 The workload: 4 requests with prompts of the same length and 6 output tokens each.
 """
 
+import gzip
 import json
 import shutil
 import tempfile
@@ -75,13 +76,27 @@ def run_directory(run: Workload, traces: Sequence[Path], folder: Path) -> Path:
         document["model_config"] = json.loads((BUILT_IN / f"{run.model}.json").read_text())
     (folder / "run.json").write_text(json.dumps(document))
     lines = (
-        {"rank": rank, "number": number, "begin_unix_ns": 0, "requests": step,
+        {"rank": rank, "number": number, "begin_unix_ns": begin, "requests": step,
          "computed": {name: before for name, before in computed.items() if name in step}}
-        for rank in range(run.tp)
-        for number, (step, computed) in enumerate(_steps(run))
+        for rank, trace in enumerate(traces)
+        # The last step that a trace has is idle.
+        for number, ((step, computed), begin) in enumerate(
+            zip(_steps(run), _begins(trace), strict=False)
+        )
     )  # fmt: skip
     (folder / "steps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     return folder
+
+
+def _begins(trace: Path) -> list[int]:
+    """When the engine noted each step: right before it, Unix time in ns."""
+    document = json.loads(gzip.decompress(trace.read_bytes()))
+    starts = sorted(
+        event["ts"]
+        for event in document["traceEvents"]
+        if event.get("cat") == "user_annotation" and event["name"].startswith("execute_")
+    )
+    return [document["baseTimeNanoseconds"] + round(1000 * ts) - 50_000 for ts in starts]
 
 
 def _steps(run: Workload) -> list[tuple[dict[str, int], dict[str, int]]]:

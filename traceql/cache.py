@@ -6,6 +6,7 @@ from pathlib import Path
 
 from traceql.errors import TraceqlError
 from traceql.loading.discovery import trace_files
+from traceql.loading.side_files import places_beside
 from traceql.resources import PACKAGE, SCHEMA_VERSION
 from traceql.user_folders import cache_folder
 from traceql.version import __version__
@@ -16,11 +17,12 @@ _RECIPE_SUFFIXES = {".csv", ".py", ".sql", ".toml"}
 def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | None) -> Path:
     """A database with exactly these traces, from the cache or loaded now.
 
-    A database in the cache is used as long as the path, size and modification time of every file
-    are the same, and traceql would make the same database from them.
+    A database in the cache is used as long as the path, size and modification time of every trace
+    and of every file beside it that a load reads are the same, no such file comes or goes, and
+    traceql would make the same database from them.
     """
     files = trace_files([Path(p) for p in paths])
-    stats = [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    stats = [(str(file), _size_and_time(file)) for file in (*files, *places_beside(files))]
     made_of = repr((SCHEMA_VERSION, __version__, _recipe(), stats))
     key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     database = _folder() / f"{key}.duckdb"
@@ -29,6 +31,15 @@ def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | N
 
         load(files, database, trace_processor=trace_processor)
     return database
+
+
+def _size_and_time(file: Path) -> tuple[int, int] | None:
+    """None if there is no such file, or if nobody may look."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
 
 
 def _recipe() -> str:

@@ -158,18 +158,23 @@ def _by_nccl(gpu: Gpu, size: int, group: Any) -> Iterator[dict[str, Any]]:
 def _timed(gpu: Gpu, work: Rounds, group: Any) -> dict[str, Any]:
     """The time from launch to launch, and the duration of the kernel on the last rank to begin."""
     found = timed(work, state=gpu.state, agree=_slowest(group))
-    return {**found, "kernel_ns": _kernel_ns(work, group)}
+    kernels = _kernels_ns(work, group)
+    return {
+        **found,
+        "kernel_ns": median(kernels) if kernels else None,
+        "fastest_ns": min(kernels, default=None),
+    }
 
 
-def _kernel_ns(work: Rounds, group: Any) -> float | None:
-    """None if the profiler does not see one kernel for each launch on each rank."""
+def _kernels_ns(work: Rounds, group: Any) -> Sequence[float]:
+    """Nothing if the profiler does not see one kernel for each launch on each rank."""
     rounds = math.ceil(_PROFILED / work.launches)
     seen = kernel_durations_ns(work, rounds)
     is_whole = len(seen) == rounds * work.launches
     (all_whole,) = _fastest(group)([float(is_whole)])
     if not all_whole:
-        return None
-    return median(_fastest(group)(seen)[1:])  # before the first, the ranks may not be in step
+        return []
+    return _fastest(group)(seen)[1:]  # before the first, the ranks may not be in step
 
 
 def _nccl_launches(length: int, size: int, group: Any) -> dict[str, Launch]:

@@ -46,7 +46,9 @@ def measure(
     of_model = model_products(configuration(model), tp) if model else []
     _require_writable(output)
     if util.find_spec("torch") is None:
-        raise PackageMissing("torch is not installed; run this in the environment of vLLM")
+        raise PackageMissing(
+            "PyTorch is not installed here; run this where it is, such as in vLLM's environment"
+        )
     show_only(devices)
     begin = time.monotonic()
     skipped: list[str] = []

@@ -16,7 +16,6 @@ _SAMPLES = 9
 _SAMPLE_NS = 4e6  # so that the latency of the first launch is less than 1% of it
 _LAUNCHES = 20  # of a sample, unless they take long
 _LONG_SAMPLE_NS = 20e6
-_REST_S = 0.05  # before a burst, many times as long as the burst
 _SETTLE_S = 1.0
 
 
@@ -42,7 +41,6 @@ def timed(
     *,
     state: Callable[[], dict[str, Any]],
     agree: Agree = own,
-    burst: bool = False,
     heat_ns: float = 0,
 ) -> dict[str, Any]:
     """The duration of one launch.
@@ -50,17 +48,15 @@ def timed(
     Args:
         state: the state of the GPU, asked for while it works.
         agree: for processes that measure together.
-        burst: rest before each sample, and make it so short that the limit of power does not act.
         heat_ns: how long it works before the first one.
     """
     rounds.start(1)()  # what comes first may compile or load something
     (once,) = agree([rounds.start(1)()])
-    count = max(1, int(_SAMPLE_NS / once)) if burst else _rounds(once, rounds.launches)
+    count = _rounds(once, rounds.launches)
     if heat_ns:
         rounds.start(math.ceil(heat_ns / once))()
     samples, states = [], []
     for _ in range(_SAMPLES):
-        time.sleep(_REST_S if burst else 0)
         finish = rounds.start(count)
         states.append(state())
         samples.append(finish() / (count * rounds.launches))

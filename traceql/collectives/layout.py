@@ -19,6 +19,26 @@ class RankPlace:
 
 
 @dataclass(frozen=True)
+class Sizes:
+    """The size of each kind of parallelism, loaded or not; None if it is not stated."""
+
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+
+    def all_of(self, world: int) -> RankPlace | None:
+        """The sizes, if all are stated and they multiply to the world size."""
+        if self.tp is None or self.pp is None or self.dp is None:
+            return None
+        return (
+            RankPlace(self.tp, self.pp, self.dp) if self.tp * self.pp * self.dp == world else None
+        )
+
+    def allow(self, size: RankPlace) -> bool:
+        return all(getattr(self, k) in (None, getattr(size, k)) for k in ("tp", "pp", "dp"))
+
+
+@dataclass(frozen=True)
 class Layout:
     """The place of each rank, and the size of each kind of parallelism.
 
@@ -65,6 +85,7 @@ class RankFacts:
         named: the place in the name of its file; None if the name has none.
         stage: the pipeline stage, from the layers that it runs; None if it is unknown.
         groups: the process groups that its file lists, with ranks of the run.
+        stages: the number of pipeline stages, if the stage is known; None if the number is unknown.
     """
 
     rank: int
@@ -72,6 +93,7 @@ class RankFacts:
     named: RankPlace | None
     stage: int | None
     groups: Sequence[ProcessGroup]
+    stages: int | None = None
 
 
 def found_layout(
@@ -81,6 +103,7 @@ def found_layout(
     reduces_layers: bool,
     reduces_gradients: bool,
     tensor_ranks: int | None = None,
+    stated: Sizes = Sizes(),
 ) -> Layout:
     """The layout by the best evidence: run.json, file names, process groups or operations.
 
@@ -93,6 +116,7 @@ def found_layout(
         reduces_gradients: whether gradients are averaged across replicas, which means data
             parallelism.
         tensor_ranks: how many ranks tensor-parallel operations say to have; None if unknown.
+        stated: the sizes that run.json states; operations and places refute them.
     """
     world = max((one.world_size or 0 for one in ranks), default=0)
 
@@ -101,26 +125,32 @@ def found_layout(
 
     if ranks and all(one.rank in of_run for one in ranks):
         # of all ranks, loaded or not
-        layout = _sized(dict(of_run), world, {}, "run.json", may_be)
+        layout = _sized(dict(of_run), world, {}, "run.json", may_be, stated)
         return replace(layout, places={one.rank: of_run[one.rank] for one in ranks})
     listed = {one.rank: one.groups for one in ranks}
     named = {one.rank: one.named for one in ranks if one.named is not None}
     if ranks and len(named) == len(ranks):
-        return _sized(named, world, listed, "file names", may_be)
+        return _sized(named, world, listed, "file names", may_be, stated)
     described = _by_descriptions(listed, world)
     if described is not None:
         return described
+    size = stated.all_of(world)
+    size = size if size and may_be(size.tp) else None
+    if size and (placed := _along_one(ranks, size)):
+        return Layout(placed, size.tp, size.pp, size.dp, "run.json")
     staged = {one.rank: one.stage or 0 for one in ranks}
+    stages = _stages(ranks)
     groups = {rank: _tensor_group(rank, listed[rank], staged) for rank in listed}
     if ranks and all(groups.values()):
-        layout = _by_groups(staged, groups, world, "process groups of distributedInfo")
+        layout = _by_groups(staged, stages, groups, world, "process groups of distributedInfo")
     else:
-        layout = _by_stages(staged, world)
+        layout = _by_stages(staged, stages, world)
     stages_known = all(one.stage is not None for one in ranks) or world <= 1
     layout = replace(layout, stages_known=stages_known)
-    if layout.tp == layout.dp == 1 or reduces_layers:
+    is_other = size is not None and (layout.tp, layout.pp, layout.dp) != (size.tp, size.pp, size.dp)
+    if not is_other and (layout.tp == layout.dp == 1 or reduces_layers):
         return layout
-    if reduces_gradients and all(map(_is_one_group, listed.values())):
+    if not is_other and reduces_gradients and all(map(_is_one_group, listed.values())):
         source = f"{layout.source}, DistributedDataParallel"
         return replace(layout, shared="work", stages_known=True, source=source)
     return replace(layout, shared=None, source=f"{layout.source}; kind of parallelism unknown")
@@ -132,15 +162,17 @@ def _sized(
     listed: Mapping[int, Sequence[ProcessGroup]],
     source: str,
     may_be: Callable[[int], bool],
+    stated: Sizes,
 ) -> Layout:
     """A layout with these places, and with sizes for which the places give the ranks.
 
-    rank = (dp x pp_size + pp) x tp_size + tp, as vLLM counts ranks. If no sizes fit, each place
-    must have its rank. A size is unknown if several fit the ranks, the process groups that the
-    files list and the operations.
+    rank = (dp x pp_size + pp) x tp_size + tp, as vLLM counts ranks, unless run.json states all
+    sizes. If no sizes fit, each place must have its rank. A size is unknown if several fit the
+    ranks, the process groups that the files list, the operations, and what run.json states.
 
     Args:
         may_be: whether operations allow a number of tensor-parallel ranks.
+        stated: the sizes that run.json states.
     """
     least = RankPlace(
         *(1 + max(getattr(p, k) for p in places.values()) for k in ("tp", "pp", "dp"))
@@ -157,6 +189,9 @@ def _sized(
     ]
     if not fitting and len(set(places.values())) == least.tp * least.pp * least.dp:
         fitting = [least]
+    whole = stated.all_of(world)
+    if whole and may_be(whole.tp) and whole not in fitting and _covers(whole, least):
+        fitting = [whole]  # its ranks have another order
     fitting = [size for size in fitting if may_be(size.tp)] or fitting
     fitting = [
         size
@@ -166,6 +201,7 @@ def _sized(
             for rank, place in places.items()
         )
     ] or fitting
+    fitting = [size for size in fitting if stated.allow(size)] or fitting
     tp, pp, dp = (_only({getattr(size, k) for size in fitting}) for k in ("tp", "pp", "dp"))
     return Layout(places, tp, pp, dp, source)
 
@@ -198,6 +234,37 @@ def _has_groups_of(
         )
         for group in groups - own
     )
+
+
+def _covers(size: RankPlace, least: RankPlace) -> bool:
+    return size.tp >= least.tp and size.pp >= least.pp and size.dp >= least.dp
+
+
+def _along_one(ranks: Sequence[RankFacts], size: RankPlace) -> dict[int, RankPlace] | None:
+    """The places if there is only one kind of parallelism: then they are the numbers of the ranks.
+
+    None if there are several kinds, or a rank has another stage.
+    """
+    if sorted((size.tp, size.pp, size.dp))[:2] != [1, 1]:
+        return None
+    places = {
+        one.rank: RankPlace(
+            tp=one.rank if size.tp > 1 else 0,
+            pp=one.rank if size.pp > 1 else 0,
+            dp=one.rank if size.dp > 1 else 0,
+        )
+        for one in ranks
+    }
+    is_other = any(one.stage not in (None, places[one.rank].pp) for one in ranks)
+    is_beyond = any(one.rank >= max(size.tp, size.pp, size.dp) for one in ranks)
+    return None if is_other or is_beyond else places
+
+
+def _stages(ranks: Sequence[RankFacts]) -> int | None:
+    """The number of stages; 1 if no rank has a stage, None if nobody knows how many there are."""
+    if all(one.stage is None for one in ranks):
+        return 1
+    return max((one.stages or 0 for one in ranks), default=1) or None
 
 
 def _only(sizes: set[int]) -> int | None:
@@ -258,7 +325,11 @@ def _tensor_group(
 
 
 def _by_groups(
-    staged: Mapping[int, int], groups: Mapping[int, list[int]], world: int, source: str
+    staged: Mapping[int, int],
+    stages: int | None,
+    groups: Mapping[int, list[int]],
+    world: int,
+    source: str,
 ) -> Layout:
     """The layout by the stage and the tensor-parallel group of each rank."""
     width = max(map(len, groups.values()))
@@ -268,21 +339,20 @@ def _by_groups(
         first = groups[rank][0]
         of_stage = [start for at, start in replicas if at == stage]
         places[rank] = RankPlace(tp=rank - first, pp=stage, dp=of_stage.index(first))
-    stages = 1 + max(staged.values())
-    return Layout(places, width, stages, max(1, world // (width * stages)), source)
+    replicas_in_run = max(1, world // (width * stages)) if stages else None
+    return Layout(places, width, stages, replicas_in_run, source)
 
 
-def _by_stages(staged: Mapping[int, int], world: int) -> Layout:
+def _by_stages(staged: Mapping[int, int], stages: int | None, world: int) -> Layout:
     """The layout if nothing is known but stages: the ranks of one stage share its layers."""
-    stages = 1 + max(staged.values(), default=0)
     places = {
         rank: RankPlace(
             tp=_position(rank, (r for r in staged if staged[r] == stage)), pp=stage, dp=0
         )
         for rank, stage in staged.items()
     }
-    source = "pattern of operations" if stages > 1 else "ranks of the run"
-    return Layout(places, max(1, world // stages), stages, 1, source)
+    source = "ranks of the run" if stages == 1 else "pattern of operations"
+    return Layout(places, max(1, world // stages) if stages else None, stages, 1, source)
 
 
 def _position(rank: int, ranks: Iterable[int]) -> int:

@@ -36,6 +36,13 @@ compared AS (
     WHERE share >= (SELECT thresholds['least_share'] FROM finding_rule WHERE finding = 'below the roofline')
     WINDOW in_phase AS (PARTITION BY phase)
 ),
+-- The three that lose most: what they lose is what the sentence says and what is to gain.
+losing AS (
+    SELECT *
+    FROM compared
+    WHERE phase IS NOT NULL AND best_pct <= 100 AND lost_ns > 0
+    QUALIFY row_number() OVER (PARTITION BY phase ORDER BY lost_ns DESC, role) <= 3
+),
 summed AS (
     SELECT
         phase,
@@ -43,21 +50,20 @@ summed AS (
         ANY_VALUE(best_pct) AS best_pct,
         SUM(lost_ns ORDER BY lost_ns) AS lost_ns,
         MAX(steps) AS steps,
-        list_slice(list(role ORDER BY lost_ns DESC) FILTER (lost_ns > 0), 1, 3) AS losers,
-        list_slice(list(format('{:.0f}%', ceiling_pct) ORDER BY lost_ns DESC) FILTER (lost_ns > 0), 1, 3) AS reached
-    FROM compared
-    WHERE phase IS NOT NULL AND best_pct <= 100
+        string_agg(role, ', ' ORDER BY lost_ns DESC, role) AS losers,
+        string_agg(format('{:.0f}%', ceiling_pct), ', ' ORDER BY lost_ns DESC, role) AS reached
+    FROM losing
     GROUP BY phase
 )
 SELECT
     100.0 * summed.lost_ns / run_window.ranks / NULLIF(run_window.ns, 0) AS value,
     CAST(summed.lost_ns AS BIGINT) AS cost_ns,
     CAST(summed.lost_ns / run_window.ranks AS BIGINT) AS saving_ns,
-    format('if all of them came as close to the ceiling as {}', summed.best_role) AS assumption,
+    format('if these parts came as close to the ceiling as {}', summed.best_role) AS assumption,
     format(
         '{}: {} reach {} of what the GPU can do for them and lose {:.2f} ms a step against {}, which reaches {:.0f}%.',
-        upper(summed.phase[1]) || summed.phase[2:], array_to_string(summed.losers, ', '),
-        array_to_string(summed.reached, ', '), summed.lost_ns / summed.steps / 1e6, summed.best_role, summed.best_pct
+        upper(summed.phase[1]) || summed.phase[2:], summed.losers,
+        summed.reached, summed.lost_ns / summed.steps / 1e6, summed.best_role, summed.best_pct
     ) AS finding,
     summed.phase
 FROM summed

@@ -41,14 +41,17 @@ decode_loss AS (
     HAVING COUNT(*) >= ANY_VALUE(rule.thresholds['graph_steps'] * run_window.ranks)
 ),
 lost AS (
-    SELECT
-        step_loss.kind,
-        SUM(step_loss.ns) AS ns,
-        SUM(GREATEST(step_loss.ns - CASE WHEN step_loss.kind LIKE 'decode %' THEN 0 ELSE COALESCE(decode_loss.ns, 0) END, 0))
-            AS saved_ns
-    FROM step_loss
-    LEFT JOIN decode_loss ON TRUE
-    GROUP BY step_loss.kind
+    SELECT kind, SUM(ns) AS ns, SUM(saved_ns ORDER BY saved_ns) AS saved_ns
+    FROM (
+        SELECT
+            step_loss.kind,
+            step_loss.ns,
+            GREATEST(step_loss.ns - CASE WHEN step_loss.kind LIKE 'decode %' THEN 0 ELSE COALESCE(decode_loss.ns, 0) END, 0)
+                AS saved_ns
+        FROM step_loss
+        LEFT JOIN decode_loss ON TRUE
+    )
+    GROUP BY kind
 ),
 blamed AS (
     SELECT

@@ -42,9 +42,9 @@ stepped AS (
         step_id,
         ANY_VALUE(tokens) AS tokens,
         ANY_VALUE(growth) AS growth,
-        SUM(compute_ns) AS compute_ns,
-        SUM(GREATEST(compute_ns, memory_ns)) AS floor_ns,
-        SUM(GREATEST(growth * compute_ns, grown_memory_ns)) AS grown_ns
+        SUM(compute_ns ORDER BY compute_ns) AS compute_ns,
+        SUM(GREATEST(compute_ns, memory_ns) ORDER BY GREATEST(compute_ns, memory_ns)) AS floor_ns,
+        SUM(GREATEST(growth * compute_ns, grown_memory_ns) ORDER BY GREATEST(growth * compute_ns, grown_memory_ns)) AS grown_ns
     FROM grown
     GROUP BY step_id
     HAVING COUNT(compute_ns) = COUNT(*) AND COUNT(grown_memory_ns) = COUNT(*)
@@ -53,8 +53,8 @@ summed AS (
     SELECT
         AVG(stepped.tokens) AS tokens,
         ANY_VALUE(stepped.growth) AS growth,
-        SUM(stepped.grown_ns) / SUM(stepped.floor_ns) AS longer,
-        floor(100 - 100 * SUM(stepped.compute_ns) / SUM(step.gpu_dur)) AS unused_pct,
+        SUM(stepped.grown_ns ORDER BY stepped.grown_ns) / SUM(stepped.floor_ns ORDER BY stepped.floor_ns) AS longer,
+        floor(100 - 100 * SUM(stepped.compute_ns ORDER BY stepped.compute_ns) / SUM(step.gpu_dur)) AS unused_pct,
         COUNT(*) AS steps
     FROM stepped
     INNER JOIN step USING (step_id)

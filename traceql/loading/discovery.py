@@ -5,10 +5,8 @@ from pathlib import Path
 
 from traceql.errors import TraceNotFound
 from traceql.files import is_database, path_text
+from traceql.loading.side_files import NAMES, RUN
 from traceql.reader.registry import suffixes
-
-_RUN = "run.json"  # a folder with this file is a run directory, which has its traces in `traces`
-_NOT_TRACES = (_RUN, "metrics.json", "config.json", "graph_nodes.json")
 
 
 def trace_files(paths: Iterable[Path]) -> list[Path]:
@@ -37,7 +35,7 @@ def trace_path(file: Path) -> Path:
     What lies beside its folder `traces` belongs to it, even if the folder or the file is a link.
     """
     folder = file.parent.absolute()
-    if folder.name == "traces" and (folder.parent / _RUN).is_file():
+    if folder.name == "traces" and (folder.parent / RUN).is_file():
         return folder.parent.resolve() / folder.name / file.name
     return file.resolve()
 
@@ -76,11 +74,11 @@ def _files_of_folder(folder: Path) -> list[Path]:
 def _files_in_places(folder: Path, ends: tuple[str, ...]) -> list[Path]:
     """The traces in the first place that has any: the folder itself, or its folder `traces`."""
     places = (folder, folder / "traces")
-    for place in reversed(places) if (folder / _RUN).is_file() else places:
+    for place in reversed(places) if (folder / RUN).is_file() else places:
         if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f, ends)]):
             return [trace_path(f) for f in files]
     return []
 
 
 def _is_trace(path: Path, ends: tuple[str, ...]) -> bool:
-    return path.is_file() and path.name.endswith(ends) and path.name not in _NOT_TRACES
+    return path.is_file() and path.name.endswith(ends) and path.name not in NAMES

@@ -9,8 +9,8 @@ import duckdb
 from traceql.errors import ModelConfigInvalid
 from traceql.input_file import Unusable
 from traceql.loading.json_document import checked, json_document
+from traceql.loading.side_files import GRAPH_NODES, folders_beside
 
-FILE = "graph_nodes.json"
 # Without leading zeros, so that no node has two names.
 _NODE = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -25,7 +25,7 @@ def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) ->
     Raises:
         ModelConfigInvalid: the file exists, but cannot be read.
     """
-    for path in (folder / FILE for folder in trace.parents[:2]):
+    for path in (folder / GRAPH_NODES for folder in folders_beside(trace)):
         try:
             if not path.exists():
                 continue

@@ -21,12 +21,20 @@ class JsonDocument:
 
 
 def json_document(path: Path) -> JsonDocument:
-    """The document in a file. NaN and Infinity are read: configurations of models have them.
+    """The document in a file.
 
     Raises:
         Unusable: the file cannot be read, or is not JSON that has one meaning.
     """
-    found = text(path)
+    return parsed(text(path))
+
+
+def parsed(found: str) -> JsonDocument:
+    """The document in a text. NaN and Infinity are read: configurations of models have them.
+
+    Raises:
+        Unusable: it is not JSON that has one meaning.
+    """
     if not found.strip():
         raise Unusable("empty file")
     try:

@@ -201,6 +201,7 @@ def _write(
             shutil.copyfile(target, draft)
         with duckdb.connect(str(draft)) as con:
             con.execute("SET preserve_insertion_order = true")
+            con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many
             fresh = not target.exists()
             create_tables(con)
             if rules or fresh:

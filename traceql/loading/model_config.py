@@ -14,6 +14,7 @@ from traceql.input_file import Unusable
 from traceql.layers.families import families as layer_families
 from traceql.loading.json_document import checked, json_document
 from traceql.loading.run_directory import RunDirectory
+from traceql.loading.side_files import MODEL_CONFIG, RUN, folders_beside
 
 
 class ModelConfig(Struct, frozen=True):
@@ -115,9 +116,9 @@ def _beside(
     traces: Sequence[Path], runs: Mapping[Path, RunDirectory]
 ) -> Iterator[tuple[Path, _Described]]:
     """The models that files beside traces describe; an unusable one describes none."""
-    known = {run.path / "run.json": run.document.value for run in runs.values()}
-    folders = dict.fromkeys(folder for trace in traces for folder in trace.parents[:2])
-    for path in (folder / name for folder in folders for name in ("run.json", "config.json")):
+    known = {run.path / RUN: run.document.value for run in runs.values()}
+    folders = dict.fromkeys(folder for trace in traces for folder in folders_beside(trace))
+    for path in (folder / name for folder in folders for name in (RUN, MODEL_CONFIG)):
         try:
             document = known[path] if path in known else json_document(path).value
             config = described_model(document)

@@ -11,7 +11,7 @@ from traceql.files import path_text
 from traceql.input_file import Unusable, text
 from traceql.loading.json_document import JsonDocument
 from traceql.loading.peaks_document import PeaksDocument, peaks_document
-from traceql.peaks.rows import PeakRow, read_peaks
+from traceql.peaks.rows import PeakRow, peak_rows
 
 
 def write_peaks(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
@@ -26,10 +26,11 @@ def write_peaks(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
     rows: list[PeakRow] = []
     measured: list[tuple[Path, JsonDocument, PeaksDocument]] = []
     for path in files:
-        if _is_json(path):
-            measured.append((path, *_document(path)))
+        found = _text(path)
+        if found.lstrip().startswith("{"):
+            measured.append((path, *_document(path, found)))
         else:
-            rows += _named(con, path)
+            rows += _named(con, path, found)
     con.execute("DELETE FROM own_peak")
     for position, row in enumerate(rows):
         places = ", ".join(["?"] * (1 + len(astuple(row))))
@@ -53,23 +54,23 @@ def add_peak_file(
     )
 
 
-def _is_json(path: Path) -> bool:
+def _text(path: Path) -> str:
     try:
-        return text(path).lstrip().startswith("{")
+        return text(path)
     except Unusable as error:
         raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
 
 
-def _document(path: Path) -> tuple[JsonDocument, PeaksDocument]:
+def _document(path: Path, found: str) -> tuple[JsonDocument, PeaksDocument]:
     try:
-        return peaks_document(path)
+        return peaks_document(found)
     except Unusable as error:
         raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
 
 
-def _named(con: duckdb.DuckDBPyConnection, path: Path) -> list[PeakRow]:
+def _named(con: duckdb.DuckDBPyConnection, path: Path, found: str) -> list[PeakRow]:
     """The rows of a file, whose sources begin with its name."""
-    rows = read_peaks(path)
+    rows = peak_rows(path, found)
     for number, row in enumerate(rows, start=1):
         try:
             con.execute("SELECT regexp_matches('', ?)", [row.device]).fetchall()

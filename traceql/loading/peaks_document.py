@@ -1,17 +1,16 @@
 """What a peaks.json of `traceql capture peaks` holds, as far as it is read."""
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from traceql.input_file import Unusable
-from traceql.loading.json_document import JsonDocument, checked, json_document
+from traceql.loading.json_document import JsonDocument, checked, parsed
 
 _KNOWN_SCHEMA = 1
 _Count = Annotated[int, Meta(ge=1, lt=2**62)]
 _Size = Annotated[int, Meta(ge=1, lt=2**31)]
-_Ns = Annotated[float, Meta(gt=0, le=1e15)]
+_Ns = Annotated[float, Meta(ge=1, le=1e15)]  # no kernel and no operation takes less than 1 ns
 _Spread = Annotated[float, Meta(ge=0, le=1e15)]
 _Mask = Annotated[int, Meta(ge=0, lt=2**62)]
 
@@ -25,16 +24,24 @@ class _Measurement(Struct, frozen=True, kw_only=True):
     throttle_reasons: _Mask | None = None
 
 
+class _Ceiling(_Measurement, frozen=True, kw_only=True):
+    fastest_ns: _Ns | None = None
+
+    def __post_init__(self) -> None:
+        if self.fastest_ns is not None and self.fastest_ns > self.ns:
+            raise ValueError("`fastest_ns` is above `ns`, the median")
+
+
 class _Kernel(_Measurement, frozen=True, kw_only=True):
     period_ns: _Ns | None = None
 
 
-class _Memory(_Measurement, frozen=True, kw_only=True):
+class _Memory(_Ceiling, frozen=True, kw_only=True):
     op: Literal["copy", "read"]
     bytes: _Count
 
 
-class _Product(_Measurement, frozen=True, kw_only=True):
+class _Product(_Ceiling, frozen=True, kw_only=True):
     dtype: Literal["bf16", "fp8", "int8", "fp4"]
     m: _Size
     k: _Size
@@ -49,6 +56,7 @@ class _Collective(_Measurement, frozen=True, kw_only=True):
     bytes: _Count
     algorithm: Literal["nccl", "custom", "copy"]
     kernel_ns: _Ns | None = None
+    fastest_ns: _Ns | None = None
 
 
 class PeaksDocument(Struct, frozen=True, kw_only=True):
@@ -65,13 +73,13 @@ class PeaksDocument(Struct, frozen=True, kw_only=True):
     collectives: list[_Collective]
 
 
-def peaks_document(path: Path) -> tuple[JsonDocument, PeaksDocument]:
-    """The text of a peaks.json, and its value.
+def peaks_document(found: str) -> tuple[JsonDocument, PeaksDocument]:
+    """What the text of a peaks.json holds.
 
     Raises:
-        Unusable: it cannot be read, is not a peaks.json, or was written by a newer version.
+        Unusable: it is not that of a peaks.json, or was written by a newer version.
     """
-    document = json_document(path)
+    document = parsed(found)
     if not isinstance(document.value, dict) or "schema_version" not in document.value:
         raise Unusable("it has no schema_version; give a peaks.json of traceql capture peaks")
     peaks = checked(document.value, PeaksDocument)

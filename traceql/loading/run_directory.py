@@ -9,6 +9,7 @@ from traceql.errors import TraceCorrupt
 from traceql.input_file import Unusable
 from traceql.loading.json_document import JsonDocument, checked, json_document
 from traceql.loading.run_document import RankEntry, RankPlaces
+from traceql.loading.side_files import RUN
 
 _KNOWN_SCHEMA = 1
 
@@ -49,7 +50,7 @@ def run_directories(traces: Iterable[Path]) -> dict[Path, RunDirectory]:
 
 def _run_directory(folder: Path) -> RunDirectory | None:
     """None if `traceql capture` wrote no run.json there."""
-    file = folder / "run.json"
+    file = folder / RUN
     try:
         if not file.exists():
             return None

@@ -72,9 +72,11 @@ class _Adapter(Struct, frozen=True):
     rate: str | None = None
 
 
-class _RankDevice(Struct, frozen=True):
+class _RankFacts(Struct, frozen=True):
     device_uuid: str | None = None
     host: str | None = None
+    first_layer: _Place | None = None
+    layers: _Place | None = None
 
 
 class RunFacts(Struct, frozen=True):
@@ -95,7 +97,7 @@ class RunFacts(Struct, frozen=True):
     host: _Host | None = None
     gpus: list[_Gpu] | None = None
     network_adapters: list[_Adapter] | None = None
-    ranks: list[_RankDevice] | None = None
+    ranks: list[_RankFacts] | None = None
     model_config: dict[str, Any] | None = None
 
 

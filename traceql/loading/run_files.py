@@ -11,13 +11,14 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceql.input_file import Unusable
+from traceql.input_file import Unusable, text
 from traceql.loading.json_document import checked, json_document
 from traceql.loading.model_config import described_model
 from traceql.loading.peaks import add_peak_file
 from traceql.loading.peaks_document import peaks_document
 from traceql.loading.run_directory import RunDirectory
 from traceql.loading.run_document import Metrics, RunFacts
+from traceql.loading.side_files import METRICS, PEAKS, RUN, STEPS, TELEMETRY
 from traceql.loading.steps import read_steps
 from traceql.loading.telemetry import read_telemetry
 
@@ -35,9 +36,6 @@ class _Remark:
 
 _Rows = tuple[pa.Table, list[_Remark]]
 _COMPLETE = "run complete"
-_METRICS, _STEPS, _TELEMETRY = "metrics.json", "steps.jsonl", "telemetry.parquet"
-_RUN = "run.json"
-_PEAKS = "peaks.json"
 
 
 def add_runs(con: duckdb.DuckDBPyConnection, runs: Mapping[Path, RunDirectory]) -> None:
@@ -59,13 +57,13 @@ def _add_run(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> None:
         ("peak_file", "run"),
     ):
         con.execute(f"DELETE FROM {table} WHERE {column} = ?", [path])
-    metrics, remarks = _metrics(run.path / _METRICS)
+    metrics, remarks = _metrics(run.path / METRICS)
     con.execute("INSERT INTO run_file VALUES (?, ?, ?)", [path, run.document.text, metrics])
     remarks += [
         _completeness(run.document.value),
         *_odd_facts(run.document.value),
-        *_add_rows(con, run, "run_iteration", _STEPS, _steps),
-        *_add_rows(con, run, "telemetry_sample", _TELEMETRY, _telemetry),
+        *_add_rows(con, run, "run_iteration", STEPS, _steps),
+        *_add_rows(con, run, "telemetry_sample", TELEMETRY, _telemetry),
         *_add_peaks(con, run),
     ]
     _write_remarks(con, run, remarks)
@@ -83,7 +81,7 @@ def _odd_facts(document: Any) -> list[_Remark]:
         checked(document, RunFacts)
         described_model(document)
     except Unusable as error:
-        return [_partly_unknown(_RUN, error)]
+        return [_partly_unknown(RUN, error)]
     return []
 
 
@@ -115,7 +113,7 @@ def _steps(file: Path) -> _Rows:
     if steps.first_error is None:
         return steps.rows, []
     note = f"lines read; lines in the file; {steps.first_error}"
-    return steps.rows, [_Remark(_STEPS, False, note, steps.whole, steps.lines)]
+    return steps.rows, [_Remark(STEPS, False, note, steps.whole, steps.lines)]
 
 
 def _telemetry(file: Path) -> _Rows:
@@ -144,13 +142,13 @@ def _add_rows(
 
 
 def _add_peaks(con: duckdb.DuckDBPyConnection, run: RunDirectory) -> list[_Remark]:
-    file = run.path / _PEAKS
+    file = run.path / PEAKS
     if not file.exists():
         return []
     try:
-        add_peak_file(con, file, str(run.path), *peaks_document(file))
+        add_peak_file(con, file, str(run.path), *peaks_document(text(file)))
     except Unusable as error:
-        return [_not_loaded(_PEAKS, error)]
+        return [_not_loaded(PEAKS, error)]
     return []
 
 
@@ -164,7 +162,7 @@ def _write_remarks(
     numbers = [rank for (rank,) in ranks]
     con.execute(
         "DELETE FROM remark WHERE list_contains(?, rank) AND list_contains(?, check_name)",
-        [numbers, [_COMPLETE, _RUN, _METRICS, _STEPS, _TELEMETRY, _PEAKS]],
+        [numbers, [_COMPLETE, RUN, METRICS, STEPS, TELEMETRY, PEAKS]],
     )
     con.executemany(
         "INSERT INTO remark VALUES (?, ?, ?, ?, ?, ?)",

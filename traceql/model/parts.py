@@ -12,6 +12,7 @@ from traceql.model.weights import Format, Formats
 
 _PADDED_TO = 64  # vLLM pads the vocabulary to a multiple
 TOKENS, LOGITS = "tokens", "logit_rows"
+_QUERIES = ("self_attn.qkv_proj", "self_attn.q_proj", "self_attn.q_a_proj")
 
 
 @dataclass(frozen=True)
@@ -76,10 +77,12 @@ def _share(size: int, tp: int) -> int:
 
 def _layer(model: Sizes, formats: Formats, number: int, layer: Layer, tp: int) -> Iterator[Part]:
     width, dtype = formats.plain.input_bytes, formats.plain.dtype
-    norms = ("input_norm", "post_attn_norm", "pre_mlp_norm", "post_mlp_norm")
-    for role in norms[: model.norms]:
+    norms = ("input_norm", "post_attn_norm", "pre_mlp_norm", "post_mlp_norm")[: model.norms]
+    feeding = _fed_by_norms(model, formats, number, layer)
+    for role in norms:
         # Reads and writes the input and the residual, which the first norm does not have yet.
-        tensors = (model.hidden * width,) * (2 if (number, role) == (0, norms[0]) else 4)
+        wide = (model.hidden * width,) * (1 if (number, role) == (0, norms[0]) else 3)
+        tensors = (*wide, model.hidden * feeding.get(role, width))
         yield Part(role, number, "activations", dtype, tensors=tensors)
     make = _latent_attention if model.latent else _attention
     yield from make(model, formats, number, layer, tp)
@@ -89,6 +92,20 @@ def _layer(model: Sizes, formats: Formats, number: int, layer: Layer, tp: int) -
         yield from _mlp(model.hidden, _share(model.ffn, tp), formats, number, "mlp")
 
 
+def _fed_by_norms(model: Sizes, formats: Formats, number: int, layer: Layer) -> dict[str, int]:
+    """The width of a product's input, by the norm that writes it; the router's is not quantized."""
+    queries = formats.of(formats.linear, number, *_QUERIES)
+    found = {"input_norm": queries.input_bytes}
+    if not layer.has_experts:
+        before_mlp = "post_attn_norm" if model.norms == 2 else "pre_mlp_norm"
+        found[before_mlp] = formats.of(formats.linear, number, *_gate_up("mlp")).input_bytes
+    return found
+
+
+def _gate_up(*blocks: str) -> list[str]:
+    return [f"{block}.{name}" for block in blocks for name in ("gate_up_proj", "gate_proj")]
+
+
 def _attention(
     model: Sizes, formats: Formats, number: int, layer: Layer, tp: int
 ) -> Iterator[Part]:
@@ -96,7 +113,7 @@ def _attention(
     # More ranks than KV heads: each rank has a whole one.
     query = _share(model.heads, tp) * model.head_dim
     key = _share(model.kv_heads, tp) * model.head_dim
-    narrow = formats.of(formats.linear, number, "self_attn.qkv_proj", "self_attn.q_proj")
+    narrow = formats.of(formats.linear, number, *_QUERIES)
     yield _product("qkv_proj", number, hidden, query + 2 * key, narrow, width)
     rotated = ((query + key) * width,) * 2
     if model.qk_norm:
@@ -106,6 +123,7 @@ def _attention(
     yield Part(
         "kv_write", number, "kv_write", dtype, kv_written=2 * key, tensors=(2 * key * width,)
     )
+    narrow = formats.of(formats.linear, number, "self_attn.o_proj")
     yield Part(
         "attention",
         number,
@@ -114,10 +132,9 @@ def _attention(
         context_pair=4 * query,
         generation_pair=4 * query,
         kv_read=2 * key,
-        tensors=(query * width,) * 2,
+        tensors=(query * width, query * narrow.input_bytes),
         window=layer.window,
     )
-    narrow = formats.of(formats.linear, number, "self_attn.o_proj")
     yield _product("o_proj", number, query, hidden, narrow, width)
 
 
@@ -131,7 +148,7 @@ def _latent_attention(
     heads = _share(model.heads, tp)
     query, value = heads * (latent.nope + latent.rope), heads * latent.value
     cached = latent.kv_rank + latent.rope
-    narrow = formats.of(formats.linear, number, "self_attn.q_proj", "self_attn.q_a_proj")
+    narrow = formats.of(formats.linear, number, *_QUERIES)
     projected = _queries(hidden, query, latent)
     yield _products("qkv_proj", number, projected, narrow, width)
     compressed = ((latent.kv_rank + (latent.q_rank or 0)) * width,) * 2
@@ -143,6 +160,7 @@ def _latent_attention(
     narrow = formats.of(formats.linear, number, "self_attn.kv_b_proj")
     expanded = heads * (latent.nope + latent.value)
     yield _product("kv_b_proj", number, latent.kv_rank, expanded, narrow, width)
+    narrow = formats.of(formats.linear, number, "self_attn.o_proj")
     yield Part(
         "attention",
         number,
@@ -151,10 +169,9 @@ def _latent_attention(
         context_pair=2 * (query + value),
         generation_pair=2 * heads * (cached + latent.kv_rank),
         kv_read=cached,
-        tensors=(query * width, value * width),
+        tensors=(query * width, value * narrow.input_bytes),
         window=layer.window,
     )
-    narrow = formats.of(formats.linear, number, "self_attn.o_proj")
     yield _product("o_proj", number, value, hidden, narrow, width)
 
 
@@ -168,11 +185,11 @@ def _queries(hidden: int, query: int, latent: Latent) -> list[tuple[int, int]]:
 
 def _mlp(hidden: int, ffn: int, formats: Formats, number: int, *blocks: str) -> Iterator[Part]:
     width, dtype = formats.plain.input_bytes, formats.plain.dtype
-    names = [f"{block}.{name}" for block in blocks for name in ("gate_up_proj", "gate_proj")]
-    narrow = formats.of(formats.linear, number, *names)
+    narrow = formats.of(formats.linear, number, *_gate_up(*blocks))
     yield _product("gate_up_proj", number, hidden, 2 * ffn, narrow, width)
-    yield Part("act", number, "activations", dtype, tensors=(2 * ffn * width, ffn * width))
     narrow = formats.of(formats.linear, number, *(f"{block}.down_proj" for block in blocks))
+    tensors = (2 * ffn * width, ffn * narrow.input_bytes)
+    yield Part("act", number, "activations", dtype, tensors=tensors)
     yield _product("down_proj", number, ffn, hidden, narrow, width)
 
 
@@ -246,8 +263,6 @@ def _products(
     tensors = [
         n for inner, outer in matrices for n in (inner * operands.input_bytes, outer * width)
     ]
-    if operands.input_bytes != width:  # the input is quantized first
-        tensors += [inner * size for inner, _ in matrices for size in (width, operands.input_bytes)]
     return Part(
         role,
         layer,

@@ -10,6 +10,7 @@ _WIDTHS = {"bfloat16": 2, "float16": 2, "half": 2, "float32": 4, "float": 4}
 _PATTERN = re.compile(r"[^\w.*]")  # what a name with asterisks does not have
 _BITS = (2, 3, 4, 8)
 _WRAPPERS = ("model.language_model.", "language_model.")
+_MXFP4 = ("mxfp4", "gpt_oss_mxfp4")  # as in gpt-oss, and as vLLM 0.25 calls it once loaded
 _PEAKS = {2: "bf16", 4: "tf32"}  # fp16 has the same peak as bf16
 
 
@@ -100,7 +101,7 @@ def _stored(stored: Mapping[str, Any], plain: Format) -> Formats:
     if method == "fp8":
         narrow = Format(1.0 + _block_scale(stored), 1, "fp8")
         return Formats(plain, narrow, narrow, skipped)
-    if method == "mxfp4":  # gpt-oss: blocks of 32 share a scale of one byte; only experts
+    if method in _MXFP4:  # blocks of 32 share a scale of one byte; only experts
         return Formats(plain, plain, Format(0.5 + 1 / 32, plain.input_bytes, plain.dtype), skipped)
     if method in ("awq", "gptq"):
         return _grouped(stored, plain, skipped)

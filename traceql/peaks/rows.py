@@ -1,4 +1,4 @@
-"""Reads and checks CSV files of peaks: the one beside this file and those of the user."""
+"""Parses and checks CSV files of peaks: the one beside this file and those of the user."""
 
 import csv
 import math
@@ -8,7 +8,6 @@ from io import StringIO
 from pathlib import Path
 
 from traceql.errors import PeaksInvalid
-from traceql.input_file import Unusable, text
 
 SHIPPED = Path(__file__).with_name("peaks.csv")
 DTYPES = ("bf16", "fp8", "int8", "fp4")
@@ -46,16 +45,16 @@ class PeakRow:
     source: str | None
 
 
-def read_peaks(path: Path) -> Sequence[PeakRow]:
-    """The rows of a CSV file. All columns but device and dtype may be missing or empty.
+def peak_rows(path: Path, found: str) -> Sequence[PeakRow]:
+    """The rows of a CSV file that has this text. All columns but device and dtype may be empty.
 
     Raises:
-        PeaksInvalid: the file cannot be read, or a row is not one of peaks.
+        PeaksInvalid: a row is not one of peaks; the message names the path.
     """
     try:
-        reader = csv.DictReader(StringIO(text(path), newline=""), strict=True)
+        reader = csv.DictReader(StringIO(found, newline=""), strict=True)
         header, cells = reader.fieldnames or (), list(reader)
-    except (Unusable, csv.Error) as error:
+    except csv.Error as error:
         raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
     _require_header(path, header)
     rows = [_row(f"{path}, row {n}", row) for n, row in enumerate(cells, start=1)]

@@ -41,6 +41,17 @@ def _value(query: Query, parameter: Parameter, value: Any) -> Any:
         raise QueryInvalid(
             f"{query.name}: {parameter.name} is '{value}', not of type {expected}"
         ) from None
+    if parameter.range and not parameter.range[0] <= converted <= parameter.range[1]:
+        least, greatest = parameter.range
+        raise QueryInvalid(
+            f"{query.name}: {parameter.name} is {value}; "
+            f"give a number from {least:,} to {greatest:,}"
+        )
+    if parameter.is_pattern and not converted:
+        raise QueryInvalid(
+            f"{query.name}: {parameter.name} is empty, which every name matches; give a part of a "
+            "name, or leave it out"
+        )
     if parameter.is_pattern and (wrong := _fault(converted)):
         raise QueryInvalid(
             f"{query.name}: {parameter.name} is '{value}', which is no regular expression: {wrong}"

@@ -6,6 +6,7 @@
 -- may exceed wall time.
 -- @param  limit     INTEGER = 20    Rows to return.
 -- @values phase     prefill decode mixed
+-- @range  batch     1 1024
 -- @column total_ns  BIGINT   Summed duration, ns.
 -- @key    name total_ns
 -- @chart  bar x=total_ns y=name
@@ -24,8 +25,9 @@ from traceql.errors import QueryInvalid
 _VALUE = re.compile(r"'[^']*'|\S+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
 _CHANNEL = re.compile(r"\w+=\S+")
-_TAGS = ("param", "values", "column", "key", "chart", "title", "empty")
+_TAGS = ("param", "values", "range", "column", "key", "chart", "title", "empty")
 LIMIT = "limit"  # the parameter that is the greatest number of rows; 0 for all of them
+_RANGE = re.compile(r"(\w+)\s+(-?\d+)\s+(-?\d+)")
 _RESERVED = {"chart", "database", "format", "help", "queries", "spreadsheet_safe", "ui", "wide"}
 _CONVERT: dict[str, type] = {
     "INTEGER": int,
@@ -43,6 +45,7 @@ class Parameter:
     default: Any
     text: str
     values: tuple[str, ...] = ()  # the allowed values; any value if empty
+    range: tuple[int, int] | None = None  # the least and the greatest allowed number
 
     @property
     def is_limit(self) -> bool:
@@ -54,7 +57,9 @@ class Parameter:
 
     @property
     def meaning(self) -> str:
-        """The text, with what holds for every parameter of this name."""
+        """The text, with what holds for every parameter of this name, and the range."""
+        if self.range:
+            return f"{self.text} From {self.range[0]:,} to {self.range[1]:,}."
         return f"{self.text.removesuffix('.')}; 0 for all." if self.is_limit else self.text
 
 
@@ -90,13 +95,26 @@ def parsed_head(name: str, sql: str) -> Head:
         key: tuple(value.strip("'") for value in _VALUE.findall(rest))
         for key, _, rest in (v.partition(" ") for v in tags["values"])
     }
-    parameters = tuple(_parameter(name, line, values) for line in tags["param"])
+    ranges = dict(_range(name, line) for line in tags["range"])
+    parameters = tuple(_parameter(name, line, values, ranges) for line in tags["param"])
     columns = described_columns(name, head)
     chart, empty = _chart(name, tags["chart"], tags["title"]), head.only("empty")
     return Head(head.summary, head.text, parameters, columns, head.names("key"), chart, empty)
 
 
-def _parameter(query: str, line: str, values: dict[str, tuple[str, ...]]) -> Parameter:
+def _range(query: str, line: str) -> tuple[str, tuple[int, int]]:
+    found = _RANGE.fullmatch(line)
+    if not found:
+        raise QueryInvalid(f"{query}: '@range {line}' is not 'name least greatest'")
+    return found[1], (int(found[2]), int(found[3]))
+
+
+def _parameter(
+    query: str,
+    line: str,
+    values: dict[str, tuple[str, ...]],
+    ranges: dict[str, tuple[int, int]],
+) -> Parameter:
     found = _PARAM.fullmatch(line)
     if not found or found[2] not in _CONVERT:
         raise QueryInvalid(f"{query}: '@param {line}' is not 'name TYPE = default  text'")
@@ -112,7 +130,7 @@ def _parameter(query: str, line: str, values: dict[str, tuple[str, ...]]) -> Par
         raise QueryInvalid(
             f"{query}: a parameter cannot be called {name}, which is an option of every query"
         )
-    return Parameter(name, convert, value, text, values.get(name, ()))
+    return Parameter(name, convert, value, text, values.get(name, ()), ranges.get(name))
 
 
 def _default(convert: type, text: str) -> Any:

@@ -2,7 +2,7 @@
 -- @kind   table macro
 -- @scope  run
 -- @needs  checked_class
-CREATE OR REPLACE MACRO predicted_case(classes, bases, recording, asked_context, asked_phase, asked_graph, on_other_device) AS TABLE
+CREATE OR REPLACE MACRO predicted_case(classes, bases, recording, asked_context, asked_phase, asked_graph) AS TABLE
 WITH based AS (
     FROM query_table(bases)
 ),
@@ -18,7 +18,7 @@ SELECT
     based.class_id AS base_id,
     based.asked_batch = based.batch AS is_of_same_batch,
     recorded.asked_tp AS tp,
-    on_other_device AS is_asked,
+    recorded.is_elsewhere AS is_asked,
     COALESCE(asked_graph = 'on', based.in_graph) AS in_graph,
     CASE
         WHEN based.asked_batch = based.batch AND (asked_phase <> 'prefill' OR asked_context IS NULL)
@@ -39,7 +39,11 @@ SELECT
             THEN based.asked_batch * asked_context * based.tokens / based.batch
         ELSE based.asked_batch * based.generation_pairs / based.batch
     END AS generation_pairs,
-    based.asked_batch * COALESCE(asked_context, based.kv_tokens / based.batch) AS kv_tokens
+    CASE
+        -- Divided and multiplied, it would not always be the recorded number to the last digit.
+        WHEN based.asked_batch = based.batch AND asked_context IS NULL THEN based.kv_tokens
+        ELSE based.asked_batch * COALESCE(asked_context, based.kv_tokens / based.batch)
+    END AS kv_tokens
 FROM based
 CROSS JOIN recorded
 UNION ALL

@@ -3,7 +3,7 @@
 -- Parts are those of sized_part, and attainables of attainable_time.
 -- @kind   table macro
 -- @scope  run
--- @needs  class_time, cost_formula, product_time, recorded_point
+-- @needs  class_time, cost, cost_formula, product_time, recorded_point
 CREATE OR REPLACE MACRO predicted_computing(cases, classes, recording, parts, attainables) AS TABLE
 WITH case_size AS (
     FROM query_table(cases)
@@ -51,14 +51,31 @@ asked_part AS (
     LEFT JOIN attainable
         ON case_size.case_id = attainable.id AND computing.role = attainable.role AND attainable.is_case
 ),
+-- Roles whose work is unknown for another reason than the sizes of a step: they have no floor.
+unknown_work AS (
+    SELECT cost.role, MIN(cost.missing) AS missing
+    FROM cost
+    INNER JOIN recorded ON cost.rank = recorded.rank
+    WHERE cost.missing NOT IN ('tokens of the step', 'KV lengths', 'KV lengths within the attention window')
+    GROUP BY cost.role
+),
+-- Classes of as many rows are averaged by their steps; the base speaks for its own number of rows.
 near AS (
     SELECT
         asked_part.case_id,
         asked_part.role,
         point.row_count,
         point.is_compute,
-        AVG(point.above_ns ORDER BY point.above_ns) AS above_ns,
-        AVG(point.ratio ORDER BY point.ratio) AS ratio
+        BOOL_OR(point.class_id = asked_part.base_id) AS has_base,
+        COALESCE(
+            ANY_VALUE(point.above_ns) FILTER (point.class_id = asked_part.base_id),
+            SUM(point.above_ns * point.steps ORDER BY point.above_ns * point.steps) / SUM(point.steps)
+        ) AS above_ns,
+        COALESCE(
+            ANY_VALUE(point.ratio) FILTER (point.class_id = asked_part.base_id),
+            SUM(point.ratio * point.steps ORDER BY point.ratio * point.steps)
+            / SUM(point.steps) FILTER (point.ratio IS NOT NULL)
+        ) AS ratio
     FROM asked_part
     INNER JOIN point
         ON asked_part.role IS NOT DISTINCT FROM point.role
@@ -91,59 +108,73 @@ placed AS (
 ),
 weighed AS (
     SELECT
-        *,
-        CASE WHEN low.row_count = high.row_count THEN 0 ELSE ln(row_count / low.row_count) / ln(high.row_count / low.row_count) END
-            AS share
+        placed.*,
+        CASE
+            WHEN placed.low.row_count = placed.high.row_count THEN 0
+            ELSE ln(placed.row_count / placed.low.row_count) / ln(placed.high.row_count / placed.low.row_count)
+        END AS share,
+        -- As a product; if it is beyond the measured rows, as one of fewer rows, which takes no more.
+        asked_product.is_beyond,
+        asked_product.ns * CASE
+            WHEN asked_product.is_beyond AND base_product.is_beyond THEN NULL
+            WHEN base_product.is_beyond THEN 1
+            ELSE COALESCE(placed.measured_ns / base_product.ns, 1)
+        END AS as_product_ns
     FROM placed
+    LEFT JOIN product_ns AS asked_product
+        ON asked_product.is_case AND placed.case_id = asked_product.id AND placed.role = asked_product.role
+    LEFT JOIN product_ns AS base_product
+        ON NOT base_product.is_case AND placed.base_id = base_product.id AND placed.role = base_product.role
 ),
 computed AS (
     SELECT
-        weighed.*,
+        *,
         CASE
-            WHEN weighed.is_same THEN weighed.measured_ns
-            WHEN asked_product.is_whole
-                THEN asked_product.ns * CASE WHEN base_product.is_whole THEN weighed.measured_ns / base_product.ns ELSE 1 END
-            WHEN weighed.low IS NULL OR (weighed.attainable_ns IS NULL AND NOT weighed.is_fixed) THEN NULL
+            WHEN is_same THEN measured_ns
+            WHEN NOT is_beyond THEN as_product_ns
+            WHEN low IS NULL OR (attainable_ns IS NULL AND NOT is_fixed) THEN NULL
             -- Faster than attainable: it does less than expected, such as fewer distinct experts.
-            WHEN (weighed.low.is_compute OR weighed.low.above_ns < 0) AND NOT weighed.is_fixed
-                THEN weighed.attainable_ns * (weighed.low.ratio + (weighed.high.ratio - weighed.low.ratio) * weighed.share)
+            WHEN (low.is_compute OR low.above_ns < 0) AND NOT is_fixed
+                THEN GREATEST(attainable_ns * (low.ratio + (high.ratio - low.ratio) * share), as_product_ns)
             ELSE GREATEST(
-                COALESCE(weighed.attainable_ns, 0)
-                + weighed.low.above_ns + (weighed.high.above_ns - weighed.low.above_ns) * weighed.share,
-                0
+                COALESCE(attainable_ns, 0) + low.above_ns + (high.above_ns - low.above_ns) * share, as_product_ns, 0
             )
         END AS predicted_ns,
         CASE
-            WHEN weighed.is_same THEN 'as measured'
-            WHEN asked_product.is_whole THEN 'measured product'
-            WHEN NOT weighed.is_fixed AND weighed.attainable_ns IS NULL THEN 'unknown'
-            WHEN weighed.is_fixed THEN 'as measured'
-            WHEN weighed.formula NOT IN ('product', 'experts', 'attention', 'latent_attention') THEN 'fixed cost + bytes'
-            WHEN weighed.low.is_compute OR weighed.low.above_ns < 0 THEN 'roofline x measured ratio'
+            WHEN is_same THEN 'as measured'
+            WHEN NOT is_beyond THEN 'measured product'
+            WHEN NOT is_fixed AND attainable_ns IS NULL THEN 'unknown'
+            WHEN is_fixed AND low.has_base AND high.has_base THEN 'as measured'
+            WHEN is_fixed THEN 'recorded sizes'
+            WHEN formula NOT IN ('product', 'experts', 'attention', 'latent_attention') THEN 'fixed cost + bytes'
+            WHEN low.is_compute OR low.above_ns < 0 THEN 'roofline x measured ratio'
             ELSE 'roofline + measured rest'
         END AS how
     FROM weighed
-    LEFT JOIN product_ns AS asked_product
-        ON asked_product.is_case AND weighed.case_id = asked_product.id AND weighed.role = asked_product.role
-    LEFT JOIN product_ns AS base_product
-        ON NOT base_product.is_case AND weighed.base_id = base_product.id AND weighed.role = base_product.role
 )
 SELECT
-    case_id,
-    COALESCE(role, 'other') AS part,
+    computed.case_id,
+    COALESCE(computed.role, 'other') AS part,
     'computing' AS kind,
     1 AS place,
-    measured_ns,
-    predicted_ns,
-    floor_ns,
-    how,
-    CASE
-        WHEN how NOT IN ('roofline + measured rest', 'roofline x measured ratio') THEN NULL
-        WHEN predicted_ns < 0.99 * floor_ns THEN 'below its floor: reads less than expected'
-        WHEN is_unlike THEN 'no recorded step has it ' || CASE WHEN is_compute THEN 'compute' ELSE 'memory' END || '-bound'
-        WHEN row_count > 2 * high.row_count
-            THEN format('{:.0f} rows, recorded up to {:.0f}', row_count, high.row_count)
-        WHEN 2 * row_count < low.row_count
-            THEN format('{:.0f} rows, recorded from {:.0f}', row_count, low.row_count)
-    END AS warning
+    computed.measured_ns,
+    computed.predicted_ns,
+    CASE WHEN unknown_work.role IS NULL THEN computed.floor_ns END AS floor_ns,
+    computed.how,
+    NULLIF(concat_ws(
+        '; ',
+        'no floor, unknown: ' || unknown_work.missing,
+        CASE
+            WHEN computed.how NOT IN ('roofline + measured rest', 'roofline x measured ratio') THEN NULL
+            WHEN unknown_work.role IS NULL AND computed.predicted_ns < 0.99 * computed.floor_ns
+                THEN 'below its floor: reads less than expected'
+            WHEN computed.is_unlike
+                THEN 'no recorded step has it ' || CASE WHEN computed.is_compute THEN 'compute' ELSE 'memory' END || '-bound'
+            WHEN computed.row_count > 2 * computed.high.row_count
+                THEN format('{:.0f} rows, recorded up to {:.0f}', computed.row_count, computed.high.row_count)
+            WHEN 2 * computed.row_count < computed.low.row_count
+                THEN format('{:.0f} rows, recorded from {:.0f}', computed.row_count, computed.low.row_count)
+        END
+    ), '') AS warning
 FROM computed
+LEFT JOIN unknown_work ON computed.floor_ns IS NOT NULL AND computed.role = unknown_work.role

@@ -1,6 +1,7 @@
 -- How long the products of each case and class take as measured at their very shapes, in all layers together; for query whatif.
 --
--- Parts are those of sized_part; recording has the name of the GPU.
+-- Parts are those of sized_part; recording has the name of the GPU. Of more rows than were measured
+-- (is_beyond), it is the time of the most that were: they take no less.
 -- @kind   table macro
 -- @scope  run
 -- @needs  product_curve
@@ -16,7 +17,8 @@ shaped AS (
         situation.is_case,
         situation.id,
         situation.role,
-        situation.layers * (curve.ns + curve.ns_per_log * ln(situation.row_count / curve.from_rows)) AS ns
+        curve.to_rows IS NULL AND situation.row_count > curve.from_rows AS is_beyond,
+        situation.layers * (curve.ns + curve.ns_per_row * (situation.row_count - curve.from_rows)) AS ns
     FROM sized AS situation
     CROSS JOIN recorded
     LEFT JOIN product_curve AS curve
@@ -25,9 +27,15 @@ shaped AS (
         AND situation.dtype = curve.dtype
         AND situation.flops_per_row = curve.flops_per_row
         AND situation.row_count >= curve.from_rows
-        AND (situation.row_count < curve.to_rows OR situation.row_count = curve.from_rows)
+        AND situation.row_count < COALESCE(curve.to_rows, 1e18)
     WHERE situation.formula = 'product' AND NOT situation.is_asked
 )
-SELECT is_case, id, role, SUM(ns ORDER BY ns) AS ns, COUNT(*) = COUNT(ns) AS is_whole
+SELECT
+    is_case,
+    id,
+    role,
+    SUM(ns ORDER BY ns) AS ns,
+    BOOL_OR(is_beyond) AS is_beyond
 FROM shaped
 GROUP BY is_case, id, role
+HAVING COUNT(*) = COUNT(ns)

@@ -13,6 +13,7 @@ SELECT
     class_time.class_id,
     class_time.role,
     class.is_of_phase,
+    class.steps,
     class.in_graph,
     class.executed_tokens,
     COALESCE(attainable.formula IN ('product', 'experts'), FALSE) AS is_product,

@@ -36,25 +36,36 @@ part_call AS (
         AND called.role = known_part.role
         AND called.layer IS NOT DISTINCT FROM known_part.layer
 ),
-wire AS (
+sent AS (
     SELECT
         kernel.rank,
         kernel.step_id,
         kernel.layer,
         kernel.role,
-        SUM(collective.bytes * CASE
+        collective.bytes * CASE
             WHEN collective.op = 'all_reduce' THEN 2.0 * (collective.group_size - 1) / collective.group_size
             WHEN collective.op IN ('all_gather', 'reduce_scatter', 'all_to_all')
                 THEN 1.0 * (collective.group_size - 1) / collective.group_size
             WHEN collective.op IN ('broadcast', 'reduce', 'send', 'recv') THEN 1.0
-        END) AS bytes,
-        COUNT(collective.bytes) = COUNT(*) AND COUNT(collective.group_size) = COUNT(*) AS is_known,
-        MIN(CASE collective.bytes_source WHEN 'args' THEN 'arguments' WHEN 'inferred' THEN 'configuration' ELSE 'shapes' END)
-            AS source,
-        MIN(collective.op) AS op
+        END AS bytes,
+        collective.bytes IS NOT NULL AND collective.group_size IS NOT NULL AS is_known,
+        CASE collective.bytes_source WHEN 'args' THEN 'arguments' WHEN 'inferred' THEN 'configuration' ELSE 'shapes' END AS source,
+        collective.op
     FROM collective
     INNER JOIN kernel ON collective.kernel_id = kernel.id
-    GROUP BY kernel.rank, kernel.step_id, kernel.layer, kernel.role
+),
+wire AS (
+    SELECT
+        rank,
+        step_id,
+        layer,
+        role,
+        SUM(bytes ORDER BY bytes) AS bytes,
+        BOOL_AND(is_known) AS is_known,
+        MIN(source) AS source,
+        MIN(op) AS op
+    FROM sent
+    GROUP BY rank, step_id, layer, role
 ),
 -- Layers of one kind have the same cost in a step.
 stepped AS (
@@ -86,7 +97,9 @@ counted AS (
         COALESCE(context_pair_flops + generation_pair_flops, 0) > 0 AS attends,
         experts IS NOT NULL AND COALESCE(dp_size, 0) != 1 AS shares_experts,
         CASE WHEN experts IS NULL THEN 1.0 ELSE 1 - pow(1 - top_k / experts, useful_rows) END AS touched,
-        CASE WHEN experts IS NULL THEN 1.0 ELSE 1 - pow(1 - top_k / experts, executed_rows) END AS executed_touched
+        CASE WHEN experts IS NULL THEN 1.0 ELSE 1 - pow(1 - top_k / experts, executed_rows) END AS executed_touched,
+        layers * weight_bytes AS all_weight_bytes,
+        layers * weight_bytes / hbm_gbps AS weight_ns
     FROM sized
 ),
 -- Experts that took less time than the expected number of them needs: the tokens prefer some.
@@ -94,10 +107,9 @@ uneven AS (
     SELECT DISTINCT rank
     FROM (
         SELECT rank
-        FROM counted
-        WHERE experts IS NOT NULL
+        FROM (SELECT *, weight_ns * touched AS touched_ns FROM counted WHERE experts IS NOT NULL)
         GROUP BY rank, role, useful_rows
-        HAVING SUM(dur_ns) < SUM(layers * weight_bytes * touched / hbm_gbps)
+        HAVING SUM(dur_ns) < SUM(touched_ns ORDER BY touched_ns)
     )
 ),
 -- A configuration whose weights the memory cannot read in the time that their products took is that of
@@ -110,8 +122,8 @@ contradicted AS (
         WHERE formula = 'product' AND source = 'configuration'
         GROUP BY rank, role, useful_rows
         HAVING
-            SUM(dur_ns) < 0.95 * SUM(layers * weight_bytes / hbm_gbps)
-            AND SUM(layers * weight_bytes) / COUNT(DISTINCT step_id) > 2 * ANY_VALUE(l2_bytes)
+            SUM(dur_ns) < 0.95 * SUM(weight_ns ORDER BY weight_ns)
+            AND SUM(all_weight_bytes ORDER BY all_weight_bytes) / COUNT(DISTINCT step_id) > 2 * ANY_VALUE(l2_bytes)
     )
 ),
 told AS (

@@ -7,7 +7,7 @@
 -- missing, or in which the request had begun to generate and has not exactly one token.
 -- @kind   scratch
 -- @scope  run
--- @needs  request, run_iteration, step
+-- @needs  request, step, step_line
 -- @column run              VARCHAR  Path of the run directory.
 -- @column request_id       VARCHAR  Request (request.request_id).
 -- @column rank             BIGINT   Rank that ran the iteration.
@@ -17,7 +17,8 @@ WITH unbroken AS (
     SELECT
         *,
         number - ROW_NUMBER() OVER (PARTITION BY run, rank ORDER BY number) AS missing
-    FROM run_iteration
+    FROM step_line
+    WHERE COALESCE(agrees, TRUE)
 ),
 scheduled AS (
     SELECT

@@ -4,7 +4,8 @@
 -- model's configuration. Layers that are alike have one kind.
 -- @kind   scratch
 -- @scope  run
--- @needs  configured_shape, engine_dtype, kernel, kv_element_bytes, layout, model_part, model_size, operator_experts, operator_part, operator_product, peak, rank_model, symbol, trace
+-- @needs  configured_shape, engine_dtype, kernel, kv_element_bytes, layout, model_part, model_size, operator_experts, operator_part, operator_product, peak, quantization_sign, rank_model,
+-- @needs  symbol, trace
 -- @column rank                   BIGINT    Rank.
 -- @column layer                  BIGINT    Model layer; NULL outside layers.
 -- @column role                   VARCHAR   Part of the model (kernel.role).
@@ -56,11 +57,33 @@ called AS (
     LEFT JOIN symbol ON named.symbol = symbol.letter
     GROUP BY named.rank, named.layer, named.role
 ),
+-- What the kernels of a rank show of the types of its weights. Those of attention and of the KV cache
+-- have the type of the cache.
+shown AS (
+    SELECT DISTINCT weight_kernel.rank, quantization_sign.weights
+    FROM (
+        SELECT DISTINCT rank, name
+        FROM named
+        WHERE category NOT IN ('attention', 'kv_cache') AND role NOT IN ('attention', 'kv_write')
+    ) AS weight_kernel
+    INNER JOIN quantization_sign ON regexp_matches(weight_kernel.name, quantization_sign.pattern)
+),
 -- Layers have the numbers of the configuration only if it is known which ones a rank holds. A
 -- configuration that recorded shapes contradict is that of another model. Only the first stage looks
 -- tokens up: what comes before the layers of the others copies what they received.
 configured AS (
-    SELECT layout.rank, model_part.*
+    SELECT
+        layout.rank,
+        model_part.*,
+        -- At 2 bytes, a weight has as many bytes as FLOPs per row; quantized, half of them and its scale.
+        CASE
+            WHEN model_part.dtype IN ('fp8', 'int8') THEN model_part.dtype
+            WHEN
+                model_part.flops_per_row > 0
+                AND model_part.weight_bytes
+                < 0.75 * model_part.flops_per_row * COALESCE(model_part.experts / model_part.top_k, 1)
+                THEN 'packed'
+        END AS narrow_weights
     FROM layout
     INNER JOIN rank_model ON layout.rank = rank_model.rank AND rank_model.first_layer IS NOT NULL
     INNER JOIN model_part ON layout.tp_size = model_part.tp
@@ -115,6 +138,7 @@ sized AS (
             AND configured.flops_per_row > 0
             AND configured.weight_bytes >= configured.flops_per_row * COALESCE(configured.experts / configured.top_k, 1)
         ) AS lacks_quantization,
+        configured.narrow_weights IS NOT NULL AND shown.rank IS NULL AS lacks_sign,
         COALESCE(
             shape.flops_per_row,
             configured.flops_per_row,
@@ -126,7 +150,7 @@ sized AS (
             CASE
                 WHEN called.only_communicates THEN 0
                 WHEN configured.role IS NULL AND part.role IS NOT NULL THEN COALESCE(part.weight_bytes, 0)
-                WHEN NOT lacks_quantization THEN configured.weight_bytes
+                WHEN NOT lacks_quantization AND NOT lacks_sign THEN configured.weight_bytes
             END
         ) AS weight_bytes,
         -- Compiled kernels may read and write less than the eager ones, whose operators have shapes.
@@ -134,7 +158,7 @@ sized AS (
         COALESCE(
             shape.dtype,
             CASE
-                WHEN lacks_quantization THEN NULL
+                WHEN lacks_quantization OR lacks_sign THEN NULL
                 WHEN called.has_packed AND configured.dtype = 'fp8' THEN 'bf16'
                 ELSE COALESCE(configured.dtype, part.dtype)
             END
@@ -148,6 +172,7 @@ sized AS (
         CASE
             WHEN configured.missing IS NOT NULL THEN configured.missing
             WHEN lacks_quantization THEN 'quantization, which the model configuration does not state'
+            WHEN lacks_sign THEN 'kernels of the quantization that the model configuration states'
         END AS missing_sizes,
         COALESCE(configured.experts, part.experts) AS experts,
         COALESCE(configured.top_k, part.top_k) AS top_k,
@@ -162,6 +187,7 @@ sized AS (
         ON called.rank = configured.rank
         AND called.role = configured.role
         AND called.layer IS NOT DISTINCT FROM configured.layer
+    LEFT JOIN shown ON configured.rank = shown.rank AND configured.narrow_weights = shown.weights
     LEFT JOIN operator_product AS shape
         ON called.rank = shape.rank
         AND called.role = shape.role
@@ -176,7 +202,7 @@ sized AS (
     LEFT JOIN rank_model ON called.rank = rank_model.rank
 )
 SELECT
-    sized.* EXCLUDE (lacks_quantization),
+    sized.* EXCLUDE (lacks_quantization, lacks_sign),
     dense_rank() OVER (
         ORDER BY
             rank, role, only_communicates, rows_of, gathered_bytes, attention_window, kv_read_elements, kv_written_elements,

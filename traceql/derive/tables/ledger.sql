@@ -1,7 +1,8 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @scope  run
 -- @needs  clock, collective, configured_shape, cost, device_state, file_count, gap, instant, kernel, model_config, noted_length,
--- @needs  own_peak, peak_file, rank_model, remark, slice, step, step_length, trace
+-- @needs  own_peak, peak_file, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
+-- @needs  step_line, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What is in the database, or what was found.
@@ -98,6 +99,14 @@ length_pair AS (
     GROUP BY step_id
     HAVING COUNT(*) = 2
 ),
+-- What of the weights in the model configuration the kernels contradict.
+weight_check AS (
+    SELECT
+        rank,
+        COALESCE(missing LIKE '%can be read in the time%', FALSE) AS is_too_large,
+        COALESCE(missing LIKE 'kernels of the quantization%', FALSE) AS is_too_narrow
+    FROM cost
+),
 entry AS (
     SELECT
         10 AS place, rank, 'events ' || cat AS check_name, kept_events AS value,
@@ -122,6 +131,15 @@ entry AS (
     WHERE phase NOT IN ('slice', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
     UNION ALL
     SELECT 40, rank, check_name, value, total, ok, note FROM remark
+    UNION ALL
+    SELECT
+        41, (SELECT MIN(rank) FROM trace), 'sizes in run.json',
+        ANY_VALUE(stated.sizes) - COUNT(DISTINCT refuted_size.size), ANY_VALUE(stated.sizes), FALSE,
+        'sizes of parallelism in run.json that hold; all that it states; '
+        || string_agg(refuted_size.reason, '; ' ORDER BY refuted_size.reason)
+    FROM refuted_size
+    CROSS JOIN (SELECT COUNT(tp) + COUNT(pp) + COUNT(dp) + COUNT(world_size) AS sizes FROM stated_size) AS stated
+    HAVING COUNT(*) > 0
     UNION ALL
     SELECT
         50, rank, 'kernels with a launch', launched, kernels, NULL,
@@ -175,10 +193,14 @@ entry AS (
             WHEN split.known THEN 'layers found on all stages (' || COALESCE(rank_model.family, 'family unknown') || '; pipeline stages: '
                 || rank_model.source || '); layers in the model configuration'
             ELSE 'layers found on this rank (' || COALESCE(rank_model.family, 'family unknown') || '; ' || rank_model.source
-                || ', so its layers count from 0); layers in the model configuration'
+                || CASE WHEN rank_model.first_layer IS NULL THEN ', so its layers count from 0' ELSE '' END
+                || '); layers in the model configuration'
         END
     FROM rank_model
-    CROSS JOIN (SELECT BOOL_AND(stages IS NOT NULL) AS known FROM rank_model) AS split
+    CROSS JOIN (
+        SELECT COALESCE(BOOL_AND(stage < stages) AND COUNT(DISTINCT stage) = MAX(stages), FALSE) AS known
+        FROM rank_model
+    ) AS split
     CROSS JOIN (
         SELECT CAST(SUM(layers) AS BIGINT) AS layers
         FROM (SELECT stage, ANY_VALUE(layers) AS layers FROM rank_model GROUP BY stage)
@@ -246,6 +268,15 @@ entry AS (
     GROUP BY rank
     UNION ALL
     SELECT
+        70, rank, 'times of iterations', COUNT(*) FILTER (agrees), COUNT(*), FALSE,
+        'lines of steps.jsonl whose time is that of the step with their number; all lines with a step '
+        || '(the others are not used: they are of another iteration or of another recording)'
+    FROM step_line
+    WHERE agrees IS NOT NULL
+    GROUP BY rank
+    HAVING NOT BOOL_AND(agrees)
+    UNION ALL
+    SELECT
         64, rank, 'shapes of the model', equal, parts, equal = parts,
         'matrix products whose recorded shapes are those of the model configuration; products of which both are known'
     FROM configured_shape
@@ -260,12 +291,17 @@ entry AS (
         AND NOT EXISTS (FROM peak_file WHERE peak_file.device_name = trace.device_name)
     UNION ALL
     SELECT
-        65, rank, 'weights of the model', COUNT(*) FILTER (missing IS NULL OR missing NOT LIKE '%can be read in the time%'), COUNT(*),
-        FALSE,
-        'parts whose weights in the model configuration could be read in the time of their kernels; give the configuration of the recorded model'
-    FROM cost
+        65, rank, 'weights of the model', COUNT(*) FILTER (NOT is_too_large AND NOT is_too_narrow), COUNT(*), FALSE,
+        'parts whose weights in the model configuration '
+        || concat_ws(
+            ' and ',
+            CASE WHEN BOOL_OR(is_too_large) THEN 'could be read in the time of their kernels' END,
+            CASE WHEN BOOL_OR(is_too_narrow) THEN 'are not quantized, or in a way that kernels show' END
+        )
+        || '; give the configuration of the recorded model'
+    FROM weight_check
     GROUP BY rank
-    HAVING COUNT(*) FILTER (missing LIKE '%can be read in the time%') > 0
+    HAVING BOOL_OR(is_too_large OR is_too_narrow)
     UNION ALL
     SELECT
         70, rank, 'idle in gaps', COALESCE(gap_total.dur, 0), device_total.idle_ns,

@@ -8,6 +8,7 @@
 -- @column ns                DOUBLE   Median time from one to the next on the slowest rank, ns.
 -- @column mad_ns            DOUBLE   Median absolute deviation of the duration, ns; NULL if unknown.
 -- @column kernel_ns         DOUBLE   Median duration of its kernel on the rank that began it last, ns; NULL if unknown.
+-- @column fastest_ns        DOUBLE   Shortest duration of its kernel on the rank that began it last, ns; NULL if unknown.
 -- @column algorithm         VARCHAR  Who carried it out: nccl, custom (vLLM's all-reduce) or copy.
 -- @column busbw_gbps        DOUBLE   Bus bandwidth as in table collective: bytes / ns x 2(n-1)/n for all_reduce, x (n-1)/n for all_gather, x 1 for copies, 1e9 bytes per second.
 -- @column sm_clock_mhz      BIGINT   Clock of the multiprocessors right after it, MHz; NULL if unknown.
@@ -20,6 +21,7 @@ SELECT
     found.ns,
     found.mad_ns,
     found.kernel_ns,
+    found.fastest_ns,
     found.algorithm,
     found.bytes / found.ns * CASE found.op
         WHEN 'all_reduce' THEN 2.0 * (found.ranks - 1) / found.ranks
@@ -33,7 +35,7 @@ FROM (
         device_name,
         UNNEST(from_json(document -> '$.collectives', '[{
             "op": "VARCHAR", "ranks": "BIGINT", "bytes": "BIGINT", "ns": "DOUBLE", "mad_ns": "DOUBLE",
-            "kernel_ns": "DOUBLE", "algorithm": "VARCHAR", "sm_clock_mhz": "BIGINT", "throttle_reasons": "BIGINT"
+            "kernel_ns": "DOUBLE", "fastest_ns": "DOUBLE", "algorithm": "VARCHAR", "sm_clock_mhz": "BIGINT", "throttle_reasons": "BIGINT"
         }]')) AS found
     FROM measured_device
 )

@@ -6,11 +6,12 @@
 -- @column m                 BIGINT   Rows of the left matrix and of the product: tokens, in a model.
 -- @column k                 BIGINT   Columns of the left matrix: inputs.
 -- @column n                 BIGINT   Columns of the product: outputs.
--- @column ns                DOUBLE   Median duration, ns.
+-- @column ns                DOUBLE   Median duration, ns: of its kernels in a burst, otherwise from launch to launch.
 -- @column mad_ns            DOUBLE   Median absolute deviation of the duration, ns; NULL if unknown.
+-- @column fastest_ns        DOUBLE   Shortest duration of its kernels in all bursts, ns; NULL if unknown.
 -- @column role              VARCHAR  Part of the model with these k and n, such as qkv_proj; NULL for a shape of no model.
 -- @column load              VARCHAR  sustained (the GPU worked without a pause, so that the limit of its power lowers the clock) or burst (with pauses before, as a step after idle time).
--- @column tflops            DOUBLE   2 x m x k x n / ns: 1e12 floating-point operations per second.
+-- @column tflops            DOUBLE   2 x m x k x n / fastest_ns, or / ns where it is NULL: 1e12 floating-point operations per second.
 -- @column sm_clock_mhz      BIGINT   Clock of the multiprocessors right after it, MHz; NULL if unknown.
 -- @column throttle_reasons  BIGINT   NVML's bit mask of the reasons why the clocks were lower than they could be; NULL if unknown.
 SELECT
@@ -21,9 +22,10 @@ SELECT
     found.n,
     found.ns,
     found.mad_ns,
+    found.fastest_ns,
     found.role,
     found.load,
-    CAST(2 AS DOUBLE) * found.m * found.k * found.n / found.ns / 1000 AS tflops,
+    CAST(2 AS DOUBLE) * found.m * found.k * found.n / COALESCE(found.fastest_ns, found.ns) / 1000 AS tflops,
     found.sm_clock_mhz,
     found.throttle_reasons
 FROM (
@@ -31,7 +33,7 @@ FROM (
         device_name,
         UNNEST(from_json(document -> '$.products', '[{
             "dtype": "VARCHAR", "m": "BIGINT", "k": "BIGINT", "n": "BIGINT", "ns": "DOUBLE", "mad_ns": "DOUBLE",
-            "role": "VARCHAR", "load": "VARCHAR", "sm_clock_mhz": "BIGINT", "throttle_reasons": "BIGINT"
+            "fastest_ns": "DOUBLE", "role": "VARCHAR", "load": "VARCHAR", "sm_clock_mhz": "BIGINT", "throttle_reasons": "BIGINT"
         }]')) AS found
     FROM measured_device
 )

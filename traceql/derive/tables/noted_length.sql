@@ -5,7 +5,7 @@
 -- be wrong. Of two that contradict each other, neither is believed.
 -- @kind   scratch
 -- @scope  run
--- @needs  integer_at, request, run_file, run_iteration, step
+-- @needs  integer_at, request, run_file, step, step_line
 -- @column run              VARCHAR  Path of the run directory.
 -- @column request_id       VARCHAR  Request (request.request_id).
 -- @column rank             BIGINT   Rank that ran the iteration.
@@ -14,7 +14,8 @@
 -- @column is_possible      BOOLEAN  Whether it fits the iterations beside it, the request and the longest text that the engine allows, as far as these are known.
 WITH scheduled AS (
     SELECT run, rank, number, computed, UNNEST(map_entries(requests)) AS entry
-    FROM run_iteration
+    FROM step_line
+    WHERE COALESCE(agrees, TRUE)
 ),
 noted AS (
     SELECT

@@ -22,14 +22,14 @@ SELECT
         WHEN symbol.role_outside_layers IS NOT NULL THEN symbol.role_outside_layers
         WHEN described.operation LIKE '%send%' AND described.operation NOT LIKE '%recv%' THEN 'pp_send'
         WHEN described.operation LIKE '%recv%' AND described.operation NOT LIKE '%send%' THEN 'pp_recv'
-        WHEN symbol.name IN ('point_to_point', 'communication') AND rank_model.stages > 1 THEN
+        WHEN symbol.name IN ('point_to_point', 'communication') AND rank_model.stages > 1 AND rank_model.stage IS NOT NULL THEN
             CASE
                 WHEN (rank_model.stage = 0) = (symbol.name = 'point_to_point') THEN 'pp_send'
                 WHEN rank_model.stage = rank_model.stages - 1 OR symbol.name = 'communication'
                     OR kernel.ts < span.first_ts THEN 'pp_recv'
                 ELSE 'pp_send'
             END
-        WHEN symbol.name IN ('point_to_point', 'communication') AND rank_model.stages IS NULL THEN 'pp_exchange'
+        WHEN symbol.name IN ('point_to_point', 'communication') AND COALESCE(rank_model.stages, 2) > 1 THEN 'pp_exchange'
         WHEN NOT list_contains(symbol.traits, 'moves_data') THEN NULL
         WHEN kernel.ts < span.first_ts THEN 'input_prep'
         WHEN kernel.ts > span.last_ts THEN 'sample'

@@ -1,21 +1,23 @@
 # One row per rank that runs a model whose layers were recognized.
 # @scope  run
-# @needs  classified_kernel, kernel_layer, run_file, symbol, trace
+# @needs  classified_kernel, kernel_layer, run_file, stated_size, symbol, trace
 # @column rank         BIGINT   Rank.
 # @column family       VARCHAR  Layer family that its layers fit (layer_family.family); NULL if none fits, and then roles follow only from the kinds and places of kernels.
 # @column layers       BIGINT   Number of layers that it runs in a forward pass.
 # @column confirmed    BIGINT   Number of complete forward passes that have so many layers: each of them confirms where the layers begin.
-# @column first_layer  BIGINT   Number of its first layer in the whole model, from 0; NULL if the pipeline split is unknown, and then the layers of each rank count from 0.
+# @column first_layer  BIGINT   Number of its first layer in the whole model, from 0; NULL if it is unknown, and then the layers of the rank count from 0.
 # @column stage        BIGINT   Pipeline stage, from 0; NULL if unknown.
-# @column stages       BIGINT   Number of pipeline stages of the run; NULL if unknown.
+# @column stages       BIGINT   Number of pipeline stages of the run, loaded or not; NULL if unknown.
 # @column source       VARCHAR  How the stage is known, such as run.json or file names, or why it is unknown.
 
 """Finds the pipeline stage of each rank, and so the layers of the model that it holds."""
 
+import json
+
 import duckdb
 import pyarrow as pa
 
-from traceql.layers.stages import stages
+from traceql.layers.stages import Held, stages
 from traceql.table_head import declared_schema
 
 _HELD = """
@@ -48,6 +50,9 @@ _EXCHANGING = """
     WHERE symbol.name = 'point_to_point' AND kernel_layer.layer IS NULL
 """
 _WITH_LOGITS = "SELECT DISTINCT rank FROM kernel_layer WHERE role = 'lm_head'"
+_WORLD = "SELECT COALESCE(MAX(world_size), COUNT(*)) FROM trace"
+_STATED = "SELECT pp FROM stated_size"
+_RUNS = "SELECT document FROM run_file"
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -58,6 +63,9 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
         named_by="run.json" if con.execute(_BY_RUN).fetchall()[0][0] else "file names",
         exchanging={rank for (rank,) in con.execute(_EXCHANGING).fetchall()},
         with_logits={rank for (rank,) in con.execute(_WITH_LOGITS).fetchall()},
+        world=con.execute(_WORLD).fetchall()[0][0],
+        stated=con.execute(_STATED).fetchall()[0][0],
+        stated_layers=_layers_of_runs(con),
     )
     listed = [
         {
@@ -73,3 +81,14 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
         for rank, family, layers, confirmed in held
     ]
     return pa.Table.from_pylist(listed, declared_schema(__file__))
+
+
+def _layers_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, Held]:
+    """The layers of each rank that run.json states."""
+    held = {}
+    for (document,) in con.execute(_RUNS).fetchall():
+        for facts in json.loads(document).get("ranks") or []:
+            first, layers = facts.get("first_layer"), facts.get("layers")
+            if type(first) is int and type(layers) is int and 0 <= first < 2**31 and layers > 0:
+                held[facts["rank"]] = Held(first, layers)
+    return held

@@ -3,7 +3,7 @@
 # The table layout has only what is known.
 # @kind   scratch
 # @scope  run
-# @needs  gradient_reduction, kernel, operation, rank_model, run_file, trace
+# @needs  gradient_reduction, kernel, operation, rank_model, run_file, stated_size, trace
 # @column rank          BIGINT   Rank.
 # @column tp            BIGINT   Position among the ranks of its stage and replica that communicate, from 0.
 # @column pp            BIGINT   Pipeline stage, from 0.
@@ -14,6 +14,7 @@
 # @column shared        VARCHAR  What the ranks of a stage share: tensors (tensor parallelism) or work (data parallelism); NULL if unknown.
 # @column stages_known  BOOLEAN  Whether the stages are known.
 # @column source        VARCHAR  Evidence for the position; as in layout.
+# @column job_size      BIGINT   Number of ranks of the job that the trace states; NULL if it states none.
 
 """Collects the evidence for the place of each rank and takes the best."""
 
@@ -22,12 +23,12 @@ import json
 import duckdb
 import pyarrow as pa
 
-from traceql.collectives.layout import RankFacts, RankPlace, found_layout
+from traceql.collectives.layout import RankFacts, RankPlace, Sizes, found_layout
 from traceql.dialect.registry import loaded_facts
 from traceql.table_head import declared_schema
 
 _RANKS = """
-    SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, dialect, metadata
+    SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, stages, dialect, metadata
     FROM trace
     LEFT JOIN rank_model USING (rank)
     ORDER BY trace.rank
@@ -46,6 +47,8 @@ _TENSOR_RANKS = """
     FROM operation
     WHERE role IN ('attn_allreduce', 'logits_gather')
 """
+_STATED = "SELECT tp, pp, dp FROM stated_size"
+_FILES = "SELECT rank, dialect, metadata FROM trace"
 _REDUCES_GRADIENTS = "SELECT EXISTS (SELECT 1 FROM gradient_reduction)"
 
 
@@ -57,7 +60,12 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
         reduces_layers=con.execute(_REDUCES_LAYERS).fetchall()[0][0],
         reduces_gradients=con.execute(_REDUCES_GRADIENTS).fetchall()[0][0],
         tensor_ranks=con.execute(_TENSOR_RANKS).fetchall()[0][0],
+        stated=Sizes(*con.execute(_STATED).fetchall()[0]),
     )
+    job_size = {
+        rank: loaded_facts(dialect, metadata).world_size
+        for rank, dialect, metadata in con.execute(_FILES).fetchall()
+    }
     listed = [
         {
             "rank": rank,
@@ -70,6 +78,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
             "shared": layout.shared,
             "stages_known": layout.stages_known,
             "source": layout.source,
+            "job_size": job_size[rank],
         }
         for rank, place in sorted(layout.places.items())
     ]
@@ -83,12 +92,13 @@ def _facts(
     pp: int | None,
     dp: int | None,
     stage: int | None,
+    stages: int | None,
     dialect: str,
     metadata: str | None,
 ) -> RankFacts:
     named = None if tp is None or pp is None or dp is None else RankPlace(tp=tp, pp=pp, dp=dp)
     groups = loaded_facts(dialect, metadata).groups_in_run(rank)
-    return RankFacts(rank, world_size, named, stage, groups)
+    return RankFacts(rank, world_size, named, stage, groups, stages)
 
 
 def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, RankPlace]:

@@ -1,6 +1,6 @@
--- One row per request and step in which tokens of the request were processed, as the scheduler reported.
+-- One row per request and step in which tokens of the request were processed, as the scheduler reported at the time of the step.
 -- @scope  run
--- @needs  counted_length, noted_length, run_iteration, step
+-- @needs  counted_length, noted_length, step, step_line
 -- @column run              VARCHAR  Path of the run directory.
 -- @column request_id       VARCHAR  Request (request.request_id).
 -- @column rank             BIGINT   Rank that ran the step.
@@ -9,7 +9,8 @@
 -- @column computed_tokens  BIGINT   Tokens of the request whose keys and values existed before the step, of its prompt, of the prefix cache and of its output; NULL if unknown, or if what the file says cannot be.
 WITH scheduled AS (
     SELECT run, rank, number, UNNEST(map_entries(requests)) AS entry
-    FROM run_iteration
+    FROM step_line
+    WHERE COALESCE(agrees, TRUE)
 )
 SELECT
     scheduled.run,

@@ -44,6 +44,7 @@ measured AS (
 rated AS (
     SELECT
         cost.*,
+        trace.device_name,
         rank_peak.kind,
         rank_peak.kernel_ns,
         peak.tflops * 1000 AS flops_per_ns,
@@ -100,6 +101,8 @@ SELECT
     link_ns,
     CASE
         WHEN missing IS NOT NULL THEN missing
+        WHEN device_name IS NULL AND (floor_ns IS NULL OR (wire_bytes IS NOT NULL AND link_ns IS NULL))
+            THEN 'name of the GPU in the trace'
         WHEN wire_bytes IS NOT NULL AND link_ns IS NULL THEN 'peak of the links'
         WHEN memory_ns IS NULL THEN 'peak of the memory'
         WHEN compute_ns IS NULL THEN format('peak for {}', COALESCE(dtype, 'its type of numbers'))

@@ -10,7 +10,7 @@
 -- @column role        VARCHAR  Part of the model.
 -- @column kind        VARCHAR  data sheet or measured: whose ceilings (rank_peak.kind).
 -- @column work_ns     BIGINT   Sum of the durations of its kernels without known wait time, ns.
--- @column floor_ns    DOUBLE   Least time for its work (role_floor.floor_ns); of roles that only communicate, that of the link, at most work_ns. ns; NULL if unknown.
+-- @column floor_ns    DOUBLE   Least time for its work (role_floor.floor_ns); of roles that only communicate, that of the link. ns; NULL if unknown.
 -- @column bound       VARCHAR  What sets floor_ns: compute, memory, link, or kernels if the work is next to nothing; NULL if unknown.
 -- @column padding_ns  DOUBLE   Least time for the padded rows beside it, ns; NULL if floor_ns is NULL.
 -- @column small_ns    DOUBLE   What its kernels take beyond both even if they have nothing to do, and of communication the latency of its operations (fixed_cost), ns; NULL if floor_ns is NULL.
@@ -30,7 +30,7 @@ communicated AS (
         kernel.layer,
         kernel.role,
         SUM(collective.wait_ns) AS wait_ns,
-        SUM(latency.ns) AS latency_ns
+        SUM(latency.ns ORDER BY latency.ns) AS latency_ns
     FROM collective
     INNER JOIN kernel ON collective.kernel_id = kernel.id
     LEFT JOIN latency
@@ -43,12 +43,7 @@ known AS (
         cost.dur_ns - COALESCE(communicated.wait_ns, 0) AS work_ns,
         communicated.latency_ns,
         CASE
-            WHEN role_floor.floor_ns = 0 AND cost.wire_bytes IS NOT NULL
-                -- As in the waterfall: an operation needs no more than it took, even if it took longer alone.
-                THEN CASE
-                    WHEN role_floor.link_ns IS NOT NULL
-                        THEN LEAST(role_floor.link_ns, cost.dur_ns - COALESCE(communicated.wait_ns, 0))
-                END
+            WHEN role_floor.floor_ns = 0 AND cost.wire_bytes IS NOT NULL THEN role_floor.link_ns
             ELSE role_floor.floor_ns
         END AS least_ns,
         CASE

@@ -17,7 +17,8 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.peaks.rows import SHIPPED, read_peaks
+from traceql.input_file import text
+from traceql.peaks.rows import SHIPPED, peak_rows
 from traceql.table_head import declared_schema
 
 
@@ -25,6 +26,6 @@ def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
     schema = declared_schema(__file__)
     listed = [
         {name: getattr(row, name, position) for name in schema.names}
-        for position, row in enumerate(read_peaks(SHIPPED))
+        for position, row in enumerate(peak_rows(SHIPPED, text(SHIPPED)))
     ]
     return pa.Table.from_pylist(listed, schema)

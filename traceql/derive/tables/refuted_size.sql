@@ -1,0 +1,72 @@
+-- One row per size in run.json and reason why it cannot be: what the traces, or other facts in run.json, say instead.
+-- @kind   scratch
+-- @scope  run
+-- @needs  kernel, layout, operation, rank_model, rank_place, stated_size, trace
+-- @column size    VARCHAR  Name of the size: tp, pp, dp or world_size.
+-- @column reason  VARCHAR  What was stated, and what was found.
+WITH place AS (
+    UNPIVOT (SELECT tp_rank AS tp, pp_rank AS pp, dp_rank AS dp, rank AS world_size FROM trace)
+    ON tp, pp, dp, world_size INTO NAME size VALUE number
+),
+stated AS (
+    UNPIVOT (FROM stated_size) ON tp, pp, dp, world_size INTO NAME size VALUE ranks
+),
+-- The numbers of ranks that operations state which only tensor parallelism has.
+tensor_operation AS (
+    SELECT DISTINCT group_size AS ranks
+    FROM operation
+    WHERE role IN ('attn_allreduce', 'logits_gather') AND group_size IS NOT NULL
+),
+logits AS (
+    SELECT DISTINCT rank FROM kernel WHERE role = 'lm_head'
+),
+found AS (
+    UNPIVOT (SELECT DISTINCT tp_size AS tp, pp_size AS pp, dp_size AS dp, source FROM layout)
+    ON tp, pp, dp INTO NAME size VALUE ranks
+),
+refuted AS (
+    SELECT size, format('{} is {}, but a rank has the number {} there', size, stated.ranks, MAX(place.number)) AS reason
+    FROM place
+    INNER JOIN stated USING (size)
+    WHERE place.number >= stated.ranks
+    GROUP BY size, stated.ranks
+    UNION ALL
+    SELECT 'tp', format('tp is {}, but {} ranks take part in tensor-parallel operations', stated_size.tp, tensor_operation.ranks)
+    FROM stated_size
+    INNER JOIN tensor_operation ON stated_size.tp != tensor_operation.ranks
+    UNION ALL
+    SELECT 'tp', 'tp is 1, but ranks add up parts of attention'
+    FROM stated_size
+    WHERE
+        tp = 1
+        AND NOT EXISTS (FROM tensor_operation)
+        AND EXISTS (FROM kernel WHERE role = 'attn_allreduce')
+    UNION ALL
+    SELECT
+        'pp', format('pp is {}, but {} stages are found ({})', stated_size.pp, COALESCE(rank_model.stages::VARCHAR, 'more'), rank_model.source)
+    FROM stated_size
+    INNER JOIN rank_model ON stated_size.pp != COALESCE(rank_model.stages, 0)
+    GROUP BY ALL
+    UNION ALL
+    SELECT 'pp', format('pp is {}, but ranks of stage {} compute logits', stated_size.pp, rank_model.stage)
+    FROM stated_size
+    INNER JOIN rank_model ON rank_model.stage + 1 < stated_size.pp
+    INNER JOIN logits ON rank_model.rank = logits.rank
+    GROUP BY ALL
+    UNION ALL
+    SELECT 'world_size', format('world_size is {}, but tp x pp x dp is {}', world_size, tp::HUGEINT * pp * dp)
+    FROM stated_size
+    WHERE tp::HUGEINT * pp * dp != world_size
+    UNION ALL
+    SELECT
+        'world_size', format('world_size is {}, but a trace is of a job of {} ranks', stated_size.world_size, rank_place.job_size)
+    FROM stated_size
+    INNER JOIN rank_place ON rank_place.job_size > 0 AND stated_size.world_size % rank_place.job_size != 0
+    GROUP BY ALL
+)
+FROM refuted
+UNION ALL
+SELECT size, format('{} is {}, but {} fits ({})', size, stated.ranks, found.ranks, found.source)
+FROM found
+INNER JOIN stated USING (size)
+WHERE found.ranks != stated.ranks AND size NOT IN (SELECT size FROM refuted)
