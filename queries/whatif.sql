@@ -109,7 +109,7 @@ based AS MATERIALIZED (
     SELECT class.*, COALESCE($batch::BIGINT, usual.batch) AS asked_batch
     FROM class
     CROSS JOIN usual
-    WHERE class.is_of_phase AND class.batch > 0 AND COALESCE($batch::BIGINT, 1) > 0 AND COALESCE($context::BIGINT, 1) > 0
+    WHERE class.is_of_phase AND class.batch > 0
     ORDER BY
         ($graph::VARCHAR IS NOT NULL AND class.in_graph <> ($graph::VARCHAR = 'on')),
         NOT class.is_frequent,

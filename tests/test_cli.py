@@ -324,6 +324,7 @@ def test_a_kept_database_is_made_again_when_a_file_beside_its_traces_comes_chang
     assert cached_database([run], None) == without
 
 
+@pytest.mark.slow
 def test_a_configuration_that_is_put_beside_an_opened_trace_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -175,6 +175,7 @@ def test_the_ledger_tells_of_sizes_in_run_json_that_cannot_be(
     assert [tuple(row.values()) for row in failed] == expected
 
 
+@pytest.mark.slow
 def test_a_trace_of_a_larger_job_refutes_the_world_size_of_run_json(tmp_path: Path) -> None:
     """vLLM's replicas are jobs of their own: one of 2 may be in a run of 4, but not one of 8."""
     for job, told in ((2, []), (8, ["world_size is 4, but a trace is of a job of 8 ranks"])):
