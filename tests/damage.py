@@ -93,6 +93,7 @@ def replaced(at: int, places: list[int], _: str) -> tuple[list[int], dict[int, s
     return places, {at: UNKNOWN}
 
 
+@cache
 def pass_spans(recording: Recording) -> list[tuple[int, int]]:
     """The kernels of each pass, with those before its layers and up to the next pass's."""
     stream, found = main_stream(recording), layers_of(main_stream(recording))

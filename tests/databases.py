@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from shared_files import shared_file
+from undescribed import with_comments
 
 import traceql
 
@@ -158,7 +159,11 @@ def ns(us: Decimal | int | str) -> int:
 
 @cache
 def _loaded(name: str, paths: tuple[Path, ...]) -> traceql.Trace:
-    return traceql.Trace(shared_file(f"{name}.duckdb", lambda path: traceql.load(paths, path)))
+    def load(path: Path) -> None:
+        with with_comments():
+            traceql.load(paths, path)
+
+    return traceql.Trace(shared_file(f"{name}.duckdb", load))
 
 
 def _searched_events(path: Path) -> list[FileEvent]:

@@ -6,6 +6,7 @@ import shutil
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from needed_tables import only_tables
 from recordings import Place, Recording, Truth, layers_of_activities, load_without_modules
 from shared_files import shared_file
 
@@ -23,6 +25,7 @@ from traceql.layers.symbols import letter
 from traceql.layers.unfused import folded, part
 
 _MODULE = "module: "
+_part = cache(part)  # a recording has few names
 _KERNELS = """
     SELECT
         device, stream, ts, dur, name, symbol, COALESCE(step_id, -1) AS step_id,
@@ -52,10 +55,14 @@ class Kernel(NamedTuple):
 
 
 def loaded(recording: Recording, *, configured: bool) -> Path:
-    """A database of the recording without its modules, with or without the configuration."""
+    """A database of the recording without its modules, with or without the configuration.
+
+    With the configuration, it has all tables, otherwise those that tell of layers.
+    """
 
     def make(path: Path) -> None:
-        with TemporaryDirectory(dir=path.parent) as folder:
+        tables = nullcontext() if configured else only_tables("kernel", "rank_model")
+        with tables, TemporaryDirectory(dir=path.parent) as folder:
             made, _ = load_without_modules(recording, Path(folder), configured=configured)
             shutil.move(made, path)
 
@@ -63,12 +70,14 @@ def loaded(recording: Recording, *, configured: bool) -> Path:
     return shared_file(f"{recording}-{known}.duckdb", make)
 
 
-def kernels(recording: Recording, *, configured: bool = False) -> list[Kernel]:
+@cache
+def kernels(recording: Recording, *, configured: bool = False) -> tuple[Kernel, ...]:
     """All GPU activities, stream by stream."""
     with traceql.open(loaded(recording, configured=configured)) as trace:
-        return [Kernel(*row.values()) for row in trace.sql(_KERNELS)]
+        return tuple(Kernel(*row.values()) for row in trace.sql(_KERNELS))
 
 
+@cache
 def model_of(recording: Recording, *, configured: bool = False) -> tuple[str | None, int]:
     """Family and number of layers; 0 layers if no model is recognized."""
     with traceql.open(loaded(recording, configured=configured)) as trace:
@@ -115,17 +124,18 @@ def folded_symbols(symbols: Sequence[str], names: Sequence[str]) -> str:
     """The letters of kernels with these symbols and names, as layers are found in them."""
     elementwise = letter("elementwise")
     parts = [
-        part(name) if symbol == elementwise else "-"
+        _part(name) if symbol == elementwise else "-"
         for name, symbol in zip(names, symbols, strict=True)
     ]
     return folded("".join(symbols), "".join(parts), letter("norm"), letter("unclassified"))
 
 
-def main_kernels(recording: Recording) -> list[Kernel]:
+@cache
+def main_kernels(recording: Recording) -> tuple[Kernel, ...]:
     """The kernels of the stream that most kernels run on."""
     found = kernels(recording)
-    often = Counter(one.stream for one in found)
-    return [one for one in found if one.stream == max(often, key=lambda one: often[one])]
+    (most, _), *_ = Counter(one.stream for one in found).most_common(1)
+    return tuple(one for one in found if one.stream == most)
 
 
 @cache
@@ -134,10 +144,12 @@ def main_stream(recording: Recording) -> Stream:
     return next(one.stream for one in streams(recording) if one.number == number)
 
 
+@cache
 def layers_by_module(recording: Recording) -> Truth:
     return layers_of_activities(_events(recording))
 
 
+@cache
 def modules(recording: Recording) -> dict[Place, str]:
     """The innermost annotated module around each activity's launch, if there is one."""
     begun: defaultdict[tuple[Any, Any], list[tuple[float, float, str]]] = defaultdict(list)

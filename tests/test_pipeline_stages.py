@@ -11,7 +11,7 @@ from derived import database, rows
 from forward_passes import AFTER, BEFORE, DENSE, LAYERS, forward
 
 import traceql
-from traceql.layers.stages import Held, Stage, stages
+from traceql.layers.stages import Evidence, Held, Stage, stages
 
 HELD = 18  # layers of each rank
 
@@ -26,8 +26,8 @@ def found(
     stated_layers: Mapping[int, Held] | None = None,
 ) -> dict[int, tuple[Any, ...]]:
     """Stage, number of stages, first layer and source of each rank."""
-    placed: dict[int, Stage] = stages(
-        dict.fromkeys(named, HELD),
+    known = Evidence(
+        layers=dict.fromkeys(named, HELD),
         named=named,
         named_by="file names",
         exchanging=exchanging,
@@ -36,6 +36,7 @@ def found(
         stated=stated,
         stated_layers=stated_layers or {},
     )
+    placed: dict[int, Stage] = stages(known)
     return {
         rank: (one.stage, one.stages, one.first_layer, one.source) for rank, one in placed.items()
     }

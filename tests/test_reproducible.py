@@ -45,10 +45,8 @@ def predictions(con: duckdb.DuckDBPyConnection) -> list[Any]:
     return [con.execute(query.sql, bound(query, asked)).fetchall() for asked in ASKED]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param("", id="workload"), pytest.param(databases.SERVING, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [pytest.param("", id="workload"), databases.SERVING])
 def test_threads_change_no_digit(name: str, tmp_path: Path) -> None:
     trace = databases.trace(name) if name else loaded(DENSE)
     alone = derived(trace, tmp_path / "alone.duckdb", 1)

@@ -11,7 +11,8 @@ from derived import database, rows
 from traces import kernel, launch, step, write
 
 import traceql
-from traceql.collectives.layout import Layout, RankFacts, RankPlace, Sizes, found_layout
+from traceql.collectives.found_layout import found_layout
+from traceql.collectives.layout import Layout, Operations, RankFacts, RankPlace, Sizes
 from traceql.dialect.facts import ProcessGroup
 
 Places = dict[int, tuple[int, int, int]]  # tp, pp and dp of each rank
@@ -37,10 +38,8 @@ def found(
     layout: Layout = found_layout(
         facts,
         {},
-        reduces_layers=reduces_layers,
-        reduces_gradients=False,
-        tensor_ranks=tensor_ranks,
-        stated=stated,
+        Operations(reduces_layers, reduce_gradients=False, tensor_ranks=tensor_ranks),
+        stated,
     )
     assert layout.places == {rank: RankPlace(*place) for rank, place in named.items()}
     return layout.tp, layout.pp, layout.dp
@@ -115,7 +114,9 @@ def test_places_along_one_kind_of_parallelism_are_the_ranks(
     stated: Sizes, rank: int, expected: tuple[int | str, ...]
 ) -> None:
     facts = [RankFacts(rank, 4, None, None, [])]
-    layout = found_layout(facts, {}, reduces_layers=False, reduces_gradients=False, stated=stated)
+    layout = found_layout(
+        facts, {}, Operations(reduce_layers=False, reduce_gradients=False), stated
+    )
     place = layout.places[rank]
     assert (place.tp, place.pp, place.dp, layout.source) == expected
     assert (layout.tp, layout.pp, layout.dp) == (stated.tp, stated.pp, stated.dp)
@@ -125,7 +126,7 @@ def test_two_kinds_of_parallelism_leave_the_place_open() -> None:
     """Rank 2 of 2 tensor-parallel ranks and 2 others: which kind is counted first is not stated."""
     facts = [RankFacts(2, 4, None, None, [])]
     layout = found_layout(
-        facts, {}, reduces_layers=True, reduces_gradients=False, stated=Sizes(2, 1, 2)
+        facts, {}, Operations(reduce_layers=True, reduce_gradients=False), Sizes(2, 1, 2)
     )
     assert (layout.shared, layout.stages_known) == (None, False)
 

@@ -1,8 +1,7 @@
 """Finds the pipeline stage of each rank, and so the layers of the model that it holds."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 
 
 @dataclass(frozen=True)
@@ -32,27 +31,11 @@ class Stage:
     source: str
 
 
-def stages(
-    layers: Mapping[int, int],
-    *,
-    named: Mapping[int, int | None],
-    named_by: str,
-    exchanging: Collection[int],
-    with_logits: Collection[int],
-    world: int,
-    stated: int | None = None,
-    stated_layers: Mapping[int, Held] = MappingProxyType({}),
-) -> dict[int, Stage]:
-    """The stage of each rank.
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What is known of the ranks of a run.
 
-    It is pp_rank if every trace has one. Otherwise, if ranks exchange activations and only some of
-    them compute logits, those are the last stage, and stages follow the order of ranks, as in vLLM
-    and Megatron-LM. It is unknown if ranks are missing.
-
-    A rank that exchanges activations and computes no logits is not on the last stage, so one stage
-    of a pipeline is not taken for all of it.
-
-    Args:
+    Attributes:
         layers: the number of layers that each rank holds.
         named: the pp_rank of each rank; None if it is not stated.
         named_by: where pp_rank is from: run.json or file names.
@@ -62,30 +45,81 @@ def stages(
         stated: the number of stages that run.json states; it counts unless the ranks refute it.
         stated_layers: the layers of ranks, loaded or not, that run.json states.
     """
-    last = max((named.get(rank) or 0 for rank in layers), default=0)
-    goes_on = any(
-        rank in exchanging and rank not in with_logits
-        for rank in layers
-        if (named.get(rank) or 0) == last
-    )
-    if stated is not None and (stated <= last or (stated == 1 and goes_on)):
-        stated = None
-    least = max(stated or 1, len({held.first_layer for held in stated_layers.values()}))
-    if layers and all(named.get(rank) is not None for rank in layers):
-        ends = any(rank in with_logits for rank in layers if named[rank] == last)
-        is_whole = ends or len(layers) == world or (last == 0 and not exchanging)
-        count = last + 1 if is_whole and not goes_on and least <= last + 1 else None
-        stage = {rank: named[rank] or 0 for rank in layers}
-        found = _numbered(stage, layers, stated or count, named_by)
-    elif stated == 1 or (least == 1 and not exchanging):
+
+    layers: Mapping[int, int]
+    named: Mapping[int, int | None]
+    named_by: str
+    exchanging: Collection[int]
+    with_logits: Collection[int]
+    world: int
+    stated: int | None = None
+    stated_layers: Mapping[int, Held] = field(default_factory=dict)
+
+
+def stages(known: Evidence) -> dict[int, Stage]:
+    """The stage of each rank.
+
+    It is pp_rank if every trace has one. Otherwise, if ranks exchange activations and only some of
+    them compute logits, those are the last stage, and stages follow the order of ranks, as in vLLM
+    and Megatron-LM. It is unknown if ranks are missing.
+
+    A rank that exchanges activations and computes no logits is not on the last stage, so one stage
+    of a pipeline is not taken for all of it.
+    """
+    stated = _unrefuted(known)
+    # run.json may tell of more stages than are loaded
+    least = max(stated or 1, len({held.first_layer for held in known.stated_layers.values()}))
+    if known.layers and all(known.named.get(rank) is not None for rank in known.layers):
+        found = _by_names(known, stated, least)
+    elif stated == 1 or (least == 1 and not known.exchanging):
         source = "run.json" if stated else "no pipeline"
-        found = {rank: Stage(0, 1, 0, source) for rank in layers}
+        found = {rank: Stage(0, 1, 0, source) for rank in known.layers}
     else:
-        found = _in_order(layers, with_logits, stated)
+        found = _in_order(known.layers, known.with_logits, stated)
     return {
-        rank: _with_layers(one, layers[rank], stated_layers.get(rank))
+        rank: _with_layers(one, known.layers[rank], known.stated_layers.get(rank))
         for rank, one in found.items()
     }
+
+
+def _unrefuted(known: Evidence) -> int | None:
+    """The number of stages that run.json states, unless the ranks tell of more."""
+    if known.stated is None or known.stated <= _last_named(known):
+        return None
+    return None if known.stated == 1 and _goes_on(known) else known.stated
+
+
+def _by_names(known: Evidence, stated: int | None, least: int) -> dict[int, Stage]:
+    """The stages that names or run.json state for all ranks; the last one may be missing.
+
+    Args:
+        stated: the number of stages that run.json states, unless the ranks refute it.
+        least: the number of stages that there are at least.
+    """
+    last = _last_named(known)
+    has_logits = any(rank in known.with_logits for rank in _on_last_named(known))
+    is_alone = last == 0 and not known.exchanging
+    is_whole = has_logits or len(known.layers) == known.world or is_alone
+    count = last + 1 if is_whole and not _goes_on(known) and least <= last + 1 else None
+    stage = {rank: known.named[rank] or 0 for rank in known.layers}
+    return _numbered(stage, known.layers, stated or count, known.named_by)
+
+
+def _goes_on(known: Evidence) -> bool:
+    """Whether the pipeline has a stage after the last one that is named."""
+    return any(
+        rank in known.exchanging and rank not in known.with_logits for rank in _on_last_named(known)
+    )
+
+
+def _on_last_named(known: Evidence) -> list[int]:
+    last = _last_named(known)
+    return [rank for rank in known.layers if (known.named.get(rank) or 0) == last]
+
+
+def _last_named(known: Evidence) -> int:
+    """The highest pp_rank; 0 if none is stated."""
+    return max((known.named.get(rank) or 0 for rank in known.layers), default=0)
 
 
 def _in_order(

@@ -17,7 +17,7 @@ import json
 import duckdb
 import pyarrow as pa
 
-from traceql.layers.stages import Held, stages
+from traceql.layers.stages import Evidence, Held, stages
 from traceql.table_head import declared_schema
 
 _HELD = """
@@ -57,8 +57,8 @@ _RUNS = "SELECT document FROM run_file"
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     held = con.execute(_HELD).fetchall()
-    placed = stages(
-        {rank: layers for rank, _, layers, _ in held},
+    known = Evidence(
+        layers={rank: layers for rank, _, layers, _ in held},
         named=dict(con.execute(_NAMED).fetchall()),
         named_by="run.json" if con.execute(_BY_RUN).fetchall()[0][0] else "file names",
         exchanging={rank for (rank,) in con.execute(_EXCHANGING).fetchall()},
@@ -67,6 +67,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
         stated=con.execute(_STATED).fetchall()[0][0],
         stated_layers=_layers_of_runs(con),
     )
+    placed = stages(known)
     listed = [
         {
             "rank": rank,

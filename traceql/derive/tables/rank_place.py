@@ -23,7 +23,8 @@ import json
 import duckdb
 import pyarrow as pa
 
-from traceql.collectives.layout import RankFacts, RankPlace, Sizes, found_layout
+from traceql.collectives.found_layout import found_layout
+from traceql.collectives.layout import Operations, RankFacts, RankPlace, Sizes
 from traceql.dialect.registry import loaded_facts
 from traceql.table_head import declared_schema
 
@@ -57,10 +58,12 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     layout = found_layout(
         ranks,
         _places_of_runs(con),
-        reduces_layers=con.execute(_REDUCES_LAYERS).fetchall()[0][0],
-        reduces_gradients=con.execute(_REDUCES_GRADIENTS).fetchall()[0][0],
-        tensor_ranks=con.execute(_TENSOR_RANKS).fetchall()[0][0],
-        stated=Sizes(*con.execute(_STATED).fetchall()[0]),
+        Operations(
+            reduce_layers=con.execute(_REDUCES_LAYERS).fetchall()[0][0],
+            reduce_gradients=con.execute(_REDUCES_GRADIENTS).fetchall()[0][0],
+            tensor_ranks=con.execute(_TENSOR_RANKS).fetchall()[0][0],
+        ),
+        Sizes(*con.execute(_STATED).fetchall()[0]),
     )
     job_size = {
         rank: loaded_facts(dialect, metadata).world_size
