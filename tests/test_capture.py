@@ -16,10 +16,11 @@ import traces
 from recorded_runs import answer, run_directory
 
 import traceql
+from capture.checkout import checkout
 from capture.drive import Chunk, Pass, drive
 from capture.engine_options import parsed_arguments
 from capture.engine_result import stall_ns
-from capture.environment import network_adapters
+from capture.environment import network_adapters, variables
 from capture.errors import CaptureError, ServerUnusable, UnsupportedVllm, WorkloadInvalid
 from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
@@ -253,6 +254,35 @@ def test_active_ports_of_network_adapters_are_recorded(tmp_path: Path) -> None:
     assert network_adapters(tmp_path / "none") == []
 
 
+def test_a_recording_notes_the_commit_of_its_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> str:
+        own = ("-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false")
+        return subprocess.check_output(["git", *own, *arguments], cwd=tmp_path, text=True).strip()
+
+    assert checkout(tmp_path) is None
+    assert checkout(tmp_path / "none") is None
+    git("init", "--quiet", "--initial-branch", "fast-norm")
+    assert checkout(tmp_path) is None  # nothing is committed
+    (tmp_path / "norm.py").write_text("slow")
+    git("add", "norm.py")
+    git("commit", "--quiet", "--message", "slow")
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "untracked").write_text("")
+    commit = git("rev-parse", "HEAD")
+    clean = {"commit": commit, "branch": "fast-norm", "dirty": False}
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "none"))  # as in a hook of another checkout
+    assert checkout(tmp_path / "below") == clean
+    monkeypatch.delenv("GIT_DIR")
+    (tmp_path / "norm.py").write_text("fast")
+    assert checkout(tmp_path) == clean | {"dirty": True}
+    git("checkout", "--quiet", "--detach")
+    assert checkout(tmp_path) == {"commit": commit, "branch": None, "dirty": True}
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert checkout(tmp_path) is None  # there is no git
+
+
 @pytest.mark.parametrize("name", ["tensor-parallel-size", "enforce_eager", "profiler_config"])
 def test_what_options_decide_is_no_engine_argument(name: str) -> None:
     with pytest.raises(CaptureError, match="use --"):
@@ -411,3 +441,12 @@ def test_an_incomplete_run_fails_its_check(tmp_path: Path) -> None:
     with traceql.open(tmp_path / "run.duckdb") as trace:
         (failed,) = trace.run("quality.ledger", failed=True).rows()
     assert (failed["check_name"], failed["note"]) == ("run complete", "incomplete: interrupted")
+
+
+def test_settings_are_noted_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_ALGO", "Ring")
+    monkeypatch.setenv("VLLM_API_KEY", "hidden")
+    monkeypatch.setenv("UNRELATED", "1")
+    noted = variables()
+    assert noted["NCCL_ALGO"] == "Ring"
+    assert not {"VLLM_API_KEY", "UNRELATED"} & noted.keys()
