@@ -1,6 +1,6 @@
-"""traceql ui as a user meets it, and the picture of it in the README.
+"""traceql ui as a user meets it, and the pictures of it in the README and in docs/perfetto.md.
 
-python tests/perfetto_page.py docs/pictures/perfetto.png
+python tests/perfetto_page.py docs/pictures
 """
 
 import os
@@ -15,7 +15,7 @@ from browser import Browser
 from filelock import FileLock
 
 import traceql
-from traceql.resources import EXAMPLE_TRACE
+from traceql.resources import EXAMPLE_TRACE, EXAMPLES
 
 WIDTH, HEIGHT = 1440, 860
 # A layer of a decode step for which the first rank waited longest.
@@ -28,6 +28,12 @@ _SHOWN = """
     GROUP BY ALL
     ORDER BY SUM(collective.wait_ns) DESC
     LIMIT 1
+"""
+# A decode step with others before and after it.
+_DECODE_STEP = """
+    SELECT CAST(quantile_disc(step_id, 0.25) AS BIGINT) AS step_id
+    FROM step
+    WHERE phase = 'decode' AND rank = 0
 """
 _PORT_LOCK = Path(tempfile.gettempdir()) / f"traceql-tests-port-9001-{os.getuid()}"
 
@@ -78,13 +84,39 @@ def opened(database: Path) -> Iterator[Browser]:
         yield browser
 
 
+@contextmanager
+def opened_pair(base: Path, new: Path) -> Iterator[Browser]:
+    """The offline page with two runs, aligned at a decode step: the picture in docs/perfetto.md."""
+    with traceql.open(base) as trace:
+        (shown,) = trace.sql(_DECODE_STEP).rows()
+    place = ("--step", str(shown["step_id"]))
+    with (
+        served("ui", base, new, "--offline", "--no-browser", *place) as (link, _),
+        Browser(WIDTH, HEIGHT) as browser,
+    ):
+        browser.open(f"{link}&hideSidebar=true")
+        browser.wait_for_text("Roles", seconds=120)
+        browser.wait_for_text(f"WHERE step_id = {shown['step_id']}", seconds=60)
+        browser.settle()
+        yield browser
+
+
 def main() -> None:
     target = Path(sys.argv[1])
-    target.parent.mkdir(parents=True, exist_ok=True)
+    target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        database = traceql.load(EXAMPLE_TRACE, Path(folder) / "demo.duckdb").database
+        database, base, new = (
+            traceql.load(run, Path(folder) / f"{name}.duckdb").database
+            for name, run in (
+                ("demo", EXAMPLE_TRACE),
+                ("tp1", EXAMPLES / "qwen3-8b-tp1-graph"),
+                ("tp2", EXAMPLES / "qwen3-8b-tp2-serving"),
+            )
+        )
         with opened(database) as page:
-            page.screenshot(target)
+            page.screenshot(target / "perfetto.png")
+        with opened_pair(base, new) as page:
+            page.screenshot(target / "perfetto-two.png")
 
 
 if __name__ == "__main__":

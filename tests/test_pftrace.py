@@ -377,6 +377,18 @@ def test_the_share_of_idle_time_adds_up_to_the_gaps(
 
 
 @pytest.mark.slow
+def test_the_bundled_run_of_batches_can_be_exported(tmp_path: Path) -> None:
+    """DuckDB 2.0 fails on some joins of what a join has made of two ranks."""
+    run = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
+    with (
+        traceql.open(traceql.load(run, tmp_path / "run.duckdb").database) as trace,
+        enriched(trace, tmp_path) as tp,
+    ):
+        idle = arrow_table(tp, "SELECT COUNT(*) AS n FROM track WHERE name = 'Idle'").to_pylist()
+    assert idle == [{"n": 2}]
+
+
+@pytest.mark.slow
 def test_a_finding_is_over_the_whole_run_and_where_it_shows_best(tmp_path: Path) -> None:
     database = loaded(tmp_path, kernel(ts=0, dur=10), kernel(ts=90, dur=10)).path
     with duckdb.connect(database) as con:

@@ -15,14 +15,18 @@ from traceql.result import Result
 from traceql.trace import Trace
 
 if TYPE_CHECKING:
+    from traceql.pftrace.pair import Pair
+    from traceql.pftrace.shown_run import ShownRun
     from traceql.ui.place import Place
     from traceql.ui.server import PageServer
     from traceql.ui.site import Page
 
     PageOf = Callable[[Path, str, Place | None, Sequence[str]], Page]
 
-_GROUPS = (r"^all ranks$", r"^rank \d")
+_RANKS = r"^rank \d"
+_GROUPS = (r"^all ranks$", _RANKS)
 _DETAILS = (r"^Idle gaps$",)  # they say something only where each slice can be seen
+_NAME_LETTERS = 30  # of each run's name, because a file's name must not be too long
 
 
 def open_slowest_row(trace: Trace, query: str, result: Result) -> None:
@@ -64,13 +68,38 @@ def opened_groups(place: "Place | None") -> tuple[str, ...]:
     return _GROUPS if place is None else (*_GROUPS, *_DETAILS)
 
 
+def opened_groups_of_pair(pair: "Pair") -> tuple[str, ...]:
+    """The rank of the aligned steps, which fits on a screen for both runs; else all ranks."""
+    at = pair.alignment.at
+    if isinstance(at, str):
+        return (_RANKS,)
+    return tuple(rf"^rank {rank} " for rank in sorted({step.rank for step in at}))
+
+
 @contextmanager
 def enriched(trace: Trace) -> Iterator[Path]:
     """The enriched trace in a temporary file, which is deleted afterwards."""
-    from traceql.pftrace import export_perfetto
+    from traceql.pftrace import ShownRun
+
+    with _written([ShownRun(trace)], trace.path.stem) as file:
+        yield file
+
+
+@contextmanager
+def enriched_pair(pair: "Pair") -> Iterator[Path]:
+    """The same with two runs."""
+    runs = [pair.base, pair.new]
+    with _written(runs, "-and-".join(run.trace.path.stem[:_NAME_LETTERS] for run in runs)) as file:
+        yield file
+
+
+@contextmanager
+def _written(runs: Sequence["ShownRun"], name: str) -> Iterator[Path]:
+    """An enriched trace whose name the page shows."""
+    from traceql.pftrace import export_runs
 
     with TemporaryDirectory(prefix="traceql-") as folder:
-        yield export_perfetto(trace, Path(folder) / f"{trace.path.stem}.pftrace")
+        yield export_runs(runs, Path(folder) / f"{name}.pftrace")
 
 
 def _show(link: str, *, browser: bool, port: int) -> None:

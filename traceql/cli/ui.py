@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.cli.page import enriched, opened_groups, page_server, serve
+from traceql.cli.page import (
+    enriched,
+    enriched_pair,
+    opened_groups,
+    opened_groups_of_pair,
+    page_server,
+    serve,
+)
+from traceql.cli.pair import opened_pair, tell_alignment
 from traceql.files import is_database
 from traceql.trace import open_trace
 
@@ -17,12 +25,17 @@ if TYPE_CHECKING:
 
 @click.command("ui")
 @click.argument("path", type=click.Path(path_type=Path))
+@click.argument("new", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--offline", is_flag=True, help="Use the installed copy of the Perfetto UI; needs no internet."
 )
 @click.option("--raw", is_flag=True, help="Open the original trace file of one rank.")
 @click.option("--rank", type=int, help="With --raw: the rank to open.  [default: the lowest]")
-@click.option("--step", type=int, help="Zoom to this step (step_id, as steps.timeline lists it).")
+@click.option(
+    "--step",
+    type=int,
+    help="Zoom to this step (step_id, as steps.timeline lists it). With NEW: a step of PATH.",
+)
 @click.option("--layer", type=int, help="Layer of that step to zoom to; needs --step.")
 @click.option(
     "--finding",
@@ -34,6 +47,7 @@ if TYPE_CHECKING:
 )
 def command(
     path: Path,
+    new: Path | None,
     offline: bool,
     raw: bool,
     rank: int | None,
@@ -42,12 +56,22 @@ def command(
     finding: int | None,
     browser: bool,
 ) -> None:
-    """Open a run in Perfetto, with tracks for steps, layers and roles above the streams.
+    """Open a run in Perfetto, or two runs on one time axis.
 
     PATH is a database, or traces to load first: a trace file, a folder of ranks or a run directory.
+    Each rank has tracks for steps, layers and roles above its streams.
+
+    With NEW, a second run like PATH, each rank of both runs is shown one above the other. The same
+    step begins at the same time in both: --step, or the median step of the phase that takes most of
+    the time of PATH. Its partner in NEW has the same phase, and as many rows or the nearest number.
+
     A server on this machine hands the trace to the page. No other page or machine can use it. It
     ends when the page has the trace; with --offline it also serves the Perfetto UI, until Ctrl-C.
     """
+    of_one_run = {"--raw": raw or None, "--rank": rank, "--layer": layer, "--finding": finding}
+    given = [option for option, value in of_one_run.items() if value is not None]
+    if new is not None and given:
+        raise click.UsageError(f"{given[0]} is for one run; leave it out, or name only one")
     if layer is not None and step is None:
         raise click.UsageError("--layer needs --step, because a layer runs in every step")
     if rank is not None and not raw:
@@ -55,9 +79,25 @@ def command(
     if finding is not None and (raw or step is not None):
         raise click.UsageError("--finding is a place of its own; leave out --raw and --step")
     server, page_of = page_server(offline=offline)
+    if new is not None:
+        with server, _both(path, new, step) as (file, place, groups):
+            serve(server, page_of(file, server.address, place, groups), browser=browser)
+        return
     with server, _shown(path, raw, rank, step, layer, finding) as (file, place):
         page = page_of(file, server.address, place, () if raw else opened_groups(place))
         serve(server, page, browser=browser)
+
+
+@contextmanager
+def _both(
+    base: Path, new: Path, step: int | None
+) -> Iterator[tuple[Path, "Place | None", tuple[str, ...]]]:
+    """The file with two runs, the place in it to zoom to, and the groups that are not collapsed."""
+    from traceql.ui.place import place_of_pair
+
+    with opened_pair(base, new, step) as pair, enriched_pair(pair) as file:
+        tell_alignment(pair, base, new)
+        yield file, place_of_pair(pair), opened_groups_of_pair(pair)
 
 
 @contextmanager

@@ -1,16 +1,18 @@
 """Writes a database as one native Perfetto trace: a query after the other, in batches of rows."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
-from traceql.files import whole_file
+from traceql.errors import TraceqlError
+from traceql.files import path_text, whole_file
 from traceql.pftrace.compression import compressed
 from traceql.pftrace.interning import Interning
-from traceql.pftrace.kinds import KINDS, TRACKS, TrackKind
+from traceql.pftrace.kinds import KINDS
 from traceql.pftrace.packets import (
     Int64s,
     begin_packets,
@@ -20,11 +22,12 @@ from traceql.pftrace.packets import (
     one_packet,
 )
 from traceql.pftrace.placing import track_of_each, track_of_slices, tracks_of_samples
+from traceql.pftrace.rank_groups import rank_groups
+from traceql.pftrace.shown_run import ShownRun
 from traceql.pftrace.track_tree import TrackTree
 from traceql.trace import Trace
 
 _BATCH_ROWS = 1 << 13
-_RANKS = (TRACKS / "ranks.sql").read_text()
 
 
 def export_perfetto(trace: Trace, path: str | Path) -> Path:
@@ -33,30 +36,44 @@ def export_perfetto(trace: Trace, path: str | Path) -> Path:
     Raises:
         TraceqlError: nothing was written; the message says why.
     """
+    return export_runs([ShownRun(trace)], path)
+
+
+def export_runs(runs: Sequence[ShownRun], path: str | Path) -> Path:
+    """Writes one enriched trace of several runs; see `export_perfetto`."""
     target = Path(path)
+    for run in runs:
+        _require_not_loaded(run.trace, target)
     with whole_file(target) as draft, draft.open("wb") as file:
-        file.writelines(compressed(_packets(trace)))
+        file.writelines(compressed(_packets(runs)))
     return target
 
 
-def _packets(trace: Trace) -> Iterator[bytes]:
-    tracks = TrackTree({row["rank"]: row["name"] for row in trace.sql(_RANKS)})
-    interning = Interning()
+def _require_not_loaded(trace: Trace, target: Path) -> None:
+    """Raises TraceqlError if the recording itself would be replaced."""
+    loaded = {row["path"] for row in trace.sql("SELECT path FROM trace")}
+    if path_text(Path(os.path.realpath(target))) in loaded:
+        raise TraceqlError(f"{target} is a trace of this run; name another file with -o")
+
+
+def _packets(runs: Sequence[ShownRun]) -> Iterator[bytes]:
+    tree, interning = TrackTree(), Interning()
     yield one_packet(sequence_flags=TracePacket.SEQ_INCREMENTAL_STATE_CLEARED)
-    for position, kind in enumerate(KINDS):
-        rows = trace.sql(kind.sql).arrow()
-        if kind.is_counter:
-            yield from _samples(rows, kind, position, tracks)
-        else:
-            yield from _slices(rows, kind, position, tracks, interning)
+    for run, tracks in zip(runs, rank_groups(tree, runs), strict=True):
+        for position, kind in enumerate(KINDS):
+            rows = run.rows(kind.sql)
+            if kind.is_counter:
+                numbers = tracks_of_samples(rows, kind, position, tracks)
+                yield from _descriptions(tree)
+                yield from _samples(rows, numbers)
+            else:
+                track = track_of_slices(rows, kind, position, tracks)
+                yield from _descriptions(tree)
+                yield from _slices(rows, track, interning)
 
 
-def _slices(
-    rows: pa.Table, kind: TrackKind, position: int, tracks: TrackTree, interning: Interning
-) -> Iterator[bytes]:
+def _slices(rows: pa.Table, track: Int64s, interning: Interning) -> Iterator[bytes]:
     ts, dur = integers(rows["ts"]), integers(rows["dur"])
-    track = track_of_slices(rows, kind, position, tracks)
-    yield from _descriptions(tracks)
     # Events at the same time count in the order of the file. Ends are written first, so that no
     # slice encloses one that starts when it ends.
     yield from _ends(ts, dur, track)
@@ -68,9 +85,7 @@ def _slices(
         done += len(batch)
 
 
-def _samples(rows: pa.Table, kind: TrackKind, position: int, tracks: TrackTree) -> Iterator[bytes]:
-    numbers = tracks_of_samples(rows, kind, position, tracks)
-    yield from _descriptions(tracks)
+def _samples(rows: pa.Table, numbers: Mapping[tuple[int, str], int]) -> Iterator[bytes]:
     for batch in rows.to_batches(_BATCH_ROWS):
         yield counter_packets(batch, track_of_each(batch, numbers))
 
@@ -82,8 +97,8 @@ def _ends(ts: Int64s, dur: Int64s, track: Int64s) -> Iterator[bytes]:
         yield end_packets(ts[part] + dur[part], track[part])
 
 
-def _descriptions(tracks: TrackTree) -> Iterator[bytes]:
-    for track in tracks.take_new():
+def _descriptions(tree: TrackTree) -> Iterator[bytes]:
+    for track in tree.take_new():
         yield one_packet(track_descriptor=track)
 
 

@@ -7,11 +7,11 @@ import pyarrow as pa
 
 from traceql.pftrace.kinds import TrackKind
 from traceql.pftrace.packets import Int64s, integers
-from traceql.pftrace.track_tree import Spot, TrackTree
+from traceql.pftrace.rank_groups import RankGroups, Spot
 from traceql.reader.lanes import lanes
 
 
-def track_of_slices(rows: pa.Table, kind: TrackKind, position: int, tracks: TrackTree) -> Int64s:
+def track_of_slices(rows: pa.Table, kind: TrackKind, position: int, tracks: RankGroups) -> Int64s:
     """The number of each row's track. New tracks are added, the one with most rows first.
 
     Columns: `rank`, `track`, `ts`, `dur`.
@@ -30,7 +30,7 @@ def track_of_slices(rows: pa.Table, kind: TrackKind, position: int, tracks: Trac
 
 
 def tracks_of_samples(
-    rows: pa.Table, kind: TrackKind, position: int, tracks: TrackTree
+    rows: pa.Table, kind: TrackKind, position: int, tracks: RankGroups
 ) -> dict[tuple[int, str], int]:
     """Adds a track for each `rank`, `track` and `unit` of the rows; returns their numbers."""
     by = ["rank", "track", "unit"]

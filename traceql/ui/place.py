@@ -3,11 +3,14 @@
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from traceql.errors import TraceqlError
 from traceql.result import Result
 from traceql.trace import Trace
+
+if TYPE_CHECKING:
+    from traceql.pftrace.pair import Pair
 
 # How much is shown before and after an interval, in percent of its length. When the UI selects a
 # slice it zooms out to five times the slice, unless twice the slice is visible and off-center.
@@ -82,6 +85,21 @@ def place_of_finding(trace: Trace, number: int) -> Place:
     if found[0]["ts"] is None:
         raise TraceqlError(f"finding {number} shows at no single place; open a step with --step")
     return _around(trace, found[0]["ts"], found[0]["dur"] or 0)
+
+
+def place_of_pair(pair: "Pair") -> Place | None:
+    """The step of the base at which two runs are aligned, in an interval that shows both steps.
+
+    None if they are aligned elsewhere.
+    """
+    if isinstance(pair.alignment.at, str):
+        return None
+    base, new = (
+        _around(run.trace, step.ts, step.dur).shifted(run.shift_ns)
+        for run, step in zip((pair.base, pair.new), pair.alignment.at, strict=True)
+    )
+    view = min(base.view_start, new.view_start), max(base.view_end, new.view_end)
+    return Place(base.ts, base.dur, *view)
 
 
 def slowest_row(query: str, result: Result) -> dict[str, Any]:

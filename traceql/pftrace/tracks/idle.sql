@@ -38,6 +38,8 @@ gap_part AS (
         gap.device,
         gap.ts,
         gap.ts + gap.dur AS end_ts,
+        span.ts AS span_ts,
+        ns,
         UNNEST(range((gap.ts - span.ts) // ns, (gap.ts + gap.dur - 1 - span.ts) // ns + 1)) AS number
     FROM gap
     INNER JOIN span ON gap.rank = span.rank AND gap.device = span.device
@@ -45,13 +47,12 @@ gap_part AS (
 ),
 idle AS (
     SELECT
-        bin.rank,
-        bin.device,
-        bin.number,
-        SUM(LEAST(gap_part.end_ts, bin.end_ts) - GREATEST(gap_part.ts, bin.ts)) AS ns
+        rank,
+        device,
+        number,
+        SUM(LEAST(end_ts, span_ts + (number + 1) * ns) - GREATEST(ts, span_ts + number * ns)) AS ns
     FROM gap_part
-    INNER JOIN bin USING (rank, device, number)
-    GROUP BY ALL
+    GROUP BY rank, device, number
 ),
 sample AS (
     SELECT bin.rank, bin.device, bin.ts, 100.0 * COALESCE(idle.ns, 0) / (bin.end_ts - bin.ts) AS value

@@ -1,4 +1,4 @@
--- One row per rank: the name of its group of tracks.
+-- One row per rank: the name of its group of tracks, with the label of the run if it has one.
 WITH device AS (
     SELECT
         rank,
@@ -10,7 +10,7 @@ WITH device AS (
 )
 SELECT
     trace.rank,
-    'rank ' || trace.rank
+    'rank ' || trace.rank || COALESCE(' · ' || CAST($label AS VARCHAR), '')
     || COALESCE(CASE device.devices WHEN 1 THEN ' · GPU ' ELSE ' · GPUs ' END || device.numbers, '')
     || COALESCE(' (' || regexp_replace(trace.device_name, '^(NVIDIA|AMD) ', '') || ')', '') AS name
 FROM trace
