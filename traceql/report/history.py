@@ -1,0 +1,126 @@
+"""A history as one self-contained page: what changed since when, and a chart for each series."""
+
+from contextlib import closing
+from datetime import UTC, datetime
+from functools import partial
+from html import escape
+from pathlib import Path
+
+from traceql.chart.drawing import Drawing, Order
+from traceql.errors import TraceqlError
+from traceql.printable import printable
+from traceql.report.drawing import WIDTHS
+from traceql.report.picture import inline
+from traceql.report.style import style
+from traceql.result import Result
+from traceql.table.html import html_table
+from traceql.trend import History
+from traceql.trend.folder import SHOWN
+from traceql.version import __version__
+
+_SCRIPT = Path(__file__).with_name("page.js")
+_MEANING = {
+    "x": "When the runs were recorded, UTC, or their commit.",
+    "runs": "Runs of the point, whose median counts.",
+    "median_ns": "Median of the runs of the point; of a run, the weighted medians of its strata.",
+    "least_ns": "Least of these runs.",
+    "most_ns": "Most of these runs.",
+    "expected_ns": "Mean of the points before it, since the last change.",
+    "change_pct": "Distance from what was expected.",
+    "z": "Distance in standard errors; at a change, of the points that it was found by.",
+    "mark": "change, outlier, or unconfirmed: the last point, which a later one must confirm.",
+    "shift_pct": "Distance of the new level from what was expected.",
+    "commit": "Commit of the folder in which the run was started.",
+    "time_from": "What tells the time: run.json, the trace, the baseline or the file.",
+}
+
+
+def history_page(history: History, title: str) -> str:
+    """The HTML with styles, pictures and the script that sorts rows inside."""
+    with closing(Drawing(for_pages=True)) as drawing:
+        figures = "".join(
+            _figure(history, number, drawing) for number in range(len(history.titles))
+        )
+    skipped = "".join(f"<li>{escape(one)}</li>" for one in history.skipped)
+    count = len(history.skipped)
+    left_out = f"<details><summary>Left out: {count}</summary><ul>{skipped}</ul></details>"
+    html = _TEMPLATE.format(
+        title=escape(f"History of {title}"),
+        subtitle=escape(history.span),
+        style=style(),
+        script=_SCRIPT.read_text(encoding="utf-8"),
+        contents="".join(
+            f'<a href="#series-{number}">{escape(name)}</a>'
+            for number, name in enumerate(history.titles)
+        ),
+        changes=_changes(history),
+        figures=figures,
+        skipped=left_out if history.skipped else "",
+        made=f"traceql {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    )
+    return printable(html)
+
+
+_TEMPLATE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<header><h1>{title}</h1><p>{subtitle}</p></header>
+<nav aria-label="Series"><div>{contents}</div></nav>
+<main><section>{changes}
+<div class="figures">{figures}</div>{skipped}</section></main>
+<footer>Made by {made}. Each point is the median of its runs. Grey is where a single point is
+expected by those before it; a change is marked where several points leave it together.</footer>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _changes(history: History) -> str:
+    """What changed, or that nothing did."""
+    items = [
+        f'<li class="notable"><b>{escape(title)}</b><p>{escape(said)}</p></li>'
+        for title, said, has_change in zip(
+            history.titles, history.told, history.has_change, strict=True
+        )
+        if has_change
+    ]
+    if items:
+        return f'<ol class="findings">{"".join(items)}</ol>'
+    return '<p class="none">No series has a change.</p>'
+
+
+def _figure(history: History, number: int, drawing: Drawing) -> str:
+    rows, title, said = history.of(number), history.titles[number], history.told[number]
+    table = html_table(rows.select(list(SHOWN)).arrow(), texts=_MEANING)
+    region = f'role="region" aria-label="{escape(title)}"'
+    counted = f"{len(rows):,} point{'' if len(rows) == 1 else 's'}"
+    return (
+        f'<figure id="series-{number}" data-wide data-chart="history">'
+        f'<figcaption><h3>{escape(title)}</h3></figcaption><p class="question">{escape(said)}</p>'
+        f'<div class="view">{_pictures(rows, number, title, drawing)}'
+        f"<details><summary>{counted}</summary>"
+        f'<div class="scroll" tabindex="0" {region}>{table}</div></details></div></figure>'
+    )
+
+
+def _pictures(rows: Result, number: int, title: str, drawing: Drawing) -> str:
+    description = f"Chart: {title}. The table below has the same points."
+    found = []
+    for size, width in WIDTHS.items():
+        adapted = partial(inline, name=f"series-{number}-{size}", description=description)
+        try:
+            picture = drawing.draw(Order(rows.arrow(), rows.declared_chart, width, adapted=adapted))
+        except TraceqlError as error:
+            return f'<p class="none">No picture: {escape(str(error))}.</p>'
+        found.append(f'<div class="{size}">{picture.decode()}</div>')
+    return "".join(found)
