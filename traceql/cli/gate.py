@@ -1,0 +1,179 @@
+"""traceql gate"""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from traceql.cli.console import print_text
+from traceql.errors import TraceqlError
+from traceql.gate import document, junit, markdown, text
+from traceql.gate.config import NAME, Config, found_config, read_config
+from traceql.gate.criterion import Criterion, criteria
+from traceql.printable import printable
+
+if TYPE_CHECKING:
+    from traceql.gate.outcome import Gate
+
+_FORMS: dict[str, Callable[["Gate"], str]] = {
+    "text": text.text,
+    "json": document.json_text,
+    "junit": junit.junit,
+    "markdown": markdown.markdown,
+}
+_SUFFIXES = {".txt": "text", ".json": "json", ".xml": "junit", ".md": "markdown"}
+_INPUT = click.Path(path_type=Path, readable=False)
+_EPILOG = """\b
+Exit status:
+  0  every criterion shows that there is no regression
+  1  a criterion shows a regression
+  2  the input or the command line cannot be used; nothing is decided
+  3  inconclusive (says how many runs would do), or not comparable
+"""
+
+
+@click.command("gate", epilog=_EPILOG)
+@click.argument("paths", nargs=-1, type=_INPUT, metavar="[BASE] NEW")
+@click.option(
+    "--base",
+    multiple=True,
+    type=_INPUT,
+    help="One run of base; repeat the option for each, and name NEW with --new or alone.",
+)
+@click.option("--new", multiple=True, type=_INPUT, help="One run of new, in the same way.")
+@click.option(
+    "--fail-on",
+    multiple=True,
+    metavar="CRITERION",
+    help='What is a regression: "METRIC > X%", as "decode.step > 2%" or "exposed_comm > 5%"; '
+    '"tokens_per_second < -X%". Repeat it for more criteria.',
+)
+@click.option(
+    "--accept",
+    multiple=True,
+    metavar="NAME",
+    help="A difference of the set-up that does not forbid a verdict, as gpu.name or config; "
+    "all for all of them.",
+)
+@click.option(
+    "--config",
+    type=_INPUT,
+    help=f"File with criteria.  [default: {NAME} here or above, up to the root of the repository]",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(list(_FORMS)),
+    default="text",
+    show_default=True,
+    help="Form of the answer on stdout.",
+)
+@click.option(
+    "--write",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the answer to a file too; the ending says its form: .md, .xml (JUnit), .json or "
+    ".txt. Repeat it for more files.",
+)
+def command(
+    paths: tuple[Path, ...],
+    base: tuple[Path, ...],
+    new: tuple[Path, ...],
+    fail_on: tuple[str, ...],
+    accept: tuple[str, ...],
+    config: Path | None,
+    format_: str,
+    write: tuple[Path, ...],
+) -> None:
+    """Decide whether NEW is slower than BASE; made for CI.
+
+    BASE and NEW are repeats of the same workload: folders with a database or a run directory for
+    each, or baselines. A verdict needs 4 runs on each side, better 5. If traceql-gate.toml names a
+    baseline, BASE can be left out.
+
+    METRIC is one of step, interval, computing, exposed_comm, exposed_wait, idle, idle.host ... or a
+    role such as qkv_proj, of all steps or, with prefill., decode. or mixed. before it, of one
+    phase; or ttft, tpot, itl, e2e or tokens_per_second.
+    """
+    for path in write:
+        if path.suffix not in _SUFFIXES:
+            endings = ", ".join(_SUFFIXES)
+            raise click.UsageError(f"{path} has none of the endings {endings}; rename it")
+    chosen = read_config(config) if config else found_config(Path.cwd())
+    asked = _criteria(fail_on, chosen)
+    sides = _sides(paths, base, new, chosen)
+    decided = _decided(sides, asked, accept or chosen.accept)
+    _print(decided, format_)
+    for path in write:
+        _write(decided, path)
+    sys.exit(decided.exit_status)
+
+
+def _criteria(fail_on: Sequence[str], chosen: Config) -> tuple[Criterion, ...]:
+    found = criteria(fail_on or chosen.fail_on)
+    if not found:
+        where = f"fail_on in {chosen.path}" if chosen.path else f"a {NAME}"
+        raise click.UsageError(
+            f'there is no criterion; add --fail-on "decode.step > 2%", or {where}'
+        )
+    return found
+
+
+def _sides(
+    paths: Sequence[Path], base: Sequence[Path], new: Sequence[Path], chosen: Config
+) -> tuple[list[Path], list[Path]]:
+    """The paths of base and new, of arguments, options and the file, in this order."""
+    if len(paths) > 2:
+        raise click.UsageError("name BASE and NEW, or each run with --base and --new")
+    if (new and paths) or (base and len(paths) == 2):
+        raise click.UsageError("name a side as an argument or with options, not both")
+    news = list(new) or list(paths[-1:])
+    bases = list(base) or list(paths[:-1])
+    if not news:
+        raise click.UsageError("name BASE and NEW")
+    if not bases and chosen.baseline is not None:
+        bases = [_baseline(chosen.baseline)]
+    if not bases:
+        raise click.UsageError(f"name BASE too, or a baseline in a {NAME}")
+    return bases, news
+
+
+def _baseline(folder: Path) -> Path:
+    from traceql.compare.baseline import manifest_of
+
+    manifest_of(folder)
+    return folder
+
+
+def _decided(
+    sides: tuple[list[Path], list[Path]], asked: Sequence[Criterion], accept: Sequence[str]
+) -> "Gate":
+    from traceql.compare.sides import runs_of
+    from traceql.gate.decision import gate
+
+    def say(text: str) -> None:
+        click.echo(printable(text), err=True)
+
+    base, new = (runs_of(side, say=say) for side in sides)
+    return gate(base, new, asked, accept=accept)
+
+
+def _print(decided: "Gate", format_: str) -> None:
+    try:
+        if format_ == "text":
+            for line in text.lines(decided):
+                print_text(line.text, before=line.before, bold=line.is_bold)
+        else:
+            sys.stdout.write(_FORMS[format_](decided))
+        sys.stdout.flush()
+    except BrokenPipeError:  # click would end with 1, which means a regression
+        raise TraceqlError("the program that reads the output has ended") from None
+
+
+def _write(decided: "Gate", path: Path) -> None:
+    from traceql.files import write_whole
+
+    write_whole(path, _FORMS[_SUFFIXES[path.suffix]](decided).encode())
