@@ -5,26 +5,55 @@
 tests/test_docs.py fails where the pages are not what this writes.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from traceql import compare
+from traceql.comment_head import CommentHead, comment_head, described_columns, source_text
+from traceql.compare import diff_queries
 from traceql.derive.definition import Definition, Kind
 from traceql.derive.registry import definitions
 from traceql.query import Parameter, Query, catalog
 
 FOLDER = Path(__file__).parent / "reference"
+COMPARED = Path(compare.__file__).parent / "tables"
 _NOTE = "<!-- Made by docs/make_reference.py; change the files that it reads instead. -->"
 
 
 def pages() -> dict[str, str]:
     """Each page's name and text."""
-    return {"queries.md": _queries(), "tables.md": _tables()}
+    return {"queries.md": _queries(), "comparisons.md": _comparisons(), "tables.md": _tables()}
 
 
 def _queries() -> str:
-    found = catalog()
+    intro = '# Queries\n\n`traceql run NAME DB`, or `trace.run("NAME")`.'
+    return _page(intro, catalog())
+
+
+def _comparisons() -> str:
+    intro = (
+        "# Comparisons\n\n"
+        '`comparison = traceql.diff("before.duckdb", "after.duckdb")` compares two runs, or two '
+        'groups of repeats; `comparison.run("NAME")` runs one of these queries, and '
+        "`comparison.sql(...)` any SQL over the tables below, and over those of the databases, as "
+        "`base.kernel` and `new.kernel`."
+    )
+    described = []
+    for file in sorted(COMPARED.glob("*.sql")):
+        head = comment_head(file.name, source_text(file), ("column",))
+        described.append(_described_columns(file.stem, head))
+    return _page(intro, diff_queries()) + "\n".join(["\n# Tables of a comparison\n", *described])
+
+
+def _described_columns(name: str, head: CommentHead) -> str:
+    parts = [f"## Table {name}\n", f"{head.summary}\n", *([f"{head.text}\n"] if head.text else [])]
+    rows = [_row(f"`{c.name}`", c.type, c.text) for c in described_columns(name, head)]
+    return "\n".join([*parts, "| column | type | |", "|---|---|---|", *rows, ""])
+
+
+def _page(intro: str, found: Mapping[str, Query]) -> str:
     listed = [f"- [`{name}`](#{_anchor(name)}): {q.head.summary}" for name, q in found.items()]
     described = [_described(query) for query in found.values()]
-    intro = '# Queries\n\n`traceql run NAME DB`, or `trace.run("NAME")`.'
     return "\n\n".join([_NOTE, intro, "\n".join(listed), "\n".join(described)])
 
 

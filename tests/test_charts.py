@@ -263,7 +263,8 @@ def test_every_chart_of_a_real_run_fits_the_width_of_a_phone(trace: traceql.Trac
 def test_what_is_called_the_same_has_the_same_colour() -> None:
     groups = [
         palette.CATEGORY_COLOURS, palette.ROLES, palette.CLASSES_OF_TIME, palette.PHASES,
-        palette.LOSSES, palette.BOUNDS, palette.CAUSES, palette.HOST_EVENTS,
+        palette.LOSSES, palette.BOUNDS, palette.CAUSES, palette.HOST_EVENTS, palette.CHANGES,
+        palette.VERDICTS,
     ]  # fmt: skip
     for group in groups:
         assert {name: palette.COLOURS[name] for name in group} == group
@@ -289,6 +290,9 @@ def test_every_role_of_a_real_run_has_a_colour(trace: traceql.Trace) -> None:
         (("computing", "exposed_unmatched", "exposed_copy", "idle"), 20),
         (("exposed_transfer", "exposed_wait", "exposed_unmatched", "hidden"), 12),
         (("python", "annotation", "operator", "runtime"), 12),
+        (("longer", "shorter", "no change"), 20),
+        (("longer", "shorter", "longer, not sure", "shorter, not sure"), 12),
+        (("work", "speed", "only one side", "outside"), 12),
         (("floor", "small_kernels", "below_roofline", "not_modelled", "idle"), 12),
         (("memory", "compute", "link", "above", "not_modelled"), 12),
         (("floor", "comm_floor", "comm_above_floor", "waiting", "idle"), 12),

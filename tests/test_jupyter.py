@@ -15,6 +15,7 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import traceql
+from traceql.chart.data import Drawn
 from traceql.chart.drawing import notebook_drawing
 from traceql.query import Chart
 
@@ -113,7 +114,7 @@ def test_a_chart_that_cannot_be_drawn_says_why(
     assert mime_bundle(chart) == {"text/plain": "no picture: the drawing library crashed (SIGABRT)"}
 
 
-def mime_bundle(chart: alt.Chart | alt.LayerChart) -> dict[str, Any]:
+def mime_bundle(chart: Drawn) -> dict[str, Any]:
     bundle = chart._repr_mimebundle_()
     assert isinstance(bundle, dict)
     return bundle

@@ -72,12 +72,14 @@ def test_there_is_one_for_each_question() -> None:
         "05_serving",
         "06_write_your_own_query",
         "07_speed_of_light",
+        "08_compare_two_runs",
     ]
 
 
 def test_it_is_pointed_at_ones_own_run_in_one_line(notebook: Path) -> None:
     lines = [line for cell in code_cells(notebook) for line in cell.source.splitlines()]
-    assert len([line for line in lines if line.startswith("trace = traceql.open(")]) == 1
+    opened = ("trace = traceql.open(", "comparison = traceql.diff(")
+    assert len([line for line in lines if line.startswith(opened)]) == 1
     assert len([line for line in lines if "EXAMPLES /" in line]) == 1
 
 

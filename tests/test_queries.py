@@ -1,6 +1,6 @@
 """Every canned query: its head says what its SQL does, and it runs on whatever was loaded."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +8,7 @@ import databases
 import duckdb
 import pytest
 import traces
+from undescribed import with_comments
 
 import traceql
 from traceql.classification.rules import CATEGORIES
@@ -16,8 +17,15 @@ from traceql.query import Query, bound, catalog
 from traceql.resources import QUERIES
 
 FILES = sorted(QUERIES.glob("*.sql"))
+OF_COMPARISONS = sorted((QUERIES / "diff").glob("*.sql"))
+EVERY = FILES + OF_COMPARISONS
+Asked = Callable[[Path], traceql.Trace | traceql.Comparison]
 _CHANNELS = {
     "bar": {"x", "y"},
+    "delta": {"x", "y", "color", "of"},
+    "difference": {"x", "y", "base", "new"},
+    "dumbbell": {"x", "y"},
+    "forest": {"x", "y", "color"},
     "line": {"x", "y"},
     "point": {"x", "y"},
     "stacked": {"x", "y"},
@@ -29,7 +37,12 @@ _CHANNELS = {
     "roofline": {"x", "y", "color", "label", "roofs"},
     "waterfall": {"x", "y", "color"},
 }
-_OPTIONAL = {"point": {"limits", "size"}, "roofline": {"size", "dtype", "measured"}}
+_OPTIONAL = {
+    "difference": {"verdict"},
+    "point": {"limits", "size"},
+    "roofline": {"size", "dtype", "measured"},
+    "waterfall": {"scale"},
+}
 
 
 def on(*quick: str) -> pytest.MarkDecorator:
@@ -55,8 +68,21 @@ def trace(
         yield opened
 
 
+@pytest.fixture(scope="module")
+def asked(trace: traceql.Trace) -> Iterator[Asked]:
+    """What a file's query asks: the trace, or a comparison of two runs, of which it is the second.
+
+    Without events, both are empty.
+    """
+    whole = bool(trace.sql("FROM kernel LIMIT 1").rows())
+    base = databases.trace("qwen3-8b-tp1-graph").path if whole else trace.path
+    with traceql.diff(base, trace.path) as comparison:
+        yield lambda file: comparison if file in OF_COMPARISONS else trace
+
+
 def loaded(folder: Path, *events: traces.Event) -> Path:
-    return traceql.load(traces.write(folder / "a.json", *events), folder / "a.duckdb").database
+    with with_comments():
+        return traceql.load(traces.write(folder / "a.json", *events), folder / "a.duckdb").database
 
 
 def arguments(query: Query) -> list[dict[str, Any]]:
@@ -67,35 +93,35 @@ def arguments(query: Query) -> list[dict[str, Any]]:
 
 
 @on("no events")
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_head_describes_the_statement(file: Path, trace: traceql.Trace) -> None:
+@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_head_describes_the_statement(file: Path, asked: Asked) -> None:
     query = Query(file)
     (statement,) = duckdb.extract_statements(query.sql)
     assert statement.type == duckdb.StatementType.SELECT
     assert statement.named_parameters == {p.name for p in query.head.parameters}
-    described = trace.sql(f"DESCRIBE {query.sql}", bound(query, {}))
+    described = asked(file).sql(f"DESCRIBE {query.sql}", bound(query, {}))
     assert [(row["column_name"], row["column_type"]) for row in described] == [
         (column.name, column.type) for column in query.head.columns
     ]
 
 
 @on("4 ranks")
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_query_runs_with_every_allowed_value(file: Path, trace: traceql.Trace) -> None:
+@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_query_runs_with_every_allowed_value(file: Path, asked: Asked) -> None:
     # A Trace has no access to other files, so a query that runs needs none.
     query = Query(file)
     columns = [column.name for column in query.head.columns]
     for given in arguments(query):
-        assert trace.run(query.name, **given).columns == columns
+        assert asked(file).run(query.name, **given).columns == columns
 
 
 @on("4 ranks", "no events")
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_chart_can_be_drawn(file: Path, trace: traceql.Trace) -> None:
+@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
+def test_chart_can_be_drawn(file: Path, asked: Asked) -> None:
     query = Query(file)
     if query.head.chart is None:
         pytest.skip("no chart")
-    result = trace.run(query.name)
+    result = asked(file).run(query.name)
     if not result.can_be_drawn:
         assert not any(all(v is not None for v in row.values()) for row in result)
         with pytest.raises(QueryInvalid, match="nothing to draw"):
@@ -110,7 +136,7 @@ def test_chart_can_be_drawn(file: Path, trace: traceql.Trace) -> None:
     assert len(drawn) <= min(5_000, len(result) * len(columns))
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_chart_shows_columns(file: Path) -> None:
     head = Query(file).head
     if head.chart is None:
@@ -125,7 +151,7 @@ def test_chart_shows_columns(file: Path) -> None:
     assert head.chart.title
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_head_has_one_sentence_first_and_units_for_numbers(file: Path) -> None:
     head = Query(file).head
     assert head.summary.startswith("One row per ")
@@ -138,7 +164,7 @@ def test_head_has_one_sentence_first_and_units_for_numbers(file: Path) -> None:
             assert "percent" in column.text.lower()
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_head_says_why_there_may_be_no_rows(file: Path) -> None:
     why = Query(file).head.empty
     assert why

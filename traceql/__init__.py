@@ -6,12 +6,25 @@ from traceql.errors import TraceqlError
 from traceql.version import __version__
 
 if TYPE_CHECKING:
+    from traceql.compare import Comparison, diff
     from traceql.loading.load import load
     from traceql.result import Result
     from traceql.trace import Trace
     from traceql.trace import open_trace as open
+    from traceql.trend import History, history
 
-__all__ = ["Result", "Trace", "TraceqlError", "__version__", "load", "open"]
+__all__ = [
+    "Comparison",
+    "History",
+    "Result",
+    "Trace",
+    "TraceqlError",
+    "__version__",
+    "diff",
+    "history",
+    "load",
+    "open",
+]
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -31,6 +44,14 @@ def __getattr__(name: str) -> Any:
         from traceql import trace
 
         return trace.open_trace if name == "open" else trace.Trace
+    if name in ("Comparison", "diff"):
+        from traceql import compare
+
+        return getattr(compare, name)
+    if name in ("History", "history"):
+        from traceql import trend
+
+        return getattr(trend, name)
     if name == "Result":
         from traceql.result import Result
 

@@ -1,7 +1,7 @@
 """A cache of databases, for traces that are opened without loading them into a named one."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from traceql.errors import TraceqlError
@@ -14,12 +14,22 @@ from traceql.version import __version__
 _RECIPE_SUFFIXES = {".csv", ".py", ".sql", ".toml"}
 
 
-def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | None) -> Path:
+def cached_database(
+    paths: Sequence[str | Path],
+    trace_processor: str | Path | None,
+    *,
+    say: Callable[[], None] = lambda: None,
+) -> Path:
     """A database with exactly these traces, from the cache or loaded now.
 
     A database in the cache is used as long as the path, size and modification time of every trace
     and of every file beside it that a load reads are the same, no such file comes or goes, and
     traceql would make the same database from them.
+
+    Args:
+        paths: traces and folders of one run.
+        trace_processor: a native trace_processor_shell to load with.
+        say: is called before a load, which takes a while.
     """
     files = trace_files([Path(p) for p in paths])
     stats = [(str(file), _size_and_time(file)) for file in (*files, *places_beside(files))]
@@ -29,6 +39,7 @@ def cached_database(paths: Sequence[str | Path], trace_processor: str | Path | N
     if not database.exists():
         from traceql.loading.load import load
 
+        say()
         load(files, database, trace_processor=trace_processor)
     return database
 

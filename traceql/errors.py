@@ -61,3 +61,7 @@ class RulesInvalid(TraceqlError):
 
 class PeaksInvalid(TraceqlError):
     """A file of peaks cannot be used."""
+
+
+class CriterionInvalid(TraceqlError):
+    """A criterion of a gate, or the file that has it, is wrong."""

@@ -1,6 +1,6 @@
 """What a query returns: rows, for pandas, Arrow, Altair or a program."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,11 @@ from traceql.query.head import Chart
 from traceql.table.names import distinct_names
 
 if TYPE_CHECKING:
-    import altair
     import pandas as pd
     import pyarrow as pa
+
+    from traceql.chart.data import Drawn
+
 
 _NOTEBOOK_WIDTH = 640  # pixels of a chart
 
@@ -97,7 +99,7 @@ class Result:
                 data[name] = python_values(column, name)
         return data
 
-    def chart(self, *, width: int = 720) -> "altair.Chart | altair.LayerChart":
+    def chart(self, *, width: int = 720) -> "Drawn":
         """The chart that the query's file declares; a notebook shows it as a still picture.
 
         After `alt.renderers.enable("mimetype")`, JupyterLab and VS Code show it with tooltips.
@@ -111,7 +113,7 @@ class Result:
         from traceql.chart.draw import drawn
         from traceql.chart.renderer import shown_offline
 
-        return shown_offline(drawn(self._table, self._declared(), width=width))
+        return shown_offline(drawn(self._table, self.declared_chart, width=width))
 
     @property
     def can_be_drawn(self) -> bool:
@@ -141,7 +143,7 @@ class Result:
             raise TraceqlError(
                 f"cannot draw into '{path}'; its name must end in one of {', '.join(SUFFIXES)}"
             )
-        order = Order(self._table, self._declared(), width, path.suffix.lower())
+        order = Order(self._table, self.declared_chart, width, path.suffix.lower())
         with closing(Drawing()) as drawing:
             write_whole(path, drawing.draw(order))
 
@@ -150,17 +152,10 @@ class Result:
 
         So the picture is seen where the HTML of notebooks is not trusted, as by code hosts.
         """
-        from IPython import get_ipython
-        from IPython.display import display
+        display_in_notebook(self.outputs())
 
-        shell = get_ipython()
-        if shell is None or "text/html" not in shell.display_formatter.active_types:
-            raise NotImplementedError  # a terminal gets the text of repr()
-        for output in self._outputs():
-            display(output, raw=True)
-
-    def _outputs(self) -> Iterator[dict[str, str]]:
-        """The outputs by media type."""
+    def outputs(self) -> Iterator[dict[str, str]]:
+        """What a notebook shows: the chart, if there is one, and the first rows, by media type."""
         from traceql.table.notebook import notebook_view
 
         no_picture = ""
@@ -174,7 +169,7 @@ class Result:
 
     def _repr_html_(self) -> str:
         """The same for programs other than Jupyter, as one piece."""
-        return "".join(next(iter(output.values())) for output in self._outputs())
+        return as_html(self.outputs())
 
     def _picture(self) -> str:
         """The chart as SVG, or nothing if there is none."""
@@ -184,13 +179,40 @@ class Result:
 
         return notebook_drawing().draw(Order(self._table, self._chart, _NOTEBOOK_WIDTH)).decode()
 
-    def _declared(self) -> Chart:
+    @property
+    def declared_chart(self) -> Chart:
+        """The kind of chart that is declared, and its columns.
+
+        Raises:
+            QueryInvalid: none is.
+        """
         if self._chart is None:
             raise QueryInvalid("this query declares no chart; plot .df() with Altair instead")
         return self._chart
 
     def __repr__(self) -> str:
         return f"<Result: {len(self)} rows of {', '.join(self.columns)}>"
+
+
+def display_in_notebook(outputs: Iterable[dict[str, str]]) -> None:
+    """Shows outputs by media type, each as one of its own.
+
+    Raises:
+        NotImplementedError: this is no notebook; a terminal gets the text of repr().
+    """
+    from IPython import get_ipython
+    from IPython.display import display
+
+    shell = get_ipython()
+    if shell is None or "text/html" not in shell.display_formatter.active_types:
+        raise NotImplementedError
+    for output in outputs:
+        display(output, raw=True)
+
+
+def as_html(outputs: Iterable[dict[str, str]]) -> str:
+    """Outputs for programs other than Jupyter, as one piece."""
+    return "".join(next(iter(output.values())) for output in outputs)
 
 
 def _with_int64(table: "pa.Table") -> "pa.Table":

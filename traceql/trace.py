@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import duckdb
-from duckdb.sqltypes import DuckDBPyType
 
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
 from traceql.files import is_database
@@ -15,13 +14,10 @@ from traceql.opening import opened_database
 from traceql.query import LIMIT, Chart, bound, catalog, query_named
 from traceql.result import Result
 from traceql.row_stream import RowStream, without_statement
+from traceql.statement import relation
 
 if TYPE_CHECKING:
     from traceql.engine import TraceProcessor
-
-# Types that Arrow changes or Parquet refuses: UHUGEINT wraps, TIME WITH TIME ZONE loses its zone.
-_NOT_IN_ARROW = {"bignum", "bit", "interval", "time with time zone", "uhugeint", "union"}
-_NESTED = {"array", "list", "map", "struct"}
 
 
 class Trace:
@@ -64,8 +60,8 @@ class Trace:
         values = bound(query, parameters)
         unlimited = values | ({LIMIT: None} if LIMIT in values else {})
         try:
-            relation = _relation(self._con, query.sql, unlimited)
-            ((rows,),) = relation.aggregate("COUNT(*)").fetchall()
+            counted = relation(self._con, query.sql, unlimited)
+            ((rows,),) = counted.aggregate("COUNT(*)").fetchall()
         except duckdb.Error as error:
             raise QueryInvalid(without_statement(error)) from None
         return int(rows)
@@ -90,7 +86,7 @@ class Trace:
         con = self._con.cursor()
         self._cursors.add(con)
         try:
-            return RowStream(con, _relation(con, sql, parameters or {}).to_arrow_reader(rows))
+            return RowStream(con, relation(con, sql, parameters or {}).to_arrow_reader(rows))
         except duckdb.Error as error:
             raise QueryInvalid(without_statement(error)) from None
 
@@ -160,45 +156,10 @@ class Trace:
         self, sql: str, parameters: dict[str, Any], chart: Chart | None, limit: int | None = None
     ) -> Result:
         try:
-            rows = _relation(self._con, sql, parameters).to_arrow_table()
+            rows = relation(self._con, sql, parameters).to_arrow_table()
             return Result(rows, chart, limit=limit)
         except duckdb.Error as error:
             raise QueryInvalid(without_statement(error)) from None
-
-
-def _relation(
-    con: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]
-) -> duckdb.DuckDBPyRelation:
-    if len(duckdb.extract_statements(sql)) > 1:
-        raise QueryInvalid("more than one statement; run them one at a time")
-    relation = con.sql(sql, params=parameters or None)
-    if relation is None:
-        raise QueryInvalid("the statement has no result; use SELECT")
-    return _held_by_arrow(relation)
-
-
-def _held_by_arrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """Casts the columns to texts that Arrow, Python or Parquet would change or refuse."""
-    cast = [_is_changed(kind) for kind in relation.types]
-    if not any(cast):
-        return relation
-    columns = enumerate(zip(relation.columns, cast, strict=True), start=1)
-    return relation.project(
-        ", ".join(
-            f"{f'CAST(#{place} AS VARCHAR)' if is_cast else f'#{place}'} AS {_quoted(name)}"
-            for place, (name, is_cast) in columns
-        )
-    )
-
-
-def _is_changed(kind: DuckDBPyType) -> bool:
-    if kind.id in _NESTED:
-        return any(_is_changed(part) for _, part in kind.children if isinstance(part, DuckDBPyType))
-    return kind.id in _NOT_IN_ARROW
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:

@@ -13,9 +13,15 @@
 -- @chart deviation x=layer y=role color=total_ns          each cell less the median of its row
 -- @chart timeline x=gpu_ts width=gpu_dur y=rank color=phase
 -- @chart waterfall x=mean_ns y=part color=bar group=phase      a total, and what it is made of
+-- @chart waterfall x=ns y=name color=part scale=longest_ns    several totals on one scale
+-- @chart difference x=delta_ns y=name base=base_ns new=new_ns verdict=verdict     from base to new
+-- @chart dumbbell x=base_ns,new_ns y=role                 two sides on one scale
+-- @chart forest x=change_pct,low_pct,high_pct y=metric color=verdict      changes with intervals
+-- @chart delta x=layer y=role color=delta_ns of=base_ns   each cell longer or shorter than base
 -- @chart roofline x=intensity y=achieved_tflops size=total_ns color=phase label=role (in one line:)
             dtype=dtype roofs=peak_tflops,peak_gbps measured=measured_tflops,measured_gbps
 -- @chart bar x=waited_ns y=role,layer,number             rows named by several columns
+-- @chart history x=recorded_unix_ns y=median_ns panel=title ...    one panel per series
 -- @title Where each rank's time went
 """
 

@@ -86,20 +86,23 @@ def _parts(data: pd.DataFrame, columns: Sequence[str], y: str) -> pd.DataFrame:
 
 
 def _longest_first(data: pd.DataFrame, column: str, y: str) -> list[Any] | None:
-    """The values of y by the sum of a column, if it has to be summed; otherwise they stay."""
+    """The values of y by the sum of a column, if it has to be summed; otherwise they stay.
+
+    A negative sum is as long as a positive one.
+    """
     if not data[y].duplicated().any():
         return None
-    sums = data.groupby(y, dropna=False)[column].sum()
+    sums = data.groupby(y, dropna=False)[column].sum().abs()
     return list(sums.sort_values(ascending=False, kind="stable").index)
 
 
 def _part(column: str) -> str:
-    return column.removesuffix("_ns")
+    return column.removesuffix("_ns").removesuffix("_pct")
 
 
 def _largest(data: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
     """Keeps the values of y with the largest sums of x, in their original order."""
     if data[y].nunique(dropna=False) <= _MOST_ROWS:
         return data
-    totals = data.groupby(y, dropna=False)[x].sum()
+    totals = data.groupby(y, dropna=False)[x].sum().abs()
     return data[data[y].isin(totals.nlargest(_MOST_ROWS).index)]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from traceql.units import display_unit
 
 _OF_PATHS = re.compile(r"[.\[\]'\"]")
-Drawn = alt.Chart | alt.LayerChart
+Drawn = alt.Chart | alt.LayerChart | alt.VConcatChart
 COUNTED = ("layer", "number", "iteration")  # columns of numbers from 0
 _WORDS = {
     "ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step", "mfu": "MFU", "mbu": "MBU",

@@ -1,4 +1,4 @@
-"""Deviations: how far each cell of a heatmap is from the median cell of its row."""
+"""Deviations: how far each cell of a heatmap is from the median cell of its row, or from base."""
 
 import altair as alt
 import pandas as pd
@@ -19,6 +19,21 @@ def deviation(table: pa.Table, channels: dict[str, str], width: int) -> alt.Char
     furthest = max(data[colour].abs().quantile(_MOST), data[_LEAST].max())
     scale = alt.Scale(domain=[-furthest, 0, furthest], range=DIVERGING, clamp=True)
     title = title.replace(" (", f" - median {x} (")
+    return cells(data, channels, width, title, scale)
+
+
+def delta(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
+    """Cells that are longer or shorter on the one side than on the other.
+
+    The channel `of` is the value of base: changes of less than the noise of it are pale.
+    """
+    x, y, colour, of = (channels[name] for name in ("x", "y", "color", "of"))
+    rows: pd.DataFrame = table.select([x, y, colour, of]).to_pandas().dropna(subset=[x, y, colour])
+    rows[_LEAST] = _NOISE * rows.groupby(y)[of].transform("median").max()
+    data, (title,) = in_display_units(pa.Table.from_pandas(rows), [colour, _LEAST])
+    furthest = max(data[colour].abs().quantile(_MOST), data[_LEAST].max()) or 1.0
+    scale = alt.Scale(domain=[-furthest, 0, furthest], range=DIVERGING, clamp=True)
+    title = f"new \u2212 base {title[title.rfind('(') :]}"
     return cells(data, channels, width, title, scale)
 
 

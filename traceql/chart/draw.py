@@ -9,10 +9,14 @@ import pyarrow.compute as pc
 
 from traceql.chart.bars import bar, stacked
 from traceql.chart.data import Drawn
-from traceql.chart.deviation import deviation
+from traceql.chart.deviation import delta, deviation
+from traceql.chart.difference import difference
 from traceql.chart.drawable import can_be_drawn
+from traceql.chart.dumbbell import dumbbell
 from traceql.chart.flame import flame
+from traceql.chart.forest import forest
 from traceql.chart.heatmap import heatmap
+from traceql.chart.history import history
 from traceql.chart.labels import column_label, with_joined_rows, with_labels
 from traceql.chart.plane import line, point
 from traceql.chart.roofline import roofline
@@ -25,9 +29,14 @@ from traceql.query.head import Chart
 
 _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
     "bar": bar,
+    "delta": delta,
     "deviation": deviation,
+    "difference": difference,
+    "dumbbell": dumbbell,
     "flame": flame,
+    "forest": forest,
     "heatmap": heatmap,
+    "history": history,
     "line": line,
     "point": point,
     "range": spans,
@@ -61,10 +70,13 @@ def drawn(table: pa.Table, chart: Chart, *, width: int, tagged: bool = False) ->
     if chart.title:
         lines = wrap(chart.title, int(width / _TITLE_LETTER))
         plain = plain.properties(title=lines if len(lines) > 1 else chart.title)
-    fitted = plain.properties(
+    config = CONFIG
+    if isinstance(plain, alt.VConcatChart):  # whose panels have their width
+        panels: Drawn = plain.configure(**config)
+        return panels
+    fitted: Drawn = plain.properties(
         width=width, autosize=alt.AutoSizeParams(type="fit-x", contains="padding")
     )
-    config = CONFIG
     if tagged and (tags := _tags(plain)):
         fitted, config = _with_tags(fitted, tags), config | {"aria": True}
     finished: Drawn = fitted.configure(**config)

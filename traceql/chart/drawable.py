@@ -6,8 +6,10 @@ from traceql.errors import QueryInvalid
 from traceql.query.head import Chart
 
 _QUANTITIES = {  # channels; of other kinds of chart, x
+    "delta": ("color",),
     "deviation": ("color",),
     "heatmap": ("color",),
+    "history": ("y",),
     "line": ("x", "y"),
     "point": ("x", "y"),
     "roofline": ("x", "y", "size"),

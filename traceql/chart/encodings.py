@@ -61,6 +61,16 @@ def _quantity(column: str, title: str, length: int, *, log: bool = False) -> dic
     }
 
 
+def up_to(axis: alt.Axis, greatest: float) -> alt.Axis:
+    """The axis with ticks up to a value, beyond which there are texts instead."""
+    axis["gridOpacity"] = {
+        "condition": {"test": f"datum.value <= {greatest}", "value": 0.7},
+        "value": 0,
+    }
+    axis["labelExpr"] = f"datum.value <= {greatest} ? datum.label : ''"
+    return axis
+
+
 def sizes(column: str, values: pd.Series) -> alt.X:
     """Bytes on a horizontal axis with powers of two."""
     spare = math.sqrt(max(1, _LEAST_SPAN * values.min() / values.max()))

@@ -9,6 +9,15 @@ from typing import Any
 
 SEQUENCE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#882255"]
 DIVERGING = ["#2166AC", "#F4F4F4", "#B2182B"]  # less, equal, more
+SHORTER, EQUAL, LONGER = "#2166AC", "#8A949E", "#B2182B"  # of two sides
+CHANGES = {
+    "longer": LONGER,
+    "shorter": SHORTER,
+    "longer, not sure": "#DDA0A7",
+    "shorter, not sure": "#A3BDDA",
+}
+NOT_SURE = ("no change", "inconclusive")
+VERDICTS = {"slower": LONGER, "faster": SHORTER, "no change": EQUAL}
 _IDLE = "#B4BAC2"
 _WAIT = "#EBCB4A"  # as light as idle time is, so that a transfer is what stands out
 _BLUE, _ORANGE, _GREEN, _VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -152,7 +161,8 @@ PASSES = {"unprofiled": _BLUE, "profiled": _ORANGE}
 COLOURS = CATEGORY_COLOURS | ROLES | CLASSES_OF_TIME | LOSSES | BOUNDS | PHASES | CAUSES
 COLOURS |= HOST_EVENTS | AROUND_HOST_EVENTS
 COLOURS |= OPERATIONS | PASSES | {"throttled": _VERMILION, "not throttled": _BLUE}
-COLOURS |= {"(none)": "#767676"}
+COLOURS |= CHANGES | VERDICTS | {"(none)": "#767676"}
+COLOURS |= {"work": _BLUE, "speed": _ORANGE, "only one side": "#CC79A7", "outside": _IDLE}
 
 
 def colour(value: Any) -> str | None:

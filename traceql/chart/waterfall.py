@@ -2,7 +2,8 @@
 
 The rows come in the order of the bars, and their values, of which some may be negative, add up to
 the total, which is the first bar. Several totals, such as those of phases, stand below each other
-and are equally long.
+and are equally long. A column `scale` has the greatest value of the axis, so that several charts
+compare.
 """
 
 import json
@@ -12,19 +13,21 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
+from traceql.chart.bar_labels import MARGIN, Area, beside
 from traceql.chart.data import axis_title, chart_of, in_display_units
 from traceql.chart.encodings import SHARE_OF_LABELS, across, beside_labels, coloured, hover
-from traceql.chart.theme import CONFIG, INK, PAPER, QUIET, ROW_HEIGHT
+from traceql.chart.theme import CONFIG, INK, QUIET, ROW_HEIGHT
 from traceql.chart.waterfall_bars import TOTAL, waterfall_bars
 
-_LETTER, _MARGIN = 5.6, 5  # pixels: of the text at a bar, and between the two
 _THICK, _NEGATIVE = 0.76, 0.5  # height of a bar in its row; opacity of what was saved
+_EXTENT = 125  # pixels: of the labels of rows, where several charts have one scale
 _MANY = 100  # from here on, decimals do not matter
 
 
 def waterfall(table: pa.Table, channels: dict[str, str], width: int) -> alt.LayerChart:
     x, y, colour, group = channels["x"], channels["y"], channels["color"], channels.get("group")
-    data, (title,) = in_display_units(table, [x])
+    scale = [channels["scale"]] if "scale" in channels else []
+    data, (title,) = in_display_units(table, [x, *scale])
     rows = data[[x, y, colour]].set_axis(["value", "name", "kind"], axis=1)
     rows["group"] = data[group].fillna(TOTAL) if group else TOTAL
     bars = waterfall_bars(rows)
@@ -32,11 +35,17 @@ def waterfall(table: pa.Table, channels: dict[str, str], width: int) -> alt.Laye
         bars[group] = bars["group"]  # the marks of a page are chosen by it
     bars["name"] = bars["name"].where(bars["name"] != bars["kind"], bars["name"].map(_plain))
     room = beside_labels(bars, "name", width)
-    bars = _labelled(bars, title[title.rfind("(") + 1 : -1], room)
     ends = bars[["start", "end"]].to_numpy()
+    high = max(float(ends.max()), *(float(data[column].max()) for column in scale), 0.0)
+    area = Area(float(ends.min()), high, room)
+    bars = _labelled(bars, title[title.rfind("(") + 1 : -1], area)
     start = across("start", title if bars["group"].nunique() == 1 else "share (%)", width)
-    start["scale"] = alt.Scale(domain=[float(ends.min()), float(ends.max())], nice=False)
-    base = chart_of(bars).encode(y=_row(bars, width))
+    start["scale"] = alt.Scale(domain=[area.low, area.high], nice=False)
+    row = _row(bars, width)
+    if scale:  # labels of one width, so that bars of one length are equally long in all charts
+        extent = min(width * SHARE_OF_LABELS, _EXTENT)
+        row["axis"].minExtent = row["axis"].maxExtent = row["axis"].labelLimit = extent
+    base = chart_of(bars).encode(y=row)
     seams = (
         base.transform_filter("datum.has_next")
         .mark_rule(color=QUIET, strokeWidth=0.75)
@@ -49,7 +58,7 @@ def waterfall(table: pa.Table, channels: dict[str, str], width: int) -> alt.Laye
     ).encode(x=start, x2=alt.X2(field="end"), **_colours(bars, room), **hover(names))
     labels = base.mark_text(
         align={"expr": "datum.align"},
-        dx={"expr": f"datum.align === 'left' ? {_MARGIN} : -{_MARGIN}"},
+        dx={"expr": f"datum.align === 'left' ? {MARGIN} : -{MARGIN}"},
         fontSize=CONFIG["axis"]["labelFontSize"],
     ).encode(
         x=alt.X(field="at", type="quantitative"),
@@ -70,21 +79,12 @@ def _row(bars: pd.DataFrame, width: int) -> alt.Y:
     return alt.Y(field="row", type="ordinal", title=None, axis=axis)
 
 
-def _labelled(bars: pd.DataFrame, unit: str, room: int) -> pd.DataFrame:
-    """With the value and share of each bar: to its right, or to its left, or else in it."""
+def _labelled(bars: pd.DataFrame, unit: str, area: Area) -> pd.DataFrame:
+    """With the value and share of each bar."""
     decimals = 0 if bars["total"].max() >= _MANY else 2
     values = zip(bars["value"], bars["total"], strict=True)
     label = pd.Series([_said(value, total, unit, decimals) for value, total in values])
-    low, high = bars[["start", "end"]].min(axis=1), bars[["start", "end"]].max(axis=1)
-    pixel = (high.max() - low.min()) / room
-    needed = (label.str.len() * _LETTER + 2 * _MARGIN) * pixel
-    right, left = high.max() - high > needed, low - low.min() > needed
-    return bars.assign(
-        label=label,
-        at=high.where(right, low.where(left, high)),
-        align=right.map({True: "left", False: "right"}),
-        ink=(right | left).map({True: INK, False: PAPER}),
-    )
+    return beside(bars.assign(label=label), area)
 
 
 def _said(value: float, total: float, unit: str, decimals: int) -> str:

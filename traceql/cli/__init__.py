@@ -4,7 +4,8 @@ import errno
 import importlib
 import signal
 import sys
-from typing import Any
+import traceback
+from typing import Any, NoReturn
 
 import click
 
@@ -23,10 +24,17 @@ _COMMANDS = {
     "run": "Run a query.",
     "sql": "Run a read-only SQL statement.",
     "report": "Write a self-contained HTML report on where the time went.",
-    "ui": "Open a run in Perfetto, with tracks for steps, layers and roles.",
+    "diff": "Compare two runs, or repeats of each: what changed, and is it real?",
+    "gate": "Decide in CI whether new runs are slower than base: exit status 0, 1 or 3.",
+    "baseline": "Keep the numbers of runs, small, for a gate to compare with.",
+    "history": "Chart many runs over time or commits, and say since when they are slower.",
+    "ui": "Open a run in Perfetto, or two runs on one time axis.",
     "mcp": "Let an assistant ask: findings, queries and SQL as tools.",
     "export": "Export a database to another format.",
 }
+
+# Errors end a command with 1; where 1 is an answer of the command, with this.
+_STATUS_OF_ERRORS = {"gate": 2}
 
 # Signals that end a command: kill, and the end of the terminal or the SSH connection.
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
@@ -83,7 +91,11 @@ def cli() -> None:
 
 
 def main() -> Any:
-    """Runs the command line; prints a TraceqlError as one line on stderr, with exit status 1."""
+    """Runs the command line; prints a TraceqlError as one line on stderr, with exit status 1.
+
+    Where 1 is an answer of the command, errors have another status (_STATUS_OF_ERRORS).
+    """
+    status = _STATUS_OF_ERRORS.get(_command_name(), 1)
     stopped_by = signal.SIGINT
 
     def stop(number: int, _frame: object) -> None:
@@ -96,17 +108,32 @@ def main() -> Any:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, stop)
     try:
-        with checked_output():
+        with checked_output(status):
             return cli(standalone_mode=True)
     except (TraceqlError, OSError, MemoryError) as error:
         click.echo(f"traceql: {one_line(_told(error))}", err=True)
-        sys.exit(1)
+        sys.exit(status)
     except (_Interrupted, RuntimeError) as error:
         if isinstance(error, RuntimeError) and str(error) != _QUERY_STOPPED:
-            raise
+            _fail(error, status)
         if stopped_by == signal.SIGINT:
             click.echo("traceql: interrupted", err=True)
         sys.exit(128 + stopped_by)
+    except Exception as error:
+        _fail(error, status)
+
+
+def _command_name() -> str:
+    """The command that was called; only commands have options with values."""
+    return next((word for word in sys.argv[1:] if not word.startswith("-")), "")
+
+
+def _fail(error: Exception, status: int) -> NoReturn:
+    """Ends the program as Python does after an error that nobody expected, with this status."""
+    if status == 1:
+        raise error
+    traceback.print_exception(error)
+    sys.exit(status)
 
 
 def _told(error: Exception) -> str:

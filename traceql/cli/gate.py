@@ -151,13 +151,13 @@ def _baseline(folder: Path) -> Path:
 def _decided(
     sides: tuple[list[Path], list[Path]], asked: Sequence[Criterion], accept: Sequence[str]
 ) -> "Gate":
-    from traceql.compare.sides import runs_of
+    from traceql.compare.sides import groups_of
     from traceql.gate.decision import gate
 
     def say(text: str) -> None:
         click.echo(printable(text), err=True)
 
-    base, new = (runs_of(side, say=say) for side in sides)
+    base, new = groups_of(sides, say=say)
     return gate(base, new, asked, accept=accept)
 
 

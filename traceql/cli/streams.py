@@ -17,8 +17,8 @@ class _OutputFailed(OSError):
 
 
 @contextmanager
-def checked_output() -> Iterator[None]:
-    """Flushes stdout after the block; what cannot be written ends the program with status 1.
+def checked_output(status: int = 1) -> Iterator[None]:
+    """Flushes stdout after the block; what cannot be written ends the program with this status.
 
     The reason is one line on stderr. There is none if the program that reads our output has ended:
     that is no error of ours.
@@ -34,11 +34,11 @@ def checked_output() -> Iterator[None]:
             sys.stdout.flush()
     except BrokenPipeError:
         _discard_the_rest()
-        sys.exit(1)
+        sys.exit(status)
     except _OutputFailed as error:
         _discard_the_rest()
         click.echo(f"traceql: cannot write the output: {error.strerror}", err=True)
-        sys.exit(1)
+        sys.exit(status)
 
 
 def _open_what_is_closed() -> None:

@@ -1,7 +1,7 @@
 """Queries: their files, heads and parameters."""
 
 from traceql.query.bind import bound
-from traceql.query.catalog import Query, catalog, query_named, shipped_queries
+from traceql.query.catalog import Query, catalog, queries_in, query_named, shipped_queries
 from traceql.query.head import LIMIT, Chart, Head, Parameter
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Query",
     "bound",
     "catalog",
+    "queries_in",
     "query_named",
     "shipped_queries",
 ]

@@ -50,16 +50,17 @@ def catalog(folders: Sequence[Path] = ()) -> dict[str, Query]:
             raise QueryNotFound(
                 f"folder of queries {folder} does not exist; correct --queries or TRACEQL_QUERIES"
             )
-        found |= _in_folder(folder)
+        found |= queries_in(folder)
     return dict(sorted(found.items()))
 
 
 def shipped_queries() -> dict[str, Query]:
     """The queries that come with traceql, without those of the user."""
-    return _in_folder(QUERIES)
+    return queries_in(QUERIES)
 
 
-def _in_folder(folder: Path) -> dict[str, Query]:
+def queries_in(folder: Path) -> dict[str, Query]:
+    """The queries in a folder, without those in its subfolders."""
     files = [file for file in sorted(folder.glob("*.sql")) if file.is_file()]
     return {query.name: query for query in map(Query, files)}
 

@@ -12,6 +12,10 @@
 -- @chart  bar x=total_ns y=name
 -- @title  GPU time by kernel
 -- @empty  nothing ran on a GPU while the trace was recorded; record while requests are served
+
+A query over a comparison (queries/diff) names the sides whose databases it reads:
+
+-- @reads  base new
 """
 
 import re
@@ -25,7 +29,7 @@ from traceql.errors import QueryInvalid
 _VALUE = re.compile(r"'[^']*'|\S+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")
 _CHANNEL = re.compile(r"\w+=\S+")
-_TAGS = ("param", "values", "range", "column", "key", "chart", "title", "empty")
+_TAGS = ("param", "values", "range", "column", "key", "chart", "title", "empty", "reads")
 LIMIT = "limit"  # the parameter that is the greatest number of rows; 0 for all of them
 _RANGE = re.compile(r"(\w+)\s+(-?\d+)\s+(-?\d+)")
 _RESERVED = {"chart", "database", "format", "help", "queries", "spreadsheet_safe", "ui", "wide"}
@@ -81,6 +85,7 @@ class Head:
     keys: tuple[str, ...]  # the columns that tables show in any case, the most important first
     chart: Chart | None
     empty: str = ""  # what it means if there are no rows, and what to do
+    reads: tuple[str, ...] = ()  # the sides of a comparison whose databases it reads
 
 
 def parsed_head(name: str, sql: str) -> Head:
@@ -99,7 +104,8 @@ def parsed_head(name: str, sql: str) -> Head:
     parameters = tuple(_parameter(name, line, values, ranges) for line in tags["param"])
     columns = described_columns(name, head)
     chart, empty = _chart(name, tags["chart"], tags["title"]), head.only("empty")
-    return Head(head.summary, head.text, parameters, columns, head.names("key"), chart, empty)
+    keys, reads = head.names("key"), head.names("reads")
+    return Head(head.summary, head.text, parameters, columns, keys, chart, empty, reads)
 
 
 def _range(query: str, line: str) -> tuple[str, tuple[int, int]]:

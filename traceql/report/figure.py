@@ -22,11 +22,11 @@ class View:
 
     Attributes:
         phase: empty for all phases.
-        asked: the parameters of the query that differ from those of the figure.
+        command: what gives the same rows outside of the page.
     """
 
     phase: str
-    asked: dict[str, str]
+    command: str
     result: Result
     pictures: Callable[[], Pictures] | None
 
@@ -47,14 +47,15 @@ def begun(
 
     def view(phase: str, asked: dict[str, str], result: Result) -> View:
         name = f"{answer.anchor}-{phase}" if phase else answer.anchor
-        return View(phase, asked, result, drawing.ask(answer, result, name=name, wide=wide))
+        command = answer.command(trace.path.name, asked)
+        return View(phase, command, result, drawing.ask(answer, result, name=name, wide=wide))
 
     views = [view("", {}, answer.result)]
     views += [view(*of_phase) for of_phase in by_phase(trace, answer, phases)]
     return Drawn(answer, wide, tuple(views))
 
 
-def figure(drawn: Drawn, database: str) -> str:
+def figure(drawn: Drawn) -> str:
     """The figure with its views, of which all but the first are hidden."""
     answer = drawn.answer
     definition = anchor(answer.query.name)
@@ -65,11 +66,11 @@ def figure(drawn: Drawn, database: str) -> str:
         f'<figure id="{answer.anchor}"{" data-wide" if drawn.wide else ""}{kind}{sums}>'
         f"<figcaption><h3>{escape(answer.title)}</h3>"
         f'<a href="#define-{definition}" title="What the columns mean">definition</a></figcaption>'
-        f"{''.join(_view(answer, view, database) for view in drawn.views)}</figure>"
+        f"{''.join(_view(answer, view) for view in drawn.views)}</figure>"
     )
 
 
-def _view(answer: Answer, view: View, database: str) -> str:
+def _view(answer: Answer, view: View) -> str:
     pictures = view.pictures() if view.pictures else None
     drawing = ""
     if pictures and pictures.missing:
@@ -81,8 +82,7 @@ def _view(answer: Answer, view: View, database: str) -> str:
     is_drawn = bool(pictures and not pictures.missing)
     table = _table(answer, view, folded=is_drawn and not answer.figure.unfolded)
     chosen = f' data-phase="{view.phase}" hidden' if view.phase else ""
-    command = escape(answer.command(database, view.asked))
-    return f'<div class="view"{chosen}>{drawing}{table}<code>{command}</code></div>'
+    return f'<div class="view"{chosen}>{drawing}{table}<code>{escape(view.command)}</code></div>'
 
 
 def _table(answer: Answer, view: View, *, folded: bool) -> str:

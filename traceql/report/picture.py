@@ -20,6 +20,10 @@ ON_DARK = {
     "#B34A12": "#d0703a",
     "#767676": "#9a9a9a",
     "#B4BAC2": "#6b737d",
+    "#2166AC": "#5b9fdc",
+    "#B2182B": "#ec6a6f",
+    "#DDA0A7": "#7d4145",
+    "#A3BDDA": "#37597c",
 }
 _VARIABLES = {INK: "ink", QUIET: "quiet", RULE: "rule", PAPER: "paper"} | {
     colour: f"c{colour[1:]}" for colour in ON_DARK

@@ -1,7 +1,7 @@
 """Columns for people: a title with the unit, and a text for each value."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from traceql.printable import one_line, shortened
-from traceql.table.measures import UNIT, VALUE, measured_rows
+from traceql.table.measures import measured_columns
 from traceql.table.plain import plain
 from traceql.table.shared_units import shared_units
 from traceql.table.texts import is_sentence, places
@@ -68,7 +68,11 @@ def display_columns(table: "pa.Table", *, empty: bool = False) -> list[DisplayCo
     columns = [
         _column(name, each, numbers.get(name), units.get(name)) for name, each in values.items()
     ]
-    columns = [_with_measures(column, values) for column in columns]
+    measured = measured_columns(values)
+    columns = [
+        replace(column, cells=measured[column.name]) if column.name in measured else column
+        for column in columns
+    ]
     return [column for column in columns if empty or column.has_values]
 
 
@@ -94,14 +98,6 @@ def _decimals(unit: Unit | None, numbers: Sequence[float]) -> int:
     shown = [abs(number) / unit.divisor for number in numbers if number]
     is_large = bool(shown) and max(shown) >= _LARGE and min(shown) >= 1
     return 0 if is_large else unit.decimals
-
-
-def _with_measures(column: DisplayColumn, values: Mapping[str, Sequence[Any]]) -> DisplayColumn:
-    """The column; where each row has a unit of its own, value and unit are made readable."""
-    if column.name not in (VALUE, UNIT):
-        return column
-    rows = measured_rows(values.get(VALUE, ()), values.get(UNIT, ()))
-    return column if rows is None else replace(column, cells=rows[column.name == UNIT])
 
 
 def _cell(value: Any, unit: Unit | None, decimals: int) -> str:

@@ -8,9 +8,10 @@ columns last.
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from traceql.table.columns import DisplayColumn
-from traceql.table.measures import UNIT, VALUE
+from traceql.table.measures import UNIT, VALUES
 from traceql.table.texts import is_sentence, places, without_middle, wrapped
 
 _GAPS = (3, 2)  # places between columns, where there is room and where there is not
@@ -100,7 +101,8 @@ def _chosen(columns: Sequence[DisplayColumn], room: int, keys: Collection[str]) 
             chosen[column.name] = least
     names = {column.name for column in columns}
     if UNIT in names - chosen.keys() and len(chosen) > 1:
-        chosen.pop(VALUE, None)  # a number without its unit says nothing
+        for name in chain.from_iterable(VALUES):
+            chosen.pop(name, None)  # a number without its unit says nothing
     return set(chosen)
 
 

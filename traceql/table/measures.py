@@ -1,32 +1,41 @@
-"""Rows that are numbers with a unit each: columns `value` and `unit`."""
+"""Numbers with a unit in each row: columns `value` and `unit`, or `base`, `new` and `unit`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from traceql.table.shared_units import shared_divisor
 from traceql.units import SIZE, TIME
 
-VALUE, UNIT = "value", "unit"
+VALUES, UNIT = (("value",), ("base", "new")), "unit"
 _SCALES = {"ns": TIME, "bytes": SIZE}
 _SYMBOLS = {"percent": "%"}
 
 
-def measured_rows(
-    values: Sequence[Any], units: Sequence[Any]
-) -> tuple[list[str], list[str]] | None:
-    """The text of each value and that of its unit; None unless all are numbers with units.
+def measured_columns(columns: Mapping[str, Sequence[Any]]) -> dict[str, list[str]]:
+    """The texts of the columns of values and of units; none unless all are numbers with units.
 
     Times share a unit, and so do sizes.
     """
-    rows = list(zip(values, units, strict=False))
-    if not rows or len(values) != len(units) or not all(_is_measure(*row) for row in rows):
-        return None
+    for names in VALUES:
+        if found := _measured([columns.get(name, ()) for name in names], columns.get(UNIT, ())):
+            return dict(zip((*names, UNIT), found, strict=True))
+    return {}
+
+
+def _measured(values: Sequence[Sequence[Any]], units: Sequence[Any]) -> list[list[str]]:
+    rows = [(value, unit) for column in values for value, unit in zip(column, units, strict=False)]
+    is_whole = all(len(column) == len(units) for column in values)
+    if not rows or not is_whole or not all(_is_measure(*row) for row in rows):
+        return []
     divisors = {
         unit: shared_divisor(scale, [value for value, each in rows if each == unit and value])
         for unit, scale in _SCALES.items()
     }
-    shown = [_row(value, unit, divisors) for value, unit in rows]
-    return [value for value, _ in shown], [unit for _, unit in shown]
+    shown = [
+        [_row(value, unit, divisors) for value, unit in zip(column, units, strict=True)]
+        for column in values
+    ]
+    return [*([value for value, _ in column] for column in shown), [unit for _, unit in shown[0]]]
 
 
 def _is_measure(value: Any, unit: Any) -> bool:

@@ -12,11 +12,17 @@ _UNBROKEN = re.compile(r"\S*\d (?:ns|µs|ms|s|[KMG]iB|[KMG]B/s)(?!\w)\S*|\S+")  
 _TYPES = frozenset({"bool", "char", "const", "float", "int", "long", "unsigned", "void"})
 _JOINTS = "_/.:"  # after which a long word is broken rather than elsewhere
 _FEWEST_WORDS = 4
+_BECAME = " \u2192 "
 _ENDING = "…"
 
 
 def is_sentence(text: str) -> bool:
-    """Whether a text is prose: four words or more, most of them plain words or numbers."""
+    """Whether a text is prose: four words or more, most of them plain words or numbers.
+
+    What became what is prose too, whatever its names are.
+    """
+    if _BECAME in text:
+        return True
     words = text.split()
     plain = [word for word in words if _WORD.fullmatch(word) and word.strip(",)") not in _TYPES]
     return len(words) >= _FEWEST_WORDS and 2 * len(plain) >= len(words)

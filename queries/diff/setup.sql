@@ -1,0 +1,22 @@
+-- One row per fact of the set-up that differs between the sides, those that forbid a verdict first.
+--
+-- Use it before the numbers: another model, GPU or parallelism does other work, and a throttled clock
+-- explains much. A fact that only one side knows is listed if the other side tells such facts at all.
+-- @column title   VARCHAR  Kind of fact.
+-- @column name    VARCHAR  Name of the fact, by which it can be accepted (accept=).
+-- @column effect  VARCHAR  forbids (nothing can be said about speed), warns (it may explain a difference), notes (it is what was changed, perhaps) or follows (the engine decided it by itself).
+-- @column base    VARCHAR  The value in base; the values of its runs if they differ; NULL if no run knows it.
+-- @column new     VARCHAR  The same of new.
+-- @column reason  VARCHAR  Why it matters; empty if it is only noted.
+-- @key    title name effect base new reason
+-- @empty  both sides were set up alike, as far as the recordings tell
+-- @chart  none
+SELECT
+    title,
+    name,
+    effect,
+    NULLIF(array_to_string(base, ', '), '') AS base,
+    NULLIF(array_to_string(new, ', '), '') AS new,
+    reason
+FROM setup
+ORDER BY list_position(['forbids', 'warns', 'notes', 'follows'], effect), title, name

@@ -1,0 +1,234 @@
+"""Comparisons of real runs: they add up, mirror each other, and find what was changed."""
+
+from itertools import product
+from math import isclose
+
+import databases
+import pyarrow.compute as pc
+import pytest
+from comparisons import change, compared, repeats, run, total, waterfall
+
+import traceql
+from traceql.compare import Comparison
+from traceql.compare.sides import Run
+
+TP1, TP4 = "qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl"
+SERVING = "qwen3-8b-tp2-serving"
+FEW = (TP1, TP4, SERVING)
+# Five starts of a server, as steady as those of a GPU whose clocks are locked.
+STEADY = (1.0, 0.998, 1.001, 1.003, 0.997)
+OTHER = (0.9985, 1.002, 0.9965, 1.0005, 1.0015)
+
+
+def adds_up(comparison: Comparison) -> None:
+    """The parts make up the two steps of each scope, and the length of the two recordings."""
+    scopes = comparison.table(
+        "SELECT scope, SUM(base_ns) AS base, SUM(new_ns) AS new, SUM(delta_ns) AS delta "
+        "FROM waterfall GROUP BY scope"
+    )
+    for row in scopes:
+        step = change(comparison, row["scope"], "step")
+        # Half a ns is lost where the median step of two lanes is not a whole number.
+        assert abs(row["base"] - step["base"]) <= 0.5
+        assert abs(row["new"] - step["new"]) <= 0.5
+        assert row["delta"] == row["new"] - row["base"]
+    assert {row["scope"] for row in scopes} >= set(comparison.scopes)
+    base, new = comparison.table(
+        "SELECT side, ROUND(ns / lanes) AS ns FROM total_run ORDER BY side"
+    )
+    assert sum(total(comparison).values()) == new["ns"] - base["ns"]
+
+
+def mirrored(comparison: Comparison, other: Comparison) -> None:
+    """The second comparison has the sides of the first one exchanged."""
+    assert waterfall(comparison) == {key: -ns for key, ns in waterfall(other).items()}
+    assert total(comparison) == {key: -ns for key, ns in total(other).items()}
+    opposite = {"faster": "slower", "slower": "faster", "new": "gone", "gone": "new"}
+    there = {
+        (row["scope"], row["metric"], row["kind"]): row
+        for row in other.table("SELECT * FROM change WHERE kind <> 'group'")
+    }
+    for row in comparison.table("SELECT * FROM change WHERE kind <> 'group'"):
+        back = there.pop((row["scope"], row["metric"], row["kind"]))
+        assert back["verdict"] == opposite.get(row["verdict"], row["verdict"])
+        assert (row["base"], row["new"]) == (back["new"], back["base"])
+        if row["percent_of"] == "itself":
+            factor = (1 + row["change_pct"] / 100) * (1 + back["change_pct"] / 100)
+            assert isclose(factor, 1, rel_tol=1e-9)
+        else:
+            assert isclose(row["change_pct"], -back["change_pct"], abs_tol=1e-9)
+    assert not there
+
+
+@pytest.mark.parametrize("name", FEW)
+def test_a_run_against_itself_differs_in_nothing(name: str) -> None:
+    comparison = compared(name, name)
+    assert set(waterfall(comparison).values()) <= {0}
+    assert total(comparison) == {}
+    assert comparison.differences == ()
+    assert comparison.same_recordings
+    rows = comparison.table("SELECT * FROM change")
+    assert rows
+    assert {row["change_pct"] for row in rows} == {0}
+    assert {row["verdict"] for row in rows} == {"no verdict"}
+
+
+@pytest.mark.parametrize(("base", "new"), [(TP1, TP4), (SERVING, TP1), (TP4, SERVING)])
+def test_exchanged_sides_turn_the_answer_round(base: str, new: str) -> None:
+    comparison = compared(base, new)
+    adds_up(comparison)
+    mirrored(comparison, compared(new, base))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", databases.cases())
+def test_every_pair_of_traces_adds_up(base: str) -> None:
+    for new in databases.RUNS:
+        if databases.files(new)[0].exists():
+            comparison = compared(base, new)
+            adds_up(comparison)
+            comparison.close()
+
+
+@pytest.mark.slow
+def test_every_pair_of_own_traces_is_mirrored() -> None:
+    present = [name for name in databases.OWN if databases.files(name)[0].exists()]
+    for base, new in product(present, present):
+        if base < new:
+            mirrored(compared(base, new), compared(new, base))
+
+
+def test_one_run_a_side_has_differences_and_no_verdict() -> None:
+    row = change(compared(TP1, TP1), "decode", "step")
+    assert row["verdict"] == "no verdict"
+    assert row["reason"] == "one run a side; a verdict needs 4 on each, better 5"
+    assert row["low_pct"] is None
+    assert row["step_noise_pct"] > 0
+
+
+def test_equal_repeats_have_no_change() -> None:
+    comparison = Comparison(repeats(TP1, STEADY), repeats(TP1, OTHER))
+    row = change(comparison, "decode", "step")
+    assert row["verdict"] == "no change"
+    assert row["low_pct"] < 0 < row["high_pct"]
+
+
+@pytest.mark.parametrize("runs", [2, 3, 4, 5])
+def test_repeats_add_up(runs: int) -> None:
+    adds_up(Comparison(repeats(TP1, STEADY[:runs]), repeats(TP1, OTHER[:runs])))
+
+
+def test_slower_repeats_are_slower_and_tell_by_how_much() -> None:
+    slower = [factor * 1.03 for factor in OTHER]
+    comparison = Comparison(repeats(TP1, STEADY), repeats(TP1, slower))
+    row = change(comparison, "decode", "step")
+    assert row["verdict"] == "slower"
+    # Hodges-Lehmann by hand: the median of the 25 ratios.
+    ratios = sorted(new / base for new in slower for base in STEADY)
+    assert isclose(row["change_pct"], 100 * (ratios[12] - 1), rel_tol=1e-3)
+    assert isclose(row["low_pct"], 100 * (ratios[2] - 1), rel_tol=1e-3)
+    assert isclose(row["high_pct"], 100 * (ratios[-3] - 1), rel_tol=1e-3)
+
+
+def test_a_slower_role_is_named_and_the_others_are_not() -> None:
+    new = repeats(TP1, OTHER, role="qkv_proj", by=1.1)
+    comparison = Comparison(repeats(TP1, STEADY), new)
+    slower = comparison.table(
+        "SELECT metric FROM change WHERE scope = 'decode' AND verdict IN ('slower', 'faster')"
+    )
+    assert slower == [{"metric": "qkv_proj"}]
+
+
+def test_few_noisy_repeats_are_inconclusive_and_say_how_many_would_do() -> None:
+    base, new = (0.9, 1.0, 1.1, 1.05), (1.0, 0.95, 1.12, 1.03)
+    row = change(Comparison(repeats(TP1, base), repeats(TP1, new)), "decode", "step")
+    assert row["verdict"] == "inconclusive"
+    assert row["runs_needed"] is None or row["runs_needed"] > 4
+    assert "runs on each side" in row["reason"]
+
+
+def test_another_model_is_not_comparable_but_is_told() -> None:
+    comparison = compared(TP1, TP4)
+    assert comparison.forbidden.startswith("other ")
+    row = change(comparison, "decode", "step")
+    assert row["verdict"] == "not comparable"
+    assert row["change_pct"] != 0
+
+
+def test_accepted_differences_forbid_nothing() -> None:
+    comparison = Comparison([run(TP1)], [run(TP4)], accept=["all"])
+    assert comparison.forbidden == ""
+    assert change(comparison, "decode", "step")["verdict"] == "no verdict"
+
+
+def test_what_one_side_lacks_is_not_compared_and_is_told() -> None:
+    comparison = compared(TP1, SERVING)
+    strata = {row["stratum"]: row for row in comparison.table("SELECT * FROM stratum")}
+    assert any(not row["is_compared"] for row in strata.values())
+    for row in comparison.table("SELECT * FROM coverage"):
+        shares = row["compared_pct"] + row["unmatched_pct"] + row["outside_pct"]
+        assert isclose(shares, 100, abs_tol=1e-6)
+        assert row["unmatched_pct"] > 0
+
+
+def test_roles_of_one_side_are_new_or_gone() -> None:
+    experts = repeats(TP1, (1.0,))
+    (alone,) = repeats(TP1, (1.0,))
+    metric = alone.profile["metric"]
+    without = metric.filter(pc.not_equal(metric["metric"], "rope"))
+    rest = [Run("no rope", None, {**alone.profile, "metric": without})]
+    assert change(Comparison(rest, experts), "decode", "rope")["verdict"] == "new"
+    assert change(Comparison(experts, rest), "decode", "rope")["verdict"] == "gone"
+
+
+@pytest.mark.slow
+def test_waiting_that_one_side_cannot_know_is_compared_as_communication() -> None:
+    if not databases.files(databases.SERVING)[0].exists():
+        pytest.skip("needs a run that is not bundled")
+    parts = {(part, role) for _, part, role, _ in waterfall(compared(databases.SERVING, SERVING))}
+    assert not {part for part, role in parts if role == "logits_gather"} - {"exposed_comm"}
+
+
+def test_statements_read_both_databases_and_nothing_else() -> None:
+    comparison = compared(TP1, SERVING)
+    (row,) = comparison.sql(
+        "SELECT (SELECT COUNT(*) FROM base.kernel) AS tp1, "
+        "(SELECT COUNT(*) FROM new.kernel) AS serving"
+    )
+    tp1, serving = (len(databases.trace(name).sql("FROM kernel")) for name in (TP1, SERVING))
+    assert row == {"tp1": tp1, "serving": serving}
+    with pytest.raises(traceql.TraceqlError):
+        comparison.sql("SELECT * FROM read_text('/etc/hostname')")
+    with pytest.raises(traceql.TraceqlError):
+        comparison.sql("CREATE TABLE base.x AS SELECT 1")
+
+
+def test_the_same_database_can_be_both_sides() -> None:
+    (row,) = compared(TP1, TP1).sql(
+        "SELECT COUNT(*) AS kernels FROM base.kernel INNER JOIN new.kernel USING (id)"
+    )
+    assert row["kernels"] == len(databases.trace(TP1).sql("SELECT id FROM kernel"))
+
+
+def test_two_gpus_of_two_vendors_are_compared_by_role() -> None:
+    if not databases.files("h100-qwen1.5")[0].exists():
+        pytest.skip("needs a trace that is not bundled")
+    comparison = compared("h100-qwen1.5", "mi300x-qwen1.5")
+    names = comparison.table(
+        "SELECT side, LIST(DISTINCT name) AS names FROM profile_kernel_use "
+        "WHERE role IN ('qkv_proj', 'o_proj', 'gate_up_proj', 'down_proj', 'attention') "
+        "GROUP BY side"
+    )
+    assert not set(names[0]["names"]) & set(names[1]["names"])
+    roles = comparison.table(
+        "SELECT metric, base, new FROM change WHERE kind = 'role' AND scope = 'unknown' "
+        "AND base > 0 AND new > 0"
+    )
+    assert {"qkv_proj", "attention", "gate_up_proj", "down_proj"} <= {r["metric"] for r in roles}
+    assert comparison.forbidden == "other GPU"
+
+
+def test_a_comparison_is_a_table_in_python() -> None:
+    with traceql.diff(databases.trace(TP1).path, databases.trace(SERVING).path) as comparison:
+        frame = comparison.df()
+        assert {"base", "new", "verdict"} <= set(frame.columns)

@@ -1,0 +1,169 @@
+"""A comparison as a page and in a notebook: the answer first, and nothing in it but text."""
+
+import re
+from collections.abc import Iterator
+from html import unescape
+from pathlib import Path
+
+import databases
+import pytest
+from browser import CHROMIUM, Browser
+from compared import compared, run_of
+
+import traceql
+from traceql.compare import Comparison
+from traceql.compare.sentences import answers
+from traceql.compare.sides import Run
+from traceql.query import Query
+from traceql.report.comparison import comparison_page, side_names, write_comparison
+from traceql.resources import QUERIES
+
+EVIL = "</script><script>alert(1)</script>"
+NAME = "qwen3-8b-tp1-graph"
+
+
+@pytest.fixture(scope="module")
+def comparison() -> Iterator[Comparison]:
+    """Of runs in which a role, and so the step, take longer."""
+    longer = {"gate_up_proj": 1.25, "step": 1.05}
+    with compared(databases.trace(NAME).path, **longer) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def page(comparison: Comparison) -> str:
+    return comparison_page(comparison)
+
+
+def plain(html: str) -> str:
+    """What a reader sees, in one line."""
+    body = re.sub(r"(?s)<(script|style).*?</\1>", "", html)
+    return re.sub(r"\s+", " ", unescape(re.sub(r"<[^>]+>", " ", body)))
+
+
+@pytest.mark.slow
+def test_the_answer_comes_first(comparison: Comparison, page: str) -> None:
+    said = plain(page)
+    first, *_ = answers(comparison)
+    slower = r"Mixed steps are slower: [\d.]+ ms to [\d.]+ ms, run by run \+[45]\.\d%"
+    assert re.match(slower, first.text)
+    assert "gate_up_proj" in first.text
+    assert said.index(first.text) < said.index("How far each number moved")
+    assert 'class="verdict slower"' in page
+
+
+@pytest.mark.slow
+def test_each_phase_has_its_figures(comparison: Comparison, page: str) -> None:
+    assert comparison.scopes
+    for scope in comparison.scopes:
+        for figure in (f"waterfall-{scope}", f"steps-{scope}-base", f"steps-{scope}-new"):
+            assert f'id="{figure}"' in page
+    names = set(re.findall(r'id="define-([\w-]+)"', page))
+    assert {"answer", "waterfall", "steps", "roles", "layers", "strata", "total"} <= names
+    assert len(re.findall(r'id="([^"]+)"', page)) == len(set(re.findall(r'id="([^"]+)"', page)))
+
+
+@pytest.mark.slow
+def test_the_page_needs_nothing_else(page: str) -> None:
+    tags = re.findall(r"<(?:script|link|img|iframe)\b[^>]*>", page)
+    assert [tag for tag in tags if re.search(r"(src|href)=\"(?!data:)", tag)] == []
+
+
+@pytest.mark.slow
+def test_what_traces_say_is_no_markup(tmp_path: Path) -> None:
+    run = run_of(databases.trace(NAME).path)
+    changed = dict(run.profile)
+    for table, column in (("kernel_use", "name"), ("fact", "value")):
+        rows = changed[table]
+        texts = [f"{EVIL}{text}" for text in rows[column].to_pylist()]
+        place = rows.schema.get_field_index(column)
+        changed[table] = rows.set_column(place, column, [texts])
+    evil = Run(f"runs/{EVIL}", None, changed)
+    with Comparison([run], [evil], accept=["all"]) as comparison:
+        write_comparison(comparison, tmp_path / "page.html")
+        shown = comparison._repr_html_()
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "alert(1)" in plain(page)
+    assert "<script>alert" not in page + shown
+
+
+def test_sides_of_one_name_are_told_apart_by_their_folders() -> None:
+    run = run_of(databases.trace(NAME).path)
+
+    def named(*pairs: str) -> tuple[str, str]:
+        base, new = (Run(name, run.database, run.profile) for name in pairs)
+        with Comparison([base], [new]) as comparison:
+            return side_names(comparison)
+
+    assert named("a/before.duckdb", "a/after.duckdb") == ("before", "after")
+    assert named("a/run.duckdb", "b/run.duckdb") == ("a/run", "b/run")
+
+
+def test_a_notebook_shows_the_answer_in_words_as_rows_and_as_a_picture(
+    comparison: Comparison,
+) -> None:
+    said, rows, picture = comparison._outputs()
+    assert all(sentence.text in unescape(said["text/html"]) for sentence in answers(comparison))
+    assert "slower" in rows["text/html"]
+    assert picture["image/svg+xml"].startswith("<svg")
+    assert "What made the step longer or shorter" in picture["image/svg+xml"]
+    assert repr(comparison) == "<Comparison: 5 runs with 5 runs>"
+
+
+def test_a_query_that_reads_databases_says_so_where_a_side_has_none() -> None:
+    run = run_of(databases.trace(NAME).path)
+    with Comparison([Run("saved", None, run.profile)], [run]) as comparison:
+        assert Query(QUERIES / "diff" / "efficiency.sql").head.reads == ("base", "new")
+        with pytest.raises(traceql.TraceqlError, match="a baseline does not hold it"):
+            comparison.run("efficiency")
+        assert len(comparison.run("roles"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
+@pytest.mark.parametrize(("width", "look"), [(360, "light"), (1400, "dark"), (718, "print")])
+def test_the_page_fits_its_window(page: str, tmp_path: Path, width: int, look: str) -> None:
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    with Browser(width, 900) as browser:
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if look == "dark" else "light"}
+        medium = "print" if look == "print" else ""
+        browser.call("Emulation.setEmulatedMedia", media=medium, features=[scheme])
+        browser.open((tmp_path / "page.html").as_uri())
+        browser.wait_for_text("Made by traceql", 20)
+        assert browser.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        assert browser.evaluate("document.querySelectorAll('svg').length") > 10
+
+
+def test_kernels_that_became_others_are_named_in_whole(comparison: Comparison) -> None:
+    run = run_of(databases.trace(NAME).path)
+    rows = run.profile["kernel_use"]
+    place = rows.schema.get_field_index("name")
+    names = [f"another_{name}" for name in rows["name"].to_pylist()]
+    changed = {**run.profile, "kernel_use": rows.set_column(place, "name", [names])}
+    with Comparison([run], [Run("new", None, changed)]) as two:
+        found = {row["role"]: row for row in two.run("kernels", role="gate_up_proj")}
+        (row,) = found.values()
+        assert row["what"] == "other kernels"
+        before, after = row["became"].split(" → ")
+        assert after == before.replace(" x ", " x another_")
+        shown = two.run("kernels", role="gate_up_proj")._repr_html_().replace("<wbr>", "")
+        assert row["became"] in unescape(shown)
+    assert len(comparison.run("kernels")) == 0
+    every = comparison.run("kernels", every=True)
+    assert {row["what"] for row in every} == {"same"}
+
+
+@pytest.mark.parametrize(
+    ("names", "side"),
+    [
+        (("data/tp1: 1", "data/tp1: 2"), "tp1 (2 runs)"),
+        (("runs/chat-1.duckdb", "runs/chat-2.duckdb"), "chat (2 runs)"),
+        (("runs/run10", "runs/run11"), "run (2 runs)"),
+        (("runs/alpha", "runs/beta"), "alpha (2 runs)"),
+    ],
+)
+def test_repeats_are_called_by_what_their_names_share(names: tuple[str, ...], side: str) -> None:
+    run = run_of(databases.trace(NAME).path)
+    repeats = [Run(name, run.database, run.profile) for name in names]
+    with Comparison(repeats, [Run("other", run.database, run.profile)]) as comparison:
+        assert side_names(comparison)[0] == side

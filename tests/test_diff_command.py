@@ -1,0 +1,183 @@
+"""`traceql diff` as users call it, on real runs and on the recordings of planted changes."""
+
+import json
+import re
+from pathlib import Path
+
+import databases
+import pytest
+from command_line import called, output, refusal
+from comparisons import PLANTED, TRACES
+
+TP1, SERVING = "qwen3-8b-tp1-graph", "qwen3-8b-tp2-serving"
+
+
+def _screen(base: str, new: str, *options: str) -> str:
+    """What `traceql diff` prints of two groups of five recordings, in as wide as a terminal."""
+    done = called("diff", PLANTED / base, PLANTED / new, *options, COLUMNS="160")
+    assert done.returncode == 0
+    return done.stdout.decode()
+
+
+def _answer(screen: str, phase: str) -> str:
+    """The first paragraph about a phase."""
+    paragraphs = re.sub("\n  ", " ", screen).splitlines()
+    return next(one for one in paragraphs if f"{phase} steps" in one.lower())
+
+
+def _causes(screen: str) -> dict[str, str]:
+    """The lines of the waterfall by cause."""
+    lines = re.findall(r"^  [+\u2212]?[\d.,]+ [nµm]?s  (.+?)  +(.*)$", screen, re.MULTILINE)
+    return dict(lines)
+
+
+def test_an_all_reduce_that_was_turned_off_is_named_and_the_products_are_not() -> None:
+    screen = _screen("tp2", "tp2-nccl-all-reduce")
+    causes = _causes(screen)
+    for role in ("attn_allreduce", "mlp_allreduce"):
+        assert causes[f"{role} (transfer)"].endswith("slower")
+    assert "mlp_allreduce (transfer)" in _answer(screen, "decode")
+    assert not re.search(r"(qkv|o|gate_up|down)_proj", _answer(screen, "decode"))
+    assert re.search(r"mlp_allreduce: .*cross_device_reduce.* → ncclDevKernel_AllReduce", screen)
+    assert "engine.disable_custom_all_reduce none → true" in screen
+
+
+def test_piecewise_graphs_cost_idle_time_of_the_host() -> None:
+    screen = _screen("tp2", "tp2-piecewise-graphs")
+    answer = _answer(screen, "decode")
+    assert answer.startswith("✗ Decode steps are slower")
+    assert "idle: host" in answer
+    assert _causes(screen)["idle: host"].endswith("slower")
+    assert "cudagraph_mode none → PIECEWISE" in screen
+
+
+def test_a_busy_host_is_waited_for_and_its_rank_is_named() -> None:
+    screen = _screen("tp2", "tp2-busy-host-of-rank1")
+    answer = _answer(screen, "decode")
+    assert answer.startswith("✗ Decode steps are slower")
+    assert "waiting" in answer
+    assert re.search(r"Rank 1 \(host\): each GPU loses .* more", screen)
+    assert "No difference of set-up is known." in screen
+
+
+def test_narrow_weights_make_the_products_faster_and_their_inputs_slower() -> None:
+    screen = _screen("tp1", "tp1-fp8")
+    causes = _causes(screen)
+    for role in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj"):
+        assert causes[role].endswith("faster")
+    assert causes["act"].endswith("slower")
+    assert _answer(screen, "decode").startswith("✓ Decode steps are faster")
+
+
+def test_a_slow_product_of_one_layer_names_the_layer() -> None:
+    screen = _screen("tp1", "tp1-slow-layer5-down_proj")
+    assert "Not all layers moved alike: layer 5 down_proj" in screen
+    assert _causes(screen)["down_proj"].endswith("slower")
+
+
+def test_another_attention_backend_is_named_by_its_kernels() -> None:
+    screen = _screen("tp1", "tp1-triton-attention", "--details")
+    assert re.search(r"attention: .*flash.* → kernel_unified_attention", screen)
+    assert _causes(screen)["kv_write"].endswith("faster")
+
+
+@pytest.mark.parametrize("side", ["tp1", "tp2"])
+def test_equal_recordings_are_never_faster_or_slower(side: str) -> None:
+    text = output("diff", PLANTED / side, PLANTED / side, "--format", "json")
+    document = json.loads(text)
+    assert {row["verdict"] for row in document["change"]} <= {"no change", "inconclusive"}
+    assert {row["delta_ns"] for row in document["waterfall"]} == {0}
+
+
+def test_the_document_adds_up() -> None:
+    text = output("diff", PLANTED / "tp2", PLANTED / "tp2-nccl-all-reduce", "--format", "json")
+    document = json.loads(text)
+    assert len(document["runs"]["base"]) == len(document["runs"]["new"]) == 5
+    for table in ("waterfall", "cause"):
+        rows = [row for row in document[table] if row["scope"] == "decode"]
+        assert sum(row["delta_ns"] for row in rows) == sum(
+            row["new_ns"] - row["base_ns"] for row in rows
+        )
+    sums = [
+        sum(row["delta_ns"] for row in document[table] if row["scope"] == "decode")
+        for table in ("waterfall", "cause")
+    ]
+    assert sums[0] == sums[1]
+
+
+def test_repeats_can_be_named_one_by_one(tmp_path: Path) -> None:
+    path = databases.trace(TP1).path
+    text = output("diff", "--base", path, "--base", path, "--new", path, "--format", "json")
+    runs = json.loads(text)["runs"]
+    assert [len(runs["base"]), len(runs["new"])] == [2, 1]
+
+
+def test_a_folder_of_databases_holds_one_repeat_for_each(tmp_path: Path) -> None:
+    for number in range(2):
+        copy = tmp_path / f"{number}.duckdb"
+        copy.write_bytes(databases.trace(TP1).path.read_bytes())
+    text = output("diff", tmp_path, databases.trace(TP1).path, "--format", "json")
+    assert len(json.loads(text)["runs"]["base"]) == 2
+
+
+def test_rows_of_a_query_and_of_a_statement() -> None:
+    base, new = (databases.trace(name).path for name in (TP1, SERVING))
+    rows = json.loads(output("diff", base, new, "--query", "setup", "--format", "json"))
+    assert {"name", "base", "new"} <= rows[0].keys()
+    statement = "SELECT COUNT(*) AS kernels FROM new.kernel"
+    text = output("diff", base, new, "--sql", statement, "--format", "csv")
+    kernels = len(databases.trace(SERVING).sql("FROM kernel"))
+    assert text == f"kernels\n{kernels}\n"
+
+
+def test_wrong_use_and_bad_input_are_one_line(tmp_path: Path) -> None:
+    path = databases.trace(TP1).path
+    assert "name two sides" in refusal("diff", path, status=2)
+    assert "not a percentage" in refusal("diff", path, path, "--threshold", "much", status=2)
+    assert "does not exist" in refusal("diff", path, tmp_path / "missing")
+    assert "no query 'waterfal'; did you mean 'waterfall'" in refusal(
+        "diff", path, path, "--query", "waterfal"
+    )
+    assert "has no parameter 'phase'" in refusal(
+        "diff", path, path, "--query", "waterfall", "--param", "phase=decode"
+    )
+    (tmp_path / "notes.txt").write_text("nothing")
+    done = called("diff", path, tmp_path / "notes.txt")
+    loading, told = done.stderr.decode().splitlines()
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert loading.startswith("loading ")
+    assert "notes.txt: not a trace" in told
+
+
+def test_nothing_is_half_written(tmp_path: Path) -> None:
+    path = databases.trace(TP1).path
+    report = tmp_path / "report.html"
+    done = called("diff", path, tmp_path / "missing", "--report", report)
+    assert done.returncode == 1
+    assert not report.exists()
+
+
+@pytest.mark.slow
+def test_from_traces_of_ten_starts_to_the_layer_that_is_slow() -> None:
+    done = called("diff", TRACES / "tp1", TRACES / "tp1-slow-layer5-down_proj")
+    screen = done.stdout.decode()
+    assert done.returncode == 0
+    assert re.search(r"Not all layers moved alike: layer 5 down_proj \+\d", screen)
+    assert _causes(screen)["down_proj"].endswith("slower")
+    assert "down_proj" in _answer(screen, "decode")
+    assert "No difference of set-up is known." in screen
+
+
+def test_a_start_without_a_recording_does_not_vanish(tmp_path: Path) -> None:
+    good = tmp_path / "runs" / "1"
+    good.mkdir(parents=True)
+    (good / "run.json").write_text("{}")
+    (tmp_path / "runs" / "2").mkdir()
+    told = refusal("diff", tmp_path / "runs", databases.trace(TP1).path)
+    assert "2 is among the run directories of" in told
+    assert "has no run.json" in told
+
+
+def test_a_comparison_is_only_read() -> None:
+    path = databases.trace(TP1).path
+    assert "use SELECT" in refusal("diff", path, path, "--sql", "DROP TABLE change")

@@ -1,0 +1,274 @@
+"""A comparison of two sides: its tables, in a database in memory that SQL can ask."""
+
+from collections.abc import Collection, Iterator, Sequence
+from functools import cached_property
+from html import escape
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from traceql.comment_head import source_text
+from traceql.compare.attached import attached
+from traceql.compare.changes import changes
+from traceql.compare.profile import RESULTS
+from traceql.compare.rows import layer_rows, setup_rows, unnamed_rows
+from traceql.compare.sentences import answers
+from traceql.compare.setup import Effect, differences
+from traceql.compare.sides import Run, groups_of
+from traceql.compare.verdict import NOISE
+from traceql.errors import QueryInvalid, TraceqlError
+from traceql.printable import printable
+from traceql.query import Query, bound, queries_in, query_named
+from traceql.resources import QUERIES
+from traceql.result import Result, as_html, display_in_notebook
+from traceql.row_stream import without_statement
+from traceql.statement import relation
+
+SIDES = ("base", "new")
+_TABLES = Path(__file__).parent / "tables"
+# In the order in which they need each other.
+_MADE = (
+    "grain",
+    "stratum",
+    "weight",
+    "scope",
+    "run_value",
+    "chosen_run",
+    "typical",
+    "waterfall",
+    "total_run",
+    "total",
+    "coverage",
+    "layer_value",
+    "layer",
+    "kernel_use",
+    "lost",
+    "latency",
+)
+_FACTS = "SELECT side, run, name, value FROM profile_fact ORDER BY ALL"
+_SHOWN = (
+    "scope", "metric", "base", "new", "unit", "change_pct", "low_pct", "high_pct", "verdict",
+    "reason",
+)  # fmt: skip
+_RECORDINGS = "SELECT value FROM profile_fact WHERE side = $side AND name = 'trace.sha256'"
+_PHASES = "SELECT scope FROM scope WHERE scope <> 'all' ORDER BY position"
+
+
+def diff_queries() -> dict[str, Query]:
+    """The queries over a comparison, by name."""
+    return queries_in(QUERIES / "diff")
+
+
+class Comparison:
+    """Two sides, each of one run or more, compared when the object is made.
+
+    Args:
+        base: the runs that are the reference.
+        new: the runs that are compared with them.
+        threshold: the smallest change that counts, relative.
+        accept: names of differences of the set-up, or beginnings of names up to a dot, that do not
+            forbid a verdict; all for all of them.
+    """
+
+    def __init__(
+        self,
+        base: Sequence[Run],
+        new: Sequence[Run],
+        *,
+        threshold: float = NOISE,
+        accept: Collection[str] = (),
+    ) -> None:
+        self.base, self.new = tuple(base), tuple(new)
+        self.threshold = threshold
+        self._con = duckdb.connect(config={"threads": 2})
+        for side, runs in zip(SIDES, (self.base, self.new), strict=True):
+            if not runs:
+                raise TraceqlError(f"there is no run on the side {side}")
+        self._load()
+        facts = self._con.execute(_FACTS).fetchall()
+        self.differences = tuple(differences(facts, accepted=accept))
+        self._compare()
+
+    @property
+    def forbidden(self) -> str:
+        """Why no verdict is possible; empty if one is."""
+        titles = [one.title for one in self.differences if one.effect is Effect.FORBIDS]
+        return f"other {', '.join(dict.fromkeys(titles))}" if titles else ""
+
+    @property
+    def same_recordings(self) -> bool:
+        """Whether both sides are of the same trace files."""
+        sides = [
+            {value for (value,) in self._con.execute(_RECORDINGS, {"side": side}).fetchall()}
+            for side in SIDES
+        ]
+        return bool(sides[0]) and sides[0] == sides[1]
+
+    @cached_property
+    def scopes(self) -> tuple[str, ...]:
+        """The phases that are compared, the one that takes most of base's time first."""
+        return tuple(phase for (phase,) in self._con.execute(_PHASES).fetchall())
+
+    def run(self, name: str, /, **parameters: Any) -> Result:
+        """Runs a query of the folder queries/diff, e.g. `comparison.run("waterfall")`.
+
+        Raises:
+            QueryNotFound: no such query; the message suggests the closest name.
+            QueryInvalid: an unknown parameter, or a value that is not allowed; or the query reads
+                the databases, and a side is a baseline, which has none.
+        """
+        query = query_named(name, diff_queries())
+        if missing := [side for side in query.head.reads if side not in self._databases]:
+            raise QueryInvalid(
+                f"{name} reads the database of {missing[0]}, and a baseline does not hold it; "
+                "compare with the run itself"
+            )
+        return self._result(query.sql, bound(query, parameters), query.head.chart)
+
+    def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
+        """Runs one statement over the tables of the comparison, and those of the databases.
+
+        `base.kernel` is the table kernel of the first run of base, `base_2.kernel` that of the
+        second one; the same with new.
+
+        Raises:
+            QueryInvalid: with DuckDB's message in one line.
+        """
+        _require_select(sql)
+        self._databases  # noqa: B018 (attaches them)
+        return self._result(sql, parameters or {}, None)
+
+    def table(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
+        """The rows of a statement over the tables of the comparison."""
+        return self._result(sql, parameters, None).rows()
+
+    def df(self) -> "Any":
+        """The answer as a pandas DataFrame: step times, latencies and throughput with verdicts."""
+        return self.run("answer").df()
+
+    def chart(self, scope: str | None = None, *, width: int = 720) -> "Any":
+        """The waterfall of the difference, as an Altair chart."""
+        return self.run("waterfall", scope=scope).chart(width=width)
+
+    def _ipython_display_(self) -> None:
+        """Shows the answer in words and as rows, and the waterfall as a picture."""
+        display_in_notebook(self._outputs())
+
+    def _repr_html_(self) -> str:
+        """The same for programs other than Jupyter, as one piece."""
+        return as_html(self._outputs())
+
+    def _outputs(self) -> Iterator[dict[str, str]]:
+        """The outputs by media type."""
+        told = [printable(sentence.text) for sentence in answers(self)]
+        html = "".join(f"<p>{escape(text)}</p>" for text in told)
+        yield {"text/html": html, "text/plain": "\n".join(told)}
+        yield from Result(self.run("answer").select(list(_SHOWN)).arrow()).outputs()
+        waterfall = self.run("waterfall")
+        if waterfall.can_be_drawn:
+            yield from islice(waterfall.outputs(), 1)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {_counted(self.base)} with {_counted(self.new)}>"
+
+    def close(self) -> None:
+        self._con.close()
+
+    def __enter__(self) -> "Comparison":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _load(self) -> None:
+        runs = [
+            (side, number, run)
+            for side, of_side in zip(SIDES, (self.base, self.new), strict=True)
+            for number, run in enumerate(of_side)
+        ]
+        for name in RESULTS:
+            for place, (_, _, run) in enumerate(runs):
+                self._con.register(f"run_{place}", run.profile[name])
+            rows = " UNION ALL BY NAME ".join(
+                f"SELECT *, '{side}' AS side, {number}::BIGINT AS run FROM run_{place}"
+                for place, (side, number, _) in enumerate(runs)
+            )
+            self._con.execute(f"CREATE TABLE profile_{name} AS {rows}")
+            for place in range(len(runs)):
+                self._con.unregister(f"run_{place}")
+
+    def _compare(self) -> None:
+        for name in _MADE:
+            self._make(name)
+        changed = changes(self._con, threshold=self.threshold, forbidden=self.forbidden)
+        self._create("change", changed)
+        self._make("cause")
+        self._create("setup", setup_rows(self.differences))
+        self._create("layer_change", layer_rows(self._con))
+        self._create("unnamed_kernel", unnamed_rows(self._con))
+
+    def _make(self, name: str) -> None:
+        self._con.execute(f"CREATE TABLE {name} AS {source_text(_TABLES / f'{name}.sql')}")
+
+    def _create(self, name: str, rows: pa.Table) -> None:
+        self._con.register("rows_of_table", rows)
+        self._con.execute(f"CREATE TABLE {name} AS FROM rows_of_table")
+        self._con.unregister("rows_of_table")
+
+    @cached_property
+    def _databases(self) -> tuple[str, ...]:
+        """The names by which statements can read the databases, and nothing else, from now on."""
+        sides = zip(SIDES, (self.base, self.new), strict=True)
+        return attached(self._con, {side: [run.database for run in runs] for side, runs in sides})
+
+    def _result(self, sql: str, parameters: dict[str, Any], chart: Any) -> Result:
+        try:
+            return Result(relation(self._con, sql, parameters).to_arrow_table(), chart)
+        except duckdb.Error as error:
+            raise QueryInvalid(without_statement(error)) from None
+
+
+def _counted(runs: Sequence[Run]) -> str:
+    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+
+
+def _require_select(sql: str) -> None:
+    try:
+        kinds = {statement.type for statement in duckdb.extract_statements(sql)}
+    except duckdb.Error as error:
+        raise QueryInvalid(without_statement(error)) from None
+    if kinds - {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
+        raise QueryInvalid("a comparison can only be read; use SELECT")
+
+
+def diff(
+    base: str | Path | Sequence[str | Path],
+    new: str | Path | Sequence[str | Path],
+    *,
+    threshold: float = NOISE,
+    accept: Collection[str] = (),
+) -> Comparison:
+    """Compares two runs, or two groups of repeats.
+
+    Args:
+        base: a database, run directory, folder of traces, trace or baseline; or several repeats.
+            A folder with databases or run directories holds a repeat for each.
+        new: the same for the other side.
+        threshold: the smallest change that counts, relative.
+        accept: names of differences of the set-up that do not forbid a verdict (Difference.name),
+            or beginnings of them up to a dot; all for all of them.
+
+    Raises:
+        TraceqlError: a path does not exist or cannot be read.
+    """
+    sides = [[one] if isinstance(one, str | Path) else list(one) for one in (base, new)]
+    return Comparison(*groups_of(sides), threshold=threshold, accept=accept)

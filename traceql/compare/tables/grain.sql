@@ -1,0 +1,10 @@
+-- One row: the grain at which the runs are compared.
+--
+-- @column grain  VARCHAR  kv (strata tell the lengths of the KV cache apart) if every run knows them, else rows.
+WITH known AS (
+    SELECT side, run, BOOL_OR(grain = 'kv') AS has_lengths
+    FROM profile_stratum
+    GROUP BY side, run
+)
+SELECT CASE WHEN BOOL_AND(has_lengths) THEN 'kv' ELSE 'rows' END AS grain
+FROM known

@@ -1,0 +1,72 @@
+-- One row per run, scope and metric: the metric's time in a step of the scope.
+--
+-- Each run's values of the strata are weighted by the numbers of steps that both sides have, so that
+-- a change of the mix does not count. A metric that a stratum of the run does not have is 0 there.
+-- Where a run does not know whether a role's operations wait, the time of the role includes waiting
+-- in all runs.
+-- @column side     VARCHAR  base or new.
+-- @column run      BIGINT   Number of the run in its side, from 0.
+-- @column scope    VARCHAR  A phase, or all.
+-- @column metric   VARCHAR  As in profile_metric.
+-- @column kind     VARCHAR  whole, part or role.
+-- @column ns       DOUBLE   Time in a step, mean of the lanes, ns.
+-- @column kernels  DOUBLE   Number of kernels in a step, mean of the lanes; NULL unless it is a role.
+-- @column mad_ns   DOUBLE   Median distance of a step of the run from its stratum's median, ns; NULL if no stratum has three steps.
+WITH sized AS (
+    SELECT
+        profile_stratum.side,
+        profile_stratum.run,
+        weight.scope,
+        weight.stratum,
+        weight.steps,
+        SUM(weight.steps * profile_stratum.lanes) OVER (
+            PARTITION BY profile_stratum.side, profile_stratum.run, weight.scope
+        ) AS lane_steps
+    FROM weight
+    INNER JOIN profile_stratum USING (stratum)
+    WHERE profile_stratum.grain = (SELECT grain FROM grain)
+),
+valued AS (
+    SELECT
+        sized.side,
+        sized.run,
+        sized.scope,
+        profile_metric.metric,
+        profile_metric.kind,
+        SUM(sized.steps * profile_metric.ns ORDER BY sized.stratum) / ANY_VALUE(sized.lane_steps) AS ns,
+        SUM(sized.steps * profile_metric.kernels ORDER BY sized.stratum) / ANY_VALUE(sized.lane_steps) AS kernels,
+        SUM(sized.steps * profile_metric.mad_ns) / ANY_VALUE(sized.lane_steps) AS mad_ns
+    FROM sized
+    INNER JOIN profile_metric
+        ON
+            sized.side = profile_metric.side
+            AND sized.run = profile_metric.run
+            AND sized.stratum = profile_metric.stratum
+            AND profile_metric.grain = (SELECT grain FROM grain)
+    GROUP BY sized.side, sized.run, sized.scope, profile_metric.metric, profile_metric.kind
+),
+waiting AS (
+    SELECT side, run, scope, metric, ns
+    FROM valued
+    WHERE
+        kind = 'wait'
+        AND (scope, metric) IN (SELECT (scope, metric) FROM valued WHERE kind = 'unmatched' AND ns > 0)
+)
+SELECT
+    valued.side,
+    valued.run,
+    valued.scope,
+    valued.metric,
+    valued.kind,
+    valued.ns + CASE WHEN valued.kind = 'role' THEN COALESCE(waiting.ns, 0) ELSE 0 END AS ns,
+    valued.kernels,
+    valued.mad_ns
+FROM valued
+LEFT JOIN waiting
+    ON
+        valued.side = waiting.side
+        AND valued.run = waiting.run
+        AND valued.scope = waiting.scope
+        AND valued.metric = waiting.metric
+WHERE valued.kind NOT IN ('wait', 'unmatched')
+ORDER BY ALL

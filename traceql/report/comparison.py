@@ -1,0 +1,232 @@
+"""The comparison of two sides as one self-contained page that opens from disk."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+from itertools import groupby, takewhile
+from pathlib import Path, PurePath
+from typing import Any
+
+from traceql.compare import Comparison, diff_queries
+from traceql.compare.sentences import answers
+from traceql.compare.sides import Run
+from traceql.files import write_whole
+from traceql.query import Query
+from traceql.report.comparison_sections import (
+    ANSWER,
+    COMPARED,
+    HARDWARE,
+    SETUP,
+    TOTAL,
+    UNNAMED,
+    of_scope,
+)
+from traceql.report.drawing import PageDrawing
+from traceql.report.facts import Answer
+from traceql.report.figure import Drawn, View, figure
+from traceql.report.sections import Figure, Section
+from traceql.report.shell import definitions, html_page, section_html
+from traceql.units import display_unit
+
+_FACT = "SELECT DISTINCT value FROM profile_fact WHERE side = $side AND name = $name ORDER BY ALL"
+_JOINTS = "-_.: /"
+_WHOLE_WORDS = re.compile(rf"(.*[{_JOINTS}])")  # a beginning up to where a word ends
+_ENDINGS = (".duckdb", ".json.gz", ".json")
+_HALF = {"steps", "roles", "layers.apart", "total", "coverage", "telemetry"}
+_MINUS, _ARROW = "\u2212", " \u2192 "
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A part of a section whose charts are being drawn.
+
+    Attributes:
+        html: waits for them.
+    """
+
+    query: Query
+    html: Callable[[], str]
+
+
+def write_comparison(comparison: Comparison, path: Path) -> None:
+    """Writes the page, which needs no network and no other file.
+
+    Raises:
+        TraceqlError: the file cannot be written.
+    """
+    write_whole(path, comparison_page(comparison).encode())
+
+
+def comparison_page(comparison: Comparison) -> str:
+    """The HTML with styles, pictures and the script that sorts rows inside."""
+    queries = diff_queries()
+    with closing(PageDrawing()) as drawing:
+        begun = [
+            (section, parts)
+            for section in _sections(comparison)
+            if (parts := list(_parts(section, comparison, queries, drawing)))
+        ]
+        body = "".join(
+            section_html(
+                section,
+                [_top(comparison) if section is ANSWER else "", *(part.html() for part in parts)],
+            )
+            for section, parts in begun
+        )
+    used = {part.query.name: part.query for _, parts in begun for part in parts}
+    return html_page(
+        _ARROW.join(side_names(comparison)),
+        _subtitle(comparison),
+        [section for section, _ in begun],
+        body + definitions(used.values()),
+    )
+
+
+def side_names(comparison: Comparison) -> tuple[str, str]:
+    """What both sides are called: their files, with folders if these alone differ."""
+    base, new = _side_name(comparison.base), _side_name(comparison.new)
+    if base != new:
+        return base, new
+    return _side_name(comparison.base, folder=True), _side_name(comparison.new, folder=True)
+
+
+def _side_name(runs: tuple[Run, ...], *, folder: bool = False) -> str:
+    names = [_without_ending(_name(run, folder=folder)) for run in runs]
+    if len(names) == 1:
+        return names[0]
+    common = _beginning(names)
+    whole = _WHOLE_WORDS.match(common)
+    shown = (whole[1] if whole else common.rstrip("0123456789")).rstrip(_JOINTS)
+    return f"{shown or names[0]} ({_counted(runs)})"
+
+
+def _beginning(names: list[str]) -> str:
+    """The letters that all names begin with."""
+    alike = takewhile(lambda letters: len(set(letters)) == 1, zip(*names, strict=False))
+    return "".join(letters[0] for letters in alike)
+
+
+def _name(run: Run, *, folder: bool) -> str:
+    path = PurePath(run.name)
+    return "/".join(path.parts[-2:]) if folder else path.name or run.name
+
+
+def _without_ending(name: str) -> str:
+    ending = next((one for one in _ENDINGS if name.endswith(one)), "")
+    return name.removesuffix(ending) or name
+
+
+def _subtitle(comparison: Comparison) -> str:
+    parts = [
+        _fact(comparison, "model.family"),
+        _fact(comparison, "gpu.name"),
+        _fact(comparison, "parallel.tp", before="TP "),
+        f"{_counted(comparison.base)} against {len(comparison.new)}",
+        f"changes of less than {100 * comparison.threshold:g}% do not count",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _counted(runs: tuple[Run, ...]) -> str:
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+
+
+def _fact(comparison: Comparison, name: str, *, before: str = "") -> str:
+    """The value on both sides."""
+    base, new = (
+        ", ".join(row["value"] for row in _rows(comparison, side, name)) for side in ("base", "new")
+    )
+    values = dict.fromkeys(value for value in (base, new) if value)
+    return before + _ARROW.join(values) if values else ""
+
+
+def _rows(comparison: Comparison, side: str, name: str) -> list[dict[str, Any]]:
+    return comparison.sql(_FACT, {"side": side, "name": name}).rows()
+
+
+def _sections(comparison: Comparison) -> Iterator[Section]:
+    yield from (ANSWER, SETUP)
+    yield from map(of_scope, comparison.scopes)
+    yield TOTAL
+    yield COMPARED
+    if _has_databases(comparison):
+        yield HARDWARE
+    yield UNNAMED
+
+
+def _has_databases(comparison: Comparison) -> bool:
+    """Whether the first run of each side has more than a saved profile."""
+    return all(side[0].database for side in (comparison.base, comparison.new))
+
+
+def _parts(
+    section: Section, comparison: Comparison, queries: dict[str, Query], drawing: PageDrawing
+) -> Iterator[_Begun]:
+    asked = [(one, comparison.run(one.query, **one.parameters)) for one in section.figures]
+    wide = _wide_ones([one for one, result in asked if len(result)])
+    for one, result in asked:
+        query = queries[one.query]
+        if len(result):
+            shown = [name for name in query.head.keys if name in result.columns]
+            answer = Answer(section, one, query, result.select(shown))
+            is_wide = one in wide
+            pictures = drawing.ask(answer, result, name=answer.anchor, wide=is_wide)
+            view = View("", _command(one), answer.result, pictures)
+            yield _Begun(query, partial(figure, Drawn(answer, is_wide, (view,))))
+        elif one.empty:
+            yield _Begun(query, partial(_nothing, one))
+
+
+def _wide_ones(figures: list[Figure]) -> list[Figure]:
+    """Those that take the whole width: figures of half of it stand in pairs."""
+    wide = []
+    for is_half, group in groupby(figures, lambda one: one.query in _HALF):
+        own = list(group)
+        wide += own[len(own) // 2 * 2 :] if is_half else own
+    return wide
+
+
+def _nothing(one: Figure) -> str:
+    return f'<p class="none">{escape(one.empty)}</p>'
+
+
+def _command(one: Figure) -> str:
+    """What gives the same rows in Python."""
+    given = "".join(f", {name}={value!r}" for name, value in one.parameters.items())
+    return f"comparison.run({one.query!r}{given})"
+
+
+def _top(comparison: Comparison) -> str:
+    """The answer in words, and a tile for each number that has one."""
+    rows = comparison.run("answer").rows()
+    told = list(answers(comparison))
+    tone = _tone(told[0].verdict) if told else "open"
+    words = "".join(f"<p>{escape(sentence.text)}</p>" for sentence in told)
+    words = words or "<p>Nothing is compared: neither side has steps.</p>"
+    said = f'<div class="verdict {tone}">{words}</div>'
+    tiles = "".join(_tile(row) for row in rows if row["metric"] in ("step", "tokens_per_second"))
+    return f'{said}<dl class="tiles">{tiles}</dl>' if tiles else said
+
+
+def _tone(verdict: str) -> str:
+    return {"faster": "faster", "slower": "slower"}.get(verdict, "open")
+
+
+def _tile(row: dict[str, Any]) -> str:
+    name = f"{row['scope']} step" if row["metric"] == "step" else "tokens per second"
+    moved = f"{row['change_pct']:+,.1f}%".replace("-", _MINUS)
+    note = f"{moved}, {row['verdict']}; was {_number(row['base'], row['unit'])}"
+    return (
+        f"<div><dt>{escape(name)}</dt><dd>{_number(row['new'], row['unit'])}</dd>"
+        f'<dd class="{_tone(row["verdict"])}">{note}</dd></div>'
+    )
+
+
+def _number(value: float, unit: str) -> str:
+    shown = display_unit("dur", value) if unit == "ns" else None
+    if shown:
+        return f"{value / shown.divisor:,.2f} <small>{escape(shown.symbol)}</small>"
+    return f"{value:,.0f}"

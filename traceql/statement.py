@@ -1,0 +1,52 @@
+"""One statement of the user: what it returns, in types that Arrow, Python and Parquet keep."""
+
+from typing import Any
+
+import duckdb
+from duckdb.sqltypes import DuckDBPyType
+
+from traceql.errors import QueryInvalid
+
+# Types that Arrow changes or Parquet refuses: UHUGEINT wraps, TIME WITH TIME ZONE loses its zone.
+_NOT_IN_ARROW = {"bignum", "bit", "interval", "time with time zone", "uhugeint", "union"}
+_NESTED = {"array", "list", "map", "struct"}
+
+
+def relation(
+    con: duckdb.DuckDBPyConnection, sql: str, parameters: dict[str, Any]
+) -> duckdb.DuckDBPyRelation:
+    """The rows of a statement, which are not computed yet.
+
+    Raises:
+        QueryInvalid: it is several statements, or one without a result.
+    """
+    if len(duckdb.extract_statements(sql)) > 1:
+        raise QueryInvalid("more than one statement; run them one at a time")
+    relation = con.sql(sql, params=parameters or None)
+    if relation is None:
+        raise QueryInvalid("the statement has no result; use SELECT")
+    return _held_by_arrow(relation)
+
+
+def _held_by_arrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """Casts the columns to texts that Arrow, Python or Parquet would change or refuse."""
+    cast = [_is_changed(kind) for kind in relation.types]
+    if not any(cast):
+        return relation
+    columns = enumerate(zip(relation.columns, cast, strict=True), start=1)
+    return relation.project(
+        ", ".join(
+            f"{f'CAST(#{place} AS VARCHAR)' if is_cast else f'#{place}'} AS {_quoted(name)}"
+            for place, (name, is_cast) in columns
+        )
+    )
+
+
+def _is_changed(kind: DuckDBPyType) -> bool:
+    if kind.id in _NESTED:
+        return any(_is_changed(part) for _, part in kind.children if isinstance(part, DuckDBPyType))
+    return kind.id in _NOT_IN_ARROW
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
