@@ -35,6 +35,7 @@ _MADE = (
     "grain",
     "stratum",
     "weight",
+    "run_stratum",
     "scope",
     "run_value",
     "chosen_run",

@@ -132,7 +132,7 @@ class Values:
             chosen = f"SELECT * FROM every_{name} WHERE run IN (FROM member)"
             self._con.execute(f"CREATE OR REPLACE VIEW profile_{name} AS {chosen}")
         self._make(_OWN, "stratum")
-        for name in ("weight", "run_value"):
+        for name in ("weight", "run_stratum", "run_value"):
             self._make(_OF_COMPARISON, name)
 
     def _make(self, folder: Path, name: str) -> None:

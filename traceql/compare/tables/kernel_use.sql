@@ -6,38 +6,20 @@
 -- @column name     VARCHAR  Name of the kernel.
 -- @column kernels  DOUBLE   Number of launches in a step, mean of the lanes.
 -- @column ns       DOUBLE   Their duration in a step without waiting, mean of the lanes, ns.
-WITH sized AS (
-    SELECT
-        chosen_run.side,
-        chosen_run.scope,
-        chosen_run.run,
-        weight.stratum,
-        weight.steps,
-        SUM(weight.steps * profile_stratum.lanes) OVER (
-            PARTITION BY chosen_run.side, chosen_run.scope
-        ) AS lane_steps
-    FROM chosen_run
-    INNER JOIN weight USING (scope)
-    INNER JOIN profile_stratum
-        ON
-            chosen_run.side = profile_stratum.side
-            AND chosen_run.run = profile_stratum.run
-            AND weight.stratum = profile_stratum.stratum
-            AND profile_stratum.grain = (SELECT grain FROM grain)
-)
 SELECT
-    sized.side,
-    sized.scope,
+    run_stratum.side,
+    run_stratum.scope,
     own.role,
     own.name,
-    SUM(sized.steps * own.kernels ORDER BY sized.stratum) / ANY_VALUE(sized.lane_steps) AS kernels,
-    SUM(sized.steps * own.ns ORDER BY sized.stratum) / ANY_VALUE(sized.lane_steps) AS ns
-FROM sized
+    SUM(run_stratum.steps * own.kernels ORDER BY run_stratum.stratum) / ANY_VALUE(run_stratum.lane_steps) AS kernels,
+    SUM(run_stratum.steps * own.ns ORDER BY run_stratum.stratum) / ANY_VALUE(run_stratum.lane_steps) AS ns
+FROM chosen_run
+INNER JOIN run_stratum USING (side, scope, run)
 INNER JOIN profile_kernel_use AS own
     ON
-        sized.side = own.side
-        AND sized.run = own.run
-        AND sized.stratum = own.stratum
+        run_stratum.side = own.side
+        AND run_stratum.run = own.run
+        AND run_stratum.stratum = own.stratum
         AND own.grain = (SELECT grain FROM grain)
-GROUP BY sized.side, sized.scope, own.role, own.name
+GROUP BY run_stratum.side, run_stratum.scope, own.role, own.name
 ORDER BY ALL

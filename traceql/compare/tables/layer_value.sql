@@ -6,33 +6,19 @@
 -- @column layer  BIGINT   Model layer.
 -- @column role   VARCHAR  Role; other if unknown.
 -- @column ns     DOUBLE   Time in a step, mean of the lanes, ns.
-WITH sized AS (
-    SELECT
-        profile_stratum.side,
-        profile_stratum.run,
-        weight.scope,
-        weight.stratum,
-        weight.steps,
-        SUM(weight.steps * profile_stratum.lanes) OVER (
-            PARTITION BY profile_stratum.side, profile_stratum.run, weight.scope
-        ) AS lane_steps
-    FROM weight
-    INNER JOIN profile_stratum USING (stratum)
-    WHERE profile_stratum.grain = (SELECT grain FROM grain)
-)
 SELECT
-    sized.side,
-    sized.run,
-    sized.scope,
+    run_stratum.side,
+    run_stratum.run,
+    run_stratum.scope,
     profile_layer.layer,
     profile_layer.role,
-    SUM(sized.steps * profile_layer.ns ORDER BY sized.stratum) / ANY_VALUE(sized.lane_steps) AS ns
-FROM sized
+    SUM(run_stratum.steps * profile_layer.ns ORDER BY run_stratum.stratum) / ANY_VALUE(run_stratum.lane_steps) AS ns
+FROM run_stratum
 INNER JOIN profile_layer
     ON
-        sized.side = profile_layer.side
-        AND sized.run = profile_layer.run
-        AND sized.stratum = profile_layer.stratum
+        run_stratum.side = profile_layer.side
+        AND run_stratum.run = profile_layer.run
+        AND run_stratum.stratum = profile_layer.stratum
         AND profile_layer.grain = (SELECT grain FROM grain)
-GROUP BY sized.side, sized.run, sized.scope, profile_layer.layer, profile_layer.role
+GROUP BY run_stratum.side, run_stratum.run, run_stratum.scope, profile_layer.layer, profile_layer.role
 ORDER BY ALL

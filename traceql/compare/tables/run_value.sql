@@ -12,38 +12,24 @@
 -- @column ns       DOUBLE   Time in a step, mean of the lanes, ns.
 -- @column kernels  DOUBLE   Number of kernels in a step, mean of the lanes; NULL unless it is a role.
 -- @column mad_ns   DOUBLE   Median distance of a step of the run from its stratum's median, ns; NULL if no stratum has three steps.
-WITH sized AS (
+WITH valued AS (
     SELECT
-        profile_stratum.side,
-        profile_stratum.run,
-        weight.scope,
-        weight.stratum,
-        weight.steps,
-        SUM(weight.steps * profile_stratum.lanes) OVER (
-            PARTITION BY profile_stratum.side, profile_stratum.run, weight.scope
-        ) AS lane_steps
-    FROM weight
-    INNER JOIN profile_stratum USING (stratum)
-    WHERE profile_stratum.grain = (SELECT grain FROM grain)
-),
-valued AS (
-    SELECT
-        sized.side,
-        sized.run,
-        sized.scope,
+        run_stratum.side,
+        run_stratum.run,
+        run_stratum.scope,
         profile_metric.metric,
         profile_metric.kind,
-        SUM(sized.steps * profile_metric.ns ORDER BY sized.stratum) / ANY_VALUE(sized.lane_steps) AS ns,
-        SUM(sized.steps * profile_metric.kernels ORDER BY sized.stratum) / ANY_VALUE(sized.lane_steps) AS kernels,
-        SUM(sized.steps * profile_metric.mad_ns) / ANY_VALUE(sized.lane_steps) AS mad_ns
-    FROM sized
+        SUM(run_stratum.steps * profile_metric.ns ORDER BY run_stratum.stratum) / ANY_VALUE(run_stratum.lane_steps) AS ns,
+        SUM(run_stratum.steps * profile_metric.kernels ORDER BY run_stratum.stratum) / ANY_VALUE(run_stratum.lane_steps) AS kernels,
+        SUM(run_stratum.steps * profile_metric.mad_ns) / ANY_VALUE(run_stratum.lane_steps) AS mad_ns
+    FROM run_stratum
     INNER JOIN profile_metric
         ON
-            sized.side = profile_metric.side
-            AND sized.run = profile_metric.run
-            AND sized.stratum = profile_metric.stratum
+            run_stratum.side = profile_metric.side
+            AND run_stratum.run = profile_metric.run
+            AND run_stratum.stratum = profile_metric.stratum
             AND profile_metric.grain = (SELECT grain FROM grain)
-    GROUP BY sized.side, sized.run, sized.scope, profile_metric.metric, profile_metric.kind
+    GROUP BY run_stratum.side, run_stratum.run, run_stratum.scope, profile_metric.metric, profile_metric.kind
 ),
 waiting AS (
     SELECT side, run, scope, metric, ns

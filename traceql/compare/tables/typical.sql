@@ -10,41 +10,23 @@
 -- @column role   VARCHAR  Role; NULL in the parts idle, other_step and median_less_mean.
 -- @column cause  VARCHAR  Why the device is idle; NULL in all other parts.
 -- @column ns     BIGINT   Time, ns.
-WITH sized AS (
+WITH summed AS (
     SELECT
-        chosen_run.side,
-        chosen_run.scope,
-        chosen_run.run,
-        weight.stratum,
-        weight.steps / profile_stratum.typical AS steps_of_each,
-        SUM(weight.steps * profile_stratum.lanes) OVER (
-            PARTITION BY chosen_run.side, chosen_run.scope
-        ) AS lane_steps
-    FROM chosen_run
-    INNER JOIN weight USING (scope)
-    INNER JOIN profile_stratum
-        ON
-            chosen_run.side = profile_stratum.side
-            AND chosen_run.run = profile_stratum.run
-            AND weight.stratum = profile_stratum.stratum
-            AND profile_stratum.grain = (SELECT grain FROM grain)
-),
-summed AS (
-    SELECT
-        sized.side,
-        sized.scope,
+        run_stratum.side,
+        run_stratum.scope,
         own.part,
         own.role,
         own.cause,
-        SUM(sized.steps_of_each * own.ns ORDER BY sized.stratum) / ANY_VALUE(sized.lane_steps) AS ns
-    FROM sized
+        SUM(run_stratum.steps / run_stratum.typical * own.ns ORDER BY run_stratum.stratum) / ANY_VALUE(run_stratum.lane_steps) AS ns
+    FROM chosen_run
+    INNER JOIN run_stratum USING (side, scope, run)
     INNER JOIN profile_typical_part AS own
         ON
-            sized.side = own.side
-            AND sized.run = own.run
-            AND sized.stratum = own.stratum
+            run_stratum.side = own.side
+            AND run_stratum.run = own.run
+            AND run_stratum.stratum = own.stratum
             AND own.grain = (SELECT grain FROM grain)
-    GROUP BY sized.side, sized.scope, own.part, own.role, own.cause
+    GROUP BY run_stratum.side, run_stratum.scope, own.part, own.role, own.cause
 ),
 placed AS (
     SELECT
