@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+import altair as alt
 import pandas as pd
 
-from traceql.chart.theme import INK, PAPER
+from traceql.chart.theme import CONFIG, INK, PAPER
 
 LETTER, MARGIN = 5.6, 5  # pixels: of the text at a bar, and between the two
 
@@ -35,6 +36,20 @@ def beside(bars: pd.DataFrame, area: Area) -> pd.DataFrame:
         align=right.map({True: "left", False: "right"}),
         ink=(right | left).map({True: INK, False: PAPER}),
     )
+
+
+def label_marks(base: alt.Chart) -> alt.Chart:
+    """The labels of the bars of a chart, where `beside` has placed them."""
+    marks: alt.Chart = base.mark_text(
+        align={"expr": "datum.align"},
+        dx={"expr": f"datum.align === 'left' ? {MARGIN} : -{MARGIN}"},
+        fontSize=CONFIG["axis"]["labelFontSize"],
+    ).encode(
+        x=alt.X(field="at", type="quantitative"),
+        text=alt.Text(field="label", type="nominal"),
+        color=alt.Color(field="ink", type="nominal", scale=None),
+    )
+    return marks
 
 
 def signed(value: float, decimals: int) -> str:

@@ -12,11 +12,11 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.chart.bar_labels import MARGIN, Area, beside, percent, signed
+from traceql.chart.bar_labels import Area, beside, label_marks, percent, signed
 from traceql.chart.data import chart_of
 from traceql.chart.encodings import SHARE_OF_LABELS, across, beside_labels, coloured, hover
 from traceql.chart.palette import CHANGES, EQUAL, NOT_SURE
-from traceql.chart.theme import CONFIG, INK, PAPER, QUIET, ROW_HEIGHT
+from traceql.chart.theme import INK, PAPER, QUIET, ROW_HEIGHT
 from traceql.units import display_unit
 
 BASE, NEW = "base", "new"
@@ -57,15 +57,7 @@ def difference(table: pa.Table, channels: dict[str, str], width: int) -> alt.Lay
     drawn = base.mark_bar(height=alt.RelativeBandSize(band=_THICK)).encode(
         x=axis, x2=alt.X2(field="end"), **_colours(bars, room), **hover(_TOLD)
     )
-    labels = base.mark_text(
-        align={"expr": "datum.align"},
-        dx={"expr": f"datum.align === 'left' ? {MARGIN} : -{MARGIN}"},
-        fontSize=CONFIG["axis"]["labelFontSize"],
-    ).encode(
-        x=alt.X(field="at", type="quantitative"),
-        text=alt.Text(field="label", type="nominal"),
-        color=alt.Color(field="ink", type="nominal", scale=None),
-    )
+    labels = label_marks(base)
     layers = [seams, drawn, labels, *([_break(base)] if is_cut else [])]
     chart: alt.LayerChart = alt.LayerChart(layer=layers).properties(height=alt.Step(ROW_HEIGHT))
     return chart

@@ -13,10 +13,10 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.chart.bar_labels import MARGIN, Area, beside
+from traceql.chart.bar_labels import Area, beside, label_marks
 from traceql.chart.data import axis_title, chart_of, in_display_units
 from traceql.chart.encodings import SHARE_OF_LABELS, across, beside_labels, coloured, hover
-from traceql.chart.theme import CONFIG, INK, QUIET, ROW_HEIGHT
+from traceql.chart.theme import INK, QUIET, ROW_HEIGHT
 from traceql.chart.waterfall_bars import TOTAL, waterfall_bars
 
 _THICK, _NEGATIVE = 0.76, 0.5  # height of a bar in its row; opacity of what was saved
@@ -56,15 +56,7 @@ def waterfall(table: pa.Table, channels: dict[str, str], width: int) -> alt.Laye
         height=alt.RelativeBandSize(band=_THICK),
         opacity={"expr": f"datum.value < 0 ? {_NEGATIVE} : 1"},
     ).encode(x=start, x2=alt.X2(field="end"), **_colours(bars, room), **hover(names))
-    labels = base.mark_text(
-        align={"expr": "datum.align"},
-        dx={"expr": f"datum.align === 'left' ? {MARGIN} : -{MARGIN}"},
-        fontSize=CONFIG["axis"]["labelFontSize"],
-    ).encode(
-        x=alt.X(field="at", type="quantitative"),
-        text=alt.Text(field="label", type="nominal"),
-        color=alt.Color(field="ink", type="nominal", scale=None),
-    )
+    labels = label_marks(base)
     chart: alt.LayerChart = alt.LayerChart(layer=[seams, drawn, labels]).properties(
         height=alt.Step(ROW_HEIGHT)
     )
