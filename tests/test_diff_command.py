@@ -9,6 +9,8 @@ import pytest
 from command_line import called, output, refusal
 from comparisons import PLANTED, TRACES
 
+from traceql.compare.comparison import diff_queries
+
 TP1, SERVING = "qwen3-8b-tp1-graph", "qwen3-8b-tp2-serving"
 
 
@@ -181,3 +183,10 @@ def test_a_start_without_a_recording_does_not_vanish(tmp_path: Path) -> None:
 def test_a_comparison_is_only_read() -> None:
     path = databases.trace(TP1).path
     assert "use SELECT" in refusal("diff", path, path, "--sql", "DROP TABLE change")
+
+
+def test_the_queries_of_a_comparison_are_listed_in_every_format() -> None:
+    listed = json.loads(output("diff", "--query", "list", "--format", "json"))
+    assert [one["query"] for one in listed] == list(diff_queries())
+    assert all(one["meaning"].startswith("One row per ") for one in listed)
+    assert output("diff", "--query", "list", "--format", "csv").startswith("query,meaning")

@@ -352,6 +352,7 @@ def test_a_criterion_has_a_scope_a_metric_and_a_limit(
             "decode.stepp > 2%",
             "there is no metric 'stepp'; did you mean 'decode.step' or 'decode.other_step'?",
         ),
+        ("decode.tpott > 2%", "there is no metric 'tpott'; did you mean 'tpot'?"),
         ("decod.step > 2%", "there is no phase 'decod'; did you mean 'decode'?"),
         ("decode.ttft > 2%", "ttft is of whole runs"),
         ("gpu_time > 2%", "there is no metric 'gpu_time'; there are step, interval,"),
@@ -494,6 +495,14 @@ def test_an_answer_that_cannot_be_written_leaves_no_part_of_it(sides: Path) -> N
     words = ["gate", "base", "nowhere", "--fail-on", "step > 2%", "--write", "gate.md"]
     assert called(*words).returncode == 2
     assert Path("gate.md").read_text(encoding="utf-8") == "old"
+
+
+def test_either_all_files_of_an_answer_are_written_or_none(sides: Path) -> None:
+    files = ["--write", "gate.md", "--write", "no/gate.xml"]
+    done = called("gate", "base", "slower", "--fail-on", "step > 2%", *files)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().startswith("traceql: cannot write no/gate.xml")
+    assert not Path("gate.md").exists()
 
 
 def test_help_says_what_the_exit_status_means() -> None:

@@ -223,6 +223,23 @@ def test_runs_that_do_not_compare_are_in_series_of_their_own(tmp_path: Path) -> 
     assert sorted(len(together.of(number)) for number in range(len(together.titles))) == [1, 5]
 
 
+def test_another_quantization_is_another_series(tmp_path: Path) -> None:
+    profile = with_facts(example(), engine__dtype="bfloat16")
+    stored = {"config__quantization_config__quant_method": "awq"}
+    for name, facts in {"a": {}, "b": {"engine__quantization": "fp8"}, "c": stored}.items():
+        save(tmp_path / name, with_facts(profile, config__model_type="qwen3", **facts))
+    what = "decode step of qwen3 with 36 layers on H200"
+    found = traceql.history(tmp_path, metrics="decode.step")
+    assert set(found.titles) == {
+        what,
+        f"{what}, engine.quantization fp8",
+        f"{what}, config.quantization_config.quant_method awq",
+    }
+    accepted = ["engine.quantization", "config.quantization_config"]
+    together = traceql.history(tmp_path, metrics="decode.step", accept=accepted)
+    assert together.titles == (what,)
+
+
 def _with_lengths(profile: Profile, name: str = "stratum") -> pa.Table:
     table = profile[name]
     place = table.schema.get_field_index("grain")

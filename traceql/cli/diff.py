@@ -150,7 +150,7 @@ def command(
     if query is not None and sql is not None:
         raise click.UsageError("give --query or --sql, not both")
     if query == "list":
-        _list_queries()
+        _list_queries(format_, spreadsheet_safe, wide)
         return
     of_base, of_new = sides(paths, base, new)
     with compared(of_base, of_new, threshold, accept) as comparison:
@@ -191,14 +191,17 @@ def compared(
     return Comparison(*groups_of((base, new), say=say), threshold=threshold, accept=accept)
 
 
-def _list_queries() -> None:
-    from traceql.query import queries_in
-    from traceql.resources import QUERIES
+def _list_queries(format_: str, spreadsheet_safe: bool, wide: bool) -> None:
+    import pyarrow as pa
 
-    found = queries_in(QUERIES / "diff")
-    room = max(map(len, found))
-    for name, query in found.items():
-        click.echo(printable(f"{name:<{room}}  {query.head.summary}"))
+    from traceql.cli.result_output import write_result
+    from traceql.compare.comparison import diff_queries
+    from traceql.result import Result
+
+    found = diff_queries()
+    rows = [{"query": name, "meaning": one.head.summary} for name, one in found.items()]
+    listed = Result(pa.Table.from_pylist(rows))
+    write_result(listed, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
 
 
 def _values(params: tuple[str, ...]) -> dict[str, str]:

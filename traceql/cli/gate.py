@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import click
 
 from traceql.cli.console import print_text
 from traceql.errors import TraceqlError
+from traceql.files import whole_file
 from traceql.gate import document, junit, markdown, text
 from traceql.gate.config import NAME, Config, found_config, read_config
 from traceql.gate.criterion import Criterion, criteria
@@ -105,10 +107,12 @@ def command(
     chosen = read_config(config) if config else found_config(Path.cwd())
     asked = _criteria(fail_on, chosen)
     sides = _sides(paths, base, new, chosen)
-    decided = _decided(sides, asked, accept or chosen.accept)
-    _print(decided, format_)
-    for path in write:
-        _write(decided, path)
+    with ExitStack() as files:  # a place that cannot be written is told before the work
+        drafts = {path: files.enter_context(whole_file(path)) for path in dict.fromkeys(write)}
+        decided = _decided(sides, asked, accept or chosen.accept)
+        for path, draft in drafts.items():
+            draft.write_bytes(_FORMS[_SUFFIXES[path.suffix]](decided).encode())
+        _print(decided, format_)
     sys.exit(decided.exit_status)
 
 
@@ -171,9 +175,3 @@ def _print(decided: "Gate", format_: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:  # click would end with 1, which means a regression
         raise TraceqlError("the program that reads the output has ended") from None
-
-
-def _write(decided: "Gate", path: Path) -> None:
-    from traceql.files import write_whole
-
-    write_whole(path, _FORMS[_SUFFIXES[path.suffix]](decided).encode())

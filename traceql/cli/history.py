@@ -90,6 +90,8 @@ def command(
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     if output and output.suffix.lower() not in _SUFFIXES:
         raise TraceqlError(f"cannot draw into '{output}'; its name must end in .html, .png or .svg")
+    from traceql.cli.result_output import write_result
+    from traceql.result import Result
     from traceql.trend import history
 
     found = history(
@@ -108,7 +110,8 @@ def command(
     elif format_ == "table":
         _print(found)
     else:
-        _print_rows(found, format_, spreadsheet_safe=spreadsheet_safe)
+        rows = Result(found.arrow())
+        write_result(rows, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=False)
 
 
 def _say_that_it_is_read(place: Path) -> None:
@@ -124,20 +127,6 @@ def _print(found: "History") -> None:
         click.echo()
         print_text(one_line(title), bold=True)
         print_table(found.of(number).select(list(SHOWN)), keys=("x", "median_ns", "z", "mark"))
-
-
-def _print_rows(found: "History", format_: str, *, spreadsheet_safe: bool) -> None:
-    from traceql.table.plain import csv_text, json_text
-
-    table = found.arrow()
-    batches = table.to_batches()
-    texts = (
-        json_text(batches)
-        if format_ == "json"
-        else csv_text(table.column_names, batches, spreadsheet_safe=spreadsheet_safe)
-    )
-    for text in texts:
-        click.echo(text, nl=False)
 
 
 def _write(found: "History", path: Path, folder: Path) -> None:

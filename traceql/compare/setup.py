@@ -75,7 +75,7 @@ def _different(
     for name in sorted(base.keys() | new.keys()):
         if _kind(name) not in kinds and _kind(name) != "ledger":
             continue
-        rule = next(rule for rule in _rules() if rule.pattern.fullmatch(name))
+        rule = _rule_of(name)
         runs = [sorted(side.get(name, {}).values()) for side in (base, new)]
         sides = [tuple(dict.fromkeys(values)) for values in runs]
         failed = rule.effect is Effect.FORBIDS and _kind(name) == "ledger"
@@ -114,7 +114,12 @@ def _alike(name: str, base: Sequence[str], new: Sequence[str]) -> bool:
 
 def is_ignored(name: str) -> bool:
     """Whether a fact never counts as a difference: paths, identifiers, secrets."""
-    return next(rule for rule in _rules() if rule.pattern.fullmatch(name)).effect is Effect.IGNORED
+    return _rule_of(name).effect is Effect.IGNORED
+
+
+def keeps_apart(name: str) -> bool:
+    """Whether a history has a series for each value of a fact, even if values can be compared."""
+    return _rule_of(name).keeps_apart
 
 
 @dataclass(frozen=True)
@@ -123,17 +128,27 @@ class _Rule:
     effect: Effect
     title: str
     reason: str
+    keeps_apart: bool
 
 
 @cache
 def _rules() -> tuple[_Rule, ...]:
     with (Path(__file__).parent / "setup.csv").open(encoding="utf-8", newline="") as file:
         return tuple(
-            _Rule(re.compile(row["pattern"]), Effect(row["effect"]), row["title"], row["reason"])
+            _Rule(
+                re.compile(row["pattern"]),
+                Effect(row["effect"]),
+                row["title"],
+                row["reason"],
+                row["in_history"] == "apart",
+            )
             for row in DictReader(file)
         )
 
 
+def _rule_of(name: str) -> _Rule:
+    return next(rule for rule in _rules() if rule.pattern.fullmatch(name))
+
+
 def _identifies(name: str) -> bool:
-    rule = next(rule for rule in _rules() if rule.pattern.fullmatch(name))
-    return rule.effect is Effect.IDENTIFIES
+    return _rule_of(name).effect is Effect.IDENTIFIES

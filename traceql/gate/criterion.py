@@ -99,9 +99,13 @@ def _scope_and_metric(name: str) -> tuple[str | None, Metric]:
 
 
 def _what_there_is(before: str, wrong: str) -> str:
-    if hint := suggestion(wrong, metrics()):
-        return _SUGGESTED.sub(rf"'{before}\1'", hint)
-    usual = [one.name for one in metrics().values() if one.kind != "role"]
+    """The metrics that are meant, perhaps; those that phases have, after the phase."""
+    known = metrics()
+    if hint := suggestion(wrong, known):
+        return _SUGGESTED.sub(
+            lambda name: f"'{before if known[name[1]].has_scope else ''}{name[1]}'", hint
+        )
+    usual = [one.name for one in known.values() if one.kind != "role"]
     return f"there are {', '.join(usual)}, and the roles of kernels, such as qkv_proj"
 
 

@@ -28,7 +28,7 @@ from traceql.report.drawing import PageDrawing
 from traceql.report.facts import Answer
 from traceql.report.figure import Drawn, View, figure
 from traceql.report.sections import Figure, Section
-from traceql.report.shell import definitions, html_page, section_html
+from traceql.report.shell import definitions, html_page, section_html, section_links
 from traceql.units import display_unit
 
 _FACT = "SELECT DISTINCT value FROM profile_fact WHERE side = $side AND name = $name ORDER BY ALL"
@@ -80,7 +80,7 @@ def comparison_page(comparison: Comparison) -> str:
     return html_page(
         _ARROW.join(side_names(comparison)),
         _subtitle(comparison),
-        [section for section, _ in begun],
+        section_links(section for section, _ in begun),
         body + definitions(used.values()),
     )
 

@@ -1,24 +1,23 @@
 """A history as one self-contained page: what changed since when, and a chart for each series."""
 
 from contextlib import closing
-from datetime import UTC, datetime
 from functools import partial
 from html import escape
-from pathlib import Path
 
 from traceql.chart.drawing import Drawing, Order
 from traceql.errors import TraceqlError
-from traceql.printable import printable
 from traceql.report.drawing import WIDTHS
 from traceql.report.picture import inline
-from traceql.report.style import style
+from traceql.report.shell import html_page
 from traceql.result import Result
 from traceql.table.html import html_table
 from traceql.trend import History
 from traceql.trend.folder import SHOWN
-from traceql.version import __version__
 
-_SCRIPT = Path(__file__).with_name("page.js")
+_FOOTER = (
+    "Each point is the median of its runs. Grey is where a single point is expected by those "
+    "before it; a change is marked where several points leave it together."
+)
 _MEANING = {
     "x": "When the runs were recorded, UTC, or their commit.",
     "runs": "Runs of the point, whose median counts.",
@@ -44,45 +43,19 @@ def history_page(history: History, title: str) -> str:
     skipped = "".join(f"<li>{escape(one)}</li>" for one in history.skipped)
     count = len(history.skipped)
     left_out = f"<details><summary>Left out: {count}</summary><ul>{skipped}</ul></details>"
-    html = _TEMPLATE.format(
-        title=escape(f"History of {title}"),
-        subtitle=escape(history.span),
-        style=style(),
-        script=_SCRIPT.read_text(encoding="utf-8"),
-        contents="".join(
-            f'<a href="#series-{number}">{escape(name)}</a>'
-            for number, name in enumerate(history.titles)
-        ),
-        changes=_changes(history),
-        figures=figures,
-        skipped=left_out if history.skipped else "",
-        made=f"traceql {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+    return html_page(
+        f"History of {title}",
+        history.span,
+        {_anchor(number): name for number, name in enumerate(history.titles)},
+        f'<section>{_changes(history)}<div class="figures">{figures}</div>'
+        f"{left_out if history.skipped else ''}</section>",
+        parts="Series",
+        footer=_FOOTER,
     )
-    return printable(html)
 
 
-_TEMPLATE = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body>
-<header><h1>{title}</h1><p>{subtitle}</p></header>
-<nav aria-label="Series"><div>{contents}</div></nav>
-<main><section>{changes}
-<div class="figures">{figures}</div>{skipped}</section></main>
-<footer>Made by {made}. Each point is the median of its runs. Grey is where a single point is
-expected by those before it; a change is marked where several points leave it together.</footer>
-<script>{script}</script>
-</body>
-</html>
-"""
+def _anchor(series: int) -> str:
+    return f"series-{series}"
 
 
 def _changes(history: History) -> str:
@@ -105,7 +78,7 @@ def _figure(history: History, number: int, drawing: Drawing) -> str:
     region = f'role="region" aria-label="{escape(title)}"'
     counted = f"{len(rows):,} point{'' if len(rows) == 1 else 's'}"
     return (
-        f'<figure id="series-{number}" data-wide data-chart="history">'
+        f'<figure id="{_anchor(number)}" data-wide data-chart="history">'
         f'<figcaption><h3>{escape(title)}</h3></figcaption><p class="question">{escape(said)}</p>'
         f'<div class="view">{_pictures(rows, number, title, drawing)}'
         f"<details><summary>{counted}</summary>"
@@ -117,7 +90,7 @@ def _pictures(rows: Result, number: int, title: str, drawing: Drawing) -> str:
     description = f"Chart: {title}. The table below has the same points."
     found = []
     for size, width in WIDTHS.items():
-        adapted = partial(inline, name=f"series-{number}-{size}", description=description)
+        adapted = partial(inline, name=f"{_anchor(number)}-{size}", description=description)
         try:
             picture = drawing.draw(Order(rows.arrow(), rows.declared_chart, width, adapted=adapted))
         except TraceqlError as error:

@@ -12,7 +12,7 @@ from traceql.report.findings import findings, headlines
 from traceql.report.layout import wide_ones
 from traceql.report.phases import phases_of
 from traceql.report.sections import Section
-from traceql.report.shell import definitions, html_page, section_html
+from traceql.report.shell import definitions, html_page, section_html, section_links
 from traceql.trace import Trace
 
 
@@ -37,7 +37,7 @@ def page(trace: Trace) -> str:
     return html_page(
         _title(found, trace),
         _subtitle(found),
-        [section for section, _ in sections],
+        section_links(section for section, _ in sections),
         body + definitions(named.values()),
         filters=_filters(trace, phases),
     )

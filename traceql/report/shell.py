@@ -1,6 +1,6 @@
 """What all pages have in common: one file with styles and script inside, which opens from disk."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -26,9 +26,9 @@ _TEMPLATE = """\
 </head>
 <body>
 <header><h1>{title}</h1><p>{subtitle}</p></header>
-<nav aria-label="Sections">{filters}<div>{contents}</div></nav>
+<nav aria-label="{parts}">{filters}<div>{contents}</div></nav>
 <main>{body}</main>
-<footer>Made by {made}. Times are as they were recorded, including profiler overhead.</footer>
+<footer>Made by {made}. {footer}</footer>
 <script>{script}</script>
 </body>
 </html>
@@ -36,34 +36,46 @@ _TEMPLATE = """\
 
 
 def html_page(
-    title: str, subtitle: str, sections: Sequence[Section], body: str, *, filters: str = ""
+    title: str,
+    subtitle: str,
+    links: Mapping[str, str],
+    body: str,
+    *,
+    parts: str = "Sections",
+    filters: str = "",
+    footer: str = "Times are as they were recorded, including profiler overhead.",
 ) -> str:
     """The page.
 
     Args:
         title: a text.
         subtitle: a text.
-        sections: those that the table of contents lists.
+        links: the titles of what the page consists of, by the identifiers of its elements.
         body: HTML.
+        parts: what it consists of, for those who hear the page.
         filters: HTML of what to choose rows by.
+        footer: a text: what holds for all numbers of the page.
     """
+    listed = "".join(f'<a href="#{name}">{escape(text)}</a>' for name, text in links.items())
     return printable(
         _TEMPLATE.format(
             title=escape(title),
             subtitle=escape(subtitle),
             style=style(),
             script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
-            contents=_contents(sections),
+            parts=escape(parts),
+            contents=listed,
             filters=filters,
             body=body,
             made=f"traceql {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+            footer=escape(footer),
         )
     )
 
 
-def _contents(sections: Sequence[Section]) -> str:
-    links = [f'<a href="#{section.name}">{escape(section.title)}</a>' for section in sections]
-    return "".join([*links, '<a href="#definitions">Definitions</a>'])
+def section_links(sections: Iterable[Section]) -> dict[str, str]:
+    """The links to these sections, and to the definitions after them."""
+    return {**{one.name: one.title for one in sections}, "definitions": "Definitions"}
 
 
 def section_html(section: Section, parts: Iterable[str]) -> str:

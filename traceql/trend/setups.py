@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
-from traceql.compare.setup import Effect, differences
+from traceql.compare.setup import Effect, differences, is_accepted, keeps_apart
 from traceql.trend.recorded import Recorded
 
 _LEDGER = "ledger."
@@ -74,7 +74,7 @@ def setups(
 def _apart(
     base: Mapping[str, str], new: Mapping[str, str], accept: Collection[str]
 ) -> list[tuple[str, str]]:
-    """The facts that forbid to compare, each with its value in new."""
+    """The facts that keep runs apart, each with its value in new."""
     sides = (("base", base), ("new", new))
     facts = [
         (side, 0, name, value)
@@ -84,7 +84,10 @@ def _apart(
     ]
     found = differences(facts, accepted=accept)
     return [
-        (one.name, ", ".join(one.new) or "unknown") for one in found if one.effect is Effect.FORBIDS
+        (one.name, ", ".join(one.new) or "unknown")
+        for one in found
+        if one.effect is Effect.FORBIDS
+        or (keeps_apart(one.name) and not is_accepted(one.name, accept))
     ]
 
 
@@ -101,7 +104,13 @@ def _name_apart(found: Sequence[Setup], accept: Collection[str]) -> None:
         other = first.setdefault(setup.name, setup)
         if other is not setup:
             differing = _apart(other.facts, setup.facts, accept)
-            setup.apart = f"{differing[0][0]} {differing[0][1]}" if differing else _lengths(setup)
+            setup.apart = _told(differing) if differing else _lengths(setup)
+
+
+def _told(differing: Sequence[tuple[str, str]]) -> str:
+    """The difference that tells most: the method of a quantization, not its details."""
+    method = (one for one in differing if one[0].endswith(".quant_method"))
+    return " ".join(next(method, differing[0]))
 
 
 def _lengths(setup: Setup) -> str:
