@@ -6,6 +6,9 @@ import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
 from traceql.errors import QueryInvalid
+from traceql.query.head import Chart
+from traceql.result import Result
+from traceql.row_stream import without_statement
 
 # Types that Arrow changes or Parquet refuses: UHUGEINT wraps, TIME WITH TIME ZONE loses its zone.
 _NOT_IN_ARROW = {"bignum", "bit", "interval", "time with time zone", "uhugeint", "union"}
@@ -26,6 +29,25 @@ def relation(
     if relation is None:
         raise QueryInvalid("the statement has no result; use SELECT")
     return _held_by_arrow(relation)
+
+
+def result(
+    con: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: dict[str, Any],
+    chart: Chart | None = None,
+    *,
+    limit: int | None = None,
+) -> Result:
+    """The rows of a statement, in memory.
+
+    Raises:
+        QueryInvalid: with DuckDB's message in one line.
+    """
+    try:
+        return Result(relation(con, sql, parameters).to_arrow_table(), chart, limit=limit)
+    except duckdb.Error as error:
+        raise QueryInvalid(without_statement(error)) from None
 
 
 def _held_by_arrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:

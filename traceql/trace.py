@@ -1,8 +1,8 @@
 """An open database: queries, SQL, and PerfettoSQL on the original trace files."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -11,16 +11,16 @@ import duckdb
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
 from traceql.files import is_database
 from traceql.opening import opened_database
-from traceql.query import LIMIT, Chart, bound, catalog, query_named
+from traceql.query import LIMIT, bound, catalog, query_named
 from traceql.result import Result
 from traceql.row_stream import RowStream, without_statement
-from traceql.statement import relation
+from traceql.statement import relation, result
 
 if TYPE_CHECKING:
     from traceql.engine import TraceProcessor
 
 
-class Trace:
+class Trace(AbstractContextManager["Trace"]):
     """A loaded run, opened read-only. Close it with `with` or `close()`.
 
     Args:
@@ -47,7 +47,7 @@ class Trace:
         """
         query = query_named(name, self.queries)
         values = bound(query, parameters)
-        return self._result(query.sql, values, query.head.chart, limit=values.get(LIMIT))
+        return result(self._con, query.sql, values, query.head.chart, limit=values.get(LIMIT))
 
     def count(self, name: str, /, **parameters: Any) -> int:
         """The number of rows that a query has without a limit.
@@ -72,7 +72,7 @@ class Trace:
         Raises:
             QueryInvalid: with DuckDB's message in one line.
         """
-        return self._result(sql, parameters or {}, None)
+        return result(self._con, sql, parameters or {})
 
     def batches(
         self, sql: str, parameters: dict[str, Any] | None = None, *, rows: int
@@ -138,28 +138,11 @@ class Trace:
     def close(self) -> None:
         self._con.close()
 
-    def __enter__(self) -> "Trace":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def __repr__(self) -> str:
         return f"<Trace {self.path}>"
-
-    def _result(
-        self, sql: str, parameters: dict[str, Any], chart: Chart | None, limit: int | None = None
-    ) -> Result:
-        try:
-            rows = relation(self._con, sql, parameters).to_arrow_table()
-            return Result(rows, chart, limit=limit)
-        except duckdb.Error as error:
-            raise QueryInvalid(without_statement(error)) from None
 
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:

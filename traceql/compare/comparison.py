@@ -1,11 +1,11 @@
 """A comparison of two sides: its tables, in a database in memory that SQL can ask."""
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from html import escape
 from itertools import islice
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import duckdb
@@ -26,7 +26,7 @@ from traceql.query import Query, bound, queries_in, query_named
 from traceql.resources import QUERIES
 from traceql.result import Result, as_html, display_in_notebook
 from traceql.row_stream import without_statement
-from traceql.statement import relation
+from traceql.statement import result
 
 SIDES = ("base", "new")
 _TABLES = Path(__file__).parent / "tables"
@@ -64,7 +64,7 @@ def diff_queries() -> dict[str, Query]:
     return queries_in(QUERIES / "diff")
 
 
-class Comparison:
+class Comparison(AbstractContextManager["Comparison"]):
     """Two sides, each of one run or more, compared when the object is made.
 
     Args:
@@ -128,7 +128,7 @@ class Comparison:
                 f"{name} reads the database of {missing[0]}, and a baseline does not hold it; "
                 "compare with the run itself"
             )
-        return self._result(query.sql, bound(query, parameters), query.head.chart)
+        return result(self._con, query.sql, bound(query, parameters), query.head.chart)
 
     def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
         """Runs one statement over the tables of the comparison, and those of the databases.
@@ -141,11 +141,11 @@ class Comparison:
         """
         _require_select(sql)
         self._databases  # noqa: B018 (attaches them)
-        return self._result(sql, parameters or {}, None)
+        return result(self._con, sql, parameters or {})
 
     def table(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
         """The rows of a statement over the tables of the comparison."""
-        return self._result(sql, parameters, None).rows()
+        return result(self._con, sql, parameters).rows()
 
     def df(self) -> "Any":
         """The answer as a pandas DataFrame: step times, latencies and throughput with verdicts."""
@@ -179,15 +179,7 @@ class Comparison:
     def close(self) -> None:
         self._con.close()
 
-    def __enter__(self) -> "Comparison":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _load(self) -> None:
@@ -230,12 +222,6 @@ class Comparison:
         """The names by which statements can read the databases, and nothing else, from now on."""
         sides = zip(SIDES, (self.base, self.new), strict=True)
         return attached(self._con, {side: [run.database for run in runs] for side, runs in sides})
-
-    def _result(self, sql: str, parameters: dict[str, Any], chart: Any) -> Result:
-        try:
-            return Result(relation(self._con, sql, parameters).to_arrow_table(), chart)
-        except duckdb.Error as error:
-            raise QueryInvalid(without_statement(error)) from None
 
 
 def _counted(runs: Sequence[Run]) -> str:

@@ -5,10 +5,9 @@ weighted by the numbers of steps of a typical run, so that a change of the mix d
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import duckdb
 import pyarrow as pa
@@ -64,7 +63,7 @@ class Mix:
     left_out_pct: dict[int, float]
 
 
-class Values:
+class Values(AbstractContextManager["Values"]):
     """The values of the runs of one set-up."""
 
     def __init__(self, runs: Sequence[Recorded]) -> None:
@@ -113,15 +112,7 @@ class Values:
     def close(self) -> None:
         self._con.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def _choose(self, scope: str, runs: Sequence[int]) -> None:
