@@ -6,9 +6,9 @@ from pathlib import Path
 import databases
 import pyarrow.parquet as pq
 import pytest
-import repeats
 from command_line import called, output, refusal
 from repeats import OTHER_QUIET, saved, side
+from scaled_runs import EXAMPLE
 
 from traceql.compare import Comparison
 from traceql.compare.baseline import save_baseline
@@ -24,7 +24,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def example() -> Path:
-    return Path(databases.trace(repeats.EXAMPLE).path)
+    return Path(databases.trace(EXAMPLE).path)
 
 
 def test_a_saved_run_is_compared_as_the_run_itself() -> None:

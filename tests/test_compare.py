@@ -6,7 +6,9 @@ from math import isclose
 import databases
 import pyarrow.compute as pc
 import pytest
-from comparisons import change, compared, repeats, run, total, waterfall
+from comparisons import change, compared, total, waterfall
+from repeats import side
+from scaled_runs import run
 
 import traceql
 from traceql.compare import Comparison
@@ -107,7 +109,7 @@ def test_one_run_a_side_has_differences_and_no_verdict() -> None:
 
 
 def test_equal_repeats_have_no_change() -> None:
-    comparison = Comparison(repeats(TP1, STEADY), repeats(TP1, OTHER))
+    comparison = Comparison(side(STEADY), side(OTHER))
     row = change(comparison, "decode", "step")
     assert row["verdict"] == "no change"
     assert row["low_pct"] < 0 < row["high_pct"]
@@ -115,12 +117,12 @@ def test_equal_repeats_have_no_change() -> None:
 
 @pytest.mark.parametrize("runs", [2, 3, 4, 5])
 def test_repeats_add_up(runs: int) -> None:
-    adds_up(Comparison(repeats(TP1, STEADY[:runs]), repeats(TP1, OTHER[:runs])))
+    adds_up(Comparison(side(STEADY[:runs]), side(OTHER[:runs])))
 
 
 def test_slower_repeats_are_slower_and_tell_by_how_much() -> None:
     slower = [factor * 1.03 for factor in OTHER]
-    comparison = Comparison(repeats(TP1, STEADY), repeats(TP1, slower))
+    comparison = Comparison(side(STEADY), side(slower))
     row = change(comparison, "decode", "step")
     assert row["verdict"] == "slower"
     # Hodges-Lehmann by hand: the median of the 25 ratios.
@@ -130,18 +132,19 @@ def test_slower_repeats_are_slower_and_tell_by_how_much() -> None:
     assert isclose(row["high_pct"], 100 * (ratios[-3] - 1), rel_tol=1e-3)
 
 
-def test_a_slower_role_is_named_and_the_others_are_not() -> None:
-    new = repeats(TP1, OTHER, role="qkv_proj", by=1.1)
-    comparison = Comparison(repeats(TP1, STEADY), new)
+def test_a_slower_role_is_named_with_the_steps_it_makes_longer_and_nothing_else() -> None:
+    new = side(OTHER, roles={"qkv_proj": 1.1})
+    comparison = Comparison(side(STEADY), new)
     slower = comparison.table(
         "SELECT metric FROM change WHERE scope = 'decode' AND verdict IN ('slower', 'faster')"
     )
-    assert slower == [{"metric": "qkv_proj"}]
+    wholes = {"step", "interval", "busy", "computing"}
+    assert {row["metric"] for row in slower} == {"qkv_proj", *wholes}
 
 
 def test_few_noisy_repeats_are_inconclusive_and_say_how_many_would_do() -> None:
     base, new = (0.9, 1.0, 1.1, 1.05), (1.0, 0.95, 1.12, 1.03)
-    row = change(Comparison(repeats(TP1, base), repeats(TP1, new)), "decode", "step")
+    row = change(Comparison(side(base), side(new)), "decode", "step")
     assert row["verdict"] == "inconclusive"
     assert row["runs_needed"] is None or row["runs_needed"] > 4
     assert "runs on each side" in row["reason"]
@@ -172,8 +175,8 @@ def test_what_one_side_lacks_is_not_compared_and_is_told() -> None:
 
 
 def test_roles_of_one_side_are_new_or_gone() -> None:
-    experts = repeats(TP1, (1.0,))
-    (alone,) = repeats(TP1, (1.0,))
+    experts = side((1.0,))
+    (alone,) = side((1.0,))
     metric = alone.profile["metric"]
     without = metric.filter(pc.not_equal(metric["metric"], "rope"))
     rest = [Run("no rope", None, {**alone.profile, "metric": without})]

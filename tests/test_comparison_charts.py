@@ -3,15 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-import databases
 import pyarrow as pa
 import pytest
-from compared import compared
+from repeats import OTHER_QUIET, side
 
-import traceql
 from traceql.chart import palette
 from traceql.chart.bar_labels import percent, signed
 from traceql.chart.draw import drawn
+from traceql.compare import Comparison
 from traceql.query import Chart, Query
 from traceql.resources import QUERIES
 
@@ -45,10 +44,10 @@ def rows_of(spec: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Iterator[traceql.Comparison]:
+def comparison() -> Iterator[Comparison]:
     """Of runs in which two roles take longer by a fourth."""
     longer = {"attention": 1.25, "gate_up_proj": 1.25}
-    with compared(databases.trace("qwen3-8b-tp1-graph").path, **longer) as opened:
+    with Comparison(side(), side(OTHER_QUIET, roles=longer)) as opened:
         yield opened
 
 
@@ -103,7 +102,7 @@ def test_without_a_difference_nothing_is_magnified() -> None:
     assert bars["encoding"]["x"]["scale"]["domain"][0] == 0
 
 
-def test_bars_of_real_runs_add_up_to_the_nanosecond(comparison: traceql.Comparison) -> None:
+def test_bars_of_real_runs_add_up_to_the_nanosecond(comparison: Comparison) -> None:
     for scope in (*comparison.scopes, "all"):
         for by in ("role", "part"):
             rows = comparison.run("waterfall", scope=scope, by=by).rows()
@@ -117,7 +116,7 @@ def test_bars_of_real_runs_add_up_to_the_nanosecond(comparison: traceql.Comparis
     assert bars[-1]["end"] == pytest.approx(bars[-2]["end"])
 
 
-def test_a_planted_difference_is_the_longest_bar_and_sure(comparison: traceql.Comparison) -> None:
+def test_a_planted_difference_is_the_longest_bar_and_sure(comparison: Comparison) -> None:
     bars = {bar["name"]: bar["kind"] for bar in rows_of(comparison.chart().to_dict())}
     assert (bars["attention"], bars["gate_up_proj"]) == ("longer", "longer")
     roles = Query(QUERIES / "diff" / "roles.sql").head.chart
@@ -130,10 +129,10 @@ def test_a_planted_difference_is_the_longest_bar_and_sure(comparison: traceql.Co
     assert {row["label"] for row in shown if row["kind"] == "longer"} == {"+25%"}
 
 
-def test_both_steps_are_drawn_on_one_scale(comparison: traceql.Comparison) -> None:
+def test_both_steps_are_drawn_on_one_scale(comparison: Comparison) -> None:
     domains = []
-    for side in ("base", "new"):
-        spec = comparison.run("steps", side=side).chart(width=560).to_dict()
+    for one in ("base", "new"):
+        spec = comparison.run("steps", side=one).chart(width=560).to_dict()
         (bars,) = (layer for layer in spec["layer"] if layer["mark"]["type"] == "bar")
         axis = bars["encoding"]["y"]["axis"]
         domains.append((bars["encoding"]["x"]["scale"]["domain"], axis["minExtent"]))

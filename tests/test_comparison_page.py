@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from html import unescape
 from pathlib import Path
 
-import databases
 import pytest
 from browser import CHROMIUM, Browser
-from compared import compared, run_of
+from repeats import OTHER_QUIET, side
+from scaled_runs import EXAMPLE, run
 
 import traceql
 from traceql.compare import Comparison
@@ -19,14 +19,12 @@ from traceql.report.comparison import comparison_page, side_names, write_compari
 from traceql.resources import QUERIES
 
 EVIL = "</script><script>alert(1)</script>"
-NAME = "qwen3-8b-tp1-graph"
 
 
 @pytest.fixture(scope="module")
 def comparison() -> Iterator[Comparison]:
     """Of runs in which a role, and so the step, take longer."""
-    longer = {"gate_up_proj": 1.25, "step": 1.05}
-    with compared(databases.trace(NAME).path, **longer) as opened:
+    with Comparison(side(), side(OTHER_QUIET, roles={"gate_up_proj": 1.25})) as opened:
         yield opened
 
 
@@ -71,15 +69,15 @@ def test_the_page_needs_nothing_else(page: str) -> None:
 
 @pytest.mark.slow
 def test_what_traces_say_is_no_markup(tmp_path: Path) -> None:
-    run = run_of(databases.trace(NAME).path)
-    changed = dict(run.profile)
+    real = run(EXAMPLE)
+    changed = dict(real.profile)
     for table, column in (("kernel_use", "name"), ("fact", "value")):
         rows = changed[table]
         texts = [f"{EVIL}{text}" for text in rows[column].to_pylist()]
         place = rows.schema.get_field_index(column)
         changed[table] = rows.set_column(place, column, [texts])
     evil = Run(f"runs/{EVIL}", None, changed)
-    with Comparison([run], [evil], accept=["all"]) as comparison:
+    with Comparison([real], [evil], accept=["all"]) as comparison:
         write_comparison(comparison, tmp_path / "page.html")
         shown = comparison._repr_html_()
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -88,10 +86,10 @@ def test_what_traces_say_is_no_markup(tmp_path: Path) -> None:
 
 
 def test_sides_of_one_name_are_told_apart_by_their_folders() -> None:
-    run = run_of(databases.trace(NAME).path)
+    real = run(EXAMPLE)
 
     def named(*pairs: str) -> tuple[str, str]:
-        base, new = (Run(name, run.database, run.profile) for name in pairs)
+        base, new = (Run(name, real.database, real.profile) for name in pairs)
         with Comparison([base], [new]) as comparison:
             return side_names(comparison)
 
@@ -111,8 +109,8 @@ def test_a_notebook_shows_the_answer_in_words_as_rows_and_as_a_picture(
 
 
 def test_a_query_that_reads_databases_says_so_where_a_side_has_none() -> None:
-    run = run_of(databases.trace(NAME).path)
-    with Comparison([Run("saved", None, run.profile)], [run]) as comparison:
+    real = run(EXAMPLE)
+    with Comparison([Run("saved", None, real.profile)], [real]) as comparison:
         assert Query(QUERIES / "diff" / "efficiency.sql").head.reads == ("base", "new")
         with pytest.raises(traceql.TraceqlError, match="a baseline does not hold it"):
             comparison.run("efficiency")
@@ -135,12 +133,12 @@ def test_the_page_fits_its_window(page: str, tmp_path: Path, width: int, look: s
 
 
 def test_kernels_that_became_others_are_named_in_whole(comparison: Comparison) -> None:
-    run = run_of(databases.trace(NAME).path)
-    rows = run.profile["kernel_use"]
+    real = run(EXAMPLE)
+    rows = real.profile["kernel_use"]
     place = rows.schema.get_field_index("name")
     names = [f"another_{name}" for name in rows["name"].to_pylist()]
-    changed = {**run.profile, "kernel_use": rows.set_column(place, "name", [names])}
-    with Comparison([run], [Run("new", None, changed)]) as two:
+    changed = {**real.profile, "kernel_use": rows.set_column(place, "name", [names])}
+    with Comparison([real], [Run("new", None, changed)]) as two:
         found = {row["role"]: row for row in two.run("kernels", role="gate_up_proj")}
         (row,) = found.values()
         assert row["what"] == "other kernels"
@@ -163,7 +161,7 @@ def test_kernels_that_became_others_are_named_in_whole(comparison: Comparison) -
     ],
 )
 def test_repeats_are_called_by_what_their_names_share(names: tuple[str, ...], side: str) -> None:
-    run = run_of(databases.trace(NAME).path)
-    repeats = [Run(name, run.database, run.profile) for name in names]
-    with Comparison(repeats, [Run("other", run.database, run.profile)]) as comparison:
+    real = run(EXAMPLE)
+    repeats = [Run(name, real.database, real.profile) for name in names]
+    with Comparison(repeats, [Run("other", real.database, real.profile)]) as comparison:
         assert side_names(comparison)[0] == side

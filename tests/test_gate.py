@@ -14,10 +14,11 @@ from xml.etree import ElementTree as ET
 
 import databases
 import pytest
-import repeats
 import yaml
 from command_line import PROGRAM, called, process, refusal
-from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, saved, side
+from comparisons import PLANTED
+from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, QUIET, saved, side
+from scaled_runs import EXAMPLE
 
 from traceql.compare.shift import LEAST_RUNS
 from traceql.compare.sides import Run, runs_of
@@ -28,7 +29,6 @@ from traceql.gate.decision import gate, least_runs, smallest_p
 from traceql.gate.metrics import metrics
 from traceql.gate.outcome import Gate, Outcome, Verdict
 
-_PLANTED = databases.ROOT / "tests" / "data" / "planted"
 _LAYERS = databases.ROOT / "traceql" / "layers"
 _DOCUMENT = databases.ROOT / "docs" / "gate.md"
 _WORKFLOW = databases.ROOT / "docs" / "examples" / "gate-workflow.yml"
@@ -103,9 +103,7 @@ def test_a_change_that_may_be_chance_is_inconclusive() -> None:
 
 @pytest.mark.parametrize(("base", "new"), [(1, 1), (3, 5), (5, 3)])
 def test_with_fewer_than_four_runs_there_is_no_verdict(base: int, new: int) -> None:
-    found = outcome(
-        side(repeats.QUIET[:base]), side(OTHER_QUIET[:new], slower=2), "decode.step > 2%"
-    )
+    found = outcome(side(QUIET[:base]), side(OTHER_QUIET[:new], slower=2), "decode.step > 2%")
     assert (found.verdict, found.runs_needed) == (Verdict.INCONCLUSIVE, LEAST_RUNS)
     assert found.numbers
     assert found.numbers.p is None
@@ -114,7 +112,7 @@ def test_with_fewer_than_four_runs_there_is_no_verdict(base: int, new: int) -> N
 
 def test_four_runs_are_enough() -> None:
     new = side(OTHER_QUIET[:4], slower=1.04)
-    assert outcome(side(repeats.QUIET[:4]), new, "step > 2%").verdict is Verdict.REGRESSION
+    assert outcome(side(QUIET[:4]), new, "step > 2%").verdict is Verdict.REGRESSION
 
 
 def test_a_lower_throughput_is_the_regression() -> None:
@@ -215,7 +213,7 @@ def test_another_gpu_is_not_comparable_unless_accepted() -> None:
 
 
 def test_runs_of_one_side_with_two_gpus_are_no_repeats() -> None:
-    mixed = [*side(repeats.QUIET[:3]), *side(repeats.QUIET[3:], facts={"gpu.name": "H100"})]
+    mixed = [*side(QUIET[:3]), *side(QUIET[3:], facts={"gpu.name": "H100"})]
     other = [*side(OTHER_QUIET[:3]), *side(OTHER_QUIET[3:], facts={"gpu.name": "H100"})]
     assert outcome(mixed, other, "step > 2%").verdict is Verdict.NOT_COMPARABLE
 
@@ -387,7 +385,7 @@ def test_every_role_is_a_metric() -> None:
 
 
 def test_every_metric_of_a_comparison_can_be_gated() -> None:
-    found = repeats.side()[0].profile["metric"].to_pylist()
+    found = side()[0].profile["metric"].to_pylist()
     assert {row["metric"] for row in found if row["kind"] != "root"} <= set(metrics())
 
 
@@ -713,13 +711,13 @@ def test_the_document_has_every_metric_and_the_examples() -> None:
 def test_a_planted_change_of_recorded_starts_is_a_regression(
     base: str, new: str, criterion: str
 ) -> None:
-    answer = decided(runs_of([_PLANTED / base]), runs_of([_PLANTED / new]), criterion)
+    answer = decided(runs_of([PLANTED / base]), runs_of([PLANTED / new]), criterion)
     assert answer.outcomes[0].verdict is Verdict.REGRESSION
     assert answer.outcomes[0].causes
 
 
 def test_a_faster_dtype_of_recorded_starts_passes() -> None:
-    base, new = (runs_of([_PLANTED / name]) for name in ("tp1", "tp1-fp8"))
+    base, new = (runs_of([PLANTED / name]) for name in ("tp1", "tp1-fp8"))
     answer = decided(base, new, "decode.step > 2%")
     assert answer.exit_status == 0
     assert answer.outcomes[0].improved
@@ -727,7 +725,7 @@ def test_a_faster_dtype_of_recorded_starts_passes() -> None:
 
 @pytest.mark.slow
 def test_recorded_runs_are_compared(tmp_path: Path) -> None:
-    example = databases.EXAMPLES / repeats.EXAMPLE
+    example = databases.EXAMPLES / EXAMPLE
     other = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
     done = process("gate", example, other, "--fail-on", "decode.step > 2%")
     assert done.returncode == 3, done.stderr

@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+from collections.abc import Sequence
 from itertools import pairwise
 from math import sqrt
 from pathlib import Path
@@ -15,24 +16,39 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from command_line import called, refusal
-from saved_runs import (
-    DAY_NS,
-    EXAMPLE,
-    FIRST_NS,
-    Profile,
-    commit,
-    example,
-    save,
-    save_history,
-    slower,
-    with_facts,
-)
+from repeats import saved
+from scaled_runs import EXAMPLE, Profile, example, scaled, with_facts
 
 import traceql
 from traceql.cli import cli
+from traceql.compare.sides import Run
 from traceql.trend.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, looked_at
 
 NOISE = [1, 1.004, 0.997, 1.001, 1.006, 0.994, 1.002, 0.999, 1.003, 0.998, 1.001, 1.005]
+DAY_NS = 86_400 * 10**9
+FIRST_NS = 1_790_000_000 * 10**9  # 2026-09-21 14:13 UTC
+
+
+def save(folder: Path, *profiles: Profile) -> None:
+    """A baseline with a run of each profile."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    saved(folder, [Run(f"run{n}", None, one) for n, one in enumerate(profiles)])
+
+
+def save_history(folder: Path, factors: Sequence[float]) -> None:
+    """A run a day, each on a commit of its own, in folders named by the day."""
+    for day, factor in enumerate(factors):
+        facts = {
+            "time.started_unix_ns": str(FIRST_NS + day * DAY_NS),
+            "git.commit": commit(day),
+            "git.branch": "main",
+            "git.dirty": "false",
+        }
+        save(folder / f"day-{day:03}" / "run", with_facts(scaled(example(), factor), facts))
+
+
+def commit(number: int) -> str:
+    return f"{number + 0xABC0:040x}"[::-1]
 
 
 def marks(values: list[float]) -> dict[int, str]:
@@ -136,10 +152,12 @@ def test_runs_of_a_baseline_and_runs_of_a_commit_are_one_point(tmp_path: Path) -
     profile = example()
     of_commit = [
         with_facts(
-            slower(profile, factor),
-            time__started_unix_ns=str(FIRST_NS + number),
-            git__commit=commit(number // 3),
-            git__dirty=dirty,
+            scaled(profile, factor),
+            {
+                "time.started_unix_ns": str(FIRST_NS + number),
+                "git.commit": commit(number // 3),
+                "git.dirty": dirty,
+            },
         )
         for number, (factor, dirty) in enumerate(
             [(1, "false"), (1.02, "false"), (1.01, "false"), (2, "false"), (3, "true")]
@@ -162,23 +180,23 @@ def test_commits_are_in_the_order_of_their_first_recording(tmp_path: Path) -> No
     for place, (time, of) in enumerate(
         [(5, "b" * 40), (1, "c" * 40), (9, "c" * 40), (3, "a" * 40)]
     ):
-        facts = {"time__started_unix_ns": str(FIRST_NS + time), "git__commit": of}
-        save(tmp_path / str(place), with_facts(slower(profile, 1 + place / 100), **facts))
+        facts = {"time.started_unix_ns": str(FIRST_NS + time), "git.commit": of}
+        save(tmp_path / str(place), with_facts(scaled(profile, 1 + place / 100), facts))
     found = traceql.history(tmp_path, by="commit", metrics="decode.step").df()
     assert [x[0] for x in found["x"]] == ["c", "a", "b"]
 
 
 def test_the_commit_of_an_unreleased_vllm_is_known(tmp_path: Path) -> None:
-    save(tmp_path / "a", with_facts(example(), vllm__commit="0123abc"))
+    save(tmp_path / "a", with_facts(example(), {"vllm.commit": "0123abc"}))
     assert traceql.history(tmp_path, by="vllm-commit").df()["x"][0] == "0123abc"
 
 
 def test_times_come_from_the_run_the_trace_the_baseline_or_the_file(tmp_path: Path) -> None:
     profile = example()
     save(tmp_path / "trace", profile)
-    unknown = with_facts(slower(profile, 1.1), time__first_event_unix_ns="4711")
+    unknown = with_facts(scaled(profile, 1.1), {"time.first_event_unix_ns": "4711"})
     save(tmp_path / "saved", unknown)
-    save(tmp_path / "file", slower(unknown, 1.1))
+    save(tmp_path / "file", scaled(unknown, 1.1))
     manifest = tmp_path / "file" / "baseline.json"
     document = json.loads(manifest.read_text())
     del document["saved"]
@@ -196,15 +214,15 @@ def test_times_come_from_the_run_the_trace_the_baseline_or_the_file(tmp_path: Pa
 def test_runs_that_do_not_compare_are_in_series_of_their_own(tmp_path: Path) -> None:
     profile = example()
     others = {
-        "gpu": {"gpu__name": "NVIDIA B200"},
-        "tp": {"parallel__tp": "2"},
-        "model": {"model__family": "llama"},
+        "gpu": {"gpu.name": "NVIDIA B200"},
+        "tp": {"parallel.tp": "2"},
+        "model": {"model.family": "llama"},
         "lengths": {},
-        "same": {"gpu__driver": "another", "version__vllm": "another"},
+        "same": {"gpu.driver": "another", "version.vllm": "another"},
     }
     save(tmp_path / "a", profile)
     for number, (name, facts) in enumerate(others.items(), start=2):
-        one = with_facts(slower(profile, number), **facts)
+        one = with_facts(scaled(profile, number), facts)
         if name == "lengths":
             one = {**one, "stratum": _with_lengths(one), "metric": _with_lengths(one, "metric")}
         save(tmp_path / name, one)
@@ -224,10 +242,10 @@ def test_runs_that_do_not_compare_are_in_series_of_their_own(tmp_path: Path) -> 
 
 
 def test_another_quantization_is_another_series(tmp_path: Path) -> None:
-    profile = with_facts(example(), engine__dtype="bfloat16")
-    stored = {"config__quantization_config__quant_method": "awq"}
-    for name, facts in {"a": {}, "b": {"engine__quantization": "fp8"}, "c": stored}.items():
-        save(tmp_path / name, with_facts(profile, config__model_type="qwen3", **facts))
+    profile = with_facts(example(), {"engine.dtype": "bfloat16"})
+    stored = {"config.quantization_config.quant_method": "awq"}
+    for name, facts in {"a": {}, "b": {"engine.quantization": "fp8"}, "c": stored}.items():
+        save(tmp_path / name, with_facts(profile, {"config.model_type": "qwen3", **facts}))
     what = "decode step of qwen3 with 36 layers on H200"
     found = traceql.history(tmp_path, metrics="decode.step")
     assert set(found.titles) == {
@@ -254,14 +272,14 @@ def test_runs_of_other_steps_are_not_joined_and_what_is_left_out_is_told(tmp_pat
         [not name.endswith("3 to 4 rows") for name in whole["stratum"].to_pylist()]
     )
     long = whole.filter([name != "decode, 2 rows" for name in whole["stratum"].to_pylist()])
-    save(tmp_path / "a", with_facts(profile, time__started_unix_ns=str(FIRST_NS)))
+    save(tmp_path / "a", with_facts(profile, {"time.started_unix_ns": str(FIRST_NS)}))
     save(
         tmp_path / "b",
-        with_facts({**profile, "stratum": long}, time__started_unix_ns=str(FIRST_NS + 1)),
+        with_facts({**profile, "stratum": long}, {"time.started_unix_ns": str(FIRST_NS + 1)}),
     )
     save(
         tmp_path / "c",
-        with_facts({**profile, "stratum": short}, time__started_unix_ns=str(FIRST_NS + 2)),
+        with_facts({**profile, "stratum": short}, {"time.started_unix_ns": str(FIRST_NS + 2)}),
     )
     found = traceql.history(tmp_path, metrics="decode.step")
     assert [len(found.of(number)) for number in range(len(found.titles))] == [2, 1]
@@ -276,7 +294,7 @@ def test_runs_of_other_steps_are_not_joined_and_what_is_left_out_is_told(tmp_pat
 
 def test_no_line_of_the_chart_joins_two_series(tmp_path: Path) -> None:
     save(tmp_path / "a", example())
-    save(tmp_path / "b", with_facts(example(), gpu__name="NVIDIA B200"))
+    save(tmp_path / "b", with_facts(example(), {"gpu.name": "NVIDIA B200"}))
     drawn = traceql.history(tmp_path, metrics="decode.step").chart().to_dict()
     assert len(drawn["vconcat"]) == 2
 
@@ -287,11 +305,11 @@ def test_no_line_of_the_chart_joins_two_series(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_named_and_left_out(tmp_path: Path) -> None:
     save(tmp_path / "good", example())
     (tmp_path / "text.duckdb").write_text("no database")
-    save(tmp_path / "damaged", slower(example(), 2))
+    save(tmp_path / "damaged", scaled(example(), 2))
     (tmp_path / "damaged" / "metric.parquet").write_bytes(b"PAR1")
     (tmp_path / "run" / "traces").mkdir(parents=True)
     (tmp_path / "run" / "run.json").write_text("{")
-    save(tmp_path / "lost", with_facts(slower(example(), 3), ledger__lost="events of rank 0"))
+    save(tmp_path / "lost", with_facts(scaled(example(), 3), {"ledger.lost": "events of rank 0"}))
     shutil.copytree(tmp_path / "good", tmp_path / "twice")
     found = traceql.history(tmp_path, metrics="decode.step")
     assert len(found) == 1
@@ -349,7 +367,7 @@ def test_pages_and_charts_need_no_network(by: str, tmp_path: Path) -> None:
     save_history(tmp_path / "runs", [*NOISE, 1.5, *NOISE, 1.1, 1.11, 1.09, 2])
     save(
         tmp_path / "runs" / "b200",
-        with_facts(example(), gpu__name="NVIDIA <b>B200", git__commit="f" * 40),
+        with_facts(example(), {"gpu.name": "NVIDIA <b>B200", "git.commit": "f" * 40}),
     )
     for suffix in ("html", "svg", "png"):
         file = tmp_path / f"history.{suffix}"
