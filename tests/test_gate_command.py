@@ -1,0 +1,274 @@
+"""`traceql gate` as users call it: exit status, files, traceql-gate.toml, the example workflow."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import databases
+import pytest
+import yaml
+from command_line import PROGRAM, called, process, refusal
+from comparisons import PLANTED
+from gates import SLOWER_DECODE, decided
+from repeats import OTHER_LOUD, OTHER_QUIET, saved, side
+from scaled_runs import EXAMPLE
+
+from traceql.compare.sides import runs_of
+from traceql.gate.metrics import metrics
+from traceql.gate.outcome import Verdict
+
+_DOCUMENT = databases.ROOT / "docs" / "gate.md"
+_WORKFLOW = databases.ROOT / "docs" / "examples" / "gate-workflow.yml"
+_CONFIG = databases.ROOT / "docs" / "examples" / "traceql-gate.toml"
+
+
+@pytest.fixture
+def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the baselines base, same, slower, loud and other_gpu."""
+    monkeypatch.chdir(tmp_path)
+    saved(Path("base"), side())
+    saved(Path("same"), side(OTHER_QUIET))
+    saved(Path("slower"), side(OTHER_QUIET, roles=SLOWER_DECODE))
+    saved(Path("loud"), side(OTHER_LOUD))
+    saved(Path("other_gpu"), side(OTHER_QUIET, facts={"gpu.name": "NVIDIA H100"}))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("new", "status", "first"),
+    [
+        ("same", 0, "✓ no regression in 1 criterion (5 runs of base, 5 of new)"),
+        ("slower", 1, "✗ regression in 1 criterion (5 runs of base, 5 of new)"),
+        ("loud", 3, "? inconclusive in 1 criterion (5 runs of base, 5 of new)"),
+        ("other_gpu", 3, "✗ not comparable in 1 criterion (5 runs of base, 5 of new)"),
+    ],
+)
+def test_the_exit_status_and_the_first_line_are_the_answer(
+    sides: Path, new: str, status: int, first: str
+) -> None:
+    done = called("gate", "base", new, "--fail-on", "decode.step > 2%")
+    assert (done.returncode, done.stderr) == (status, b"")
+    assert done.stdout.decode().splitlines()[0] == first
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("gate base nowhere --fail-on 'step > 2%'", "nowhere does not exist"),
+        ("gate base same --fail-on 'stepp > 2%'", "there is no metric 'stepp'"),
+        ("gate base same", "there is no criterion; add --fail-on"),
+        ("gate same --fail-on 'step > 2%'", "name BASE too, or a baseline"),
+        ("gate --fail-on 'step > 2%'", "name BASE and NEW"),
+        ("gate base same slower --fail-on 'step > 2%'", "name BASE and NEW, or each run"),
+        ("gate base same --new slower --fail-on 'step > 2%'", "not both"),
+        ("gate base base --fail-on 'step > 2%'", "are the same recording"),
+        ("gate base same --fail-on 'step > 2%' --write gate.html", "gate.html has none of"),
+        ("gate base same --fail-on 'step > 2%' --write no/gate.md", "cannot write no/gate.md"),
+        ("gate base same --fail-on 'step > 2%' --config no.toml", "cannot read no.toml"),
+        ("gate base same --fail-on 'step > 2%' --format yaml", "Invalid value for '--format'"),
+    ],
+)
+def test_what_cannot_be_used_is_one_line_and_never_looks_like_a_regression(
+    sides: Path, words: str, told: str
+) -> None:
+    done = called(*shlex.split(words))
+    assert done.returncode == 2
+    assert told in done.stderr.decode().splitlines()[-1]
+
+
+def test_a_closed_output_is_no_regression(sides: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = ["gate", "base", "same", "--fail-on", "step > 2%"]
+    with os.fdopen(writing, "w") as pipe:
+        done = subprocess.run([sys.executable, "-c", PROGRAM, *words], stdout=pipe, check=False)
+    assert done.returncode == 2
+
+
+def test_an_error_that_nobody_expected_is_no_regression(
+    sides: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("traceql.gate.decision.gate", broken)
+    done = called("gate", "base", "same", "--fail-on", "step > 2%")
+    assert done.returncode == 2
+    assert b"ZeroDivisionError" in done.stderr
+
+
+def test_each_run_can_be_named(sides: Path) -> None:
+    for number, run in enumerate(side(OTHER_QUIET)):
+        saved(Path(f"run{number}"), [run])
+    news = [word for number in range(5) for word in ("--new", f"run{number}")]
+    for words in (["--base", "base", *news], [*news, "--base", "base"]):
+        assert called("gate", *words, "--fail-on", "step > 2%").returncode == 0
+    assert called("gate", "--base", "base", "slower", "--fail-on", "step > 2%").returncode == 1
+
+
+def test_the_answer_can_be_written_in_several_forms_at_once(sides: Path) -> None:
+    files = ["gate.md", "gate.xml", "gate.json", "gate.txt"]
+    words = [word for file in files for word in ("--write", file)]
+    done = called("gate", "base", "slower", "--fail-on", "decode.step > 2%", *words)
+    assert done.returncode == 1
+    for file, form in zip(files, ("markdown", "junit", "json", "text"), strict=True):
+        same = called("gate", "base", "slower", "--fail-on", "decode.step > 2%", "--format", form)
+        written = Path(file).read_text(encoding="utf-8")
+        assert written == same.stdout.decode(), form
+    assert done.stdout.decode() == Path("gate.txt").read_text(encoding="utf-8")
+
+
+def test_an_answer_that_cannot_be_written_leaves_no_part_of_it(sides: Path) -> None:
+    Path("gate.md").write_text("old", encoding="utf-8")
+    words = ["gate", "base", "nowhere", "--fail-on", "step > 2%", "--write", "gate.md"]
+    assert called(*words).returncode == 2
+    assert Path("gate.md").read_text(encoding="utf-8") == "old"
+
+
+def test_either_all_files_of_an_answer_are_written_or_none(sides: Path) -> None:
+    files = ["--write", "gate.md", "--write", "no/gate.xml"]
+    done = called("gate", "base", "slower", "--fail-on", "step > 2%", *files)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.decode().startswith("traceql: cannot write no/gate.xml")
+    assert not Path("gate.md").exists()
+
+
+def test_help_says_what_the_exit_status_means() -> None:
+    said = called("gate", "--help").stdout.decode()
+    for line in ("0  every criterion", "1  a criterion", "2  the input", "3  inconclusive"):
+        assert line in said
+
+
+# traceql-gate.toml.
+
+
+def test_the_file_of_the_repository_is_found_from_a_folder_below(
+    sides: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sides / ".git").mkdir()
+    below = sides / "a" / "b"
+    below.mkdir(parents=True)
+    (sides / "traceql-gate.toml").write_text(
+        'fail_on = ["decode.step > 2%"]\nbaseline = "base"\n', encoding="utf-8"
+    )
+    monkeypatch.chdir(below)
+    assert called("gate", "../../slower").returncode == 1
+    assert called("gate", "../../same").returncode == 0
+    # The command line counts more than the file.
+    assert called("gate", "../../slower", "--fail-on", "step > 9%").returncode == 0
+    assert called("gate", "../../slower", "../../same").returncode == 0
+
+
+def test_a_file_above_the_repository_does_not_count(
+    sides: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (sides / "traceql-gate.toml").write_text('fail_on = ["step > 2%"]\n', encoding="utf-8")
+    inside = sides / "repository"
+    (inside / ".git").mkdir(parents=True)
+    monkeypatch.chdir(inside)
+    assert "there is no criterion" in refusal("gate", "../base", "../same", status=2)
+
+
+def test_a_difference_can_be_accepted_in_the_file(sides: Path) -> None:
+    content = 'fail_on = ["step > 2%"]\nbaseline = "base"\naccept = ["gpu.name"]\n'
+    Path("mine.toml").write_text(content, encoding="utf-8")
+    assert called("gate", "other_gpu", "--config", "mine.toml").returncode == 0
+    done = called("gate", "other_gpu", "--config", "mine.toml", "--accept", "model")
+    assert done.returncode == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("fail_om = []", "unknown key 'fail_om'; did you mean 'fail_on'?"),
+        ("threshold = 2", "unknown key 'threshold'; there are fail_on, accept, baseline"),
+        ('fail_on = "step > 2%"', "fail_on is not a list of texts"),
+        ("fail_on = [2]", "fail_on is not a list of texts"),
+        ("accept = true", "accept is not a list of texts"),
+        ('fail_on = ["step > 2"]', "'step > 2' has no percent sign"),
+        ("baseline = 3", "baseline is not the name of a folder"),
+        ('baseline = ""', "baseline is not the name of a folder"),
+        ("fail_on = [", "is no TOML"),
+        ('fail_on = ["step > 2%"]\nbaseline = "nowhere"', "nowhere is not a baseline"),
+        ('fail_on = ["step > 2%"]\nbaseline = "."', "is not a baseline"),
+    ],
+)
+def test_a_wrong_file_is_one_line_that_names_what_is_wrong(
+    sides: Path, content: str, told: str
+) -> None:
+    Path("traceql-gate.toml").write_text(content, encoding="utf-8")
+    assert told in refusal("gate", "same", status=2)
+
+
+# The example for GitHub.
+
+
+def test_the_commands_of_the_example_workflow_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "traceql-gate.toml").write_text(_CONFIG.read_text("utf-8"), "utf-8")
+    jobs = yaml.safe_load(_WORKFLOW.read_text(encoding="utf-8"))["jobs"]
+    steps = [step for name in ("baseline", "gate") for step in jobs[name]["steps"]]
+    commands = [
+        shlex.split(line)
+        for step in steps
+        for line in step.get("run", "").splitlines()
+        if line.startswith("traceql ")
+    ]
+    assert [words[1] for words in commands] == ["baseline", "baseline", "gate"]
+    save, show, decide = (words[1:] for words in commands)
+    assert {"runs", "traceql-baseline"} <= {*save, *decide, "traceql-baseline"}
+    saved(tmp_path / "runs", side())
+    for words in (save, show):
+        assert called(*words).returncode == 0, words
+    for new, status in ((side(OTHER_QUIET), 0), (side(OTHER_QUIET, slower=1.1), 1)):
+        for file in (tmp_path / "runs").iterdir():
+            file.unlink()
+        saved(tmp_path / "runs", new)
+        done = called(*decide)
+        assert done.returncode == status, done.stderr
+        for name in ("gate.md", "gate.xml", "gate.json"):
+            assert (tmp_path / name).stat().st_size > 0
+
+
+def test_the_document_has_every_metric_and_the_examples() -> None:
+    told = _DOCUMENT.read_text(encoding="utf-8")
+    for name in metrics():
+        assert f"`{name}`" in told, name
+    assert _CONFIG.read_text(encoding="utf-8") in told
+    assert "gate-workflow.yml" in told
+
+
+@pytest.mark.parametrize(
+    ("base", "new", "criterion"),
+    [
+        ("tp1", "tp1-slow-layer5-down_proj", "decode.down_proj > 2%"),
+        ("tp2", "tp2-busy-host-of-rank1", "decode.exposed_wait > 5%"),
+        ("tp2", "tp2-piecewise-graphs", "decode.step > 5%"),
+    ],
+)
+def test_a_planted_change_of_recorded_starts_is_a_regression(
+    base: str, new: str, criterion: str
+) -> None:
+    answer = decided(runs_of([PLANTED / base]), runs_of([PLANTED / new]), criterion)
+    assert answer.outcomes[0].verdict is Verdict.REGRESSION
+    assert answer.outcomes[0].causes
+
+
+def test_a_faster_dtype_of_recorded_starts_passes() -> None:
+    base, new = (runs_of([PLANTED / name]) for name in ("tp1", "tp1-fp8"))
+    answer = decided(base, new, "decode.step > 2%")
+    assert answer.exit_status == 0
+    assert answer.outcomes[0].improved
+
+
+@pytest.mark.slow
+def test_recorded_runs_are_compared(tmp_path: Path) -> None:
+    example = databases.EXAMPLES / EXAMPLE
+    other = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
+    done = process("gate", example, other, "--fail-on", "decode.step > 2%")
+    assert done.returncode == 3, done.stderr
+    assert "decode.step > 2%: not comparable\n    other " in done.stdout.decode()
