@@ -133,7 +133,7 @@ def test_slower_repeats_are_slower_and_tell_by_how_much() -> None:
 
 
 def test_a_slower_role_is_named_with_the_steps_it_makes_longer_and_nothing_else() -> None:
-    new = side(OTHER, roles={"qkv_proj": 1.1})
+    new = side(OTHER, roles={"qkv_proj": 1.2})
     comparison = Comparison(side(STEADY), new)
     slower = comparison.table(
         "SELECT metric FROM change WHERE scope = 'decode' AND verdict IN ('slower', 'faster')"

@@ -59,10 +59,10 @@ def test_the_exit_status_and_the_first_line_are_the_answer(
         ("gate base nowhere --fail-on 'step > 2%'", "nowhere does not exist"),
         ("gate base same --fail-on 'stepp > 2%'", "there is no metric 'stepp'"),
         ("gate base same", "there is no criterion; add --fail-on"),
-        ("gate same --fail-on 'step > 2%'", "name BASE too, or a baseline"),
-        ("gate --fail-on 'step > 2%'", "name BASE and NEW"),
-        ("gate base same slower --fail-on 'step > 2%'", "name BASE and NEW, or each run"),
-        ("gate base same --new slower --fail-on 'step > 2%'", "not both"),
+        ("gate same --fail-on 'step > 2%'", "BASE may also be the baseline in a traceql-gate.toml"),
+        ("gate --fail-on 'step > 2%'", "name two sides"),
+        ("gate base same slower --fail-on 'step > 2%'", "name two sides"),
+        ("gate base same --new slower --fail-on 'step > 2%'", "name two sides"),
         ("gate base base --fail-on 'step > 2%'", "are the same recording"),
         ("gate base same --fail-on 'step > 2%' --write gate.html", "gate.html has none of"),
         ("gate base same --fail-on 'step > 2%' --write no/gate.md", "cannot write no/gate.md"),
@@ -103,7 +103,7 @@ def test_each_run_can_be_named(sides: Path) -> None:
     for number, run in enumerate(side(OTHER_QUIET)):
         saved(Path(f"run{number}"), [run])
     news = [word for number in range(5) for word in ("--new", f"run{number}")]
-    for words in (["--base", "base", *news], [*news, "--base", "base"]):
+    for words in (["--base", "base", *news], [*news, "--base", "base"], ["base", *news]):
         assert called("gate", *words, "--fail-on", "step > 2%").returncode == 0
     assert called("gate", "--base", "base", "slower", "--fail-on", "step > 2%").returncode == 1
 

@@ -22,6 +22,7 @@ from scaled_runs import EXAMPLE, Profile, example, scaled, with_facts
 import traceql
 from traceql.cli import cli
 from traceql.compare.sides import Run
+from traceql.report.history import history_page
 from traceql.trend.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, looked_at
 
 NOISE = [1, 1.004, 0.997, 1.001, 1.006, 0.994, 1.002, 0.999, 1.003, 0.998, 1.001, 1.005]
@@ -382,3 +383,21 @@ def test_pages_and_charts_need_no_network(by: str, tmp_path: Path) -> None:
     assert "NaN" not in (tmp_path / "history.svg").read_text()
     assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
     assert LEAST_POINTS == 10
+
+
+def test_a_page_tells_series_that_are_too_short_from_those_without_a_change(
+    tmp_path: Path,
+) -> None:
+    def page() -> str:
+        return history_page(traceql.history(tmp_path, metrics="decode.step"), "runs")
+
+    save_history(tmp_path / "long", NOISE)
+    assert "No series has a change." in page()
+    save(tmp_path / "short", with_facts(example(), {"gpu.name": "NVIDIA B200"}))
+    assert (
+        "No change in 1 of 2 series; too short: 1 (10 points are needed to see a change)." in page()
+    )
+    shutil.rmtree(tmp_path / "long")
+    text = page()
+    assert "No series is long enough: 10 points are needed to see a change." in text
+    assert text.count("too few runs to see a change") == 1  # not in the picture again

@@ -38,6 +38,7 @@ _KINDS = {  # in the order of the legend: fill and stroke
 }
 _LEAST_HALF = 0.5  # of an axis of zeros
 _NS_OF_MS, _HOUR_MS = 10**6, 3_600_000
+_SPARE_TIMES = 50  # the part of all time that is left free on each side
 _RIGHT = 0.7  # of the width; from here on, a text stands to the left of its rule
 
 
@@ -114,7 +115,7 @@ def _across(shares: dict[Any, float], width: int, *, is_time: bool) -> alt.X:
         scale = alt.Scale(type="point", domain=places, padding=0.5)
         return alt.X(field="x", type="ordinal", title=None, scale=scale, axis=axis)
     first, last = min(places), max(places)
-    spare = max(_HOUR_MS, (last - first) // 50)
+    spare = (last - first) // _SPARE_TIMES or _HOUR_MS
     scale = alt.Scale(type="utc", domain=[first - spare, last + spare], nice=False)
     axis = alt.Axis(grid=False, tickCount=max(2, width // _TICK))
     return alt.X(field="x", type="temporal", title=None, scale=scale, axis=axis)

@@ -1,18 +1,17 @@
 """traceql diff"""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from traceql.cli.output import require_csv, spreadsheet_option, wide_option
+from traceql.cli.two_sides import accept_option, sides, sides_arguments
 from traceql.printable import printable
 
 if TYPE_CHECKING:
     from traceql.compare import Comparison
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
 _FORMATS = ("table", "json", "csv", "parquet")
 
 
@@ -33,48 +32,6 @@ class Percent(click.ParamType[float]):
         if not 0 <= share < 1:
             self.fail(f"'{value}' is not between 0% and 100%", param, ctx)
         return share
-
-
-def sides_arguments(command: _Command) -> _Command:
-    """Adds BASE and NEW, and --base and --new for several repeats of each."""
-    path = click.Path(path_type=Path)
-    for option in (
-        click.option("--new", "new", multiple=True, type=path, help="A repeat of NEW; repeatable."),
-        click.option(
-            "--base", "base", multiple=True, type=path, help="A repeat of BASE; repeatable."
-        ),
-        click.argument("paths", nargs=-1, type=path, metavar="[BASE] [NEW]"),
-    ):
-        command = option(command)
-    return command
-
-
-def sides(
-    paths: tuple[Path, ...], base: tuple[Path, ...], new: tuple[Path, ...]
-) -> tuple[list[Path], list[Path]]:
-    """The paths of both sides.
-
-    Raises:
-        UsageError: a side is missing, or is named twice.
-    """
-    if len(paths) == 2 and not base and not new:
-        return [paths[0]], [paths[1]]
-    if not paths and base and new:
-        return list(base), list(new)
-    if len(paths) == 1 and bool(base) != bool(new):
-        return (list(base), [paths[0]]) if base else ([paths[0]], list(new))
-    raise click.UsageError(
-        "name two sides: traceql diff BASE NEW, or --base A1 --base A2 --new B1 --new B2"
-    )
-
-
-accept_option = click.option(
-    "--accept",
-    multiple=True,
-    metavar="NAME",
-    help="A difference of set-up that is wanted and forbids no verdict, such as gpu.name or "
-    "parallel; all for every one. The output names them.",
-)
 
 
 @click.command("diff")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from traceql.cli.console import print_text
+from traceql.cli.two_sides import accept_option, sides, sides_arguments
 from traceql.errors import TraceqlError
 from traceql.files import whole_file
 from traceql.gate import document, junit, markdown, text
@@ -37,14 +38,7 @@ Exit status:
 
 
 @click.command("gate", epilog=_EPILOG)
-@click.argument("paths", nargs=-1, type=_INPUT, metavar="[BASE] NEW")
-@click.option(
-    "--base",
-    multiple=True,
-    type=_INPUT,
-    help="One run of base; repeat the option for each, and name NEW with --new or alone.",
-)
-@click.option("--new", multiple=True, type=_INPUT, help="One run of new, in the same way.")
+@sides_arguments
 @click.option(
     "--fail-on",
     multiple=True,
@@ -52,13 +46,7 @@ Exit status:
     help='What is a regression: "METRIC > X%", as "decode.step > 2%" or "exposed_comm > 5%"; '
     '"tokens_per_second < -X%". Repeat it for more criteria.',
 )
-@click.option(
-    "--accept",
-    multiple=True,
-    metavar="NAME",
-    help="A difference of the set-up that does not forbid a verdict, as gpu.name or config; "
-    "all for all of them.",
-)
+@accept_option
 @click.option(
     "--config",
     type=_INPUT,
@@ -106,10 +94,10 @@ def command(
             raise click.UsageError(f"{path} has none of the endings {endings}; rename it")
     chosen = read_config(config) if config else found_config(Path.cwd())
     asked = _criteria(fail_on, chosen)
-    sides = _sides(paths, base, new, chosen)
+    bases, news = _sides(paths, base, new, chosen.baseline)
     with ExitStack() as files:  # a place that cannot be written is told before the work
         drafts = {path: files.enter_context(whole_file(path)) for path in dict.fromkeys(write)}
-        decided = _decided(sides, asked, accept or chosen.accept)
+        decided = _decided(bases, news, asked, accept or chosen.accept)
         for path, draft in drafts.items():
             draft.write_bytes(_FORMS[_SUFFIXES[path.suffix]](decided).encode())
         _print(decided, format_)
@@ -127,33 +115,20 @@ def _criteria(fail_on: Sequence[str], chosen: Config) -> tuple[Criterion, ...]:
 
 
 def _sides(
-    paths: Sequence[Path], base: Sequence[Path], new: Sequence[Path], chosen: Config
+    paths: tuple[Path, ...], base: tuple[Path, ...], new: tuple[Path, ...], baseline: Path | None
 ) -> tuple[list[Path], list[Path]]:
-    """The paths of base and new, of arguments, options and the file, in this order."""
-    if len(paths) > 2:
-        raise click.UsageError("name BASE and NEW, or each run with --base and --new")
-    if (new and paths) or (base and len(paths) == 2):
-        raise click.UsageError("name a side as an argument or with options, not both")
-    news = list(new) or list(paths[-1:])
-    bases = list(base) or list(paths[:-1])
-    if not news:
-        raise click.UsageError("name BASE and NEW")
-    if not bases and chosen.baseline is not None:
-        bases = [_baseline(chosen.baseline)]
-    if not bases:
-        raise click.UsageError(f"name BASE too, or a baseline in a {NAME}")
+    """The paths of base and new; the file's baseline must be one."""
+    from traceql.compare.baseline import manifest_of
+
+    hint = f"; BASE may also be the baseline in a {NAME}"
+    bases, news = sides(paths, base, new, baseline=baseline, hint=hint)
+    if baseline is not None and bases == [baseline]:
+        manifest_of(baseline)
     return bases, news
 
 
-def _baseline(folder: Path) -> Path:
-    from traceql.compare.baseline import manifest_of
-
-    manifest_of(folder)
-    return folder
-
-
 def _decided(
-    sides: tuple[list[Path], list[Path]], asked: Sequence[Criterion], accept: Sequence[str]
+    bases: list[Path], news: list[Path], asked: Sequence[Criterion], accept: Sequence[str]
 ) -> "Gate":
     from traceql.compare.sides import groups_of
     from traceql.gate.decision import gate
@@ -161,7 +136,7 @@ def _decided(
     def say(text: str) -> None:
         click.echo(printable(text), err=True)
 
-    base, new = groups_of(sides, say=say)
+    base, new = groups_of((bases, news), say=say)
     return gate(base, new, asked, accept=accept)
 
 

@@ -4,6 +4,8 @@ from contextlib import closing
 from functools import partial
 from html import escape
 
+import pyarrow as pa
+
 from traceql.chart.drawing import Drawing, Order
 from traceql.errors import TraceqlError
 from traceql.report.drawing import WIDTHS
@@ -13,6 +15,7 @@ from traceql.result import Result
 from traceql.table.html import html_table
 from traceql.trend import History
 from traceql.trend.folder import SHOWN
+from traceql.trend.lookback import LEAST_POINTS
 
 _FOOTER = (
     "Each point is the median of its runs. Grey is where a single point is expected by those "
@@ -69,7 +72,18 @@ def _changes(history: History) -> str:
     ]
     if items:
         return f'<ol class="findings">{"".join(items)}</ol>'
-    return '<p class="none">No series has a change.</p>'
+    return f'<p class="none">{_unchanged(history)}</p>'
+
+
+def _unchanged(history: History) -> str:
+    """Too few points are not the same as no change."""
+    few, count = sum(history.has_too_few), len(history.titles)
+    if not few:
+        return "No series has a change."
+    needed = f"{LEAST_POINTS} points are needed to see a change"
+    if few == count:
+        return f"No series is long enough: {needed}."
+    return f"No change in {count - few} of {count} series; too short: {few} ({needed})."
 
 
 def _figure(history: History, number: int, drawing: Drawing) -> str:
@@ -86,13 +100,22 @@ def _figure(history: History, number: int, drawing: Drawing) -> str:
     )
 
 
+def _without_note(rows: Result) -> pa.Table:
+    """The sentence above the picture says it."""
+    table = rows.arrow()
+    place = table.column_names.index("note")
+    return table.set_column(place, "note", pa.repeat("", len(table)))
+
+
 def _pictures(rows: Result, number: int, title: str, drawing: Drawing) -> str:
     description = f"Chart: {title}. The table below has the same points."
     found = []
     for size, width in WIDTHS.items():
         adapted = partial(inline, name=f"{_anchor(number)}-{size}", description=description)
         try:
-            picture = drawing.draw(Order(rows.arrow(), rows.declared_chart, width, adapted=adapted))
+            picture = drawing.draw(
+                Order(_without_note(rows), rows.declared_chart, width, adapted=adapted)
+            )
         except TraceqlError as error:
             return f'<p class="none">No picture: {escape(str(error))}.</p>'
         found.append(f'<div class="{size}">{picture.decode()}</div>')

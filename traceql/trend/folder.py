@@ -85,6 +85,7 @@ class History(Result):
         titles: of the series, those with a change first.
         told: what happened in each of them.
         has_change: whether that is a change.
+        has_too_few: whether a series has too few points for that.
         skipped: a sentence for each run that is left out.
         by: what the points are: times or commits.
     """
@@ -101,6 +102,7 @@ class History(Result):
         self.titles = tuple(one.title for one in ordered)
         self.told = tuple(told(one, by) for one in ordered)
         self.has_change = tuple(bool(changes(one)) for one in ordered)
+        self.has_too_few = tuple(bool(too_few(one)) for one in ordered)
         self.skipped = tuple(skipped)
         self.by = by
 
