@@ -2,8 +2,10 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import databases
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import called, output, refusal
@@ -148,6 +150,30 @@ def test_a_damaged_table_is_one_line() -> None:
     (folder / "metric.parquet").unlink()
     words = ("gate", "main", "main", "--fail-on", "step > 2%")
     assert "missing or damaged" in refusal(*words, status=2)
+
+
+@pytest.mark.parametrize(
+    "values", [["slow"], [None]], ids=["text in place of numbers", "nothing in place of numbers"]
+)
+def test_wrong_values_are_one_line(values: list[Any]) -> None:
+    folder = saved(Path("main"), side())
+    table = pq.read_table(folder / "metric.parquet")
+    place = table.column_names.index("ns")
+    kind = pa.string() if values[0] else pa.float64()
+    wrong = pa.array(values * len(table), kind)
+    pq.write_table(table.set_column(place, "ns", wrong), folder / "metric.parquet")
+    told = refusal("gate", "main", "main", "--fail-on", "step > 2%", status=2)
+    assert told == "traceql: main/metric.parquet has wrong values; save the baseline again"
+
+
+@pytest.mark.parametrize("change", [-2, 1])
+def test_runs_that_the_manifest_and_the_tables_disagree_about_are_one_line(change: int) -> None:
+    folder = saved(Path("main"), side())
+    manifest = json.loads((folder / "baseline.json").read_text())
+    runs = [f"run{number}" for number in range(len(manifest["runs"]) + change)]
+    (folder / "baseline.json").write_text(json.dumps(manifest | {"runs": runs}))
+    told = refusal("baseline", "show", "main")
+    assert f"baseline.json names {len(runs)} runs, and the tables have others" in told
 
 
 def test_a_baseline_has_no_secrets_and_no_folders_of_the_machine() -> None:

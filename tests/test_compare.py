@@ -6,13 +6,15 @@ from math import isclose
 import databases
 import pyarrow.compute as pc
 import pytest
-from comparisons import change, compared, total, waterfall
+from comparisons import PLANTED, change, compared, total, waterfall
 from repeats import side
-from scaled_runs import run
+from scaled_runs import Profile, run, with_rows
 
 import traceql
 from traceql.compare import Comparison
-from traceql.compare.sides import Run
+from traceql.compare.sentences import answers
+from traceql.compare.sides import Run, runs_of
+from traceql.errors import TraceqlError
 
 TP1, TP4 = "qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl"
 SERVING = "qwen3-8b-tp2-serving"
@@ -72,7 +74,8 @@ def test_a_run_against_itself_differs_in_nothing(name: str) -> None:
     rows = comparison.table("SELECT * FROM change")
     assert rows
     assert {row["change_pct"] for row in rows} == {0}
-    assert {row["verdict"] for row in rows} == {"no verdict"}
+    verdicts = {row["verdict"] for row in rows if "waiting" not in row["reason"]}
+    assert verdicts == {"no verdict"}
 
 
 @pytest.mark.parametrize(("base", "new"), [(TP1, TP4), (SERVING, TP1), (TP4, SERVING)])
@@ -148,6 +151,77 @@ def test_few_noisy_repeats_are_inconclusive_and_say_how_many_would_do() -> None:
     assert row["verdict"] == "inconclusive"
     assert row["runs_needed"] is None or row["runs_needed"] > 4
     assert "runs on each side" in row["reason"]
+
+
+def test_sizes_with_more_tokens_do_not_make_up_for_sizes_with_fewer() -> None:
+    base = runs_of([PLANTED / "tp2"])
+    new = [Run(one.name, None, _with_tokens(one.profile)) for one in base]
+    row = change(Comparison(base, new), "all", "step")
+    assert row["verdict"] == "not comparable"
+    assert row["reason"].startswith("steps of the same size process up to ")
+
+
+def _with_tokens(profile: Profile) -> Profile:
+    """More tokens in mixed steps, and fewer in decode steps."""
+    rows = profile["stratum"].to_pylist()
+    for row in rows:
+        row["tokens"] *= 2.4 if row["stratum"].startswith("mixed") else 0.5
+    return {**profile, "stratum": with_rows(profile["stratum"], rows)}
+
+
+def test_only_the_row_with_most_of_a_roles_time_has_its_verdict() -> None:
+    comparison = compared(SERVING, SERVING)
+    rows = comparison.table("SELECT * FROM cause WHERE metric = 'embed' AND scope = 'decode'")
+    most = max(rows, key=lambda row: row["base_ns"])
+    assert len(rows) == 2
+    assert [row["verdict"] is not None for row in rows] == [row is most for row in rows]
+
+
+def test_counts_of_steps_are_those_of_the_recordings_whose_difference_is_told() -> None:
+    with Comparison(side(STEADY), side(OTHER)) as comparison:
+        counts = comparison.table(
+            "SELECT stratum, units FROM total_run JOIN profile_stratum USING (side, run) "
+            "WHERE side = 'new' AND grain = 'rows'"
+        )
+        units = {row["stratum"]: row["units"] for row in counts}
+        told = {row["name"]: row["new_steps"] for row in comparison.run("total")}
+        assert {name: told[name] for name in told.keys() & units.keys()} == {
+            name: units[name] for name in told.keys() & units.keys()
+        }
+
+
+def test_shares_of_overlapping_steps_stay_below_the_whole() -> None:
+    comparison = compared("a100-graph-launches", TP1)
+    for row in comparison.run("coverage"):
+        shares = [row[f"{name}_pct"] for name in ("compared", "unmatched", "outside")]
+        assert min(shares) >= 0
+        assert isclose(sum(shares), 100)
+
+
+def test_thresholds_and_names_to_accept_are_checked() -> None:
+    with pytest.raises(TraceqlError, match="threshold is -1; give a share from 0 to 1"):
+        Comparison(side(STEADY), side(OTHER), threshold=-1)
+    other = side(OTHER, facts={"gpu.name": "NVIDIA B200"})
+    assert Comparison(side(STEADY), other, accept="gpu.name").forbidden == ""
+
+
+def test_a_phase_of_which_little_is_compared_says_so() -> None:
+    with Comparison(side(STEADY), side(OTHER, without=["mixed"])) as comparison:
+        assert not any("Only" in one.text for one in answers(comparison))
+    longer = [Run(r.name, r.database, _with_rare_decode(r.profile)) for r in side(OTHER)]
+    with Comparison(side(STEADY), longer) as comparison:
+        told = next(one.text for one in answers(comparison) if "ecode steps" in one.text)
+    assert "of the time of new's decode steps is compared" in told
+
+
+def _with_rare_decode(profile: Profile) -> Profile:
+    """With another decode stratum that takes nine times as long as the others."""
+    rows = profile["stratum"].to_pylist()
+    decode = [row for row in rows if row["stratum"].startswith("decode")]
+    more = [
+        row | {"stratum": "decode, 249 to 256 rows", "gpu_ns": 9 * row["gpu_ns"]} for row in decode
+    ]
+    return {**profile, "stratum": with_rows(profile["stratum"], rows + more[:1])}
 
 
 def test_another_model_is_not_comparable_but_is_told() -> None:

@@ -146,6 +146,12 @@ def test_a_name_accepts_itself_and_what_is_below_it_only() -> None:
     assert _effects(base, new, "para")["parallel.tp"] is Effect.FORBIDS
 
 
+def test_another_parallelism_is_accepted_with_the_ranks_that_it_has() -> None:
+    base = {"parallel.tp": "1", "ranks.world_size": "1", "ranks.loaded": "0"}
+    new = {"parallel.tp": "2", "ranks.world_size": "2", "ranks.loaded": "0,1"}
+    assert set(_effects(base, new, "parallel").values()) == {Effect.NOTES}
+
+
 def test_clocks_within_one_percent_are_alike() -> None:
     assert _effects({"clock.sm_mhz": "1980"}, {"clock.sm_mhz": "1965"}) == {}
     found = _effects({"clock.sm_mhz": "1980"}, {"clock.sm_mhz": "1755"})

@@ -157,7 +157,7 @@ def test_kernels_that_became_others_are_named_in_whole(comparison: Comparison) -
         (("data/tp1: 1", "data/tp1: 2"), "tp1 (2 runs)"),
         (("runs/chat-1.duckdb", "runs/chat-2.duckdb"), "chat (2 runs)"),
         (("runs/run10", "runs/run11"), "run (2 runs)"),
-        (("runs/alpha", "runs/beta"), "alpha (2 runs)"),
+        (("runs/alpha", "runs/beta"), "runs (2 runs)"),
     ],
 )
 def test_repeats_are_called_by_what_their_names_share(names: tuple[str, ...], side: str) -> None:

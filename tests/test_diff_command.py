@@ -41,7 +41,7 @@ def test_an_all_reduce_that_was_turned_off_is_named_and_the_products_are_not() -
     assert "mlp_allreduce (transfer)" in _answer(screen, "decode")
     assert not re.search(r"(qkv|o|gate_up|down)_proj", _answer(screen, "decode"))
     assert re.search(r"mlp_allreduce: .*cross_device_reduce.* → ncclDevKernel_AllReduce", screen)
-    assert "engine.disable_custom_all_reduce none → true" in screen
+    assert "engine.disable_custom_all_reduce not set → true" in screen
 
 
 def test_piecewise_graphs_cost_idle_time_of_the_host() -> None:
@@ -50,7 +50,7 @@ def test_piecewise_graphs_cost_idle_time_of_the_host() -> None:
     assert answer.startswith("✗ Decode steps are slower")
     assert "idle: host" in answer
     assert _causes(screen)["idle: host"].endswith("slower")
-    assert "cudagraph_mode none → PIECEWISE" in screen
+    assert "cudagraph_mode not set → PIECEWISE" in screen
 
 
 def test_a_busy_host_is_waited_for_and_its_rank_is_named() -> None:

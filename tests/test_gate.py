@@ -6,9 +6,10 @@ import pytest
 from gates import SLOWER_DECODE, decided, outcome
 from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, QUIET, side
 
+from traceql.compare.setup import Difference, Effect
 from traceql.compare.shift import LEAST_RUNS
 from traceql.errors import TraceqlError
-from traceql.gate import text
+from traceql.gate import text, words
 from traceql.gate.decision import least_runs, smallest_p
 from traceql.gate.metrics import metrics
 from traceql.gate.outcome import Verdict
@@ -230,13 +231,31 @@ def test_too_little_in_common_is_not_comparable() -> None:
         ("exposed_comm > 5%", "no run has exposed_comm in its steps"),
         ("decode.topk > 5%", "no run has topk in its decode steps"),
         ("ttft > 5%", "neither side has ttft"),
-        ("decode.input_norm+mlp_allreduce > 5%", "no run has input_norm+mlp_allreduce in its"),
+        ("decode.router+topk > 5%", "no run has router+topk in its"),
     ],
 )
 def test_a_metric_that_no_run_has_is_not_comparable(criterion: str, reason: str) -> None:
     found = outcome(side(), side(OTHER_QUIET), criterion)
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert found.reason.startswith(reason)
+
+
+def test_roles_can_be_gated_together_whether_or_not_one_kernel_has_them() -> None:
+    new = side(OTHER_QUIET, roles={"rope": 1.2, "qk_norm": 1.2})
+    found = outcome(side(), new, "decode.qk_norm+rope > 5%")
+    assert found.verdict is Verdict.REGRESSION
+    assert found.numbers is not None
+    assert found.numbers.change_pct == pytest.approx(20, abs=0.5)
+    parts = [outcome(side(), new, f"decode.{role} > 5%").numbers for role in ("qk_norm", "rope")]
+    assert found.numbers.base == pytest.approx(sum(one.base for one in parts if one))
+
+
+def test_long_lists_of_values_are_told_by_what_differs() -> None:
+    alike = tuple(f"GPU-{number:08}" for number in range(8))
+    one = Difference("gpu.uuid", "GPU", Effect.WARNS, "", alike, (*alike, "GPU-new"))
+    assert words.sides_of(one) == ("8 of these", "GPU-new")
+    other = Difference("gpu.uuid", "GPU", Effect.WARNS, "", ("a",), ())
+    assert words.sides_of(other) == ("a", "not set")
 
 
 def test_a_latency_that_one_run_does_not_tell_is_not_comparable() -> None:

@@ -16,12 +16,14 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from command_line import called, refusal
+from comparisons import TRACES
 from repeats import saved
 from scaled_runs import EXAMPLE, Profile, example, scaled, with_facts
 
 import traceql
 from traceql.cli import cli
-from traceql.compare.sides import Run
+from traceql.compare.baseline import save_baseline
+from traceql.compare.sides import Run, runs_of
 from traceql.report.history import history_page
 from traceql.trend.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, looked_at
 
@@ -174,6 +176,22 @@ def test_runs_of_a_baseline_and_runs_of_a_commit_are_one_point(tmp_path: Path) -
     assert list(by_commit["x"]) == [commit(0)[:9], commit(1)[:9], f"{commit(1)[:9]}-dirty"]
     assert list(by_commit["runs"]) == [3, 1, 1]
     assert by_commit["median_ns"][0] == pytest.approx(by_time["median_ns"][1])
+
+
+def test_a_baseline_beside_the_runs_that_it_holds_is_left_out(tmp_path: Path) -> None:
+    shutil.copytree(TRACES / "tp1" / "1", tmp_path / "run")
+    save_baseline(runs_of([tmp_path / "run"]), tmp_path / "baseline")
+    found = traceql.history(tmp_path, metrics="decode.step")
+    assert len(found) == 1
+    assert any("is the same recording as" in reason for reason in found.skipped)
+
+
+def test_runs_that_differ_too_much_are_not_called_unchanged(tmp_path: Path) -> None:
+    save_history(tmp_path, [1.85, 1.0003, 1.0004, 1.0008, 1.03, 1.0004, 1.0, 1.72, 1.95, 1.0, 1.54])
+    found = traceql.history(tmp_path, metrics="decode.step")
+    assert {row["mark"] for row in found} == {"too few before"}
+    assert found.told[0].startswith("the runs differ too much to see a change (11 runs; ")
+    assert found.has_too_few == (True,)
 
 
 def test_commits_are_in_the_order_of_their_first_recording(tmp_path: Path) -> None:
@@ -395,9 +413,9 @@ def test_a_page_tells_series_that_are_too_short_from_those_without_a_change(
     assert "No series has a change." in page()
     save(tmp_path / "short", with_facts(example(), {"gpu.name": "NVIDIA B200"}))
     assert (
-        "No change in 1 of 2 series; too short: 1 (10 points are needed to see a change)." in page()
+        "No change in 1 of 2 series; 1 cannot be judged (it takes 10 points that agree)." in page()
     )
     shutil.rmtree(tmp_path / "long")
     text = page()
-    assert "No series is long enough: 10 points are needed to see a change." in text
+    assert "No series can be judged: it takes 10 points that agree." in text
     assert text.count("too few runs to see a change") == 1  # not in the picture again

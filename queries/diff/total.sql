@@ -2,23 +2,23 @@
 --
 -- Use it to tell more work from slower work: work is the steps that came or went, each with base's mean
 -- time; speed is what the same steps take longer. delta_ns adds up to the difference of the two
--- recordings, on one device, to the nanosecond.
+-- recordings, on one device, to the nanosecond: of each side the one of median length.
 -- @param  by          VARCHAR = stratum  One row per kind of step and change; or per part of the time and change; or per change alone.
 -- @values by          stratum part change
 -- @column name        VARCHAR  Kind of step (stratum, without the lengths of the KV cache), incomplete units, or outside steps; or the part of the time, as in the query waterfall; or the change.
 -- @column change      VARCHAR  work (more or fewer steps), speed (the same steps took longer or shorter), only one side (the other has no such steps) or outside (of steps).
 -- @column delta_ns    BIGINT   Time that the recording of new is longer, ns.
--- @column base_steps  BIGINT   Steps in a run of base, if the row is one kind of step: the median; NULL if it has none.
+-- @column base_steps  BIGINT   Steps in the recording of base, if the row is one kind of step; NULL if it has none.
 -- @column new_steps   BIGINT   The same of new.
 -- @key    name change delta_ns base_steps new_steps
 -- @empty  the two recordings are equally long in every part, or have nothing on a GPU
 -- @chart  bar x=delta_ns y=name color=change
 -- @title  More work, or slower work?
 WITH rows_of AS (
-    SELECT side, stratum, CAST(quantile_disc(units, 0.5) AS BIGINT) AS steps
-    FROM profile_stratum
-    WHERE grain = 'rows'
-    GROUP BY side, stratum
+    SELECT total_run.side, profile_stratum.stratum, profile_stratum.units AS steps
+    FROM total_run
+    INNER JOIN profile_stratum USING (side, run)
+    WHERE profile_stratum.grain = 'rows'
 ),
 summed AS (
     SELECT

@@ -15,7 +15,7 @@ import pyarrow as pa
 from traceql.chart.bar_labels import Area, beside, label_marks, percent, signed
 from traceql.chart.data import chart_of
 from traceql.chart.encodings import SHARE_OF_LABELS, across, beside_labels, coloured, hover
-from traceql.chart.palette import CHANGES, EQUAL, NOT_SURE
+from traceql.chart.palette import CHANGES, EQUAL, NOT_SURE, VERDICTS
 from traceql.chart.theme import INK, PAPER, QUIET, ROW_HEIGHT
 from traceql.units import display_unit
 
@@ -111,8 +111,14 @@ def _parts(rows: pd.DataFrame) -> pd.DataFrame:
         folded = pd.DataFrame([rest | {"name": f"{len(others)} others", "verdict": verdict}])
         changed = pd.concat([changed[~small], folded], ignore_index=True)
     longer = changed["delta"].gt(0).map({True: "longer", False: "shorter"})
-    kinds = longer.where(~changed["verdict"].isin(NOT_SURE), longer + ", not sure")
-    return changed.assign(kind=kinds)
+    return changed.assign(kind=longer.where(~_is_open(changed), longer + ", not sure"))
+
+
+def _is_open(bars: pd.DataFrame) -> "pd.Series[bool]":
+    """Whether a change may be chance; with one run a side, no bar says."""
+    verdict = bars["verdict"]
+    is_open = verdict.isin(NOT_SURE)
+    return is_open | verdict.isna() if verdict.isin((*NOT_SURE, *VERDICTS)).any() else is_open
 
 
 def _ends(bars: pd.DataFrame) -> tuple[float, float, bool]:

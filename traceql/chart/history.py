@@ -122,8 +122,14 @@ def _across(shares: dict[Any, float], width: int, *, is_time: bool) -> alt.X:
 
 
 def _upward(data: pd.DataFrame, title: str) -> alt.Y:
-    ranges = data[["low", "high", "band_low", "band_high"]].to_numpy("float64")
-    low, high = float(np.nanmin(ranges)), float(np.nanmax(ranges))
+    low, high = float(data["low"].min()), float(data["high"].max())
+    room = high - low  # a wide band may be cut: the points are what is looked at
+    band = data[["band_low", "band_high"]].to_numpy("float64")
+    if not np.isnan(band).all():
+        low, high = (
+            max(low - room, min(low, np.nanmin(band))),
+            min(high + room, max(high, np.nanmax(band))),
+        )
     least = _LEAST_SPAN * abs(float(data["y"].median())) or _LEAST_HALF
     middle, half = (low + high) / 2, max((high - low) / 2 * (1 + 2 * _SPARE), least)
     ends = [max(0.0, middle - half) if low >= 0 else middle - half, middle + half]

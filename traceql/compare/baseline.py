@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 _MANIFEST = "baseline.json"
 _FORMAT = 1  # of the manifest and of the tables
 _RUN = "run"  # the column that tells the runs of a table apart
+_TYPES = {  # of DuckDB, and what they may be in Parquet
+    "BIGINT": ("int64", "null"),
+    "DOUBLE": ("double", "null"),
+    "VARCHAR": ("string", "large_string", "null"),
+}
 
 
 def is_baseline(path: Path) -> bool:
@@ -85,6 +90,16 @@ def _without_ignored(name: str, rows: "pa.Table") -> "pa.Table":
         return rows
     names = rows["name"].to_pylist()
     return rows.filter([not is_ignored(name) for name in names])
+
+
+def _is_sound(name: str, rows: "pa.Table") -> bool:
+    """Whether the columns have the types that their file declares, and numbers where they must."""
+    types = {column.name: column.type for column in columns_of(name)}
+    for column in types:
+        found = str(rows.schema.field(column).type)
+        if found not in _TYPES[types[column]] or (column == "ns" and rows[column].null_count):
+            return False
+    return True
 
 
 @dataclass(frozen=True)
@@ -151,6 +166,13 @@ def saved_profiles(folder: Path) -> Iterator[tuple[str, "Profile"]]:
             raise TraceqlError(
                 f"{folder / name}.parquet has other columns; save the baseline again"
             )
+        if not _is_sound(name, table):
+            raise TraceqlError(f"{folder / name}.parquet has wrong values; save the baseline again")
+    if set(tables["fact"][_RUN].to_pylist()) != set(range(len(names))):
+        raise TraceqlError(
+            f"{folder / _MANIFEST} names {len(names)} runs, and the tables have others; save the "
+            "baseline again"
+        )
     for number, run in enumerate(names):
         yield (
             run,

@@ -15,6 +15,7 @@ from traceql.compare.verdict import Judged, Verdict, judged
 
 _MORE_IS_BETTER = {"tokens_per_second"}
 _MOST_OTHER_TOKENS = 0.1  # relative; beyond it, steps of the two sides do other work
+_HAS_WAIT = "it includes waiting for ranks that are not loaded"
 SCHEMA = pa.schema(
     [
         ("scope", pa.string()),
@@ -48,7 +49,8 @@ _VALUES = """
         side,
         LIST(ns ORDER BY run),
         LIST(kernels ORDER BY run),
-        median(mad_ns)
+        median(mad_ns),
+        BOOL_OR(has_wait)
     FROM run_value
     GROUP BY scope, metric, kind, side
 """
@@ -60,22 +62,29 @@ _LATENCIES = """
 _RUNS = "SELECT side, COUNT(DISTINCT run) FROM profile_fact GROUP BY side"
 _TOKENS = """
     SELECT
-        weight.scope,
-        SUM(weight.steps * stratum.base_tokens ORDER BY stratum.stratum) AS base,
-        SUM(weight.steps * stratum.new_tokens ORDER BY stratum.stratum) AS new
+        scope,
+        SUM(steps * base_tokens ORDER BY stratum) AS base,
+        SUM(steps * new_tokens ORDER BY stratum) AS new,
+        SUM(steps * LEAST(base_tokens, new_tokens) ORDER BY stratum) AS fewer,
+        SUM(steps * GREATEST(base_tokens, new_tokens) ORDER BY stratum) AS more
     FROM weight
     INNER JOIN stratum USING (stratum)
-    GROUP BY weight.scope
+    GROUP BY scope
 """
 
 
 @dataclass(frozen=True)
 class _Values:
-    """What the runs of a side have: one time, and one number of kernels, for each run."""
+    """What the runs of a side have: one time, and one number of kernels, for each run.
+
+    Attributes:
+        has_wait: whether waiting is in it because a run does not tell it apart.
+    """
 
     ns: tuple[float, ...]
     kernels: tuple[float, ...] | None
     mad_ns: float | None
+    has_wait: bool = False
 
 
 def changes(con: duckdb.DuckDBPyConnection, *, threshold: float, forbidden: str) -> pa.Table:
@@ -87,27 +96,84 @@ def changes(con: duckdb.DuckDBPyConnection, *, threshold: float, forbidden: str)
         forbidden: why there can be no verdict at all.
     """
     runs = dict(con.execute(_RUNS).fetchall())
-    tokens = {scope: _other_work(base, new) for scope, base, new in con.execute(_TOKENS).fetchall()}
-    rows = []
-    for (scope, metric, kind), sides in _with_groups(_values(con, runs)).items():
+    judge = _Judge(threshold, forbidden, _tokens(con))
+    values = _with_groups(_values(con, runs))
+    rows = [judge.row(*key, sides) for key, sides in values.items()]
+    rows += _latencies(con, runs, threshold=threshold, forbidden=forbidden)
+    return table_of(rows, SCHEMA)
+
+
+def roles_together(
+    con: duckdb.DuckDBPyConnection,
+    scope: str,
+    roles: Sequence[str],
+    *,
+    threshold: float,
+    forbidden: str,
+) -> dict[str, object] | None:
+    """The row that several roles would have in table change as one; None if none of them runs.
+
+    Args:
+        con: a connection to the tables of a comparison.
+    """
+    values = _values(con, dict(con.execute(_RUNS).fetchall()))
+    found = [sides for role in roles if (sides := values.get((scope, role, "role")))]
+    if not found:
+        return None
+    judge = _Judge(threshold, forbidden, _tokens(con))
+    return judge.row(scope, "+".join(roles), "group", _together(found))
+
+
+def _tokens(con: duckdb.DuckDBPyConnection) -> dict[str, str]:
+    """What the tokens of steps forbid, by scope."""
+    return {scope: _other_work(*counts) for scope, *counts in con.execute(_TOKENS).fetchall()}
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """How a verdict on times is found.
+
+    Attributes:
+        tokens: why the steps of a scope do other work.
+    """
+
+    threshold: float
+    forbidden: str
+    tokens: Mapping[str, str]
+
+    def row(
+        self, scope: str, metric: str, kind: str, sides: Mapping[str, "_Values"]
+    ) -> dict[str, object]:
         base, new = sides["base"], sides["new"]
         told = judged(
             base.ns,
             new.ns,
             whole=median(sides["whole"].ns),
-            threshold=threshold,
-            forbidden=forbidden or tokens.get(scope, ""),
+            threshold=self.threshold,
+            forbidden=self.forbidden or self.tokens.get(scope, "") or _waiting(base, new),
         )
-        rows.append(_row(scope, metric, kind, "ns", told, base, new))
-    rows += _latencies(con, runs, threshold=threshold, forbidden=forbidden)
-    return table_of(rows, SCHEMA)
+        return _row(scope, metric, kind, "ns", told, base, new)
 
 
-def _other_work(base: float | None, new: float | None) -> str:
-    if not base or not new or max(base, new) / min(base, new) - 1 <= _MOST_OTHER_TOKENS:
+def _waiting(base: _Values, new: _Values) -> str:
+    return _HAS_WAIT if base.has_wait or new.has_wait else ""
+
+
+def _other_work(
+    base: float | None, new: float | None, fewer: float | None, more: float | None
+) -> str:
+    """Whether steps of the same size process other numbers of tokens.
+
+    Args:
+        fewer: the tokens of the side with fewer, summed over sizes; more likewise. So a size with
+            more tokens does not make up for one with fewer.
+    """
+    if not base or not new or not fewer or not more or more / fewer - 1 <= _MOST_OTHER_TOKENS:
         return ""
-    more = "more" if new > base else "fewer"
-    return f"the steps of new process {abs(new / base - 1):.0%} {more} tokens"
+    if max(base, new) < more:
+        return f"steps of the same size process up to {more / fewer - 1:.0%} more or fewer tokens"
+    what = "more" if new > base else "fewer"
+    return f"the steps of new process {abs(new / base - 1):.0%} {what} tokens"
 
 
 _Key = tuple[str, str, str]
@@ -118,10 +184,12 @@ def _values(
 ) -> dict[_Key, dict[str, _Values]]:
     """The values by scope, metric and kind, and by side; runs without a metric have 0."""
     found: dict[_Key, dict[str, _Values]] = {}
-    for scope, metric, kind, side, ns, kernels, mad_ns in con.execute(_VALUES).fetchall():
+    for scope, metric, kind, side, ns, kernels, mad_ns, has_wait in con.execute(_VALUES).fetchall():
         zeros = (0.0,) * (runs[side] - len(ns))
         counts = (*kernels, *zeros) if kind == "role" else None
-        found.setdefault((scope, metric, kind), {})[side] = _Values((*ns, *zeros), counts, mad_ns)
+        found.setdefault((scope, metric, kind), {})[side] = _Values(
+            (*ns, *zeros), counts, mad_ns, has_wait
+        )
     for (scope, _, kind), sides in found.items():
         for side in runs.keys() - sides.keys():
             zeros = (0.0,) * runs[side]
@@ -154,17 +222,21 @@ def _with_groups(values: dict[_Key, dict[str, _Values]]) -> dict[_Key, dict[str,
         )
         if partner:
             both = (sides, values[scope, partner, "role"])
-            groups[scope, f"{role}+{partner}", "group"] = {
-                side: _sum([one[side] for one in both]) for side in ("base", "new")
-            } | {"whole": sides["whole"]}
+            groups[scope, f"{role}+{partner}", "group"] = _together(both)
     return values | groups
+
+
+def _together(roles: Sequence[Mapping[str, _Values]]) -> dict[str, _Values]:
+    """Several roles as one."""
+    sums = {side: _sum([one[side] for one in roles]) for side in ("base", "new")}
+    return sums | {"whole": roles[0]["whole"]}
 
 
 def _sum(parts: Sequence[_Values]) -> _Values:
     ns = tuple(sum(values) for values in zip(*(part.ns for part in parts), strict=True))
     counts = [part.kernels for part in parts if part.kernels is not None]
     kernels = tuple(sum(values) for values in zip(*counts, strict=True))
-    return _Values(ns, kernels, None)
+    return _Values(ns, kernels, None, any(part.has_wait for part in parts))
 
 
 def _is_on(sides: Mapping[str, _Values], side: str) -> bool:

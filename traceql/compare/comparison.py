@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from traceql.comment_head import source_text
 from traceql.compare.attached import attached
-from traceql.compare.changes import changes
+from traceql.compare.changes import changes, roles_together
 from traceql.compare.profile import RESULTS
 from traceql.compare.rows import layer_rows, setup_rows, unnamed_rows
 from traceql.compare.sentences import answers
@@ -83,6 +83,9 @@ class Comparison(AbstractContextManager["Comparison"]):
         threshold: float = NOISE,
         accept: Collection[str] = (),
     ) -> None:
+        if not 0 <= threshold < 1:
+            raise TraceqlError(f"threshold is {threshold:g}; give a share from 0 to 1, as 0.01")
+        accepted = [accept] if isinstance(accept, str) else accept
         self.base, self.new = tuple(base), tuple(new)
         self.threshold = threshold
         self._con = duckdb.connect(config={"threads": 2})
@@ -91,7 +94,7 @@ class Comparison(AbstractContextManager["Comparison"]):
                 raise TraceqlError(f"there is no run on the side {side}")
         self._load()
         facts = self._con.execute(_FACTS).fetchall()
-        self.differences = tuple(differences(facts, accepted=accept))
+        self.differences = tuple(differences(facts, accepted=accepted))
         self._compare()
 
     @property
@@ -122,7 +125,7 @@ class Comparison(AbstractContextManager["Comparison"]):
             QueryInvalid: an unknown parameter, or a value that is not allowed; or the query reads
                 the databases, and a side is a baseline, which has none.
         """
-        query = query_named(name, diff_queries())
+        query = query_named(name, diff_queries(), listed_by="traceql diff --query list")
         if missing := [side for side in query.head.reads if side not in self._databases]:
             raise QueryInvalid(
                 f"{name} reads the database of {missing[0]}, and a baseline does not hold it; "
@@ -146,6 +149,12 @@ class Comparison(AbstractContextManager["Comparison"]):
     def table(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
         """The rows of a statement over the tables of the comparison."""
         return result(self._con, sql, parameters).rows()
+
+    def together(self, scope: str, roles: Sequence[str]) -> dict[str, Any] | None:
+        """The row of table change for several roles as one; None if none of them runs."""
+        return roles_together(
+            self._con, scope, roles, threshold=self.threshold, forbidden=self.forbidden
+        )
 
     def df(self) -> "Any":
         """The answer as a pandas DataFrame: step times, latencies and throughput with verdicts."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from traceql.compare.verdict import Verdict
@@ -50,6 +51,14 @@ _LACKING = """
         )
     ORDER BY base_ns + new_ns DESC, phase
 """
+_SHARES = """
+    SELECT
+        100.0 * SUM(base_total_ns) FILTER (is_compared) / SUM(base_total_ns) AS base,
+        100.0 * SUM(new_total_ns) FILTER (is_compared) / SUM(new_total_ns) AS new
+    FROM stratum
+    WHERE phase = $scope
+"""
+LEAST_COMPARED_PCT = 50.0  # of the time of a side's steps; less does not stand for the whole
 _LAYERS = "SELECT * FROM layer_change WHERE scope = $scope"
 
 
@@ -75,10 +84,26 @@ def answers(comparison: "Comparison") -> Iterator[Sentence]:
         rows = {row["metric"]: row for row in comparison.table(_CHANGES, scope=scope)}
         yield Sentence(
             Verdict(rows["step"]["verdict"]),
-            f"{_step(scope, rows['step'])}{_work(rows)}{_named(comparison, scope)}",
+            f"{_step(scope, rows['step'])}{_work(rows)}{_named(comparison, scope)}"
+            f"{_share(comparison, scope)}",
         )
     for row in comparison.table(_LACKING):
         yield Sentence(Verdict.NOT_COMPARABLE, f"{row['phase'].capitalize()} {_lacking(row)}.")
+
+
+def _share(comparison: "Comparison", scope: str) -> str:
+    """Says so if what is compared of a phase hardly stands for the phase."""
+    (row,) = comparison.table(_SHARES, scope=scope)
+    little = [
+        f"{row[side]:.0f}% of the time of {side}'s {_steps(scope)}"
+        for side in ("base", "new")
+        if row[side] is not None and row[side] < LEAST_COMPARED_PCT
+    ]
+    return f" Only {' and '.join(little)} is compared." if little else ""
+
+
+def _steps(scope: str) -> str:
+    return "steps" if scope == "unknown" else f"{scope} steps"
 
 
 def _lacking(row: dict[str, Any]) -> str:
@@ -168,9 +193,7 @@ def roots(comparison: "Comparison", scope: str) -> Iterator[str]:
             continue
         if not _is_to_blame(row, same, "new_values" if slower else "base_values"):
             continue
-        if abs(sum(one["new"] - one["base"] for one in same)) < _NET * abs(
-            row["new"] - row["base"]
-        ):
+        if _net(same) < _NET * abs(row["new"] - row["base"]):
             continue
         more = "more" if slower else "less"
         yield (
@@ -178,6 +201,15 @@ def roots(comparison: "Comparison", scope: str) -> Iterator[str]:
             f"from step to step, idle or waiting for it: {time(row['base'])} to "
             f"{time(row['new'])} ({_certainty(row)})."
         )
+
+
+def _net(same: Sequence[dict[str, Any]]) -> float:
+    """By how much all ranks together moved: the medians of the runs' sums."""
+    base, new = (
+        median(sum(values) for values in zip(*(one[side] for one in same), strict=True))
+        for side in ("base_values", "new_values")
+    )
+    return float(abs(new - base))
 
 
 def _is_to_blame(row: dict[str, Any], same: Sequence[dict[str, Any]], side: str) -> bool:
@@ -241,5 +273,5 @@ def signed_time(ns: float) -> str:
 
 
 def names(values: Sequence[str]) -> str:
-    """Values of a fact; none if there are none."""
-    return ", ".join(values) if values else "none"
+    """Values of a fact, or that it is not set: none is a value of some."""
+    return ", ".join(values) if values else "not set"

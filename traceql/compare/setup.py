@@ -11,6 +11,7 @@ from statistics import median
 
 _SIMILAR = {"clock.sm_mhz": 0.01, "clock.throttled_pct": 10.0}  # relative, and in points
 _NAME_OF_ALL_FACTS = "all"
+_PARALLEL, _RANKS = "parallel", "ranks"
 
 
 class Effect(StrEnum):
@@ -94,9 +95,16 @@ def _kind(name: str) -> str:
 
 
 def is_accepted(name: str, accepted: Collection[str]) -> bool:
-    """Whether one of these is the name of the fact, its beginning up to a dot, or all."""
+    """Whether one of these is the name of the fact, its beginning up to a dot, or all.
+
+    Who accepts another parallelism accepts the ranks that it has.
+    """
     return any(
-        one == _NAME_OF_ALL_FACTS or name == one or name.startswith(f"{one}.") for one in accepted
+        one == _NAME_OF_ALL_FACTS
+        or name == one
+        or name.startswith(f"{one}.")
+        or (one == _PARALLEL and _kind(name) == _RANKS)
+        for one in accepted
     )
 
 

@@ -1,15 +1,15 @@
 """What of two sides can be compared: the numbers of a criterion, and what stands against them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from traceql.compare import Comparison
+from traceql.compare.sentences import LEAST_COMPARED_PCT
 from traceql.gate.criterion import Criterion
 from traceql.gate.metrics import ALL_PHASES, Metric
 from traceql.gate.outcome import Numbers
 
-_LEAST_COMPARED_PCT = 50.0  # of the time of a side's steps; less does not stand for the whole
 _NOT_COMPARABLE = "not comparable"  # the verdict of table change
 _KNOWN_FOR_ALL_RANKS = ("exposed_transfer", "exposed_wait")
 _CHANGES = "FROM change"
@@ -26,9 +26,14 @@ _TIMES = """
 _LATENCIES = "SELECT metric, side, COUNT(DISTINCT run) AS runs FROM latency GROUP BY metric, side"
 
 
-def what_is_compared(comparison: Comparison) -> "Compared":
+def what_is_compared(comparison: Comparison, criteria: Sequence[Criterion]) -> "Compared":
     """What a comparison says of the criteria."""
     changes = {(row["scope"], row["metric"]): row for row in comparison.table(_CHANGES)}
+    for one in criteria:
+        key, roles = (one.scope, one.metric.name), one.metric.name.split("+")
+        if one.scope is not None and len(roles) > 1:
+            together = comparison.together(one.scope, roles)
+            changes |= {key: together} if together else {}
     times = {row["scope"]: row for row in comparison.table(_TIMES)}
     latencies = {(row["metric"], row["side"]): row["runs"] for row in comparison.table(_LATENCIES)}
     runs = {"base": len(comparison.base), "new": len(comparison.new)}
@@ -99,17 +104,27 @@ class Compared:
         if without:
             return f"{_without(without)} {steps}"
         for side, share in shares.items():
-            if share is not None and share < _LEAST_COMPARED_PCT:
+            if share is not None and share < LEAST_COMPARED_PCT:
                 return (
                     f"only {share:.0f}% of the time of {side}'s {steps} is compared: not all runs "
-                    f"have steps of the same sizes; {_LEAST_COMPARED_PCT:.0f}% is the least"
+                    f"have steps of the same sizes; {LEAST_COMPARED_PCT:.0f}% is the least"
                 )
+        if criterion.metric.name in _KNOWN_FOR_ALL_RANKS and self._is_unmatched(scope):
+            return (
+                f"not all ranks are loaded, so that {criterion.metric.name} is unknown; use "
+                "exposed_comm"
+            )
         row = self.changes.get((scope, criterion.metric.name))
         if row is None:
             return f"no run has {criterion.metric.name} in its {steps}"
         if row["verdict"] == _NOT_COMPARABLE:
             return str(row["reason"])
         return self._obstacle_in_metric(scope, criterion.metric, row, steps)
+
+    def _is_unmatched(self, scope: str) -> bool:
+        """Whether transfers and waiting are not told apart in some run."""
+        row = self.changes.get((scope, "exposed_unmatched"))
+        return row is not None and max((*row["base_values"], *row["new_values"])) > 0
 
     def _obstacle_in_metric(
         self, scope: str, metric: Metric, row: Mapping[str, Any], steps: str
@@ -119,9 +134,6 @@ class Compared:
             without = [side for side in self.runs if min(row[f"{side}_values"]) <= 0]
             if without:
                 return f"{_without(without)} kernels of {metric.name} in the median of {steps}"
-        unmatched = self.changes.get((scope, "exposed_unmatched"))
-        if metric.name in _KNOWN_FOR_ALL_RANKS and unmatched:
-            return f"not all ranks are loaded, so that {metric.name} is unknown; use exposed_comm"
         if row["percent_of"] != "itself" and self.step_ns(scope) <= 0:
             return f"the {steps} take no time"
         return ""

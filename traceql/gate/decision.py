@@ -46,7 +46,7 @@ def gate(
         raise TraceqlError('there is no criterion; add --fail-on "decode.step > 2%"')
     require_different((*base, *new))
     with Comparison(base, new, accept=accept) as comparison:
-        compared = what_is_compared(comparison)
+        compared = what_is_compared(comparison, criteria)
         workload = _workload(comparison, accept)
         first = [_measured(one, compared, workload) for one in criteria]
         outcomes = _decided(first, compared)

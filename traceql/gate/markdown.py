@@ -90,7 +90,7 @@ def _setup(found: list[Difference]) -> Iterator[str]:
 
 
 def _difference(one: Difference) -> str:
-    sides = [code(words.values_of(side)) for side in (one.base, one.new)]
+    sides = [code(side) for side in words.sides_of(one)]
     return f"- {code(one.name)} ({one.effect}): {sides[0]} → {sides[1]}"
 
 

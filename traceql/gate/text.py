@@ -9,7 +9,7 @@ from traceql.gate.outcome import Gate, Outcome, Verdict
 
 _MARKS = {
     Verdict.REGRESSION: "✗",
-    Verdict.NOT_COMPARABLE: "✗",
+    Verdict.NOT_COMPARABLE: "-",
     Verdict.INCONCLUSIVE: "?",
     Verdict.NO_REGRESSION: "✓",
 }
@@ -77,7 +77,7 @@ def _setup(gate: Gate) -> Iterator[Line]:
     yield Line("  ", "set-up that differs:")
     for one in found[:_MOST_DIFFERENCES]:
         forbids = ", forbids a verdict" if one.effect is Effect.FORBIDS else ""
-        sides = f"{words.values_of(one.base)} -> {words.values_of(one.new)}"
+        sides = " -> ".join(words.sides_of(one))
         yield Line("    ", f"{one.name}: {sides}{forbids}")
     if (more := len(found) - _MOST_DIFFERENCES) > 0:
         yield Line("    ", f"and {more} more; --format json has all")

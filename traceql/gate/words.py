@@ -72,7 +72,21 @@ def told_differences(gate: Gate) -> list[Difference]:
     return [one for one in gate.differences if one.effect in _TOLD]
 
 
-def values_of(side: tuple[str, ...]) -> str:
+def sides_of(one: Difference) -> tuple[str, str]:
+    """The values of base and new; of long lists that begin alike, those that one side alone has."""
+    base, new = _values(one.base), _values(one.new)
+    if base != new:
+        return base, new
+    alone = [
+        _values(tuple(value for value in side if value not in other))
+        if set(side) - set(other)
+        else f"{len(side)} of these"
+        for side, other in ((one.base, one.new), (one.new, one.base))
+    ]
+    return alone[0], alone[1]
+
+
+def _values(side: tuple[str, ...]) -> str:
     return shortened(one_line(" or ".join(side)), _LONGEST_VALUE) if side else "not set"
 
 

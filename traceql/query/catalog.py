@@ -65,13 +65,18 @@ def queries_in(folder: Path) -> dict[str, Query]:
     return {query.name: query for query in map(Query, files)}
 
 
-def query_named(name: str, queries: dict[str, Query]) -> Query:
+def query_named(
+    name: str, queries: dict[str, Query], *, listed_by: str = "traceql queries"
+) -> Query:
     """The query of that name.
+
+    Args:
+        listed_by: the command that lists them.
 
     Raises:
         QueryNotFound: the message suggests names that are close.
     """
     if name in queries:
         return queries[name]
-    hint = suggestion(name, queries) or "list them with traceql queries"
+    hint = suggestion(name, queries) or f"list them with {listed_by}"
     raise QueryNotFound(f"no query '{name}'; {hint}")

@@ -67,7 +67,7 @@ def comparison_page(comparison: Comparison) -> str:
         begun = [
             (section, parts)
             for section in _sections(comparison)
-            if (parts := list(_parts(section, comparison, queries, drawing)))
+            if (parts := list(_parts(section, comparison, queries, drawing))) or section is ANSWER
         ]
         body = "".join(
             section_html(
@@ -100,7 +100,13 @@ def _side_name(runs: tuple[Run, ...], *, folder: bool = False) -> str:
     common = _beginning(names)
     whole = _WHOLE_WORDS.match(common)
     shown = (whole[1] if whole else common.rstrip("0123456789")).rstrip(_JOINTS)
-    return f"{shown or names[0]} ({_counted(runs)})"
+    return f"{shown or _folder(runs) or names[0]} ({_counted(runs)})"
+
+
+def _folder(runs: tuple[Run, ...]) -> str:
+    """The folder that all runs are in; empty if there is none."""
+    folders = {PurePath(run.name).parent.name for run in runs}
+    return folders.pop() if len(folders) == 1 else ""
 
 
 def _beginning(names: list[str]) -> str:
@@ -207,6 +213,8 @@ def _top(comparison: Comparison) -> str:
     words = "".join(f"<p>{escape(sentence.text)}</p>" for sentence in told)
     words = words or "<p>Nothing is compared: neither side has steps.</p>"
     said = f'<div class="verdict {tone}">{words}</div>'
+    if comparison.same_recordings:
+        return said
     tiles = "".join(_tile(row) for row in rows if row["metric"] in ("step", "tokens_per_second"))
     return f'{said}<dl class="tiles">{tiles}</dl>' if tiles else said
 

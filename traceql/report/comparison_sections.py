@@ -59,7 +59,7 @@ def of_scope(scope: str) -> Section:
                 empty="Both sides use the same kernels in these steps.",
             ),
             Figure("roles", given),
-            Figure("layers.apart", given, title="Layers that moved unlike the others"),
+            Figure("layers.apart", given, title="Did all layers move alike?"),
             Figure("layers", given),
             Figure("lost", given),
         ),

@@ -80,10 +80,10 @@ def _unchanged(history: History) -> str:
     few, count = sum(history.has_too_few), len(history.titles)
     if not few:
         return "No series has a change."
-    needed = f"{LEAST_POINTS} points are needed to see a change"
+    needed = f"it takes {LEAST_POINTS} points that agree"
     if few == count:
-        return f"No series is long enough: {needed}."
-    return f"No change in {count - few} of {count} series; too short: {few} ({needed})."
+        return f"No series can be judged: {needed}."
+    return f"No change in {count - few} of {count} series; {few} cannot be judged ({needed})."
 
 
 def _figure(history: History, number: int, drawing: Drawing) -> str:

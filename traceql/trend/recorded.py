@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from traceql.compare.setup import is_ignored
 from traceql.compare.sides import runs_of
 from traceql.errors import TraceqlError
 
@@ -19,7 +20,7 @@ _MANIFEST = "baseline.json"
 # From 2001 to 2200; a profiler without baseTimeNanoseconds counts from the start of the machine.
 _UNIX_TIMES_NS = range(10**18, 7_258 * 10**15)
 _TIMES = (("time.started_unix_ns", "run.json"), ("time.first_event_unix_ns", "trace"))
-_TOLD_APART_BY = ("fact", "stratum", "metric")  # two recordings that agree in them are one
+_TOLD_APART_BY = ("stratum", "metric")  # two recordings that agree in them are one
 _SHORT = 9  # letters of a commit
 
 
@@ -119,7 +120,14 @@ def _each_once(runs: Sequence[Recorded], skipped: list[str]) -> Iterator[Recorde
 
 
 def _same(one: Recorded, other: Recorded) -> bool:
-    return all(one.run.profile[name].equals(other.run.profile[name]) for name in _TOLD_APART_BY)
+    """Whether they are of the same traces; a baseline lacks the facts that never matter."""
+    facts = [
+        {name: value for name, value in each.facts.items() if not is_ignored(name)}
+        for each in (one, other)
+    ]
+    return facts[0] == facts[1] and all(
+        one.run.profile[name].equals(other.run.profile[name]) for name in _TOLD_APART_BY
+    )
 
 
 def _saved(baseline: Path) -> int | None:

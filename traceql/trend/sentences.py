@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from math import isfinite
 from statistics import median
 
-from traceql.trend.lookback import LEAST_DEVIATION, LEAST_POINTS, Mark
+from traceql.trend.lookback import LEAST_BEFORE, LEAST_DEVIATION, LEAST_POINTS, Mark
 from traceql.trend.recorded import day_and_time
 from traceql.trend.series import By, Point, Series
 from traceql.units import TIME
@@ -48,9 +48,14 @@ def compared_words(series: Series, relative: float | None) -> str:
 
 def too_few(series: Series) -> str:
     """Says that nothing can be marked; empty if it can."""
-    if len(series.points) >= LEAST_POINTS:
-        return ""
-    return f"too few runs to see a change ({_counted(series)}; it takes {LEAST_POINTS})"
+    if len(series.points) < LEAST_POINTS:
+        return f"too few runs to see a change ({_counted(series)}; it takes {LEAST_POINTS})"
+    if all(point.looked.mark is Mark.TOO_FEW for point in series.points):
+        return (
+            f"the runs differ too much to see a change ({_counted(series)}; without those that "
+            f"are off, fewer than {LEAST_BEFORE} are left to compare one with)"
+        )
+    return ""
 
 
 def percent(relative: float) -> str:
@@ -61,7 +66,7 @@ def x_label(point: Point, by: By) -> str:
     """What stands on the axis: the time, or the commit."""
     first = point.runs[0]
     if by is By.TIME:
-        return day_and_time(first.time[0])
+        return f"{day_and_time(first.time[0])}:{first.time[0] // 10**9 % 60:02}"
     return first.commit if by is By.COMMIT else first.vllm_commit
 
 

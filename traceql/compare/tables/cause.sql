@@ -1,7 +1,8 @@
 -- One row per scope and cause of the difference, for people: roles, transfer, waiting, copies and idle time.
 --
 -- The rows of a scope add up to the difference of the two steps, to the nanosecond. Roles that one
--- side runs in one kernel with another role are one row.
+-- side runs in one kernel with another role are one row. A role that computes and transfers has its
+-- change, verdict and kernels, which are of all its time, in the row with more of it.
 -- @column scope         VARCHAR  A phase, or all.
 -- @column cause         VARCHAR  What takes the time: a role, waiting, copies, idle: CAUSE or other steps.
 -- @column kind          VARCHAR  computing, transfer, communication (transfer and waiting, where waiting is unknown), waiting, copies, idle, other steps, or spread: what the median step is longer than the mean of the typical ones.
@@ -60,15 +61,21 @@ summed AS (
         CAST(SUM(new_ns) AS BIGINT) AS new_ns
     FROM told
     GROUP BY scope, kind, metric
+),
+placed AS (
+    SELECT
+        *,
+        ROW_NUMBER() OVER (PARTITION BY scope, metric ORDER BY base_ns + new_ns DESC, kind) AS place_in_metric
+    FROM summed
 )
 SELECT
-    summed.scope,
-    summed.cause,
-    summed.kind,
-    summed.metric,
-    summed.base_ns,
-    summed.new_ns,
-    summed.new_ns - summed.base_ns AS delta_ns,
+    placed.scope,
+    placed.cause,
+    placed.kind,
+    placed.metric,
+    placed.base_ns,
+    placed.new_ns,
+    placed.new_ns - placed.base_ns AS delta_ns,
     change.change_pct,
     change.low_pct,
     change.high_pct,
@@ -76,6 +83,10 @@ SELECT
     change.verdict,
     change.base_kernels,
     change.new_kernels
-FROM summed
-LEFT JOIN change ON summed.scope = change.scope AND summed.metric = change.metric
-ORDER BY summed.scope, ABS(delta_ns) DESC, summed.cause, summed.kind
+FROM placed
+LEFT JOIN change
+    ON
+        placed.scope = change.scope
+        AND placed.metric = change.metric
+        AND placed.place_in_metric = 1
+ORDER BY placed.scope, ABS(delta_ns) DESC, placed.cause, placed.kind

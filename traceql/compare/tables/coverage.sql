@@ -1,6 +1,7 @@
 -- One row per side: how much of its recorded time is compared.
 --
--- Where the GPU spans of steps overlap, the overlap counts for each of them.
+-- Where the GPU spans of steps overlap, the overlap counts for each of them, and the shares are of the
+-- sum of the spans.
 -- @column side           VARCHAR  base or new.
 -- @column runs           BIGINT   Number of runs.
 -- @column recorded_ns    DOUBLE   Mean recorded time of a run, all lanes together, ns.
@@ -19,14 +20,22 @@ in_strata AS (
     INNER JOIN stratum USING (stratum)
     WHERE profile_stratum.grain = (SELECT grain FROM grain)
     GROUP BY profile_stratum.side
+),
+reference AS (
+    SELECT
+        whole.side,
+        GREATEST(whole.ns, COALESCE(in_strata.compared_ns + in_strata.unmatched_ns, 0)) AS ns
+    FROM whole
+    LEFT JOIN in_strata USING (side)
 )
 SELECT
     whole.side,
     whole.runs,
     whole.ns / whole.runs AS recorded_ns,
-    LEAST(100, 100.0 * COALESCE(in_strata.compared_ns, 0) / whole.ns) AS compared_pct,
-    100.0 * COALESCE(in_strata.unmatched_ns, 0) / whole.ns AS unmatched_pct,
-    GREATEST(0, 100.0 - 100.0 * COALESCE(in_strata.compared_ns + in_strata.unmatched_ns, 0) / whole.ns) AS outside_pct
+    100.0 * COALESCE(in_strata.compared_ns, 0) / reference.ns AS compared_pct,
+    100.0 * COALESCE(in_strata.unmatched_ns, 0) / reference.ns AS unmatched_pct,
+    100.0 * GREATEST(0, 1 - COALESCE(in_strata.compared_ns + in_strata.unmatched_ns, 0) / reference.ns) AS outside_pct
 FROM whole
 LEFT JOIN in_strata USING (side)
+INNER JOIN reference USING (side)
 ORDER BY whole.side
