@@ -1,9 +1,12 @@
 """Comparisons of some ranks of several: waiting that no side can tell is never called work."""
 
+from pathlib import Path
 from typing import Any
 
+from command_line import called
 from comparisons import change
 from gates import outcome
+from repeats import saved
 from scaled_runs import run, scaled
 
 from traceql.compare import Comparison
@@ -40,6 +43,12 @@ def test_a_gate_says_what_is_unknown_without_the_other_ranks() -> None:
     assert found.reason.endswith("exposed_transfer is unknown; use exposed_comm")
     assert outcome(side(), side(1.5), "decode.busy > 5%").reason == REASON
     assert outcome(side(), side(1.5), "decode.exposed_comm > 5%").verdict is Verdict.REGRESSION
+
+
+def test_the_screen_says_why_the_work_is_not_compared(tmp_path: Path) -> None:
+    folders = [saved(tmp_path / str(slower), side(slower)) for slower in (1.0, 1.5)]
+    screen = " ".join(called("diff", *folders).stdout.decode().split())
+    assert "the work of the GPU includes waiting for ranks that are not loaded; load the" in screen
 
 
 class _Rows:

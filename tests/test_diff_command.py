@@ -44,6 +44,12 @@ def test_an_all_reduce_that_was_turned_off_is_named_and_the_products_are_not() -
     assert "engine.disable_custom_all_reduce not set → true" in screen
 
 
+def test_the_example_of_the_document_is_what_the_command_says() -> None:
+    text = (databases.ROOT / "docs" / "compare.md").read_text(encoding="utf-8")
+    example = text.split("```\n")[5]
+    assert " ".join(example.split()) in " ".join(_screen("tp2", "tp2-nccl-all-reduce").split())
+
+
 def test_piecewise_graphs_cost_idle_time_of_the_host() -> None:
     screen = _screen("tp2", "tp2-piecewise-graphs")
     answer = _answer(screen, "decode")

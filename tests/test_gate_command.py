@@ -78,6 +78,13 @@ def test_what_cannot_be_used_is_one_line_and_never_looks_like_a_regression(
     assert told in done.stderr.decode().splitlines()[-1]
 
 
+def test_the_example_of_the_document_is_what_the_gate_says() -> None:
+    example = _DOCUMENT.read_text(encoding="utf-8").split("```\n")[3]
+    words = ["--fail-on", "decode.step > 2%", "--fail-on", "decode.gate_up_proj > 5%"]
+    done = called("gate", PLANTED / "tp2", PLANTED / "tp2-piecewise-graphs", *words, COLUMNS="130")
+    assert done.stdout.decode() == example
+
+
 def test_a_closed_output_is_no_regression(sides: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)

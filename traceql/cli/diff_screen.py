@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from traceql.cli.console import print_text, terminal_width
+from traceql.compare.changes import HAS_WAIT
 from traceql.compare.comparison import Comparison
 from traceql.compare.kernels import KernelChange, Use, kernel_changes
 from traceql.compare.names import short
@@ -130,6 +131,12 @@ def _write_numbers(comparison: Comparison) -> None:
     _write_table([title, *cells], [row["verdict"] for row in rows])
     if has_interval:
         text = "base and new: the median run; change: the median of all pairs of a run of each side"
+        print_text(text, before=" ")
+    if any(row["reason"] == HAS_WAIT for row in rows):
+        text = (
+            "not comparable: the work of the GPU includes waiting for ranks that are not loaded; "
+            "load the traces of all ranks to tell it apart"
+        )
         print_text(text, before=" ")
 
 

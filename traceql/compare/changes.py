@@ -15,7 +15,7 @@ from traceql.compare.verdict import Judged, Verdict, judged
 
 _MORE_IS_BETTER = {"tokens_per_second"}
 _MOST_OTHER_TOKENS = 0.1  # relative; beyond it, steps of the two sides do other work
-_HAS_WAIT = "it includes waiting for ranks that are not loaded"
+HAS_WAIT = "it includes waiting for ranks that are not loaded"
 SCHEMA = pa.schema(
     [
         ("scope", pa.string()),
@@ -156,7 +156,7 @@ class _Judge:
 
 
 def _waiting(base: _Values, new: _Values) -> str:
-    return _HAS_WAIT if base.has_wait or new.has_wait else ""
+    return HAS_WAIT if base.has_wait or new.has_wait else ""
 
 
 def _other_work(
