@@ -12,7 +12,7 @@ INSTALL := -m pip install --quiet $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS
 # Each process keeps the bytecode of the tests for the others, whatever the environment says.
 PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
 
-.PHONY: demo capture-demo test test-without-vllm quick drill lint notebooks docs package lock bench clean
+.PHONY: demo capture-demo experiment-demo test test-without-vllm quick drill lint notebooks docs package lock bench clean
 
 demo: $(VENV)/.demo
 	rm -f demo.duckdb
@@ -26,6 +26,14 @@ capture-demo: $(VENV)/.vllm
 	$(VENV)/vllm/bin/traceql capture run --model qwen3-tiny --dummy-weights --eager --annotate layers -o runs/tiny
 	$(VENV)/vllm/bin/traceql load runs/tiny -o runs/tiny.duckdb
 	$(VENV)/vllm/bin/traceql run layers.host runs/tiny.duckdb
+
+# A small experiment with the real vLLM on this machine's processors: TP 1 and 2, two batches, two lengths of prompts.
+# After an interruption, EXPERIMENT=--resume goes on with it.
+EXPERIMENT ?=
+experiment-demo: $(VENV)/.vllm
+	$(VENV)/vllm/bin/traceql experiment run --preset quick --model qwen3-tiny --set dummy_weights=true \
+		--sweep "tensor_parallel:1,2;batch:1,4;prompt_tokens:64,256" --set grid.output_tokens=16 \
+		--set engine.max_model_len=512 --set engine.enforce_eager=true -o results/demo $(EXPERIMENT)
 
 test: $(VENV)/.dev $(VENV)/.docs $(VENV)/.vllm lint
 	TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python $(PYTEST)

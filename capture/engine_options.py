@@ -68,16 +68,7 @@ def engine_arguments(
         "enable_expert_parallel": options.ep,
         "enforce_eager": options.eager,
         "worker_extension_cls": QUALIFIED_NAME,
-        "profiler_config": {
-            "profiler": "torch",
-            "torch_profiler_dir": str(folder),
-            "torch_profiler_with_stack": profiler.stacks,
-            "torch_profiler_record_shapes": profiler.shapes,
-            "torch_profiler_with_memory": profiler.memory,
-            "torch_profiler_use_gzip": True,
-            "torch_profiler_dump_cuda_time_total": False,
-            "ignore_frontend": True,
-        },
+        "profiler_config": profiler_config(profiler, folder),
     }
     if options.dummy_weights:
         arguments["load_format"] = "dummy"
@@ -86,6 +77,20 @@ def engine_arguments(
     named = {"dtype": options.dtype, "max_num_seqs": options.max_num_seqs}
     arguments |= {name: value for name, value in named.items() if value is not None}
     return arguments | options.more
+
+
+def profiler_config(options: ProfilerOptions, folder: Path) -> dict[str, Any]:
+    """Returns vLLM's configuration of the profiler, which writes into a folder."""
+    return {
+        "profiler": "torch",
+        "torch_profiler_dir": str(folder),
+        "torch_profiler_with_stack": options.stacks,
+        "torch_profiler_record_shapes": options.shapes,
+        "torch_profiler_with_memory": options.memory,
+        "torch_profiler_use_gzip": True,
+        "torch_profiler_dump_cuda_time_total": False,
+        "ignore_frontend": True,
+    }
 
 
 def with_detailed_annotation(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,6 +21,18 @@ class WorkloadInvalid(CaptureError):
     """The prompts cannot be read or do not fit the model."""
 
 
+class PlanInvalid(CaptureError):
+    """A plan of an experiment cannot be read, or asks for what is impossible."""
+
+
+class ResultsUnusable(CaptureError):
+    """The folder for the results of an experiment cannot be used."""
+
+
+class PointFailed(CaptureError):
+    """A point of an experiment has no result; the experiment goes on."""
+
+
 class RunDirectoryExists(CaptureError):
     """The run directory is not empty or cannot be created."""
 

@@ -70,6 +70,16 @@ def explained(failure: str, log: Path) -> str:
     return f"the engine failed: {_root_cause(failure, log)} (log: {log})"
 
 
+def explained_by_log(what: str, log: Path) -> str:
+    """One line on a program that has ended: the last error in its log, and how to fix it."""
+    tail = _tail(log)
+    for texts, fix in _KNOWN:
+        if any(text in tail for text in texts):
+            return f"{fix} (log: {log})"
+    errors = [e for e in _ERROR_LINE.findall(tail) if not any(h in e for h in _REFERS_ELSEWHERE)]
+    return f"{what}{f': {errors[-1].strip()}' if errors else ''} (log: {log})"
+
+
 def _root_cause(failure: str, log: Path) -> str:
     """The first line of the failure, or the last error in the log if the failure refers to it."""
     first = _first_line(failure)

@@ -1,6 +1,7 @@
 """Access to NVML, NVIDIA's management library, on machines that have it."""
 
 import importlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -45,3 +46,12 @@ def value_or_none(function: Any, *arguments: Any) -> Any:
     with suppress(Exception):
         return function(*arguments)
     return None
+
+
+def visible_gpus() -> int:
+    """How many GPUs a process that is started here would see."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return len([name for name in visible.split(",") if name.strip()])
+    with management_library() as nvml:
+        return len(handles(nvml)) if nvml else 0

@@ -5,12 +5,15 @@ import os
 import signal
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 _SHARED_MEMORY = Path("/dev/shm")
 _NAME_PREFIXES = ("psm_", "vllm", "sem.mp-", "sem.loky-", "nccl-", "torch_", "cuda.shm.")
 GRACE_S = 15
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, linux/prctl.h
 _SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
 
@@ -129,3 +132,18 @@ def _shared_memory_inode(file: Path) -> int:
         if str(file.readlink()).startswith(f"{_SHARED_MEMORY}/"):
             return file.stat().st_ino
     return 0
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Handles SIGTERM (from a batch system) and SIGHUP (from a lost terminal) like Ctrl-C."""
+
+    def interrupt(_signal: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

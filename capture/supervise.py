@@ -2,14 +2,10 @@
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 from capture.errors import CaptureError, EngineFailed
@@ -22,10 +18,10 @@ from capture.processes import (
     end_process_tree,
     remove_shared_memory,
     shared_memory,
+    terminated_as_interrupted,
 )
 
 _PROGRAM = (sys.executable, "-m", "capture.engine_process")
-_ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def run_engine(
@@ -44,7 +40,7 @@ def run_engine(
     before = shared_memory()
     adopt_orphans()
     ours, theirs = os.pipe()
-    with log.open("ab") as output, _terminated_as_interrupted():
+    with log.open("ab") as output, terminated_as_interrupted():
         process = subprocess.Popen(
             _PROGRAM,
             stdin=subprocess.PIPE,
@@ -89,18 +85,3 @@ def _engine_result(last: dict[str, Any], log: Path) -> dict[str, Any]:
     if last["known"]:
         raise CaptureError(last["failure"])
     raise EngineFailed(explained(f"{last['type']}: {last['failure']}", log))
-
-
-@contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
-    """Handles SIGTERM (from a batch system) and SIGHUP (from a lost terminal) like Ctrl-C."""
-
-    def interrupt(_signal: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in _ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,14 +1,18 @@
-"""Writes docs/reference from the heads of queries and tables.
+"""Writes docs/reference from the heads of queries and tables, and the JSON schema of plans.
 
     python docs/make_reference.py
 
 tests/test_docs.py fails where the pages are not what this writes.
 """
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from capture.experiment.plan import plan_schema
 from traceql import compare
+from traceql.advise.checklist import items
 from traceql.comment_head import CommentHead, comment_head, described_columns, source_text
 from traceql.compare import diff_queries
 from traceql.derive.definition import Definition, Kind
@@ -16,18 +20,83 @@ from traceql.derive.registry import definitions
 from traceql.query import Parameter, Query, catalog
 
 FOLDER = Path(__file__).parent / "reference"
+SCHEMA = Path(__file__).parents[1] / "capture" / "experiment" / "plan.schema.json"
 COMPARED = Path(compare.__file__).parent / "tables"
 _NOTE = "<!-- Made by docs/make_reference.py; change the files that it reads instead. -->"
 
 
 def pages() -> dict[str, str]:
     """Each page's name and text."""
-    return {"queries.md": _queries(), "comparisons.md": _comparisons(), "tables.md": _tables()}
+    return {
+        "queries.md": _queries(),
+        "comparisons.md": _comparisons(),
+        "checklist.md": _checklist(),
+        "tables.md": _tables(),
+        "plans.md": _plans(),
+    }
 
 
 def _queries() -> str:
     intro = '# Queries\n\n`traceql run NAME DB`, or `trace.run("NAME")`.'
     return _page(intro, catalog())
+
+
+def _checklist() -> str:
+    intro = (
+        "# Checklist\n\n"
+        "`traceql advise DB` runs these queries, and shows what is worth a look first. Each has "
+        "one row."
+    )
+    return _page(intro, items())
+
+
+def _plans() -> str:
+    """The keys of a plan, a table for each mapping of it."""
+    described = plan_schema()["$defs"]
+    parts = [
+        "# Plans of experiments\n\nThe keys of the YAML file of `traceql experiment run`. Editors "
+        "that know JSON schemas check it with `capture/experiment/plan.schema.json`."
+    ]
+    for name in ("Plan", "Grid", "Constraints", "Limits", "Record"):
+        title = "plan" if name == "Plan" else f"{name.lower()}:"
+        rows = [
+            _row(
+                f"`{key}`",
+                _values(value),
+                "required" if key in described[name].get("required", ()) else _default_value(value),
+                value["description"],
+            )
+            for key, value in described[name]["properties"].items()
+        ]
+        table = ["| key | values | default | |", "|---|---|---|---|", *rows]
+        parts += [f"## {title}\n\n{described[name]['description']}", "\n".join(table)]
+    return "\n\n".join([_NOTE, *parts]) + "\n"
+
+
+def _values(schema: Mapping[str, Any]) -> str:
+    """What a key may be, in words."""
+    if "anyOf" in schema:
+        single = [one for one in schema["anyOf"] if one.get("type") not in ("null", "array")]
+        words = list(dict.fromkeys(map(_values, single)))
+        return " or ".join([*words, "a list"] if len(single) < _without_null(schema) else words)
+    if "enum" in schema:
+        return ", ".join(str(one) for one in schema["enum"])
+    if "$ref" in schema:
+        return "mapping"
+    kind = schema.get("type")
+    if kind == "array":
+        return f"list of {_values(schema['items'])}"
+    names = {"integer": "number", "object": "mapping", "boolean": "true, false", "string": "text"}
+    return names.get(str(kind), str(kind or "any"))
+
+
+def _without_null(schema: Mapping[str, Any]) -> int:
+    return sum(one.get("type") != "null" for one in schema["anyOf"])
+
+
+def _default_value(schema: Mapping[str, Any]) -> str:
+    default = schema.get("default")
+    return "" if default in (None, {}) else f"`{json.dumps(default)}`"
 
 
 def _comparisons() -> str:
@@ -118,7 +187,13 @@ def _anchor(name: str) -> str:
     return name.replace(".", "")
 
 
+def schema_text() -> str:
+    """The JSON schema of plans, which is part of the package."""
+    return json.dumps(plan_schema(), indent=1) + "\n"
+
+
 if __name__ == "__main__":
+    SCHEMA.write_text(schema_text(), encoding="utf-8")
     FOLDER.mkdir(exist_ok=True)
     for name, text in pages().items():
         (FOLDER / name).write_text(text, encoding="utf-8")

@@ -7,7 +7,7 @@
 -- @param  role             VARCHAR = NULL          Only this role, such as o_proj.
 -- @param  phase            VARCHAR = NULL          Only this phase; all by default.
 -- @param  rank             BIGINT  = NULL          Only this rank; all ranks by default.
--- @param  kind             VARCHAR = 'data sheet'  Whose ceilings: those of data sheets, or measured ones (traceql capture peaks).
+-- @param  kind             VARCHAR = 'data sheet'  Whose ceilings: those of data sheets, or measured ones (traceql experiment peaks).
 -- @values phase            prefill decode mixed idle
 -- @values kind             'data sheet' measured
 -- @column role             VARCHAR  Part of the model.

@@ -5,7 +5,7 @@
 -- as in efficiency.roles. Cells without compulsory work, or of unknown cost, have no percentage.
 -- @param  phase        VARCHAR = NULL          Phase of the steps; by default, that with the most steps.
 -- @param  rank         BIGINT  = NULL          Only this rank; all ranks by default.
--- @param  kind         VARCHAR = 'data sheet'  Whose ceilings: those of data sheets, or measured ones (traceql capture peaks).
+-- @param  kind         VARCHAR = 'data sheet'  Whose ceilings: those of data sheets, or measured ones (traceql experiment peaks).
 -- @values phase        prefill decode mixed idle
 -- @values kind         'data sheet' measured
 -- @column phase        VARCHAR  Phase of the steps.

@@ -4,7 +4,7 @@
 -- nothing to give, one at 50% has half its time. The ceiling is the longer of two times: useful FLOPs
 -- at the peak of the matrix units, and compulsory bytes (weights, KV cache) at that of the memory; of
 -- communication, the bytes at the peak of the link. Percentages of the data sheet and of measured ceilings
--- (traceql capture peaks) are columns of their own. Waiting for a late rank is left out.
+-- (traceql experiment peaks) are columns of their own. Waiting for a late rank is left out.
 -- @param  rank             BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  phase            VARCHAR = NULL  Only this phase; all by default.
 -- @param  step             BIGINT  = NULL  Only this step (step_id, as steps.timeline lists it).

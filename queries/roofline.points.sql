@@ -2,7 +2,7 @@
 --
 -- Use it to see what bounds each part of the model, and how far it is from the roof. Left of the
 -- ridge, a role is bound by the memory and more tokens at a time are nearly free; right of it, by the
--- matrix units. Roofs are those of the data sheet and, where they were measured (traceql capture peaks),
+-- matrix units. Roofs are those of the data sheet and, where they were measured (traceql experiment peaks),
 -- the measured ones, never mixed. Roofline: Williams et al., CACM 52(4), 2009.
 -- @param  rank             BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  phase            VARCHAR = NULL  Only this phase; all by default.

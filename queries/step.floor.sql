@@ -9,7 +9,7 @@
 -- @param  phase             VARCHAR = NULL          Only steps of this phase; all by default.
 -- @param  step              BIGINT  = NULL          One step only (step_id, as steps.timeline lists it), as if by were step; all by default.
 -- @param  rank              BIGINT  = NULL          Only this rank; all ranks by default.
--- @param  kind              VARCHAR = 'data sheet'  Whose ceilings: those of data sheets, or measured ones (traceql capture peaks).
+-- @param  kind              VARCHAR = 'data sheet'  Whose ceilings: those of data sheets, or measured ones (traceql experiment peaks).
 -- @param  limit             INTEGER = 1000          Maximum number of rows.
 -- @values kind              'data sheet' measured
 -- @values by                phase step

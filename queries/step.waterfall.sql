@@ -9,7 +9,7 @@
 -- @param  phase         VARCHAR = NULL          Only steps of this phase; all by default.
 -- @param  step          BIGINT  = NULL          One step only (step_id, as steps.timeline lists it).
 -- @param  rank          BIGINT  = NULL          Only this rank; all ranks by default.
--- @param  kind          VARCHAR = 'data sheet'  Whose ceilings: those of data sheets, or measured ones (traceql capture peaks).
+-- @param  kind          VARCHAR = 'data sheet'  Whose ceilings: those of data sheets, or measured ones (traceql experiment peaks).
 -- @param  by            VARCHAR = 'part'        One row per bar; or (part) below_roofline, not_modelled and comm_above_floor also by role, and idle by cause; or all bars by role or cause.
 -- @values phase         prefill decode mixed idle
 -- @values kind          'data sheet' measured

@@ -1,4 +1,4 @@
-"""Runs the measurements of `traceql capture peaks` on a CPU, and prints their rows as JSON.
+"""Runs the measurements of traceql experiment peaks on a CPU, and prints their rows as JSON.
 
 It needs PyTorch, but no GPU: what CUDA times is timed by the host, and gloo stands for NCCL.
 """
@@ -16,7 +16,7 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from capture.peaks import collectives, memory, products, profiled, timing
+from capture.peaks import collectives, memory, peer_copies, products, profiled, timing
 from capture.peaks.gpu import Gpu
 from capture.peaks.launching import Launch
 from capture.peaks.model_products import Product
@@ -78,6 +78,17 @@ def bursts() -> dict[str, Any]:
     return {**found, "started": started, "rests": rests}
 
 
+def copied_pairs() -> list[tuple[int, int, int]]:
+    """The pairs and sizes that are copied among three GPUs."""
+
+    def pair(source: Gpu, target: Gpu, size: int) -> list[tuple[int, int, int]]:
+        return [(source.number, target.number, size)]
+
+    set_all(peer_copies, _of_pair=pair)
+    found: Any = peer_copies.peer_copies([Gpu(0), Gpu(1), Gpu(2)])
+    return list(found)
+
+
 def one_device() -> dict[str, Any]:
     set_all(memory, eager=by_host, _SIZES=(2**20,))
     set_all(products, eager=by_host, in_graph=by_host, LARGE=((64, 128, 32),))
@@ -90,6 +101,7 @@ def one_device() -> dict[str, Any]:
         "memory": list(memory.memory_bandwidth(gpu, cache_bytes=2**10, memory_bytes=2**30)),
         "products": [
             *products.large_products(gpu, "bf16", cache_bytes=2**10),
+            *products.large_products(gpu, "int8", cache_bytes=2**10),
             *products.products_of_model(gpu, of_model, cache_bytes=2**10),
         ],
     }
@@ -124,7 +136,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         mp.spawn(group, args=(folder,), nprocs=2)
         rows = [json.loads(Path(folder, f"rows{rank}").read_text()) for rank in range(2)]
-    json.dump({**one_device(), "collectives": rows, "bursts": bursts()}, sys.stdout)
+    json.dump(
+        {**one_device(), "collectives": rows, "pairs": copied_pairs(), "bursts": bursts()},
+        sys.stdout,
+    )
 
 
 if __name__ == "__main__":

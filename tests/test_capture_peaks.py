@@ -1,4 +1,4 @@
-"""`traceql capture peaks` without a GPU: its arithmetic, its refusals, and its parts on a CPU."""
+"""Measuring peaks without a GPU: its arithmetic, its refusals, and its parts on a CPU."""
 
 import json
 import os
@@ -22,6 +22,7 @@ from capture.peaks.timing import Rounds, timed
 from traceql.loading.peaks_document import peaks_document
 
 ROOT = Path(__file__).parent.parent
+MEASURE = ("experiment", "peaks", "measure")
 _PYTHON = os.environ.get("TRACEQL_VLLM_PYTHON", str(ROOT / ".venv" / "vllm" / "bin" / "python"))
 
 
@@ -258,7 +259,7 @@ def test_what_cannot_be_measured_or_written_is_told_at_once(
     arguments: list[str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert refusal("capture", "peaks", *arguments).startswith(reason)
+    assert refusal(*MEASURE, *arguments).startswith(reason)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -267,7 +268,7 @@ def test_without_pytorch_the_command_says_where_to_run_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("capture.peaks.measure.util.find_spec", lambda _name: None)
-    said = refusal("capture", "peaks")
+    said = refusal(*MEASURE)
     assert said == (
         "traceql: PyTorch is not installed here; "
         "run this where it is, such as in vLLM's environment"
@@ -299,20 +300,26 @@ def test_measurements_run_on_a_cpu_and_can_be_loaded(tmp_path: Path) -> None:
     first, second = found["collectives"]
     assert [one["ns"] for one in first] == [one["ns"] for one in second]
     assert [(one["op"], one["bytes"]) for one in first] == [
-        ("all_reduce", 1024), ("all_gather", 1024), ("all_reduce", 2**23), ("all_gather", 2**23),
-        ("all_reduce", 1024), ("all_gather", 1024),
+        (op, size)
+        for size in (2**10, 2**23, 2**10)
+        for op in ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
+    ]
+    assert [one["kernel_ns"] for one in first] == [20] * 8 + [None] * 4
+    assert [one["fastest_ns"] for one in first] == [15] * 8 + [None] * 4
+    assert found.pop("pairs") == [
+        [0, 1, 2**26], [0, 1, 2**28], [0, 1, 2**30], [0, 2, 2**28],
+        [1, 0, 2**28], [1, 2, 2**28], [2, 0, 2**28], [2, 1, 2**28],
     ]  # fmt: skip
-    assert [one["kernel_ns"] for one in first] == [20, 20, 20, 20, None, None]
-    assert [one["fastest_ns"] for one in first] == [15, 15, 15, 15, None, None]
     assert [(one["op"], one["bytes"]) for one in found["memory"]] == [
         ("copy", 2**21), ("read", 2**20),
     ]  # fmt: skip
     assert [(p["role"], p["m"], p["k"], p["n"], p["load"]) for p in found["products"]] == [
-        (None, 64, 128, 32, "burst"), (None, 64, 128, 32, "sustained"),
+        *[(None, 64, 128, 32, "burst"), (None, 64, 128, 32, "sustained")] * 2,
         ("o_proj", 1, 128, 64, "sustained"), ("o_proj", 4, 128, 64, "sustained"),
         ("o_proj", 16, 128, 64, "burst"),
         ("lm_head", 1, 64, 256, "sustained"), ("lm_head", 4, 64, 256, "sustained"),
     ]  # fmt: skip
+    assert [p["dtype"] for p in found["products"]] == ["bf16"] * 2 + ["int8"] * 2 + ["bf16"] * 5
     assert {p["fastest_ns"] for p in found["products"] if p["load"] == "burst"} == {35}
     bursts = found.pop("bursts")
     assert bursts["started"] == [1, 1, *[13] * 9, 1, 1, 13]  # 3.9 ms
@@ -322,8 +329,8 @@ def test_measurements_run_on_a_cpu_and_can_be_loaded(tmp_path: Path) -> None:
     }  # fmt: skip
     assert bursts["error"] == "the profiler saw 51 kernels of 26 launches"
     document = {
-        "schema_version": 1, "device_name": "a CPU", "measured": "2026-11-22T20:00:00+00:00",
+        "schema_version": 2, "device_name": "a CPU", "measured": "2026-11-22T20:00:00+00:00",
         "kernel": None, **found, "collectives": first,
     }  # fmt: skip
     _, peaks = peaks_document(json.dumps(document))
-    assert (len(peaks.memory), len(peaks.products), len(peaks.collectives)) == (2, 7, 6)
+    assert (len(peaks.memory), len(peaks.products), len(peaks.collectives)) == (2, 9, 12)

@@ -37,29 +37,33 @@ Options:
   -h, --help  Show this message and exit.
 
 Commands:
-  demo      Load the bundled trace of a four-GPU run and show where the time
-            went.
-  capture   Record vLLM under torch.profiler into a run directory.
-  load      Load trace files, folders of trace files or run directories into
-            one DuckDB file.
-  info      Show findings, the contents of a database, and its ledger of
-            checks.
-  check     Check the layers and sums of a database; exit status 1 if a check
-            fails.
-  queries   List the queries, or describe one.
-  run       Run a query.
-  sql       Run a read-only SQL statement.
-  report    Write a self-contained HTML report on where the time went.
-  diff      Compare two runs, or repeats of each: what changed, and is it
-            real?
-  gate      Decide in CI whether new runs are slower than base: exit status 0,
-            1 or 3.
-  baseline  Keep the numbers of runs, small, for a gate to compare with.
-  history   Chart many runs over time or commits, and say since when they are
-            slower.
-  ui        Open a run in Perfetto, or two runs on one time axis.
-  mcp       Let an assistant ask: findings, queries and SQL as tools.
-  export    Export a database to another format.
+  demo        Load the bundled trace of a four-GPU run and show where the time
+              went.
+  capture     Record vLLM under torch.profiler into a run directory.
+  load        Load trace files, folders of trace files or run directories into
+              one DuckDB file.
+  info        Show findings, the contents of a database, and its ledger of
+              checks.
+  check       Check the layers and sums of a database; exit status 1 if a
+              check fails.
+  queries     List the queries, or describe one.
+  run         Run a query.
+  sql         Run a read-only SQL statement.
+  report      Write a self-contained HTML report on where the time went.
+  diff        Compare two runs, or repeats of each: what changed, and is it
+              real?
+  gate        Decide in CI whether new runs are slower than base: exit status
+              0, 1 or 3.
+  baseline    Keep the numbers of runs, small, for a gate to compare with.
+  history     Chart many runs over time or commits, and say since when they
+              are slower.
+  experiment  Run a plan of measurements on vLLM, and measure what the machine
+              can do.
+  advise      Say which layout of a model to run, or check the set-up of a
+              run.
+  ui          Open a run in Perfetto, or two runs on one time axis.
+  mcp         Let an assistant ask: findings, queries and SQL as tools.
+  export      Export a database to another format.
 """
 
 
@@ -86,6 +90,7 @@ def test_help_and_version() -> None:
         "demo",
         "load",
         "diff",
+        "experiment",
         "info",
         "check",
         "queries",

@@ -64,6 +64,7 @@ def mirrored(comparison: Comparison, other: Comparison) -> None:
     assert not there
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FEW)
 def test_a_run_against_itself_differs_in_nothing(name: str) -> None:
     comparison = compared(name, name)
@@ -190,6 +191,7 @@ def test_counts_of_steps_are_those_of_the_recordings_whose_difference_is_told() 
         }
 
 
+@pytest.mark.slow
 def test_shares_of_overlapping_steps_stay_below_the_whole() -> None:
     comparison = compared("a100-graph-launches", TP1)
     for row in comparison.run("coverage"):
@@ -287,6 +289,7 @@ def test_the_same_database_can_be_both_sides() -> None:
     assert row["kernels"] == len(databases.trace(TP1).sql("SELECT id FROM kernel"))
 
 
+@pytest.mark.slow
 def test_two_gpus_of_two_vendors_are_compared_by_role() -> None:
     if not databases.files("h100-qwen1.5")[0].exists():
         pytest.skip("needs a trace that is not bundled")

@@ -10,6 +10,8 @@ from recordings import recordings
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 PRODUCTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj")
 _VOCABULARY = {"vocab_size": 151_936, "dtype": "bfloat16"}
 

@@ -11,6 +11,8 @@ from comparisons import PLANTED, TRACES
 
 from traceql.compare.comparison import diff_queries
 
+pytestmark = pytest.mark.slow
+
 TP1, SERVING = "qwen3-8b-tp1-graph", "qwen3-8b-tp2-serving"
 
 

@@ -12,9 +12,12 @@ import pytest
 from click.testing import CliRunner
 
 from capture.cli.attach import command as attach_command
-from capture.cli.peaks import command as peaks_command
+from capture.cli.experiment import command as experiment_command
+from capture.cli.peaks import command as measure_command
 from capture.cli.run import command as run_command
 from traceql.cli import cli
+from traceql.cli.experiment.peaks.import_ import command as import_command
+from traceql.cli.experiment.peaks.show import command as show_command
 
 DOCS = databases.ROOT / "docs"
 PAGES = [databases.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -93,6 +96,11 @@ def test_reference_is_what_heads_and_comments_say() -> None:
     assert written == made, "run python docs/make_reference.py"
 
 
+def test_the_schema_of_plans_is_what_the_program_reads() -> None:
+    made = runpy.run_path(str(DOCS / "make_reference.py"))
+    assert made["SCHEMA"].read_text(encoding="utf-8") == made["schema_text"]()
+
+
 @pytest.mark.parametrize(
     "page", ["docs/tutorial.md", pytest.param("docs/how-to.md", marks=pytest.mark.slow)]
 )
@@ -125,7 +133,7 @@ def test_every_command_runs_after_those_before_it(
 
 
 def test_every_capture_command_has_options_that_exist() -> None:
-    known = {"run": run_command, "attach": attach_command, "peaks": peaks_command}
+    known = {"run": run_command, "attach": attach_command}
     found = [words for page in PAGES for words in all_commands(page) if words[0] == "capture"]
     assert {words[1] for words in found} == set(known)
     for _, name, *arguments in found:
@@ -136,15 +144,35 @@ def test_every_option_of_capture_is_in_its_document() -> None:
     told = (DOCS / "capture.md").read_text(encoding="utf-8")
     declared = {
         option
-        for command in (run_command, attach_command, peaks_command)
+        for command in (run_command, attach_command)
         for parameter in command.params
         for option in parameter.opts
         if option.startswith("--")
     }
     documented = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", told))
-    others = {"--profiler-config", "--worker-extension-cls", "--peaks"}  # of vLLM, of load
+    others = {"--profiler-config", "--worker-extension-cls"}  # of vLLM
     assert declared - documented == {"--output", "--shapes"}  # named as -o and --no-shapes
     assert documented - declared == {"--no-shapes", *others}
+
+
+def test_every_command_of_experiments_has_options_that_exist_and_are_documented() -> None:
+    known = {
+        ("peaks", "measure"): measure_command,
+        ("peaks", "import"): import_command,
+        ("peaks", "show"): show_command,
+        ("run",): experiment_command,
+    }
+    found = [
+        words[1:] for page in PAGES for words in all_commands(page) if words[0] == "experiment"
+    ]
+    told_of = {next(one for one in known if tuple(words[: len(one)]) == one) for words in found}
+    assert told_of == set(known)
+    for words in found:
+        name = next(one for one in known if tuple(words[: len(one)]) == one)
+        known[name].make_context(" ".join(name), list(words[len(name) :]))
+    told = (DOCS / "experiments.md").read_text(encoding="utf-8")
+    options = (o for one in known.values() for given in one.params for o in given.opts)
+    assert [option for option in options if option[:2] == "--" and option not in told] == []
 
 
 def test_every_link_between_documents_leads_to_a_file() -> None:

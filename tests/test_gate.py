@@ -14,6 +14,8 @@ from traceql.gate.decision import least_runs, smallest_p
 from traceql.gate.metrics import metrics
 from traceql.gate.outcome import Verdict
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_slower_kernel_is_a_regression_and_its_role_is_named() -> None:
     found = outcome(side(), side(OTHER_QUIET, roles=SLOWER_DECODE), "decode.step > 2%")

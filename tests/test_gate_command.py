@@ -19,6 +19,8 @@ from traceql.compare.sides import runs_of
 from traceql.gate.metrics import metrics
 from traceql.gate.outcome import Verdict
 
+pytestmark = pytest.mark.slow
+
 _DOCUMENT = databases.ROOT / "docs" / "gate.md"
 _WORKFLOW = databases.ROOT / "docs" / "examples" / "gate-workflow.yml"
 _CONFIG = databases.ROOT / "docs" / "examples" / "traceql-gate.toml"

@@ -178,6 +178,7 @@ def test_runs_of_a_baseline_and_runs_of_a_commit_are_one_point(tmp_path: Path) -
     assert by_commit["median_ns"][0] == pytest.approx(by_time["median_ns"][1])
 
 
+@pytest.mark.slow
 def test_a_baseline_beside_the_runs_that_it_holds_is_left_out(tmp_path: Path) -> None:
     shutil.copytree(TRACES / "tp1" / "1", tmp_path / "run")
     save_baseline(runs_of([tmp_path / "run"]), tmp_path / "baseline")
@@ -403,6 +404,7 @@ def test_pages_and_charts_need_no_network(by: str, tmp_path: Path) -> None:
     assert LEAST_POINTS == 10
 
 
+@pytest.mark.slow
 def test_a_page_tells_series_that_are_too_short_from_those_without_a_change(
     tmp_path: Path,
 ) -> None:

@@ -14,6 +14,8 @@ from small_runs import all_reduce
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 Link = tuple[str | None, float | None]  # its name and peak, GB/s
 
 _BRIDGED_PAIRS = [["X", "NV6", "SYS", "SYS"], ["NV6", "X", "SYS", "SYS"],

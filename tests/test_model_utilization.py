@@ -6,6 +6,8 @@ import pytest
 from derived import Row, Tables, answer, insert
 from test_waterfall import STEP, cost, filled
 
+pytestmark = pytest.mark.slow
+
 # One step of 100 ns on a GPU where 1 FLOP takes 1 ps in bf16, and 1 byte 1 ns.
 PRODUCT = {"flops": 20_000, "executed_flops": 40_000, "weight_bytes": 30, "kv_bytes": 0}
 NORM = {"flops": 0, "executed_flops": 0, "weight_bytes": 1, "kv_bytes": 0}

@@ -135,7 +135,7 @@ def named(*devices: str) -> Any:
 
 
 def measured_on(device: str, **more: Any) -> dict[str, Any]:
-    """A peaks.json, as `traceql capture peaks` writes it."""
+    """A peaks.json, as `traceql experiment peaks` writes it."""
     return {
         "schema_version": 1, "measured": "2026-11-22T20:00:00+00:00", "device_name": device,
         "memory_bytes": 150_754_820_096, "l2_bytes": 62_914_560, "multiprocessors": 132,
@@ -278,7 +278,7 @@ def test_without_peaks_json_nothing_is_measured() -> None:
         assert rows(con, f"FROM {table}") == []
 
 
-# --- measured on H200, by `traceql capture peaks` ---------------------------------------------
+# --- measured on H200, by `traceql experiment peaks` ---------------------------------------------
 
 
 @pytest.mark.parametrize("file", [ONE_H200, TWO_H200], ids=["one", "two"])
@@ -352,8 +352,8 @@ def test_products_measured_alone_take_as_long_as_in_a_model() -> None:
         ("device,dtype,tflops\nA,bf16,1\nA,bf16,2\n", "row 2: an earlier row has the same device"),
         ("device,dtype,tflops\n[,bf16,1\n", "row 1: invalid device: Invalid Input Error: missing"),
         ("{", "not JSON: "),
-        ("{}", "it has no schema_version; give a peaks.json of traceql capture peaks"),
-        (json.dumps(measured_on("A", schema_version=2)), "written by a newer version of traceql"),
+        ("{}", "it has no schema_version; give a peaks.json of traceql experiment peaks"),
+        (json.dumps(measured_on("A", schema_version=3)), "written by a newer version of traceql"),
         (json.dumps(measured_on("")), "Expected `str` of length >= 1 - at `$.device_name`"),
         (json.dumps(measured_on("A", memory=[{"op": "copy", "bytes": 1, "ns": 0}])),
          "Expected `float` >= 1.0 - at `$.memory[0].ns`"),
@@ -427,6 +427,7 @@ def test_a_run_directory_brings_its_own_ceilings(tmp_path: Path) -> None:
         assert len(trace.sql("FROM measured_product").rows()) == 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("damaged", "reason"),
     [

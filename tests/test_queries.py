@@ -18,7 +18,8 @@ from traceql.resources import QUERIES
 
 FILES = sorted(QUERIES.glob("*.sql"))
 OF_COMPARISONS = sorted((QUERIES / "diff").glob("*.sql"))
-EVERY = FILES + OF_COMPARISONS
+OF_CHECKLIST = sorted((QUERIES / "advise").glob("*.sql"))
+EVERY = FILES + OF_COMPARISONS + OF_CHECKLIST
 Asked = Callable[[Path], traceql.Trace | traceql.Comparison]
 _CHANNELS = {
     "bar": {"x", "y"},
@@ -64,7 +65,7 @@ def trace(
         "no kernels": lambda: loaded(folder, *events),
         "no events": lambda: loaded(folder),
     }[request.param]()
-    with traceql.Trace(database) as opened:
+    with traceql.Trace(database, queries=[QUERIES / "advise"]) as opened:
         yield opened
 
 
@@ -105,6 +106,7 @@ def test_head_describes_the_statement(file: Path, asked: Asked) -> None:
     ]
 
 
+@pytest.mark.slow
 @on("4 ranks")
 @pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_query_runs_with_every_allowed_value(file: Path, asked: Asked) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 ONE_GPU = databases.EXAMPLES / "qwen3-8b-tp1-graph"
 BATCH = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
 

@@ -17,6 +17,8 @@ from recorded_runs import run_directory
 import traceql
 from traceql.loading.side_files import NAMES, places_beside
 
+pytestmark = pytest.mark.slow
+
 Damage = Callable[[Path], object]
 
 

@@ -15,6 +15,8 @@ from traceql.collectives.found_layout import found_layout
 from traceql.collectives.layout import Layout, Operations, RankFacts, RankPlace, Sizes
 from traceql.dialect.facts import ProcessGroup
 
+pytestmark = pytest.mark.slow
+
 Places = dict[int, tuple[int, int, int]]  # tp, pp and dp of each rank
 FIRST = {0: (0, 0, 0)}
 ALL = list(range(8))

@@ -20,6 +20,8 @@ from traces import kernel, launch, step
 
 from traceql.running import last_running
 
+pytestmark = pytest.mark.slow
+
 ORDER = ("computing", "exposed_transfer", "exposed_unmatched", "exposed_wait", "exposed_copy")
 COPIES = ("memcpy", "memset")
 Ask = Callable[[str], Sequence[Row]]  # the rows of a statement

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from scheduler import Asked, Iteration, Run, recorded, scheduled
 from traces import host, kernel, launch, step
 
+pytestmark = pytest.mark.slow
+
 LENGTHS = """
     SELECT context_pairs, generation_pairs, context_kv_tokens, generation_kv_tokens, kv_source
     FROM step_tokens ORDER BY step_id

@@ -19,6 +19,8 @@ from traceql.table.columns import display_columns
 from traceql.table.layout import layout
 from traceql.table.texts import is_sentence, places, without_middle, wrapped
 
+pytestmark = pytest.mark.slow
+
 WIDTHS = (60, 80, 120, 200)
 QUERIES = list(shipped_queries())
 _LIMITED = [

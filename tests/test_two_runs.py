@@ -23,6 +23,8 @@ from traceql.pftrace.alignment import FIRST_EVENTS, FIRST_KERNELS, Alignment, al
 from traceql.pftrace.pair import Pair, pair_of
 from traceql.ui.place import place_of_pair
 
+pytestmark = pytest.mark.slow
+
 Row = tuple[Any, ...]
 
 _BLOCK_PER_TOKEN = "reshape_and_cache_flash_kernel"

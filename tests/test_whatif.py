@@ -14,6 +14,8 @@ from workload_runs import DENSE, EXPERTS, FOUR_RANKS, loaded
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 BATCH16 = databases.EXAMPLES / "qwen3-8b-tp2-batch16"  # with peaks.json
 SERVING = databases.EXAMPLES / "qwen3-8b-tp2-serving"  # its KV lengths are unknown
 

@@ -63,5 +63,21 @@ class PeaksInvalid(TraceqlError):
     """A file of peaks cannot be used."""
 
 
+class NotMeasured(TraceqlError):
+    """A duration is asked for that peaks.json does not have."""
+
+
 class CriterionInvalid(TraceqlError):
     """A criterion of a gate, or the file that has it, is wrong."""
+
+
+class GoalInvalid(TraceqlError):
+    """A goal of advice cannot be understood."""
+
+
+class UnknownModel(TraceqlError):
+    """There is no such model configuration, or the sizes of its model type are not known."""
+
+
+class UnknownGpu(TraceqlError):
+    """No list of peaks has a GPU of this name."""

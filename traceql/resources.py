@@ -16,4 +16,5 @@ QUERIES = resource("queries")
 CHECKS = resource("checks")
 EXAMPLES = resource("examples")
 DEFINITIONS = resource("docs") / "definitions.md"
+MODELS = PACKAGE.parent / "capture" / "models"  # data alone: the packages do not import each other
 EXAMPLE_TRACE = EXAMPLES / "qwen3-32b-tp4-graph-nccl"

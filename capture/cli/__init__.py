@@ -5,18 +5,16 @@ from typing import Any
 
 import click
 
-from capture.errors import CaptureError
+from capture.cli.refusals import told
 
 _COMMANDS = {
     "run": "Start vLLM, run a workload and record it.",
     "attach": "Record a running vLLM server for some seconds.",
-    "peaks": "Measure what the GPUs can reach: memory, products, communication.",
 }
-_INTERRUPTED = 130
 
 
 class _Commands(click.Group):
-    """Imports a command on first use; a CaptureError becomes one line and exit status 1."""
+    """Imports a command on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
@@ -32,29 +30,8 @@ class _Commands(click.Group):
             formatter.write_dl(list(_COMMANDS.items()))
 
     def invoke(self, ctx: click.Context) -> Any:
-        try:
+        with told(ctx):
             return super().invoke(ctx)
-        except CaptureError as error:
-            _print_error(error)
-            ctx.exit(1)
-        except ExceptionGroup as group:
-            known, other = group.split(CaptureError)
-            if known is None or other is not None:
-                raise
-            _print_error(_first(known))
-            ctx.exit(1)
-        except KeyboardInterrupt:
-            click.echo("traceql: interrupted; everything that it started has ended", err=True)
-            ctx.exit(_INTERRUPTED)
-
-
-def _print_error(error: BaseException) -> None:
-    click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
-
-
-def _first(error: BaseException) -> BaseException:
-    """The first of several requests that failed together."""
-    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 @click.command("capture", cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,15 +1,17 @@
-"""traceql capture peaks"""
+"""traceql experiment peaks measure"""
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
 from capture.cli.progress import progress, warn
+from capture.cli.refusals import CaptureCommand
 
 
-@click.command("peaks")
+@click.command("measure", cls=CaptureCommand)
 @click.option(
     "-o",
     "--output",
@@ -51,10 +53,11 @@ def command(
 ) -> None:
     """Measure what the GPUs of this machine can reach: memory, products, communication.
 
-    Example: traceql capture peaks --model qwen3-8b --tp 2 -o runs/chat/peaks.json
+    Example: traceql experiment peaks measure --model qwen3-8b --tp 2 -o runs/chat/peaks.json
 
-    It takes one to two minutes, and refuses GPUs that others use. Load the file with a trace:
-    traceql load runs/chat, or traceql load TRACE --peaks peaks.json.
+    It takes two to five minutes, and refuses GPUs that others use. See all of it with traceql
+    experiment peaks show, or load it with a trace: traceql load runs/chat, or traceql load TRACE
+    --peaks peaks.json.
     """
     from capture.peaks.measure import measure
 
@@ -71,6 +74,7 @@ def command(
     for line in _summary(document):
         click.echo(line)
     click.echo(f"{output}: measured in {document['seconds']:.0f} s")
+    click.echo(f"All of it: traceql experiment peaks show {quote(str(output))}")
 
 
 def _summary(document: Mapping[str, Any]) -> list[str]:

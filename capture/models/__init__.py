@@ -35,10 +35,36 @@ def write_model(name: str, folder: Path) -> Path:
     """
     config = built_in_config(name)
     if config is None:
-        raise ModelNotFound(
-            f"{name} is neither a folder nor a built-in architecture; "
-            f"the built-in architectures are {', '.join(built_in_models())}"
-        )
+        raise _unknown(name)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n")
     return folder
+
+
+def require_model(model: str, *, dummy_weights: bool) -> None:
+    """Checks what can be known of a model before an engine is started.
+
+    Raises:
+        ModelNotFound: the folder is not one of a model, or the name is unknown.
+    """
+    folder = Path(model)
+    if dummy_weights:
+        if not folder.is_dir() and built_in_config(model) is None:
+            raise _unknown(model)
+        return
+    if folder.is_dir() and not (folder / "config.json").exists():
+        raise ModelNotFound(f"{model} has no config.json; give the folder of a Hugging Face model")
+    looks_like_path = model.startswith((".", "/", "~")) or model.count("/") > 1
+    if not folder.is_dir() and looks_like_path:
+        raise ModelNotFound(f"the folder {model} does not exist; give the folder of a model")
+    if not folder.is_dir() and "/" not in model and built_in_config(model):
+        raise ModelNotFound(
+            f"{model} is a built-in architecture, which has no weights; add --dummy-weights"
+        )
+
+
+def _unknown(model: str) -> ModelNotFound:
+    return ModelNotFound(
+        f"{model} is neither a folder nor a built-in architecture; "
+        f"the built-in architectures are {', '.join(built_in_models())}"
+    )

@@ -1,4 +1,4 @@
-"""All-reduces and all-gathers among the GPUs of this machine, a process for each GPU."""
+"""Collectives among the GPUs of this machine, a process for each GPU."""
 
 import json
 import math
@@ -25,8 +25,8 @@ from capture.peaks.profiled import kernel_durations_ns
 from capture.peaks.timing import Agree, Rounds, timed
 
 _SIZES = tuple(2**n for n in range(10, 31))  # 1 KiB to 1 GiB
-_LARGE = 4 * 2**20  # bytes from which Python launches faster than the GPUs work
-_TIMEOUT_S = 75
+_LARGE = 64 * 2**20  # bytes above which Python launches faster than the GPUs work
+_TIMEOUT_S = 240
 _RESULTS = "results.jsonl"
 _MEETING = "meeting"
 _PROFILED = 20  # launches, at least
@@ -178,14 +178,21 @@ def _kernels_ns(work: Rounds, group: Any) -> Sequence[float]:
 
 
 def _nccl_launches(length: int, size: int, group: Any) -> dict[str, Launch]:
-    """Collectives of buffers of so many bytes; that of an all-gather is its output."""
+    """Collectives of buffers of so many bytes.
+
+    That of an all-gather is its output, that of a reduce-scatter its input.
+    """
     buffer = torch.zeros(length // 2, dtype=torch.bfloat16)
     part = torch.zeros(length // 2 // size, dtype=torch.bfloat16)
-    gathered = buffer[: part.numel() * size]
+    whole = buffer[: part.numel() * size]
+    exchanged = torch.zeros_like(whole)
     all_gather = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+    reduce_scatter = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
     return {
         "all_reduce": partial(dist.all_reduce, buffer, group=group),
-        "all_gather": partial(all_gather, gathered, part, group=group),
+        "all_gather": partial(all_gather, whole, part, group=group),
+        "reduce_scatter": partial(reduce_scatter, part, whole, group=group),
+        "all_to_all": partial(dist.all_to_all_single, exchanged, whole, group=group),
     }
 
 

@@ -15,7 +15,7 @@ from capture.peaks.gpu import Gpu, require_idle, show_only, visible_gpus
 from capture.peaks.model_products import configuration, model_products
 from capture.phases import OnPhase, ignore_phase
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 WARM_UP_S = 30.0
 
 

@@ -16,7 +16,8 @@ from capture.peaks.small_kernel import small_kernel
 from capture.peaks.warm_up import warm_up
 from capture.phases import OnPhase
 
-_FP8_CAPABILITY = (8, 9)  # the first of NVIDIA's GPUs with matrix units for fp8
+# The first of NVIDIA's GPUs with matrix units for a type; bf16 is measured on all.
+_CAPABILITIES = {"bf16": (0, 0), "fp8": (8, 9), "int8": (7, 5)}
 
 _Rows = list[Mapping[str, Any]]
 
@@ -76,7 +77,7 @@ def _products(gpu: Gpu, of_model: Sequence[Product], skipped: list[str]) -> _Row
     cache = torch.cuda.get_device_properties(gpu.number).L2_cache_size
     capability = torch.cuda.get_device_capability(gpu.number)
     found: _Rows = []
-    for dtype in ("bf16", "fp8") if capability >= _FP8_CAPABILITY else ("bf16",):
+    for dtype in (dtype for dtype, first in _CAPABILITIES.items() if capability >= first):
         with _attempted(f"large {dtype} products", skipped):
             _extend(found, large_products(gpu, dtype, cache_bytes=cache))
     with _attempted("products of the model", skipped):

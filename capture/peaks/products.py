@@ -14,6 +14,8 @@ from capture.peaks.profiled import in_bursts
 from capture.peaks.timing import settle, timed
 
 LARGE = (  # m, k, n: squares, and products of a prefill of a large model
+    (1024, 1024, 1024),
+    (2048, 2048, 2048),
     (4096, 4096, 4096),
     (8192, 8192, 8192),
     (16384, 16384, 16384),
@@ -25,6 +27,7 @@ DECODE_TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 PREFILL_TOKENS = (1024, 2048, 4096, 8192)
 _CACHES = 4  # weights that rotate have together so many times the size of the L2 cache
 _HEAT_NS = 4e8  # the limit of power acts within a tenth of a second
+_SHORT = 2048**3  # multiplications; Python launches larger products faster than the GPU works
 _FP8 = torch.float8_e4m3fn
 
 
@@ -34,7 +37,8 @@ def large_products(gpu: Gpu, dtype: str, *, cache_bytes: int) -> Iterator[dict[s
     Without pauses, the limit of power lowers the clock: by a quarter on an H200.
     """
     for m, k, n in LARGE:
-        rounds = eager(_launches(dtype, m, k, _weights(dtype, k, n, cache_bytes)))
+        started = in_graph if m * k * n <= _SHORT else eager
+        rounds = started(_launches(dtype, m, k, _weights(dtype, k, n, cache_bytes)))
         shape = {"dtype": dtype, "m": m, "k": k, "n": n, "role": None}
         settle()
         yield {**shape, "load": "burst", **in_bursts(rounds, state=gpu.state)}
@@ -64,23 +68,31 @@ def _weights(dtype: str, k: int, n: int, cache_bytes: int) -> list[torch.Tensor]
     Their values are random, because products of zeros take less power and run faster.
     """
     count = max(2, math.ceil(_CACHES * cache_bytes / (k * n * _bytes(dtype))))
-    return [_normal(dtype, n, k) for _ in range(count)]
+    return [_random(dtype, n, k) for _ in range(count)]
 
 
 def _bytes(dtype: str) -> int:
-    return 1 if dtype == "fp8" else 2
+    return 2 if dtype == "bf16" else 1
 
 
-def _normal(dtype: str, rows: int, columns: int) -> torch.Tensor:
+def _random(dtype: str, rows: int, columns: int) -> torch.Tensor:
+    """Normally distributed numbers; integers are of all sizes alike."""
+    if dtype == "int8":
+        return torch.randint(-128, 128, (rows, columns), dtype=torch.int8)
     found = torch.randn(rows, columns, dtype=torch.bfloat16)
     return found.to(_FP8) if dtype == "fp8" else found
 
 
 def _launches(dtype: str, m: int, k: int, weights: Sequence[torch.Tensor]) -> list[Launch]:
     """A product with each of the matrices; the tokens stay in the cache, as in a model."""
-    tokens = _normal(dtype, m, k)
-    multiply = _fp8(tokens) if dtype == "fp8" else partial(torch.mm, tokens)
+    multiply = _multiply(dtype, _random(dtype, m, k))
     return [partial(multiply, matrix.t()) for matrix in weights]
+
+
+def _multiply(dtype: str, tokens: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    if dtype == "int8":
+        return partial(torch._int_mm, tokens)
+    return _fp8(tokens) if dtype == "fp8" else partial(torch.mm, tokens)
 
 
 def _fp8(tokens: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:

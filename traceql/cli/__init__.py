@@ -1,7 +1,6 @@
 """The command line: each command calls the library and prints what it returns."""
 
 import errno
-import importlib
 import signal
 import sys
 import traceback
@@ -9,6 +8,7 @@ from typing import Any, NoReturn
 
 import click
 
+from traceql.cli.command_group import CommandGroup, Subcommand
 from traceql.cli.streams import checked_output
 from traceql.errors import TraceqlError
 from traceql.printable import one_line
@@ -28,9 +28,16 @@ _COMMANDS = {
     "gate": "Decide in CI whether new runs are slower than base: exit status 0, 1 or 3.",
     "baseline": "Keep the numbers of runs, small, for a gate to compare with.",
     "history": "Chart many runs over time or commits, and say since when they are slower.",
+    "experiment": "Run a plan of measurements on vLLM, and measure what the machine can do.",
+    "advise": "Say which layout of a model to run, or check the set-up of a run.",
     "ui": "Open a run in Perfetto, or two runs on one time axis.",
     "mcp": "Let an assistant ask: findings, queries and SQL as tools.",
     "export": "Export a database to another format.",
+}
+
+_SUBCOMMANDS = {
+    name: Subcommand("capture.cli" if name == "capture" else f"traceql.cli.{name}", summary)
+    for name, summary in _COMMANDS.items()
 }
 
 # Errors end a command with 1; where 1 is an answer of the command, with this.
@@ -43,33 +50,7 @@ _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(si
 _QUERY_STOPPED = "Query interrupted"
 
 
-class _Commands(click.Group):
-    """Imports a command only when it is called, so that `--help` does not wait for DuckDB."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(_COMMANDS)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        if name not in _COMMANDS:
-            return None
-        module = "capture.cli" if name == "capture" else f"traceql.cli.{name}"
-        command: click.Command = importlib.import_module(module).command
-        return command
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(list(_COMMANDS.items()))
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in _COMMANDS and not args[0].startswith("-"):
-            from traceql.suggestions import suggestion
-
-            hint = suggestion(args[0], _COMMANDS) or "see traceql --help"
-            ctx.fail(f"there is no command '{args[0]}'; {hint}")
-        return super().resolve_command(ctx, args)
-
+class _Commands(CommandGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -81,7 +62,11 @@ class _Interrupted(Exception):
     """Ctrl-C; click would turn a KeyboardInterrupt into exit status 1."""
 
 
-@click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(
+    cls=_Commands,
+    subcommands=_SUBCOMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="traceql")
 def cli() -> None:
     """Where did my milliseconds go? Query PyTorch profiler traces of LLM inference in SQL.

@@ -43,7 +43,7 @@ _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cann
     "--peaks",
     multiple=True,
     type=_INPUT,
-    help="What the GPUs can reach: a peaks.json of traceql capture peaks, or a CSV file with your "
+    help="What the GPUs can reach: a peaks.json of traceql experiment peaks, or a CSV file with "
     "own rows: device, dtype, tflops, hbm_gbps, link_gbps, l2_mib, memory_gb, kernel_ns, source.  "
     "[default: data sheets, and peaks.json in the run directory, if any]",
 )

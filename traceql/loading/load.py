@@ -71,7 +71,7 @@ def load(
         model_config: the model's config.json, which the recognized layers are checked against; by
             default the configuration in a run.json beside the traces.
         peaks: CSV files whose rows replace those of the data sheets, and files of measured ceilings
-            that `traceql capture peaks` wrote; a peaks.json in a run directory is found by itself.
+            of `traceql experiment peaks`; a peaks.json in a run directory is found by itself.
         jobs: the number of files to read at once; None for one per processor.
         done: called for progress, with what was done (files or database), how many, and of how
             many; also with engine, before the trace processor is compiled.

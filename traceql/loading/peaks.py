@@ -18,7 +18,7 @@ def write_peaks(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
     """Replaces the rows and the ceilings that were given before; those of run directories stay.
 
     Args:
-        files: CSV files of peaks, and files that `traceql capture peaks` wrote.
+        files: CSV files of peaks, and files that `traceql experiment peaks` wrote.
 
     Raises:
         PeaksInvalid: a file cannot be used; the message says which and why.

@@ -1,4 +1,4 @@
-"""What a peaks.json of `traceql capture peaks` holds, as far as it is read."""
+"""What a peaks.json of `traceql experiment peaks` holds, as far as it is read."""
 
 from typing import Annotated, Literal
 
@@ -7,12 +7,13 @@ from msgspec import Meta, Struct
 from traceql.input_file import Unusable
 from traceql.loading.json_document import JsonDocument, checked, parsed
 
-_KNOWN_SCHEMA = 1
+SCHEMA_VERSION = 2  # version 1 lacks GPUs of copies, copies of the host, and sources
 _Count = Annotated[int, Meta(ge=1, lt=2**62)]
 _Size = Annotated[int, Meta(ge=1, lt=2**31)]
 _Ns = Annotated[float, Meta(ge=1, le=1e15)]  # no kernel and no operation takes less than 1 ns
 _Spread = Annotated[float, Meta(ge=0, le=1e15)]
 _Mask = Annotated[int, Meta(ge=0, lt=2**62)]
+_Gpu = Annotated[int, Meta(ge=0, lt=2**31)]
 
 
 class _Measurement(Struct, frozen=True, kw_only=True):
@@ -36,12 +37,16 @@ class _Kernel(_Measurement, frozen=True, kw_only=True):
     period_ns: _Ns | None = None
 
 
-class _Memory(_Ceiling, frozen=True, kw_only=True):
+class Memory(_Ceiling, frozen=True, kw_only=True):
+    """Reading, or copying, where bytes are read and written; traceql measures the first GPU."""
+
     op: Literal["copy", "read"]
     bytes: _Count
+    gpu: _Gpu | None = None
+    source: str | None = None
 
 
-class _Product(_Ceiling, frozen=True, kw_only=True):
+class Product(_Ceiling, frozen=True, kw_only=True):
     dtype: Literal["bf16", "fp8", "int8", "fp4"]
     m: _Size
     k: _Size
@@ -50,13 +55,50 @@ class _Product(_Ceiling, frozen=True, kw_only=True):
     load: Literal["burst", "sustained"] | None = None
 
 
-class _Collective(_Measurement, frozen=True, kw_only=True):
-    op: Literal["all_reduce", "all_gather", "peer_copy", "peer_copy_both"]
+class Collective(_Measurement, frozen=True, kw_only=True):
+    """A collective of all ranks, or a copy from one GPU to another.
+
+    Attributes:
+        bytes: size of the whole buffer; of a copy or a send, in one direction.
+        source: the program that measured it; None if traceql did.
+    """
+
+    op: Literal[
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "all_to_all",
+        "send_recv",
+        "peer_copy",
+        "peer_copy_both",
+    ]
     ranks: Annotated[int, Meta(ge=2, lt=2**31)]
     bytes: _Count
-    algorithm: Literal["nccl", "custom", "copy"]
+    algorithm: Literal["nccl", "custom", "copy", "copy_kernel"]
     kernel_ns: _Ns | None = None
     fastest_ns: _Ns | None = None
+    from_gpu: _Gpu | None = None
+    to_gpu: _Gpu | None = None
+    source: str | None = None
+
+
+class HostCopy(_Measurement, frozen=True, kw_only=True):
+    """A copy between the memory of the host and that of a GPU; `bytes` counts one direction."""
+
+    op: Literal["to_gpu", "from_gpu", "to_gpu_both", "from_gpu_both"]
+    gpu: _Gpu
+    bytes: _Count
+    algorithm: Literal["copy", "copy_kernel"]
+    source: str | None = None
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A file of another program that rows come from."""
+
+    program: str
+    file: str
+    version: str | None = None
+    started: str | None = None
 
 
 class PeaksDocument(Struct, frozen=True, kw_only=True):
@@ -68,9 +110,12 @@ class PeaksDocument(Struct, frozen=True, kw_only=True):
     memory_bytes: _Count | None = None
     l2_bytes: _Count | None = None
     kernel: _Kernel | None = None
-    memory: list[_Memory]
-    products: list[_Product]
-    collectives: list[_Collective]
+    memory: list[Memory]
+    products: list[Product]
+    collectives: list[Collective]
+    host_copies: list[HostCopy] = []
+    skipped: list[str] = []
+    sources: list[Source] = []
 
 
 def peaks_document(found: str) -> tuple[JsonDocument, PeaksDocument]:
@@ -81,8 +126,8 @@ def peaks_document(found: str) -> tuple[JsonDocument, PeaksDocument]:
     """
     document = parsed(found)
     if not isinstance(document.value, dict) or "schema_version" not in document.value:
-        raise Unusable("it has no schema_version; give a peaks.json of traceql capture peaks")
+        raise Unusable("it has no schema_version; give a peaks.json of traceql experiment peaks")
     peaks = checked(document.value, PeaksDocument)
-    if peaks.schema_version > _KNOWN_SCHEMA:
+    if peaks.schema_version > SCHEMA_VERSION:
         raise Unusable("it was written by a newer version of traceql; update traceql")
     return document, peaks

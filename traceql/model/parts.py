@@ -62,13 +62,18 @@ def parts(model: Sizes, formats: Formats, tp: int) -> Iterator[Part]:
     """
     plain = formats.plain
     width, hidden = plain.input_bytes, model.hidden
-    vocabulary = _share(-(-model.vocabulary // _PADDED_TO) * _PADDED_TO, tp)
+    vocabulary = _share(padded_vocabulary(model), tp)
     row = hidden * width
     yield Part("embed", None, "gather", plain.dtype, gathered=row, tensors=(row,))
     for number, layer in enumerate(model.layers):
         yield from _layer(model, formats, number, layer, tp)
     yield Part("final_norm", None, "activations", plain.dtype, tensors=(row,) * 4)
     yield _product("lm_head", None, hidden, vocabulary, plain, width, rows=LOGITS)
+
+
+def padded_vocabulary(model: Sizes) -> int:
+    """Rows of the embedding and of the output projection, as vLLM keeps them."""
+    return -(-model.vocabulary // _PADDED_TO) * _PADDED_TO
 
 
 def _share(size: int, tp: int) -> int:

@@ -8,6 +8,8 @@
 -- @column mad_ns            DOUBLE   Median absolute deviation of the duration, ns; NULL if unknown.
 -- @column fastest_ns        DOUBLE   Shortest duration of its kernel, ns; NULL if unknown.
 -- @column gbps              DOUBLE   bytes / fastest_ns, or / ns where it is NULL: 1e9 bytes per second.
+-- @column gpu               BIGINT   GPU that was measured, as nvidia-smi numbers it; NULL for the first of those that traceql measured.
+-- @column source            VARCHAR  Program whose file it was imported from, such as nvbandwidth; NULL if traceql measured it.
 -- @column sm_clock_mhz      BIGINT   Clock of the multiprocessors right after it, MHz; NULL if unknown.
 -- @column throttle_reasons  BIGINT   NVML's bit mask of the reasons why the clocks were lower than they could be; NULL if unknown.
 SELECT
@@ -18,6 +20,8 @@ SELECT
     found.mad_ns,
     found.fastest_ns,
     found.bytes / COALESCE(found.fastest_ns, found.ns) AS gbps,
+    found.gpu,
+    found.source,
     found.sm_clock_mhz,
     found.throttle_reasons
 FROM (
@@ -25,7 +29,7 @@ FROM (
         device_name,
         UNNEST(from_json(document -> '$.memory', '[{
             "op": "VARCHAR", "bytes": "BIGINT", "ns": "DOUBLE", "mad_ns": "DOUBLE", "fastest_ns": "DOUBLE",
-            "sm_clock_mhz": "BIGINT", "throttle_reasons": "BIGINT"
+            "gpu": "BIGINT", "source": "VARCHAR", "sm_clock_mhz": "BIGINT", "throttle_reasons": "BIGINT"
         }]')) AS found
     FROM measured_device
 )

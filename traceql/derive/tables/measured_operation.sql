@@ -1,6 +1,6 @@
 -- One row per GPU name, operation, size and number of ranks of the run: how long it takes by the measured ceilings.
 --
--- It is empty without them (traceql capture peaks), and for operations that were not measured among
+-- It is empty without them (traceql experiment peaks), and for operations that were not measured among
 -- as many ranks. Between measured sizes and beyond them, durations follow transfer_curve.
 -- @kind   view
 -- @scope  run

@@ -2,7 +2,7 @@
 -- @scope  run
 -- @needs  measured_device
 -- @column device_name       VARCHAR  Name of the GPU.
--- @column dtype             VARCHAR  Type of the numbers: bf16 or fp8.
+-- @column dtype             VARCHAR  Type of the numbers: bf16, fp8 or int8.
 -- @column m                 BIGINT   Rows of the left matrix and of the product: tokens, in a model.
 -- @column k                 BIGINT   Columns of the left matrix: inputs.
 -- @column n                 BIGINT   Columns of the product: outputs.

@@ -1,4 +1,4 @@
--- One row per file of measured ceilings: peaks.json of `traceql capture peaks`, given with --peaks or in a run directory.
+-- One row per file of measured ceilings: peaks.json of `traceql experiment peaks`, given with --peaks or in a run directory.
 -- @kind   source
 -- @scope  run
 -- @column path         VARCHAR  Absolute path of the file when it was loaded.

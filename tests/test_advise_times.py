@@ -1,0 +1,235 @@
+"""Times that advice is made of: products, collectives, stages, experts, and what users see."""
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pytest
+
+from traceql.advise.collective_times import CollectiveTimes
+from traceql.advise.default_times import DefaultTimes
+from traceql.advise.floor import floors
+from traceql.advise.fullest_rank import fullest_rank
+from traceql.advise.layouts import Layout
+from traceql.advise.load import Load, decode, prefill
+from traceql.advise.machine import Machine, machine_named, with_points
+from traceql.advise.models import Model, model_named
+from traceql.advise.prediction import Predictor, Requests
+from traceql.advise.role_times import RoleTimes
+from traceql.advise.step_time import StepTime, step_time
+from traceql.errors import UnknownGpu
+from traceql.model.sizes import Experts
+
+DENSE = model_named("qwen3-8b")
+EXPERTS = model_named("qwen3-30b-a3b")
+H200 = machine_named("h200")
+
+
+@dataclass(frozen=True)
+class Stated:
+    """Evidence that is the same for every load, or double for each doubling of the ranks."""
+
+    ns: Mapping[str, float]
+    asked: list[tuple[Load, int]] = field(default_factory=list)
+    is_recorded: bool = True
+    recorded_tp: int | None = 1
+    is_elsewhere: bool = False
+    error_pct: float = 0.0
+
+    def times(self, load: Load, tp: int) -> RoleTimes:
+        self.asked.append((load, tp))
+        return RoleTimes(self.ns, {})
+
+
+def floor(model: Model, machine: Machine, load: Load, tp: int) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for one in floors(model, machine, load, tp):
+        found[one.part.role] = found.get(one.part.role, 0.0) + one.layers * one.ns
+    return found
+
+
+def test_product_of_a_decode_step_takes_as_long_as_its_weights_are_read() -> None:
+    weights = 36 * 4096 * 2 * 12288 * 2
+    assert floor(DENSE, H200, decode(4, 515), 1)["gate_up_proj"] == pytest.approx(weights / 4800)
+    halved = floor(DENSE, H200, decode(4, 515), 2)["gate_up_proj"]
+    assert halved == pytest.approx(weights / 2 / 4800)
+
+
+def test_product_of_a_prompt_takes_as_long_as_its_flops() -> None:
+    flops = 36 * 2 * 1024 * 4096 * 2 * 12288
+    found = floor(DENSE, H200, prefill(1024), 1)
+    assert found["gate_up_proj"] == pytest.approx(flops / 989_400)
+    # Each token sees those before it and itself; logits are wanted of the last one alone.
+    pairs = 1024 * 1025 / 2
+    assert found["attention"] == pytest.approx(36 * 4 * 4096 * pairs / 989_400)
+    assert found["lm_head"] == pytest.approx(4096 * 151_936 * 2 / 4800)
+
+
+def test_attention_of_a_decode_step_reads_the_kv_cache() -> None:
+    found = floor(DENSE, H200, decode(64, 2000), 1)
+    assert found["attention"] == pytest.approx(64 * 2000 * 147_456 / 4800)
+
+
+def test_few_tokens_touch_few_experts() -> None:
+    whole = 48 * 128 * 3 * 2048 * 768 * 2
+    found = floor(EXPERTS, H200, decode(4, 515), 1)
+    read = (found["experts_gate_up"] + found["experts_down"]) * 4800
+    assert read / whole * 128 == pytest.approx(29.1, abs=0.05)  # 128 (1 - (1 - 8/128)^4)
+
+
+def test_default_times_are_floors_with_stated_efficiencies() -> None:
+    found = DefaultTimes(DENSE, H200).times(decode(4, 515), 1)
+    least = 36 * 4096 * 2 * 12288 * 2 / 4800
+    assert found.ns["gate_up_proj"] == pytest.approx(least / 0.9 + 36 * 5500)
+    assert found.least_ns["gate_up_proj"] == pytest.approx(least)
+
+
+def test_gpu_is_found_by_the_end_of_its_name() -> None:
+    assert H200.name == "NVIDIA H200"
+    assert machine_named("h200 nvl").name == "NVIDIA H200 NVL"
+    assert machine_named("b200").name == "NVIDIA B200"
+    with pytest.raises(UnknownGpu, match="no peaks of a GPU 'h300'; did you mean"):
+        machine_named("h300")
+
+
+def test_peak_that_the_model_needs_must_be_known() -> None:
+    without = Machine("X", 1e9, 1.0, {}, 0, False, H200.collectives)
+    with pytest.raises(UnknownGpu, match="the bf16 peak of X is not known"):
+        list(floors(DENSE, without, decode(1, 1), 1))
+
+
+def test_collective_is_its_startup_and_its_bytes_at_the_link() -> None:
+    assert H200.collectives("all_reduce", 1, 1e9) == 0
+    assert H200.collectives("all_reduce", 2, 45_000) == pytest.approx(4000 + 45_000 / 450)
+    # Of 8 ranks, no start-up is known: that of 4; each byte moves 2 * 7/8 times.
+    assert H200.collectives("all_reduce", 8, 45_000) == pytest.approx(4100 + 1.75 * 100)
+    assert H200.collectives("reduce_scatter", 2, 9000) == H200.collectives("all_gather", 2, 9000)
+
+
+def test_pairs_of_gpus_with_own_links_use_those_of_the_group() -> None:
+    mi300x = machine_named("mi300x").collectives
+    moved = mi300x("all_gather", 8, 8e6) - mi300x("all_gather", 8, 0)
+    assert moved == pytest.approx(8e6 * 7 / 8 / (7 * 64))
+
+
+def test_known_sizes_of_collectives_are_interpolated() -> None:
+    known = CollectiveTimes({("all_reduce", 2): [(1000, 4000.0), (3000, 8000.0)]}, {}, 450, None)
+    assert known("all_reduce", 2, 2000) == 6000
+    assert known("all_reduce", 2, 500) == 4000
+    assert known("all_reduce", 2, 3000 + 45_000) == pytest.approx(8000 + 100)
+
+
+def test_recorded_sizes_do_not_replace_measured_ones() -> None:
+    first = with_points(H200, [("all_reduce", 2, 1000.0, 5000.0)])
+    second = with_points(first, [("all_reduce", 2, 1000.0, 9000.0), ("recv", 2, 8.0, 6000.0)])
+    assert second.collectives("all_reduce", 2, 1000) == 5000
+    assert second.collectives("send", 2, 8) == 6000
+
+
+def of_stages(layout: Layout, load: Load, ns: Mapping[str, float]) -> StepTime:
+    found = step_time(DENSE, layout, load, Stated(ns), lambda op, ranks, size: 0.0)
+    assert found is not None
+    return found
+
+
+def test_stages_share_layers_but_not_what_is_outside_of_them() -> None:
+    ns = {"embed": 10.0, "qkv_proj": 360.0, "lm_head": 50.0, "input_prep": 5.0}
+    assert of_stages(Layout(), decode(1, 8), ns).ns == 425
+    two = of_stages(Layout(pp=2), decode(1, 8), ns)
+    assert two.ns == 10 + 360 + 50 + 2 * 5
+    assert two.slowest_stage_ns == 180 + 50 + 5
+
+
+def test_ranks_reduce_twice_a_layer_and_once_after_the_embedding() -> None:
+    sent: list[tuple[str, int, float]] = []
+
+    def collective_ns(op: str, ranks: int, size_bytes: float) -> float:
+        sent.append((op, ranks, size_bytes))
+        return {"all_reduce": 1.0, "all_gather": 1000.0, "send": 0.0}[op]
+
+    found = step_time(DENSE, Layout(2), decode(4, 8), Stated({}), collective_ns)
+    assert found is not None
+    assert found.communication_ns == 2 * 36 + 1 + 1000
+    assert ("all_reduce", 2, 4 * 4096 * 2) in sent
+    assert ("all_gather", 2, 4 * 151_936 * 2) in sent
+
+
+def test_stages_hand_over_two_tensors() -> None:
+    def collective_ns(op: str, ranks: int, size_bytes: float) -> float:
+        return size_bytes if op == "send" else 0.0
+
+    found = step_time(DENSE, Layout(pp=3), decode(4, 8), Stated({}), collective_ns)
+    assert found is not None
+    assert found.communication_ns == 2 * (2 * 4 * 4096 * 2)
+
+
+def test_spread_experts_have_the_tokens_of_all_replicas() -> None:
+    evidence = Stated({"experts_down": 100.0, "qkv_proj": 10.0})
+    ops: list[tuple[str, int, float]] = []
+
+    def collective_ns(op: str, ranks: int, size_bytes: float) -> float:
+        ops.append((op, ranks, size_bytes))
+        return 0.0
+
+    layout = Layout(2, dp=2, ep=True)
+    found = step_time(EXPERTS, layout, decode(16, 8), evidence, collective_ns)
+    assert evidence.asked == [(decode(16, 8), 2), (decode(32, 8), 4)]
+    assert sizes_configured() is not None
+    assert found is not None
+    assert found.computing_ns == pytest.approx(10 + 100 * fullest_rank(sizes_configured(), 4, 32))
+    tokens_of_all = 32 * 2048 * 2
+    assert ("all_gather", 4, tokens_of_all) in ops
+    assert ("reduce_scatter", 4, tokens_of_all) in ops
+
+
+def sizes_configured() -> Experts:
+    experts = EXPERTS.sizes.experts
+    assert experts
+    return experts
+
+
+@pytest.mark.parametrize(("ranks", "tokens"), [(4, 16), (8, 4), (8, 2048)])
+def test_fullest_rank_is_that_of_a_simulation(ranks: int, tokens: int) -> None:
+    rng = random.Random(1)
+    experts, own = sizes_configured(), 128 // ranks
+    ratios = []
+    for _ in range(60):
+        rows = [e for _ in range(tokens) for e in rng.sample(range(128), experts.top_k)]
+        counted = rows if tokens > 500 else list(set(rows))
+        loads = [sum(e // own == rank for e in counted) for rank in range(ranks)]
+        ratios.append(max(loads) / (sum(loads) / ranks))
+    simulated = sum(ratios) / len(ratios)
+    assert fullest_rank(experts, ranks, tokens) == pytest.approx(simulated, rel=0.05)
+
+
+def predictor(ns: Mapping[str, float], requests: Requests) -> Predictor:
+    evidence = Stated(ns)
+    return Predictor(DENSE, evidence, evidence, lambda op, ranks, size: 0.0, requests)
+
+
+def test_prompts_of_others_are_processed_between_tokens() -> None:
+    found = predictor({"qkv_proj": 1000.0}, Requests(100, 11)).predicted(Layout(), 3)
+    assert found is not None
+    assert found.ttft_ns == 1000
+    # Ten more tokens, in the life of which the prompts of two other requests are processed.
+    assert found.tpot_ns == pytest.approx((10 * 1000 + 2 * 1000) / 10)
+    assert found.tokens_per_s == pytest.approx(3 * 11 / (1000 + 10 * found.tpot_ns) * 1e9)
+
+
+def test_replicas_serve_as_many_times_the_requests() -> None:
+    asked = predictor({"qkv_proj": 1000.0}, Requests(100, 11))
+    one, two = asked.predicted(Layout(), 4), asked.predicted(Layout(dp=2), 4)
+    assert one is not None
+    assert two is not None
+    assert (two.requests, two.tpot_ns) == (8, one.tpot_ns)
+    assert two.tokens_per_s == pytest.approx(2 * one.tokens_per_s)
+    assert two.tokens_per_s_per_gpu == pytest.approx(one.tokens_per_s_per_gpu)
+
+
+def test_stages_work_on_batches_at_the_same_time() -> None:
+    asked = predictor({"qkv_proj": 1000.0, "lm_head": 300.0}, Requests(100, 11))
+    alone, full = asked.predicted(Layout(pp=2), 1), asked.predicted(Layout(pp=2), 8)
+    assert alone is not None
+    assert full is not None
+    assert alone.step_ns == 1300
+    assert full.step_ns == 2 * (500 + 300)  # the last stage is the slowest

@@ -1,0 +1,140 @@
+"""The checklist of a run: each item says what it saw, and advises only if it saw it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import databases
+import pytest
+from command_line import output
+from derived import Tables, database, insert
+from shared_files import shared_file
+
+import traceql
+from traceql.advise.checklist import checklist, items
+
+BATCH16 = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
+ITEMS = {
+    "all-reduce algorithm",
+    "attention backend",
+    "batch against capture sizes",
+    "communication share",
+    "CUDA graphs",
+    "GPU busy share",
+    "KV cache use",
+    "NCCL version",
+    "prefix cache",
+    "throttling",
+}
+
+Row = dict[str, Any]
+
+
+def loaded(folder: Path) -> Path:
+    def load(file: Path) -> None:
+        traceql.load([folder], file)
+
+    return shared_file(f"{folder.name}-checklist.duckdb", load)
+
+
+def checked(path: Path) -> dict[str, Row]:
+    with traceql.Trace(path) as trace:
+        return {row["item"]: row for row in checklist(trace)}
+
+
+def item(tables: Tables, name: str) -> Row:
+    """The row of one item."""
+    query = items()[name]
+    found = tables.execute(query.sql).fetchall()
+    assert len(found) == 1
+    columns = [column.name for column in query.head.columns]
+    return dict(zip(columns, found[0], strict=True))
+
+
+def run(tables: Tables, **document: Any) -> None:
+    """A run directory with this in its run.json."""
+    insert(tables, "run_file", {"path": "/run", "document": json.dumps(document)})
+
+
+@pytest.mark.slow
+def test_run_with_what_vllm_told_has_every_item() -> None:
+    found = checked(loaded(BATCH16))
+    assert found.keys() == ITEMS
+    assert found["CUDA graphs"]["evidence"] == "24 of 24 decode steps replayed graphs"
+    assert "vLLM custom" in found["all-reduce algorithm"]["evidence"]
+    assert found["attention backend"]["evidence"].startswith("FlashAttention 3 takes most of")
+    assert found["NCCL version"]["evidence"] == "NCCL 2.28.9"
+    # steps.jsonl: 16 requests of 512 tokens and at most 10 tokens more; run.json: the room.
+    assert found["KV cache use"]["evidence"] == "at most 8,340 of 1,601,248 tokens, 1%"
+    assert found["prefix cache"]["evidence"] == "off"
+    assert found["prefix cache"]["state"] == "look"
+    assert "captured up to 64; 0 of 24 beyond" in (found["batch against capture sizes"]["evidence"])
+    with traceql.Trace(loaded(BATCH16)) as trace:
+        assert [row["state"] for row in checklist(trace)][:3] == ["look"] * 3
+
+
+def test_trace_alone_leaves_unknown_what_only_the_engine_knows() -> None:
+    found = checked(databases.trace("qwen3-32b-tp4-graph-nccl").path)
+    unknown = {name for name, row in found.items() if row["state"] == "unknown"}
+    assert unknown == {
+        "batch against capture sizes",
+        "KV cache use",
+        "NCCL version",
+        "prefix cache",
+        "throttling",
+    }
+    assert found["all-reduce algorithm"]["state"] == "look"
+    assert "NCCL 2,580" in found["all-reduce algorithm"]["evidence"]
+
+
+def test_only_what_is_worth_a_look_has_advice() -> None:
+    for path in (loaded(BATCH16), databases.trace("qwen3-32b-tp4-graph-nccl").path):
+        for row in checked(path).values():
+            assert (row["advice"] is not None) == (row["state"] == "look"), row
+            assert row["evidence"]
+
+
+@pytest.mark.parametrize("name", items())
+def test_nothing_recorded_is_unknown_and_says_why(name: str) -> None:
+    row = item(database(), name)
+    assert row["state"] == "unknown"
+    assert row["evidence"]
+    assert row["advice"] is None
+
+
+def test_library_that_is_not_the_installed_one_is_worth_a_look() -> None:
+    tables = database()
+    run(tables, versions={"nccl": "2.21.5", "nvidia-nccl-cu13": "2.28.9"})
+    row = item(tables, "nccl_version")
+    assert row["state"] == "look"
+    assert row["evidence"].startswith("NCCL 2.21.5, but 2.28.9 is installed")
+
+
+@pytest.mark.parametrize(("is_on", "state"), [(True, "ok"), (False, "look")])
+def test_prefix_cache_that_is_off_is_worth_a_look(is_on: bool, state: str) -> None:
+    tables = database()
+    run(tables, engine_config={"cache_config": {"enable_prefix_caching": is_on}})
+    assert item(tables, "prefix_cache")["state"] == state
+
+
+def test_room_without_lengths_of_requests_is_unknown() -> None:
+    tables = database()
+    run(tables, engine_config={"cache_config": {"kv_cache_size_tokens": 1000}})
+    assert item(tables, "kv_cache")["evidence"] == "the recording has no lengths of requests"
+
+
+def test_captured_sizes_without_decode_steps_are_unknown() -> None:
+    tables = database()
+    run(tables, engine_config={"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4]}})
+    row = item(tables, "capture_sizes")
+    assert row["evidence"] == "no decode step with known tokens was recorded"
+
+
+def test_command_shows_the_items_that_are_worth_a_look_first() -> None:
+    path = loaded(BATCH16)
+    found = json.loads(output("advise", path, "--format", "json"))
+    assert {row["item"] for row in found} == ITEMS
+    order = ["look", "unknown", "ok"]
+    states = [row["state"] for row in found]
+    assert states == sorted(states, key=order.index)
+    assert "24 of 24 decode steps" in output("advise", path)

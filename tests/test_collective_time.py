@@ -1,0 +1,131 @@
+"""How long a collective takes by peaks.json: measured, interpolated and extrapolated sizes."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import databases
+import pytest
+
+from traceql.errors import NotMeasured, PeaksInvalid
+from traceql.limits.bus import bus_factor
+from traceql.limits.collective_time import CollectiveTime
+from traceql.loading.peaks_document import peaks_document
+
+TWO_H200 = databases.EXAMPLES / "qwen3-8b-tp2-batch16" / "peaks.json"
+KIB, MIB = 2**10, 2**20
+
+
+def collective(size: int, ns: float, **more: Any) -> dict[str, Any]:
+    given = {"op": "all_reduce", "ranks": 4, "algorithm": "nccl"}
+    return {**given, "bytes": size, "ns": ns, **more}
+
+
+def times(*collectives: dict[str, Any]) -> CollectiveTime:
+    document = {
+        "schema_version": 2, "measured": "", "device_name": "a GPU",
+        "memory": [], "products": [], "collectives": collectives,
+    }  # fmt: skip
+    return CollectiveTime.of(peaks_document(json.dumps(document))[1])
+
+
+@pytest.mark.parametrize(
+    ("op", "ranks", "factor"),
+    [
+        ("all_reduce", 2, 1), ("all_reduce", 8, 1.75), ("all_gather", 4, 0.75),
+        ("reduce_scatter", 2, 0.5), ("all_to_all", 8, 0.875), ("send_recv", 8, 1),
+    ],
+)  # fmt: skip
+def test_bus_factors_are_those_of_nccl_tests(op: str, ranks: int, factor: float) -> None:
+    assert bus_factor(op, ranks) == factor
+
+
+def test_a_measured_size_is_as_measured_and_between_two_it_is_their_geometric_mean() -> None:
+    found = times(collective(KIB, 8000), collective(4 * KIB, 18_000))
+    at = found.expected("all_reduce", 4, 4 * KIB)
+    assert (at.ns, at.basis, at.algorithm, at.error) == (18_000, "measured", "nccl", None)
+    middle = found.expected("all_reduce", 4, 2 * KIB)
+    assert middle.ns == pytest.approx(math.sqrt(8000 * 18_000))
+    assert middle.basis == "interpolated"
+
+
+def test_beyond_the_measured_sizes_time_follows_latency_and_bandwidth() -> None:
+    # 10 us, and 1.5 bytes over the links at 300 GB/s for each of the buffer.
+    sizes = [2**power for power in range(10, 25)]
+    found = times(*(collective(size, 10_000 + 1.5 * size / 300) for size in sizes))
+    large = found.expected("all_reduce", 4, 10**9)
+    assert large.ns == pytest.approx(10_000 + 1.5e9 / 300)
+    assert large.basis == "extrapolated"
+    assert found.expected("all_reduce", 4, 8).ns == pytest.approx(10_000, rel=1e-4)
+
+
+def test_the_fit_goes_on_from_the_last_point() -> None:
+    """Else a larger size could take less time than a measured one."""
+    sizes = [2**power for power in range(10, 21)]
+    points = [collective(size, 10_000 + 1.5 * size / 300) for size in sizes]
+    points[-1]["ns"] *= 2
+    found = times(*points)
+    last = points[-1]["ns"]
+    beyond = found.expected("all_reduce", 4, sizes[-1] + 1)
+    assert last < beyond.ns < last * 1.001
+    assert beyond.error == pytest.approx(0.5)
+
+
+def test_the_fastest_algorithm_counts_where_it_was_measured() -> None:
+    custom = [collective(size * KIB, 4000, algorithm="custom") for size in (1, 64)]
+    nccl = [collective(size * KIB, 12_000) for size in (1, 64, 1024)]
+    found = times(*custom, *nccl)
+    assert found.expected("all_reduce", 4, 16 * KIB).algorithm == "custom"
+    assert found.expected("all_reduce", 4, 65 * KIB).algorithm == "nccl"
+    assert found.expected("all_reduce", 4, 2 * MIB).algorithm == "nccl"
+    chosen = found.expected("all_reduce", 4, 16 * KIB, algorithm="nccl")
+    assert (chosen.algorithm, chosen.ns) == ("nccl", 12_000)
+
+
+def test_durations_are_of_kernels_where_each_size_has_one() -> None:
+    whole = times(collective(KIB, 9000, kernel_ns=4000), collective(MIB, 19_000, kernel_ns=12_000))
+    assert [one.timing for one in whole.series] == ["kernel"]
+    assert whole.expected("all_reduce", 4, KIB).ns == 4000
+    partly = times(collective(KIB, 9000, kernel_ns=4000), collective(MIB, 19_000))
+    assert [one.timing for one in partly.series] == ["launch"]
+    assert partly.expected("all_reduce", 4, KIB).ns == 9000
+
+
+def test_of_equal_sizes_the_median_counts() -> None:
+    found = times(*(collective(KIB, ns) for ns in (9000, 50_000, 8000)), collective(MIB, 1e5))
+    assert found.expected("all_reduce", 4, KIB).ns == 9000
+
+
+def test_what_was_not_measured_is_refused_with_what_was() -> None:
+    found = times(collective(KIB, 8000), collective(MIB, 18_000), collective(KIB, 5000, ranks=2))
+    with pytest.raises(NotMeasured, match="all_reduce among 8 GPUs was not measured at two sizes;"):
+        found.expected("all_reduce", 8, KIB)
+    with pytest.raises(
+        NotMeasured, match="measured: all_reduce among 2 by nccl, all_reduce among 4"
+    ):
+        found.expected("all_to_all", 4, KIB)
+    with pytest.raises(NotMeasured, match="all_reduce by custom among 4 GPUs"):
+        found.expected("all_reduce", 4, KIB, algorithm="custom")
+    assert found.expected("all_reduce", 2, KIB).ns == 5000
+    with pytest.raises(NotMeasured):
+        found.expected("all_reduce", 2, 2 * KIB)
+    with pytest.raises(NotMeasured, match="measured: nothing; measure it with traceql experiment"):
+        times().expected("all_reduce", 2, KIB)
+
+
+def test_on_two_h200_small_all_reduces_are_those_of_vllm() -> None:
+    """As measured: 40 KB in 3.4 to 4.2 us by vLLM's all-reduce, in about 6 us by NCCL."""
+    found = CollectiveTime.from_file(TWO_H200)
+    small = found.expected("all_reduce", 2, 40_960)
+    assert (small.algorithm, small.basis) == ("custom", "interpolated")
+    assert small.ns == pytest.approx(3904 * (3968 / 3904) ** math.log2(40 / 32))  # 32 and 64 KiB
+    assert 3400 < small.ns < 4200
+    assert 5697 < found.expected("all_reduce", 2, 40_960, algorithm="nccl").ns < 5824
+    large = found.expected("all_reduce", 2, 4 * 2**30)
+    assert large.ns == pytest.approx(4 * 3_228_409, rel=0.01)  # four times that of 1 GiB
+
+
+def test_a_file_that_is_no_peaks_json_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(PeaksInvalid, match=r"cannot read the peaks in .*none\.json: No such"):
+        CollectiveTime.from_file(tmp_path / "none.json")

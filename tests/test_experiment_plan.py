@@ -1,0 +1,220 @@
+"""Plans of experiments: what they mean, and what is said of those that are wrong."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import msgspec
+import pytest
+import yaml
+
+from capture.errors import PlanInvalid
+from capture.experiment.document import presets, read_plan
+from capture.experiment.overrides import Override, parsed_set, parsed_sweep
+from capture.experiment.plan import Plan, plan_schema
+from capture.experiment.points import Point, points_of
+from capture.experiment.refusal import Refusals, refusals
+from capture.experiment.schedule import PROFILED, blocks
+from capture.models import built_in_config
+
+MODEL = [Override(("model",), "qwen3-8b", "--model")]
+
+
+def plan_of(text: str, tmp_path: Path) -> Plan:
+    (tmp_path / "plan.yaml").write_text(text)
+    return read_plan(tmp_path / "plan.yaml")
+
+
+def allowed(_point: Point) -> None:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("model: x\ngrid:\n  batch: [1, a]\n", "line 3: grid.batch[1]: expected int, got str"),
+        (
+            "model: x\ngrid:\n  batchs: 1\n",
+            "line 3: there is no key 'grid.batchs'; did you mean 'b",
+        ),
+        ("model: x\nbatch: 1\n", "line 2: there is no key 'batch'; it belongs under grid:"),
+        ("model: x\nxyz: 1\n", "line 2: there is no key 'xyz'; there are model, name,"),
+        ("model: x\nmodel: y\n", "line 2: 'model' stands here again, first in line 1"),
+        ("model: x\nrepeats: 0\n", "line 2: repeats: expected int >= 1"),
+        ("model: x\nrepeats: yes\n", "line 2: repeats: expected int, got bool"),
+        ("model: x\nname: a/b\n", "line 2: name: expected str matching regex"),
+        ("model: x\nrecord: {tool: vtune}\n", "line 2: record.tool: Invalid enum value 'vtune'"),
+        ("model: x\ngrid: {batch: 1, concurrency: 2}\n", "a grid has batch or concurrency, not bo"),
+        ("model: x\ngrid:\n  engine: []\n", "line 3: grid.engine: expected array of length >= 1"),
+        ("model: [\n", "line 2: expected the node content"),
+        ("- a\n", "a plan is a mapping that begins with model: NAME"),
+        ("repeats: 3\n", "the plan has no 'model'; add it"),
+        ("model: !!python/name:os.system x\n", "line 1: could not determine a constructor"),
+        ("", "there is no plan"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_its_place(text: str, told: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanInvalid) as error:
+        plan_of(text, tmp_path)
+    assert told in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(None, "No such file"), (b"\xff\xfe\x00", "it is not text in UTF-8")],
+)
+def test_a_file_that_cannot_be_read_is_one_line(
+    content: bytes | None, told: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "plan.yaml"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(PlanInvalid, match=f"cannot read .*plan.yaml: {told}"):
+        read_plan(file)
+
+
+def test_every_key_can_be_overridden_and_the_option_is_named_if_it_is_wrong() -> None:
+    given = [*MODEL, parsed_set("engine.max_model_len=4096"), parsed_set("grid.output_tokens=[8]")]
+    plan = read_plan(None, preset="quick", overrides=given)
+    assert (plan.engine, plan.grid.output_tokens) == ({"max_model_len": 4096}, [8])
+    with pytest.raises(PlanInvalid, match=r"--set repeats=x: repeats: expected int, got str"):
+        read_plan(None, preset="quick", overrides=[*MODEL, parsed_set("repeats=x")])
+    with pytest.raises(PlanInvalid, match="write it as KEY=VALUE"):
+        parsed_set("repeats")
+
+
+def test_a_sweep_replaces_values_of_the_grid() -> None:
+    sweep = parsed_sweep("concurrency:1,4 ; prompt_tokens: 128,1024")
+    plan = read_plan(None, preset="quick", overrides=[*MODEL, *sweep])
+    assert (plan.grid.concurrency, plan.grid.prompt_tokens) == ([1, 4], [128, 1024])
+    assert plan.grid.batch is None  # of the preset: a grid has one of the two
+    for text, told in (("batchs:1", "did you mean 'batch'"), ("batch", "KEY:VALUE,VALUE")):
+        with pytest.raises(PlanInvalid, match=told):
+            parsed_sweep(text)
+
+
+@pytest.mark.parametrize("name", ["quick", "comprehensive", "scaling"])
+def test_presets_need_nothing_but_a_model(name: str) -> None:
+    assert name in presets()
+    plan = read_plan(None, preset=name, overrides=MODEL)
+    assert points_of(plan, allowed).run
+    assert plan.gates == (name != "quick")
+    assert plan.repeats == (3 if name == "quick" else 5)
+
+
+def test_the_schema_accepts_what_the_program_reads_and_refuses_what_it_refuses() -> None:
+    schema = plan_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    good = yaml.safe_load("model: x\ngrid: {batch: [1, 2], request_rate: inf}\n")
+    jsonschema.validate(good, schema)
+    msgspec.convert(good, Plan)
+    wrong: list[dict[str, Any]] = [
+        {"grid": {}},
+        {"model": "x", "repeats": 0},
+        {"model": "x", "grid": {"bach": 1}},
+    ]
+    for bad in wrong:
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate(bad, schema)
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(bad, Plan)
+
+
+def test_every_key_is_described() -> None:
+    for name, part in plan_schema()["$defs"].items():
+        without = [key for key, one in part["properties"].items() if not one.get("description")]
+        assert not without, name
+
+
+def test_a_point_is_every_combination_once(tmp_path: Path) -> None:
+    text = "model: x\ngrid: {tensor_parallel: [1, 2], batch: [1, 4, 4], prompt_tokens: [64, 128]}\n"
+    found = points_of(plan_of(text, tmp_path), allowed).run
+    assert len(found) == 2 * 2 * 2
+    assert len({point.path for point in found}) == 8
+    assert {point.requests for point in found} == {1, 4}  # a batch is sent once
+
+
+@pytest.mark.parametrize(
+    ("grid", "requests"),
+    [("{concurrency: 8}", 32), ("{request_rate: 4}", 120), ("{request_rate: 0.5}", 32)],
+)
+def test_how_many_requests_a_load_has(grid: str, requests: int, tmp_path: Path) -> None:
+    (point,) = points_of(plan_of(f"model: x\ngrid: {grid}\n", tmp_path), allowed).run
+    assert point.requests == requests
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("model: x\n", "the grid says nothing of the load"),
+        ("model: x\ngrid: {batch: 1, request_rate: 2}\n", "a batch is sent at once"),
+        ("model: x\nbench: latency\ngrid: {concurrency: 1}\n", "bench latency measures batches"),
+        ("model: x\ngrid: {batch: 1}\nengine: {model: y}\n", "engine.model is set by model"),
+        (
+            "model: x\ngrid: {batch: 64}\nengine: {max_num_seqs: 8}\n",
+            "max_num_seqs is 8, so that a batch of 64 does not run at once",
+        ),
+        (
+            "model: x\ngrid: {batch: 1}\nengine: {max_model_len: 600}\n",
+            "a request has 640 tokens, and max_model_len allows 600",
+        ),
+        ("model: x\ngrid: {batch: 1, tensor_parallel: 3}\n", "3 does not divide the 32 attention"),
+        ("model: x\ngrid: {batch: 1, pipeline_parallel: 40}\n", "40 is more than the 36 layers"),
+        ("model: x\ngrid: {batch: 1, expert_parallel: true}\n", "needs a model with experts"),
+        ("model: x\ngrid: {batch: 1, data_parallel: 4}\n", "it needs 4 GPUs .*, and 2 are visible"),
+        (
+            "model: x\ngrid: {batch: [8, 9]}\nconstraints: {max_tokens_in_flight: 100}\n",
+            r"5,120 tokens in flight, and the plan allows 100 \(and 1 more points\)",
+        ),
+    ],
+)
+def test_a_plan_without_a_possible_point_says_why(text: str, told: str, tmp_path: Path) -> None:
+    known = Refusals(built_in_config("qwen3-8b") or {}, gpus=2)
+    with pytest.raises(PlanInvalid, match=told):
+        points_of(plan_of(text, tmp_path), known.reason)
+
+
+def test_impossible_points_are_left_out_with_the_reason_and_the_others_are_run(
+    tmp_path: Path,
+) -> None:
+    text = "model: qwen3-8b\ndummy_weights: true\ngrid: {batch: 1, tensor_parallel: [1, 3, 4]}\n"
+    plan = plan_of(text, tmp_path)
+    found = points_of(plan, refusals(plan, gpus=2).reason)
+    assert [point.engine.tp for point in found.run] == [1]
+    assert {one.point.engine.tp: one.reason.split()[0] for one in found.skipped} == {
+        3: "tensor_parallel",
+        4: "it",
+    }
+
+
+def test_the_sizes_of_a_multimodal_model_are_those_of_its_text_part() -> None:
+    inner = {"text_config": {"num_attention_heads": 6, "num_hidden_layers": 2}}
+    plan = read_plan(None, preset="quick", overrides=[*MODEL, parsed_set("grid.tensor_parallel=4")])
+    with pytest.raises(PlanInvalid, match="4 does not divide the 6 attention heads"):
+        points_of(plan, Refusals(inner, gpus=8).reason)
+
+
+def test_an_engine_is_known_by_everything_that_makes_it(tmp_path: Path) -> None:
+    text = (
+        "model: x\ngrid:\n  batch: 1\n  engine: [{}, {enforce_eager: true}]\n"
+        "  environment: [{}, {A: 1}]\n"
+    )
+    found = points_of(plan_of(text, tmp_path), allowed)
+    assert len(found.engines) == len({engine.key for engine in found.engines}) == 4
+    assert {json.dumps(e.environment) for e in found.engines} == {"{}", '{"A": "1"}'}
+
+
+def test_repeats_are_outside_and_their_order_follows_from_the_seed(tmp_path: Path) -> None:
+    text = "model: x\ngrid: {batch: 1, tensor_parallel: [1, 2, 4, 8]}\n"
+    points = points_of(plan_of(text, tmp_path), allowed)
+
+    def order(seed: int) -> list[tuple[int, int]]:
+        made = blocks(points, repeats=3, profile=True, seed=seed, is_done=lambda *_: False)
+        return [(block.repeat, block.engine.tp) for block in made]
+
+    assert [repeat for repeat, _ in order(0)] == [1] * 4 + [2] * 4 + [3] * 4 + [PROFILED] * 4
+    assert order(0) == order(0)
+    assert order(0) != order(1)
+    assert all({tp for r, tp in order(0) if r == repeat} == {1, 2, 4, 8} for repeat in range(4))

@@ -1,0 +1,332 @@
+"""The runner of experiments, on a stand-in for vLLM: order, resuming, and what goes wrong."""
+
+import csv
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+from click.testing import CliRunner, Result
+from experiment_runs import TESTS, repeats_of, statuses, use_stand_in
+from stand_in_vllm import itl_s, ttft_s
+
+from capture.cli.experiment import command
+from capture.experiment.results import opened
+
+pytestmark = pytest.mark.slow
+
+PLAN = """
+model: qwen3-tiny
+dummy_weights: true
+grid:
+  tensor_parallel: [1, 2]
+  batch: [1, 4]
+  prompt_tokens: [64, 128]
+  output_tokens: 16
+repeats: 2
+record: {profile: false}
+"""
+ALL = 2 * 2 * 2 * 2  # engines, batches, lengths, repeats
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the stand-in was asked for."""
+    use_stand_in(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plan.yaml").write_text(PLAN)
+    file = tmp_path / "log"
+    file.touch()
+    monkeypatch.setenv("STAND_IN_LOG", str(file))
+    return file
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(command, ["plan.yaml", "-o", "out", *words])
+
+
+def done(*words: str) -> str:
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def refusal(*words: str) -> str:
+    result = run(*words)
+    assert result.exit_code == 1
+    (line,) = result.output.splitlines()
+    return line
+
+
+def test_every_point_is_measured_in_every_repeat_with_one_start_of_a_server(log: Path) -> None:
+    told = done()
+    assert list(statuses(Path("out")).values()) == ["complete"] * ALL
+    lines = log.read_text().splitlines()
+    assert Counter(line for line in lines if line.startswith("serve")) == {
+        "serve 1": 2,
+        "serve 2": 2,
+    }
+    assert sum(line.startswith("bench") for line in lines) == ALL
+    assert f"[{ALL}/{ALL}]" in told
+
+
+def test_a_drift_meets_all_engines_alike(log: Path) -> None:
+    done()
+    starts = [line for line in log.read_text().splitlines() if line.startswith("serve")]
+    assert [set(starts[n : n + 2]) for n in (0, 2)] == [{"serve 1", "serve 2"}] * 2
+
+
+def test_points_of_a_server_go_from_few_requests_to_many(log: Path) -> None:
+    done()
+    first = log.read_text().splitlines()[1:5]
+    assert [line.split()[1:3] for line in first] == [
+        ["1", "64"], ["1", "128"], ["4", "64"], ["4", "128"],
+    ]  # fmt: skip
+
+
+def test_each_repeat_has_prompts_of_its_own(log: Path) -> None:
+    done()
+    seeds = Counter(line.split()[-1] for line in log.read_text().splitlines() if "seed" in line)
+    assert seeds == {"1": 8, "2": 8}
+
+
+def test_a_repeat_has_all_files_of_a_run(log: Path) -> None:
+    done()
+    folder = next(Path("out/points").glob("tp2-*")) / "batch4-in128-out16-n4" / "repeat-2"
+    assert {file.name for file in folder.iterdir()} == {
+        "bench.json", "config.json", "environment.json", "gpus.json", "log.txt", "metrics.json",
+        "outputs.jsonl", "run.json", "summary.csv",
+    }  # fmt: skip
+    facts = repeats_of(Path("out"))[str(folder.relative_to("out/points"))]["experiment"]
+    assert (facts["repeat"], facts["point"]["batch"], facts["point"]["gpus"]) == (2, 4, 2)
+    assert facts["server"]["start_s"] > 0
+
+
+def test_results_are_never_overwritten_and_resume_runs_nothing_twice(log: Path) -> None:
+    done()
+    before = log.read_text()
+    assert "out has results already; add --resume" in refusal()
+    assert "nothing is left to run" in done("--resume")
+    assert log.read_text() == before
+
+
+def test_a_larger_plan_goes_on_with_the_results_of_a_smaller_one(log: Path) -> None:
+    done("--set", "repeats=1", "--sweep", "batch:1")
+    log.write_text("")
+    done("--resume", "--set", "repeats=2")
+    asked = [line for line in log.read_text().splitlines() if line.startswith("bench")]
+    assert len(asked) == 2 * 2 * 2 * 2 - 4
+    assert len(statuses(Path("out"))) == 16
+
+
+def test_a_killed_experiment_goes_on_and_no_point_is_lost_or_run_twice(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "slow")
+    words = [sys.executable, str(TESTS / "experiment_runs.py"), "plan.yaml", "-o", "out"]
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    while len(statuses(Path("out"))) < 5:
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    until = time.monotonic() + 20
+    while _stand_ins() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not _stand_ins()  # servers and benchmarks end with the process that started them
+    kept = statuses(Path("out"))
+    log.write_text("")
+    monkeypatch.delenv("STAND_IN")
+    done("--resume")
+    assert sum(line.startswith("bench") for line in log.read_text().splitlines()) == ALL - len(kept)
+    assert list(statuses(Path("out")).values()) == ["complete"] * ALL
+    assert not list(Path("out/points").rglob(".draft*"))
+
+
+def _stand_ins() -> list[int]:
+    name = str(TESTS / "stand_in_vllm.py")
+    mine = os.environ["STAND_IN_LOG"]
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        try:
+            if name in process.info["cmdline"] and process.environ()["STAND_IN_LOG"] == mine:
+                found.append(process.pid)
+        except (psutil.Error, TypeError, KeyError):
+            continue
+    return found
+
+
+def test_an_interrupted_experiment_ends_all_that_it_started(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "slow")
+    words = [sys.executable, str(TESTS / "experiment_runs.py"), "plan.yaml", "-o", "out"]
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    while not statuses(Path("out")):
+        assert process.poll() is None
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) != 0
+    assert not _stand_ins()
+    assert set(statuses(Path("out")).values()) == {"complete"}
+
+
+def test_a_point_that_runs_out_of_memory_fails_alone(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "fails-at:4")
+    told = done("--set", "repeats=1")
+    runs = repeats_of(Path("out"))
+    assert Counter(run["status"] for run in runs.values()) == {"complete": 4, "failed": 4}
+    failed = next(run for run in runs.values() if run["status"] == "failed")
+    assert "out of GPU memory" in failed["reason"]
+    assert "CUDA out of memory" in failed["experiment"]["log_tail"]["bench"][-1]
+    assert "out: 4 failed repeats" in told
+    assert log.read_text().count("serve") == 2  # the servers lived on
+
+
+def test_failed_points_are_run_again_only_if_asked(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "fails-at:4")
+    done("--set", "repeats=1")
+    monkeypatch.delenv("STAND_IN")
+    assert "nothing is left to run" in done("--resume", "--set", "repeats=1")
+    done("--resume", "--retry-failed", "--set", "repeats=1")
+    assert set(statuses(Path("out")).values()) == {"complete"}
+
+
+def test_a_server_that_dies_is_started_again_for_the_points_that_are_left(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "dies-at:1")
+    done("--set", "repeats=1", "--sweep", "tensor_parallel:1")
+    runs = {path.split("/")[1]: run for path, run in repeats_of(Path("out")).items()}
+    assert {name: run["status"] for name, run in runs.items()} == {
+        "batch1-in128-out16-n1": "failed",
+        "batch1-in64-out16-n1": "failed",
+        "batch4-in128-out16-n4": "complete",
+        "batch4-in64-out16-n4": "complete",
+    }
+    assert "the server ended with status" in runs["batch1-in64-out16-n1"]["reason"]
+    assert log.read_text().count("serve") == 3
+
+
+def test_a_server_that_never_starts_costs_its_points_and_is_given_up(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "dies-at-start")
+    done("--sweep", "tensor_parallel:1", "--set", "repeats=3")
+    runs = repeats_of(Path("out"))
+    assert Counter(run["status"] for run in runs.values()) == {"failed": 12}
+    reasons = {path.split("/")[2]: run["reason"] for path, run in runs.items()}
+    assert "the stand-in was told to die" in reasons["repeat-1"]
+    assert reasons["repeat-3"].startswith("not run: its server failed to start in 2 repeats; ")
+
+
+def test_a_server_that_does_not_answer_is_not_waited_for_for_ever(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "never-up")
+    done("--sweep", "tensor_parallel:1;batch:1;prompt_tokens:64", "--set", "start_timeout_s=0.5",
+         "--set", "repeats=1")  # fmt: skip
+    (run,) = repeats_of(Path("out")).values()
+    assert "the server did not answer within 0.5 s; raise start_timeout_s" in run["reason"]
+
+
+def test_a_port_that_is_taken_is_told(log: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done("--sweep", "tensor_parallel:1;batch:1;prompt_tokens:64", "--set", f"port={port}",
+             "--set", "repeats=1")  # fmt: skip
+    (run,) = repeats_of(Path("out")).values()
+    assert run["reason"].startswith(f"port {port} is in use")
+
+
+def test_a_full_disk_ends_the_experiment_with_one_line(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "out/points/run.json")
+
+    monkeypatch.setattr("capture.experiment.repeat_files.write_json", full)
+    told = run().output.splitlines()[-1]
+    assert told == (
+        "traceql: cannot write out/points/run.json: the disk is full; mend that, then go on with "
+        "--resume"
+    )
+    monkeypatch.undo()
+
+
+def test_a_second_run_of_the_same_folder_is_refused(log: Path) -> None:
+    done("--set", "repeats=1", "--sweep", "tensor_parallel:1")
+    with opened(Path("out"), resume=True):
+        assert "another traceql experiment run is writing out; wait for it" in refusal("--resume")
+
+
+def test_a_folder_of_something_else_is_left_alone(log: Path) -> None:
+    Path("out").mkdir()
+    Path("out/mine.txt").touch()
+    assert "out exists and has no results of an experiment" in refusal()
+    assert "out has no plan.json, so there is nothing to go on with" in refusal("--resume")
+    assert [file.name for file in Path("out").iterdir()] == ["mine.txt"]
+
+
+def test_a_dry_run_starts_nothing_and_writes_nothing(log: Path) -> None:
+    told = done("--dry-run")
+    assert "8 points on 2 engine configurations" in told
+    assert "16 repeats to run, in 4 starts of a server: about 11 min" in told
+    assert not Path("out").exists()
+    assert log.read_text() == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--set", "record.tool=nsys"), "record.tool is nsys, which is not installed"),
+        (("--model", "qwen3-none"), "qwen3-none is neither a folder nor a built-in architecture"),
+        (("--set", "dummy_weights=false"), "is a built-in architecture, which has no weights"),
+        (("--sweep", "tensor_parallel:3"), "tensor_parallel 3 does not divide the 4 attention"),
+        (("--set", "engine.tensor_parallel_size=2"), "is set by grid.tensor_parallel"),
+        (("--ray", "auto"), "ray is not installed"),
+    ],
+)
+def test_what_cannot_be_run_is_one_line_before_anything_starts(
+    words: tuple[str, ...], told: str, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("shutil.which", lambda _name: None)
+    assert told in refusal(*words)
+    assert not Path("out").exists()
+
+
+def test_numbers_of_a_repeat_are_those_of_the_benchmark(log: Path) -> None:
+    done("--set", "repeats=1", "--sweep", "tensor_parallel:1;batch:4;prompt_tokens:128")
+    (folder,) = (file.parent for file in Path("out").rglob("bench.json"))
+    found = json.loads((folder / "metrics.json").read_text())["passes"]["unprofiled"]
+    first, gap = ttft_s(4, 128, seed=1), itl_s(4)
+    assert found["summary"]["ttft"]["p50"] == pytest.approx(first * 1e9, abs=1)
+    assert found["summary"]["tpot"]["mean"] == pytest.approx(gap * 1e9, abs=1)
+    assert found["summary"]["e2e"]["p99"] == pytest.approx((first + 15 * gap) * 1e9, abs=16)
+    assert found["summary"]["output_tokens"] == 64
+    assert [one["prompt_tokens"] for one in found["requests"]] == [128] * 4
+    with (folder / "summary.csv").open(newline="") as file:
+        rows = dict(csv.reader(file))
+    assert float(rows["median_ttft_ms"]) == pytest.approx(first * 1e3)
+
+
+def test_vllm_bench_latency_measures_each_point_with_an_engine_of_its_own(log: Path) -> None:
+    done("--set", "bench=latency", "--set", "repeats=2", "--sweep", "tensor_parallel:1")
+    assert list(statuses(Path("out")).values()) == ["complete"] * 2 * 2 * 2
+    assert log.read_text() == ""  # no server
+    said = [json.loads(file.read_text()) for file in Path("out").rglob("bench.json")]
+    assert all(one["avg_latency"] > 0 for one in said)

@@ -1,0 +1,1 @@
+"""The limits of a machine, as peaks.json has them: durations of collectives, imports, tables."""
