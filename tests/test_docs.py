@@ -42,9 +42,9 @@ def commands(page: Path) -> list[list[str]]:
     """Every `traceql` command of a page that can run here, in the page's order, without its name.
 
     They stand at the beginning of a line in a block, or alone in a cell of a table. Recording needs
-    a GPU or a server; opening Perfetto needs a browser.
+    a GPU or a server, experiments need vLLM; opening Perfetto needs a browser.
     """
-    words = all_commands(page)
+    words = [w for w in all_commands(page) if w[:2] != ["experiment", "run"]]
     return [w for w in words if w[0] not in ("capture", "ui") and "--ui" not in w]
 
 
