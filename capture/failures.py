@@ -63,42 +63,45 @@ _REFERS_ELSEWHERE = ("root cause above", "Engine core initialization failed", "S
 
 def explained(failure: str, log: Path) -> str:
     """One line that says what went wrong, how to fix it if that is known, and where the log is."""
-    messages = f"{failure}\n{_tail(log)}"
-    for texts, fix in _KNOWN:
-        if any(text in messages for text in texts):
-            return f"{fix} (log: {log})"
-    return f"the engine failed: {_root_cause(failure, log)} (log: {log})"
+    tail = log_tail(log)
+    fix = _known_fix(f"{failure}\n{tail}")
+    return f"{fix or f'the engine failed: {_root_cause(failure, tail)}'} (log: {log})"
 
 
 def explained_by_log(what: str, log: Path) -> str:
     """One line on a program that has ended: the last error in its log, and how to fix it."""
-    tail = _tail(log)
-    for texts, fix in _KNOWN:
-        if any(text in tail for text in texts):
-            return f"{fix} (log: {log})"
-    errors = [e for e in _ERROR_LINE.findall(tail) if not any(h in e for h in _REFERS_ELSEWHERE)]
-    return f"{what}{f': {errors[-1].strip()}' if errors else ''} (log: {log})"
+    tail = log_tail(log)
+    error = _last_error(tail)
+    return f"{_known_fix(tail) or what + (f': {error}' if error else '')} (log: {log})"
 
 
-def _root_cause(failure: str, log: Path) -> str:
-    """The first line of the failure, or the last error in the log if the failure refers to it."""
-    first = _first_line(failure)
-    only_a_type = first.endswith(":")
-    if not only_a_type and not any(text in failure for text in _REFERS_ELSEWHERE):
-        return first
-    errors = [
-        e for e in _ERROR_LINE.findall(_tail(log)) if not any(h in e for h in _REFERS_ELSEWHERE)
-    ]
-    return errors[-1].strip() if errors else first
-
-
-def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
-
-
-def _tail(log: Path) -> str:
+def log_tail(log: Path) -> str:
+    """The end of a log; empty if there is none."""
     if not log.exists():
         return ""
     with log.open("rb") as file:
         file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
         return file.read().decode(errors="replace")
+
+
+def _known_fix(messages: str) -> str | None:
+    return next((fix for texts, fix in _KNOWN if any(text in messages for text in texts)), None)
+
+
+def _root_cause(failure: str, tail: str) -> str:
+    """The first line of the failure, or the last error in the log if the failure refers to it."""
+    first = _first_line(failure)
+    only_a_type = first.endswith(":")
+    if not only_a_type and not any(text in failure for text in _REFERS_ELSEWHERE):
+        return first
+    return _last_error(tail) or first
+
+
+def _last_error(tail: str) -> str | None:
+    """The last error that does not refer to another one."""
+    errors = [e for e in _ERROR_LINE.findall(tail) if not any(h in e for h in _REFERS_ELSEWHERE)]
+    return errors[-1].strip() if errors else None
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")

@@ -9,6 +9,7 @@ from pathlib import Path
 from capture.errors import WorkloadInvalid
 
 SEED = 0
+KNOWN_TOKENS = 1000  # every model has these token ids; a server does not tell its vocabulary
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import urllib.request
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 from capture.processes import end_with_parent
 
@@ -78,22 +79,34 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def bench(words: list[str]) -> None:
-    if words[0] == "latency":
-        batch, prompt, output = (
-            int(value_of(words, f"--{name}")) for name in ("batch-size", "input-len", "output-len")
-        )
-        seconds = ttft_s(batch, prompt, 0) + itl_s(batch) * (output - 1)
-        said = {"avg_latency": seconds, "latencies": [seconds] * 3}
-        Path(value_of(words, "--output-json")).write_text(json.dumps(said))
-        return
+    (bench_latency if words[0] == "latency" else bench_serve)(words)
+
+
+def bench_latency(words: list[str]) -> None:
+    batch, prompt, output = (
+        int(value_of(words, f"--{name}")) for name in ("batch-size", "input-len", "output-len")
+    )
+    seconds = ttft_s(batch, prompt, 0) + itl_s(batch) * (output - 1)
+    said = {"avg_latency": seconds, "latencies": [seconds] * 3}
+    Path(value_of(words, "--output-json")).write_text(json.dumps(said))
+
+
+def bench_serve(words: list[str]) -> None:
     requests, seed = int(value_of(words, "--num-prompts")), int(value_of(words, "--seed"))
     batch = min(requests, int(value_of(words, "--max-concurrency", str(requests))))
     prompt, output = (int(value_of(words, f"--random-{n}-len")) for n in ("input", "output"))
-    wrong = faults()
     note(f"bench {batch} {prompt} {output} seed {seed}")
+    go_wrong(batch, value_of(words, "--base-url"))
+    said = result(requests, batch, prompt, output, seed)
+    folder = Path(value_of(words, "--result-dir"))
+    (folder / value_of(words, "--result-filename")).write_text(json.dumps(said))
+
+
+def go_wrong(batch: int, url: str) -> None:
+    """What STAND_IN asks of a benchmark of this batch."""
+    wrong = faults()
     if wrong.get("dies-at") == str(batch):
-        request = urllib.request.Request(f"{value_of(words, '--base-url')}/die", method="POST")
-        urllib.request.urlopen(request)
+        urllib.request.urlopen(urllib.request.Request(f"{url}/die", method="POST"))
         time.sleep(0.5)
         sys.exit(1)
     if wrong.get("fails-at") == str(batch):
@@ -101,9 +114,15 @@ def bench(words: list[str]) -> None:
         sys.exit(1)
     if "slow" in wrong:
         time.sleep(1)
+
+
+def result(requests: int, batch: int, prompt: int, output: int, seed: int) -> dict[str, Any]:
+    """The JSON of `vllm bench serve --save-detailed`."""
     first, gap = ttft_s(batch, prompt, seed), itl_s(batch)
-    duration = (first + gap * (output - 1)) * requests / batch
-    said = {
+    whole = first + gap * (output - 1)
+    duration = whole * requests / batch
+    latencies = {"ttft": first, "tpot": gap, "itl": gap, "e2el": whole}
+    return {
         "num_prompts": requests,
         "duration": duration,
         "completed": requests,
@@ -120,16 +139,11 @@ def bench(words: list[str]) -> None:
         "start_times": [time.perf_counter()] * requests,
         "generated_texts": ["t1"] * requests,
         "errors": [""] * requests,
+    } | {
+        f"{stat}_{name}_ms": 1e3 * seconds
+        for name, seconds in latencies.items()
+        for stat in ("mean", "median", "p90", "p99")
     }
-    for name, seconds in (
-        ("ttft", first),
-        ("tpot", gap),
-        ("itl", gap),
-        ("e2el", first + gap * (output - 1)),
-    ):
-        said |= {f"{stat}_{name}_ms": 1e3 * seconds for stat in ("mean", "median", "p90", "p99")}
-    folder = Path(value_of(words, "--result-dir"))
-    (folder / value_of(words, "--result-filename")).write_text(json.dumps(said))
 
 
 _COMMANDS: dict[str, Callable[[list[str]], None]] = {"serve": serve, "bench": bench}

@@ -127,15 +127,21 @@ def test_a_larger_plan_goes_on_with_the_results_of_a_smaller_one(log: Path) -> N
     assert len(statuses(Path("out"))) == 16
 
 
-def test_a_killed_experiment_goes_on_and_no_point_is_lost_or_run_twice(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def started(repeats: int, monkeypatch: pytest.MonkeyPatch) -> "subprocess.Popen[bytes]":
+    """An experiment in a process of its own, when so many of its repeats are done."""
     monkeypatch.setenv("STAND_IN", "slow")
     words = [sys.executable, str(TESTS / "experiment_runs.py"), "plan.yaml", "-o", "out"]
     process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-    while len(statuses(Path("out"))) < 5:
+    while len(statuses(Path("out"))) < repeats:
         assert process.poll() is None
         time.sleep(0.05)
+    return process
+
+
+def test_a_killed_experiment_goes_on_and_no_point_is_lost_or_run_twice(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = started(5, monkeypatch)
     process.kill()
     process.wait()
     until = time.monotonic() + 20
@@ -167,12 +173,7 @@ def _stand_ins() -> list[int]:
 def test_an_interrupted_experiment_ends_all_that_it_started(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("STAND_IN", "slow")
-    words = [sys.executable, str(TESTS / "experiment_runs.py"), "plan.yaml", "-o", "out"]
-    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
-    while not statuses(Path("out")):
-        assert process.poll() is None
-        time.sleep(0.05)
+    process = started(1, monkeypatch)
     process.send_signal(signal.SIGINT)
     assert process.wait(30) != 0
     assert not _stand_ins()

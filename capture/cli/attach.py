@@ -10,9 +10,6 @@ from capture.cli.progress import progress, warn
 from capture.cli.report import write_latencies
 from capture.cli.workload_options import workload_options
 
-# Every model has these token ids; a server does not report the size of its vocabulary.
-_VOCABULARY = 1000
-
 
 @click.command("attach")
 @click.argument("url")
@@ -59,7 +56,7 @@ def command(
     (--mix to --prompts-file) have no effect.
     """
     from capture.attach import attach
-    from capture.workload import file_workload, random_workload
+    from capture.workload import KNOWN_TOKENS, file_workload, random_workload
 
     workload = None
     if load and prompts_file:
@@ -69,7 +66,7 @@ def command(
             concurrency=options["concurrency"],
         )
     elif load:
-        workload = random_workload(vocab_size=_VOCABULARY, **options)
+        workload = random_workload(vocab_size=KNOWN_TOKENS, **options)
     with progress() as on_phase:
         attached = attach(
             url,

@@ -33,7 +33,7 @@ def misplaced(arguments: Mapping[str, Any]) -> str | None:
     return None
 
 
-def engine_flags(engine: Engine, model: str) -> list[str]:
+def engine_flags(engine: Engine) -> list[str]:
     """The flags of an engine, for a server or a benchmark that starts one."""
     sizes = {
         "tensor_parallel_size": engine.tp,
@@ -47,13 +47,12 @@ def engine_flags(engine: Engine, model: str) -> list[str]:
         named["load_format"] = "dummy"
     # Each benchmark sends its first prompt once before it measures: it would be in the cache.
     named["enable_prefix_caching"] = False
-    return ["--model", model, *_flags(named | engine.arguments)]
+    return _flags(named | engine.arguments)
 
 
 def serve_arguments(engine: Engine, model: str) -> list[str]:
     """The arguments of `vllm serve`."""
-    _, _, *flags = engine_flags(engine, model)
-    return [model, *flags, "--disable-uvicorn-access-log"]
+    return [model, *engine_flags(engine), "--disable-uvicorn-access-log"]
 
 
 def bench_serve_arguments(
@@ -88,13 +87,14 @@ def bench_serve_arguments(
 def bench_latency_arguments(point: Point, *, model: str, file: Path) -> list[str]:
     """The arguments of `vllm bench latency`, which starts the engine itself."""
     values = {
+        "model": model,
         "input-len": point.prompt_tokens,
         "output-len": point.output_tokens,
         "batch-size": point.requests,
         "output-json": file,
     }
     words = [word for name, value in values.items() for word in (f"--{name}", str(value))]
-    return ["bench", "latency", *engine_flags(point.engine, model), *words]
+    return ["bench", "latency", *engine_flags(point.engine), *words]
 
 
 def _goodput(limits: Limits) -> list[str]:

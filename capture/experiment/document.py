@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import msgspec
 
 from capture.errors import PlanInvalid
 from capture.experiment.merged import Merged, Source
-from capture.experiment.overrides import Override
+from capture.experiment.overrides import Override, meant
 from capture.experiment.plan import Plan
 from capture.experiment.yaml_document import Document, Place, read_yaml
 
@@ -65,7 +64,7 @@ def _converted(merged: Merged) -> Plan:
         said = text[: at.start()] if at else text
         if unknown := _UNKNOWN.match(said):
             place = (*place, unknown[1])
-            said = f"there is no key '{_dotted(place)}'{_hint(place)}"
+            said = f"there is no key '{_dotted(place)}'; {_hint(place)}"
         elif said.startswith("Object missing required field"):
             raise PlanInvalid(f"the plan has no '{said.split('`')[1]}'; add it") from None
         else:
@@ -85,12 +84,9 @@ def _dotted(place: Place) -> str:
 
 def _hint(place: Place) -> str:
     """The key that may have been meant."""
-    known = _keys(place[:-1])
-    close = get_close_matches(str(place[-1]), known, 1)
-    elsewhere = [key for key in _keys(("grid",)) if key == place[-1] and len(place) == 1]
-    if elsewhere:
-        return "; it belongs under grid:"
-    return f"; did you mean '{close[0]}'?" if close else f"; there are {', '.join(known)}"
+    if len(place) == 1 and place[0] in _keys(("grid",)):
+        return "it belongs under grid:"
+    return meant(str(place[-1]), _keys(place[:-1]))
 
 
 def _keys(place: Place) -> list[str]:

@@ -1,5 +1,6 @@
 """What the command line overrides in a plan: --set and --sweep."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -21,6 +22,12 @@ class Override:
 
     def source(self, _place: Place) -> str:
         return self.option
+
+
+def meant(wrong: str, known: Sequence[str]) -> str:
+    """The key that was meant, perhaps; else all that there are."""
+    close = get_close_matches(wrong, known, 1)
+    return f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
 
 
 def parsed_set(text: str) -> Override:
@@ -56,9 +63,7 @@ def parsed_sweep(text: str) -> list[Override]:
         if not (colon and values):
             raise PlanInvalid(f"--sweep {part}: write it as KEY:VALUE,VALUE, as in batch:1,4,16")
         if key not in known:
-            close = get_close_matches(key, known, 1)
-            hint = f"did you mean '{close[0]}'?" if close else f"there are {', '.join(known)}"
-            raise PlanInvalid(f"--sweep {part}: the grid has no '{key}'; {hint}")
+            raise PlanInvalid(f"--sweep {part}: the grid has no '{key}'; {meant(key, known)}")
         parsed = [yaml.safe_load(value) for value in values.split(",")]
         found.append(Override(("grid", key), parsed, f"--sweep {part}"))
     return found

@@ -17,10 +17,9 @@ from capture.experiment.vllm_server import RunningServer
 from capture.server import Server
 from capture.vllm_version import annotates_in_detail
 from capture.worker_extension import QUALIFIED_NAME
-from capture.workload import Workload, random_workload
+from capture.workload import KNOWN_TOKENS, Workload, random_workload
 
 _TRACES = "traces"
-_KNOWN_TOKENS = 1000  # token ids that every model has
 _WRAPPERS = {
     "nsys": (
         "nsys", "profile", "--trace=cuda,nvtx", "--cuda-graph-trace=node", "--force-overwrite=true",
@@ -63,7 +62,7 @@ def profile_point(
         CaptureError: there is no recording.
     """
     workload = random_workload(
-        vocab_size=_KNOWN_TOKENS,
+        vocab_size=KNOWN_TOKENS,
         prompts=point.requests,
         prompt_tokens=point.prompt_tokens,
         output_tokens=point.output_tokens,

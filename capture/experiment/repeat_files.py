@@ -11,6 +11,7 @@ from capture.checkout import checkout
 from capture.environment import environment, variables
 from capture.experiment.program import LOG
 from capture.experiment.results import RUN
+from capture.failures import log_tail
 from capture.files import write_json
 
 _TAIL_LINES = 30
@@ -62,7 +63,4 @@ def _captured(file: Path) -> dict[str, Any]:
 
 
 def _tail(log: Path) -> list[str]:
-    try:
-        return log.read_text(errors="replace").splitlines()[-_TAIL_LINES:]
-    except OSError:
-        return []
+    return log_tail(log).splitlines()[-_TAIL_LINES:]

