@@ -12,7 +12,7 @@ from traceql.errors import DatabaseError
 from traceql.resources import SCHEMA_VERSION
 
 # With these settings no statement can read other files, load extensions or change the settings.
-_LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
+LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -36,7 +36,7 @@ def opened_database(path: Path, *, otherwise: str) -> duckdb.DuckDBPyConnection:
     """
     _require_current(path)
     try:
-        con = duckdb.connect(str(path), read_only=True, config=_LOCKED_DOWN)
+        con = duckdb.connect(str(path), read_only=True, config=LOCKED_DOWN)
     except duckdb.Error as error:
         raise DatabaseError(_refusal(path, str(error), otherwise)) from None
     try:

@@ -1,0 +1,89 @@
+"""Loads folders of results into one database."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import duckdb
+
+from traceql.errors import TraceqlError
+from traceql.experiment.documents import read_plan
+from traceql.experiment.engines import engine_titles
+from traceql.experiment.fits import add_fits
+from traceql.experiment.folder import Rows, add_folder, results_folders
+from traceql.experiment.intervals import median_places
+from traceql.experiment.profiles import add_profiles
+from traceql.experiment.scaling import add_speedups
+from traceql.experiment.schema import create_tables, derive, insert
+from traceql.files import whole_file
+from traceql.version import __version__
+
+FORMAT = 1  # of the tables
+MARK = "traceql_experiment"  # the table by which such a database is known
+_MOST_REPEATS = "SELECT COALESCE(MAX(number), 0) FROM repeat"
+
+
+def quiet(_text: str) -> None:
+    """Tells nobody."""
+
+
+def load_experiments(
+    paths: Sequence[Path],
+    database: Path,
+    *,
+    say: Callable[[str], None] = quiet,
+    warn: Callable[[str], None] = quiet,
+) -> None:
+    """Writes a database with the results of folders; one that is there is replaced at the end.
+
+    Args:
+        paths: folders of results, or folders that hold several.
+        database: the file to write.
+        say: is told what is loaded.
+        warn: is told what cannot be read, and is left out.
+
+    Raises:
+        TraceqlError: a folder has no results, or the file cannot be written.
+    """
+    with whole_file(database) as draft:
+        con = duckdb.connect(str(draft), config={"threads": 2})
+        try:
+            fill(con, paths, say=say, warn=warn)
+        finally:
+            con.close()
+
+
+def fill(
+    con: duckdb.DuckDBPyConnection,
+    paths: Sequence[Path],
+    *,
+    say: Callable[[str], None] = quiet,
+    warn: Callable[[str], None] = quiet,
+) -> None:
+    """Creates and fills all tables in an empty database; see `load_experiments`."""
+    folders = results_folders(paths)
+    documents = [read_plan(folder) for folder in folders]
+    titles = engine_titles(
+        {
+            point.engine_key: point.engine
+            for document in documents
+            for point in (*document.points, *document.skipped)
+        }
+    )
+    rows = Rows()
+    for folder in folders:
+        say(f"results: {folder}")
+        add_folder(rows, folder, titles, warn)
+    if not any(row["status"] == "complete" for row in rows.tables.get("repeat", ())):
+        raise TraceqlError(
+            f"{folders[0]} has no complete repeat; go on with traceql experiment run --resume"
+        )
+    con.execute(f"CREATE TABLE {MARK} AS SELECT {FORMAT} AS format, '{__version__}' AS traceql")
+    create_tables(con)
+    for table, own in rows.tables.items():
+        insert(con, table, own)
+    most = con.execute(_MOST_REPEATS).fetchall()[0][0]
+    insert(con, "median_place", list(median_places(max(1, most))))
+    derive(con, "point_value")
+    add_fits(con)
+    add_speedups(con)
+    add_profiles(con, rows.profiled, say=say, warn=warn)

@@ -1,0 +1,20 @@
+-- One row per engine, number of output tokens, kind of load and metric: a curve through its measured medians.
+--
+-- TTFT = fixed + per token x prompt tokens in flight + quadratic x (prompt tokens)² in flight, because
+-- attention compares each token with those before it. TPOT = fixed + per request x requests in flight
+-- + per context token x tokens in the KV cache of all of them, half of the output counted.
+-- Coefficients are not negative and have the least sum of squared relative errors.
+-- @column fit_id            BIGINT   Id of the fit.
+-- @column experiment_id     BIGINT   Experiment.
+-- @column engine_key        VARCHAR  Engine, as in point.
+-- @column load              VARCHAR  As in point.
+-- @column output_tokens     BIGINT   As in point.
+-- @column metric            VARCHAR  ttft or tpot (medians over requests).
+-- @column points            BIGINT   Measured points.
+-- @column fixed_ns          DOUBLE   The part that every request waits for, ns; NULL if there are too few points for a fit.
+-- @column linear_ns         DOUBLE   TTFT: ns per prompt token in flight. TPOT: ns per request in flight.
+-- @column context_ns        DOUBLE   TTFT: ns per squared prompt token. TPOT: ns per token in the KV cache.
+-- @column median_error_pct  DOUBLE   Median distance of a measured point from the curve, percent of the point.
+-- @column worst_error_pct   DOUBLE   Greatest distance of a measured point from the curve, percent of the point.
+-- @column unseen_error_pct  DOUBLE   Median distance of a point from the curve through all others; NULL if those are too few.
+-- @column reason            VARCHAR  Why there is no fit; NULL if there is one.

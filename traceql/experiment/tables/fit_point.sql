@@ -1,0 +1,10 @@
+-- One row per point and metric with a fit: its parts on the curve.
+--
+-- fixed_ns + linear_ns + context_ns is the time on the curve.
+-- @column fit_id       BIGINT  Fit.
+-- @column point_id     BIGINT  Point.
+-- @column measured_ns  DOUBLE  Median of the repeats, ns.
+-- @column fixed_ns     DOUBLE  Fixed part, ns.
+-- @column linear_ns    DOUBLE  Part of the prompt tokens (ttft) or requests (tpot), ns.
+-- @column context_ns   DOUBLE  Part of attention over the context, ns.
+-- @column error_pct    DOUBLE  Distance of the curve from the measured time, percent of it; positive if the curve is above.

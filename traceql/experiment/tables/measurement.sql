@@ -1,0 +1,10 @@
+-- One row per repeat, metric and statistic: a number that was measured.
+--
+-- Times are in ns. Those of vllm bench are its own numbers, in ms there.
+-- @column repeat_id  BIGINT   Repeat.
+-- @column point_id   BIGINT   Its point.
+-- @column metric     VARCHAR  ttft, tpot, itl, e2e, queue, batch_latency, duration, requests_per_second, output_tokens_per_second, tokens_per_second, good_requests_per_second, requests, input_tokens, output_tokens, in_flight, energy, energy_per_output_token, power, memory_used, sm_clock or throttled.
+-- @column stat       VARCHAR  mean, median, std, p50, p90 ... or max over requests; total of a repeat.
+-- @column value      DOUBLE   The number.
+-- @column unit       VARCHAR  ns, requests/s, tokens/s, requests, tokens, J, J/token, W, bytes, MHz or %.
+-- @column source     VARCHAR  vllm bench, requests (traceql, from the requests that it lists) or telemetry.

@@ -1,0 +1,6 @@
+-- One row per number of repeats: at which of them the interval of their median begins.
+--
+-- It ends as many places before the last one; see point_value.
+-- @column repeats   BIGINT  Number of repeats.
+-- @column place     BIGINT  Place of the lower end among the sorted repeats, from 1.
+-- @column coverage  DOUBLE  Coverage of the interval, 0 to 1.

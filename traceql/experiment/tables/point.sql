@@ -1,0 +1,24 @@
+-- One row per point: a combination of the grid, also if it was left out.
+--
+-- @column point_id        BIGINT   Id of the point.
+-- @column experiment_id   BIGINT   Its experiment.
+-- @column path            VARCHAR  ENGINE/POINT: its folder below points/.
+-- @column model           VARCHAR  Model, without folders.
+-- @column engine          VARCHAR  Engine for people: "TP 2, EP", with the model and the arguments by which engines of this database differ.
+-- @column engine_key      VARCHAR  Engine as in path.
+-- @column tp              BIGINT   Tensor-parallel size.
+-- @column pp              BIGINT   Pipeline stages.
+-- @column dp              BIGINT   Data-parallel replicas.
+-- @column ep              BOOLEAN  Whether whole experts are on one GPU each.
+-- @column gpus            BIGINT   GPUs of the engine, TP x PP x DP.
+-- @column arguments       VARCHAR  Other arguments of vLLM's engine, JSON.
+-- @column environment     VARCHAR  Environment variables of the server that the plan sets, JSON.
+-- @column load            VARCHAR  What the load is: batch, concurrency, rate, or rate and concurrency.
+-- @column batch           BIGINT   Requests that are sent at once; NULL if they follow each other.
+-- @column concurrency     BIGINT   Most requests in flight; NULL without a limit.
+-- @column request_rate    DOUBLE   Arriving requests per second; NULL if they do not wait to arrive.
+-- @column in_flight       BIGINT   Batch or concurrency; NULL if only a rate limits the requests in flight.
+-- @column requests        BIGINT   Requests of a repeat.
+-- @column prompt_tokens   BIGINT   Tokens of each prompt.
+-- @column output_tokens   BIGINT   Tokens that each request generates.
+-- @column skipped_reason  VARCHAR  Why the point was left out; NULL if it was to be run.

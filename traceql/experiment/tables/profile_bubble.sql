@@ -1,0 +1,11 @@
+-- One row per profiled point and rank of a pipeline: its bubble, from the query pp.bubble.
+--
+-- @column point_id      BIGINT  Point.
+-- @column rank          BIGINT  Rank.
+-- @column pp_rank       BIGINT  Pipeline stage.
+-- @column window_ns     BIGINT  Time in which all ranks of the replica were recorded, ns.
+-- @column computing_ns  BIGINT  Time in which the rank computed, ns.
+-- @column bubble_ns     BIGINT  Time in which it did not compute and another stage did, ns.
+-- @column neither_ns    BIGINT  Time in which no stage computed, ns.
+-- @column microbatches  BIGINT  Micro-batches that its GPU began in the window.
+-- @column ideal_pct     DOUBLE  (p-1)/(m+p-1) for p stages and m micro-batches, percent.

@@ -1,0 +1,19 @@
+-- One row per point and repeat that the plan asks for.
+--
+-- A repeat is one start of the server. Repeat 0 is the one under the profiler; its times do not count.
+-- @column repeat_id      BIGINT   Id of the repeat.
+-- @column point_id       BIGINT   Its point.
+-- @column number         BIGINT   From 1; 0 under the profiler.
+-- @column status         VARCHAR  complete, failed, or missing: not run yet, or killed.
+-- @column reason         VARCHAR  Why it failed; NULL if it did not.
+-- @column log_tail       VARCHAR  End of the logs of a failed repeat.
+-- @column run_order      BIGINT   Place of the point in the order of the repeat.
+-- @column start_id       BIGINT   Start of the server that answered; NULL if none did.
+-- @column begin_unix_ns  BIGINT   When it began, Unix time in ns.
+-- @column dur_ns         BIGINT   How long it took with the warm-up, ns.
+-- @column gpu_name       VARCHAR  GPUs of the machine; several names with a comma between them.
+-- @column driver         VARCHAR  Driver of the GPUs.
+-- @column vllm           VARCHAR  Version of vLLM.
+-- @column torch          VARCHAR  Version of PyTorch.
+-- @column host           VARCHAR  Name of the machine.
+-- @column commit_id      VARCHAR  Commit of the checkout in which the experiment was started.

@@ -1,0 +1,13 @@
+-- One row per point, base point and metric: how many times better a point is than the one with fewer GPUs.
+--
+-- Both have the same model, arguments, prompt and output tokens. In strong scaling both have the same
+-- load; in weak scaling the same load per GPU. The base has the fewest GPUs that were measured. The
+-- ratio is the Hodges-Lehmann estimate over all pairs of repeats, with its exact interval of 95%, which
+-- needs four repeats of each.
+-- @column point_id       BIGINT   Point.
+-- @column base_point_id  BIGINT   Point that it is compared with.
+-- @column scaling        VARCHAR  strong or weak.
+-- @column metric         VARCHAR  ttft, tpot, e2e or batch_latency (medians over requests) or output_tokens_per_second.
+-- @column ratio          DOUBLE   Base / point of latencies, point / base of throughput: more is better.
+-- @column low            DOUBLE   Lower end of the interval; NULL with fewer than four repeats.
+-- @column high           DOUBLE   Upper end of the interval.

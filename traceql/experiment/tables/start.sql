@@ -1,0 +1,13 @@
+-- One row per start of a server: how long it took, and how it divided the memory of a GPU.
+--
+-- The sizes are those that vLLM logs; of several ranks, the largest.
+-- @column start_id         BIGINT   Id of the start.
+-- @column experiment_id    BIGINT   Its experiment.
+-- @column engine_key       VARCHAR  Engine, as in point.
+-- @column folder           VARCHAR  Folder of the log, below the folder of results.
+-- @column command          VARCHAR  Arguments of vllm serve.
+-- @column dur_ns           BIGINT   Time until the server answered, ns.
+-- @column weights_bytes    BIGINT   Memory of the weights on a GPU, bytes; NULL if the log does not say.
+-- @column kv_cache_bytes   BIGINT   Memory of the KV cache on a GPU, bytes; NULL if the log does not say.
+-- @column graph_bytes      BIGINT   Memory of the CUDA graphs on a GPU, bytes; NULL if the log does not say.
+-- @column kv_cache_tokens  BIGINT   Tokens that the KV cache of the engine holds; NULL if the log does not say.
