@@ -1,4 +1,4 @@
-"""Writes folders of results as traceql experiment run leaves them, with numbers that a test knows."""
+"""Writes folders of results as traceql experiment run leaves them, of numbers that a test knows."""
 
 import json
 import shutil
