@@ -31,6 +31,23 @@ def relation(
     return _held_by_arrow(relation)
 
 
+def require_select(sql: str, *, what: str) -> None:
+    """Refuses statements that would change something.
+
+    Args:
+        what: that can only be read, in the message.
+
+    Raises:
+        QueryInvalid: it is one, or no SQL.
+    """
+    try:
+        kinds = {statement.type for statement in duckdb.extract_statements(sql)}
+    except duckdb.Error as error:
+        raise QueryInvalid(without_statement(error)) from None
+    if kinds - {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
+        raise QueryInvalid(f"{what} can only be read; use SELECT")
+
+
 def result(
     con: duckdb.DuckDBPyConnection,
     sql: str,

@@ -5,14 +5,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.output import require_csv, spreadsheet_option, wide_option
+from traceql.cli.named_queries import (
+    LIST,
+    asked_rows,
+    list_queries,
+    parameter_values,
+    query_options,
+)
+from traceql.cli.output import require_csv
 from traceql.cli.two_sides import accept_option, sides, sides_arguments
 from traceql.printable import printable
 
 if TYPE_CHECKING:
     from traceql.compare import Comparison
-
-_FORMATS = ("table", "json", "csv", "parquet")
 
 
 class Percent(click.ParamType[float]):
@@ -45,30 +50,11 @@ class Percent(click.ParamType[float]):
 )
 @accept_option
 @click.option("--details", is_flag=True, help="Show every cause, layer, kernel and setting.")
-@click.option(
-    "--query",
-    "query",
-    metavar="NAME",
-    help="Show the rows of one query of the comparison instead; list names them.",
+@query_options(
+    sql="base.kernel is the table kernel of BASE, new.kernel that of NEW; the comparison's own "
+    "tables have no prefix.",
+    json="one document",
 )
-@click.option(
-    "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter of --query."
-)
-@click.option(
-    "--sql",
-    help="Show the rows of a statement instead. base.kernel is the table kernel of BASE, "
-    "new.kernel that of NEW; the comparison's own tables have no prefix.",
-)
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(_FORMATS),
-    default="table",
-    show_default=True,
-    help="Output format, written to stdout. Without --query or --sql, json is one document.",
-)
-@spreadsheet_option
-@wide_option
 @click.option(
     "--chart",
     "chart_file",
@@ -106,8 +92,10 @@ def command(
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     if query is not None and sql is not None:
         raise click.UsageError("give --query or --sql, not both")
-    if query == "list":
-        _list_queries(format_, spreadsheet_safe, wide)
+    if query == LIST:
+        from traceql.compare import diff_queries
+
+        list_queries(diff_queries(), format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
         return
     of_base, of_new = sides(paths, base, new)
     with compared(of_base, of_new, threshold, accept) as comparison:
@@ -117,22 +105,24 @@ def command(
             write_comparison(comparison, report_file)
             click.echo(printable(f"wrote {report_file}"), err=True)
         if chart_file:
-            comparison.run(query or "waterfall", **_values(params)).save_chart(chart_file)
+            comparison.run(query or "waterfall", **parameter_values(params)).save_chart(chart_file)
             click.echo(printable(f"wrote {chart_file}"), err=True)
         if report_file or chart_file:
             return
-        if query is not None or sql is not None:
-            _print_rows(comparison, query, sql, params, format_, spreadsheet_safe, wide)
-        elif format_ == "table":
+        if format_ == "table" and query is None and sql is None:
             from traceql.cli.diff_screen import write_screen
 
             write_screen(comparison, details=details)
-        elif format_ == "json":
+        elif format_ == "json" and query is None and sql is None:
             from traceql.compare.document import document_text
 
             click.echo(document_text(comparison))
         else:
-            _print_rows(comparison, "answer", None, (), format_, spreadsheet_safe, wide)
+            from traceql.cli.result_output import write_result
+
+            chosen = query or ("answer" if sql is None else None)
+            found = asked_rows(comparison, chosen, sql, params)
+            write_result(found, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
 
 
 def compared(
@@ -146,38 +136,3 @@ def compared(
         click.echo(printable(text), err=True)
 
     return Comparison(*groups_of((base, new), say=say), threshold=threshold, accept=accept)
-
-
-def _list_queries(format_: str, spreadsheet_safe: bool, wide: bool) -> None:
-    import pyarrow as pa
-
-    from traceql.cli.result_output import write_result
-    from traceql.compare.comparison import diff_queries
-    from traceql.result import Result
-
-    found = diff_queries()
-    rows = [{"query": name, "meaning": one.head.summary} for name, one in found.items()]
-    listed = Result(pa.Table.from_pylist(rows))
-    write_result(listed, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
-
-
-def _values(params: tuple[str, ...]) -> dict[str, str]:
-    pairs = [param.partition("=") for param in params]
-    if wrong := [name for name, equals, _ in pairs if not equals]:
-        raise click.UsageError(f"--param {wrong[0]} has no value; write NAME=VALUE")
-    return {name: value for name, _, value in pairs}
-
-
-def _print_rows(
-    comparison: "Comparison",
-    query: str | None,
-    sql: str | None,
-    params: tuple[str, ...],
-    format_: str,
-    spreadsheet_safe: bool,
-    wide: bool,
-) -> None:
-    from traceql.cli.result_output import write_result
-
-    found = comparison.run(query, **_values(params)) if query else comparison.sql(sql or "")
-    write_result(found, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)

@@ -25,8 +25,7 @@ from traceql.printable import printable
 from traceql.query import Query, bound, queries_in, query_named
 from traceql.resources import QUERIES
 from traceql.result import Result, as_html, display_in_notebook
-from traceql.row_stream import without_statement
-from traceql.statement import result
+from traceql.statement import require_select, result
 
 SIDES = ("base", "new")
 _TABLES = Path(__file__).parent / "tables"
@@ -142,7 +141,7 @@ class Comparison(AbstractContextManager["Comparison"]):
         Raises:
             QueryInvalid: with DuckDB's message in one line.
         """
-        _require_select(sql)
+        require_select(sql, what="a comparison")
         self._databases  # noqa: B018 (attaches them)
         return result(self._con, sql, parameters or {})
 
@@ -235,15 +234,6 @@ class Comparison(AbstractContextManager["Comparison"]):
 
 def _counted(runs: Sequence[Run]) -> str:
     return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
-
-
-def _require_select(sql: str) -> None:
-    try:
-        kinds = {statement.type for statement in duckdb.extract_statements(sql)}
-    except duckdb.Error as error:
-        raise QueryInvalid(without_statement(error)) from None
-    if kinds - {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
-        raise QueryInvalid("a comparison can only be read; use SELECT")
 
 
 def diff(

@@ -7,7 +7,7 @@ from typing import Any
 
 import duckdb
 
-from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound
+from traceql.errors import DatabaseError, TraceNotFound
 from traceql.experiment.load import FORMAT, MARK, fill, quiet
 from traceql.files import is_database
 from traceql.opening import LOCKED_DOWN
@@ -15,8 +15,7 @@ from traceql.query import Query, bound, queries_in, query_named
 from traceql.query.head import LIMIT
 from traceql.resources import QUERIES
 from traceql.result import Result
-from traceql.row_stream import without_statement
-from traceql.statement import result
+from traceql.statement import require_select, result
 
 
 def experiment_queries() -> dict[str, Query]:
@@ -54,7 +53,7 @@ class Experiment(AbstractContextManager["Experiment"]):
         Raises:
             QueryInvalid: with DuckDB's message in one line.
         """
-        _require_select(sql)
+        require_select(sql, what="results")
         return result(self._con, sql, parameters or {})
 
     def df(self) -> "Any":
@@ -120,12 +119,3 @@ def _opened(path: Path) -> duckdb.DuckDBPyConnection:
         con.close()
         raise DatabaseError(f"{path} was made by another version of traceql; load it again")
     return con
-
-
-def _require_select(sql: str) -> None:
-    try:
-        kinds = {statement.type for statement in duckdb.extract_statements(sql)}
-    except duckdb.Error as error:
-        raise QueryInvalid(without_statement(error)) from None
-    if kinds - {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:
-        raise QueryInvalid("results can only be read; use SELECT")

@@ -1,12 +1,10 @@
 """The comparison of two sides as one self-contained page that opens from disk."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
-from functools import partial
 from html import escape
-from itertools import groupby, takewhile
+from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -14,7 +12,7 @@ from traceql.compare import Comparison, diff_queries
 from traceql.compare.sentences import answers
 from traceql.compare.sides import Run
 from traceql.files import write_whole
-from traceql.query import Query
+from traceql.report.asked import Subject, page_body
 from traceql.report.comparison_sections import (
     ANSWER,
     COMPARED,
@@ -25,10 +23,8 @@ from traceql.report.comparison_sections import (
     of_scope,
 )
 from traceql.report.drawing import PageDrawing
-from traceql.report.facts import Answer
-from traceql.report.figure import Drawn, View, figure
-from traceql.report.sections import Figure, Section
-from traceql.report.shell import definitions, html_page, section_html, section_links
+from traceql.report.sections import Section
+from traceql.report.shell import html_page
 from traceql.units import display_unit
 
 _FACT = "SELECT DISTINCT value FROM profile_fact WHERE side = $side AND name = $name ORDER BY ALL"
@@ -37,18 +33,6 @@ _WHOLE_WORDS = re.compile(rf"(.*[{_JOINTS}])")  # a beginning up to where a word
 _ENDINGS = (".duckdb", ".json.gz", ".json")
 _HALF = {"steps", "roles", "layers.apart", "total", "coverage", "telemetry"}
 _MINUS, _ARROW = "\u2212", " \u2192 "
-
-
-@dataclass(frozen=True)
-class _Begun:
-    """A part of a section whose charts are being drawn.
-
-    Attributes:
-        html: waits for them.
-    """
-
-    query: Query
-    html: Callable[[], str]
 
 
 def write_comparison(comparison: Comparison, path: Path) -> None:
@@ -62,26 +46,11 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
 
 def comparison_page(comparison: Comparison) -> str:
     """The HTML with styles, pictures and the script that sorts rows inside."""
-    queries = diff_queries()
+    subject = Subject(comparison.run, diff_queries(), "comparison", _HALF)
     with closing(PageDrawing()) as drawing:
-        begun = [
-            (section, parts)
-            for section in _sections(comparison)
-            if (parts := list(_parts(section, comparison, queries, drawing))) or section is ANSWER
-        ]
-        body = "".join(
-            section_html(
-                section,
-                [_top(comparison) if section is ANSWER else "", *(part.html() for part in parts)],
-            )
-            for section, parts in begun
-        )
-    used = {part.query.name: part.query for _, parts in begun for part in parts}
+        body = page_body(subject, _sections(comparison), drawing, {ANSWER.name: _top(comparison)})
     return html_page(
-        _ARROW.join(side_names(comparison)),
-        _subtitle(comparison),
-        section_links(section for section, _ in begun),
-        body + definitions(used.values()),
+        _ARROW.join(side_names(comparison)), _subtitle(comparison), body.links, body.html
     )
 
 
@@ -166,43 +135,6 @@ def _sections(comparison: Comparison) -> Iterator[Section]:
 def _has_databases(comparison: Comparison) -> bool:
     """Whether the first run of each side has more than a saved profile."""
     return all(side[0].database for side in (comparison.base, comparison.new))
-
-
-def _parts(
-    section: Section, comparison: Comparison, queries: dict[str, Query], drawing: PageDrawing
-) -> Iterator[_Begun]:
-    asked = [(one, comparison.run(one.query, **one.parameters)) for one in section.figures]
-    wide = _wide_ones([one for one, result in asked if len(result)])
-    for one, result in asked:
-        query = queries[one.query]
-        if len(result):
-            shown = [name for name in query.head.keys if name in result.columns]
-            answer = Answer(section, one, query, result.select(shown))
-            is_wide = one in wide
-            pictures = drawing.ask(answer, result, name=answer.anchor, wide=is_wide)
-            view = View("", _command(one), answer.result, pictures)
-            yield _Begun(query, partial(figure, Drawn(answer, is_wide, (view,))))
-        elif one.empty:
-            yield _Begun(query, partial(_nothing, one))
-
-
-def _wide_ones(figures: list[Figure]) -> list[Figure]:
-    """Those that take the whole width: figures of half of it stand in pairs."""
-    wide = []
-    for is_half, group in groupby(figures, lambda one: one.query in _HALF):
-        own = list(group)
-        wide += own[len(own) // 2 * 2 :] if is_half else own
-    return wide
-
-
-def _nothing(one: Figure) -> str:
-    return f'<p class="none">{escape(one.empty)}</p>'
-
-
-def _command(one: Figure) -> str:
-    """What gives the same rows in Python."""
-    given = "".join(f", {name}={value!r}" for name, value in one.parameters.items())
-    return f"comparison.run({one.query!r}{given})"
 
 
 def _top(comparison: Comparison) -> str:

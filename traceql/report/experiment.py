@@ -1,0 +1,96 @@
+"""The results of an experiment as one self-contained page that opens from disk."""
+
+from contextlib import closing
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from traceql.experiment import Experiment
+from traceql.experiment.experiment import experiment_queries
+from traceql.experiment.sentences import answers, duration
+from traceql.files import write_whole
+from traceql.report.asked import Subject, page_body
+from traceql.report.drawing import PageDrawing
+from traceql.report.experiment_sections import ANSWER, SECTIONS
+from traceql.report.shell import html_page
+
+_EXPERIMENTS = "SELECT * FROM experiment ORDER BY experiment_id"
+_GPUS = "SELECT DISTINCT gpu_name FROM repeat WHERE gpu_name IS NOT NULL ORDER BY gpu_name"
+_TILES = """
+    SELECT
+        MIN(median) FILTER (metric = 'ttft' AND stat = 'median') AS ttft_ns,
+        MIN(median) FILTER (metric = 'tpot' AND stat = 'median') AS tpot_ns,
+        MIN(median) FILTER (metric = 'batch_latency' AND stat = 'median') AS batch_ns,
+        MAX(median / gpus) FILTER (metric = 'output_tokens_per_second') AS rate
+    FROM point_value
+    INNER JOIN point USING (point_id)
+"""
+_HALF = {"fit", "memory", "energy"}
+_FOOTER = (
+    "Latencies and throughput are those of vllm bench without the profiler; parts of steps are of "
+    "the repeat under the profiler. Intervals are of the median of repeats, which are starts of "
+    "the server."
+)
+
+
+def write_experiment(found: Experiment, path: Path) -> None:
+    """Writes the page, which needs no network and no other file.
+
+    Raises:
+        TraceqlError: the file cannot be written.
+    """
+    write_whole(path, experiment_page(found).encode())
+
+
+def experiment_page(found: Experiment) -> str:
+    """The HTML with styles, pictures and the script that sorts rows inside."""
+    subject = Subject(found.run, experiment_queries(), "results", _HALF)
+    with closing(PageDrawing()) as drawing:
+        body = page_body(subject, SECTIONS, drawing, {ANSWER.name: _top(found)})
+    return html_page(_title(found), _subtitle(found), body.links, body.html, footer=_FOOTER)
+
+
+def _title(found: Experiment) -> str:
+    names = [row["name"] for row in found.sql(_EXPERIMENTS).rows()]
+    return f"Experiment {names[0]}" if len(names) == 1 else f"Experiments {', '.join(names)}"
+
+
+def _subtitle(found: Experiment) -> str:
+    rows = found.sql(_EXPERIMENTS).rows()
+    gpus = [row["gpu_name"] for row in found.sql(_GPUS).rows()]
+    parts = [
+        ", ".join(dict.fromkeys(row["model"] for row in rows)),
+        *gpus,
+        ", ".join(dict.fromkeys(row["bench"] for row in rows)),
+        "random weights" if all(row["dummy_weights"] for row in rows) else "",
+    ]
+    return " · ".join(part for part in parts if part)
+
+
+def _top(found: Experiment) -> str:
+    """The question, the answer in words, and the best numbers."""
+    asked = [row["question"] for row in found.sql(_EXPERIMENTS).rows() if row["question"]]
+    questions = "".join(f'<p class="asked">{escape(one)}</p>' for one in dict.fromkeys(asked))
+    told = list(answers(found))
+    said = "".join(f"<p>{escape(one.text)}</p>" for one in told if not one.warns)
+    warned = "".join(f"<p>{escape(one.text)}</p>" for one in told if one.warns)
+    beware = f'<div class="verdict slower">{warned}</div>' if warned else ""
+    (best,) = found.sql(_TILES).rows()
+    tiles = "".join(_tiles(best))
+    return (
+        f'{questions}<div class="verdict open">{said}</div>{beware}<dl class="tiles">{tiles}</dl>'
+    )
+
+
+def _tiles(best: dict[str, Any]) -> list[str]:
+    named = {
+        "lowest median TTFT": best["ttft_ns"],
+        "lowest median TPOT": best["tpot_ns"],
+        "lowest batch latency": best["batch_ns"],
+    }
+    shown = {name: duration(ns) for name, ns in named.items() if ns is not None}
+    if best["rate"] is not None:
+        shown["most generated tokens/s and GPU"] = f"{best['rate']:,.0f}"
+    return [
+        f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in shown.items()
+    ]
