@@ -12,7 +12,7 @@ from traceql.errors import DatabaseError
 from traceql.resources import SCHEMA_VERSION
 
 # With these settings no statement can read other files, load extensions or change the settings.
-LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
+_LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -25,30 +25,37 @@ _LOCK_HOLDER = re.compile(r"lock is held in (.*)\(PID (\d+)\)")
 _opened: "list[tuple[weakref.ref[duckdb.DuckDBPyConnection], str, tuple[int, int]]]" = []
 
 
-def opened_database(path: Path, *, otherwise: str) -> duckdb.DuckDBPyConnection:
+def opened_database(
+    path: Path,
+    *,
+    otherwise: str,
+    mark: str = "traceql_database",
+    version: int = SCHEMA_VERSION,
+    again: str = "load the traces into a new file",
+) -> duckdb.DuckDBPyConnection:
     """A read-only connection to a database that this version of traceql made.
 
     Args:
-        otherwise: what to do if the file is not a database of traceql.
+        otherwise: what to do if the file is not a database of this kind.
+        mark: the table by which such a database is known, whose schema_version must be `version`.
+        again: what to do if another version made it.
 
     Raises:
         DatabaseError: it is not one, or it cannot be opened now.
     """
     _require_current(path)
     try:
-        con = duckdb.connect(str(path), read_only=True, config=LOCKED_DOWN)
+        con = duckdb.connect(str(path), read_only=True, config=_LOCKED_DOWN)
     except duckdb.Error as error:
         raise DatabaseError(_refusal(path, str(error), otherwise)) from None
     try:
-        versions = con.execute("SELECT schema_version FROM traceql_database").fetchall()
+        versions = con.execute(f"SELECT schema_version FROM {mark}").fetchall()
     except duckdb.Error:
         con.close()
         raise DatabaseError(f"{path} is not a traceql database; {otherwise}") from None
-    if versions != [(SCHEMA_VERSION,)]:
+    if versions != [(version,)]:
         con.close()
-        raise DatabaseError(
-            f"{path} was created by another version of traceql; load the traces into a new file"
-        )
+        raise DatabaseError(f"{path} was created by another version of traceql; {again}")
     _opened.append((weakref.ref(con), os.path.realpath(path), _identity(path)))
     return con
 

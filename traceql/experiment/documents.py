@@ -94,6 +94,11 @@ class PlanDocument(Struct, frozen=True):
     skipped: list[PointDocument] = []
     text: str = "{}"
 
+    @property
+    def all_points(self) -> list[PointDocument]:
+        """Those to run, then those left out."""
+        return [*self.points, *self.skipped]
+
 
 class ServerDocument(Struct, frozen=True):
     folder: str

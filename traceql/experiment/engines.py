@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from traceql.experiment.documents import EngineDocument
+
+Key = TypeVar("Key")
 
 
 def model_name(model: str) -> str:
@@ -12,7 +14,7 @@ def model_name(model: str) -> str:
     return model.rstrip("/").rpartition("/")[2] or model
 
 
-def engine_titles(engines: Mapping[str, EngineDocument]) -> dict[str, str]:
+def engine_titles(engines: Mapping[Key, EngineDocument]) -> dict[Key, str]:
     """A title for each engine, by key: "TP 2, EP", with the model and arguments if they differ."""
     ones = list(engines.values())
     several_models = len({one.model for one in ones}) > 1

@@ -7,10 +7,9 @@ from typing import Any
 
 import duckdb
 
-from traceql.errors import DatabaseError, TraceNotFound
+from traceql.errors import TraceNotFound
 from traceql.experiment.load import FORMAT, MARK, fill, quiet
-from traceql.files import is_database
-from traceql.opening import LOCKED_DOWN
+from traceql.opening import opened_database
 from traceql.query import Query, bound, queries_in, query_named
 from traceql.query.head import LIMIT
 from traceql.resources import QUERIES
@@ -103,19 +102,10 @@ def experiment(
 
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:
-    otherwise = "make one with traceql experiment load RESULTS -o DB"
-    if not is_database(path):
-        raise DatabaseError(f"{path} is not a database of experiments; {otherwise}")
-    try:
-        con = duckdb.connect(str(path), read_only=True, config=LOCKED_DOWN)
-    except duckdb.Error as error:
-        raise DatabaseError(f"{path} cannot be opened: {str(error).splitlines()[0]}") from None
-    try:
-        found = con.execute(f"SELECT format FROM {MARK}").fetchall()
-    except duckdb.Error:
-        con.close()
-        raise DatabaseError(f"{path} is not a database of experiments; {otherwise}") from None
-    if found != [(FORMAT,)]:
-        con.close()
-        raise DatabaseError(f"{path} was made by another version of traceql; load it again")
-    return con
+    return opened_database(
+        path,
+        otherwise="load results with traceql experiment load RESULTS -o DB",
+        mark=MARK,
+        version=FORMAT,
+        again="load the results again",
+    )

@@ -16,7 +16,6 @@ from traceql.experiment.documents import (
     PointDocument,
     RepeatDocument,
     ServerDocument,
-    read_plan,
     read_repeat,
 )
 from traceql.experiment.engines import model_name
@@ -53,21 +52,22 @@ class Rows:
 
 
 def add_folder(
-    rows: Rows, folder: Path, titles: Mapping[str, str], warn: Callable[[str], None]
+    rows: Rows,
+    folder: Path,
+    document: PlanDocument,
+    titles: Mapping[str, str],
+    warn: Callable[[str], None],
 ) -> None:
     """Adds all that a folder of results holds.
 
     Args:
+        document: its plan.
         titles: of the engines, by key.
         warn: is told what cannot be read; it is left out, and the rest is kept.
-
-    Raises:
-        TraceqlError: the plan cannot be read.
     """
-    document = read_plan(folder)
     reader = _Reader(rows, folder, document, warn)
     reader.add_experiment()
-    for point in (*document.points, *document.skipped):
+    for point in document.all_points:
         reader.add_point(point, titles[point.engine_key])
 
 

@@ -64,20 +64,23 @@ def fill(
     documents = [read_plan(folder) for folder in folders]
     titles = engine_titles(
         {
-            point.engine_key: point.engine
-            for document in documents
-            for point in (*document.points, *document.skipped)
+            (place, point.engine_key): point.engine
+            for place, document in enumerate(documents)
+            for point in document.all_points
         }
     )
     rows = Rows()
-    for folder in folders:
+    for place, (folder, document) in enumerate(zip(folders, documents, strict=True)):
         say(f"results: {folder}")
-        add_folder(rows, folder, titles, warn)
+        own_titles = {key: title for (of, key), title in titles.items() if of == place}
+        add_folder(rows, folder, document, own_titles, warn)
     if not any(row["status"] == "complete" for row in rows.tables.get("repeat", ())):
         raise TraceqlError(
             f"{folders[0]} has no complete repeat; go on with traceql experiment run --resume"
         )
-    con.execute(f"CREATE TABLE {MARK} AS SELECT {FORMAT} AS format, '{__version__}' AS traceql")
+    con.execute(
+        f"CREATE TABLE {MARK} AS SELECT {FORMAT} AS schema_version, '{__version__}' AS traceql"
+    )
     create_tables(con)
     for table, own in rows.tables.items():
         insert(con, table, own)

@@ -130,7 +130,7 @@ def _scaling(found: "Experiment", model: str) -> Iterator[str]:
         points = f"in the median of {len(ratios)} points{span}" if span else "at one point"
         yield (
             f"{row['metric'].upper()} with {row['engine']} against {row['base']}: {middle:.2f} "
-            f"times as fast {points}, {100 * middle / gpus:.0f}% of {gpus:g} times."
+            f"times as fast {points}: an efficiency of {100 * middle / gpus:.0f}%."
         )
 
 
