@@ -19,6 +19,7 @@ from traceql.version import __version__
 
 FORMAT = 1  # of the tables
 MARK = "traceql_experiment"  # the table by which such a database is known
+_BLOCK_BYTES = 16_384  # DuckDB's least: many small tables, of which each has a block at least
 _MOST_REPEATS = "SELECT COALESCE(MAX(number), 0) FROM repeat"
 
 
@@ -45,7 +46,8 @@ def load_experiments(
         TraceqlError: a folder has no results, or the file cannot be written.
     """
     with whole_file(database) as draft:
-        con = duckdb.connect(str(draft), config={"threads": 2})
+        settings = {"threads": 2, "default_block_size": _BLOCK_BYTES}
+        con = duckdb.connect(str(draft), config=settings)
         try:
             fill(con, paths, say=say, warn=warn)
         finally:
