@@ -219,6 +219,19 @@ def test_only_databases_of_experiments_are_opened(tmp_path: Path) -> None:
         experiment(tmp_path / "text.duckdb")
 
 
+def test_a_load_replaces_results_and_nothing_else(tmp_path: Path) -> None:
+    folder = write_results(tmp_path / "one", [WrittenPoint(_tpots(9.0), batch=1)])
+    database, other = tmp_path / "one.duckdb", tmp_path / "text.duckdb"
+    load_experiments([folder], database)
+    load_experiments([folder], database)
+    with experiment(database) as found:
+        assert found.sql("SELECT COUNT(*) AS points FROM point").rows() == [{"points": 1}]
+    other.write_text("mine")
+    with pytest.raises(DatabaseError, match="not a traceql database"):
+        load_experiments([folder], other)
+    assert other.read_text() == "mine"
+
+
 def test_the_database_has_what_the_folder_has(tmp_path: Path) -> None:
     points = [WrittenPoint(_tpots(9.0 + b, 9.5 + b), batch=b) for b in (1, 2)]
     folder, database = write_results(tmp_path / "one", points), tmp_path / "one.duckdb"

@@ -8,8 +8,7 @@ from typing import Any
 import duckdb
 
 from traceql.errors import TraceNotFound
-from traceql.experiment.load import FORMAT, MARK, fill, quiet
-from traceql.opening import opened_database
+from traceql.experiment.load import fill, opened_results, quiet
 from traceql.query import Query, bound, queries_in, query_named
 from traceql.query.head import LIMIT
 from traceql.resources import QUERIES
@@ -89,7 +88,7 @@ def experiment(
     if len(places) == 1 and not places[0].exists():
         raise TraceNotFound(f"{name} does not exist; name a folder of results or their database")
     if len(places) == 1 and places[0].is_file():
-        return Experiment(_opened(places[0]), name)
+        return Experiment(opened_results(places[0]), name)
     con = duckdb.connect(config={"threads": 2})
     try:
         fill(con, places, say=say, warn=warn)
@@ -99,13 +98,3 @@ def experiment(
     con.execute("SET enable_external_access = false")
     con.execute("SET lock_configuration = true")
     return Experiment(con, name)
-
-
-def _opened(path: Path) -> duckdb.DuckDBPyConnection:
-    return opened_database(
-        path,
-        otherwise="load results with traceql experiment load RESULTS -o DB",
-        mark=MARK,
-        version=FORMAT,
-        again="load the results again",
-    )

@@ -15,12 +15,28 @@ from traceql.experiment.profiles import add_profiles
 from traceql.experiment.scaling import add_speedups
 from traceql.experiment.schema import create_tables, derive, insert
 from traceql.files import whole_file
+from traceql.opening import opened_database
 from traceql.version import __version__
 
 FORMAT = 1  # of the tables
 MARK = "traceql_experiment"  # the table by which such a database is known
 _BLOCK_BYTES = 16_384  # DuckDB's least: many small tables, of which each has a block at least
 _MOST_REPEATS = "SELECT COALESCE(MAX(number), 0) FROM repeat"
+
+
+def opened_results(path: Path) -> duckdb.DuckDBPyConnection:
+    """A read-only connection to a database of results.
+
+    Raises:
+        DatabaseError: the file is not one, or cannot be opened.
+    """
+    return opened_database(
+        path,
+        otherwise="load results with traceql experiment load RESULTS -o DB",
+        mark=MARK,
+        version=FORMAT,
+        again="load the results again",
+    )
 
 
 def quiet(_text: str) -> None:
@@ -43,11 +59,12 @@ def load_experiments(
         warn: is told what cannot be read, and is left out.
 
     Raises:
-        TraceqlError: a folder has no results, or the file cannot be written.
+        TraceqlError: a folder has no results, or the file is another one or cannot be written.
     """
-    with whole_file(database) as draft:
-        settings = {"threads": 2, "default_block_size": _BLOCK_BYTES}
-        con = duckdb.connect(str(draft), config=settings)
+    if database.is_file():
+        opened_results(database).close()  # other databases are not replaced
+    with whole_file(database, may_replace_database=True) as draft:
+        con = duckdb.connect(str(draft), config={"threads": 2, "default_block_size": _BLOCK_BYTES})
         try:
             fill(con, paths, say=say, warn=warn)
         finally:
