@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from capture.checkout import checkout
-from capture.drive import Pass, drive
+from capture.drive import FirstTokens, Pass, Stream, drive
 from capture.environment import environment
 from capture.files import write_json
 from capture.metrics import metrics
@@ -41,6 +41,14 @@ _PARALLEL = re.compile(r"(?:^|_)(tp|pp|dp|ep)(\d+)(?=_)")
 
 
 @dataclass(frozen=True)
+class _Window:
+    """How long is recorded: so many seconds, if wanted those after the first tokens."""
+
+    seconds: float
+    after_first_tokens: bool
+
+
+@dataclass(frozen=True)
 class Attached:
     """A run directory and the contents of its run.json.
 
@@ -58,6 +66,7 @@ def attach(
     *,
     seconds: float,
     workload: Workload | None = None,
+    after_first_tokens: bool = False,
     traces: Path | None = None,
     on_phase: OnPhase = ignore_phase,
     warn: Callable[[str], None] = lambda _message: None,
@@ -67,6 +76,8 @@ def attach(
     Args:
         workload: requests to send again and again during the recording; None records only the
             requests that the server gets from others.
+        after_first_tokens: whether the seconds count from the moment when all requests in flight
+            have their first token. The recording begins with the first request in any case.
         traces: the server's torch_profiler_dir; None reads it from the server's command line.
 
     Raises:
@@ -76,14 +87,23 @@ def attach(
     require_packages("aiohttp", "huggingface_hub", "psutil")
     with TemporaryDirectory(prefix="traceql-") as notes:
         return asyncio.run(
-            _attach(url, path, seconds, workload, traces, Path(notes), on_phase, warn)
+            _attach(
+                url,
+                path,
+                _Window(seconds, after_first_tokens),
+                workload,
+                traces,
+                Path(notes),
+                on_phase,
+                warn,
+            )
         )
 
 
 async def _attach(
     url: str,
     path: Path,
-    seconds: float,
+    window: _Window,
     workload: Workload | None,
     traces: Path | None,
     notes: Path,
@@ -102,7 +122,7 @@ async def _attach(
         named = trace_folder(command) if command else None
         folder = traces or (named and started_in / named.expanduser())
         before = _traces(folder)
-        facts = _server_facts(said, command, workload, seconds)
+        facts = _server_facts(said, command, workload, window.seconds)
         if _is_extended(command) and not await server.follow(notes):
             warn(_NO_STEPS)
         await server.start_profiler()
@@ -113,7 +133,7 @@ async def _attach(
             raise
         try:
             with sampled(directory.path / "telemetry.parquet", warn):
-                measured = await _record_window(server, seconds, workload, facts, on_phase)
+                measured = await _record_window(server, window, workload, facts, on_phase)
             ranks = _collected(folder, before, directory)
             if measured:
                 measures = metrics(measured, None, until_ns=facts["window"]["end_unix_ns"])
@@ -137,17 +157,22 @@ async def _attach(
 
 async def _record_window(
     server: Server,
-    seconds: float,
+    window: _Window,
     workload: Workload | None,
     facts: dict[str, Any],
     on_phase: OnPhase,
 ) -> Pass | None:
     """Waits while the profiler records, then stops it in any case; adds the window to `facts`."""
-    finished = asyncio.Event()
-    load = asyncio.create_task(_load(server, workload, finished)) if workload else None
+    finished, load, answered = asyncio.Event(), None, None
+    if workload:
+        in_flight = min(workload.concurrency, len(workload.requests))
+        answered = FirstTokens(server.stream, in_flight)
+        load = asyncio.create_task(_load(answered.stream, workload, finished))
     begin_ns = time.time_ns()
     try:
-        await _wait(seconds, load, on_phase)
+        if load and answered and window.after_first_tokens:
+            await _first_of(load, answered.all_there)
+        await _wait(window.seconds, load, on_phase)
     finally:
         finished.set()
         facts["window"] = {"begin_unix_ns": begin_ns, "end_unix_ns": time.time_ns()}
@@ -158,6 +183,15 @@ async def _record_window(
     return await load if load else None
 
 
+async def _first_of(load: asyncio.Task[Pass], event: asyncio.Event) -> None:
+    """Waits for the event, or for the end of the load."""
+    waiting = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait((load, waiting), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+
+
 async def _wait(seconds: float, load: asyncio.Task[Pass] | None, on_phase: OnPhase) -> None:
     """Waits, but not longer than the load runs: its error is raised when it is awaited."""
     deadline = time.monotonic() + seconds
@@ -166,7 +200,7 @@ async def _wait(seconds: float, load: asyncio.Task[Pass] | None, on_phase: OnPha
         await asyncio.sleep(min(0.2, left))
 
 
-async def _load(server: Server, workload: Workload, finished: asyncio.Event) -> Pass:
+async def _load(stream: Stream, workload: Workload, finished: asyncio.Event) -> Pass:
     """Sends the workload again and again, each time with new request ids."""
     rounds: list[Pass] = []
     while not finished.is_set():
@@ -175,7 +209,7 @@ async def _load(server: Server, workload: Workload, finished: asyncio.Event) -> 
             for request in workload.requests
         ]
         again = replace(workload, requests=requests)
-        rounds.append(await drive(again, server.stream, stop=finished))
+        rounds.append(await drive(again, stream, stop=finished))
     answers = [answer for one in rounds for answer in one.answers]
     return Pass(answers, rounds[0].begin_ns, rounds[-1].end_ns)
 

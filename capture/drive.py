@@ -47,6 +47,28 @@ class Pass:
     end_ns: int
 
 
+class FirstTokens:
+    """Watches a stream until so many requests have their first token.
+
+    Attributes:
+        all_there: set when they have.
+    """
+
+    def __init__(self, stream: Stream, requests: int) -> None:
+        self.all_there = asyncio.Event()
+        self._stream, self._requests = stream, requests
+        self._answered: set[str] = set()
+
+    async def stream(self, request: Request) -> AsyncIterator[Chunk]:
+        """The stream as it is."""
+        async for chunk in self._stream(request):
+            if chunk.tokens:
+                self._answered.add(request.request_id)
+                if len(self._answered) >= self._requests:
+                    self.all_there.set()
+            yield chunk
+
+
 async def drive(
     workload: Workload,
     stream: Stream,

@@ -13,6 +13,8 @@ _FOLDER = "torch_profiler_dir"
 def server_process(url: str) -> tuple[list[str], Path] | None:
     """Command line and working folder of the process that listens on a local URL.
 
+    Of several, the oldest: forks of a server inherit its socket.
+
     None if the server is on another host, or its process belongs to another user.
     """
     import psutil
@@ -22,11 +24,16 @@ def server_process(url: str) -> tuple[list[str], Path] | None:
         return None
     port = parts.port or 80
     with suppress(psutil.Error):
-        for connection in psutil.net_connections("tcp"):
-            listens = connection.status == psutil.CONN_LISTEN and connection.laddr.port == port
-            if listens and connection.pid:
-                process = psutil.Process(connection.pid)
-                return list(process.cmdline()), Path(process.cwd())
+        listening = [
+            psutil.Process(connection.pid)
+            for connection in psutil.net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+            and connection.laddr.port == port
+            and connection.pid
+        ]
+        if listening:
+            process = min(listening, key=lambda one: one.create_time())
+            return list(process.cmdline()), Path(process.cwd())
     return None
 
 

@@ -18,6 +18,7 @@ _RESERVED = {
     "data_parallel_size": "grid.data_parallel",
     "enable_expert_parallel": "grid.expert_parallel",
     "load_format": "dummy_weights",
+    "served_model_name": "model",
     "port": "port",
     "host": "nothing: servers of an experiment listen on this machine alone",
     "profiler_config": "record",
@@ -51,8 +52,18 @@ def engine_flags(engine: Engine) -> list[str]:
 
 
 def serve_arguments(engine: Engine, model: str) -> list[str]:
-    """The arguments of `vllm serve`."""
-    return [model, *engine_flags(engine), "--disable-uvicorn-access-log"]
+    """The arguments of `vllm serve`.
+
+    Args:
+        model: a folder or an id, as vLLM takes it.
+    """
+    named = ["--served-model-name", served_name(engine.model)]
+    return [model, *engine_flags(engine), *named, "--disable-uvicorn-access-log"]
+
+
+def served_name(model: str) -> str:
+    """What the server calls the model of a plan: its id, or the name of its folder."""
+    return Path(model).resolve().name if Path(model).is_dir() else model
 
 
 def bench_serve_arguments(
@@ -63,7 +74,8 @@ def bench_serve_arguments(
         "backend": "openai",
         "base-url": url,
         "endpoint": "/v1/completions",
-        "model": model,
+        "model": served_name(point.engine.model),
+        "tokenizer": model,
         "dataset-name": "random",
         "random-input-len": point.prompt_tokens,
         "random-output-len": point.output_tokens,

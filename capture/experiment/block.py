@@ -178,7 +178,8 @@ class BlockRun:
             try:
                 yield folder
             except CaptureError as error:
-                reason = str(error)
+                place = self.results.folder(point, self.block.repeat)
+                reason = str(error).replace(str(folder), str(place))
             facts["seconds"] = time.monotonic() - begin
             if reason is None:
                 write_repeat(folder, facts)

@@ -95,7 +95,7 @@ class Record(_Part, frozen=True):
 
     Attributes:
         profile: one more repeat of each point under the profiler; its times do not count.
-        seconds: how long the profiler records a point.
+        seconds: how long the profiler goes on once all requests in flight have their first token.
         tool: the profiler: torch, or nsys or ncu where they are installed.
         outputs: whether the generated text is kept.
     """

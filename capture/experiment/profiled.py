@@ -79,6 +79,7 @@ def profile_point(
         folder,
         seconds=plan.record.seconds,
         workload=workload,
+        after_first_tokens=True,
         traces=server.folder / _TRACES,
         warn=warn,
     )
