@@ -28,12 +28,14 @@ capture-demo: $(VENV)/.vllm
 	$(VENV)/vllm/bin/traceql run layers.host runs/tiny.duckdb
 
 # A small experiment with the real vLLM on this machine's processors: TP 1 and 2, two batches, two lengths of prompts.
-# After an interruption, EXPERIMENT=--resume goes on with it.
+# It records short traces, which PyTorch writes slowly: ten seconds and more for each second.
+# After an interruption, EXPERIMENT=--resume goes on with it. A test takes the command from here.
 EXPERIMENT ?=
 experiment-demo: $(VENV)/.vllm
 	$(VENV)/vllm/bin/traceql experiment run --preset quick --model qwen3-tiny --set dummy_weights=true \
 		--sweep "tensor_parallel:1,2;batch:1,4;prompt_tokens:64,256" --set grid.output_tokens=16 \
-		--set engine.max_model_len=512 --set engine.enforce_eager=true -o results/demo $(EXPERIMENT)
+		--set engine.max_model_len=512 --set engine.enforce_eager=true --set record.seconds=0.25 \
+		-o results/demo $(EXPERIMENT)
 
 test: $(VENV)/.dev $(VENV)/.docs $(VENV)/.vllm lint
 	TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python $(PYTEST)

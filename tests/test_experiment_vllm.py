@@ -1,12 +1,18 @@
-"""An experiment with the real vLLM on a CPU: killed half-way, resumed, and complete."""
+"""`make experiment-demo`, with the real vLLM on a CPU: killed half-way, resumed, and complete."""
 
+import hashlib
 import json
 import re
+import shlex
 import signal
 import subprocess
 import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import product
 from pathlib import Path
 
+import databases
 import psutil
 import pytest
 from experiment_runs import repeats_of, statuses
@@ -14,60 +20,137 @@ from vllm_python import VLLM_PYTHON
 
 import traceql
 
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.slow, pytest.mark.vllm]
 
-_PLAN = """
-model: qwen3-tiny
-dummy_weights: true
-engine: {max_model_len: 256, enforce_eager: true}
-grid:
-  batch: [1, 2]
-  prompt_tokens: 32
-  output_tokens: 8
-repeats: 1
-"""
-_ALL = 2 * 2  # batches, a repeat and the one under the profiler
+_REPEATS = ("repeat-1", "repeat-2", "repeat-3", "profiled")
+_POINTS = [f"batch{n}-in{length}-out16-n{n}" for n, length in product((1, 4), (64, 256))]
+_ALL = {
+    f"{engine}/{point}/{repeat}"
+    for engine, point, repeat in product(("tp1", "tp2"), _POINTS, _REPEATS)
+}
+_STARTS = {f"{engine}/{repeat}.1" for engine, repeat in product(("tp1", "tp2"), _REPEATS)}
+_KILLED_AFTER = len(_ALL) // 2 - 2  # repeats: in the middle of what one server measures
+_HASH = re.compile(r"(?<=^tp\d)-\w+")
 
 
-def _command(*more: str) -> list[str]:
-    return [VLLM_PYTHON, "-m", "traceql", "experiment", "run", "plan.yaml", "-o", "out", *more]
-
-
-def test_a_killed_experiment_is_completed_by_another_run(tmp_path: Path) -> None:
-    (tmp_path / "plan.yaml").write_text(_PLAN)
-    out = tmp_path / "out"
-    with (tmp_path / "told").open("wb") as told:
-        process = subprocess.Popen(_command(), cwd=tmp_path, stderr=told)
-        while not statuses(out):
-            assert process.poll() is None, (tmp_path / "told").read_text()
-            time.sleep(0.1)
-        servers = psutil.Process(process.pid).children(recursive=True)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    _, alive = psutil.wait_procs(servers, timeout=60)
-    assert not alive
-    kept = {path: run["start_unix_ns"] for path, run in repeats_of(out).items()}
-    done = subprocess.run(
-        _command("--resume"), cwd=tmp_path, capture_output=True, text=True, check=False
+def _command(out: Path, *more: str) -> list[str]:
+    """That of the Makefile, with another folder for the results."""
+    makefile = (databases.ROOT / "Makefile").read_text().replace("\\\n", " ")
+    found = re.search(
+        r"bin/traceql (experiment run .+)\s-o results/demo \$\(EXPERIMENT\)", makefile
     )
+    assert found
+    return [VLLM_PYTHON, "-m", "traceql", *shlex.split(found[1]), "-o", str(out), *more]
+
+
+def test_the_demo_killed_half_way_is_completed_by_another_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    _kill_half_way(out, tmp_path / "told")
+    kept = _files(out, statuses(out))
+    done = subprocess.run(_command(out, "--resume"), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert f"{len(kept)} repeat" in done.stderr
-    assert list(statuses(out).values()) == ["complete"] * _ALL
-    again = {path: run["start_unix_ns"] for path, run in repeats_of(out).items()}
-    assert {path: again[path] for path in kept} == kept
+    assert f"{len(kept)} repeats done before" in done.stderr
+    assert _files(out, kept) == kept
+    _every_repeat_is_there_once(out)
+    _servers_measured_what_they_should(out, kept)
     for folder in out.glob("points/*/*/repeat-*"):
+        assert {file.name for file in folder.iterdir()} == _documented("repeat-N")
         _has_the_numbers_that_vllm_printed(folder)
     for folder in out.glob("points/*/*/profiled"):
+        assert {file.name for file in folder.iterdir()} == _documented("profiled")
+        ranks = range(int(folder.parts[-3][2]))
+        names = {file.name for file in (folder / "traces").iterdir()}
+        assert names == {f"rank{rank}.pt.trace.json.gz" for rank in ranks}
+    shapes = {frozenset(_shape(out / "points" / path)) for path in repeats_of(out)}
+    assert len(shapes) == 2  # of a benchmark, of a recording
+    for folder in out.glob(f"points/*/{_POINTS[-1]}/profiled"):
         _can_be_loaded(folder, tmp_path)
 
 
+def _kill_half_way(out: Path, told: Path) -> None:
+    with told.open("wb") as errors:
+        process = subprocess.Popen(_command(out), stderr=errors)
+        while len(statuses(out)) < _KILLED_AFTER:
+            assert process.poll() is None, told.read_text()
+            time.sleep(0.1)
+        started = psutil.Process(process.pid).children(recursive=True)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    _, alive = psutil.wait_procs(started, timeout=60)
+    assert not alive
+    assert _KILLED_AFTER <= len(statuses(out)) < len(_ALL) // 2
+
+
+def _files(out: Path, repeats: Iterable[str]) -> dict[str, object]:
+    """When the files of each repeat were written, and what they contain."""
+    return {
+        path: {
+            str(file.relative_to(out)): (
+                file.stat().st_mtime_ns,
+                hashlib.sha256(file.read_bytes()).hexdigest(),
+            )
+            for file in (out / "points" / path).rglob("*")
+            if file.is_file()
+        }
+        for path in repeats
+    }
+
+
+def _every_repeat_is_there_once(out: Path) -> None:
+    folders = [str(folder.relative_to(out / "points")) for folder in out.glob("points/*/*/*")]
+    assert sorted(_HASH.sub("", folder) for folder in folders) == sorted(_ALL)
+    assert statuses(out) == dict.fromkeys(sorted(folders), "complete")
+    plan = json.loads((out / "plan.json").read_text())
+    assert (len(plan["points"]), plan["skipped"]) == (len(_ALL) // len(_REPEATS), [])
+    assert {file.name for file in out.iterdir()} - {".lock"} == {
+        "model", "plan.json", "points", "servers",
+    }  # fmt: skip
+
+
+def _servers_measured_what_they_should(out: Path, kept: dict[str, object]) -> None:
+    """One start for each engine and repeat, and one more for what was killed."""
+    points = Counter(
+        _HASH.sub("", run["experiment"]["server"]["folder"].removeprefix("servers/"))
+        for run in repeats_of(out).values()
+    )
+    folders = {str(folder.relative_to(out / "servers")) for folder in out.glob("servers/*/*")}
+    assert {_HASH.sub("", folder) for folder in folders} == set(points)
+    (again,) = set(points) - _STARTS
+    assert again == again.split("/")[0] + "/repeat-2.2"
+    before = len(kept) % len(_POINTS)
+    assert points == dict.fromkeys(_STARTS, len(_POINTS)) | {
+        again.replace(".2", ".1"): before,
+        again: len(_POINTS) - before,
+    }
+
+
+def _documented(repeat: str) -> set[str]:
+    """The files of a repeat on a machine without a GPU, as the document says."""
+    text = (databases.ROOT / "docs" / "experiments.md").read_text()
+    row = re.search(rf"^\| `points/ENGINE/POINT/{repeat}/` \|(.+?);[^;]+\|$", text, re.MULTILINE)
+    assert row
+    return {name.rstrip("/") for name in re.findall(r"`([^`]+)`", row[1])}
+
+
+def _shape(folder: Path) -> Iterator[tuple[str, str]]:
+    """The keys of a repeat's documents, which are the same before and after the kill."""
+    for name in ("run.json", "bench.json", "metrics.json", "config.json", "environment.json"):
+        if (folder / name).exists():
+            document = json.loads((folder / name).read_text())
+            yield name, json.dumps(sorted(document))
+
+
 def _has_the_numbers_that_vllm_printed(folder: Path) -> None:
-    printed = dict(re.findall(r"^(.+?):\s+([\d.]+)\s*$", (folder / "log.txt").read_text(), re.M))
+    log = (folder / "log.txt").read_text()
+    assert log.count("Serving Benchmark Result") == 1
+    printed = dict(re.findall(r"^(.+?):\s+([\d.]+)\s*$", log, re.M))
     passed = json.loads((folder / "metrics.json").read_text())["passes"]["unprofiled"]
-    batch = int(re.match(r"batch(\d+)", folder.parent.name)[1])  # type: ignore[index]
+    ((batch, prompt),) = re.findall(r"^batch(\d+)-in(\d+)-", folder.parent.name)
+    batch, prompt = int(batch), int(prompt)
     assert int(printed["Successful requests"]) == len(passed["requests"]) == batch
-    assert int(printed["Total input tokens"]) == 32 * batch
-    assert int(printed["Total generated tokens"]) == passed["summary"]["output_tokens"] == 8 * batch
+    assert int(printed["Total input tokens"]) == prompt * batch
+    tokens = passed["summary"]["output_tokens"]
+    assert int(printed["Total generated tokens"]) == tokens == 16 * batch
     for title, name in (("TTFT", "ttft"), ("TPOT", "tpot"), ("E2EL", "e2e")):
         ours = passed["summary"][name]
         assert float(printed[f"Mean {title} (ms)"]) == pytest.approx(ours["mean"] / 1e6, abs=0.006)
@@ -76,7 +159,7 @@ def _has_the_numbers_that_vllm_printed(folder: Path) -> None:
 
 
 def _can_be_loaded(folder: Path, scratch: Path) -> None:
-    database = traceql.load([folder], scratch / f"{folder.parent.name}.duckdb").database
+    database = traceql.load([folder], scratch / f"{folder.parts[-3]}.duckdb").database
     with traceql.open(database) as trace:
         assert trace.run("quality.ledger", failed=True).rows() == []
         assert len(trace.sql("SELECT * FROM step")) > 10
