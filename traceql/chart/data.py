@@ -15,6 +15,8 @@ Drawn = alt.Chart | alt.LayerChart | alt.VConcatChart
 COUNTED = ("layer", "number", "iteration")  # columns of numbers from 0
 _WORDS = {
     "ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step", "mfu": "MFU", "mbu": "MBU",
+    "in_flight": "requests in flight", "base_load": "load of the base",
+    "gpus": "GPUs", "request_rate": "requests arriving per second",
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from traceql.errors import QueryInvalid
 from traceql.query.head import Chart
 
 _QUANTITIES = {  # channels; of other kinds of chart, x
+    "curve": ("x", "y"),
     "delta": ("color",),
     "deviation": ("color",),
     "heatmap": ("color",),

@@ -37,3 +37,18 @@ def powers_of_ten(ends: tuple[float, float]) -> list[float]:
         if len(inside) > 1:
             break
     return inside
+
+
+_FEW = 9  # values on an axis
+
+
+def round_values(ends: tuple[float, float]) -> list[float]:
+    """Round values between the ends of an axis: as many of 1, 2 and 5 times powers of ten as fit."""
+    between = range(floor(log10(ends[0])), ceil(log10(ends[1])))
+    inside = list[float]()
+    for factors in ((1, 2, 5), (1, 3), (1,)):
+        values = [factor * 10.0**power for power in between for factor in factors]
+        inside = [value for value in values if ends[0] <= value <= ends[1]]
+        if len(inside) <= _FEW:
+            break
+    return inside
