@@ -20,7 +20,7 @@
 -- @column gpus           BIGINT   GPUs of the engine, n.
 -- @column base_gpus      BIGINT   GPUs of the base, b.
 -- @column in_flight      BIGINT   Requests in flight; NULL if only a rate limits them.
--- @column base_load      DOUBLE   Load of the base: requests in flight, or arrivals per second.
+-- @column load           DOUBLE   Requests in flight, or arrivals per second, that stay: all in strong scaling, those per GPU in weak scaling.
 -- @column prompt_tokens  BIGINT   Tokens of each prompt.
 -- @column output_tokens  BIGINT   Tokens that each request generates.
 -- @column ratio          DOUBLE   How many times better the point is than its base.
@@ -38,8 +38,8 @@
 -- @column panel          VARCHAR  Panel of the chart: kind of scaling, what grew, and the tokens.
 -- @key    engine base_engine scaling in_flight prompt_tokens output_tokens ratio speedup efficiency_pct low_pct high_pct serial_pct
 -- @empty  no two engines differ in their GPUs alone, with equal loads or equal loads per GPU; see the preset scaling
--- @chart  curve x=gpus y=efficiency_pct low=low_pct high=high_pct color=base_load panel=panel name=metric
--- @title  Scaling efficiency by GPUs and by the load of the base
+-- @chart  curve x=gpus y=efficiency_pct low=low_pct high=high_pct color=load panel=panel name=metric
+-- @title  Scaling efficiency by GPUs and load (weak scaling: load per GPU)
 WITH pair AS (
     SELECT
         speedup.*,
@@ -49,7 +49,7 @@ WITH pair AS (
         base.gpus AS base_gpus,
         point.in_flight,
         point.request_rate,
-        base_label.load_value AS base_load,
+        base_label.load_value / CASE speedup.scaling WHEN 'weak' THEN base.gpus ELSE 1 END AS load,
         point.prompt_tokens,
         point.output_tokens,
         1.0 / base.gpus AS base_part,
@@ -89,7 +89,7 @@ SELECT
     serial.gpus,
     serial.base_gpus,
     serial.in_flight,
-    serial.base_load,
+    serial.load,
     serial.prompt_tokens,
     serial.output_tokens,
     serial.ratio,

@@ -29,7 +29,7 @@
 -- @key    engine in_flight request_rate prompt_tokens output_tokens tokens_per_second_per_user output_tokens_per_second_per_gpu front
 -- @empty  no point has a TPOT; vllm bench latency does not measure it, vllm bench serve does
 -- @chart  front x=tokens_per_second_per_user x_low=user_low x_high=user_high y=output_tokens_per_second_per_gpu y_low=gpu_low y_high=gpu_high color=engine label=load front=front panel=panel
--- @title  Output tokens/s per GPU against output tokens/s per user
+-- @title  Output tokens/s per GPU and per user at each load, and the front of the medians
 WITH tpot AS (
     SELECT * FROM point_value
     WHERE metric = 'tpot' AND stat = 'median' AND median > 0

@@ -51,7 +51,8 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
         data, value, part = _parts(data, columns, y), "value", "part"
         seen = set(data.loc[data[value] > 0, part]) or set(data[part])
         order = [name for name in map(_part, columns) if name in seen]
-        title = f"time ({title.rpartition('(')[2]}"
+        what = "memory" if columns[0].endswith("_bytes") else "time"
+        title = f"{what} ({title.rpartition('(')[2]}"
     else:
         value, part, order = columns[0], channels["color"], None
     data[value] = data[value].clip(lower=0)  # a negative value cannot be stacked
@@ -97,7 +98,7 @@ def _longest_first(data: pd.DataFrame, column: str, y: str) -> list[Any] | None:
 
 
 def _part(column: str) -> str:
-    return column.removesuffix("_ns").removesuffix("_pct")
+    return column.removesuffix("_ns").removesuffix("_pct").removesuffix("_bytes")
 
 
 def _largest(data: pd.DataFrame, x: str, y: str) -> pd.DataFrame:

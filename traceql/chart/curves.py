@@ -13,22 +13,25 @@ import pandas as pd
 import pyarrow as pa
 
 from traceql.chart.data import axis_title, chart_of, in_display_units
-from traceql.chart.encodings import coloured, hover, is_wide
+from traceql.chart.encodings import coloured, hover
 from traceql.chart.palette import in_order
 from traceql.chart.panels import Row, in_rows, name_of, row_of
-from traceql.chart.powers import round_values
+from traceql.chart.powers import pixels_up, round_values
 from traceql.chart.theme import CONFIG, PAPER, QUIET
 
 _HEIGHT = 220  # pixels of a panel
 _AXIS = 58  # pixels of the vertical axis with its title
 _DOT = 30  # square pixels
 _CAP = 7  # pixels: length of the ends of an interval
-_APART = 4.0  # pixels between the points of two series at one place, at most
+_COVERED = 4.5  # pixels: an end that is closer to its dot would look like a part of that
+_APART = 3.0  # pixels between the points of two series at one place, at most
 _MOST_APART = 0.5  # of the distance between two places, all series together
 _SPARE = 0.06  # of the axes, at their ends
+_WIDE = 8  # from this ratio of largest to smallest value on, the vertical axis is logarithmic
 _SAMPLES = 40  # of a fitted curve
 _DEGREE = 2  # of a fitted curve, as a polynomial of what is across: no part of a step grows faster
 _IDEAL = 100.0  # percent
+NUMBER = ",~r"  # of D3
 
 
 @dataclass(frozen=True)
@@ -69,9 +72,12 @@ def curve(table: pa.Table, channels: dict[str, str], width: int) -> alt.VConcatC
     names = list(dict.fromkeys(data["panel"]))
     row = row_of(len(names), width, _AXIS, one_axis=True)
     data["across"] = _apart(data, plot, row)
+    for end in ("low", "high"):
+        data[f"{end}_stands_out"] = _stands_out(data, end, plot)
+    x = _across(data["across"], plot, row.width)
     colours = _colours(data, plot, title, width)
     panels = [
-        _panel(data[data["panel"] == name], plot, row, colours, has_axis=not place % row.panels)
+        _panel(data[data["panel"] == name], plot, x, row, colours, has_axis=not place % row.panels)
         for place, name in enumerate(names)
     ]
     return in_rows(panels, row)
@@ -86,7 +92,12 @@ def _prepared(table: pa.Table, channels: dict[str, str]) -> tuple[pd.DataFrame, 
     assert x  # or there would be nothing to draw
     given = given.dropna(subset=[x, value, *([series] if series else [])])
     told = ""
-    if series and given[x].nunique() == 1 and _is_number(given[series]) and given[series].nunique() > 1:
+    if (
+        series
+        and given[x].nunique() == 1
+        and _is_number(given[series])
+        and given[series].nunique() > 1
+    ):
         told = f", {axis_title(x)}: {_plain(given[x].iloc[0])}"
         x, series = series, None
     data = pd.DataFrame(
@@ -106,7 +117,7 @@ def _prepared(table: pa.Table, channels: dict[str, str]) -> tuple[pd.DataFrame, 
     data["series"] = [_plain(one) for one in data["key"]]
     numbers = data[["value", "low", "high", "fit", "second"]]
     flat = numbers.stack()
-    by_powers = is_wide(flat)
+    by_powers = bool(flat.min() > 0 and flat.max() / flat.min() > _WIDE)
     is_percent = value.endswith("_pct")
     if "name" in channels and len(given):
         y_title = _named(str(given[channels["name"]].iloc[0]), y_title)
@@ -144,7 +155,11 @@ def _named(name: str, title: str) -> str:
     """The title of an axis with what is measured: "TPOT (ms)" for tpot."""
     words = name.upper() if len(name) <= len("tpot") else name.replace("_", " ")
     unit = title[title.rfind("(") :] if "(" in title else ""
-    return f"{words} {unit}".strip() if unit != "(%)" else f"{title.removesuffix(' (%)')} of {words} (%)"
+    return (
+        f"{words} {unit}".strip()
+        if unit != "(%)"
+        else f"{title.removesuffix(' (%)')} of {words} (%)"
+    )
 
 
 def _told_apart(title: str, second: str) -> str:
@@ -177,33 +192,44 @@ def _colours(data: pd.DataFrame, plot: _Plot, title: str, width: int) -> dict[st
 
 
 def _panel(
-    data: pd.DataFrame, plot: _Plot, row: Row, colours: dict[str, Any], *, has_axis: bool
+    data: pd.DataFrame, plot: _Plot, x: alt.X, row: Row, colours: dict[str, Any], *, has_axis: bool
 ) -> alt.LayerChart:
-    name = data["panel"].iloc[0]
-    x, y = _across(plot, row.width), _upward(plot, has_axis=has_axis)
+    name, y = data["panel"].iloc[0], _upward(plot, has_axis=has_axis)
     points = chart_of(data.drop(columns=["panel"])).encode(x=x, **colours)
     plain = {} if colours else {"color": CONFIG["mark"]["color"]}
     known = points.transform_filter("isValid(datum.low) && isValid(datum.high)")
     ends = [
-        known.mark_tick(orient="horizontal", size=_CAP, thickness=1.5, **plain).encode(y=_at(y, end))
+        known.transform_filter(f"datum.{end}_stands_out")
+        .mark_tick(orient="horizontal", size=_CAP, thickness=1.5, **plain)
+        .encode(y=_at(y, end))
         for end in ("low", "high")
     ]
-    told = {"series": "series", "x": plot.x_title, "value": plot.y_title, "low": "low", "high": "high"}
+    told = {
+        "series": "series",
+        "x": plot.x_title,
+        "value": plot.y_title,
+        "low": "low",
+        "high": "high",
+    }
     layers = [
         *([name_of(name)] if name else []),
         *_ideal(plot, y),
         *_lines(data, plot, x, y, colours),
         known.mark_rule(strokeWidth=1.5, **plain).encode(y=_at(y, "low"), y2=alt.Y2(field="high")),
         *ends,
-        points.mark_point(
-            filled=True, size=_DOT, opacity=1, stroke=PAPER, strokeWidth=0.75
-        ).encode(y=y, **hover(told | ({"fit": "curve"} if data["fit"].notna().any() else {}))),
+        points.mark_point(filled=True, size=_DOT, opacity=1, stroke=PAPER, strokeWidth=0.75).encode(
+            y=y, **hover(told | ({"fit": "curve"} if data["fit"].notna().any() else {}))
+        ),
     ]
     if plot.has_second:
         hollow = points.transform_filter("isValid(datum.second)").mark_point(
             filled=True, fill=PAPER, size=_DOT, opacity=1, strokeWidth=1.5
         )
-        stroke = {"stroke": alt.Stroke(**{**colours["color"].to_dict(), "legend": None})} if colours else {}
+        stroke = (
+            {"stroke": alt.Stroke(**{**colours["color"].to_dict(), "legend": None})}
+            if colours
+            else {}
+        )
         layers.append(hollow.encode(y=_at(y, "second"), **stroke))
     drawn: alt.LayerChart = alt.LayerChart(layer=layers).properties(width=row.width, height=_HEIGHT)
     return drawn
@@ -248,8 +274,19 @@ def _ideal(plot: _Plot, y: alt.Y) -> Iterator[alt.Chart]:
         yield line.mark_rule(color=QUIET, strokeDash=[4, 3]).encode(y=_at(y, "ideal"))
 
 
-def _across(plot: _Plot, width: int) -> alt.X:
-    first, last = plot.places[0], plot.places[-1]
+def _stands_out(data: pd.DataFrame, end: str, plot: _Plot) -> pd.Series:
+    """Whether the end of an interval is beyond the dot."""
+    axis = (plot.low, plot.high)
+    value, other = (
+        data[one].map(lambda v: pixels_up(v, axis, _HEIGHT, by_powers=plot.by_powers))
+        for one in ("value", end)
+    )
+    found: pd.Series = (value - other).abs() > _COVERED
+    return found
+
+
+def _across(drawn: pd.Series, plot: _Plot, width: int) -> alt.X:
+    first, last = float(drawn.min()), float(drawn.max())
     spare = max((last / first) ** _SPARE, 1.15)
     return alt.X(
         field="across",
@@ -257,8 +294,8 @@ def _across(plot: _Plot, width: int) -> alt.X:
         title=plot.x_title,
         scale=alt.Scale(type="log", base=2, domain=[first / spare, last * spare], nice=False),
         axis=alt.Axis(
-            values=list(plot.places), labelExpr="format(datum.value, ',~r')", grid=False, ticks=True,
-            tickSize=4, domain=True, labelOverlap="greedy", labelSeparation=6,
+            values=list(plot.places), labelExpr=f"format(datum.value, '{NUMBER}')", grid=False,
+            ticks=True, tickSize=4, domain=True, labelOverlap="greedy", labelSeparation=6,
         ),
     )  # fmt: skip
 
@@ -270,9 +307,9 @@ def _upward(plot: _Plot, *, has_axis: bool) -> alt.Y:
         field="value",
         type="quantitative",
         title=plot.y_title if has_axis else None,
-        scale=alt.Scale(domain=[plot.low, plot.high], nice=not plot.by_powers, **scale),
+        scale=alt.Scale(domain=[plot.low, plot.high], nice=False, **scale),
         axis=alt.Axis(
-            **values, labels=has_axis, labelExpr="format(datum.value, ',~r')", domain=False,
+            **values, labels=has_axis, labelExpr=f"format(datum.value, '{NUMBER}')", domain=False,
             minExtent=_AXIS - 22 if has_axis else 0, maxExtent=_AXIS - 22,
         ),
     )  # fmt: skip

@@ -16,6 +16,7 @@ from traceql.chart.drawable import can_be_drawn
 from traceql.chart.dumbbell import dumbbell
 from traceql.chart.flame import flame
 from traceql.chart.forest import forest
+from traceql.chart.front import front
 from traceql.chart.heatmap import heatmap
 from traceql.chart.history import history
 from traceql.chart.labels import column_label, with_joined_rows, with_labels
@@ -37,6 +38,7 @@ _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
     "dumbbell": dumbbell,
     "flame": flame,
     "forest": forest,
+    "front": front,
     "heatmap": heatmap,
     "history": history,
     "line": line,

@@ -9,6 +9,7 @@ _QUANTITIES = {  # channels; of other kinds of chart, x
     "curve": ("x", "y"),
     "delta": ("color",),
     "deviation": ("color",),
+    "front": ("x", "y"),
     "heatmap": ("color",),
     "history": ("y",),
     "line": ("x", "y"),

@@ -52,3 +52,11 @@ def round_values(ends: tuple[float, float]) -> list[float]:
         if len(inside) <= _FEW:
             break
     return inside
+
+
+def pixels_up(value: float, ends: tuple[float, float], height: float, *, by_powers: bool) -> float:
+    """How far above the lower end of an axis a value is, pixels."""
+    low, high = ends
+    if by_powers:
+        return height * log10(value / low) / log10(high / low)
+    return height * (value - low) / (high - low)
