@@ -1,236 +1,174 @@
 """Fronts: points of two quantities of which more is better, with intervals of both.
 
-A line joins the points that no other point beats in both, by their values alone; how sure that is says
-the mark of each point. Each panel has its own axes.
+A line joins the points that no other point beats in both, by their values alone; how sure that is
+says the mark of each point. Each panel has its own axes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
 import altair as alt
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from traceql.chart.curves import NUMBER
 from traceql.chart.data import axis_title, chart_of
 from traceql.chart.encodings import coloured, hover
-from traceql.chart.panels import in_rows, name_of, row_of
-from traceql.chart.placing import Box, Point, places
-from traceql.chart.powers import pixels_up, round_values
+from traceql.chart.measured_axis import MeasuredAxis, measured_axis
+from traceql.chart.panels import in_rows, named, row_of
+from traceql.chart.placing import Box, Place, Point, places
 from traceql.chart.theme import CONFIG, INK, QUIET
 
 _HEIGHT = 250  # pixels of a panel
-_AXIS = 62  # pixels of the vertical axis with its title
+_AXIS, _TITLE = 62, 22  # pixels of the vertical axis with its title, and of that
 _DOT, _RADIUS = 52, 4.1  # square pixels, and pixels
-_SPARE = 0.08  # of a linear axis at its upper end; of a logarithmic one at both ends
-_WIDE = 8  # from this ratio of largest to smallest value on, an axis is logarithmic
-_TICK = 60  # pixels between values of an axis
-_DOTS = 4  # pixels between the boxes that cover a line
-_MARKS = {  # shape and opacity by how sure the place of a point is
+_THICK = 1.0  # pixels from the middle of a line to what must not cover it
+_MARKS = {  # shape and opacity by how sure the place of a point is; the first are labeled first
     "on the front": ("circle", 1.0),
     "undecided": ("diamond", 0.8),
     "dominated": ("triangle-down", 0.4),
 }
+_COLUMNS = ("x", "x_low", "x_high", "y", "y_low", "y_high")
+
+_Corners = list[tuple[float, float]]
 
 
 def front(table: pa.Table, channels: dict[str, str], width: int) -> alt.VConcatChart:
     """The chart; its channels x_low, x_high, y_low and y_high are the ends of the intervals."""
     data = table.to_pandas().dropna(subset=[channels["x"], channels["y"]])
-    ends = ("x", "x_low", "x_high", "y", "y_low", "y_high")
-    points = pd.DataFrame({one: data[channels[one]].astype("float64") for one in ends})
+    points = pd.DataFrame({one: data[channels[one]].astype("float64") for one in _COLUMNS})
     for one in ("color", "label", "front", "panel"):
         points[one] = data[channels[one]].astype(str)
     names = list(dict.fromkeys(points["panel"]))
     row = row_of(len(names), width, _AXIS, one_axis=False)
-    encoding = _marks(points, width)
-    titles = axis_title(channels["x"]), axis_title(channels["y"])
-    panels = [
-        _panel(points[points["panel"] == name], titles, encoding, row.width) for name in names
-    ]
+    titles, look = (axis_title(channels["x"]), axis_title(channels["y"])), _look(points, width)
+    panels = [_panel(points[points["panel"] == name], titles, look, row.width) for name in names]
     return in_rows(panels, row)
 
 
-def _marks(points: pd.DataFrame, width: int) -> dict[str, Any]:
+def _look(points: pd.DataFrame, width: int) -> dict[str, Any]:
     """Color, shape and opacity, the same in all panels."""
-    encoding = coloured(points, "color", width)
-    encoding["color"]["legend"]["symbolType"] = "circle"
-    encoding["color"]["legend"]["symbolOpacity"] = 1
+    look = coloured(points, "color", width)
+    legend = look["color"]["legend"]
+    legend["symbolType"], legend["symbolOpacity"] = "circle", 1
     seen = [kind for kind in _MARKS if kind in set(points["front"])]
-    shapes, opacities = zip(*(_MARKS[kind] for kind in seen), strict=True)
-    legend = alt.Legend(title=None, symbolFillColor=QUIET, symbolStrokeWidth=0)
-    encoding["shape"] = alt.Shape(
-        field="front",
-        type="nominal",
-        scale=alt.Scale(domain=seen, range=list(shapes)),
-        legend=legend,
-    )
-    encoding["opacity"] = alt.Opacity(
-        field="front",
-        type="nominal",
-        scale=alt.Scale(domain=seen, range=list(opacities)),
-        legend=legend,
-    )
-    return encoding
+    shared: dict[str, Any] = {
+        "field": "front",
+        "type": "nominal",
+        "legend": alt.Legend(title=None, symbolFillColor=QUIET, symbolStrokeWidth=0),
+    }
+    shapes, opacities = ([_MARKS[kind][place] for kind in seen] for place in (0, 1))
+    look["shape"] = alt.Shape(**shared, scale=alt.Scale(domain=seen, range=shapes))
+    look["opacity"] = alt.Opacity(**shared, scale=alt.Scale(domain=seen, range=opacities))
+    return look
 
 
 def _panel(
-    points: pd.DataFrame, titles: tuple[str, str], encoding: dict[str, Any], width: int
+    points: pd.DataFrame, titles: tuple[str, str], look: dict[str, Any], width: int
 ) -> alt.LayerChart:
-    across, up = _ends(points, "x"), _ends(points, "y")
-    x = alt.X(**_axis("x", titles[0], across, width))
-    y = alt.Y(**_axis("y", titles[1], up, _HEIGHT))
-    y["axis"]["minExtent"] = y["axis"]["maxExtent"] = _AXIS - 22
-    pixels = _pixels(points, across, up, width)
-    steps = _steps(points)
-    named = _labelled(points, pixels, steps, (across, up), width)
-    base = chart_of(named.drop(columns=["panel"]))
+    across = measured_axis(points[["x", "x_low", "x_high"]], titles[0], width)
+    up = measured_axis(points[["y", "y_low", "y_high"]], titles[1], _HEIGHT)
+    corners = _steps(points)
+    labelled = pd.concat([points, _labels(points, corners, across, up)], axis=1)
+    layers = [*named(points["panel"].iloc[0]), *_layers(labelled, corners, across, up, look)]
+    panel: alt.LayerChart = alt.LayerChart(layer=layers).properties(width=width, height=_HEIGHT)
+    return panel
+
+
+def _layers(
+    points: pd.DataFrame,
+    corners: _Corners,
+    across: MeasuredAxis,
+    up: MeasuredAxis,
+    look: dict[str, Any],
+) -> Iterator[alt.Chart]:
+    """The line of the front, the intervals, the points and their labels."""
+
+    def x(field: str = "x") -> alt.X:
+        return alt.X(**across.encoding(field))
+
+    def y(field: str = "y") -> alt.Y:
+        extent = _AXIS - _TITLE
+        return alt.Y(**up.encoding(field, minExtent=extent, maxExtent=extent))
+
+    steps = pd.DataFrame(corners, columns=["x", "y"]).assign(order=range(len(corners)))
+    line = chart_of(steps).mark_line(color=QUIET, strokeWidth=1.5, opacity=0.6)
+    yield line.encode(x=x(), y=y(), order=alt.Order(field="order", type="quantitative"))
+    base = chart_of(points.drop(columns=["panel"]))
     bars = base.transform_filter("isValid(datum.x_low) && isValid(datum.y_low)")
-    colours = {"color": encoding["color"], "opacity": encoding["opacity"]}
-    told = {"color": "engine", "label": "load", "x": titles[0], "y": titles[1], "front": "front"}
-    name = points["panel"].iloc[0]
-    text = {
-        "x": alt.X(field="label_x", type="quantitative"),
-        "text": alt.Text(field="shown", type="nominal"),
-    }
+    seen = {"color": look["color"], "opacity": look["opacity"]}
+    bars = bars.mark_rule(strokeWidth=1.25).encode(**seen)
+    yield bars.encode(x=x("x_low"), x2=alt.X2(field="x_high"), y=y())
+    yield bars.encode(x=x(), y=y("y_low"), y2=alt.Y2(field="y_high"))
+    lines = base.transform_filter("datum.has_line").mark_rule(strokeWidth=0.6, color=QUIET)
+    yield lines.encode(x=x(), y=y(), x2=alt.X2(field="label_x"), y2=alt.Y2(field="label_y"))
+    told = {"color": "engine", "label": "load", "x": across.title, "y": up.title, "front": "front"}
+    marks = base.mark_point(filled=True, size=_DOT, strokeWidth=0)
+    yield marks.encode(x=x(), y=y(), **look, **hover(told))
     labels = base.transform_filter("datum.shown").mark_text(
         align={"expr": "datum.align"}, color=INK, fontSize=CONFIG["axis"]["labelFontSize"] - 1
     )
-    layers = [
-        *([name_of(name)] if name else []),
-        chart_of(steps).mark_line(color=QUIET, strokeWidth=1.5, opacity=0.6).encode(
-            x=_at(x, "x"), y=_at(y, "y"), order=alt.Order(field="order", type="quantitative")
-        ),
-        bars.mark_rule(strokeWidth=1.25).encode(x=_at(x, "x_low"), x2="x_high:Q", y=y, **colours),
-        bars.mark_rule(strokeWidth=1.25).encode(x=x, y=_at(y, "y_low"), y2="y_high:Q", **colours),
-        base.transform_filter("datum.has_line").mark_rule(strokeWidth=0.6, color=QUIET).encode(
-            x=x, y=y, x2="label_x:Q", y2="label_y:Q"
-        ),
-        base.mark_point(filled=True, size=_DOT, strokeWidth=0).encode(x=x, y=y, **encoding, **hover(told)),
-        labels.encode(y=_at(y, "label_y"), **text | {"x": _at(x, "label_x")}),
-    ]  # fmt: skip
-    drawn: alt.LayerChart = alt.LayerChart(layer=layers).properties(width=width, height=_HEIGHT)
-    return drawn
+    text = alt.Text(field="shown", type="nominal")
+    yield labels.encode(x=x("label_x"), y=y("label_y"), text=text)
 
 
-def _ends(points: pd.DataFrame, axis: str) -> tuple[float, float, bool]:
-    """The ends of an axis, and whether it is logarithmic."""
-    values = points[[axis, f"{axis}_low", f"{axis}_high"]].stack()
-    low, high = float(values.min()), float(values.max())
-    if low > 0 and high / low > _WIDE:
-        spare = (high / low) ** _SPARE
-        return low / spare, high * spare, True
-    return 0.0, high * (1 + _SPARE) or 1.0, False
-
-
-def _axis(field: str, title: str, ends: tuple[float, float, bool], length: int) -> dict[str, Any]:
-    low, high, by_powers = ends
-    values = (
-        {"values": round_values((low, high))}
-        if by_powers
-        else {"tickCount": max(3, length // _TICK)}
-    )
-    scale = {"type": "log"} if by_powers else {}
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "scale": alt.Scale(domain=[low, high], nice=False, **scale),
-        "axis": alt.Axis(**values, labelExpr=f"format(datum.value, '{NUMBER}')", labelFlush=False),
-    }
-
-
-def _at(axis: Any, field: str) -> Any:
-    """The axis for another column."""
-    return type(axis)(
-        field=field,
-        type="quantitative",
-        title=axis["title"],
-        scale=axis["scale"],
-        axis=axis["axis"],
-    )
-
-
-def _steps(points: pd.DataFrame) -> pd.DataFrame:
+def _steps(points: pd.DataFrame) -> _Corners:
     """The corners of the line of the front, from the left: down at a point, then on to the next."""
-    best, on_front = -np.inf, []
+    best, on_front = float("-inf"), _Corners()
     ordered = points.sort_values(["x", "y"], ascending=False)
     for x, y in zip(ordered["x"], ordered["y"], strict=True):
         if y > best:
             best = y
             on_front.append((x, y))
-    corners = [on_front[-1]]
+    corners = on_front[-1:]
     for here, following in pairwise(reversed(on_front)):
         corners += [(here[0], following[1]), following]
-    rows = [{"x": x, "y": y, "order": order} for order, (x, y) in enumerate(corners)]
-    return pd.DataFrame(rows)
+    return corners
 
 
-def _pixels(
-    points: pd.DataFrame,
-    across: tuple[float, float, bool],
-    up: tuple[float, float, bool],
-    width: int,
+def _labels(
+    points: pd.DataFrame, corners: _Corners, across: MeasuredAxis, up: MeasuredAxis
 ) -> pd.DataFrame:
-    """The columns of points in pixels from the top left."""
+    """A place for each label, where it covers no point and no line."""
 
-    def along(column: str, ends: tuple[float, float, bool], length: float) -> pd.Series:
-        low, high, by_powers = ends
-        found: pd.Series = points[column].map(
-            lambda value: pixels_up(value, (low, high), length, by_powers=by_powers)
-        )
-        return found
+    def at(x: float, y: float) -> tuple[float, float]:
+        return across.pixels(x), _HEIGHT - up.pixels(y)
 
-    found = {one: along(one, across, width) for one in points if str(one).startswith("x")}
-    found |= {one: _HEIGHT - along(one, up, _HEIGHT) for one in points if str(one).startswith("y")}
-    return pd.DataFrame(found)
-
-
-def _labelled(
-    points: pd.DataFrame,
-    pixels: pd.DataFrame,
-    steps: pd.DataFrame,
-    axes: tuple[tuple[float, float, bool], tuple[float, float, bool]],
-    width: int,
-) -> pd.DataFrame:
-    """The points with a place for each label; those on the front are placed first."""
-    weights = points["front"].map({kind: -number for number, kind in enumerate(_MARKS)})
-    rows = zip(pixels["x"], pixels["y"], points["label"], weights, strict=True)
-    marks = [Point(x, y, _RADIUS, label, weight) for x, y, label, weight in rows]
-    drawn = _pixels(steps, *axes, width)
-    lines = list(_line_boxes(list(zip(drawn["x"], drawn["y"], strict=True))))
-    for x_low, x_high, x, y_low, y_high, y in zip(
-        *(pixels[one] for one in ("x_low", "x_high", "x", "y_low", "y_high", "y")), strict=True
-    ):
-        if not np.isnan(x_low) and not np.isnan(y_low):
-            lines += [Box(x_low, y - 1, x_high, y + 1), Box(x - 1, y_high, x + 1, y_low)]
-    found = places(marks, Box(0, 0, width, _HEIGHT), lines=lines, texts=[])
-    # A label that is away from its point is worth a line if the point may be chosen.
-    found = [
-        None if place and kind == "dominated" and place.needs_line(mark) else place
+    weights = {kind: -number for number, kind in enumerate(_MARKS)}
+    columns = (points[one] for one in ("x", "y", "label", "front"))
+    marks = [
+        Point(*at(x, y), _RADIUS, label, weights[kind])
+        for x, y, label, kind in zip(*columns, strict=True)
+    ]
+    lines = [_box(at(*here), at(*there)) for here, there in pairwise(corners)]
+    for row in points.dropna(subset=list(_COLUMNS)).to_dict("records"):
+        lines.append(_box(at(row["x_low"], row["y"]), at(row["x_high"], row["y"])))
+        lines.append(_box(at(row["x"], row["y_low"]), at(row["x"], row["y_high"])))
+    found = places(marks, Box(0, 0, across.length, _HEIGHT), lines=lines, texts=[])
+    labels = [
+        _label(mark, place, kind, across, up)
         for mark, place, kind in zip(marks, found, points["front"], strict=True)
     ]
-    labels = [
-        {
-            "shown": mark.name if place else None,
-            "label_x": _value(place.x, axes[0], width) if place else None,
-            "label_y": _value(_HEIGHT - place.y, axes[1], _HEIGHT) if place else None,
-            "align": "left" if place is None or place.is_right else "right",
-            "has_line": place is not None and place.needs_line(mark),
-        }
-        for mark, place in zip(marks, found, strict=True)
-    ]
-    return pd.concat([points, pd.DataFrame(labels, index=points.index)], axis=1)
+    return pd.DataFrame(labels, index=points.index)
 
 
-def _line_boxes(corners: Sequence[tuple[float, float]]) -> Iterator[Box]:
-    for (x, y), (to_x, to_y) in pairwise(corners):
-        yield Box(min(x, to_x) - 1, min(y, to_y) - 1, max(x, to_x) + 1, max(y, to_y) + 1)
+def _label(
+    point: Point, place: Place | None, kind: str, across: MeasuredAxis, up: MeasuredAxis
+) -> dict[str, Any]:
+    has_line = place is not None and place.needs_line(point)
+    # A line to a label is worth its ink only if the point may be chosen.
+    if place is None or (has_line and kind == "dominated"):
+        return {"shown": None, "label_x": None, "label_y": None, "align": "left", "has_line": False}
+    return {
+        "shown": point.name,
+        "label_x": across.value(place.x),
+        "label_y": up.value(_HEIGHT - place.y),
+        "align": "left" if place.is_right else "right",
+        "has_line": has_line,
+    }
 
 
-def _value(pixels: float, ends: tuple[float, float, bool], length: float) -> float:
-    """The value at so many pixels from the lower end of an axis."""
-    low, high, by_powers = ends
-    share = pixels / length
-    return float(low * (high / low) ** share) if by_powers else low + (high - low) * share
+def _box(one: tuple[float, float], other: tuple[float, float]) -> Box:
+    """What a horizontal or vertical line covers."""
+    (left, right), (top, bottom) = (sorted(ends) for ends in zip(one, other, strict=True))
+    return Box(left - _THICK, top - _THICK, right + _THICK, bottom + _THICK)

@@ -1,6 +1,6 @@
-"""Panels: charts of one kind side by side and below each other, as many in a row as are readable."""
+"""Panels: charts of one kind side by side and below each other, as many in a row as have room."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import altair as alt
@@ -45,15 +45,15 @@ def row_of(count: int, width: int, axis: int, *, one_axis: bool) -> Row:
     return Row(1, width - _EDGE - axis)
 
 
-def name_of(name: str) -> alt.Chart:
-    """The name of a panel above it, at the same height in each."""
-    text = chart_of(pd.DataFrame({"name": [name]})).mark_text(
-        align="left", baseline="bottom", color=INK, fontSize=12, fontWeight=600
-    )
-    named: alt.Chart = text.encode(
-        x=alt.value(0), y=alt.value(-_ABOVE), text=alt.Text(field="name", type="nominal")
-    )
-    return named
+def named(name: str) -> Iterator[alt.Chart]:
+    """The name of a panel above it, at the same height in each; nothing if it has none."""
+    if name:
+        text = chart_of(pd.DataFrame({"name": [name]})).mark_text(
+            align="left", baseline="bottom", color=INK, fontSize=12, fontWeight=600
+        )
+        yield text.encode(
+            x=alt.value(0), y=alt.value(-_ABOVE), text=alt.Text(field="name", type="nominal")
+        )
 
 
 def in_rows(charts: Sequence[alt.LayerChart], row: Row) -> alt.VConcatChart:

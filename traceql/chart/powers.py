@@ -37,26 +37,3 @@ def powers_of_ten(ends: tuple[float, float]) -> list[float]:
         if len(inside) > 1:
             break
     return inside
-
-
-_FEW = 9  # values on an axis
-
-
-def round_values(ends: tuple[float, float]) -> list[float]:
-    """Round values between the ends of an axis: as many of 1, 2 and 5 times powers of ten as fit."""
-    between = range(floor(log10(ends[0])), ceil(log10(ends[1])))
-    inside = list[float]()
-    for factors in ((1, 2, 5), (1, 3), (1,)):
-        values = [factor * 10.0**power for power in between for factor in factors]
-        inside = [value for value in values if ends[0] <= value <= ends[1]]
-        if len(inside) <= _FEW:
-            break
-    return inside
-
-
-def pixels_up(value: float, ends: tuple[float, float], height: float, *, by_powers: bool) -> float:
-    """How far above the lower end of an axis a value is, pixels."""
-    low, high = ends
-    if by_powers:
-        return height * log10(value / low) / log10(high / low)
-    return height * (value - low) / (high - low)
