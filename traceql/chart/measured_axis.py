@@ -5,6 +5,7 @@ from math import ceil, floor, log10
 from typing import Any
 
 import altair as alt
+import numpy as np
 import pandas as pd
 
 NUMBER = "format(datum.value, ',~r')"  # 8,192 and 0.5
@@ -39,7 +40,7 @@ class MeasuredAxis:
 
     def encoding(self, field: str, **look: Any) -> dict[str, Any]:
         """The arguments of a channel of Altair that has this axis."""
-        kind = "log" if self.by_powers else "linear"
+        scale: dict[str, Any] = {"type": "log"} if self.by_powers else {}
         ticks: dict[str, Any] = {"tickCount": max(3, int(self.length // _TICK))}
         if self.by_powers:
             ticks = {"values": _round_values(self.low, self.high)}
@@ -47,7 +48,7 @@ class MeasuredAxis:
             "field": field,
             "type": "quantitative",
             "title": self.title,
-            "scale": alt.Scale(type=kind, domain=[self.low, self.high], nice=False),
+            "scale": alt.Scale(domain=[self.low, self.high], nice=False, **scale),
             "axis": alt.Axis(**ticks, labelExpr=NUMBER, labelFlush=False, **look),
         }
 
@@ -60,8 +61,8 @@ def measured_axis(
     Args:
         least_high: what it shows in any case.
     """
-    flat = values.stack()
-    low, high = float(flat.min()), max(float(flat.max()), least_high)
+    numbers = values.to_numpy(dtype="float64")
+    low, high = float(np.nanmin(numbers)), max(float(np.nanmax(numbers)), least_high)
     if low > 0 and high / low > _WIDE:
         spare = (high / low) ** _SPARE
         return MeasuredAxis(title, low / spare, high * spare, True, length)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 import altair as alt
 import pandas as pd
@@ -37,7 +38,8 @@ def row_of(count: int, width: int, axis: int, *, one_axis: bool) -> Row:
         axis: width of a vertical axis with its title, pixels.
         one_axis: whether panels share the axis of the first one in their row.
     """
-    for panels in range(min(count, _MOST), 1, -1):
+    for most in range(min(count, _MOST), 1, -1):
+        panels = ceil(count / ceil(count / most))  # four are two rows of two
         axes = axis if one_axis else panels * axis
         each = (width - _EDGE - axes - (panels - 1) * _BETWEEN) // panels
         if each >= _LEAST:
