@@ -36,9 +36,9 @@ def tpot(batch: int, prompt: int) -> float:
     return STEP + PER_REQUEST * batch + PER_CONTEXT * batch * (prompt + OUTPUT / 2)
 
 
-def point(batch: int, prompt: int, *, tp: int = 1, **factors: float) -> WrittenPoint:
+def point(batch: int, prompt: int, *, off: float = 1.0) -> WrittenPoint:
     """Five repeats on the curve, one in a thousand apart, of which the third is the median."""
-    first, each = ttft(batch, prompt), tpot(batch, prompt) * factors.get("tpot", 1.0)
+    first, each = ttft(batch, prompt), tpot(batch, prompt) * off
     said = [
         latencies(
             ttft=first * (1 + n / 1000),
@@ -48,18 +48,18 @@ def point(batch: int, prompt: int, *, tp: int = 1, **factors: float) -> WrittenP
         )
         for n in FIVE
     ]
-    return WrittenPoint(said, tp=tp, batch=batch, prompt_tokens=prompt, output_tokens=OUTPUT)
+    return WrittenPoint(said, batch=batch, prompt_tokens=prompt, output_tokens=OUTPUT)
 
 
 def opened(folder: Path, points: Sequence[WrittenPoint], **plan: Any) -> Experiment:
     return experiment(write_results(folder / "tp", points, **plan))
 
 
-def grid(**factors: float) -> list[WrittenPoint]:
-    """All batches and prompts; the factors change a point in the middle, which bends little."""
+def grid(*, off: float = 1.0) -> list[WrittenPoint]:
+    """All batches and prompts, of which one in the middle may be off the curve of TPOT."""
     changed = BATCHES[0], PROMPTS[1]
     return [
-        point(batch, prompt, **(factors if (batch, prompt) == changed else {}))
+        point(batch, prompt, off=off if (batch, prompt) == changed else 1.0)
         for batch in BATCHES
         for prompt in PROMPTS
     ]
@@ -168,7 +168,7 @@ def test_a_fit_finds_the_coefficients_that_made_the_times(tmp_path: Path) -> Non
 
 
 def test_a_point_that_is_off_the_curve_is_named_with_its_distance(tmp_path: Path) -> None:
-    with opened(tmp_path, grid(tpot=1.2)) as found:
+    with opened(tmp_path, grid(off=1.2)) as found:
         (fit,) = [row for row in found.run("fit") if row["metric"] == "tpot"]
         rows = found.run("latency").rows()
     assert fit["worst_point"] == "1 in flight, 1,024 prompt tokens"

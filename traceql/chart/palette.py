@@ -8,7 +8,7 @@ shade of the colour of its kernels' category.
 from typing import Any
 
 SEQUENCE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#882255"]
-ORDER = ["#F2A03D", "#E3685F", "#C23B7E", "#8A2A96", "#4B2E9E", "#12206E"]  # from little to much
+ORDER = ["#F6AE3A", "#F08455", "#D95F86", "#A8489F", "#6A3596", "#1B1464"]  # from little to much
 DIVERGING = ["#2166AC", "#F4F4F4", "#B2182B"]  # less, equal, more
 SHORTER, EQUAL, LONGER = "#2166AC", "#8A949E", "#B2182B"  # of two sides
 CHANGES = {
