@@ -19,7 +19,7 @@
 -- @column sm_clock_mhz             DOUBLE   Mean SM clock, MHz.
 -- @column throttled_pct            DOUBLE   Samples in which power, heat or a slowdown limited the clock, percent.
 -- @column experiment               VARCHAR  Experiment.
--- @column panel                    VARCHAR  Panel of the chart: tokens of a request.
+-- @column panel                    VARCHAR  Panel of the chart: tokens of a request, and the limit of requests that arrive at a rate.
 -- @key    engine in_flight request_rate prompt_tokens output_tokens joules_per_output_token power_mw power_per_gpu_mw sm_clock_mhz throttled_pct
 -- @empty  no repeat has telemetry of its GPUs, which NVIDIA's driver gives while vllm bench serve runs
 -- @chart  curve x=request_rate,in_flight y=joules_per_output_token low=low high=high color=engine panel=panel
@@ -56,7 +56,7 @@ SELECT
     value.sm_clock_mhz,
     value.throttled_pct,
     point_label.experiment,
-    point_label.scope || point_label.tokens_label AS panel
+    point_label.scope || point_label.tokens_label || point_label.limit_label AS panel
 FROM point
 INNER JOIN value USING (point_id)
 INNER JOIN point_label USING (point_id)

@@ -24,7 +24,7 @@
 -- @column error_pct      DOUBLE   Distance of the curve from the measured latency, percent of it; positive if the curve is above.
 -- @column experiment     VARCHAR  Experiment.
 -- @column metric         VARCHAR  The parameter metric.
--- @column panel          VARCHAR  Panel of the chart: engine and output tokens.
+-- @column panel          VARCHAR  Panel of the chart: engine, output tokens, and the limit of requests that arrive at a rate.
 -- @key    engine in_flight request_rate prompt_tokens output_tokens median_ns low_ns high_ns fitted_ns error_pct
 -- @empty  no point has this latency: see the queries ledger and failures; vllm bench latency measures e2e alone
 -- @chart  curve x=prompt_tokens y=median_ns low=low_ns high=high_ns fit=fitted_ns color=in_flight,request_rate panel=panel name=metric
@@ -71,7 +71,9 @@ SELECT
     100 * ((curve.fixed_ns + curve.linear_ns + curve.context_ns) / NULLIF(measured.median, 0) - 1) AS error_pct,
     point_label.experiment,
     measured.latency AS metric,
-    format('{}{}, {:,} output tokens', point_label.scope, point.engine, point.output_tokens) AS panel
+    format(
+        '{}{}, {:,} output tokens{}', point_label.scope, point.engine, point.output_tokens, point_label.limit_label
+    ) AS panel
 FROM measured
 INNER JOIN point USING (point_id)
 INNER JOIN point_label USING (point_id)

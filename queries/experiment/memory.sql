@@ -9,7 +9,7 @@
 -- @column starts             BIGINT   Starts of the server whose log was read.
 -- @column weights_bytes      DOUBLE   Weights on a GPU, bytes; NULL if the logs do not say.
 -- @column kv_cache_bytes     DOUBLE   KV cache on a GPU, bytes; NULL if the logs do not say.
--- @column graph_bytes        DOUBLE   CUDA graphs on a GPU, bytes; NULL if the logs do not say.
+-- @column cuda_graphs_bytes  DOUBLE   CUDA graphs on a GPU, bytes; NULL if the logs do not say.
 -- @column other_bytes        DOUBLE   used_bytes less the three; NULL without telemetry, or if one of them is unknown.
 -- @column used_bytes         DOUBLE   Memory in use on the fullest GPU, bytes; NULL without telemetry.
 -- @column kv_cache_tokens    BIGINT   Tokens that the KV cache of the engine holds, all replicas together.
@@ -18,9 +18,9 @@
 -- @column start_ns           DOUBLE   Time until the server answered, ns: median of the starts.
 -- @column experiment         VARCHAR  Experiment.
 -- @column name               VARCHAR  Name in the chart.
--- @key    engine weights_bytes kv_cache_bytes graph_bytes other_bytes used_bytes kv_cache_tokens longest_requests starts start_ns
+-- @key    engine weights_bytes kv_cache_bytes cuda_graphs_bytes other_bytes used_bytes kv_cache_tokens longest_requests starts start_ns
 -- @empty  no server started that kept its log; vllm bench latency has none
--- @chart  stacked x=weights_bytes,kv_cache_bytes,graph_bytes,other_bytes y=name
+-- @chart  stacked x=weights_bytes,kv_cache_bytes,cuda_graphs_bytes,other_bytes y=name
 -- @title  Memory of a GPU
 WITH engine AS (
     SELECT
@@ -64,7 +64,7 @@ SELECT
     started.starts,
     started.weights_bytes,
     started.kv_cache_bytes,
-    started.graph_bytes,
+    started.graph_bytes AS cuda_graphs_bytes,
     used.used_bytes - started.weights_bytes - started.kv_cache_bytes - started.graph_bytes AS other_bytes,
     used.used_bytes,
     started.kv_cache_tokens,

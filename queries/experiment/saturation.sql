@@ -28,7 +28,7 @@
 -- @column gain_high_pct             DOUBLE   Upper end of the interval of the gain, percent.
 -- @column saturated                 VARCHAR  yes, no or undecided; NULL of the lowest load.
 -- @column experiment                VARCHAR  Experiment.
--- @column panel                     VARCHAR  Panel of the chart: tokens of a request.
+-- @column panel                     VARCHAR  Panel of the chart: tokens of a request, and the limit of requests that arrive at a rate.
 -- @key    engine in_flight request_rate prompt_tokens output_tokens output_tokens_per_second good_pct ttft_p50_ns ttft_p99_ns gain_pct saturated
 -- @empty  nothing is measured yet; see the query failures
 -- @chart  curve x=request_rate,in_flight y=requests_per_second low=low high=high second=good_requests_per_second color=engine panel=panel
@@ -98,7 +98,7 @@ SELECT
         ELSE 'undecided'
     END AS saturated,
     point_label.experiment,
-    point_label.scope || point_label.tokens_label AS panel
+    point_label.scope || point_label.tokens_label || point_label.limit_label AS panel
 FROM point
 INNER JOIN value USING (point_id)
 INNER JOIN point_label USING (point_id)

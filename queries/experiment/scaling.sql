@@ -37,7 +37,7 @@
 -- @column metric         VARCHAR  The parameter metric.
 -- @column panel          VARCHAR  Panel of the chart: kind of scaling, what grew, and the tokens.
 -- @key    engine base_engine scaling in_flight prompt_tokens output_tokens ratio speedup efficiency_pct low_pct high_pct serial_pct
--- @empty  no two engines differ in their GPUs alone, with equal loads or equal loads per GPU; see the preset scaling
+-- @empty  no two engines differ in their GPUs alone, with equal loads or equal loads per GPU; see the preset scaling, and --metric batch_latency for vllm bench latency
 -- @chart  curve x=gpus y=efficiency_pct low=low_pct high=high_pct color=load panel=panel name=metric
 -- @title  Scaling efficiency by GPUs and load (weak scaling: load per GPU)
 WITH pair AS (
@@ -104,7 +104,14 @@ SELECT
     100 * serial.share[3] AS serial_high_pct,
     point_label.experiment,
     serial.metric,
-    format('{}{}, {}, {}', point_label.scope, serial.grown, serial.scaling, point_label.tokens_label) AS panel
+    format(
+        '{}{}, {}, {}{}',
+        point_label.scope,
+        serial.grown,
+        serial.scaling,
+        point_label.tokens_label,
+        point_label.limit_label
+    ) AS panel
 FROM serial
 INNER JOIN point_label USING (point_id)
 ORDER BY serial.scaling, serial.gpus, serial.point_id

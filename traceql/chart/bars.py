@@ -12,6 +12,9 @@ from traceql.chart.encodings import across, beside_labels, coloured, hover, row_
 from traceql.chart.theme import PAPER, ROW_HEIGHT
 
 _MOST_ROWS = 30
+_PART_IN_WORDS = (
+    "replace(replace(replace(datum.label, /_/g, ' '), /^kv /, 'KV '), /^cuda /, 'CUDA ')"
+)
 _SIDE_BY_SIDE = 15  # pixels of a bar in a group
 
 
@@ -66,7 +69,7 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
         place = {name: number for number, name in enumerate(order)}
         data = data[data[part].isin(place)].assign(place=lambda rows: rows[part].map(place))
         encoding["order"] = alt.Order(field="place", type="quantitative")
-        encoding["color"]["legend"]["labelExpr"] = "replace(datum.label, /_/g, ' ')"
+        encoding["color"]["legend"]["labelExpr"] = _PART_IN_WORDS
     encoding |= hover({y: axis_title(y), part: axis_title(part), value: title})
     return _drawn(data, encoding, ROW_HEIGHT + 6)
 

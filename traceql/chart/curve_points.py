@@ -43,7 +43,7 @@ def points_of(table: pa.Table, channels: Mapping[str, str]) -> Points:
     """
     columns = dict(zip(QUANTITIES, (channels.get(one) for one in _CHANNELS), strict=True))
     given, (y_title,) = in_display_units(table, [one for one in columns.values() if one])
-    x, series = _first(given, channels["x"]), _first(given, channels.get("color", ""))
+    x, series = _chosen(given, channels["x"]), _chosen(given, channels.get("color", ""))
     assert x  # or there would be nothing to draw
     given = given.dropna(subset=[x, channels["y"], *([series] if series else [])])
     x_title, is_ordered = axis_title(x), bool(series and _is_number(given[series]))
@@ -84,9 +84,11 @@ def places_across(points: Points, width: int) -> pd.Series:
     return places
 
 
-def _first(data: pd.DataFrame, columns: str) -> str | None:
-    """The first of several columns that has values."""
-    return next((one for one in columns.split(",") if one and data[one].notna().any()), None)
+def _chosen(data: pd.DataFrame, columns: str) -> str | None:
+    """Of several columns the one with the most values, then with the most distinct ones."""
+    names = [one for one in columns.split(",") if one and data[one].notna().any()]
+    most = [(int(data[one].notna().sum()), int(data[one].nunique())) for one in names]
+    return names[most.index(max(most))] if names else None
 
 
 def _is_number(values: pd.Series) -> bool:

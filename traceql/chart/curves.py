@@ -59,7 +59,7 @@ def curve(table: pa.Table, channels: dict[str, str], width: int) -> alt.VConcatC
 
     Its channels low and high are the ends of the interval of y, `fit` is the value on a curve,
     `second` another quantity of the same unit, and `name` a column that says what is measured. If
-    there are several columns for x or color, the first with values counts.
+    there are several columns for x or color, the one with the most values counts.
     """
     points = points_of(table, channels)
     names = list(dict.fromkeys(points.rows["panel"]))

@@ -5,6 +5,7 @@
 -- @column scope         VARCHAR  Experiment and model for titles, with a colon and a space; empty if there is only one of both.
 -- @column tokens_label  VARCHAR  Tokens of a request: "1,024 in, 128 out".
 -- @column load_label    VARCHAR  Load: "16" requests in flight, "2.5/s", or both.
+-- @column limit_label   VARCHAR  Limit of requests in flight where they arrive at a rate: ", at most 64 in flight"; empty without one.
 -- @column load_value    DOUBLE   By what loads of one kind are ordered: arriving requests per second where there is a rate, else requests in flight.
 -- @column load_group    VARCHAR  The same for points of one engine, model and experiment, and one number of tokens, whose loads are of one kind; of rates, also with one limit of requests in flight.
 WITH several AS (
@@ -35,6 +36,9 @@ SELECT
         CASE WHEN request_rate IS NOT NULL THEN format('{:g}/s', request_rate) END,
         format('{:,}', in_flight)
     ) AS load_label,
+    CASE
+        WHEN request_rate IS NOT NULL AND in_flight IS NOT NULL THEN format(', at most {:,} in flight', in_flight) ELSE ''
+    END AS limit_label,
     COALESCE(request_rate, CAST(in_flight AS DOUBLE)) AS load_value,
     concat_ws(
         '/',
