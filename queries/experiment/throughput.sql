@@ -20,7 +20,7 @@
 -- @column output_tokens_per_second_per_gpu  DOUBLE   Output tokens per second / GPUs.
 -- @column gpu_low                           DOUBLE   Lower end of its interval; NULL of one repeat.
 -- @column gpu_high                          DOUBLE   Upper end of its interval.
--- @column coverage_pct                      DOUBLE   Coverage of each of the intervals, percent.
+-- @column coverage_pct                      DOUBLE   Coverage of each of the intervals, percent; NULL of one repeat.
 -- @column repeats                           BIGINT   Complete repeats, each a start of the server.
 -- @column front                             VARCHAR  on the front, dominated or undecided.
 -- @column load                              VARCHAR  Label of the point: requests in flight, or arrivals per second.
@@ -48,7 +48,10 @@ measured AS (
         rate.median / point.gpus AS output_tokens_per_second_per_gpu,
         rate.low / point.gpus AS gpu_low,
         rate.high / point.gpus AS gpu_high,
-        LEAST(tpot.coverage_pct, rate.coverage_pct) AS coverage_pct,
+        CASE
+            WHEN tpot.coverage_pct IS NOT NULL AND rate.coverage_pct IS NOT NULL
+                THEN LEAST(tpot.coverage_pct, rate.coverage_pct)
+        END AS coverage_pct,
         LEAST(tpot.repeats, rate.repeats) AS repeats
     FROM point
     INNER JOIN tpot USING (point_id)

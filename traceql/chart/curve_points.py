@@ -10,7 +10,9 @@ import pyarrow as pa
 
 from traceql.chart.data import axis_title, in_display_units
 
-QUANTITIES = ("value", "low", "high", "fit", "second")  # the columns of one unit
+# The columns of one unit, and their channels.
+_CHANNELS = {"value": "y", "low": "low", "high": "high", "fit": "fit", "second": "second"}
+QUANTITIES = tuple(_CHANNELS)
 _APART = 3.0  # pixels between the points of two series at one place, at most
 _MOST_APART = 0.5  # of the distance between two places, all series together
 
@@ -41,7 +43,7 @@ def points_of(table: pa.Table, channels: Mapping[str, str]) -> Points:
 
     If all are at one place, and their series are numbers, the numbers are what is across.
     """
-    columns = dict(zip(QUANTITIES, (channels.get(one) for one in _CHANNELS), strict=True))
+    columns = {name: channels.get(channel) for name, channel in _CHANNELS.items()}
     given, (y_title,) = in_display_units(table, [one for one in columns.values() if one])
     x, series = _chosen(given, channels["x"]), _chosen(given, channels.get("color", ""))
     assert x  # or there would be nothing to draw
@@ -68,9 +70,6 @@ def points_of(table: pa.Table, channels: Mapping[str, str]) -> Points:
         series_title=axis_title(series) if series and is_ordered else "",
         is_share=channels["y"].endswith("_pct"),
     )
-
-
-_CHANNELS = ("y", "low", "high", "fit", "second")
 
 
 def places_across(points: Points, width: int) -> pd.Series:
