@@ -11,17 +11,19 @@ from pathlib import Path
 from typing import Any
 
 from capture.experiment.plan import plan_schema
-from traceql import compare
+from traceql import compare, experiment
 from traceql.advise.checklist import items
 from traceql.comment_head import CommentHead, comment_head, described_columns, source_text
 from traceql.compare import diff_queries
 from traceql.derive.definition import Definition, Kind
 from traceql.derive.registry import definitions
+from traceql.experiment.experiment import experiment_queries
 from traceql.query import Parameter, Query, catalog
 
 FOLDER = Path(__file__).parent / "reference"
 SCHEMA = Path(__file__).parents[1] / "capture" / "experiment" / "plan.schema.json"
 COMPARED = Path(compare.__file__).parent / "tables"
+OF_EXPERIMENTS = Path(experiment.__file__).parent / "tables"
 _NOTE = "<!-- Made by docs/make_reference.py; change the files that it reads instead. -->"
 
 
@@ -30,6 +32,7 @@ def pages() -> dict[str, str]:
     return {
         "queries.md": _queries(),
         "comparisons.md": _comparisons(),
+        "experiments.md": _experiments(),
         "checklist.md": _checklist(),
         "tables.md": _tables(),
         "plans.md": _plans(),
@@ -107,11 +110,28 @@ def _comparisons() -> str:
         "`comparison.sql(...)` any SQL over the tables below, and over those of the databases, as "
         "`base.kernel` and `new.kernel`."
     )
+    return _page(intro, diff_queries()) + _tables_in(COMPARED, "Tables of a comparison")
+
+
+def _experiments() -> str:
+    intro = (
+        "# Answers of experiments\n\n"
+        '`results = experiment("results/tp")` (`from traceql.experiment import experiment`) reads '
+        "what `traceql experiment run` has written, of one experiment or several; "
+        '`results.run("NAME")` runs one of these queries, and `results.sql(...)` any SQL over the '
+        "tables below. Points that were profiled have further tables, such as `profile_metric` and "
+        "`profile_typical_part`: those of a saved baseline, "
+        "with a column `point_id`."
+    )
+    return _page(intro, experiment_queries()) + _tables_in(OF_EXPERIMENTS, "Tables of experiments")
+
+
+def _tables_in(folder: Path, title: str) -> str:
     described = []
-    for file in sorted(COMPARED.glob("*.sql")):
+    for file in sorted(folder.glob("*.sql")):
         head = comment_head(file.name, source_text(file), ("column",))
         described.append(_described_columns(file.stem, head))
-    return _page(intro, diff_queries()) + "\n".join(["\n# Tables of a comparison\n", *described])
+    return "\n".join([f"\n# {title}\n", *described])
 
 
 def _described_columns(name: str, head: CommentHead) -> str:

@@ -310,6 +310,16 @@ def test_colours_of_a_chart_can_be_told_apart(
     assert min(distances.values()) > least, sorted(distances.items(), key=lambda item: item[1])[:3]
 
 
+@pytest.mark.parametrize("vision", _SEEN_BY)
+@pytest.mark.parametrize("count", [2, 4, 9])
+def test_colours_in_order_get_darker_step_by_step(vision: str, count: int) -> None:
+    seen = [_lab(one, np.array(_SEEN_BY[vision])) for one in palette.in_order(count)]
+    assert len(seen) == count
+    for one, following in itertools.pairwise(seen):
+        assert one[0] - following[0] > 3  # lightness, of 100
+        assert np.linalg.norm(one - following) > 7
+
+
 def _lab(colour: str, seen: Any) -> Any:
     """CIE L*a*b* of an sRGB color after a loss of vision."""
     encoded = np.array([int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)])

@@ -19,14 +19,21 @@ from traceql.resources import QUERIES
 FILES = sorted(QUERIES.glob("*.sql"))
 OF_COMPARISONS = sorted((QUERIES / "diff").glob("*.sql"))
 OF_CHECKLIST = sorted((QUERIES / "advise").glob("*.sql"))
+OF_EXPERIMENTS = sorted((QUERIES / "experiment").glob("*.sql"))  # test_experiment_answers runs them
 EVERY = FILES + OF_COMPARISONS + OF_CHECKLIST
+DESCRIBED = EVERY + OF_EXPERIMENTS
 Asked = Callable[[Path], traceql.Trace | traceql.Comparison]
 _CHANNELS = {
     "bar": {"x", "y"},
+    "curve": {"x", "y"},
     "delta": {"x", "y", "color", "of"},
     "difference": {"x", "y", "base", "new"},
     "dumbbell": {"x", "y"},
     "forest": {"x", "y", "color"},
+    "front": {
+        *("x", "x_low", "x_high", "y", "y_low", "y_high"),
+        *("color", "label", "front", "panel"),
+    },
     "line": {"x", "y"},
     "point": {"x", "y"},
     "stacked": {"x", "y"},
@@ -39,6 +46,7 @@ _CHANNELS = {
     "waterfall": {"x", "y", "color"},
 }
 _OPTIONAL = {
+    "curve": {"low", "high", "fit", "second", "panel", "name"},
     "difference": {"verdict"},
     "point": {"limits", "size"},
     "roofline": {"size", "dtype", "measured"},
@@ -138,7 +146,7 @@ def test_chart_can_be_drawn(file: Path, asked: Asked) -> None:
     assert len(drawn) <= min(5_000, len(result) * len(columns))
 
 
-@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.parametrize("file", DESCRIBED, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_chart_shows_columns(file: Path) -> None:
     head = Query(file).head
     if head.chart is None:
@@ -153,7 +161,7 @@ def test_chart_shows_columns(file: Path) -> None:
     assert head.chart.title
 
 
-@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.parametrize("file", DESCRIBED, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_head_has_one_sentence_first_and_units_for_numbers(file: Path) -> None:
     head = Query(file).head
     assert head.summary.startswith("One row per ")
@@ -166,7 +174,7 @@ def test_head_has_one_sentence_first_and_units_for_numbers(file: Path) -> None:
             assert "percent" in column.text.lower()
 
 
-@pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
+@pytest.mark.parametrize("file", DESCRIBED, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_head_says_why_there_may_be_no_rows(file: Path) -> None:
     why = Query(file).head.empty
     assert why

@@ -20,6 +20,11 @@
 -- @chart delta x=layer y=role color=delta_ns of=base_ns   each cell longer or shorter than base
 -- @chart roofline x=intensity y=achieved_tflops size=total_ns color=phase label=role (in one line:)
             dtype=dtype roofs=peak_tflops,peak_gbps measured=measured_tflops,measured_gbps
+-- @chart curve x=prompt_tokens y=median_ns low=low_ns high=high_ns fit=fitted_ns color=in_flight,
+            request_rate panel=panel name=metric        measured points, and the curve through them
+-- @chart curve x=load y=requests_per_second second=good_requests_per_second color=engine
+-- @chart front x=user x_low=... x_high=... y=gpu y_low=... y_high=... color=engine label=load
+            front=front panel=panel         more is better in both, with intervals (in one line:)
 -- @chart bar x=waited_ns y=role,layer,number             rows named by several columns
 -- @chart history x=recorded_unix_ns y=median_ns panel=title ...    one panel per series
 -- @title Where each rank's time went

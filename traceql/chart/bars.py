@@ -12,6 +12,9 @@ from traceql.chart.encodings import across, beside_labels, coloured, hover, row_
 from traceql.chart.theme import PAPER, ROW_HEIGHT
 
 _MOST_ROWS = 30
+_PART_IN_WORDS = (
+    "replace(replace(replace(datum.label, /_/g, ' '), /^kv /, 'KV '), /^cuda /, 'CUDA ')"
+)
 _SIDE_BY_SIDE = 15  # pixels of a bar in a group
 
 
@@ -51,7 +54,8 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
         data, value, part = _parts(data, columns, y), "value", "part"
         seen = set(data.loc[data[value] > 0, part]) or set(data[part])
         order = [name for name in map(_part, columns) if name in seen]
-        title = f"time ({title.rpartition('(')[2]}"
+        what = "memory" if columns[0].endswith("_bytes") else "time"
+        title = f"{what} ({title.rpartition('(')[2]}"
     else:
         value, part, order = columns[0], channels["color"], None
     data[value] = data[value].clip(lower=0)  # a negative value cannot be stacked
@@ -65,7 +69,7 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
         place = {name: number for number, name in enumerate(order)}
         data = data[data[part].isin(place)].assign(place=lambda rows: rows[part].map(place))
         encoding["order"] = alt.Order(field="place", type="quantitative")
-        encoding["color"]["legend"]["labelExpr"] = "replace(datum.label, /_/g, ' ')"
+        encoding["color"]["legend"]["labelExpr"] = _PART_IN_WORDS
     encoding |= hover({y: axis_title(y), part: axis_title(part), value: title})
     return _drawn(data, encoding, ROW_HEIGHT + 6)
 
@@ -97,7 +101,7 @@ def _longest_first(data: pd.DataFrame, column: str, y: str) -> list[Any] | None:
 
 
 def _part(column: str) -> str:
-    return column.removesuffix("_ns").removesuffix("_pct")
+    return column.removesuffix("_ns").removesuffix("_pct").removesuffix("_bytes")
 
 
 def _largest(data: pd.DataFrame, x: str, y: str) -> pd.DataFrame:

@@ -15,6 +15,10 @@ Drawn = alt.Chart | alt.LayerChart | alt.VConcatChart
 COUNTED = ("layer", "number", "iteration")  # columns of numbers from 0
 _WORDS = {
     "ts": "time", "gpu_ts": "time", "dur": "duration", "number": "step", "mfu": "MFU", "mbu": "MBU",
+    "in_flight": "requests in flight", "gpus": "GPUs",
+    "request_rate": "requests arriving per second",
+    "tokens_per_second_per_user": "output tokens/s per user",
+    "output_tokens_per_second_per_gpu": "output tokens/s per GPU",
 }  # fmt: skip
 
 

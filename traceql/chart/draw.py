@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.chart.bars import bar, stacked
+from traceql.chart.curves import curve
 from traceql.chart.data import Drawn
 from traceql.chart.deviation import delta, deviation
 from traceql.chart.difference import difference
@@ -15,6 +16,7 @@ from traceql.chart.drawable import can_be_drawn
 from traceql.chart.dumbbell import dumbbell
 from traceql.chart.flame import flame
 from traceql.chart.forest import forest
+from traceql.chart.front import front
 from traceql.chart.heatmap import heatmap
 from traceql.chart.history import history
 from traceql.chart.labels import column_label, with_joined_rows, with_labels
@@ -29,12 +31,14 @@ from traceql.query.head import Chart
 
 _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
     "bar": bar,
+    "curve": curve,
     "delta": delta,
     "deviation": deviation,
     "difference": difference,
     "dumbbell": dumbbell,
     "flame": flame,
     "forest": forest,
+    "front": front,
     "heatmap": heatmap,
     "history": history,
     "line": line,
@@ -100,7 +104,8 @@ def _with_tags(chart: Drawn, columns: list[str]) -> Drawn:
 
 def _named(table: pa.Table, channels: dict[str, str]) -> pa.Table:
     """Replaces NULL by "(none)" in the columns that the legend shows."""
-    for column in (channels.get("color"), channels.get("group")):
+    names = (channels.get(one, "") for one in ("color", "group"))
+    for column in (column for name in names for column in name.split(",")):
         if column and pa.types.is_string(table.schema.field(column).type):
             place = table.schema.get_field_index(column)
             table = table.set_column(place, column, pc.fill_null(table[column], "(none)"))

@@ -6,8 +6,10 @@ from traceql.errors import QueryInvalid
 from traceql.query.head import Chart
 
 _QUANTITIES = {  # channels; of other kinds of chart, x
+    "curve": ("x", "y"),
     "delta": ("color",),
     "deviation": ("color",),
+    "front": ("x", "y"),
     "heatmap": ("color",),
     "history": ("y",),
     "line": ("x", "y"),

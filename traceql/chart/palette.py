@@ -8,6 +8,7 @@ shade of the colour of its kernels' category.
 from typing import Any
 
 SEQUENCE = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#B8A800", "#882255"]
+ORDER = ["#F6AE3A", "#F08455", "#D95F86", "#A8489F", "#6A3596", "#1B1464"]  # from little to much
 DIVERGING = ["#2166AC", "#F4F4F4", "#B2182B"]  # less, equal, more
 SHORTER, EQUAL, LONGER = "#2166AC", "#8A949E", "#B2182B"  # of two sides
 CHANGES = {
@@ -163,6 +164,22 @@ COLOURS |= HOST_EVENTS | AROUND_HOST_EVENTS
 COLOURS |= OPERATIONS | PASSES | {"throttled": _VERMILION, "not throttled": _BLUE}
 COLOURS |= CHANGES | VERDICTS | {"(none)": "#767676"}
 COLOURS |= {"work": _BLUE, "speed": _ORANGE, "only one side": "#CC79A7", "outside": _IDLE}
+
+
+def in_order(count: int) -> list[str]:
+    """Colors of as many steps from little to much, which stay in order for colour-blind readers."""
+    places = [0.0] if count == 1 else [n * (len(ORDER) - 1) / (count - 1) for n in range(count)]
+    return [_between(place) for place in places]
+
+
+def _between(place: float) -> str:
+    """A colour at a place of ORDER; between two of them their mean by distance."""
+    first = min(int(place), len(ORDER) - 2)
+    pairs = (
+        (int(ORDER[first][n : n + 2], 16), int(ORDER[first + 1][n : n + 2], 16)) for n in (1, 3, 5)
+    )
+    mixed = [round(a + (b - a) * (place - first)) for a, b in pairs]
+    return "#" + "".join(f"{part:02X}" for part in mixed)
 
 
 def colour(value: Any) -> str | None:

@@ -10,6 +10,7 @@ from traceql.experiment.documents import read_plan
 from traceql.experiment.engines import engine_titles
 from traceql.experiment.fits import add_fits
 from traceql.experiment.folder import Rows, add_folder, results_folders
+from traceql.experiment.gains import add_gains
 from traceql.experiment.intervals import median_places
 from traceql.experiment.profiles import add_profiles
 from traceql.experiment.scaling import add_speedups
@@ -106,6 +107,8 @@ def fill(
     most = con.execute(_MOST_REPEATS).fetchall()[0][0]
     insert(con, "median_place", list(median_places(max(1, most))))
     derive(con, "point_value")
+    derive(con, "point_label")
     add_fits(con)
     add_speedups(con)
+    add_gains(con)
     add_profiles(con, rows.profiled, say=say, warn=warn)

@@ -23,7 +23,7 @@ FILLED = (
     "profile_mfu",
     "profile_bubble",
 )
-FITTED = ("fit", "fit_point", "speedup")
+FITTED = ("fit", "fit_point", "speedup", "gain")
 PROFILES = {f"profile_{name}": name for name in RESULTS}
 _POINT = Column("point_id", "BIGINT", "Point.")
 

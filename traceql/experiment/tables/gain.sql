@@ -1,0 +1,12 @@
+-- One row per point that has the same one with less load, and metric: what the load before it had, and how far it grew.
+--
+-- The point before is the one of the same engine, prompt and output tokens with the next lower load
+-- that was measured. The change is the Hodges-Lehmann estimate over all pairs of repeats, with its exact
+-- interval of 95%, which needs four repeats of each.
+-- @column point_id         BIGINT   Point.
+-- @column before_point_id  BIGINT   The same with the next lower load.
+-- @column metric           VARCHAR  output_tokens_per_second, ttft (median over requests) or queue (longest time in the queue).
+-- @column is_ratio         BOOLEAN  Whether the change is a share of the value before; a difference if a repeat has 0.
+-- @column change           DOUBLE   Point / before - 1, or point - before in the unit of the metric.
+-- @column low              DOUBLE   Lower end of the interval; NULL with fewer than four repeats.
+-- @column high             DOUBLE   Upper end of the interval.
