@@ -11,6 +11,7 @@ from traceql.chart.bars import bar, stacked
 from traceql.chart.data import Drawn
 from traceql.chart.deviation import delta, deviation
 from traceql.chart.difference import difference
+from traceql.chart.diverging import diverging
 from traceql.chart.drawable import can_be_drawn
 from traceql.chart.dumbbell import dumbbell
 from traceql.chart.flame import flame
@@ -32,6 +33,7 @@ _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
     "delta": delta,
     "deviation": deviation,
     "difference": difference,
+    "diverging": diverging,
     "dumbbell": dumbbell,
     "flame": flame,
     "forest": forest,

@@ -84,6 +84,8 @@ def fill(
     most = con.execute(_MOST_REPEATS).fetchall()[0][0]
     insert(con, "median_place", list(median_places(max(1, most))))
     derive(con, "point_value")
+    derive(con, "point_title")
     add_fits(con)
     add_speedups(con)
     add_profiles(con, rows.profiled, say=say, warn=warn)
+    derive(con, "profile_step_part")
