@@ -2,11 +2,11 @@
 --
 -- Use it to see from which batch on expert parallelism pays. The form is how tokens reach the experts:
 -- dispatch/combine if operations with these roles carry them, or all-reduce if every rank has all tokens
--- and the partial results are summed, as without expert parallelism. Only what no computation hides
+-- and the partial results are summed, as without expert parallelism (in dense layers of the model, too). Only what no computation hides
 -- counts as exchange. It works for one GPU, too, which exchanges nothing.
 --
--- experts + routing + transfer + wait + unmatched + rest = step, exactly, because each time is rounded to
--- ns first. A step is the mean of typical steps, weighted by how many steps of its size there are, and of
+-- experts + routing + transfer + wait + unmatched = moe, and moe + rest = step, exactly, because each time
+-- is rounded to ns first. A step is the mean of typical steps, weighted by how many steps of its size there are, and of
 -- the ranks that were recorded, under the profiler.
 -- @param  phase          VARCHAR = NULL  prefill, decode or mixed; all where NULL.
 -- @column point          VARCHAR  Point.
@@ -19,10 +19,11 @@
 -- @column step_ns        BIGINT   Time from the first kernel of a step to its last one, on one rank, ns.
 -- @column experts_ns     BIGINT   Matrix products of the experts, ns (roles experts_gate_up and experts_down).
 -- @column routing_ns     BIGINT   Choosing experts, sorting tokens, summing results, ns (roles router, topk, moe_align and moe_sum).
--- @column transfer_ns    BIGINT   Exposed transfer of tokens or partial results, ns; NULL if waiting and transfers are not told apart.
+-- @column transfer_ns    BIGINT   Exposed transfer of tokens or partial results, and copies for it, ns; NULL if waiting and transfers are not told apart.
 -- @column wait_ns        BIGINT   Exposed waiting for the late rank in these operations, ns; NULL if it is not told apart from transfers.
 -- @column unmatched_ns   BIGINT   Exposed time of such operations that were not matched on all ranks, ns.
--- @column rest_ns        BIGINT   Rest of the step, ns: attention, other products, idle time.
+-- @column moe_ns         BIGINT   All of these, ns.
+-- @column rest_ns        BIGINT   Rest of the step, ns: step_ns - moe_ns, such as attention, other products and idle time.
 -- @column experts_pct    DOUBLE   experts_ns and routing_ns in percent of the step.
 -- @column exchange_pct   DOUBLE   transfer_ns, wait_ns and unmatched_ns in percent of the step.
 -- @column exchange_ratio  DOUBLE  Exchange divided by the experts' work, routing included: 1 if it takes as long.
@@ -30,7 +31,7 @@
 -- @column steps          BIGINT   Recorded steps.
 -- @key    point phase form experts_ns routing_ns transfer_ns wait_ns exchange_ratio experts_pct exchange_pct step_ns
 -- @empty  no profiled point has expert kernels on a GPU: the model is dense, its layers were not recognized, or nothing could be profiled; see the query profiles
--- @chart  stacked x=experts_ns,routing_ns,transfer_ns,wait_ns,unmatched_ns y=point,phase
+-- @chart  parts x=experts_ns,routing_ns,transfer_ns,wait_ns,unmatched_ns y=point total=moe_ns panel=phase
 -- @title  Experts, and the exchange that they need, in a step
 WITH sized AS (
     SELECT
@@ -79,6 +80,7 @@ named AS (
         cell.phase,
         form.dispatches,
         cell.ns,
+        cell.part AS kind,
         CASE
             WHEN cell.role IN ('experts_gate_up', 'experts_down') AND cell.part = 'computing' THEN 'experts'
             WHEN cell.role IN ('router', 'topk', 'moe_align', 'moe_sum') AND cell.part = 'computing' THEN 'routing'
@@ -86,7 +88,7 @@ named AS (
             WHEN cell.part = 'exposed_wait' THEN 'wait'
             WHEN cell.part = 'exposed_unmatched' THEN 'unmatched'
             -- Kernels of libraries that exchange tokens may count as computing or copies.
-            WHEN cell.part = 'exposed_transfer' OR cell.role IN ('dispatch', 'combine') THEN 'transfer'
+            WHEN cell.part IN ('exposed_transfer', 'exposed_copy') OR cell.role IN ('dispatch', 'combine') THEN 'transfer'
             ELSE 'rest'
         END AS part
     FROM cell
@@ -104,7 +106,8 @@ summed AS (
         CAST(COALESCE(SUM(ns) FILTER (part = 'wait'), 0) AS BIGINT) AS wait_ns,
         CAST(COALESCE(SUM(ns) FILTER (part = 'unmatched'), 0) AS BIGINT) AS unmatched_ns,
         CAST(COALESCE(SUM(ns) FILTER (part NOT IN ('experts', 'routing', 'transfer', 'wait', 'unmatched')), 0) AS BIGINT) AS rest_ns,
-        BOOL_OR(part = 'unmatched') AND NOT BOOL_OR(part IN ('transfer', 'wait')) AS is_unmatched,
+        BOOL_OR(part = 'unmatched')
+        AND NOT BOOL_OR(part IN ('transfer', 'wait') AND kind IN ('exposed_transfer', 'exposed_wait')) AS is_unmatched,
         BOOL_OR(part IN ('transfer', 'wait', 'unmatched')) AS exchanges
     FROM named
     GROUP BY point_id, phase
@@ -123,6 +126,7 @@ SELECT
     CASE WHEN NOT summed.is_unmatched THEN summed.transfer_ns END AS transfer_ns,
     CASE WHEN NOT summed.is_unmatched THEN summed.wait_ns END AS wait_ns,
     summed.unmatched_ns,
+    summed.step_ns - summed.rest_ns AS moe_ns,
     summed.rest_ns,
     100.0 * (summed.experts_ns + summed.routing_ns) / NULLIF(summed.step_ns, 0) AS experts_pct,
     100.0 * (summed.transfer_ns + summed.wait_ns + summed.unmatched_ns) / NULLIF(summed.step_ns, 0) AS exchange_pct,

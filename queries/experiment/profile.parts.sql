@@ -31,7 +31,7 @@
 -- @column steps               BIGINT   Recorded steps.
 -- @key    point phase step_ns projections_ns attention_ns experts_ns transfer_ns wait_ns idle_host_ns head_ns norms_ns
 -- @empty  no profiled point has steps on a GPU; run the plan with record.profile: true, and see the query profiles
--- @chart  stacked x=projections_ns,attention_ns,experts_ns,norms_ns,head_ns,other_computing_ns,transfer_ns,wait_ns,unmatched_ns,copies_ns,idle_host_ns,idle_sync_ns,idle_launch_ns,idle_other_ns,other_step_ns y=point,phase
+-- @chart  parts x=projections_ns,attention_ns,experts_ns,norms_ns,head_ns,other_computing_ns,transfer_ns,wait_ns,unmatched_ns,copies_ns,idle_host_ns,idle_sync_ns,idle_launch_ns,idle_other_ns,other_step_ns y=point total=step_ns panel=phase
 -- @title  Where the time of a step goes
 WITH sized AS (
     SELECT

@@ -2,8 +2,8 @@
 --
 -- Use it before any answer that is made of profiles. Timed and profiled repeats are apart: latencies are of
 -- repeats without the profiler, parts of steps of one repeat with it. overhead_pct says how far apart they
--- are: every request gets one token per decode or mixed step, so that the time from step to step is to be
--- compared with the TPOT. It says nothing of pipelines, in which several batches are on their way, and
+-- are: a request gets one token per step, so that the time from step to step is to be compared with the
+-- TPOT. Requests that follow each other get tokens from mixed steps, too, those of one batch from decode steps. It says nothing of pipelines, in which several batches are on their way, and
 -- too much with speculative decoding, which makes several tokens of a step.
 -- @column point             VARCHAR  Point.
 -- @column engine            VARCHAR  Engine of the point.
@@ -14,14 +14,14 @@
 -- @column reason            VARCHAR  Why it is not loaded; NULL if it is.
 -- @column steps             BIGINT   Recorded steps, those of all ranks as one; 0 if none was understood.
 -- @column decode_steps      BIGINT   Those of them that only decode.
--- @column interval_ns       DOUBLE   Time from step to step under the profiler, of steps that decode (decode and mixed), ns; NULL if there are none.
+-- @column interval_ns       DOUBLE   Time from step to step under the profiler, of decode steps, and of mixed ones unless the load is a batch, ns; mean of the medians of steps of one size; NULL if there are none.
 -- @column profiled_tpot_ns  DOUBLE   Median TPOT of the requests under the profiler, ns; NULL if it was not measured.
 -- @column tpot_ns           DOUBLE   Median TPOT of the timed repeats, ns; NULL if none is complete.
 -- @column overhead_pct      DOUBLE   interval_ns less tpot_ns, percent of it: the overhead of the profiler; NULL with a pipeline.
 -- @column peaks             VARCHAR  Peaks that MFU and MBU are a part of: data sheet, or data sheet and measured; NULL if not loaded.
 -- @key    point status interval_ns tpot_ns overhead_pct steps decode_steps reason
 -- @empty  no point was to be profiled; run the plan with record.profile: true, which vllm bench latency cannot do
--- @chart  dumbbell x=tpot_ns,interval_ns y=point
+-- @chart  bar x=tpot_ns,interval_ns y=point
 -- @title  Time of a token without the profiler, and of a step with it
 WITH recorded AS (
     SELECT
@@ -38,7 +38,11 @@ paced AS (
         SUM(stratum.units * metric.ns / stratum.lanes ORDER BY stratum.stratum) / SUM(stratum.units) AS ns
     FROM profile_stratum AS stratum
     INNER JOIN profile_metric AS metric USING (point_id, grain, stratum)
-    WHERE stratum.grain = 'rows' AND stratum.phase IN ('decode', 'mixed') AND metric.metric = 'interval'
+    INNER JOIN point ON stratum.point_id = point.point_id
+    WHERE
+        stratum.grain = 'rows'
+        AND metric.metric = 'interval'
+        AND (stratum.phase = 'decode' OR (stratum.phase = 'mixed' AND point.batch IS NULL))
     GROUP BY stratum.point_id
 )
 SELECT

@@ -9,7 +9,8 @@
 -- ideal_ns + overhead_ns = step_ns, and transfer + wait + unmatched + work + copies + idle + other_step =
 -- overhead_ns, exactly, because each time is rounded to ns first.
 --
--- Only steps of equal phase, rows and range of KV lengths are compared, weighted by the steps of the base.
+-- Only steps of equal phase, rows and range of KV lengths are compared whose tokens differ by less than
+-- 10% in the mean, weighted by the steps of the base.
 -- A step lasts from its first kernel to its last one, is the mean of typical steps and of the ranks
 -- that were recorded, and was recorded under the profiler, which makes steps that wait for the host longer.
 -- @param  by              VARCHAR = part  One row per point and phase; or one per role besides, whose parts add up to those of the step.
@@ -42,7 +43,7 @@
 -- @column compared_pct    DOUBLE   Compared steps in percent of the GPU time of all steps of the phase, of the point or of the base, whichever is less.
 -- @key    point phase role efficiency_pct step_ns ideal_ns overhead_ns transfer_ns wait_ns work_ns idle_ns compared_pct
 -- @empty  no two profiled points differ by their TP alone and have steps on a GPU to compare; run a plan with tensor_parallel: [1, 2] and record.profile: true, and see the query profiles
--- @chart  diverging x=transfer_ns,wait_ns,unmatched_ns,work_ns,copies_ns,idle_ns,other_step_ns y=point,phase,role total=overhead_ns
+-- @chart  parts x=transfer_ns,wait_ns,unmatched_ns,work_ns,copies_ns,idle_ns,other_step_ns y=point,role total=overhead_ns panel=phase
 -- @title  What a step takes beyond an ideal division of its work
 WITH profiled AS (
     SELECT *
@@ -106,6 +107,7 @@ compared AS (
         ON grained.base_point_id = base.point_id
         AND grained.grain = base.grain
         AND own.stratum = base.stratum
+        AND (own.tokens / base.tokens BETWEEN 0.9 AND 1.1) IS NOT FALSE
     WHERE $phase::VARCHAR IS NULL OR own.phase = $phase::VARCHAR
 ),
 spent AS (

@@ -6,7 +6,7 @@
 -- (traceql experiment peaks), the same shares of the measured peaks are there besides. Times are those
 -- under the profiler, waiting and idle time included, so that steps that wait for the host look worse
 -- than they are; see the query profiles.
--- @param  phase             VARCHAR = NULL  prefill, decode, mixed or all (all steps); each of them where NULL.
+-- @param  phase             VARCHAR = NULL  prefill, decode, mixed, idle or all (all steps); all of them but idle where NULL.
 -- @column point             VARCHAR  Point.
 -- @column engine            VARCHAR  Engine of the point.
 -- @column in_flight         BIGINT   Requests in flight: batch or concurrency; NULL if only a rate limits them.
@@ -43,7 +43,7 @@ SELECT
 FROM profile_mfu
 INNER JOIN point USING (point_id)
 INNER JOIN point_title USING (point_id)
-WHERE $phase::VARCHAR IS NULL OR profile_mfu.phase = $phase::VARCHAR
+WHERE COALESCE(profile_mfu.phase = $phase::VARCHAR, profile_mfu.phase <> 'idle')
 ORDER BY
     profile_mfu.phase = 'all',
     profile_mfu.phase,

@@ -11,7 +11,6 @@ from traceql.chart.bars import bar, stacked
 from traceql.chart.data import Drawn
 from traceql.chart.deviation import delta, deviation
 from traceql.chart.difference import difference
-from traceql.chart.diverging import diverging
 from traceql.chart.drawable import can_be_drawn
 from traceql.chart.dumbbell import dumbbell
 from traceql.chart.flame import flame
@@ -19,6 +18,7 @@ from traceql.chart.forest import forest
 from traceql.chart.heatmap import heatmap
 from traceql.chart.history import history
 from traceql.chart.labels import column_label, with_joined_rows, with_labels
+from traceql.chart.parts import parts
 from traceql.chart.plane import line, point
 from traceql.chart.roofline import roofline
 from traceql.chart.spans import spans
@@ -33,13 +33,13 @@ _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
     "delta": delta,
     "deviation": deviation,
     "difference": difference,
-    "diverging": diverging,
     "dumbbell": dumbbell,
     "flame": flame,
     "forest": forest,
     "heatmap": heatmap,
     "history": history,
     "line": line,
+    "parts": parts,
     "point": point,
     "range": spans,
     "roofline": roofline,

@@ -11,7 +11,7 @@ SELECT
         CASE WHEN COUNT(DISTINCT point.experiment_id) OVER () > 1 THEN experiment.name END,
         point.engine,
         CASE
-            WHEN point.in_flight IS NULL OR COUNT(DISTINCT (point.load, point.in_flight)) OVER () = 1 THEN NULL
+            WHEN point.in_flight IS NULL OR COUNT(DISTINCT concat_ws(' ', point.load, point.in_flight)) OVER () = 1 THEN NULL
             WHEN point.batch IS NULL THEN format('{:,} in flight', point.in_flight)
             ELSE format('batch {:,}', point.in_flight)
         END,
