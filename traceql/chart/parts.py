@@ -1,4 +1,4 @@
-"""Parts of totals: stacked bars on both sides of zero, with one panel and scale for each kind of row."""
+"""Parts of totals: stacked bars on both sides of zero, in one panel for each kind of row."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _TOTAL = 58  # pixels: room for the text of a total
 _STEP = ROW_HEIGHT + 4  # pixels
 _TICK = 18  # pixels: length of the line at a total that is not where a bar ends
 _EDGE = 2 * CONFIG["padding"] + 14  # pixels
-_DIGITS = 4  # of the largest total of a panel, at least
+_DECIMALS = 3  # of a total below 10; of larger ones, fewer
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def parts(table: pa.Table, channels: dict[str, str], width: int) -> alt.VConcatC
     plot = _Plot(
         y=y,
         total=total,
-        title=f"time ({title.rpartition('(')[2]}",
+        title=f"time ({title.rpartition('(')[2]}; the number is the sum",
         order=[name for name in map(part_name, columns) if name in seen],
         labels=labels,
         width=width - labels - _EDGE,
@@ -102,7 +102,7 @@ def _ends(shown: pd.DataFrame, own: pd.DataFrame, plot: _Plot) -> pd.DataFrame:
     low = own[own["value"] < 0].groupby(plot.y)["value"].sum()
     low = low.where(low < -least, 0)
     largest = shown[plot.total].abs().max()
-    decimals = max(0, _DIGITS - 1 - math.floor(math.log10(largest))) if largest > 0 else 0
+    decimals = max(0, _DECIMALS - math.floor(math.log10(max(largest, 1))))
     ends = shown[[plot.y, plot.total]].rename(columns={plot.total: "total"})
     return ends.assign(
         label=[f"{value:,.{decimals}f}".replace("-", "\u2212") for value in ends["total"]],
