@@ -6,6 +6,9 @@
 -- (traceql experiment peaks), the same shares of the measured peaks are there besides. Times are those
 -- under the profiler, waiting and idle time included, so that steps that wait for the host look worse
 -- than they are; see the query profiles.
+--
+-- It needs the model's configuration: the run.json of a profiled repeat has it if the machine that recorded
+-- had the model's config.json. Steps without tokens (phase idle, in pipelines) have no model to run.
 -- @param  phase             VARCHAR = NULL  prefill, decode, mixed, idle or all (all steps); all of them but idle where NULL.
 -- @column point             VARCHAR  Point.
 -- @column engine            VARCHAR  Engine of the point.
