@@ -245,7 +245,9 @@ def test_utilization_is_that_of_the_traces(measured: Experiment) -> None:
     with traceql.open(databases.EXAMPLES / TP2) as trace:
         expected = {row["phase"]: row for row in trace.run("model.mfu")}
     rows = [row for row in measured.run("utilization") if row["point"] == "TP 2, batch 16"]
-    assert {row["phase"] for row in rows} == set(expected)
+    assert {row["phase"] for row in rows} == set(expected) - {"all"}
+    whole = measured.run("utilization", phase="all").rows()
+    rows.append(only(whole, point="TP 2, batch 16"))
     for row in rows:
         for column in ("mfu_pct", "hfu_pct", "mbu_pct", "step_ns", "steps", "missing"):
             assert row[column] == expected[row["phase"]][column]

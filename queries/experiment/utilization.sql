@@ -9,7 +9,7 @@
 --
 -- It needs the model's configuration: the run.json of a profiled repeat has it if the machine that recorded
 -- had the model's config.json. Steps without tokens (phase idle, in pipelines) have no model to run.
--- @param  phase             VARCHAR = NULL  prefill, decode, mixed, idle or all (all steps); all of them but idle where NULL.
+-- @param  phase             VARCHAR = NULL  prefill, decode, mixed, idle or all (all steps as one); prefill, decode and mixed where NULL.
 -- @column point             VARCHAR  Point.
 -- @column engine            VARCHAR  Engine of the point.
 -- @column in_flight         BIGINT   Requests in flight: batch or concurrency; NULL if only a rate limits them.
@@ -46,9 +46,8 @@ SELECT
 FROM profile_mfu
 INNER JOIN point USING (point_id)
 INNER JOIN point_title USING (point_id)
-WHERE COALESCE(profile_mfu.phase = $phase::VARCHAR, profile_mfu.phase <> 'idle')
+WHERE COALESCE(profile_mfu.phase = $phase::VARCHAR, profile_mfu.phase NOT IN ('idle', 'all'))
 ORDER BY
-    profile_mfu.phase = 'all',
     profile_mfu.phase,
     point.engine,
     point.prompt_tokens,
