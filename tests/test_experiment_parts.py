@@ -244,7 +244,9 @@ def test_utilization_is_of_the_data_sheet_and_of_measured_peaks(measured: Experi
 def test_utilization_is_that_of_the_traces(measured: Experiment) -> None:
     with traceql.open(databases.EXAMPLES / TP2) as trace:
         expected = {row["phase"]: row for row in trace.run("model.mfu")}
-    rows = [row for row in measured.run("utilization") if row["point"] == "TP 2, batch 16"]
+    rows: list[Row] = [
+        row for row in measured.run("utilization") if row["point"] == "TP 2, batch 16"
+    ]
     assert {row["phase"] for row in rows} == set(expected) - {"all"}
     whole = measured.run("utilization", phase="all").rows()
     rows.append(only(whole, point="TP 2, batch 16"))
