@@ -7,6 +7,8 @@
 -- time of the GPUs: waiting and idle time count. Decode has a low MFU because it reads all weights
 -- for a few tokens; then MBU is the number to watch.
 -- @param  rank           BIGINT  = NULL  Only this rank; all ranks by default.
+-- @param  peaks          VARCHAR = 'data sheet'  Peaks that the shares are of: those of the data sheet, or measured ones (peaks.json).
+-- @values peaks          'data sheet' measured
 -- @column phase          VARCHAR  Phase of the steps, or all.
 -- @column mfu_pct        DOUBLE   Model FLOPs utilization, percent; NULL if FLOPs or peak are unknown.
 -- @column hfu_pct        DOUBLE   Hardware FLOPs utilization, percent; NULL if FLOPs or peak are unknown.
@@ -65,11 +67,11 @@ rated AS (
     FROM cost
     INNER JOIN phased USING (step_id)
     INNER JOIN trace ON cost.rank = trace.rank
-    INNER JOIN rank_peak ON cost.rank = rank_peak.rank AND rank_peak.kind = 'data sheet'
+    LEFT JOIN rank_peak ON cost.rank = rank_peak.rank AND rank_peak.kind = $peaks::VARCHAR
     LEFT JOIN peak
         ON trace.device_name = peak.device_name
         AND cost.dtype = peak.dtype
-        AND peak.kind = 'data sheet'
+        AND peak.kind = $peaks::VARCHAR
 ),
 worked AS (
     SELECT

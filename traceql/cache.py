@@ -18,6 +18,7 @@ def cached_database(
     paths: Sequence[str | Path],
     trace_processor: str | Path | None,
     *,
+    peaks: Sequence[Path] = (),
     say: Callable[[], None] = lambda: None,
 ) -> Path:
     """A database with exactly these traces, from the cache or loaded now.
@@ -29,10 +30,11 @@ def cached_database(
     Args:
         paths: traces and folders of one run.
         trace_processor: a native trace_processor_shell to load with.
+        peaks: files of measured ceilings; they count before those in run directories.
         say: is called before a load, which takes a while.
     """
     files = trace_files([Path(p) for p in paths])
-    stats = [(str(file), _size_and_time(file)) for file in (*files, *places_beside(files))]
+    stats = [(str(file), _size_and_time(file)) for file in (*files, *places_beside(files), *peaks)]
     made_of = repr((SCHEMA_VERSION, __version__, _recipe(), stats))
     key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     database = _folder() / f"{key}.duckdb"
@@ -40,7 +42,7 @@ def cached_database(
         from traceql.loading.load import load
 
         say()
-        load(files, database, trace_processor=trace_processor)
+        load(files, database, trace_processor=trace_processor, peaks=peaks)
     return database
 
 

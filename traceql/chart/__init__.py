@@ -4,6 +4,7 @@
 -- @chart bar x=median_ns y=phase group=rank        the bars of several ranks side by side
 -- @chart bar x=mfu_pct,mbu_pct y=phase            the bars of several quantities side by side
 -- @chart stacked x=computing_ns,idle_ns y=rank     several parts in one bar
+-- @chart parts x=wait_ns,idle_ns y=point total=overhead_ns panel=phase    also negative ones
 -- @chart line x=ts y=mean_queued color=rank
 -- @chart point x=ts y=dur color=cause
 -- @chart point x=bytes y=busbw_p50_gbps limits=peak_gbps    a line at the largest of a column

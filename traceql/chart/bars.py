@@ -51,9 +51,9 @@ def stacked(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
     data, (title,) = in_display_units(table, columns)
     rows = _longest_first(data, columns[0], y)
     if len(columns) > 1:
-        data, value, part = _parts(data, columns, y), "value", "part"
+        data, value, part = named_parts(data, columns, y), "value", "part"
         seen = set(data.loc[data[value] > 0, part]) or set(data[part])
-        order = [name for name in map(_part, columns) if name in seen]
+        order = [name for name in map(part_name, columns) if name in seen]
         what = "memory" if columns[0].endswith("_bytes") else "time"
         title = f"{what} ({title.rpartition('(')[2]}"
     else:
@@ -80,10 +80,10 @@ def _drawn(data: pd.DataFrame, encoding: dict[str, Any], step: int) -> alt.Chart
     return drawn
 
 
-def _parts(data: pd.DataFrame, columns: Sequence[str], y: str) -> pd.DataFrame:
+def named_parts(data: pd.DataFrame, columns: Sequence[str], y: str) -> pd.DataFrame:
     """One row per row and column; the parts of a row add up to the same sum as before."""
-    named = data[[y, *columns]].rename(columns={column: _part(column) for column in columns})
-    parts = [_part(column) for column in columns]
+    named = data[[y, *columns]].rename(columns={column: part_name(column) for column in columns})
+    parts = [part_name(column) for column in columns]
     melted = named.melt(id_vars=[y], value_vars=parts, var_name="part", value_name="value")
     known = melted.dropna(subset=["value"])
     return known.groupby([y, "part"], as_index=False, sort=False, dropna=False).sum()
@@ -100,7 +100,7 @@ def _longest_first(data: pd.DataFrame, column: str, y: str) -> list[Any] | None:
     return list(sums.sort_values(ascending=False, kind="stable").index)
 
 
-def _part(column: str) -> str:
+def part_name(column: str) -> str:
     return column.removesuffix("_ns").removesuffix("_pct").removesuffix("_bytes")
 
 

@@ -20,6 +20,7 @@ from traceql.chart.front import front
 from traceql.chart.heatmap import heatmap
 from traceql.chart.history import history
 from traceql.chart.labels import column_label, with_joined_rows, with_labels
+from traceql.chart.parts import parts
 from traceql.chart.plane import line, point
 from traceql.chart.roofline import roofline
 from traceql.chart.spans import spans
@@ -42,6 +43,7 @@ _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
     "heatmap": heatmap,
     "history": history,
     "line": line,
+    "parts": parts,
     "point": point,
     "range": spans,
     "roofline": roofline,

@@ -101,6 +101,21 @@ CLASSES_OF_TIME = {
     "work": _BLUE,
     "bubble": _ORANGE,
     "neither": _IDLE,
+    "ideal": _IDLE,
+}
+
+PARTS_OF_STEPS = {  # by what they are for; causes of idle time are shades of its grey
+    "projections": _BLUE,
+    "experts": _GREEN,
+    "routing": "#7BC8A4",
+    "norms": "#56B4E9",
+    "head": "#CC79A7",
+    "other_computing": "#999933",
+    "unmatched": _COMMUNICATION,
+    "idle_host": _IDLE,
+    "idle_sync": "#8E969F",
+    "idle_launch": "#D3D8DD",
+    "idle_other": "#E6E9EC",
 }
 
 LOSSES = {  # the parts of a step; what it had to take is green, as is what costs nothing
@@ -161,6 +176,7 @@ PASSES = {"unprofiled": _BLUE, "profiled": _ORANGE}
 
 COLOURS = CATEGORY_COLOURS | ROLES | CLASSES_OF_TIME | LOSSES | BOUNDS | PHASES | CAUSES
 COLOURS |= HOST_EVENTS | AROUND_HOST_EVENTS
+COLOURS |= PARTS_OF_STEPS
 COLOURS |= OPERATIONS | PASSES | {"throttled": _VERMILION, "not throttled": _BLUE}
 COLOURS |= CHANGES | VERDICTS | {"(none)": "#767676"}
 COLOURS |= {"work": _BLUE, "speed": _ORANGE, "only one side": "#CC79A7", "outside": _IDLE}

@@ -22,11 +22,26 @@ from traceql.experiment.engines import model_name
 from traceql.experiment.schema import Row
 from traceql.experiment.server_log import logged_memory
 from traceql.experiment.telemetry import telemetry_measurements
-from traceql.input_file import Unusable
+from traceql.input_file import Unusable, text
 from traceql.loading.json_document import json_document
+from traceql.loading.peaks_document import peaks_document
+from traceql.loading.side_files import PEAKS
 
 PROFILED = 0  # the number of the repeat under the profiler
 _OWN_ARGUMENTS = ("--host", "--port")
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """The profiled repeat of a point.
+
+    Attributes:
+        folder: its run directory.
+        peaks: measured ceilings of the GPUs, if the folder of results has them.
+    """
+
+    folder: Path
+    peaks: Path | None
 
 
 @dataclass
@@ -35,11 +50,11 @@ class Rows:
 
     Attributes:
         tables: rows by table.
-        profiled: run directories of complete profiled repeats, by point_id.
+        profiled: complete profiled repeats, by point_id.
     """
 
     tables: dict[str, list[Row]] = field(default_factory=dict)
-    profiled: dict[int, Path] = field(default_factory=dict)
+    profiled: dict[int, Profiled] = field(default_factory=dict)
 
     def add(self, table: str, **row: Any) -> int:
         """Adds a row, and returns its number, from 0."""
@@ -65,7 +80,7 @@ def add_folder(
         titles: of the engines, by key.
         warn: is told what cannot be read; it is left out, and the rest is kept.
     """
-    reader = _Reader(rows, folder, document, warn)
+    reader = _Reader(rows, folder, document, warn, _peaks(folder, warn))
     reader.add_experiment()
     for point in document.all_points:
         reader.add_point(point, titles[point.engine_key])
@@ -77,6 +92,7 @@ class _Reader:
     folder: Path
     document: PlanDocument
     warn: Callable[[str], None]
+    peaks: Path | None
     experiment_id: int = 0
     starts: dict[str, int] = field(default_factory=dict)  # by folder
 
@@ -169,7 +185,7 @@ class _Reader:
                 source=source,
             )
         if status == "complete" and number == PROFILED:
-            self.rows.profiled[point_id] = folder
+            self.rows.profiled[point_id] = Profiled(folder, self.peaks)
 
     def _repeat(self, repeat_id: int, point_id: int, number: int, status: str, **more: Any) -> None:
         known = {"repeat_id": repeat_id, "point_id": point_id, "number": number, "status": status}
@@ -265,6 +281,19 @@ def _arguments(command: Sequence[str], point: PointDocument) -> str:
     if "--profiler-config" in words:
         words[words.index("--profiler-config") + 1] = "..."
     return " ".join(words)
+
+
+def _peaks(folder: Path, warn: Callable[[str], None]) -> Path | None:
+    """The peaks.json of a folder of results, if there is one that can be used."""
+    file = folder / PEAKS
+    if not file.exists():
+        return None
+    try:
+        peaks_document(text(file))
+    except Unusable as error:
+        warn(f"{file} cannot be used: {error}; utilization is that of data sheets alone")
+        return None
+    return file
 
 
 def _listed(gpus: Sequence[Mapping[str, Any]], name: str) -> str | None:

@@ -112,3 +112,4 @@ def fill(
     add_speedups(con)
     add_gains(con)
     add_profiles(con, rows.profiled, say=say, warn=warn)
+    derive(con, "profile_step_part")

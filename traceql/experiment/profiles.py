@@ -1,6 +1,6 @@
 """What the traces of profiled points say, as rows of the tables profile_*."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +10,17 @@ from traceql.cache import cached_database
 from traceql.compare.profile import profile_of
 from traceql.compare.setup import is_ignored
 from traceql.errors import TraceqlError
+from traceql.experiment.folder import Profiled
 from traceql.experiment.schema import PROFILES, Row, insert
+from traceql.loading.side_files import PEAKS
 from traceql.trace import Trace
 
-_QUERIES = {"profile_mfu": "model.mfu", "profile_bubble": "pp.bubble"}
+_DATA_SHEET, _MEASURED = "data sheet", "measured"  # kinds of peaks
 
 
 def add_profiles(
     con: duckdb.DuckDBPyConnection,
-    folders: Mapping[int, Path],
+    points: Mapping[int, Profiled],
     *,
     say: Callable[[str], None],
     warn: Callable[[str], None],
@@ -26,23 +28,27 @@ def add_profiles(
     """Loads the traces of points, one after another; one that cannot be loaded is noted.
 
     Args:
-        folders: run directories, by point_id.
+        points: profiled repeats, by point_id.
         say: is told what is loaded.
         warn: is told what cannot be loaded.
     """
-    for number, (point_id, folder) in enumerate(folders.items(), start=1):
-        say(f"profile {number} of {len(folders)}: {folder.parent.name}")
+    for number, (point_id, profiled) in enumerate(points.items(), start=1):
+        say(f"profile {number} of {len(points)}: {profiled.folder.parent.name}")
         try:
-            _add_profile(con, point_id, folder)
+            peaks = _add_profile(con, point_id, profiled)
         except TraceqlError as error:
-            warn(f"{folder}: {error}; its profile is left out")
-            _note(con, point_id, str(error))
+            warn(f"{profiled.folder}: {error}; its profile is left out")
+            row = {"loaded": False, "reason": str(error)}
         else:
-            _note(con, point_id, None)
+            row = {"loaded": True, "peaks": " and ".join(peaks)}
+        insert(con, "profile_note", [_of(point_id, row)])
 
 
-def _add_profile(con: duckdb.DuckDBPyConnection, point_id: int, folder: Path) -> None:
-    database = cached_database([folder], None)
+def _add_profile(
+    con: duckdb.DuckDBPyConnection, point_id: int, profiled: Profiled
+) -> Sequence[str]:
+    """Adds the rows of a point. The kinds of peaks that are known of its GPUs."""
+    database = _database(profiled)
     profile = profile_of(database)
     for table, name in PROFILES.items():
         rows = profile[name].to_pylist()
@@ -50,14 +56,39 @@ def _add_profile(con: duckdb.DuckDBPyConnection, point_id: int, folder: Path) ->
             rows = [row for row in rows if not is_ignored(row["name"])]
         insert(con, table, [_of(point_id, row) for row in rows])
     with Trace(database) as trace:
-        for table, query in _QUERIES.items():
-            insert(con, table, [_of(point_id, row) for row in trace.run(query).rows()])
+        peaks = [
+            row["kind"] for row in trace.sql("SELECT DISTINCT kind FROM rank_peak ORDER BY kind")
+        ]
+        bubbles, utilization = (
+            trace.run("pp.bubble"),
+            _utilization(trace, measured=_MEASURED in peaks),
+        )
+        insert(con, "profile_bubble", [_of(point_id, row) for row in bubbles])
+        insert(con, "profile_mfu", [_of(point_id, row) for row in utilization])
+    return peaks
+
+
+def _database(profiled: Profiled) -> Path:
+    """The loaded traces; ceilings in their own run directory count before those of the results."""
+    own = (profiled.folder / PEAKS).exists()
+    peaks = [profiled.peaks] if profiled.peaks and not own else []
+    return cached_database([profiled.folder], None, peaks=peaks)
+
+
+def _utilization(trace: Trace, *, measured: bool) -> list[Row]:
+    rows = trace.run("model.mfu", peaks=_DATA_SHEET).rows()
+    if not measured:
+        return list(rows)
+    of_measured = {row["phase"]: row for row in trace.run("model.mfu", peaks=_MEASURED)}
+    return [
+        {
+            **row,
+            "measured_mfu_pct": of_measured[row["phase"]]["mfu_pct"],
+            "measured_mbu_pct": of_measured[row["phase"]]["mbu_pct"],
+        }
+        for row in rows
+    ]
 
 
 def _of(point_id: int, row: Mapping[str, Any]) -> Row:
     return {"point_id": point_id, **row}
-
-
-def _note(con: duckdb.DuckDBPyConnection, point_id: int, reason: str | None) -> None:
-    row = {"point_id": point_id, "loaded": reason is None, "reason": reason}
-    insert(con, "profile_note", [row])

@@ -1,10 +1,12 @@
 -- One row per profiled point and phase: model FLOPs and memory utilization, from the query model.mfu.
 --
--- @column point_id     BIGINT   Point.
--- @column phase        VARCHAR  Phase, or all.
--- @column mfu_pct      DOUBLE   Model FLOPs utilization, percent of the peak; NULL if unknown.
--- @column hfu_pct      DOUBLE   The same with the FLOPs of padding, percent.
--- @column mbu_pct      DOUBLE   Memory bandwidth utilization, percent of the peak; NULL if unknown.
--- @column step_ns      DOUBLE   Mean time of a step, ns.
--- @column steps        BIGINT   Steps.
--- @column missing      VARCHAR  What is unknown, and why; NULL if nothing is.
+-- @column point_id          BIGINT   Point.
+-- @column phase             VARCHAR  Phase, or all.
+-- @column mfu_pct           DOUBLE   Model FLOPs utilization, percent of the peak of the data sheet; NULL if unknown.
+-- @column hfu_pct           DOUBLE   The same with the FLOPs of padding, percent.
+-- @column mbu_pct           DOUBLE   Memory bandwidth utilization, percent of the peak of the data sheet; NULL if unknown.
+-- @column measured_mfu_pct  DOUBLE   Model FLOPs utilization, percent of the measured peak; NULL if it was not measured.
+-- @column measured_mbu_pct  DOUBLE   Memory bandwidth utilization, percent of the measured peak; NULL if it was not measured.
+-- @column step_ns           DOUBLE   Mean time of a step, ns.
+-- @column steps             BIGINT   Steps.
+-- @column missing           VARCHAR  What is unknown, and why; NULL if nothing is.

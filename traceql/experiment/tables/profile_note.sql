@@ -3,3 +3,4 @@
 -- @column point_id  BIGINT   Point.
 -- @column loaded    BOOLEAN  Whether its tables are in this database.
 -- @column reason    VARCHAR  Why not; NULL if they are.
+-- @column peaks     VARCHAR  Peaks that its utilization is a part of: data sheet, or data sheet and measured (peaks.json); NULL if it is not loaded.
