@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from traceql.advise.collective_times import CollectiveTime
+from traceql.advise.collective_times import CollectiveNs
 from traceql.advise.layouts import Layout
 from traceql.advise.load import decode, prefill
 from traceql.advise.models import Model
@@ -72,7 +72,7 @@ class Predictor:
     model: Model
     evidence: Evidence
     prompt_evidence: Evidence
-    collective_ns: CollectiveTime
+    collective_ns: CollectiveNs
     requests: Requests
 
     def predicted(self, layout: Layout, per_replica: int) -> Prediction | None:
