@@ -59,11 +59,17 @@ class Comparable:
             lambda: None if point.gpu == self.machine.name else f"GPU {point.gpu or 'unknown'}",
             lambda: _arguments(point.arguments),
             lambda: _variables(point.environment),
+            lambda: self._replicas(point),
             lambda: "requests that arrive at a rate" if point.in_flight is None else None,
             lambda: None if _has_tpot(point) else "no TPOT",
             lambda: self._queue(point),
         )
         return next((found for reason in reasons if (found := reason())), None)
+
+    def _replicas(self, point: MeasuredPoint) -> str | None:
+        """Such experts are split over the ranks of all replicas, which advice does not know."""
+        is_split = self.model.sizes.experts and point.layout.dp > 1 and not point.layout.ep
+        return "experts of replicas without EP" if is_split else None
 
     def _queue(self, point: MeasuredPoint) -> str | None:
         most, share = point.arguments.get("max_num_seqs"), _utilization(point)
