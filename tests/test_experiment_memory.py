@@ -1,5 +1,6 @@
 """Points whose weights do not fit the GPUs are left out of an experiment, and no others."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +22,13 @@ LARGE = built_in_config("qwen3-32b") or {}
 EXPERTS = built_in_config("qwen3-30b-a3b") or {}
 
 
-def skipped(config: dict[str, Any], *settings: str, **known: Any) -> dict[int, str]:
+def skipped(config: dict[str, Any], *settings: str, **changed: Any) -> dict[int, str]:
     """The reason for each tensor-parallel size that is left out."""
     given = [parsed_set("grid.tensor_parallel=[1, 2, 4]"), *map(parsed_set, settings)]
     model = Override(("model",), "qwen3-32b", "--model")
     plan = read_plan(None, preset="quick", overrides=[model, *given])
-    known = {"gpu_bytes": GPU_BYTES, "weight_bytes": weight_bytes} | known
-    found = points_of(plan, Refusals(config, 8, **known).reason)
+    known = replace(Refusals(config, 8, GPU_BYTES, weight_bytes), **changed)
+    found = points_of(plan, known.reason)
     return {one.point.engine.tp: one.reason for one in found.skipped}
 
 
