@@ -48,6 +48,15 @@ def value_or_none(function: Any, *arguments: Any) -> Any:
     return None
 
 
+def largest_gpu_bytes() -> int | None:
+    """Memory of the largest GPU of this machine; None if unknown."""
+    with management_library() as nvml:
+        sizes = (
+            [value_or_none(nvml.nvmlDeviceGetMemoryInfo, h) for h in handles(nvml)] if nvml else []
+        )
+    return max((size.total for size in sizes if size), default=None)
+
+
 def visible_gpus() -> int:
     """How many GPUs a process that is started here would see."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")

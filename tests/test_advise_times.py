@@ -12,7 +12,7 @@ from traceql.advise.floor import floors
 from traceql.advise.fullest_rank import fullest_rank
 from traceql.advise.layouts import Layout
 from traceql.advise.load import Load, decode, prefill
-from traceql.advise.machine import Machine, machine_named, with_points
+from traceql.advise.machine import Machine, machine_named, series_of, with_points
 from traceql.advise.models import Model, model_named
 from traceql.advise.prediction import Predictor, Requests
 from traceql.advise.role_times import RoleTimes
@@ -113,10 +113,15 @@ def test_pairs_of_gpus_with_own_links_use_those_of_the_group() -> None:
 
 
 def test_known_sizes_of_collectives_are_interpolated() -> None:
-    known = CollectiveTimes({("all_reduce", 2): [(1000, 4000.0), (3000, 8000.0)]}, {}, 450, None)
-    assert known("all_reduce", 2, 2000) == 6000
+    points = [("all_reduce", 2, 1000, 4000.0), ("all_reduce", 2, 3000, 8000.0)]
+    known = CollectiveTimes(series_of(points), {}, 450, None)
+    assert known("all_reduce", 2, 2000) == pytest.approx(6000)
     assert known("all_reduce", 2, 500) == 4000
     assert known("all_reduce", 2, 3000 + 45_000) == pytest.approx(8000 + 100)
+    # Beyond sizes that are far apart, latency and bandwidth go on: 3.9 us, and 10 GB/s.
+    far = with_points(H200, [("all_reduce", 2, 1e3, 4000.0), ("all_reduce", 2, 1e5, 13_900.0)])
+    assert far.collectives("all_reduce", 2, 1e6) == pytest.approx(3900 + 100_000)
+    assert far.collectives("all_reduce", 2, 100) == pytest.approx(3910)
 
 
 def test_recorded_sizes_do_not_replace_measured_ones() -> None:

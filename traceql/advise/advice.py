@@ -1,13 +1,15 @@
 """Answers which layout of a model to run for a goal."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from traceql.advise.check import Check, check
 from traceql.advise.default_times import DefaultTimes
 from traceql.advise.goal import Goal
 from traceql.advise.layouts import Layout, layouts
 from traceql.advise.machine import Machine, machine_named, with_points
+from traceql.advise.measured import Results, measured_points
 from traceql.advise.memory import Memory, memory
 from traceql.advise.models import Model, model_named
 from traceql.advise.prediction import Prediction, Predictor, Requests
@@ -21,10 +23,13 @@ from traceql.advise.ranking import (
     ranked,
 )
 from traceql.advise.recorded_times import RecordedTimes, Recording, recording
+from traceql.advise.subject import only_gpu, only_model
 from traceql.errors import TraceqlError
+from traceql.experiment import experiment
+from traceql.experiment.load import quiet
 from traceql.trace import Trace
 
-MOST_ERROR_PCT = 25.0  # of the method on the recorded steps, up to which its ranking is told
+MOST_ERROR_PCT = 25.0  # on recorded steps and measured points, up to which a ranking is told
 
 
 @dataclass(frozen=True)
@@ -32,13 +37,14 @@ class Question:
     """What is asked.
 
     Attributes:
-        model: a name or the path of a config.json; that of the recording if None.
-        gpu: a name; that of the recording if None.
+        model: a name or the path of a config.json; that of the recording or the results if None.
+        gpu: a name; that of the recording or the results if None.
         gpus: most GPUs that may be used.
         max_model_len: most tokens of a request; as many as the requests have if None.
         utilization: share of the memory that vLLM may use.
         run: a database to predict from; None for data sheets alone.
         peaks: files of peaks, as for `traceql load --peaks`.
+        results: of an experiment: a database, or a folder; None if nothing was measured.
     """
 
     goal: Goal
@@ -50,6 +56,7 @@ class Question:
     utilization: float = 0.9
     run: Path | None = None
     peaks: Sequence[Path] = ()
+    results: Path | None = None
 
 
 @dataclass(frozen=True)
@@ -61,9 +68,11 @@ class Advice:
         as_good: layouts that cannot be told from the first one.
         recommended: None if none can be.
         error_pct: of the method on the recorded steps; None if they could not be checked.
+        check: of the same predictions, by points that were measured; None without results.
     """
 
     goal: Goal
+    requests: Requests
     model: Model
     machine: Machine
     candidates: Sequence[Candidate]
@@ -71,15 +80,27 @@ class Advice:
     recommended: Candidate | None
     is_recorded: bool
     error_pct: float | None
+    check: Check | None = None
+
+    @property
+    def measured_error_pct(self) -> float | None:
+        """The largest of the errors that count for the best layout; None if none is known."""
+        if self.check is None:
+            return None
+        return self.check.errors(self.goal.limits).worst_pct(self.candidates[0].layout)
 
 
-def advise(question: Question) -> Advice:
+def advise(question: Question, *, warn: Callable[[str], None] = quiet) -> Advice:
     """The layouts that the question allows, ranked by its goal.
+
+    Args:
+        warn: is told what of the results cannot be read.
 
     Raises:
         UnknownModel: the model is not known, or is not that of the recording.
         UnknownGpu: the GPU is not known.
-        TraceqlError: the requests are longer than `max_model_len`, or the recording is no use.
+        TraceqlError: the requests are longer than `max_model_len`, the recording is no use, or the
+            results are of another model or GPU.
     """
     longest = question.max_model_len or question.requests.tokens
     if question.requests.tokens > longest:
@@ -87,48 +108,82 @@ def advise(question: Question) -> Advice:
             f"requests of {question.requests.tokens:,} tokens are longer than --max-model-len "
             f"{longest:,}; give a longer one, or shorter requests"
         )
+    results = _results(question, warn)
     if question.run is None:
-        return _advice(question, None)
+        return _advice(question, None, results)
     with Trace(question.run) as trace:
-        return _advice(question, recording(trace))
+        return _advice(question, recording(trace), results)
 
 
-def _advice(question: Question, recorded: Recording | None) -> Advice:
-    model, machine = _model(question, recorded), _machine(question, recorded)
+def _results(question: Question, warn: Callable[[str], None]) -> Results | None:
+    if question.results is None:
+        return None
+    with experiment(question.results, warn=warn) as opened:
+        return Results(str(question.results), measured_points(opened))
+
+
+def _advice(question: Question, recorded: Recording | None, results: Results | None) -> Advice:
+    model = _model(question, recorded, results)
+    machine = _machine(question, recorded, results)
     usual = DefaultTimes(model, machine)
     evidence = RecordedTimes(recorded, model, machine) if recorded else usual
     predictor = Predictor(model, evidence, usual, machine.collectives, question.requests)
-    found = [
-        _candidate(predictor, question, layout, _memory(question, model, machine, layout))
-        for layout in layouts(model.sizes, question.gpus)
-    ]
-    candidates = ranked(found, question.goal)
+    found = check(results, predictor, machine) if results else None
+    if found:
+        predictor = replace(predictor, errors=found.errors(question.goal.limits))
+    candidates = ranked(
+        (
+            _candidate(predictor, question, layout, _memory(question, model, machine, layout))
+            for layout in layouts(model.sizes, question.gpus)
+        ),
+        question.goal,
+    )
     possible = candidates[0].why_not is None
     as_good = overlapping(candidates, question.goal) if possible else []
-    is_sure = evidence.is_recorded and evidence.error_pct <= MOST_ERROR_PCT
-    is_told = possible and (is_sure or not as_good)
-    return Advice(
+    advice = Advice(
         goal=question.goal,
+        requests=question.requests,
         model=model,
         machine=machine,
         candidates=candidates,
         as_good=as_good,
-        recommended=candidates[0] if is_told else None,
+        recommended=candidates[0] if possible else None,
         is_recorded=evidence.is_recorded,
         error_pct=evidence.error_pct or None,
+        check=found,
+    )
+    return advice if _is_told(advice) else replace(advice, recommended=None)
+
+
+def _is_told(advice: Advice) -> bool:
+    """Whether the evidence allows to recommend the best layout.
+
+    Points that were measured allow it even without a recording, and forbid it if their predictions
+    are far off. Without any evidence, it is told only if no other layout may be as good.
+    """
+    recorded_pct, measured_pct = advice.error_pct or 0.0, advice.measured_error_pct
+    if measured_pct is not None and measured_pct > MOST_ERROR_PCT:
+        return False
+    has_evidence = advice.is_recorded or measured_pct is not None
+    return not advice.as_good or (has_evidence and recorded_pct <= MOST_ERROR_PCT)
+
+
+def _model(question: Question, recorded: Recording | None, results: Results | None) -> Model:
+    if question.model:
+        return model_named(question.model)
+    if recorded:
+        return recorded.model
+    if results:
+        return only_model(results)
+    raise TraceqlError(
+        "no model is named; give --model, or --run or --results with a recording or results of it"
     )
 
 
-def _model(question: Question, recorded: Recording | None) -> Model:
-    if question.model:
-        return model_named(question.model)
-    if recorded is None:
-        raise TraceqlError("no model is named; give --model, or --run with a recording of it")
-    return recorded.model
-
-
-def _machine(question: Question, recorded: Recording | None) -> Machine:
+def _machine(question: Question, recorded: Recording | None, results: Results | None) -> Machine:
     name = question.gpu or (recorded.device_name if recorded else None)
+    if name is None and results:
+        name = only_gpu(results)
     if name is None:
         raise TraceqlError("no GPU is named; give --gpu, such as --gpu h200")
     found = machine_named(name, question.peaks)

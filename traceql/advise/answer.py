@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from traceql.advise.advice import Advice
+from traceql.advise.advice import MOST_ERROR_PCT, Advice
+from traceql.advise.check_sentences import check_sentences
 from traceql.advise.layouts import Layout, obstacle
 from traceql.advise.prediction import Prediction
 from traceql.advise.ranking import Candidate, may_break
@@ -16,12 +17,12 @@ def answer(advice: Advice) -> str:
     first = advice.candidates[0]
     found = first.prediction
     if advice.recommended and found:
-        return f"Run {first.layout}: {_numbers(found)}."
+        return f"Run {first.layout}{_measured(advice)}: {_numbers(found)}."
     if first.why_not is None and found:
-        return (
-            f"No layout is recommended: {_weakness(advice)}, and "
-            f"{_listed([first.layout, *advice.as_good])} cannot be told apart."
-        )
+        why = f"No layout is recommended: {_weakness(advice)}"
+        if not advice.as_good:
+            return f"{why}."
+        return f"{why}, and {_listed([first.layout, *advice.as_good])} cannot be told apart."
     if found:
         return f"No layout keeps the goal; nearest is {first.layout}: {first.why_not}."
     return f"No layout can be recommended; {first.layout}: {first.why_not}."
@@ -36,13 +37,27 @@ def reasons(advice: Advice, gpus: int) -> Iterator[str]:
             yield from _others(advice)
         yield from _doubts(advice, first)
     yield _basis(advice)
+    if advice.check:
+        yield from check_sentences(advice.check)
     refused = [tp for tp in range(1, gpus + 1) if obstacle(advice.model.sizes, Layout(tp))]
     if refused:
         why = obstacle(advice.model.sizes, Layout(refused[0]))
         yield f"vLLM cannot run TP {', '.join(map(str, refused))}: {why}."
 
 
+def _measured(advice: Advice) -> str:
+    """Whether the best layout was measured, if anything was."""
+    if advice.measured_error_pct is None or advice.check is None:
+        return ""
+    layout = advice.candidates[0].layout
+    points = sum(one.point.layout == layout for one in advice.check.checked)
+    return f", measured at {_counted(points, 'point')}" if points else ", which was not measured"
+
+
 def _weakness(advice: Advice) -> str:
+    measured_pct = advice.measured_error_pct
+    if measured_pct is not None and measured_pct > MOST_ERROR_PCT:
+        return f"predictions are off by up to {measured_pct:.0f}% at points that were measured"
     if advice.is_recorded:
         return f"the method errs by {advice.error_pct:.0f}% on the recorded steps themselves"
     return "these are floors with default efficiencies, not predictions"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from traceql.advise.collective_times import CollectiveTime
+from traceql.advise.collective_times import CollectiveNs
 from traceql.advise.layouts import Layout, replicas_are_apart
 from traceql.advise.load import Load
 from traceql.advise.models import Model
@@ -27,7 +27,7 @@ class Communication:
 
 
 def communication(
-    model: Model, layout: Layout, load: Load, collective_ns: CollectiveTime
+    model: Model, layout: Layout, load: Load, collective_ns: CollectiveNs
 ) -> Communication:
     """What the ranks of a replica send in a step of this load."""
     tp, size = layout.tp, load.tokens * model.row_bytes
@@ -44,7 +44,7 @@ def communication(
 
 
 def _after_mlp(
-    layout: Layout, size: float, reduced: float, collective_ns: CollectiveTime, model: Model
+    layout: Layout, size: float, reduced: float, collective_ns: CollectiveNs, model: Model
 ) -> float:
     """One all-reduce, or the way of the tokens of all replicas to the experts and back.
 

@@ -42,6 +42,6 @@ def decode(requests: int, length: int) -> Load:
     return Load("decode", requests, requests, length)
 
 
-def prefill(prompt_tokens: int) -> Load:
-    """A step that processes one whole prompt."""
-    return Load("prefill", 1, prompt_tokens, prompt_tokens)
+def prefill(prompt_tokens: int, prompts: int = 1) -> Load:
+    """A step that processes whole prompts."""
+    return Load("prefill", prompts, prompts * prompt_tokens, prompt_tokens)

@@ -13,6 +13,7 @@ from traceql.derive.definition import Kind
 from traceql.derive.execute import create_sources, make
 from traceql.derive.registry import definitions
 from traceql.errors import UnknownGpu
+from traceql.limits.series import Series
 from traceql.loading.peaks import write_peaks
 from traceql.suggestions import suggestion
 
@@ -84,7 +85,7 @@ def machine_named(gpu: str, peaks: Iterable[Path] = ()) -> Machine:
     flops = {row[0]: row[1] * 1000 for row in (*sheet, *measured) if row[1]}
     startups = con.execute(_STARTUPS, {"device": name}).fetchall()
     collectives = CollectiveTimes(
-        _by_operation(con.execute(_MEASURED, {"device": name}).fetchall()),
+        series_of(con.execute(_MEASURED, {"device": name}).fetchall()),
         {(op, ranks): ns for op, ranks, ns in startups},
         link or 32.0,  # PCIe 4.0 x16 where no link is listed
         pair,
@@ -97,15 +98,16 @@ def machine_named(gpu: str, peaks: Iterable[Path] = ()) -> Machine:
 def with_points(machine: Machine, points: Iterable[Point]) -> Machine:
     """The machine with recorded times of operations that were not measured."""
     known = machine.collectives
-    added = {**_by_operation(points), **known.points}
-    return replace(machine, collectives=replace(known, points=added))
+    added = {**series_of(points), **known.series}
+    return replace(machine, collectives=replace(known, series=added))
 
 
-def _by_operation(points: Iterable[Point]) -> dict[tuple[str, int], list[tuple[float, float]]]:
-    found: dict[tuple[str, int], list[tuple[float, float]]] = defaultdict(list)
-    for op, ranks, size_bytes, ns in sorted(points):
-        found[_RECEIVED.get(op, op), ranks].append((size_bytes, ns))
-    return dict(found)
+def series_of(points: Iterable[Point]) -> dict[tuple[str, int], Series]:
+    """The points of each operation and number of ranks, of the fastest algorithm at each size."""
+    found: dict[tuple[str, int], list[tuple[int, float]]] = defaultdict(list)
+    for op, ranks, size_bytes, ns in points:
+        found[_RECEIVED.get(op, op), ranks].append((round(size_bytes), ns))
+    return {key: Series.of_points(*key, "fastest", "kernel", own) for key, own in found.items()}
 
 
 def _full_name(gpu: str, names: list[str]) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from traceql.advise.layouts import Layout, stage_sizes
+from traceql.advise.layouts import Layout, obstacle, stage_sizes
 from traceql.advise.models import Model
 from traceql.model.parts import Part, padded_vocabulary, parts
 
@@ -49,6 +49,23 @@ def memory(
         return Memory(heaviest, per_token, tokens, requests, None)
     why = f"room for {tokens:,} tokens in the KV cache, but a request has {request_tokens:,}"
     return Memory(heaviest, per_token, tokens, 0, why)
+
+
+def least_weight_bytes(model: Model, layout: Layout) -> float | None:
+    """Weights that the fullest GPU has at least, however vLLM divides layers and experts.
+
+    None if the layout is impossible, or if vLLM stores another type: it takes 16 bits for 32.
+    """
+    if obstacle(model.sizes, layout) or model.formats.plain.input_bytes > 2:
+        return None
+    layers = sum(
+        # vLLM spreads experts over all ranks of all replicas, also without `ep`.
+        (part.weight_bytes or 0.0) / (layout.dp if part.experts else 1)
+        for part in parts(model.sizes, model.formats, layout.tp)
+        if part.layer is not None
+    )
+    tables = 1 if model.sizes.tied else 2
+    return (layers + tables * _table_bytes(model, layout.tp)) / layout.pp
 
 
 def _stages(model: Model, layout: Layout) -> list[tuple[float, float]]:

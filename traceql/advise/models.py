@@ -37,7 +37,7 @@ def model_named(name: str) -> Model:
     Raises:
         UnknownModel: there is none, or its sizes do not follow from it; nothing is guessed.
     """
-    known = {file.stem: file for file in sorted(MODELS.glob("*.json"))}
+    known = _built_in()
     path = known.get(name.lower()) or Path(name)
     if path.is_dir():
         path /= "config.json"
@@ -51,6 +51,15 @@ def model_named(name: str) -> Model:
     if not isinstance(document, dict):
         raise UnknownModel(f"{path} is not the config.json of a model")
     return described(name, document)
+
+
+def built_in_model(name: str) -> Model | None:
+    """The model of a configuration that traceql brings."""
+    return model_named(name) if name.lower() in _built_in() else None
+
+
+def _built_in() -> dict[str, Path]:
+    return {file.stem: file for file in sorted(MODELS.glob("*.json"))}
 
 
 def described(name: str, document: Mapping[str, Any]) -> Model:

@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from traceql.advise.collective_times import CollectiveTime
+from traceql.advise.collective_times import CollectiveNs
 from traceql.advise.layouts import Layout
 from traceql.advise.load import decode, prefill
 from traceql.advise.models import Model
 from traceql.advise.role_times import Evidence
 from traceql.advise.step_time import StepTime, step_time
-from traceql.advise.uncertainty import Spread, spread_of
+from traceql.advise.uncertainty import NOT_MEASURED, MeasuredErrors, Spread, spread_of
 
 
 @dataclass(frozen=True)
@@ -67,13 +67,15 @@ class Predictor:
 
     Attributes:
         prompt_evidence: where times of prompts come from, if the evidence does not have them.
+        errors: of the same predictions, where points were measured.
     """
 
     model: Model
     evidence: Evidence
     prompt_evidence: Evidence
-    collective_ns: CollectiveTime
+    collective_ns: CollectiveNs
     requests: Requests
+    errors: MeasuredErrors = NOT_MEASURED
 
     def predicted(self, layout: Layout, per_replica: int) -> Prediction | None:
         """None if the evidence does not have the times of this layout.
@@ -86,7 +88,7 @@ class Predictor:
         step = step_time(self.model, layout, load, self.evidence, self.collective_ns)
         if step is None:
             return None
-        prompt, is_recorded = self._prompt(layout)
+        prompt, is_recorded = self.prompts(layout, 1)
         step_ns = max(step.ns, batches * step.slowest_stage_ns)
         answered = self.requests.output_tokens - 1
         # Each of the other requests has its prompt processed once in the life of a request.
@@ -102,12 +104,13 @@ class Predictor:
             ttft_ns=prompt.ns,
             tpot_ns=tpot_ns,
             tokens_per_s=served * self.requests.output_tokens / lifetime_ns * 1e9,
-            spread=spread_of(self.evidence, layout, step),
+            spread=spread_of(self.evidence, layout, step, self.errors),
             has_recorded_prompts=is_recorded,
         )
 
-    def _prompt(self, layout: Layout) -> tuple[StepTime, bool]:
-        load = prefill(self.requests.prompt_tokens)
+    def prompts(self, layout: Layout, number: int) -> tuple[StepTime, bool]:
+        """The step that processes whole prompts, and whether it follows from recorded ones."""
+        load = prefill(self.requests.prompt_tokens, number)
         found = step_time(self.model, layout, load, self.evidence, self.collective_ns)
         if found is not None and not found.unknown:
             return found, self.evidence.is_recorded

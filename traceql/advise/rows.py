@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from traceql.advise.advice import Advice
+from traceql.advise.prediction import Prediction
 from traceql.advise.ranking import Candidate
 from traceql.result import Result
 
@@ -30,13 +31,17 @@ _SCHEMA = pa.schema(
         ("tokens_per_s_high", pa.float64()),
         ("uncertainty", pa.string()),
         ("basis", pa.string()),
+        ("measured_load", pa.string()),
+        ("measured_tpot_ns", pa.float64()),
+        ("measured_tokens_per_s", pa.float64()),
         ("is_recommended", pa.bool_()),
         ("why_not", pa.string()),
     ]
 )
 # What a table for people shows, the most important first where the terminal is narrow.
 KEYS = (
-    "layout", "why_not", "tokens_per_s", "tpot_ns", "uncertainty", "requests", "step_ns",
+    "layout", "why_not", "tokens_per_s", "tpot_ns", "uncertainty", "requests", "measured_load",
+    "measured_tpot_ns", "measured_tokens_per_s", "step_ns",
     "ttft_ns", "weight_bytes", "kv_tokens", "gpus",
 )  # fmt: skip
 
@@ -45,7 +50,8 @@ def layout_rows(advice: Advice) -> Result:
     """The layouts, the best first.
 
     weight_bytes is of the fullest GPU, kv_tokens of a replica, and requests of all replicas
-    together; the lows and highs are those of the uncertainty.
+    together; the lows and highs are those of the uncertainty. What was measured is of the same
+    prompt and output tokens, and of the most nearly equal number of requests.
     """
     rows = [_row(advice, candidate) for candidate in advice.candidates]
     return Result(pa.Table.from_pylist(rows, _SCHEMA))
@@ -75,17 +81,34 @@ def _row(advice: Advice, candidate: Candidate) -> dict[str, object]:
     }
     if found is None:
         return row
-    return row | {
-        "requests": found.requests,
-        "step_ns": found.step_ns,
-        "ttft_ns": found.ttft_ns,
-        "tpot_ns": found.tpot_ns,
-        "tpot_low_ns": found.tpot_ns * found.spread.low,
-        "tpot_high_ns": found.tpot_ns * found.spread.high,
-        "tokens_per_s": found.tokens_per_s,
-        "tokens_per_s_per_gpu": found.tokens_per_s_per_gpu,
-        "tokens_per_s_low": found.tokens_per_s / found.spread.high,
-        "tokens_per_s_high": found.tokens_per_s / found.spread.low,
-        "uncertainty": found.spread.text,
-        "basis": "recording" if advice.is_recorded else "floor with default efficiencies",
+    return (
+        row
+        | _measured(advice, found)
+        | {
+            "requests": found.requests,
+            "step_ns": found.step_ns,
+            "ttft_ns": found.ttft_ns,
+            "tpot_ns": found.tpot_ns,
+            "tpot_low_ns": found.tpot_ns * found.spread.low,
+            "tpot_high_ns": found.tpot_ns * found.spread.high,
+            "tokens_per_s": found.tokens_per_s,
+            "tokens_per_s_per_gpu": found.tokens_per_s_per_gpu,
+            "tokens_per_s_low": found.tokens_per_s / found.spread.high,
+            "tokens_per_s_high": found.tokens_per_s / found.spread.low,
+            "uncertainty": found.spread.text,
+            "basis": "recording" if advice.is_recorded else "floor with default efficiencies",
+        }
+    )
+
+
+def _measured(advice: Advice, found: Prediction) -> dict[str, object]:
+    if advice.check is None:
+        return {}
+    point = advice.check.beside(found.layout, advice.requests, found.requests)
+    if point is None:
+        return {}
+    return {
+        "measured_load": point.load,
+        "measured_tpot_ns": point.tpot_ns,
+        "measured_tokens_per_s": point.tokens_per_s,
     }

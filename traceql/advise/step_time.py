@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from traceql.advise.collective_times import CollectiveTime
+from traceql.advise.collective_times import CollectiveNs
 from traceql.advise.communication import communication
 from traceql.advise.fullest_rank import fullest_rank
 from traceql.advise.layouts import Layout, replicas_are_apart, stage_sizes
@@ -45,7 +45,7 @@ def step_time(
     layout: Layout,
     load: Load,
     evidence: Evidence,
-    collective_ns: CollectiveTime,
+    collective_ns: CollectiveNs,
 ) -> StepTime | None:
     """The step of one replica; None if the evidence does not have the times of its roles."""
     times = _times(model, layout, load, evidence)

@@ -1,6 +1,7 @@
 """By how much a prediction may be wrong: what the same method was found to err by, at worst."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from traceql.advise.layouts import Layout
 from traceql.advise.role_times import Evidence
@@ -26,17 +27,53 @@ class Spread:
         return f"{100 * (self.low - 1):+.0f}% to {100 * (self.high - 1):+.0f}%"
 
 
-def spread_of(evidence: Evidence, layout: Layout, step: StepTime) -> Spread:
-    """That of a prediction; without a recording, from the floor to what the slowest step took."""
-    if not evidence.is_recorded:
-        return Spread(min(1.0, step.least_ns / step.ns), _DEFAULTS_ABOVE)
-    share = max(_OTHER_BATCH, evidence.error_pct, *_changes(evidence, layout)) / 100
-    return Spread(1 / (1 + share), 1 + share)
+@dataclass(frozen=True)
+class MeasuredErrors:
+    """Predicted / measured - 1 of the points of each layout that were measured."""
+
+    by_layout: Mapping[Layout, Sequence[float]] = field(default_factory=dict)
+
+    def counting_for(self, layout: Layout) -> Sequence[float]:
+        """Those of the layout; if it was not measured, of all."""
+        every = [error for errors in self.by_layout.values() for error in errors]
+        return self.by_layout.get(layout, every)
+
+    def worst_pct(self, layout: Layout) -> float | None:
+        """The largest that counts for the layout; None if nothing was measured."""
+        return max((100 * abs(error) for error in self.counting_for(layout)), default=None)
+
+
+NOT_MEASURED = MeasuredErrors()
+
+
+def spread_of(
+    evidence: Evidence, layout: Layout, step: StepTime, errors: MeasuredErrors = NOT_MEASURED
+) -> Spread:
+    """That of a prediction, no less than the errors that were found where points were measured.
+
+    Without a recording and without a measured point of the layout, it reaches from the floor to
+    what the slowest step took.
+    """
+    if not evidence.is_recorded and layout not in errors.by_layout:
+        usual = Spread(min(1.0, step.least_ns / step.ns), _DEFAULTS_ABOVE)
+    else:
+        share = max(_OTHER_BATCH, evidence.error_pct, *_changes(evidence, layout)) / 100
+        usual = Spread(1 / (1 + share), 1 + share)
+    return _with_errors(usual, errors.counting_for(layout))
+
+
+def _with_errors(usual: Spread, errors: Sequence[float]) -> Spread:
+    """Also as wide as the largest error, and so wide that each measured time is within it."""
+    worst = max(map(abs, errors), default=0.0)
+    measured = [1 / (1 + error) for error in errors]
+    return Spread(min(usual.low, 1 / (1 + worst), *measured), max(usual.high, 1 + worst, *measured))
 
 
 def _changes(evidence: Evidence, layout: Layout) -> list[float]:
     """The errors of what differs from the recording."""
     found = [0.0]
+    if not evidence.is_recorded:
+        return found
     if layout.tp != evidence.recorded_tp:
         found.append(_OTHER_TP)
     if evidence.is_elsewhere:

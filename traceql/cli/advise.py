@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING
 import click
 
 from traceql.cli.console import print_table, print_text
+from traceql.cli.experiment.load import warn
 from traceql.cli.output import require_csv, spreadsheet_option, wide_option
 from traceql.cli.result_output import write_result
 
 if TYPE_CHECKING:
     from traceql.advise import Question
+    from traceql.advise.check import Check
 
 _FILE = click.Path(path_type=Path)
-_LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks")
+_LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "check")
 
 
 @click.command("advise")
 @click.argument("database", required=False, type=_FILE)
 @click.option("--model", help="A model such as qwen3-32b, or the path of a config.json.")
-@click.option("--gpu", help="A GPU such as h200; by default that of --run.")
+@click.option("--gpu", help="A GPU such as h200; by default that of --run or --results.")
 @click.option(
     "--gpus",
     type=click.IntRange(1, 16),
@@ -34,6 +36,17 @@ _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks")
     help='What for, e.g. "tpot < 20ms, ttft < 500ms, max throughput"; also min tpot or min gpus.',
 )
 @click.option("--run", type=_FILE, help="Predict from this database, a recording of one layout.")
+@click.option(
+    "--results",
+    type=_FILE,
+    help="Compare predictions with this experiment: a database of traceql experiment load, or a "
+    "folder of results.",
+)
+@click.option(
+    "--check",
+    is_flag=True,
+    help="With --results: write only the table of measured and predicted times.",
+)
 @click.option(
     "--peaks",
     type=_FILE,
@@ -77,6 +90,8 @@ def command(
     gpus: int,
     goal: str,
     run: Path | None,
+    results: Path | None,
+    check: bool,
     peaks: tuple[Path, ...],
     prompt_tokens: int,
     output_tokens: int,
@@ -88,14 +103,17 @@ def command(
 ) -> None:
     """Say which layout to run, or check the set-up of a run.
 
-    With --model or --run: which tensor, pipeline, data and expert parallelism serves the goal best,
-    how sure that is, and what does not fit. With DATABASE: what in its set-up is worth a look.
+    With --model, --run or --results: which tensor, pipeline, data and expert parallelism serves the
+    goal best, how sure that is, and what does not fit. With DATABASE: what in its set-up is worth a
+    look.
     """
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     if database:
         _require_no_layout_options(ctx)
         _write_checklist(database, format_, spreadsheet_safe, wide)
         return
+    if check and results is None:
+        raise click.UsageError("--check needs --results")
     from traceql.advise import Question, parsed_goal
     from traceql.advise.prediction import Requests
 
@@ -109,8 +127,9 @@ def command(
         utilization=gpu_memory_utilization,
         run=run,
         peaks=peaks,
+        results=results,
     )
-    _write_layouts(question, format_, spreadsheet_safe, wide)
+    _write_layouts(question, format_, spreadsheet_safe, wide, only_check=check)
 
 
 def _require_no_layout_options(ctx: click.Context) -> None:
@@ -126,12 +145,17 @@ def _require_no_layout_options(ctx: click.Context) -> None:
         )
 
 
-def _write_layouts(question: "Question", format_: str, spreadsheet_safe: bool, wide: bool) -> None:
+def _write_layouts(
+    question: "Question", format_: str, spreadsheet_safe: bool, wide: bool, *, only_check: bool
+) -> None:
     from traceql.advise import advise
     from traceql.advise.answer import answer, reasons
     from traceql.advise.rows import KEYS, layout_rows, shown
 
-    advice = advise(question)
+    advice = advise(question, warn=warn)
+    if advice.check and only_check:
+        _write_check(advice.check, format_, spreadsheet_safe, wide)
+        return
     rows = layout_rows(advice)
     if format_ != "table":
         write_result(rows, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
@@ -140,6 +164,20 @@ def _write_layouts(question: "Question", format_: str, spreadsheet_safe: bool, w
     for reason in reasons(advice, question.gpus):
         print_text(reason, before="  ")
     print_table(rows if wide else shown(rows), keys=KEYS, wide=wide)
+    if advice.check:
+        click.echo()
+        click.secho("Measured, and predicted for the same load", bold=True)
+        _write_check(advice.check, format_, spreadsheet_safe, wide)
+
+
+def _write_check(check: "Check", format_: str, spreadsheet_safe: bool, wide: bool) -> None:
+    from traceql.advise.check_rows import KEYS, check_rows
+
+    rows = check_rows(check)
+    if format_ == "table":
+        print_table(rows, keys=KEYS, wide=wide)
+    else:
+        write_result(rows, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
 
 
 def _write_checklist(database: Path, format_: str, spreadsheet_safe: bool, wide: bool) -> None:

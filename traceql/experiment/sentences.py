@@ -104,7 +104,7 @@ def _best(found: "Experiment", model: str) -> Iterator[str]:
         for row in _rows(found, _BEST.format(order="value.median"), model, metric, stat):
             yield (
                 f"{title} of {model}: {duration(row['median'])}"
-                f"{_interval(row, 'low', 'high', duration)}, {_where(row)}."
+                f"{_interval(row, 'low', 'high', duration)}, {_where(row, model)}."
             )
     order = "per_gpu DESC"
     metric, stat = "output_tokens_per_second", "total"
@@ -112,7 +112,7 @@ def _best(found: "Experiment", model: str) -> Iterator[str]:
         tpot = "" if row["tpot_ns"] is None else f"; TPOT is {duration(row['tpot_ns'])} there"
         yield (
             f"Most generated tokens per second and GPU of {model}: {_count(row['per_gpu'])}"
-            f"{_interval(row, 'low_per_gpu', 'high_per_gpu', _count)}, {_where(row)}{tpot}."
+            f"{_interval(row, 'low_per_gpu', 'high_per_gpu', _count)}, {_where(row, model)}{tpot}."
         )
 
 
@@ -125,11 +125,12 @@ def _rows(
 def _scaling(found: "Experiment", model: str) -> Iterator[str]:
     for row in found.sql(_SCALED, {"model": model}).rows():
         ratios, gpus = row["ratios"], row["gpus"]
+        engine, base = (row[name].removeprefix(f"{model} ") for name in ("engine", "base"))
         middle = median(ratios)
         span = f" ({ratios[0]:.2f} to {ratios[-1]:.2f})" if len(ratios) > 1 else ""
         points = f"in the median of {len(ratios)} points{span}" if span else "at one point"
         yield (
-            f"{row['metric'].upper()} with {row['engine']} against {row['base']}: {middle:.2f} "
+            f"{row['metric'].upper()} of {model} with {engine} against {base}: {middle:.2f} "
             f"times as fast {points}: an efficiency of {100 * middle / gpus:.0f}%."
         )
 
@@ -152,11 +153,13 @@ def _warnings(found: "Experiment") -> Iterator[Sentence]:
         )
 
 
-def _where(row: Mapping[str, Any]) -> str:
+def _where(row: Mapping[str, Any], model: str) -> str:
     load = f"{row['in_flight']:,} in flight" if row["in_flight"] else ""
     rate = f"{row['request_rate']:g} requests/s" if row["request_rate"] else ""
     size = f"prompts of {row['prompt_tokens']:,}, {row['output_tokens']:,} generated"
-    return ", ".join(part for part in (row["engine"], load, rate, size) if part)
+    return ", ".join(
+        part for part in (row["engine"].removeprefix(f"{model} "), load, rate, size) if part
+    )
 
 
 def _interval(row: Mapping[str, Any], low: str, high: str, shown: Any) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from traceql.errors import NotMeasured
+from traceql.limits.alpha_beta import AlphaBeta
 from traceql.limits.peaks_file import peaks_file
 from traceql.limits.series import Series, Timing, collective_series
 from traceql.loading.peaks_document import PeaksDocument
@@ -116,17 +117,32 @@ def _expected(way: Series, size_bytes: float) -> ExpectedTime:
 
 
 def _between(way: Series, smaller: int, larger: int, size_bytes: float) -> float:
-    """On the straight line between two points, where both axes are logarithms."""
+    """The fit, scaled to pass through both points: how much changes evenly with log(size).
+
+    A straight line between logarithms of time would be far too high where sizes are far apart: the
+    latency hides the bytes until they are many.
+    """
     share = math.log(size_bytes / smaller) / math.log(larger / smaller)
-    growth = math.log(way.ns[larger] / way.ns[smaller])
-    return way.ns[smaller] * math.exp(share * growth)
+    low, high = _ratio(way, smaller), _ratio(way, larger)
+    return _fitted(way, size_bytes) * low * math.pow(high / low, share)
 
 
 def _extrapolated(way: Series, last: int, size_bytes: float) -> ExpectedTime:
     """The fit, scaled to go on from the last point: a larger size must not take less time."""
-    fit = way.fit
-    if fit is None:
-        raise ValueError("a series of one size cannot be extrapolated")
-    ratio = fit.ns(size_bytes * way.factor) / fit.ns(last * way.factor)
-    ns = way.ns[last] * ratio
-    return ExpectedTime(ns, "extrapolated", way.algorithm, way.timing, fit.largest_error)
+    ns, error = _fitted(way, size_bytes) * _ratio(way, last), _fit(way).largest_error
+    return ExpectedTime(ns, "extrapolated", way.algorithm, way.timing, error)
+
+
+def _ratio(way: Series, size: int) -> float:
+    """Measured duration of a size / that of the fit."""
+    return way.ns[size] / _fitted(way, size)
+
+
+def _fitted(way: Series, size_bytes: float) -> float:
+    return _fit(way).ns(size_bytes * way.factor)
+
+
+def _fit(way: Series) -> AlphaBeta:
+    if way.fit is None:
+        raise ValueError("a series of one size has no fit")
+    return way.fit

@@ -34,6 +34,22 @@ class Series:
     ns: Mapping[int, float]
     fit: AlphaBeta | None
 
+    @classmethod
+    def of_points(
+        cls,
+        op: str,
+        ranks: int,
+        algorithm: str,
+        timing: Timing,
+        points: Iterable[tuple[int, float]],
+        *,
+        source: str | None = None,
+    ) -> "Series":
+        """The series of (bytes, ns) in any order."""
+        ns, factor = _by_size(points), bus_factor(op, ranks)
+        fit = alpha_beta([size * factor for size in ns], list(ns.values()))
+        return cls(op, ranks, algorithm, source, timing, ns, fit)
+
     @property
     def factor(self) -> float:
         return bus_factor(self.op, self.ranks)
@@ -58,11 +74,11 @@ def _series(rows: list[Collective], timing: Timing) -> Series | None:
     known = [one for one in durations if one is not None]
     if len(known) < len(rows):
         return None
-    ns = _by_size((row.bytes, one) for row, one in zip(rows, known, strict=True))
+    points = [(row.bytes, one) for row, one in zip(rows, known, strict=True)]
     first = rows[0]
-    factor = bus_factor(first.op, first.ranks)
-    fit = alpha_beta([size * factor for size in ns], list(ns.values()))
-    return Series(first.op, first.ranks, first.algorithm, first.source, timing, ns, fit)
+    return Series.of_points(
+        first.op, first.ranks, first.algorithm, timing, points, source=first.source
+    )
 
 
 def _by_size(points: Iterable[tuple[int, float]]) -> dict[int, float]:

@@ -1,5 +1,8 @@
 """traceql experiment"""
 
+from collections.abc import Mapping
+from typing import Any
+
 import click
 
 from traceql.cli.command_group import CommandGroup, Subcommand
@@ -21,5 +24,21 @@ _SUBCOMMANDS = {
 
 
 @click.command("experiment", cls=CommandGroup, subcommands=_SUBCOMMANDS)
-def command() -> None:
+@click.pass_context
+def command(ctx: click.Context) -> None:
     """Answer a question by measuring: latency curves, scaling, what the machine can reach."""
+    ctx.obj = weight_bytes  # for `run`, whose package must not import what knows models
+
+
+def weight_bytes(config: Mapping[str, Any], *, tp: int, pp: int, dp: int, ep: bool) -> float | None:
+    """Bytes that the fullest GPU needs for weights, at least; None if that is not known."""
+    from traceql.advise.layouts import Layout
+    from traceql.advise.memory import least_weight_bytes
+    from traceql.advise.models import described
+    from traceql.errors import UnknownModel
+
+    try:
+        model = described("the model", config)
+    except UnknownModel:
+        return None
+    return least_weight_bytes(model, Layout(tp, pp, dp, ep))

@@ -1,0 +1,291 @@
+"""traceql advise --results: predictions beside what an experiment has measured."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import output, refusal
+from test_advise_times import Stated
+from written_results import WrittenPoint, latencies, write_results
+
+import traceql.experiment.load as loading
+from traceql.advise import Question, advise, parsed_goal
+from traceql.advise.batch import batch_times
+from traceql.advise.comparable import Comparable
+from traceql.advise.default_times import DefaultTimes
+from traceql.advise.layouts import Layout
+from traceql.advise.machine import machine_named
+from traceql.advise.measured import MeasuredPoint
+from traceql.advise.models import model_named
+from traceql.advise.prediction import Predictor, Requests
+from traceql.advise.step_time import StepTime
+from traceql.advise.uncertainty import MeasuredErrors, spread_of
+
+MODEL, H200 = model_named("qwen3-8b"), machine_named("h200")
+ONE = Layout()
+USUAL = DefaultTimes(MODEL, H200)
+REQUESTS = Requests(1024, 256)
+PREDICTOR = Predictor(MODEL, USUAL, USUAL, H200.collectives, REQUESTS)
+SHORT = {"prompt_tokens": REQUESTS.prompt_tokens, "output_tokens": REQUESTS.output_tokens}
+HALF = StepTime(2e6, 2e6, 2e6, 0.0, 0.0, 1e6, ())  # the floor is half of it
+POINT = MeasuredPoint(
+    *("qwen3-8b", "NVIDIA H200", Layout(), 16, False, REQUESTS),
+    arguments={}, environment={}, repeats=3, tpot_ns=8e6, ttft_ns=60e6, tokens_per_s=1800.0,
+)  # fmt: skip
+
+
+def predicted_ms(layout: Layout, requests: int) -> float:
+    found = PREDICTOR.predicted(layout, requests)
+    assert found
+    return found.tpot_ns / 1e6
+
+
+def at_a_time(tp: int, requests: int, tpot_ms: float, **more: Any) -> WrittenPoint:
+    """A point with three repeats, whose median is the given TPOT."""
+    said = [
+        latencies(tpot=tpot_ms * factor, ttft=50.0) | {"output_throughput": 1000.0 * tp}
+        for factor in (0.9, 1.0, 1.2)
+    ]
+    return WrittenPoint(said, tp=tp, concurrency=requests, **{**SHORT, **more})
+
+
+def results(folder: Path, *points: WrittenPoint, **plan: Any) -> Path:
+    return write_results(folder / "results", points, **plan)
+
+
+def rows(*arguments: str | Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(output("advise", *arguments, "--format", "json"))
+    return found
+
+
+def said(*arguments: str | Path) -> str:
+    return " ".join(output("advise", *arguments).split())
+
+
+def test_error_is_predicted_over_measured_less_one(tmp_path: Path) -> None:
+    first, second = predicted_ms(Layout(), 16), predicted_ms(Layout(2), 16)
+    found = results(tmp_path, at_a_time(1, 16, first / 1.25), at_a_time(2, 16, second / 0.9))
+    one, two = rows("--results", found, "--check")
+    assert (one["layout"], one["load"], one["repeats"]) == ("TP 1", "16 at a time", 3)
+    assert one["measured_tpot_ns"] == pytest.approx(first * 1e6 / 1.25)
+    assert one["predicted_tpot_ns"] == pytest.approx(first * 1e6)
+    assert one["tpot_error_pct"] == pytest.approx(25)
+    assert two["tpot_error_pct"] == pytest.approx(-10)
+    # Of requests that meet the prompts of others, TTFT depends on when they come.
+    assert one["predicted_ttft_ns"] is one["ttft_error_pct"] is None
+    lines = said("--results", found)
+    assert (
+        f"On 2 points of {found}, predicted TPOT is off by 17.5% (median) and +25.0% at worst "
+        "(TP 1, 16 at a time, 1,024 prompt tokens)." in lines
+    )
+    assert "TP 1 by 25.0% and +25.0% (1 point); TP 2 by 10.0% and -10.0% (1 point)." in lines
+
+
+def test_request_alone_is_predicted_with_its_first_token(tmp_path: Path) -> None:
+    found = results(tmp_path, at_a_time(1, 1, 5.0))
+    (row,) = rows("--results", found, "--check")
+    alone = PREDICTOR.predicted(Layout(), 1)
+    assert alone
+    assert row["predicted_ttft_ns"] == pytest.approx(alone.prompt.ns)
+    assert row["ttft_error_pct"] == pytest.approx(100 * (alone.prompt.ns / 50e6 - 1))
+
+
+def batch(
+    requests: int, step_tokens: int, ns: Mapping[str, float], layout: Layout = ONE
+) -> tuple[float, float]:
+    evidence = Stated(ns)
+    asked = Predictor(MODEL, evidence, evidence, lambda op, ranks, size: 0.0, Requests(100, 11))
+    found = batch_times(asked, layout, requests, step_tokens=step_tokens)
+    assert found
+    return found.ttft_ns, found.tpot_ns
+
+
+def test_batch_whose_prompts_fit_a_step_has_its_tokens_after_them() -> None:
+    assert batch(4, 8192, {"qkv_proj": 1000.0}) == (1000, 1000)
+
+
+def test_median_request_of_a_batch_waits_for_prompts_before_and_after_its_first_token() -> None:
+    # Two prompts a step: two requests have their first token after one step, two after two. The
+    # first ones meet one more step of prompts in their ten further tokens.
+    assert batch(4, 200, {"qkv_proj": 1000.0}) == pytest.approx((1500, 1000 + 0.5 * 1000 / 10))
+    # A prompt longer than a step is processed alone.
+    assert batch(3, 50, {"qkv_proj": 1000.0}) == pytest.approx((2000, 1000 + 1000 / 10))
+
+
+def test_prompts_of_a_batch_follow_each_other_through_stages() -> None:
+    # Each stage takes 500 ns, so that the second step of prompts ends 500 ns after the first; the
+    # tokens of four requests in two batches come every 1,000 ns.
+    assert batch(4, 200, {"qkv_proj": 1000.0}, Layout(pp=2)) == pytest.approx((1250, 1025))
+
+
+def test_spread_contains_what_was_measured_of_the_layout() -> None:
+    errors = MeasuredErrors({Layout(): [-0.2, 0.1], Layout(2): [0.02]})
+    own = spread_of(USUAL, Layout(), HALF, errors)
+    assert (own.low, own.high) == pytest.approx((1 / 1.2, 1 / 0.8))
+    # No less than what the method errs by for another number of requests.
+    near = spread_of(USUAL, Layout(2), HALF, errors)
+    assert (near.low, near.high) == pytest.approx((1 / 1.11, 1.11))
+
+
+def test_layout_that_was_not_measured_has_the_worst_error_of_all() -> None:
+    errors = MeasuredErrors({Layout(): [-0.5], Layout(2): [0.02]})
+    other = spread_of(USUAL, Layout(dp=2), HALF, errors)
+    assert (other.low, other.high) == pytest.approx((0.5, 2))
+    small = spread_of(USUAL, Layout(dp=2), HALF, MeasuredErrors({Layout(): [0.02]}))
+    assert (small.low, small.high) == (0.5, 1.5)  # as without results
+
+
+def test_recording_is_no_surer_than_the_measured_points() -> None:
+    recorded = Stated({})
+    assert spread_of(recorded, Layout(), HALF).high == pytest.approx(1.11)
+    worse = spread_of(recorded, Layout(), HALF, MeasuredErrors({Layout(2): [0.3]}))
+    assert (worse.low, worse.high) == pytest.approx((1 / 1.3, 1.3))
+
+
+def test_results_that_agree_allow_a_recommendation(tmp_path: Path) -> None:
+    points = [at_a_time(tp, 16, 1.1 * predicted_ms(Layout(tp), 16)) for tp in (1, 2)]
+    given = ("--results", results(tmp_path, *points), "--gpus", "2")
+    assert said("--model", "qwen3-8b", "--gpu", "h200", "--gpus", "2").startswith(
+        "No layout is rec"
+    )
+    lines = said(*given)
+    assert lines.startswith("Run DP 2, which was not measured: ")
+    assert "Not told apart from it" in lines
+    by_name = {row["layout"]: row for row in rows(*given)}
+    assert by_name["DP 2"]["is_recommended"]
+    assert by_name["TP 1"]["uncertainty"] == "-10% to +11%"
+    assert said("--results", given[1], "--gpus", "1").startswith("Run TP 1, measured at 1 point: ")
+
+
+def test_results_that_disagree_forbid_it(tmp_path: Path) -> None:
+    found = results(tmp_path, at_a_time(1, 16, 2 * predicted_ms(Layout(), 16)))
+    for gpus in ("1", "2"):
+        told = said("--results", found, "--gpus", gpus)
+        assert told.startswith(
+            "No layout is recommended: predictions are off by up to 50% at points that were meas"
+        )
+
+
+def test_errors_of_first_tokens_count_if_the_goal_limits_them(tmp_path: Path) -> None:
+    one = at_a_time(1, 1, predicted_ms(Layout(), 1))  # measured TTFT: 50 ms, predicted 23
+    question = Question(parsed_goal("max throughput"), gpus=1, results=results(tmp_path, one))
+    tokens = advise(question)
+    first = advise(replace(question, goal=parsed_goal("ttft < 500ms")))
+    assert tokens.measured_error_pct == pytest.approx(0, abs=1e-6)
+    assert first.measured_error_pct == pytest.approx(53, abs=1)
+    assert (tokens.recommended is None, first.recommended is None) == (False, True)
+
+
+def test_measured_numbers_stand_beside_the_predicted_ones(tmp_path: Path) -> None:
+    points = (
+        at_a_time(1, 8, 7.0),
+        at_a_time(1, 64, 14.0),
+        at_a_time(1, 256, 9.0, output_tokens=16),
+    )
+    row, *_ = rows("--results", results(tmp_path, *points), "--gpus", "1")
+    # 256 requests are predicted; of those with as many tokens, 64 is the nearest.
+    assert (row["measured_load"], row["measured_tpot_ns"]) == ("64 at a time", 14e6)
+    assert row["measured_tokens_per_s"] == 1000.0
+
+
+def test_other_set_ups_are_left_out_with_the_reason(tmp_path: Path) -> None:
+    eager = at_a_time(1, 16, 30.0, arguments={"enforce_eager": True})
+    usual = at_a_time(1, 16, predicted_ms(Layout(), 16), arguments={"max_num_seqs": 64})
+    found = results(tmp_path, usual, eager)
+    kept, left = rows("--results", found, "--check")
+    assert (kept["left_out"], left["left_out"]) == (None, "engine argument enforce_eager")
+    assert left["predicted_tpot_ns"] is None
+    told = said("--results", found)
+    assert "Left out of the comparison: 1 point with engine argument enforce_eager." in told
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({}, None),
+        ({"arguments": {"enforce_eager": False, "max_model_len": 4096, "seed": 1}}, None),
+        ({"arguments": {"quantization": "fp8"}}, "engine argument quantization"),
+        ({"arguments": {"enable_prefix_caching": True}}, "engine argument enable_prefix_caching"),
+        ({"arguments": {"speculative_config": {"method": "ngram"}}}, "engine argument speculative"),
+        ({"environment": {"NCCL_ALGO": "Ring"}}, "environment variable NCCL_ALGO"),
+        ({"environment": {"CUDA_VISIBLE_DEVICES": "0"}}, None),
+        ({"gpu": "NVIDIA H100 80GB HBM3"}, "GPU NVIDIA H100 80GB HBM3"),
+        ({"gpu": None}, "GPU unknown"),
+        ({"model": "qwen3-32b"}, "model qwen3-32b"),
+        ({"model": "Qwen3-8B"}, None),
+        ({"in_flight": None}, "requests that arrive at a rate"),
+        ({"tpot_ns": None}, "no TPOT"),
+        ({"requests": Requests(1024, 1)}, "no TPOT"),
+        ({"arguments": {"max_num_seqs": 8}}, "more requests than fit at once"),
+        ({"requests": Requests(100_000, 256)}, "more requests than fit at once"),
+    ],
+)
+def test_only_the_same_set_up_can_be_compared(changed: dict[str, Any], reason: str | None) -> None:
+    found = Comparable(MODEL, H200).difference(replace(POINT, **changed))
+    assert (found or "").startswith(reason or "")
+    assert (found is None) == (reason is None)
+
+
+def test_replicas_that_split_their_experts_are_not_what_is_predicted() -> None:
+    experts = Comparable(model_named("qwen3-30b-a3b"), H200)
+    point = replace(POINT, model="qwen3-30b-a3b", layout=Layout(dp=2))
+    assert experts.difference(point) == "experts of replicas without EP"
+    assert experts.difference(replace(point, layout=Layout(dp=2, ep=True))) is None
+
+
+def test_results_without_a_comparable_point_are_no_evidence(tmp_path: Path) -> None:
+    found = results(tmp_path, at_a_time(1, 16, 8.0, arguments={"enforce_eager": True}))
+    lines = said("--results", found, "--gpus", "2")
+    assert lines.startswith("No layout is recommended: these are floors")
+    assert f"{found} holds no point that can be compared with a prediction" in lines
+    assert "1 point with engine argument enforce_eager" in lines
+    assert all(row["measured_load"] is None for row in rows("--results", found, "--gpus", "2"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (
+            ("--model", "qwen3-32b"),
+            "has results of qwen3-8b, not of qwen3-32b; leave --results out",
+        ),
+        (("--gpu", "b200"), "has results of NVIDIA H200, not of NVIDIA B200; leave --results out"),
+    ],
+)
+def test_results_of_something_else_are_one_line(
+    arguments: tuple[str, ...], told: str, tmp_path: Path
+) -> None:
+    found = results(tmp_path, at_a_time(1, 16, 8.0))
+    assert told in refusal("advise", "--results", found, *arguments)
+
+
+def test_model_that_only_its_configuration_tells_must_be_given(tmp_path: Path) -> None:
+    found = results(tmp_path, at_a_time(1, 16, 8.0), model="models/mine")
+    told = refusal("advise", "--results", found)
+    assert "has results of mine, whose sizes are not known; give its config.json" in told
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "config.json").write_text(configuration())
+    (row,) = rows("--results", found, "--model", folder, "--check")
+    assert row["left_out"] is None
+
+
+def configuration() -> str:
+    from traceql.resources import MODELS
+
+    return (MODELS / "qwen3-8b.json").read_text()
+
+
+def test_a_database_gives_what_its_folder_gives(tmp_path: Path) -> None:
+    folder = results(tmp_path, at_a_time(1, 16, 8.0))
+    database = tmp_path / "results.duckdb"
+    loading.load_experiments([folder], database)
+    assert rows("--results", database, "--check") == rows("--results", folder, "--check")
+
+
+def test_check_needs_results() -> None:
+    told = refusal("advise", "--model", "qwen3-8b", "--gpu", "h200", "--check", status=2)
+    assert "--check needs --results" in told
