@@ -335,8 +335,9 @@ def written(folder: Path, points: Sequence[WrittenPoint], **tables: Sequence[Row
     fill(con, [write_results(folder, points)])
     for table, rows in tables.items():
         insert(con, table, list(rows))
-    con.execute("DROP TABLE profile_step_part")
-    derive(con, "profile_step_part")
+    for table in ("profile_step_part", "profile_main_stratum"):
+        con.execute(f"DROP TABLE {table}")
+        derive(con, table)
     return Experiment(con, "written")
 
 

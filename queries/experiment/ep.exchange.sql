@@ -6,7 +6,7 @@
 -- counts as exchange. It works for one GPU, too, which exchanges nothing.
 --
 -- experts + routing + transfer + wait + unmatched = moe, and moe + rest = step, exactly, because each time
--- is rounded to ns first. A step is the mean of typical steps, weighted by how many steps of its size there are, and of
+-- is rounded to ns first. A step is the mean of typical steps of the size that takes most time, and of
 -- the ranks that were recorded, under the profiler.
 -- @param  phase          VARCHAR = NULL  prefill, decode or mixed; all where NULL.
 -- @column point          VARCHAR  Point.
@@ -27,43 +27,25 @@
 -- @column experts_pct    DOUBLE   experts_ns and routing_ns in percent of the step.
 -- @column exchange_pct   DOUBLE   transfer_ns, wait_ns and unmatched_ns in percent of the step.
 -- @column exchange_ratio  DOUBLE  Exchange divided by the experts' work, routing included: 1 if it takes as long.
+-- @column size          VARCHAR  Phase and size of the steps: of all sizes, the one that takes most time.
+-- @column share_pct     DOUBLE   What steps of this size take of the time of all steps of the phase, percent.
 -- @column tokens         DOUBLE   Mean number of tokens of a step; NULL if unknown.
 -- @column steps          BIGINT   Recorded steps.
 -- @key    point phase form experts_ns routing_ns transfer_ns wait_ns exchange_ratio experts_pct exchange_pct step_ns
 -- @empty  no profiled point has expert kernels on a GPU: the model is dense, its layers were not recognized, or nothing could be profiled; see the query profiles
 -- @chart  parts x=experts_ns,routing_ns,transfer_ns,wait_ns,unmatched_ns y=point total=moe_ns panel=phase
 -- @title  Experts, and the exchange that they need, in a step
-WITH sized AS (
+WITH cell AS (
     SELECT
-        point_id,
-        stratum,
-        phase,
-        units,
-        tokens,
-        units / SUM(units) OVER (PARTITION BY point_id, phase) AS weight
-    FROM profile_stratum
-    WHERE grain = 'rows' AND ($phase::VARCHAR IS NULL OR phase = $phase::VARCHAR)
-),
-extent AS (
-    SELECT
-        point_id,
-        phase,
-        CAST(SUM(units) AS BIGINT) AS steps,
-        CASE WHEN COUNT(*) = COUNT(tokens) THEN SUM(weight * tokens ORDER BY stratum) END AS tokens
-    FROM sized
-    GROUP BY point_id, phase
-),
-cell AS (
-    SELECT
-        sized.point_id,
-        sized.phase,
+        main.point_id,
+        main.phase,
         part.part,
         part.role,
-        CAST(SUM(sized.weight * part.ns ORDER BY sized.stratum) AS BIGINT) AS ns
-    FROM sized
+        CAST(part.ns AS BIGINT) AS ns
+    FROM profile_main_stratum AS main
     INNER JOIN profile_step_part AS part
-        ON sized.point_id = part.point_id AND sized.stratum = part.stratum AND part.grain = 'rows'
-    GROUP BY ALL
+        ON main.point_id = part.point_id AND main.stratum = part.stratum AND part.grain = 'rows'
+    WHERE $phase::VARCHAR IS NULL OR main.phase = $phase::VARCHAR
 ),
 -- If tokens are dispatched, an all-reduce does not belong to the experts.
 form AS (
@@ -132,10 +114,12 @@ SELECT
     100.0 * (summed.transfer_ns + summed.wait_ns + summed.unmatched_ns) / NULLIF(summed.step_ns, 0) AS exchange_pct,
     (summed.transfer_ns + summed.wait_ns + summed.unmatched_ns)
     / NULLIF(summed.experts_ns + summed.routing_ns, 0) AS exchange_ratio,
-    extent.tokens,
-    extent.steps
+    main.stratum AS size,
+    main.share_pct,
+    main.tokens,
+    main.steps
 FROM summed
-INNER JOIN extent USING (point_id, phase)
+INNER JOIN profile_main_stratum AS main USING (point_id, phase)
 INNER JOIN point USING (point_id)
 INNER JOIN point_label USING (point_id)
 ORDER BY summed.phase, summed.point_id

@@ -72,7 +72,7 @@ SELECT
     point_label.experiment,
     measured.latency AS metric,
     format(
-        '{}{}, {:,} output tokens{}', point_label.scope, point.engine, point.output_tokens, point_label.limit_label
+        '{}{}, {:,} output tokens{}', point_label.own, point.engine, point.output_tokens, point_label.limit_label
     ) AS panel
 FROM measured
 INNER JOIN point USING (point_id)

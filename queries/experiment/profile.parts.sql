@@ -2,9 +2,9 @@
 --
 -- The parts add up to step_ns, exactly, because each time is rounded to ns first. Computing is divided
 -- by what it is for; communication, copies and idle time are what no computation hides. A step lasts
--- from its first kernel to its last one, and is the mean of typical steps, weighted by how many steps of
--- its size there are, and of the ranks that were recorded, under the profiler, which makes steps that
--- wait for the host longer.
+-- from its first kernel to its last one. It is the mean of typical steps of the size that takes most
+-- time, and of the ranks that were recorded, under the profiler, which makes steps that wait for the
+-- host longer.
 -- @param  phase               VARCHAR = NULL  prefill, decode or mixed; all where NULL.
 -- @column point               VARCHAR  Point.
 -- @column engine              VARCHAR  Engine of the point.
@@ -28,36 +28,25 @@
 -- @column idle_launch_ns      BIGINT   Idle between launch and start, ns.
 -- @column idle_other_ns       BIGINT   Idle for other reasons, ns.
 -- @column other_step_ns       BIGINT   Time in which kernels of another step run, ns.
+-- @column size                VARCHAR  Phase and size of the steps: of all sizes, the one that takes most time.
+-- @column share_pct           DOUBLE   What steps of this size take of the time of all steps of the phase, percent.
 -- @column steps               BIGINT   Recorded steps.
 -- @key    point phase step_ns projections_ns attention_ns experts_ns transfer_ns wait_ns idle_host_ns head_ns norms_ns
 -- @empty  no profiled point has steps on a GPU; run the plan with record.profile: true, and see the query profiles
 -- @chart  parts x=projections_ns,attention_ns,experts_ns,norms_ns,head_ns,other_computing_ns,transfer_ns,wait_ns,unmatched_ns,copies_ns,idle_host_ns,idle_sync_ns,idle_launch_ns,idle_other_ns,other_step_ns y=point total=step_ns panel=phase
 -- @title  Where the time of a step goes
-WITH sized AS (
+WITH cell AS (
     SELECT
-        point_id,
-        stratum,
-        phase,
-        units,
-        units / SUM(units) OVER (PARTITION BY point_id, phase) AS weight
-    FROM profile_stratum
-    WHERE grain = 'rows' AND ($phase::VARCHAR IS NULL OR phase = $phase::VARCHAR)
-),
-extent AS (
-    SELECT point_id, phase, CAST(SUM(units) AS BIGINT) AS steps FROM sized GROUP BY point_id, phase
-),
-cell AS (
-    SELECT
-        sized.point_id,
-        sized.phase,
+        main.point_id,
+        main.phase,
         part.part,
         part.role,
         part.cause,
-        CAST(SUM(sized.weight * part.ns ORDER BY sized.stratum) AS BIGINT) AS ns
-    FROM sized
+        CAST(part.ns AS BIGINT) AS ns
+    FROM profile_main_stratum AS main
     INNER JOIN profile_step_part AS part
-        ON sized.point_id = part.point_id AND sized.stratum = part.stratum AND part.grain = 'rows'
-    GROUP BY ALL
+        ON main.point_id = part.point_id AND main.stratum = part.stratum AND part.grain = 'rows'
+    WHERE $phase::VARCHAR IS NULL OR main.phase = $phase::VARCHAR
 ),
 named AS (
     SELECT
@@ -112,9 +101,11 @@ SELECT
     COALESCE(divided.of_part['idle_launch'], 0) AS idle_launch_ns,
     COALESCE(divided.of_part['idle'], 0) AS idle_other_ns,
     COALESCE(divided.of_part['other_step'], 0) AS other_step_ns,
-    extent.steps
+    main.stratum AS size,
+    main.share_pct,
+    main.steps
 FROM divided
-INNER JOIN extent USING (point_id, phase)
+INNER JOIN profile_main_stratum AS main USING (point_id, phase)
 INNER JOIN point USING (point_id)
 INNER JOIN point_label USING (point_id)
 ORDER BY divided.phase, divided.point_id

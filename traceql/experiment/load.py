@@ -113,3 +113,4 @@ def fill(
     add_gains(con)
     add_profiles(con, rows.profiled, say=say, warn=warn)
     derive(con, "profile_step_part")
+    derive(con, "profile_main_stratum")

@@ -70,15 +70,16 @@ def _subtitle(found: Experiment) -> str:
 def _top(found: Experiment) -> str:
     """The question, the answer in words, and the best numbers."""
     asked = [row["question"] for row in found.sql(_EXPERIMENTS).rows() if row["question"]]
-    questions = "".join(f'<p class="asked">{escape(one)}</p>' for one in dict.fromkeys(asked))
+    questions = "".join(f"<li>{escape(one)}</li>" for one in dict.fromkeys(asked))
     told = list(answers(found))
     said = "".join(f"<p>{escape(one.text)}</p>" for one in told if not one.warns)
     warned = "".join(f"<p>{escape(one.text)}</p>" for one in told if one.warns)
     beware = f'<div class="verdict slower">{warned}</div>' if warned else ""
     (best,) = found.sql(_TILES).rows()
     tiles = "".join(_tiles(best))
+    listed = f'<ul class="asked">{questions}</ul>' if questions else ""
     return (
-        f'{questions}<div class="verdict open">{said}</div>{beware}<dl class="tiles">{tiles}</dl>'
+        f'{listed}<div class="verdict open">{said}</div>{beware}<dl class="tiles">{tiles}</dl>'
     )
 
 

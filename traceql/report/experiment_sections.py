@@ -6,7 +6,7 @@ ANSWER = Section(
     "answer",
     "The answer",
     "What was asked, and what came out?",
-    (Figure("points", unfolded=True),),
+    (Figure("points", title="The measured points", unfolded=True),),
 )
 SECTIONS = (
     ANSWER,
