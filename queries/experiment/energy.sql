@@ -3,26 +3,26 @@
 -- Use it to see which engine and load take the least energy, and whether heat or the limit of power held
 -- the clock down. Energy is the integral of the power of all GPUs of the engine from the first request to
 -- the last token; the rest of the machine does not count. All numbers are medians of the repeats.
--- @column engine                   VARCHAR  Engine.
--- @column in_flight                BIGINT   Requests in flight: batch or concurrency; NULL if only a rate limits them.
--- @column request_rate             DOUBLE   Arriving requests per second; NULL if they do not wait to arrive.
--- @column prompt_tokens            BIGINT   Tokens of each prompt.
--- @column output_tokens            BIGINT   Tokens that each request generates.
--- @column gpus                     BIGINT   GPUs of the engine.
--- @column joules_per_output_token  DOUBLE   Energy of all GPUs per output token, J.
--- @column low                      DOUBLE   Lower end of its interval, J; NULL of one repeat.
--- @column high                     DOUBLE   Upper end of its interval, J.
--- @column coverage_pct             DOUBLE   Coverage of the interval, percent.
--- @column repeats                  BIGINT   Repeats with telemetry.
--- @column power_mw                 DOUBLE   Mean power of all GPUs of the engine, milliwatts.
--- @column power_per_gpu_mw         DOUBLE   Mean power of one GPU, milliwatts.
--- @column sm_clock_mhz             DOUBLE   Mean SM clock, MHz.
--- @column throttled_pct            DOUBLE   Samples in which power, heat or a slowdown limited the clock, percent.
--- @column experiment               VARCHAR  Experiment.
--- @column panel                    VARCHAR  Panel of the chart: tokens of a request, and the limit of requests that arrive at a rate.
--- @key    engine in_flight request_rate prompt_tokens output_tokens joules_per_output_token power_mw power_per_gpu_mw sm_clock_mhz throttled_pct
+-- @column engine                        VARCHAR  Engine.
+-- @column in_flight                     BIGINT   Requests in flight: batch or concurrency; NULL if only a rate limits them.
+-- @column request_rate                  DOUBLE   Arriving requests per second; NULL if they do not wait to arrive.
+-- @column prompt_tokens                 BIGINT   Tokens of each prompt.
+-- @column output_tokens                 BIGINT   Tokens that each request generates.
+-- @column gpus                          BIGINT   GPUs of the engine.
+-- @column millijoules_per_output_token  DOUBLE   Energy of all GPUs per output token, mJ.
+-- @column low                           DOUBLE   Lower end of its interval, mJ; NULL of one repeat.
+-- @column high                          DOUBLE   Upper end of its interval, mJ.
+-- @column coverage_pct                  DOUBLE   Coverage of the interval, percent.
+-- @column repeats                       BIGINT   Repeats with telemetry.
+-- @column power_mw                      DOUBLE   Mean power of all GPUs of the engine, milliwatts.
+-- @column power_per_gpu_mw              DOUBLE   Mean power of one GPU, milliwatts.
+-- @column sm_clock_mhz                  DOUBLE   Mean SM clock, MHz.
+-- @column throttled_pct                 DOUBLE   Samples in which power, heat or a slowdown limited the clock, percent.
+-- @column experiment                    VARCHAR  Experiment.
+-- @column panel                         VARCHAR  Panel of the chart: tokens of a request, and the limit of requests that arrive at a rate.
+-- @key    engine in_flight request_rate prompt_tokens output_tokens millijoules_per_output_token power_mw power_per_gpu_mw sm_clock_mhz throttled_pct
 -- @empty  no repeat has telemetry of its GPUs, which NVIDIA's driver gives while vllm bench serve runs
--- @chart  curve x=request_rate,in_flight y=joules_per_output_token low=low high=high color=engine panel=panel
+-- @chart  curve x=request_rate,in_flight y=millijoules_per_output_token low=low high=high color=engine panel=panel
 -- @title  Energy per output token by load
 WITH value AS (
     SELECT
@@ -46,9 +46,9 @@ SELECT
     point.prompt_tokens,
     point.output_tokens,
     point.gpus,
-    value.joules AS joules_per_output_token,
-    value.low,
-    value.high,
+    1000 * value.joules AS millijoules_per_output_token,
+    1000 * value.low AS low,
+    1000 * value.high AS high,
     value.coverage_pct,
     value.repeats,
     1000 * value.watts AS power_mw,

@@ -21,8 +21,7 @@
 -- @column peaks             VARCHAR  Peaks that MFU and MBU are a part of: data sheet, or data sheet and measured; NULL if not loaded.
 -- @key    point status interval_ns tpot_ns overhead_pct steps decode_steps reason
 -- @empty  no point was to be profiled; run the plan with record.profile: true, which vllm bench latency cannot do
--- @chart  bar x=tpot_ns,interval_ns y=point
--- @title  Time of a token without the profiler, and of a step with it
+-- @chart  none
 WITH recorded AS (
     SELECT
         point_id,
