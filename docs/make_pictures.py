@@ -1,4 +1,4 @@
-"""Takes the README's picture of the report, with headless Chromium.
+"""Takes the picture of the report with headless Chromium, and draws curves of an experiment.
 
 python docs/make_pictures.py
 """
@@ -9,14 +9,28 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import traceql
+from traceql.experiment import experiment
 from traceql.report.page import page
 from traceql.resources import EXAMPLES
 
 FOLDER = Path(__file__).parent / "pictures"
 _WINDOW = "1400,1180"
+_CHART_WIDTH = 900  # pixels
 
 
 def main() -> None:
+    _take_report()
+    _draw_curves()
+
+
+def _draw_curves() -> None:
+    with experiment(EXAMPLES / "experiment-h200" / "results.duckdb") as results:
+        for metric in ("ttft", "tpot"):
+            picture = FOLDER / f"experiment-{metric}.png"
+            results.run("latency", metric=metric).save_chart(picture, width=_CHART_WIDTH)
+
+
+def _take_report() -> None:
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         raise SystemExit("this needs Chromium")

@@ -10,14 +10,18 @@ from pathlib import Path
 import databases
 import pytest
 from click.testing import CliRunner
+from written_results import WrittenPoint, latencies, write_results
 
 from capture.cli.attach import command as attach_command
 from capture.cli.experiment import command as experiment_command
 from capture.cli.peaks import command as measure_command
 from capture.cli.run import command as run_command
 from traceql.cli import cli
+from traceql.cli.experiment.load import command as load_results_command
 from traceql.cli.experiment.peaks.import_ import command as import_command
 from traceql.cli.experiment.peaks.show import command as show_command
+from traceql.cli.experiment.report import command as report_results_command
+from traceql.cli.experiment.show import command as show_results_command
 
 DOCS = databases.ROOT / "docs"
 PAGES = [databases.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -132,6 +136,19 @@ def test_every_command_runs_after_those_before_it(
         succeed(words)
 
 
+def test_every_command_on_results_runs_after_those_before_it(readers_folder: Path) -> None:
+    points = [
+        WrittenPoint([latencies(ttft=9.0, tpot=8.0, e2el=99.0)] * 5, batch=1, tp=tp)
+        for tp in (1, 2)
+    ]
+    write_results(readers_folder / "results" / "tp", points)
+    of_results = (("experiment", "load"), ("experiment", "show"), ("experiment", "report"))
+    found = [w for w in commands(DOCS / "experiments.md") if tuple(w[:2]) in of_results]
+    assert {tuple(words[:2]) for words in found} == set(of_results)
+    for words in found:
+        succeed(words)
+
+
 def test_every_capture_command_has_options_that_exist() -> None:
     known = {"run": run_command, "attach": attach_command}
     found = [words for page in PAGES for words in all_commands(page) if words[0] == "capture"]
@@ -161,6 +178,9 @@ def test_every_command_of_experiments_has_options_that_exist_and_are_documented(
         ("peaks", "import"): import_command,
         ("peaks", "show"): show_command,
         ("run",): experiment_command,
+        ("load",): load_results_command,
+        ("show",): show_results_command,
+        ("report",): report_results_command,
     }
     found = [
         words[1:] for page in PAGES for words in all_commands(page) if words[0] == "experiment"

@@ -32,10 +32,15 @@ KEYS = (
 def check_rows(check: Check) -> Result:
     """The points that were predicted, then those that were left out, with the reason.
 
-    Errors are predicted / measured - 1.
+    If any was predicted, points of other models have no row. Errors are predicted / measured - 1.
     """
     rows = [_measured(one.point) | _predicted(one) for one in check.checked]
-    rows += [_measured(one.point) | {"left_out": one.reason} for one in check.left_out]
+    models = {one.point.model for one in check.checked or check.left_out}
+    rows += [
+        _measured(one.point) | {"left_out": one.reason}
+        for one in check.left_out
+        if one.point.model in models
+    ]
     return Result(pa.Table.from_pylist(rows, _SCHEMA))
 
 

@@ -57,7 +57,7 @@ class Comparable:
         reasons: tuple[Callable[[], str | None], ...] = (
             lambda: None if is_named(self.model, point.model) else f"model {point.model}",
             lambda: None if point.gpu == self.machine.name else f"GPU {point.gpu or 'unknown'}",
-            lambda: _arguments(point.arguments),
+            lambda: _arguments(point),
             lambda: _variables(point.environment),
             lambda: self._replicas(point),
             lambda: "requests that arrive at a rate" if point.in_flight is None else None,
@@ -85,13 +85,22 @@ class Comparable:
         return "more requests than fit at once" if point.per_replica > fitting else None
 
 
-def _arguments(arguments: Mapping[str, Any]) -> str | None:
+def _arguments(point: MeasuredPoint) -> str | None:
     found = [
         name
-        for name, value in arguments.items()
-        if name not in _HARMLESS and value is not None and value != _USUAL.get(name)
+        for name, value in point.arguments.items()
+        if name not in _HARMLESS
+        and value is not None
+        and value != _USUAL.get(name)
+        and not _has_own_graph(point, name, value)
     ]
     return f"engine argument {', '.join(found)}" if found else None
+
+
+def _has_own_graph(point: MeasuredPoint, name: str, value: Any) -> bool:
+    """Whether a decode step of the point has a CUDA graph of its size, as by default."""
+    sizes = value if name == "cudagraph_capture_sizes" and isinstance(value, list) else []
+    return point.per_replica in sizes
 
 
 def _variables(environment: Mapping[str, str]) -> str | None:
