@@ -35,6 +35,7 @@ _CHANNELS = {
         *("color", "label", "front", "panel"),
     },
     "line": {"x", "y"},
+    "parts": {"x", "y", "total", "panel"},
     "point": {"x", "y"},
     "stacked": {"x", "y"},
     "timeline": {"x", "width", "y"},

@@ -1,6 +1,7 @@
 """What the traces of profiled points say, as rows of the tables profile_*."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from traceql.experiment.schema import PROFILES, Row, insert
 from traceql.loading.side_files import PEAKS
 from traceql.trace import Trace
 
+_AT_ONCE = 2  # loads
 _DATA_SHEET, _MEASURED = "data sheet", "measured"  # kinds of peaks
 
 
@@ -25,30 +27,33 @@ def add_profiles(
     say: Callable[[str], None],
     warn: Callable[[str], None],
 ) -> None:
-    """Loads the traces of points, one after another; one that cannot be loaded is noted.
+    """Loads the traces of points, two at a time; one that cannot be loaded is noted.
 
     Args:
         points: profiled repeats, by point_id.
         say: is told what is loaded.
         warn: is told what cannot be loaded.
     """
-    for number, (point_id, profiled) in enumerate(points.items(), start=1):
-        say(f"profile {number} of {len(points)}: {profiled.folder.parent.name}")
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        loading = {id_: pool.submit(_database, profiled) for id_, profiled in points.items()}
         try:
-            peaks = _add_profile(con, point_id, profiled)
-        except TraceqlError as error:
-            warn(f"{profiled.folder}: {error}; its profile is left out")
-            row = {"loaded": False, "reason": str(error)}
-        else:
-            row = {"loaded": True, "peaks": " and ".join(peaks)}
-        insert(con, "profile_note", [_of(point_id, row)])
+            for number, (point_id, profiled) in enumerate(points.items(), start=1):
+                say(f"profile {number} of {len(points)}: {profiled.folder.parent.name}")
+                try:
+                    peaks = _add_profile(con, point_id, loading[point_id].result())
+                except TraceqlError as error:
+                    warn(f"{profiled.folder}: {error}; its profile is left out")
+                    row = {"loaded": False, "reason": str(error)}
+                else:
+                    row = {"loaded": True, "peaks": " and ".join(peaks)}
+                insert(con, "profile_note", [_of(point_id, row)])
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
-def _add_profile(
-    con: duckdb.DuckDBPyConnection, point_id: int, profiled: Profiled
-) -> Sequence[str]:
+def _add_profile(con: duckdb.DuckDBPyConnection, point_id: int, database: Path) -> Sequence[str]:
     """Adds the rows of a point. The kinds of peaks that are known of its GPUs."""
-    database = _database(profiled)
     profile = profile_of(database)
     for table, name in PROFILES.items():
         rows = profile[name].to_pylist()

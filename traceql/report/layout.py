@@ -10,7 +10,7 @@ from traceql.table.columns import display_columns
 from traceql.units import display_unit
 
 _WIDE_CHARTS = {"deviation", "flame", "heatmap", "timeline", "waterfall"}
-_CHARTS_OF_ROWS = {"bar", "range", "stacked", "timeline", "waterfall"}
+_CHARTS_OF_ROWS = {"bar", "parts", "range", "stacked", "timeline", "waterfall"}
 _HALF, _LETTER, _PADDING = 520, 6.6, 18  # pixels: of a figure, and of a cell
 _SOME = 40  # rows, by which the width of a table is estimated
 
