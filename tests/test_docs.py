@@ -136,6 +136,7 @@ def test_every_command_runs_after_those_before_it(
         succeed(words)
 
 
+@pytest.mark.slow
 def test_every_command_on_results_runs_after_those_before_it(readers_folder: Path) -> None:
     points = [
         WrittenPoint([latencies(ttft=9.0, tpot=8.0, e2el=99.0)] * 5, batch=1, tp=tp)

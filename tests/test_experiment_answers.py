@@ -125,6 +125,7 @@ def test_a_head_describes_its_statement(results: Experiment, name: str) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", experiment_queries())
 def test_every_allowed_value_has_an_answer_and_a_chart(results: Experiment, name: str) -> None:
     query = experiment_queries()[name]

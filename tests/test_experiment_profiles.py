@@ -1,0 +1,327 @@
+"""What experiments say of profiled points, on real recordings: against what their traces say."""
+
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import databases
+import duckdb
+import numpy as np
+import pytest
+import traces
+from written_results import WrittenPoint, latencies, write_results
+
+import traceql
+from traceql.experiment import experiment
+from traceql.experiment.experiment import Experiment, experiment_queries
+from traceql.query import bound
+
+NAMES = ("ep.exchange", "pp.bubble", "profile.parts", "profiles", "tp.overhead", "utilization")
+OVERHEAD = (
+    "transfer_ns", "wait_ns", "unmatched_ns", "work_ns", "copies_ns", "idle_ns", "other_step_ns",
+)  # fmt: skip
+PARTS = (
+    "projections_ns", "attention_ns", "experts_ns", "norms_ns", "head_ns", "other_computing_ns",
+    "transfer_ns", "wait_ns", "unmatched_ns", "copies_ns", "idle_host_ns", "idle_sync_ns",
+    "idle_launch_ns", "idle_other_ns", "other_step_ns",
+)  # fmt: skip
+MOE = ("experts_ns", "routing_ns", "transfer_ns", "wait_ns", "unmatched_ns", "rest_ns")
+SAID = [latencies(ttft=20.0, tpot=4.0)] * 3
+TP1, TP2 = "qwen3-8b-tp1-graph", "qwen3-8b-tp2-batch16"
+PEAKS = Path(__file__).parent / "data" / "peaks-h200.json"
+DATA_SHEET_TFLOPS, DATA_SHEET_GBPS = 989.4, 4_800  # of an H200
+Row = Mapping[str, Any]
+
+
+pytestmark = pytest.mark.slow  # they load traces
+
+
+def run_directory(folder: Path, name: str) -> Path:
+    """A run directory with the loose traces of an example, and its model's configuration."""
+    shutil.copytree(databases.EXAMPLES / name, folder / "traces")
+    (folder / "traces" / "config.json").rename(folder / "config.json")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """TP 1 and TP 2 of one model, recorded at loads of which some steps are equal."""
+    folder = tmp_path_factory.mktemp("parts")
+    own: dict[str, Any] = {"prompt_tokens": 512, "output_tokens": 6}
+    points = [
+        WrittenPoint(SAID, tp=1, batch=16, profiled=run_directory(folder / "tp1", TP1), **own),
+        WrittenPoint(SAID, tp=2, batch=16, profiled=databases.EXAMPLES / TP2, **own),
+        WrittenPoint(SAID, tp=2, batch=32, **own),
+    ]
+    written = write_results(folder / "results", points)
+    shutil.copy(PEAKS, written / "peaks.json")
+    return written
+
+
+@pytest.fixture(scope="module")
+def measured(results: Path) -> Iterator[Experiment]:
+    with experiment(results) as opened:
+        yield opened
+
+
+def only(rows: Iterable[Row], **values: Any) -> Row:
+    (row,) = (r for r in rows if all(r[name] == value for name, value in values.items()))
+    return row
+
+
+def total(row: Row, columns: Sequence[str]) -> int:
+    return sum(row[column] or 0 for column in columns)
+
+
+# ---- Heads, and that parts add up
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_head_describes_the_statement(name: str, measured: Experiment) -> None:
+    query = experiment_queries()[name]
+    (statement,) = duckdb.extract_statements(query.sql)
+    assert statement.named_parameters == {one.name for one in query.head.parameters}
+    described = measured.sql(f"DESCRIBE {query.sql}", bound(query, {}))
+    columns = [(column.name, column.type) for column in query.head.columns]
+    assert [(row["column_name"], row["column_type"]) for row in described] == columns
+    names = {column.name for column in query.head.columns}
+    assert set(query.head.keys) <= names
+    chart = query.head.chart
+    assert (chart is None) == (name == "profiles")
+    assert {c for of in (chart.channels.values() if chart else ()) for c in of.split(",")} <= names
+    assert query.head.empty
+
+
+@pytest.mark.parametrize("by", ["part", "role"])
+def test_overhead_is_the_sum_of_its_parts_to_the_nanosecond(by: str, measured: Experiment) -> None:
+    rows = measured.run("tp.overhead", by=by).rows()
+    assert rows
+    for row in rows:
+        assert row["ideal_ns"] + row["overhead_ns"] == row["step_ns"]
+        assert total(row, OVERHEAD) == row["overhead_ns"]
+
+
+def test_overheads_of_roles_are_those_of_the_step(measured: Experiment) -> None:
+    roles = measured.run("tp.overhead", by="role").rows()
+    steps = measured.run("tp.overhead").rows()
+    assert {row["phase"] for row in steps} == {"decode", "prefill"}
+    for step in steps:
+        own = [row for row in roles if row["phase"] == step["phase"]]
+        for column in ("step_ns", "ideal_ns", "overhead_ns", *OVERHEAD):
+            assert sum(row[column] for row in own) == step[column]
+
+
+def test_parts_of_a_step_and_of_its_experts_add_up(measured: Experiment) -> None:
+    rows = measured.run("profile.parts").rows()
+    assert {(row["point"], row["phase"]) for row in rows} == {
+        (point, phase) for point in ("TP 1, batch 16", "TP 2, batch 16")
+        for phase in ("decode", "mixed", "prefill")
+    }  # fmt: skip
+    for row in rows:
+        assert total(row, PARTS) == row["step_ns"]
+
+
+# ---- The same from the traces themselves
+
+
+def step_parts(trace: traceql.Trace, phase: str, tokens: int) -> dict[str, float]:
+    """The parts of the only step of a size, from unions of its kernels, mean of the ranks."""
+    found = trace.sql(
+        "SELECT step_id, rank, gpu_ts, gpu_dur FROM step WHERE phase = $phase "
+        "AND context_tokens + generation_tokens = $tokens",
+        {"phase": phase, "tokens": tokens},
+    ).rows()
+    ranks = trace.sql("SELECT COUNT(*) AS n FROM trace").rows()[0]["n"]
+    assert len(found) == ranks
+    parts = [rank_parts(trace, row) for row in found]
+    return {name: sum(one[name] for one in parts) / ranks for name in parts[0]}
+
+
+def rank_parts(trace: traceql.Trace, step: Row) -> dict[str, int]:
+    """Counts nanoseconds, each of which belongs to computing before communication before copies."""
+    begin, length = step["gpu_ts"], step["gpu_dur"]
+    runs = {what: np.zeros(length, np.int8) for what in ("computing", "comm", "copy")}
+    waits = np.zeros(length, bool)
+    for row in trace.sql(
+        "SELECT kernel.ts, kernel.dur, kernel.step_id, CASE kernel.category WHEN 'memcpy' "
+        "THEN 'copy' WHEN 'memset' THEN 'copy' WHEN 'collective' THEN 'comm' ELSE 'computing' "
+        "END AS what, "
+        "collective.wait_ns FROM kernel LEFT JOIN collective ON kernel.id = collective.kernel_id "
+        "WHERE kernel.rank = $rank ORDER BY kernel.ts",
+        {"rank": step["rank"]},
+    ):
+        start, is_own = row["ts"] - begin, row["step_id"] == step["step_id"]
+        within = slice(max(0, start), max(0, start + row["dur"]))
+        runs[row["what"]][within] = 1 if is_own else 2  # of several, the one that began last
+        waits[max(0, start) : max(0, start + (row["wait_ns"] or 0))] = True
+    free = np.ones(length, bool)
+    own, others = {}, 0
+    for what, run in runs.items():
+        own[what] = free & (run == 1)
+        others += int((free & (run == 2)).sum())
+        free &= run == 0
+    waited = int((own["comm"] & waits).sum())
+    return {
+        "step": length,
+        "work": int(own["computing"].sum()),
+        "wait": waited,
+        "transfer": int(own["comm"].sum()) - waited,
+        "copies": int(own["copy"].sum()),
+        "idle": int(free.sum()),
+        "other_step": others,
+    }
+
+
+@pytest.mark.parametrize(("phase", "tokens"), [("decode", 2), ("prefill", 1024)])
+def test_overhead_is_that_of_the_steps_in_the_traces(
+    phase: str, tokens: int, measured: Experiment
+) -> None:
+    row = only(measured.run("tp.overhead").rows(), phase=phase)
+    with traceql.open(databases.EXAMPLES / TP2) as trace:
+        own = step_parts(trace, phase, tokens)
+    base = step_parts(databases.trace(TP1), phase, tokens)
+    expected = {name: own[name] - base[name] / 2 for name in own}
+    close = pytest.approx  # each of up to 40 roles is rounded to ns
+    assert row["step_ns"] == close(own["step"], abs=20)
+    assert row["overhead_ns"] == close(expected["step"], abs=20)
+    for name in ("work", "wait", "transfer", "copies", "idle", "other_step"):
+        assert row[f"{name}_ns"] == close(expected[name], abs=20), name
+    assert row["efficiency_pct"] == close(50 * base["step"] / own["step"], abs=1e-3)
+    assert row["unmatched_ns"] == 0
+    assert (row["steps"], row["base_steps"], row["tokens_pct"]) == (1, 1, 0)
+
+
+def test_only_equal_steps_are_compared_and_their_share_is_told(measured: Experiment) -> None:
+    """Decode steps of four and of sixteen requests, and mixed ones, are not equal."""
+    spent = {
+        row["point_id"]: row["ns"]
+        for row in measured.sql(
+            "SELECT point_id, SUM(gpu_ns) AS ns FROM profile_stratum "
+            "WHERE grain = 'rows' AND phase = 'decode' GROUP BY point_id"
+        )
+    }
+    with traceql.open(databases.EXAMPLES / TP2) as trace:
+        own = 2 * step_parts(trace, "decode", 2)["step"]
+    base = step_parts(databases.trace(TP1), "decode", 2)["step"]
+    row = only(measured.run("tp.overhead", phase="decode").rows())
+    least = min(own / spent[1], base / spent[0])
+    assert row["compared_pct"] == pytest.approx(100 * least)
+    assert measured.run("tp.overhead", phase="mixed").rows() == []
+
+
+# ---- Utilization and its peaks
+
+
+def test_utilization_is_of_the_data_sheet_and_of_measured_peaks(measured: Experiment) -> None:
+    """The point of TP 2 has a peaks.json of its own, which counts before that of the results."""
+    rows = measured.run("utilization", phase="prefill").rows()
+    for point, file in (
+        ("TP 1, batch 16", PEAKS),
+        ("TP 2, batch 16", databases.EXAMPLES / TP2 / "peaks.json"),
+    ):
+        row, peaks = only(rows, point=point), json.loads(file.read_text())
+        tflops = max(
+            2e-3 * one["m"] * one["k"] * one["n"] / (one.get("fastest_ns") or one["ns"])
+            for one in peaks["products"]
+            if one["dtype"] == "bf16"
+        )
+        gbps = max(one["bytes"] / (one.get("fastest_ns") or one["ns"]) for one in peaks["memory"])
+        assert row["measured_mfu_pct"] / row["mfu_pct"] == pytest.approx(
+            DATA_SHEET_TFLOPS / tflops, rel=0.01
+        )
+        assert row["measured_mbu_pct"] / row["mbu_pct"] == pytest.approx(
+            DATA_SHEET_GBPS / gbps, rel=0.01
+        )
+    assert {row["peaks"] for row in measured.run("profiles") if row["status"] == "loaded"} == {
+        "data sheet and measured"
+    }
+
+
+def test_utilization_is_that_of_the_traces(measured: Experiment) -> None:
+    with traceql.open(databases.EXAMPLES / TP2) as trace:
+        expected = {row["phase"]: row for row in trace.run("model.mfu")}
+    rows: list[Row] = [
+        row for row in measured.run("utilization") if row["point"] == "TP 2, batch 16"
+    ]
+    assert {row["phase"] for row in rows} == set(expected) - {"all"}
+    whole = measured.run("utilization", phase="all").rows()
+    rows.append(only(whole, point="TP 2, batch 16"))
+    for row in rows:
+        for column in ("mfu_pct", "hfu_pct", "mbu_pct", "step_ns", "steps", "missing"):
+            assert row[column] == expected[row["phase"]][column]
+
+
+# ---- Profiles
+
+
+def test_profiles_say_which_points_have_one_and_what_the_profiler_cost(
+    measured: Experiment,
+) -> None:
+    one, two, missing = measured.run("profiles").rows()
+    assert (one["status"], one["steps"], one["decode_steps"]) == ("loaded", 7, 5)
+    intervals = measured.sql(
+        "SELECT SUM(s.units * m.ns / s.lanes) / SUM(s.units) AS ns FROM profile_stratum AS s "
+        "INNER JOIN profile_metric AS m USING (point_id, grain, stratum) WHERE s.point_id = 0 "
+        "AND s.grain = 'rows' AND s.phase = 'decode' AND m.metric = 'interval'"
+    ).rows()
+    assert one["interval_ns"] == pytest.approx(intervals[0]["ns"])
+    assert one["tpot_ns"] == 4e6
+    assert one["overhead_pct"] == pytest.approx(100 * (one["interval_ns"] / 4e6 - 1))
+    assert (two["status"], two["reason"]) == ("loaded", None)
+    assert (missing["status"], missing["steps"], missing["overhead_pct"]) == ("missing", 0, None)
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Iterator[Experiment]:
+    """Profiles of a CPU alone, of one rank of two, and of a file that is no trace."""
+    cpu, broken, one_rank = (tmp_path / name for name in ("cpu", "broken", "one_rank"))
+    traces.write(cpu / "traces" / "rank0.pt.trace.json", traces.host("aten::mm", ts=1, dur=2))
+    (broken / "traces").mkdir(parents=True)
+    (broken / "traces" / "rank0.pt.trace.json").write_text("not a trace")
+    shutil.copytree(databases.EXAMPLES / TP2, one_rank)
+    (one_rank / "traces" / "rank1.pt.trace.json.gz").unlink()
+    own: dict[str, Any] = {"output_tokens": 6}
+    full = run_directory(tmp_path / "full", TP1)
+    points = [
+        WrittenPoint(SAID, tp=1, batch=1, profiled=cpu, **own),
+        WrittenPoint(SAID, tp=1, batch=2, profiled=broken, **own),
+        WrittenPoint(SAID, tp=1, batch=16, profiled=full, **own),
+        WrittenPoint(SAID, tp=2, batch=16, profiled=one_rank, **own),
+    ]
+    written = write_results(tmp_path / "results", points)
+    (written / "peaks.json").write_text("{}")
+    told: list[str] = []
+    with experiment(written, warn=told.append) as opened:
+        yield opened
+    assert any("peaks.json cannot be used" in text for text in told)
+    assert any("its profile is left out" in text for text in told)
+
+
+def test_odd_profiles_are_told_apart_and_nothing_is_guessed(odd: Experiment) -> None:
+    rows = {row["point"]: row for row in odd.run("profiles")}
+    cpu, broken = rows["TP 1, batch 1"], rows["TP 1, batch 2"]
+    assert (cpu["status"], cpu["reason"]) == (
+        "no GPU", "its traces have no step with kernels of a GPU"
+    )  # fmt: skip
+    assert broken["status"] == "unusable"
+    assert "rank0.pt.trace.json" in broken["reason"]
+    assert (broken["steps"], broken["interval_ns"], broken["peaks"]) == (0, None, None)
+    assert rows["TP 1, batch 16"]["peaks"] == "data sheet"
+    row = only(odd.run("tp.overhead", phase="decode").rows())
+    assert (row["transfer_ns"], row["wait_ns"]) == (None, None)  # the other rank is unknown
+    assert row["unmatched_ns"] > 0
+    assert total(row, OVERHEAD) == row["overhead_ns"] == row["step_ns"] - row["ideal_ns"]
+    parts = only(odd.run("profile.parts", phase="decode").rows(), point="TP 2, batch 16")
+    assert (parts["transfer_ns"], parts["wait_ns"]) == (None, None)
+    assert total(parts, PARTS) == parts["step_ns"]
+    assert {row["point"] for row in odd.run("utilization")} == {"TP 1, batch 16", "TP 2, batch 16"}
+
+
+def test_without_profiles_each_answer_is_empty(tmp_path: Path) -> None:
+    with experiment(write_results(tmp_path / "r", [WrittenPoint(SAID, batch=1)])) as opened:
+        assert all(opened.run(name).rows() == [] for name in NAMES)
+
+
+# ---- Written tables, whose answers are known
