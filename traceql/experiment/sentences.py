@@ -90,11 +90,11 @@ def answers(found: "Experiment") -> Iterator[Sentence]:
 def _status(found: "Experiment") -> Sentence:
     (counts,), (skipped,) = found.sql(_STATUS).rows(), found.sql(_SKIPPED).rows()
     planned, complete = counts["planned"], counts["complete"]
-    said = f"{counts['points']:,} points, {complete:,} of {planned:,} repeats complete"
+    said = f"{_counted(counts['points'], 'point')}, {complete:,} of {planned:,} repeats complete"
     rest = [f"{counts[name]:,} {name}" for name in ("failed", "missing") if counts[name]]
     said += f" ({', '.join(rest)})" if rest else ""
     if skipped["points"]:
-        said += f"; {skipped['points']:,} points left out"
+        said += f"; {_counted(skipped['points'], 'point')} left out"
     return Sentence(f"{said}.", warns=bool(rest))
 
 
@@ -176,6 +176,10 @@ def duration(ns: float) -> str:
     unit = display_unit("dur", ns)
     assert unit is not None
     return f"{ns / unit.divisor:,.2f} {unit.symbol}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _count(value: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from traceql.experiment import Experiment
 from traceql.experiment.experiment import experiment_queries
 from traceql.experiment.sentences import answers, duration
-from traceql.files import write_whole
+from traceql.files import whole_file
 from traceql.report.asked import Subject, page_body
 from traceql.report.drawing import PageDrawing
 from traceql.report.experiment_sections import ANSWER, SECTIONS
@@ -39,7 +39,8 @@ def write_experiment(found: Experiment, path: Path) -> None:
     Raises:
         TraceqlError: the file cannot be written.
     """
-    write_whole(path, experiment_page(found).encode())
+    with whole_file(path) as draft:  # which tells at once if it cannot be written
+        draft.write_text(experiment_page(found), encoding="utf-8")
 
 
 def experiment_page(found: Experiment) -> str:
