@@ -16,7 +16,7 @@ from traceql.experiment.schema import derive, insert
 from traceql.query.head import Chart
 
 MOE = ("experts_ns", "routing_ns", "transfer_ns", "wait_ns", "unmatched_ns", "rest_ns")
-SAID = [latencies(ttft=20.0, tpot=4.0)] * 3
+SAID = [latencies(ttft=20.0, tpot=5.0, itl=4.0)] * 3
 Row = Mapping[str, Any]
 
 

@@ -28,7 +28,7 @@ PARTS = (
     "idle_launch_ns", "idle_other_ns", "other_step_ns",
 )  # fmt: skip
 MOE = ("experts_ns", "routing_ns", "transfer_ns", "wait_ns", "unmatched_ns", "rest_ns")
-SAID = [latencies(ttft=20.0, tpot=4.0)] * 3
+SAID = [latencies(ttft=20.0, tpot=5.0, itl=4.0)] * 3
 TP1, TP2 = "qwen3-8b-tp1-graph", "qwen3-8b-tp2-batch16"
 PEAKS = Path(__file__).parent / "data" / "peaks-h200.json"
 DATA_SHEET_TFLOPS, DATA_SHEET_GBPS = 989.4, 4_800  # of an H200
@@ -262,12 +262,13 @@ def test_profiles_say_which_points_have_one_and_what_the_profiler_cost(
     one, two, missing = measured.run("profiles").rows()
     assert (one["status"], one["steps"], one["decode_steps"]) == ("loaded", 7, 5)
     intervals = measured.sql(
-        "SELECT SUM(s.units * m.ns / s.lanes) / SUM(s.units) AS ns FROM profile_stratum AS s "
+        "SELECT m.ns / s.lanes AS ns FROM profile_stratum AS s "
         "INNER JOIN profile_metric AS m USING (point_id, grain, stratum) WHERE s.point_id = 0 "
-        "AND s.grain = 'rows' AND s.phase = 'decode' AND m.metric = 'interval'"
+        "AND s.grain = 'rows' AND s.phase = 'decode' AND m.metric = 'interval' "
+        "ORDER BY s.gpu_ns DESC"
     ).rows()
     assert one["interval_ns"] == pytest.approx(intervals[0]["ns"])
-    assert one["tpot_ns"] == 4e6
+    assert (one["tpot_ns"], one["itl_ns"]) == (5e6, 4e6)
     assert one["overhead_pct"] == pytest.approx(100 * (one["interval_ns"] / 4e6 - 1))
     assert (two["status"], two["reason"]) == ("loaded", None)
     assert (missing["status"], missing["steps"], missing["overhead_pct"]) == ("missing", 0, None)

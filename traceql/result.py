@@ -67,8 +67,10 @@ class Result:
         return Result(self._table.filter(pc.equal(self._table[column], value)), self._chart)
 
     def select(self, columns: list[str]) -> "Result":
-        """The rows with these columns alone, in that order."""
-        return Result(self._table.select(columns), self._chart)
+        """The rows with these columns alone, in that order; with the chart if it needs no other."""
+        channels = self._chart.channels.values() if self._chart else ()
+        needed = {column for channel in channels for column in channel.split(",")}
+        return Result(self._table.select(columns), self._chart if needed <= {*columns} else None)
 
     def arrow(self) -> "pa.Table":
         """The rows as a pyarrow table."""

@@ -73,7 +73,7 @@ SELECT
     started.start_ns,
     experiment.name AS experiment,
     CASE
-        WHEN (SELECT COUNT(DISTINCT name) FROM experiment) > 1 THEN experiment.name || ': ' ELSE ''
+        WHEN COUNT(DISTINCT engine.experiment_id) OVER (PARTITION BY engine.engine) > 1 THEN experiment.name || ': ' ELSE ''
     END || engine.engine AS name
 FROM started
 INNER JOIN engine USING (experiment_id, engine_key)

@@ -68,8 +68,8 @@ def _numbers(found: Prediction) -> str:
     requests = _counted(found.requests, "request")
     return (
         f"{found.tokens_per_s:,.0f} tokens/s on {gpus} with {requests} at a time, TPOT "
-        f"{found.tpot_ns / 1e6:.1f} ms, TTFT {found.ttft_ns / 1e6:.0f} ms without a queue; times "
-        f"may be {found.spread.text} off"
+        f"{found.tpot_ns / 1e6:.1f} ms, TTFT {found.ttft_ns / 1e6:.0f} ms without a queue; TPOT "
+        f"and throughput may be {found.spread.text} off"
     )
 
 

@@ -12,7 +12,7 @@ from traceql.chart.data import axis_title, chart_of, in_display_units
 from traceql.chart.encodings import SHARE_OF_LABELS, across, coloured, hover, row_axis
 from traceql.chart.theme import CONFIG, INK, PAPER, QUIET, ROW_HEIGHT
 
-_MOST_ROWS = 30  # of a panel
+_MOST_ROWS = 40  # of a panel
 _LETTER = 5.6  # pixels
 _TOTAL = 58  # pixels: room for the text of a total
 _STEP = ROW_HEIGHT + 4  # pixels
@@ -61,6 +61,8 @@ def parts(table: pa.Table, channels: dict[str, str], width: int) -> alt.VConcatC
 
 def _panel(data: pd.DataFrame, columns: list[str], plot: _Plot, name: str) -> alt.LayerChart:
     shown = data.loc[data[plot.total].abs().nlargest(_MOST_ROWS).index].sort_index()
+    if len(shown) < len(data):
+        name += f" (the {len(shown)} longest of {len(data):,}; the table has all)"
     own = named_parts(shown, columns, plot.y)
     own = own[own["value"] != 0]
     own = own.assign(place=own["part"].map({part: n for n, part in enumerate(plot.order)}))

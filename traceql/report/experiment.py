@@ -79,9 +79,7 @@ def _top(found: Experiment) -> str:
     (best,) = found.sql(_TILES).rows()
     tiles = "".join(_tiles(best))
     listed = f'<ul class="asked">{questions}</ul>' if questions else ""
-    return (
-        f'{listed}<div class="verdict open">{said}</div>{beware}<dl class="tiles">{tiles}</dl>'
-    )
+    return f'{listed}<div class="verdict open">{said}</div>{beware}<dl class="tiles">{tiles}</dl>'
 
 
 def _tiles(best: dict[str, Any]) -> list[str]:
