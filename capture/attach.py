@@ -7,7 +7,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,6 +68,7 @@ def attach(
     workload: Workload | None = None,
     after_first_tokens: bool = False,
     traces: Path | None = None,
+    command: Sequence[str] | None = None,
     on_phase: OnPhase = ignore_phase,
     warn: Callable[[str], None] = lambda _message: None,
 ) -> Attached:
@@ -79,6 +80,7 @@ def attach(
         after_first_tokens: whether the seconds count from the moment when all requests in flight
             have their first token. The recording begins with the first request in any case.
         traces: the server's torch_profiler_dir; None reads it from the server's command line.
+        command: that command line; None looks for the process of the server.
 
     Raises:
         ServerUnusable: there is no server, or it has no profiler; nothing is written then.
@@ -93,6 +95,7 @@ def attach(
                 _Window(seconds, after_first_tokens),
                 workload,
                 traces,
+                command,
                 Path(notes),
                 on_phase,
                 warn,
@@ -106,6 +109,7 @@ async def _attach(
     window: _Window,
     workload: Workload | None,
     traces: Path | None,
+    known: Sequence[str] | None,
     notes: Path,
     on_phase: OnPhase,
     warn: Callable[[str], None],
@@ -118,12 +122,15 @@ async def _attach(
         if workload:
             longest = said["model"].get("max_model_len") or sys.maxsize
             require_fitting(workload, max_model_len=longest, vocab_size=sys.maxsize)
-        command, started_in = server_process(url) or (None, Path())
+        command, started_in = (
+            (list(known), Path()) if known else server_process(url) or (None, Path())
+        )
         named = trace_folder(command) if command else None
         folder = traces or (named and started_in / named.expanduser())
         before = _traces(folder)
         facts = _server_facts(said, command, workload, window.seconds)
-        if _is_extended(command) and not await server.follow(notes):
+        follows = _is_extended(command) and await server.follow(notes)
+        if _is_extended(command) and not follows:
             warn(_NO_STEPS)
         await server.start_profiler()
         try:
@@ -145,6 +152,8 @@ async def _attach(
         layout = parallel_layout(command or [])
         if layout.get("dp") == 1 and all(notes_of_steps(notes, r["rank"]).exists() for r in ranks):
             write_steps(directory.path, notes, ranks)
+        elif follows and layout.get("dp") == 1:
+            warn(f"{directory.path} has no steps.jsonl: not all ranks have noted their steps")
         facts["ranks"] = placed(ranks, layout)
         facts["parallel"] = layout | {"world_size": max((r["rank"] + 1 for r in ranks), default=0)}
         if ranks:

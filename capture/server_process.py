@@ -3,7 +3,11 @@
 import json
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    import psutil
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 _OPTION = "--profiler-config"
@@ -12,8 +16,6 @@ _FOLDER = "torch_profiler_dir"
 
 def server_process(url: str) -> tuple[list[str], Path] | None:
     """Command line and working folder of the process that listens on a local URL.
-
-    Of several, the oldest: forks of a server inherit its socket.
 
     None if the server is on another host, or its process belongs to another user.
     """
@@ -24,17 +26,24 @@ def server_process(url: str) -> tuple[list[str], Path] | None:
         return None
     port = parts.port or 80
     with suppress(psutil.Error):
-        listening = [
-            psutil.Process(connection.pid)
-            for connection in psutil.net_connections("tcp")
-            if connection.status == psutil.CONN_LISTEN
-            and connection.laddr.port == port
-            and connection.pid
-        ]
-        if listening:
-            process = min(listening, key=lambda one: one.create_time())
-            return list(process.cmdline()), Path(process.cwd())
+        for connection in psutil.net_connections("tcp"):
+            if _listens(connection, port) and connection.pid:
+                process = _first_with(psutil.Process(connection.pid), port)
+                return list(process.cmdline()), Path(process.cwd())
     return None
+
+
+def _first_with(process: "psutil.Process", port: int) -> "psutil.Process":
+    """The first of a process and its parents that listens: forks of a server inherit its socket."""
+    for parent in process.parents():
+        if not any(_listens(one, port) for one in parent.net_connections("tcp")):
+            break
+        process = parent
+    return process
+
+
+def _listens(connection: Any, port: int) -> bool:
+    return bool(connection.status == "LISTEN" and connection.laddr.port == port)
 
 
 def trace_folder(command: list[str]) -> Path | None:

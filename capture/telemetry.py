@@ -20,6 +20,7 @@ COLUMNS = (
     "power_mw",
     "sm_clock_mhz",
     "throttle_reasons",
+    "energy_mj",
 )
 
 
@@ -71,6 +72,8 @@ def _row(nvml: Any, number: int, handle: Any, uuid: str) -> tuple[Any, ...]:
         value_or_none(nvml.nvmlDeviceGetPowerUsage, handle),
         value_or_none(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
         value_or_none(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle),
+        # The power is a mean over the last second; a counter knows what shorter times took.
+        value_or_none(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from capture.processes import remove_shared_memory, shared_memory
+from capture.processes import end_process_tree, remove_shared_memory, shared_memory
 from capture.server_process import server_process
 
 # What only capture needs, at the latest in the processes that it starts.
@@ -145,10 +145,16 @@ def test_only_shared_memory_that_no_process_has_open_is_removed() -> None:
         older.unlink()
 
 
-def test_the_process_of_a_local_server_is_found_by_its_port(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "forks",
+    ["", "import os, time; os.fork() or os.chdir('/') or time.sleep(60);"],
+    ids=["alone", "forks"],
+)
+def test_the_process_of_a_local_server_is_found_by_its_port(tmp_path: Path, forks: str) -> None:
+    """Also if a fork of it has inherited the socket, as engines of vLLM may."""
     listen = (
         "import socket; listening = socket.create_server(('127.0.0.1', 0));"
-        "print(listening.getsockname()[1], flush=True); input()"
+        f"{forks} print(listening.getsockname()[1], flush=True); input()"
     )
     command = [sys.executable, "-c", listen, "--profiler-config", "{}"]
     with subprocess.Popen(
@@ -159,6 +165,6 @@ def test_the_process_of_a_local_server_is_found_by_its_port(tmp_path: Path) -> N
         try:
             found = server_process(f"http://127.0.0.1:{port}")
         finally:
-            process.kill()
+            end_process_tree(process)
     assert found == (command, tmp_path.resolve())
     assert server_process("http://another-host:8000") is None

@@ -79,6 +79,7 @@ def write_telemetry(folder: Path, points: Sequence[WrittenPoint], *, watts: int,
                 "power_mw": watts * 1000,
                 "sm_clock_mhz": 1980,
                 "throttle_reasons": 0x4 if number < 3 else 0,
+                "energy_mj": watts * 100 * number,
             }
             for number in range(11)
             for gpu in range(one.tp)

@@ -97,46 +97,78 @@ def test_intervals_cover_the_median_as_often_as_they_say(repeats: int) -> None:
     assert held / trials == pytest.approx(coverage, abs=4 * error)
 
 
-def test_energy_is_the_power_of_the_engines_gpus_over_the_time_of_its_requests(
+@pytest.mark.parametrize("counts", [True, False])
+def test_energy_is_that_of_the_engines_gpus_in_the_time_of_its_requests(
+    tmp_path: Path, counts: bool
+) -> None:
+    """400 W of GPU 0 over 1 s with the counter; without it, over 20 s."""
+    seconds = 1 if counts else 20
+    point = WrittenPoint([{"total_output_tokens": 100, **latencies(tpot=10.0)}], batch=1)
+    folder = write_results(tmp_path / "one", [point])
+    place = folder / "points" / point.path / "repeat-1"
+    window = {"begin_unix_ns": BEGIN_UNIX_NS, "end_unix_ns": BEGIN_UNIX_NS + seconds * 10**9}
+    (place / "metrics.json").write_text(json.dumps({"passes": {"unprofiled": window}}))
+    times = [n / 4 * seconds for n in range(-1, 6)]
+    watts = [9_000, 300, 350, 400, 450, 500, 9_000]  # outside of the window, of other work
+    samples = [(s, 0, w) for s, w in zip(times, watts, strict=True)]
+    samples += [(s, 1, 7_000) for s in times]  # a GPU that the engine does not use
+    _write_telemetry(place / "telemetry.parquet", samples, counts=counts)
+    values = _telemetry(folder)
+    assert {name: unit for name, (_, unit) in values.items()} == {
+        "power": "W",
+        "energy": "J",
+        "energy_per_output_token": "J/token",
+        "memory_used": "bytes",
+        "sm_clock": "MHz",
+        "throttled": "%",
+    }
+    assert {name: value for name, (value, _) in values.items()} == pytest.approx(
+        {
+            "power": 400,
+            "energy": 400 * seconds,
+            "energy_per_output_token": 4 * seconds,
+            "memory_used": 5e9,
+            "sm_clock": 1_500,
+            "throttled": 20,
+        }
+    )
+
+
+def test_power_that_is_a_mean_of_the_last_second_tells_no_energy_of_a_short_time(
     tmp_path: Path,
 ) -> None:
     point = WrittenPoint([{"total_output_tokens": 100, **latencies(tpot=10.0)}], batch=1)
     folder = write_results(tmp_path / "one", [point])
-    _write_telemetry(
-        folder / "points" / point.path / "repeat-1" / "telemetry.parquet",
-        # 300 W at first, 500 W at the end; before and after the second of the requests 9 kW.
-        [(-0.1, 0, 9_000), (0.0, 0, 300), (0.5, 0, 400), (1.0, 0, 500), (1.1, 0, 9_000)]
-        + [(n / 10, 1, 7_000) for n in range(11)],  # a GPU that the engine does not use
-    )
+    file = folder / "points" / point.path / "repeat-1" / "telemetry.parquet"
+    _write_telemetry(file, [(n / 10, 0, 400) for n in range(-1, 12)], counts=False)
+    assert not {"power", "energy", "energy_per_output_token"} & _telemetry(folder).keys()
+
+
+def _telemetry(folder: Path) -> dict[str, tuple[float, str]]:
     with experiment(folder) as found:
         rows = found.sql("SELECT metric, value, unit FROM measurement WHERE source = 'telemetry'")
-        values = {row["metric"]: (row["value"], row["unit"]) for row in rows.rows()}
-    assert values["power"] == (pytest.approx(400), "W")
-    assert values["energy"] == (pytest.approx(400), "J")
-    assert values["energy_per_output_token"] == (pytest.approx(4), "J/token")
-    assert values["memory_used"] == (5e9, "bytes")
-    assert values["sm_clock"] == (1_500, "MHz")
-    assert values["throttled"] == (pytest.approx(100 / 3), "%")
+        return {row["metric"]: (row["value"], row["unit"]) for row in rows.rows()}
 
 
-def _write_telemetry(file: Path, samples: list[tuple[float, int, int]]) -> None:
-    """Samples of (second, gpu, watts); those of 500 W are throttled by a power cap."""
-    pq.write_table(
-        pa.table(
-            {
-                "unix_ns": [BEGIN_UNIX_NS + round(s * 1e9) for s, _, _ in samples],
-                "gpu": [gpu for _, gpu, _ in samples],
-                "uuid": [f"GPU-{gpu}" for _, gpu, _ in samples],
-                "utilization_pct": [90] * len(samples),
-                "memory_used_bytes": [5_000_000_000] * len(samples),
-                "temperature_c": [60] * len(samples),
-                "power_mw": [watts * 1_000 for _, _, watts in samples],
-                "sm_clock_mhz": [1_500] * len(samples),
-                "throttle_reasons": [4 if watts == 500 else 1 for _, _, watts in samples],
-            }
-        ),
-        file,
-    )
+def _write_telemetry(file: Path, samples: list[tuple[float, int, int]], *, counts: bool) -> None:
+    """Samples of (second, gpu, watts); those of 500 W are throttled by a power cap.
+
+    The counter of energy goes on by 400 J in each second.
+    """
+    columns = {
+        "unix_ns": [BEGIN_UNIX_NS + round(s * 1e9) for s, _, _ in samples],
+        "gpu": [gpu for _, gpu, _ in samples],
+        "uuid": [f"GPU-{gpu}" for _, gpu, _ in samples],
+        "utilization_pct": [90] * len(samples),
+        "memory_used_bytes": [5_000_000_000] * len(samples),
+        "temperature_c": [60] * len(samples),
+        "power_mw": [watts * 1_000 for _, _, watts in samples],
+        "sm_clock_mhz": [1_500] * len(samples),
+        "throttle_reasons": [4 if watts == 500 else 1 for _, _, watts in samples],
+    }
+    if counts:
+        columns["energy_mj"] = [70_000_000 + round(400_000 * s) for s, _, _ in samples]
+    pq.write_table(pa.table(columns), file)
 
 
 def test_the_memory_of_a_gpu_is_what_vllm_logs(tmp_path: Path) -> None:

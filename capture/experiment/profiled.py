@@ -81,6 +81,7 @@ def profile_point(
         workload=workload,
         after_first_tokens=True,
         traces=server.folder / _TRACES,
+        command=server.command,
         warn=warn,
     )
     if attached.traces_elsewhere:

@@ -22,12 +22,12 @@
 -- @column mbu_pct           DOUBLE   Model bandwidth utilization, percent of the peak of the data sheet; NULL if bytes or peak are unknown.
 -- @column measured_mfu_pct  DOUBLE   Model FLOPs utilization, percent of the measured peak; NULL if it was not measured.
 -- @column measured_mbu_pct  DOUBLE   Model bandwidth utilization, percent of the measured peak; NULL if it was not measured.
--- @column utilization_pct   DOUBLE   The greater of MFU and MBU: how near the steps are to the limit that binds them, percent; NULL if one is unknown.
+-- @column utilization_pct   DOUBLE   The greater of MFU and MBU: how near the steps are to the limit that binds them, percent; NULL if one is unknown or a lower bound (missing).
 -- @column step_ns           DOUBLE   Mean time of a step on one rank, the idle time before it included, ns.
 -- @column steps             BIGINT   Recorded steps, counted on each rank.
 -- @column missing           VARCHAR  What is unknown, and for which parts of the model: these are not counted, so that percentages are lower bounds, or NULL if nothing is left. NULL if all is known.
--- @column panel             VARCHAR  Panel of the chart: engine, phase and output tokens, and whether it is a lower bound (missing).
--- @key    point phase mfu_pct mbu_pct measured_mfu_pct measured_mbu_pct hfu_pct step_ns missing
+-- @column panel             VARCHAR  Panel of the chart: engine, phase and output tokens.
+-- @key    point phase mfu_pct mbu_pct missing measured_mfu_pct measured_mbu_pct hfu_pct step_ns
 -- @empty  no profiled point has steps on a GPU; run the plan with record.profile: true, and see the query profiles
 -- @chart  curve x=prompt_tokens y=utilization_pct color=in_flight,request_rate panel=panel
 -- @title  How near steps are to the peak that limits them: the greater of MFU and MBU
@@ -45,19 +45,18 @@ SELECT
     profile_mfu.measured_mfu_pct,
     profile_mfu.measured_mbu_pct,
     CASE
-        WHEN profile_mfu.mfu_pct IS NOT NULL AND profile_mfu.mbu_pct IS NOT NULL
+        WHEN profile_mfu.mfu_pct IS NOT NULL AND profile_mfu.mbu_pct IS NOT NULL AND profile_mfu.missing IS NULL
             THEN GREATEST(profile_mfu.mfu_pct, profile_mfu.mbu_pct)
     END AS utilization_pct,
     profile_mfu.step_ns,
     profile_mfu.steps,
     profile_mfu.missing,
     format(
-        '{}{}, {} steps, {:,} output tokens{}',
+        '{}{}, {} steps, {:,} output tokens',
         point_label.own,
         point.engine,
         profile_mfu.phase,
-        point.output_tokens,
-        CASE WHEN profile_mfu.missing IS NOT NULL THEN ' (lower bound)' ELSE '' END
+        point.output_tokens
     ) AS panel
 FROM profile_mfu
 INNER JOIN point USING (point_id)

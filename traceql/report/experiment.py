@@ -16,12 +16,17 @@ from traceql.report.shell import html_page
 
 _EXPERIMENTS = "SELECT * FROM experiment ORDER BY experiment_id"
 _GPUS = "SELECT DISTINCT gpu_name FROM repeat WHERE gpu_name IS NOT NULL ORDER BY gpu_name"
-_TILES = """
+# The best median of each metric, and whose it is.
+_BEST = """
     SELECT
         MIN(median) FILTER (metric = 'ttft' AND stat = 'median') AS ttft_ns,
+        ARG_MIN(engine, median) FILTER (metric = 'ttft' AND stat = 'median') AS ttft,
         MIN(median) FILTER (metric = 'tpot' AND stat = 'median') AS tpot_ns,
+        ARG_MIN(engine, median) FILTER (metric = 'tpot' AND stat = 'median') AS tpot,
         MIN(median) FILTER (metric = 'batch_latency' AND stat = 'median') AS batch_ns,
-        MAX(median / gpus) FILTER (metric = 'output_tokens_per_second') AS rate
+        ARG_MIN(engine, median) FILTER (metric = 'batch_latency' AND stat = 'median') AS batch,
+        MAX(median / gpus) FILTER (metric = 'output_tokens_per_second') AS rate,
+        ARG_MAX(engine, median / gpus) FILTER (metric = 'output_tokens_per_second') AS fastest
     FROM point_value
     INNER JOIN point USING (point_id)
 """
@@ -76,21 +81,23 @@ def _top(found: Experiment) -> str:
     said = "".join(f"<p>{escape(one.text)}</p>" for one in told if not one.warns)
     warned = "".join(f"<p>{escape(one.text)}</p>" for one in told if one.warns)
     beware = f'<div class="verdict slower">{warned}</div>' if warned else ""
-    (best,) = found.sql(_TILES).rows()
+    (best,) = found.sql(_BEST).rows()
     tiles = "".join(_tiles(best))
     listed = f'<ul class="asked">{questions}</ul>' if questions else ""
     return f'{listed}<div class="verdict open">{said}</div>{beware}<dl class="tiles">{tiles}</dl>'
 
 
 def _tiles(best: dict[str, Any]) -> list[str]:
-    named = {
-        "lowest median TTFT": best["ttft_ns"],
-        "lowest median TPOT": best["tpot_ns"],
-        "lowest batch latency": best["batch_ns"],
-    }
-    shown = {name: duration(ns) for name, ns in named.items() if ns is not None}
+    named = {"TTFT": ("ttft_ns", "ttft"), "TPOT": ("tpot_ns", "tpot")}
+    named |= {"batch latency": ("batch_ns", "batch")}
+    shown = [
+        (f"lowest median {name}", duration(best[ns]), best[engine])
+        for name, (ns, engine) in named.items()
+        if best[ns] is not None
+    ]
     if best["rate"] is not None:
-        shown["most generated tokens/s and GPU"] = f"{best['rate']:,.0f}"
+        shown.append(("most generated tokens/s and GPU", f"{best['rate']:,.0f}", best["fastest"]))
     return [
-        f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd></div>" for name, text in shown.items()
+        f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd><dd>{escape(engine)}</dd></div>"
+        for name, text, engine in shown
     ]

@@ -31,13 +31,18 @@ SECTIONS = (
         "scaling",
         "Scaling",
         "What do more GPUs give, and what do they cost?",
-        (Figure("scaling"), Figure("tp.overhead"), Figure("pp.bubble"), Figure("ep.exchange")),
+        (Figure("scaling"), Figure("tp.overhead"), Figure("pp.bubble")),
     ),
     Section(
         "parts",
         "Where the time goes",
         "What does a step of each point spend its time on, and how far is it from the limits?",
-        (Figure("profile.parts"), Figure("utilization"), Figure("profiles")),
+        (
+            Figure("profile.parts"),
+            Figure("ep.exchange"),
+            Figure("utilization"),
+            Figure("profiles", title="Which points were profiled, and what the profiler cost"),
+        ),
     ),
     Section(
         "memory-and-energy",
