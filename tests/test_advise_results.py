@@ -78,10 +78,10 @@ def test_error_is_predicted_over_measured_less_one(tmp_path: Path) -> None:
     assert one["predicted_ttft_ns"] is one["ttft_error_pct"] is None
     lines = said("--results", found)
     assert (
-        f"On 2 points of {found}, predicted TPOT is off by 17.5% (median) and +25.0% at worst "
-        "(TP 1, 16 at a time, 1,024 prompt tokens)." in lines
+        f"On 2 points of {found}, predicted TPOT is off by 17.5% in the median, at worst 25% too "
+        "high (TP 1, 16 at a time, 1,024 prompt tokens)." in lines
     )
-    assert "TP 1 by 25.0% and +25.0% (1 point); TP 2 by 10.0% and -10.0% (1 point)." in lines
+    assert "TP 1 by 25% in the median, at worst 25% too high (1 point); TP 2 by 10.0%" in lines
 
 
 def test_request_alone_is_predicted_with_its_first_token(tmp_path: Path) -> None:
@@ -145,19 +145,52 @@ def test_recording_is_no_surer_than_the_measured_points() -> None:
     assert (worse.low, worse.high) == pytest.approx((1 / 1.3, 1.3))
 
 
-def test_results_that_agree_allow_a_recommendation(tmp_path: Path) -> None:
-    points = [at_a_time(tp, 16, 1.1 * predicted_ms(Layout(tp), 16)) for tp in (1, 2)]
+def test_a_layout_that_was_measured_itself_is_recommended(tmp_path: Path) -> None:
+    points = [
+        at_a_time(layout.tp, 16, 1.1 * predicted_ms(layout, 8), dp=layout.dp)
+        for layout in (Layout(2), Layout(dp=2))
+    ]
     given = ("--results", results(tmp_path, *points), "--gpus", "2")
-    assert said("--model", "qwen3-8b", "--gpu", "h200", "--gpus", "2").startswith(
-        "No layout is rec"
-    )
     lines = said(*given)
-    assert lines.startswith("Run DP 2, which was not measured: ")
-    assert "Not told apart from it" in lines
-    by_name = {row["layout"]: row for row in rows(*given)}
-    assert by_name["DP 2"]["is_recommended"]
+    assert lines.startswith("Run DP 2, measured at 1 point with at most 16 requests at a time: ")
+    assert "Not told apart from it, given how sure the numbers are: PP 2" in lines
+    assert next(row for row in rows(*given) if row["layout"] == "DP 2")["is_recommended"]
+
+
+def test_a_layout_that_was_not_measured_is_recommended_only_if_nothing_else_overlaps(
+    tmp_path: Path,
+) -> None:
+    points = [at_a_time(tp, 16, 1.1 * predicted_ms(Layout(tp), 16)) for tp in (1, 2)]
+    found = results(tmp_path, *points)
+    lines = said("--results", found, "--gpus", "2")
+    assert lines.startswith(
+        "No layout is recommended: DP 2 was not measured, and DP 2, PP 2, TP 2 cannot be told "
+        "apart; the best that was measured is TP 2: measured 2,000 tokens/s, TPOT 5.6 ms at 16 "
+        "requests of 1,024 prompt and 256 output tokens. "
+    )
+    assert not any(row["is_recommended"] for row in rows("--results", found, "--gpus", "2"))
+    by_name = {row["layout"]: row for row in rows("--results", found, "--gpus", "2")}
     assert by_name["TP 1"]["uncertainty"] == "-10% to +11%"
-    assert said("--results", given[1], "--gpus", "1").startswith("Run TP 1, measured at 1 point: ")
+    assert said("--results", found, "--gpus", "1").startswith("Run TP 1, measured at 1 point with")
+
+
+@pytest.mark.parametrize(
+    ("goal", "best"),
+    [("max throughput", "TP 2"), ("min gpus", "TP 1"), ("tpot < 7ms, max throughput", "TP 1")],
+)
+def test_the_best_that_was_measured_is_that_of_the_goal(
+    goal: str, best: str, tmp_path: Path
+) -> None:
+    found = results(tmp_path, at_a_time(1, 8, 6.0), at_a_time(2, 16, 9.0))
+    lines = said("--results", found, "--gpus", "2", "--goal", goal)
+    assert f"the best that was measured is {best}: measured" in lines
+
+
+def test_ttft_carries_the_error_that_was_found(tmp_path: Path) -> None:
+    found = results(tmp_path, at_a_time(1, 1, predicted_ms(Layout(), 1)))  # 50 ms, predicted 23
+    lines = said("--results", found, "--gpus", "1")
+    assert "TTFT 23 ms without a queue, which is off by 53% in the median where it was" in lines
+    assert "TTFT by 53% in the median, at worst 53% too low." in lines
 
 
 def test_results_that_disagree_forbid_it(tmp_path: Path) -> None:

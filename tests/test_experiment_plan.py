@@ -9,14 +9,14 @@ import msgspec
 import pytest
 import yaml
 
-from capture.errors import PlanInvalid
+from capture.errors import ModelNotFound, PlanInvalid
 from capture.experiment.document import presets, read_plan
 from capture.experiment.overrides import Override, parsed_set, parsed_sweep
 from capture.experiment.plan import Plan, plan_schema
 from capture.experiment.points import Point, points_of
 from capture.experiment.refusal import Refusals, refusals
 from capture.experiment.schedule import PROFILED, blocks
-from capture.models import built_in_config
+from capture.models import built_in_config, require_model
 
 MODEL = [Override(("model",), "qwen3-8b", "--model")]
 
@@ -43,6 +43,20 @@ def allowed(_point: Point) -> None:
         ("model: x\nmodel: y\n", "line 2: 'model' stands here again, first in line 1"),
         ("model: x\nrepeats: 0\n", "line 2: repeats: expected int >= 1"),
         ("model: x\nrepeats: yes\n", "line 2: repeats: expected int, got bool"),
+        ("model: x\nrepeats: 1000000\n", "line 2: repeats: expected int <= 1000"),
+        ("model: x\nstart_timeout_s: .inf\n", "line 2: start_timeout_s: expected float <= 86400"),
+        ("model: x\nstart_timeout_s: .nan\n", "line 2: start_timeout_s: expected float"),
+        ("model: x\n", "plan.yaml: the grid says nothing of the load"),
+        ("model: x\ngrid: {request_rate: [.inf]}\n", "line 2: the grid says nothing of the load"),
+        (
+            f"model: x\ngrid: {{batch: {[*range(1, 301)]}, prompt_tokens: {[*range(1, 301)]}}}\n",
+            "line 2: the grid has 90,000 points; at most 10,000 can be run",
+        ),
+        (
+            "model: x\nengine:\n  seed: 1\n  tensor-parallel-size: 2\ngrid: {batch: 1}\n",
+            "line 4: e",
+        ),
+        ("model: x\ngrid:\n  batch: 1\n  engine: [{port: 1}]\n", "line 4: engine.port is set by p"),
         ("model: x\nname: a/b\n", "line 2: name: expected str matching regex"),
         ("model: x\nrecord: {tool: vtune}\n", "line 2: record.tool: Invalid enum value 'vtune'"),
         ("model: x\ngrid: {batch: 1, concurrency: 2}\n", "a grid has batch or concurrency, not bo"),
@@ -93,6 +107,17 @@ def test_a_sweep_replaces_values_of_the_grid() -> None:
     for text, told in (("batchs:1", "did you mean 'batch'"), ("batch", "KEY:VALUE,VALUE")):
         with pytest.raises(PlanInvalid, match=told):
             parsed_sweep(text)
+    with pytest.raises(PlanInvalid, match="--sweep batch:4: --sweep batch:1 has 'batch' already"):
+        parsed_sweep("batch:1", "batch:4")
+
+
+@pytest.mark.parametrize(
+    ("dummy", "told"), [(True, "nor a built-in"), (False, "nor a Hugging Face id")]
+)
+def test_an_unknown_model_is_one_line_with_the_known_names(dummy: bool, told: str) -> None:
+    with pytest.raises(ModelNotFound, match=f"nosuch is neither a folder {told}.*qwen3-8b"):
+        require_model("nosuch", dummy_weights=dummy)
+    require_model("publisher/nosuch", dummy_weights=False)
 
 
 @pytest.mark.parametrize("name", ["quick", "comprehensive", "scaling"])

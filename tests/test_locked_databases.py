@@ -154,3 +154,13 @@ def test_a_log_of_another_file_is_told(database: Path, tmp_path: Path) -> None:
     told = f"traceql: {database}.wal, beside the database, belongs to another file; move it away"
     for command in (("info", database), ("load", tmp_path / "rank0.json", "-o", database)):
         assert refusal(*command) == told
+
+
+def test_results_of_experiments_are_told_from_other_files(tmp_path: Path) -> None:
+    for name, table in (("results", "traceql_experiment"), ("other", "something")):
+        with duckdb.connect(str(tmp_path / f"{name}.duckdb")) as con:
+            con.execute(f"CREATE TABLE {table} AS SELECT 1 AS schema_version")
+    results, other = tmp_path / "results.duckdb", tmp_path / "other.duckdb"
+    told = refusal("info", results)
+    assert f"database of experiments; see it with traceql experiment show {results}" in told
+    assert "is not a traceql database" in refusal("info", other)

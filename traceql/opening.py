@@ -20,6 +20,14 @@ _LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
     "lock_configuration": "true",
 }
 _LOCK_HOLDER = re.compile(r"lock is held in (.*)\(PID (\d+)\)")
+# The kinds of databases by their marks: what each is, and what can be done with it elsewhere.
+_KINDS = {
+    "traceql_database": ("a database of traces", ""),
+    "traceql_experiment": (
+        "a database of experiments",
+        "see it with traceql experiment show {path}",
+    ),
+}
 
 # The connections of this process, each with the path of its file, and the file's identity then.
 _opened: "list[tuple[weakref.ref[duckdb.DuckDBPyConnection], str, tuple[int, int]]]" = []
@@ -51,13 +59,30 @@ def opened_database(
     try:
         versions = con.execute(f"SELECT schema_version FROM {mark}").fetchall()
     except duckdb.Error:
+        other = _other_kind(con, mark)
         con.close()
-        raise DatabaseError(f"{path} is not a traceql database; {otherwise}") from None
+        raise DatabaseError(_not_one(path, other, otherwise)) from None
     if versions != [(version,)]:
         con.close()
         raise DatabaseError(f"{path} was created by another version of traceql; {again}")
     _opened.append((weakref.ref(con), os.path.realpath(path), _identity(path)))
     return con
+
+
+def _other_kind(con: duckdb.DuckDBPyConnection, mark: str) -> str | None:
+    """The mark of the other kind of database, if the file is one."""
+    tables = "SELECT table_name FROM duckdb_tables() WHERE NOT internal"
+    with suppress(duckdb.Error):
+        names = {row[0] for row in con.execute(tables).fetchall()}
+        return next((one for one in _KINDS if one != mark and one in names), None)
+    return None
+
+
+def _not_one(path: Path, other: str | None, otherwise: str) -> str:
+    if other is None:
+        return f"{path} is not a traceql database; {otherwise}"
+    kind, next_step = _KINDS[other]
+    return f"{path} is {kind}; {next_step.format(path=path) or otherwise}"
 
 
 def _refusal(path: Path, said: str, otherwise: str) -> str:

@@ -67,7 +67,7 @@ def command(
     from capture.experiment.runner import Choice, run_experiment
 
     overrides = [Override(("model",), model, "--model")] if model else []
-    overrides += [one for text in sweeps for one in parsed_sweep(text)]
+    overrides += parsed_sweep(*sweeps)
     overrides += [parsed_set(text) for text in settings]
     plan = read_plan(plan_file, preset=preset, overrides=overrides)
     name = plan.name or (plan_file.stem if plan_file else preset or "experiment")

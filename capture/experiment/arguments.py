@@ -26,11 +26,11 @@ _RESERVED = {
 }
 
 
-def misplaced(arguments: Mapping[str, Any]) -> str | None:
-    """Says which argument of an engine has another place in the plan."""
+def misplaced(arguments: Mapping[str, Any]) -> tuple[str, str] | None:
+    """An argument of an engine that has another place in the plan, and what is said of it."""
     for name in arguments:
         if instead := _RESERVED.get(name.replace("-", "_")):
-            return f"engine.{name} is set by {instead}"
+            return name, f"engine.{name} is set by {instead}"
     return None
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from capture.errors import PlanInvalid
 from capture.experiment.merged import Merged, Source
+from capture.experiment.mistakes import mistakes
 from capture.experiment.overrides import Override, meant
 from capture.experiment.plan import Plan
 from capture.experiment.yaml_document import Document, Place, read_yaml
@@ -43,10 +44,9 @@ def read_plan(
     if not merged.values:
         raise PlanInvalid("there is no plan; name a YAML file, or --preset with --set model=NAME")
     plan = _converted(merged)
-    if plan.grid.batch is not None and plan.grid.concurrency is not None:
-        raise PlanInvalid(
-            f"{merged.source(('grid', 'concurrency'))}: a grid has batch or concurrency, not both"
-        )
+    for place, said in mistakes(plan):
+        where = merged.source(place, otherwise=str(path or preset or "the plan"))
+        raise PlanInvalid(f"{where}: {said}")
     return plan
 
 

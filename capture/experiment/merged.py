@@ -42,8 +42,9 @@ class Merged:
         before = self.sources.get(place)
         return before is not None and before.split(",")[0] != source.split(",")[0]
 
-    def source(self, place: Place) -> str:
+    def source(self, place: Place, otherwise: str = "the plan") -> str:
+        """Where a value came from, or the nearest one around it."""
         for length in range(len(place), 0, -1):
             if place[:length] in self.sources:
                 return self.sources[place[:length]]
-        return "the plan"
+        return otherwise

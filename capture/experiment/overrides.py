@@ -48,22 +48,26 @@ def parsed_set(text: str) -> Override:
     return Override(tuple(key.split(".")), parsed, f"--set {text}")
 
 
-def parsed_sweep(text: str) -> list[Override]:
+def parsed_sweep(*texts: str) -> list[Override]:
     """`batch:1,4,16;prompt_tokens:128,1024`: values of the grid.
 
     Raises:
-        PlanInvalid: a part is not KEY:VALUE,VALUE, or the grid has no such key.
+        PlanInvalid: a part is not KEY:VALUE,VALUE, the grid has no such key, or has it already.
     """
     import yaml
 
-    found = []
+    found = dict[str, Override]()
     known = [one.name for one in msgspec.structs.fields(Grid)]
-    for part in filter(None, (one.strip() for one in text.split(";"))):
+    for part in filter(None, (one.strip() for text in texts for one in text.split(";"))):
         key, colon, values = (one.strip() for one in part.partition(":"))
         if not (colon and values):
             raise PlanInvalid(f"--sweep {part}: write it as KEY:VALUE,VALUE, as in batch:1,4,16")
         if key not in known:
             raise PlanInvalid(f"--sweep {part}: the grid has no '{key}'; {meant(key, known)}")
+        if key in found:
+            raise PlanInvalid(
+                f"--sweep {part}: {found[key].option} has '{key}' already; give all values at once"
+            )
         parsed = [yaml.safe_load(value) for value in values.split(",")]
-        found.append(Override(("grid", key), parsed, f"--sweep {part}"))
-    return found
+        found[key] = Override(("grid", key), parsed, f"--sweep {part}")
+    return list(found.values())

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 Count = Annotated[int, Meta(ge=1)]
-Seconds = Annotated[float, Meta(gt=0)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 Milliseconds = Annotated[float, Meta(gt=0)]
 Rate = Annotated[float, Meta(gt=0)] | Literal["inf"]
 Setting = bool | int | float | str | None
@@ -143,7 +143,7 @@ class Plan(_Part, frozen=True):
     record: Record = field(default_factory=Record)
     bench: Literal["serve", "latency"] = "serve"
     rounds: Count = 4
-    repeats: Count = 5
+    repeats: Annotated[int, Meta(ge=1, le=1000)] = 5
     gates: bool = True
     seed: int = 0
     port: Annotated[int, Meta(ge=1, le=65535)] | None = None

@@ -125,7 +125,7 @@ def points_of(plan: Plan, refusal: Callable[[Point], str | None]) -> Points:
         refusal: says why a point cannot be run; None if nothing is known against it.
 
     Raises:
-        PlanInvalid: the grid says nothing of the load, or no point can be run.
+        PlanInvalid: no point can be run.
     """
     found = {point.path: point for point in _combinations(plan)}
     run, skipped = [], []
@@ -141,25 +141,22 @@ def points_of(plan: Plan, refusal: Callable[[Point], str | None]) -> Points:
     return Points(run, skipped)
 
 
+def most_points(grid: Grid) -> int:
+    """How many combinations a grid has, without making them."""
+    return math.prod(len(listed(getattr(grid, name))) for name in grid.__struct_fields__)
+
+
 def _combinations(plan: Plan) -> Iterator[Point]:
     grid = plan.grid
-    if plan.bench == "latency" and grid.batch is None:
-        raise PlanInvalid("vllm bench latency measures batches; add grid.batch")
-    rates = [None if rate == "inf" else float(rate) for rate in _listed(grid.request_rate)]
+    rates = [None if rate == "inf" else float(rate) for rate in listed(grid.request_rate)]
     rates = [None if rate is not None and math.isinf(rate) else rate for rate in rates]
-    if grid.batch is None and grid.concurrency is None and None in rates:
-        raise PlanInvalid(
-            "the grid says nothing of the load; add batch, concurrency or request_rate"
-        )
-    if grid.batch is not None and any(rate is not None for rate in rates):
-        raise PlanInvalid("a batch is sent at once: request_rate goes with concurrency, or alone")
     for engine in _engines(plan, grid):
         for batch, concurrency, rate, prompt, output in product(
-            _listed(grid.batch),
-            _listed(grid.concurrency),
+            listed(grid.batch),
+            listed(grid.concurrency),
             rates,
-            _listed(grid.prompt_tokens),
-            _listed(grid.output_tokens),
+            listed(grid.prompt_tokens),
+            listed(grid.output_tokens),
         ):
             requests = _requests(plan, batch, concurrency, rate)
             yield Point(engine, plan.bench, batch, concurrency, rate, prompt, output, requests)
@@ -167,10 +164,10 @@ def _combinations(plan: Plan) -> Iterator[Point]:
 
 def _engines(plan: Plan, grid: Grid) -> Iterator[Engine]:
     for tp, pp, dp, ep, arguments, environment in product(
-        _listed(grid.tensor_parallel),
-        _listed(grid.pipeline_parallel),
-        _listed(grid.data_parallel),
-        _listed(grid.expert_parallel),
+        listed(grid.tensor_parallel),
+        listed(grid.pipeline_parallel),
+        listed(grid.data_parallel),
+        listed(grid.expert_parallel),
         grid.engine,
         grid.environment,
     ):
@@ -208,7 +205,8 @@ def _beyond(plan: Plan, point: Point) -> str | None:
     return None
 
 
-def _listed(value: Any) -> list[Any]:
+def listed(value: Any) -> list[Any]:
+    """The values of a key of the grid."""
     return value if isinstance(value, list) else [value]
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from capture.experiment.arguments import misplaced
 from capture.experiment.plan import Plan
 from capture.experiment.points import Engine, Point
 from capture.models import built_in_config
@@ -63,7 +62,6 @@ class Refusals:
         """The first reason against a point; None if nothing is known against it."""
         engine = point.engine
         reasons: tuple[Callable[[], str | None], ...] = (
-            lambda: misplaced(engine.arguments),
             lambda: self._layout(engine),
             lambda: self._gpus(engine),
             lambda: self._weights(engine),

@@ -9,7 +9,7 @@ from traceql.advise.default_times import DefaultTimes
 from traceql.advise.goal import Goal
 from traceql.advise.layouts import Layout, layouts
 from traceql.advise.machine import Machine, machine_named, with_points
-from traceql.advise.measured import Results, measured_points
+from traceql.advise.measured import MeasuredPoint, Results, measured_points
 from traceql.advise.memory import Memory, memory
 from traceql.advise.models import Model, model_named
 from traceql.advise.prediction import Prediction, Predictor, Requests
@@ -89,6 +89,12 @@ class Advice:
             return None
         return self.check.errors(self.goal.limits).worst_pct(self.candidates[0].layout)
 
+    @property
+    def measured(self) -> Sequence[MeasuredPoint]:
+        """The points of the best layout that were measured and can be compared; not of replicas."""
+        every = self.check.checked if self.check else ()
+        return [one.point for one in every if one.point.layout == self.candidates[0].layout]
+
 
 def advise(question: Question, *, warn: Callable[[str], None] = quiet) -> Advice:
     """The layouts that the question allows, ranked by its goal.
@@ -158,14 +164,17 @@ def _advice(question: Question, recorded: Recording | None, results: Results | N
 def _is_told(advice: Advice) -> bool:
     """Whether the evidence allows to recommend the best layout.
 
-    Points that were measured allow it even without a recording, and forbid it if their predictions
-    are far off. Without any evidence, it is told only if no other layout may be as good.
+    Points that were measured forbid it if their predictions are far off. If other layouts may be as
+    good, it takes a recording, or points of this very layout.
     """
-    recorded_pct, measured_pct = advice.error_pct or 0.0, advice.measured_error_pct
+    measured_pct = advice.measured_error_pct
     if measured_pct is not None and measured_pct > MOST_ERROR_PCT:
         return False
-    has_evidence = advice.is_recorded or measured_pct is not None
-    return not advice.as_good or (has_evidence and recorded_pct <= MOST_ERROR_PCT)
+    if not advice.as_good:
+        return True
+    if advice.is_recorded:
+        return (advice.error_pct or 0.0) <= MOST_ERROR_PCT
+    return bool(advice.measured)
 
 
 def _model(question: Question, recorded: Recording | None, results: Results | None) -> Model:

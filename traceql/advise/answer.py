@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from traceql.advise.advice import MOST_ERROR_PCT, Advice
-from traceql.advise.check_sentences import check_sentences
+from traceql.advise.best_measured import best_measured
+from traceql.advise.check import Check
+from traceql.advise.check_sentences import check_sentences, median_text
 from traceql.advise.layouts import Layout, obstacle
 from traceql.advise.prediction import Prediction
 from traceql.advise.ranking import Candidate, may_break
@@ -17,12 +19,12 @@ def answer(advice: Advice) -> str:
     first = advice.candidates[0]
     found = first.prediction
     if advice.recommended and found:
-        return f"Run {first.layout}{_measured(advice)}: {_numbers(found)}."
+        return f"Run {first.layout}{_measured(advice)}: {_numbers(found, advice.check)}."
     if first.why_not is None and found:
         why = f"No layout is recommended: {_weakness(advice)}"
-        if not advice.as_good:
-            return f"{why}."
-        return f"{why}, and {_listed([first.layout, *advice.as_good])} cannot be told apart."
+        if advice.as_good:
+            why += f", and {_listed([first.layout, *advice.as_good])} cannot be told apart"
+        return f"{why}{_best_measured(advice)}."
     if found:
         return f"No layout keeps the goal; nearest is {first.layout}: {first.why_not}."
     return f"No layout can be recommended; {first.layout}: {first.why_not}."
@@ -47,11 +49,27 @@ def reasons(advice: Advice, gpus: int) -> Iterator[str]:
 
 def _measured(advice: Advice) -> str:
     """Whether the best layout was measured, if anything was."""
-    if advice.measured_error_pct is None or advice.check is None:
+    if advice.measured_error_pct is None:
         return ""
-    layout = advice.candidates[0].layout
-    points = sum(one.point.layout == layout for one in advice.check.checked)
-    return f", measured at {_counted(points, 'point')}" if points else ", which was not measured"
+    if not advice.measured:
+        return ", which was not measured"
+    most = max(point.in_flight or 0 for point in advice.measured)
+    return (
+        f", measured at {_counted(len(advice.measured), 'point')} with at most "
+        f"{_counted(most, 'request')} at a time"
+    )
+
+
+def _best_measured(advice: Advice) -> str:
+    point = best_measured(advice)
+    if point is None or point.tpot_ns is None:
+        return ""
+    return (
+        f"; the best that was measured is {point.layout}: measured {point.tokens_per_s:,.0f} "
+        f"tokens/s, TPOT {point.tpot_ns / 1e6:.1f} ms at "
+        f"{_counted(point.in_flight or 0, 'request')} of {point.requests.prompt_tokens:,} prompt "
+        f"and {point.requests.output_tokens:,} output tokens"
+    )
 
 
 def _weakness(advice: Advice) -> str:
@@ -60,16 +78,20 @@ def _weakness(advice: Advice) -> str:
         return f"predictions are off by up to {measured_pct:.0f}% at points that were measured"
     if advice.is_recorded:
         return f"the method errs by {advice.error_pct:.0f}% on the recorded steps themselves"
+    if measured_pct is not None:
+        return f"{advice.candidates[0].layout} was not measured"
     return "these are floors with default efficiencies, not predictions"
 
 
-def _numbers(found: Prediction) -> str:
+def _numbers(found: Prediction, check: Check | None) -> str:
     gpus = _counted(found.layout.gpus, "GPU")
     requests = _counted(found.requests, "request")
+    errors = check.ttft_errors if check else ()
+    off = f", which is off by {median_text(errors)} where it was measured" if errors else ""
     return (
         f"{found.tokens_per_s:,.0f} tokens/s on {gpus} with {requests} at a time, TPOT "
-        f"{found.tpot_ns / 1e6:.1f} ms, TTFT {found.ttft_ns / 1e6:.0f} ms without a queue; TPOT "
-        f"and throughput may be {found.spread.text} off"
+        f"{found.tpot_ns / 1e6:.1f} ms, TTFT {found.ttft_ns / 1e6:.0f} ms without a queue{off}; "
+        f"TPOT and throughput may be {found.spread.text} off"
     )
 
 
@@ -99,7 +121,7 @@ def _others(advice: Advice) -> Iterator[str]:
     gpus = advice.candidates[0].layout.gpus
     following = next((one for one in apart if one.layout.gpus == gpus), None)
     if following and following.prediction:
-        yield f"Behind them is {following.layout}: {_numbers(following.prediction)}."
+        yield f"Behind them is {following.layout}: {_numbers(following.prediction, advice.check)}."
 
 
 def _doubts(advice: Advice, first: Candidate) -> Iterator[str]:

@@ -61,6 +61,11 @@ class Check:
     checked: Sequence[Checked]
     left_out: Sequence[LeftOut]
 
+    @property
+    def ttft_errors(self) -> Sequence[float]:
+        """Of the points whose TTFT is predicted."""
+        return [one.ttft_error for one in self.checked if one.ttft_error is not None]
+
     def errors(self, limited: Collection[str]) -> MeasuredErrors:
         """Those of TPOT, from which throughput follows, and of TTFT if the goal limits it."""
         found: dict[Layout, list[float]] = {}

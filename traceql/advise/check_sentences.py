@@ -6,6 +6,8 @@ from statistics import median
 
 from traceql.advise.check import Check, Checked
 
+_WHOLE = 0.2  # share from which percents have no decimals
+
 
 def check_sentences(check: Check) -> Iterator[str]:
     """How far predictions are from measured points, and which points say nothing of it."""
@@ -27,14 +29,13 @@ def _errors(check: Check) -> str:
     worst = max(check.checked, key=lambda one: abs(one.tpot_error))
     found = (
         f"On {_points(len(check.checked))} of {check.name}, predicted TPOT is off by "
-        f"{_median_pct([one.tpot_error for one in check.checked])} (median) and "
-        f"{100 * worst.tpot_error:+.1f}% at worst ({worst.point.layout}, {worst.point.load}, "
+        f"{_off([one.tpot_error for one in check.checked])} ({worst.point.layout}, "
+        f"{worst.point.load}, "
         f"{worst.point.requests.prompt_tokens:,} prompt tokens)"
     )
-    ttft = [one.ttft_error for one in check.checked if one.ttft_error is not None]
-    if not ttft:
+    if not check.ttft_errors:
         return f"{found}."
-    return f"{found}; TTFT by {_median_pct(ttft)} and {100 * max(ttft, key=abs):+.1f}%."
+    return f"{found}; TTFT by {_off(check.ttft_errors)}."
 
 
 def _by_layout(checked: Sequence[Checked]) -> Iterator[str]:
@@ -44,15 +45,26 @@ def _by_layout(checked: Sequence[Checked]) -> Iterator[str]:
         found.setdefault(str(one.point.layout), []).append(one.tpot_error)
     if len(found) > 1:
         listed = "; ".join(
-            f"{layout} by {_median_pct(errors)} and {100 * max(errors, key=abs):+.1f}% "
-            f"({_points(len(errors))})"
+            f"{layout} by {_off(errors)} ({_points(len(errors))})"
             for layout, errors in found.items()
         )
         yield f"TPOT by layout: {listed}."
 
 
-def _median_pct(errors: Sequence[float]) -> str:
-    return f"{100 * median(map(abs, errors)):.1f}%"
+def median_text(errors: Sequence[float]) -> str:
+    """The median error, whichever way it goes."""
+    return f"{_pct(median(map(abs, errors)))} in the median"
+
+
+def _off(errors: Sequence[float]) -> str:
+    worst = max(errors, key=abs)
+    return (
+        f"{median_text(errors)}, at worst {_pct(abs(worst))} too {'low' if worst < 0 else 'high'}"
+    )
+
+
+def _pct(share: float) -> str:
+    return f"{100 * share:.{0 if share >= _WHOLE else 1}f}%"
 
 
 def _points(count: int) -> str:
