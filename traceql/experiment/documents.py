@@ -1,24 +1,37 @@
-"""The documents of a folder of results, as `traceql experiment run` writes them."""
+"""The documents of a folder of results, as `traceql experiment run` writes them.
+
+Numbers have bounds, so that products of two of them fit into the 64 bits of a database.
+"""
 
 import json
-from pathlib import Path
-from typing import Any
+from pathlib import Path, PurePosixPath
+from typing import Annotated, Any
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from traceql.errors import TraceqlError
 from traceql.input_file import Unusable
 from traceql.loading.json_document import checked, json_document
 
+Count = Annotated[int, Meta(ge=1, le=2**31)]
+Size = Annotated[int, Meta(ge=1, le=2**10)]  # three of them are multiplied, and that with a count
+Repeats = Annotated[int, Meta(ge=1, le=10_000)]
+Place = Annotated[int, Meta(ge=0, le=2**31)]
+Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+Moment = Annotated[int, Meta(ge=0, le=2**63 - 1)]  # Unix time in ns
+Rate = Annotated[float, Meta(gt=0, le=1e12)]
+Milliseconds = Annotated[float, Meta(gt=0, le=1e12)]
+Seconds = Annotated[float, Meta(ge=0, le=1e9)]
+
 
 class EngineDocument(Struct, frozen=True):
     """A server: model, parallel sizes, arguments, environment variables."""
 
     model: str
-    tp: int
-    pp: int
-    dp: int
+    tp: Size
+    pp: Size
+    dp: Size
     ep: bool
     dummy_weights: bool = False
     arguments: dict[str, Any] = {}
@@ -34,13 +47,13 @@ class PointDocument(Struct, frozen=True):
 
     path: str
     engine: EngineDocument
-    prompt_tokens: int
-    output_tokens: int
-    requests: int
+    prompt_tokens: Count
+    output_tokens: Count
+    requests: Count
     bench: str = "serve"
-    batch: int | None = None
-    concurrency: int | None = None
-    request_rate: float | None = None
+    batch: Count | None = None
+    concurrency: Count | None = None
+    request_rate: Rate | None = None
     reason: str | None = None
 
     @property
@@ -57,9 +70,9 @@ class PointDocument(Struct, frozen=True):
 
 
 class LimitsDocument(Struct, frozen=True):
-    ttft_ms: float | None = None
-    tpot_ms: float | None = None
-    e2e_ms: float | None = None
+    ttft_ms: Milliseconds | None = None
+    tpot_ms: Milliseconds | None = None
+    e2e_ms: Milliseconds | None = None
 
 
 class RecordDocument(Struct, frozen=True):
@@ -70,13 +83,13 @@ class PlanOfDocument(Struct, frozen=True):
     """The plan as it was understood."""
 
     model: str
-    repeats: int
+    repeats: Repeats
     name: str | None = None
     question: str | None = None
     dummy_weights: bool = False
     bench: str = "serve"
     gates: bool = True
-    seed: int = 0
+    seed: Integer = 0
     limits: LimitsDocument = LimitsDocument()
     record: RecordDocument = RecordDocument()
 
@@ -103,33 +116,43 @@ class PlanDocument(Struct, frozen=True):
 class ServerDocument(Struct, frozen=True):
     folder: str
     command: list[str] = []
-    start_s: float | None = None
+    start_s: Seconds | None = None
+
+
+class PointOfDocument(Struct, frozen=True):
+    """The point that the run.json of a repeat names."""
+
+    path: str | None = None
 
 
 class RepeatOfDocument(Struct, frozen=True):
     """The key `experiment` of the run.json of a repeat."""
 
-    order: int | None = None
+    point: PointOfDocument | None = None
+    repeat: Integer | None = None
+    order: Place | None = None
     server: ServerDocument | None = None
-    seconds: float | None = None
+    seconds: Seconds | None = None
     log_tail: dict[str, list[str]] = {}
 
 
 class RepeatDocument(Struct, frozen=True):
-    """run.json of a repeat."""
+    """run.json of a repeat. Facts of the machine are optional, and are not checked here."""
 
     status: str
     experiment: RepeatOfDocument
     reason: str | None = None
-    start_unix_ns: int | None = None
+    start_unix_ns: Moment | None = None
     environment: dict[str, Any] = {}
-    versions: dict[str, Any] = {}
-    host: dict[str, Any] | None = None
-    git: dict[str, Any] | None = None
+    versions: Any = None
+    host: Any = None
+    git: Any = None
     gpus: list[dict[str, Any]] = field(default_factory=list)
 
 
 _VERSION = 1  # of plan.json
+_LONGEST_NAME = 255  # bytes, of a file
+_LONGEST_PATH = 1_000
 
 
 def read_plan(folder: Path) -> PlanDocument:
@@ -146,6 +169,7 @@ def read_plan(folder: Path) -> PlanDocument:
     try:
         document = json_document(file)
         plan = checked(document.value, PlanDocument)
+        _require_points(plan)
     except Unusable as error:
         raise TraceqlError(f"{file} cannot be used: {error}") from None
     if plan.schema_version != _VERSION:
@@ -159,6 +183,35 @@ def read_repeat(file: Path) -> RepeatDocument | None:
     Raises:
         Unusable: it cannot be read.
     """
-    if not file.exists():
-        return None
+    try:
+        if not file.exists():
+            return None
+    except OSError as error:
+        raise Unusable(error.strerror or str(error)) from None
     return checked(json_document(file).value, RepeatDocument)
+
+
+def is_inside(path: str) -> bool:
+    """Whether it is a path from a folder to something in it, and one that a file can have."""
+    names = path.split("/")
+    return (
+        not PurePosixPath(path).is_absolute()
+        and len(path) <= _LONGEST_PATH
+        and all(name.isprintable() and len(name.encode()) <= _LONGEST_NAME for name in names)
+        and not {"", ".", ".."} & set(names)
+    )
+
+
+def _require_points(plan: PlanDocument) -> None:
+    """Refuses points that share a folder, or whose folder is not in the folder of results.
+
+    Raises:
+        Unusable: a point is one of those.
+    """
+    seen = set[str]()
+    for point in plan.all_points:
+        if not is_inside(point.path):
+            raise Unusable(f"path {point.path[:80]!r} of a point is not one of a folder inside")
+        if point.path in seen:
+            raise Unusable(f"it has two points of the path {point.path[:80]!r}")
+        seen.add(point.path)

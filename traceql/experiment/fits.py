@@ -11,8 +11,11 @@ from traceql.experiment.schema import insert
 
 # What the linear and the context coefficient of a metric are multiplied by.
 _PARTS = {
-    "ttft": ("in_flight * prompt_tokens", "in_flight * prompt_tokens * prompt_tokens"),
-    "tpot": ("in_flight", "in_flight * (prompt_tokens + output_tokens / 2)"),
+    "ttft": (
+        "CAST(in_flight AS DOUBLE) * prompt_tokens",
+        "CAST(in_flight AS DOUBLE) * prompt_tokens * prompt_tokens",
+    ),
+    "tpot": ("CAST(in_flight AS DOUBLE)", "in_flight * (prompt_tokens + output_tokens / 2)"),
 }
 _MEASURED = """
 SELECT
@@ -21,8 +24,8 @@ SELECT
     point.engine_key,
     point.load,
     point.output_tokens,
-    CAST({linear} AS DOUBLE) AS linear,
-    CAST({context} AS DOUBLE) AS context,
+    {linear} AS linear,
+    {context} AS context,
     point_value.median
 FROM point
 INNER JOIN point_value USING (point_id)

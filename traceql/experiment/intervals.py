@@ -5,8 +5,7 @@ distribution between them is 1 - 2 P(B < k), for B the number of n fair coins th
 Source: H. A. David and H. N. Nagaraja, Order Statistics, 2003, section 7.1.
 """
 
-from collections.abc import Iterator
-from math import comb
+from collections.abc import Iterable, Iterator
 
 from traceql.compare.shift import CONFIDENCE
 
@@ -17,21 +16,24 @@ def median_place(repeats: int) -> tuple[int, float]:
     Args:
         repeats: 1 or more; one repeat has a coverage of 0.
     """
-    best = 1, _coverage(repeats, 1)
+    ways = below = 1  # orders of coins with as many heads as place - 1, and with as many or fewer
+    best = 1, _coverage(repeats, below)
     for place in range(2, repeats // 2 + 1):
-        if _coverage(repeats, place) < CONFIDENCE:
+        ways = ways * (repeats - place + 2) // (place - 1)
+        below += ways
+        coverage = _coverage(repeats, below)
+        if coverage < CONFIDENCE:
             break
-        best = place, _coverage(repeats, place)
+        best = place, coverage
     return best
 
 
-def _coverage(repeats: int, place: int) -> float:
-    below = sum(comb(repeats, heads) for heads in range(place))
+def _coverage(repeats: int, below: int) -> float:
     return float(max(0.0, 1 - below / 2 ** (repeats - 1)))
 
 
-def median_places(most: int) -> Iterator[dict[str, float]]:
-    """The rows of table median_place, up to so many repeats."""
-    for repeats in range(1, most + 1):
+def median_places(numbers: Iterable[int]) -> Iterator[dict[str, float]]:
+    """The rows of table median_place, for some numbers of repeats."""
+    for repeats in sorted(numbers):
         place, coverage = median_place(repeats)
         yield {"repeats": repeats, "place": place, "coverage": coverage}

@@ -9,12 +9,12 @@ from traceql.errors import TraceqlError
 from traceql.experiment.documents import read_plan
 from traceql.experiment.engines import engine_titles
 from traceql.experiment.fits import add_fits
-from traceql.experiment.folder import Rows, add_folder, results_folders
+from traceql.experiment.folder import Rows, add_folder, distinct_names, results_folders
 from traceql.experiment.gains import add_gains
 from traceql.experiment.intervals import median_places
 from traceql.experiment.profiles import add_profiles
 from traceql.experiment.scaling import add_speedups
-from traceql.experiment.schema import create_tables, derive, insert
+from traceql.experiment.schema import create_tables, derive, insert, storable
 from traceql.files import whole_file
 from traceql.opening import opened_database
 from traceql.version import __version__
@@ -22,7 +22,13 @@ from traceql.version import __version__
 FORMAT = 1  # of the tables
 MARK = "traceql_experiment"  # the table by which such a database is known
 _BLOCK_BYTES = 16_384  # DuckDB's least: many small tables, of which each has a block at least
-_MOST_REPEATS = "SELECT COALESCE(MAX(number), 0) FROM repeat"
+_NUMBERS_OF_REPEATS = """
+SELECT DISTINCT COUNT(*)
+FROM measurement
+INNER JOIN repeat USING (repeat_id)
+WHERE repeat.number > 0
+GROUP BY measurement.point_id, measurement.metric, measurement.stat
+"""
 
 
 def opened_results(path: Path) -> duckdb.DuckDBPyConnection:
@@ -89,11 +95,17 @@ def fill(
             for point in document.all_points
         }
     )
+    names = distinct_names(
+        [
+            (document.plan.name or folder.resolve().name, folder.resolve().name)
+            for folder, document in zip(folders, documents, strict=True)
+        ]
+    )
     rows = Rows()
     for place, (folder, document) in enumerate(zip(folders, documents, strict=True)):
         say(f"results: {folder}")
         own_titles = {key: title for (of, key), title in titles.items() if of == place}
-        add_folder(rows, folder, document, own_titles, warn)
+        add_folder(rows, folder, document, names[place], own_titles, warn)
     if not any(row["status"] == "complete" for row in rows.tables.get("repeat", ())):
         raise TraceqlError(
             f"{folders[0]} has no complete repeat; go on with traceql experiment run --resume"
@@ -103,9 +115,9 @@ def fill(
     )
     create_tables(con)
     for table, own in rows.tables.items():
-        insert(con, table, own)
-    most = con.execute(_MOST_REPEATS).fetchall()[0][0]
-    insert(con, "median_place", list(median_places(max(1, most))))
+        insert(con, table, storable(table, own))
+    numbers = [number for (number,) in con.execute(_NUMBERS_OF_REPEATS).fetchall()]
+    insert(con, "median_place", list(median_places(numbers)))
     derive(con, "point_value")
     derive(con, "point_label")
     add_fits(con)

@@ -1,6 +1,6 @@
 """The tables of a database of experiments, as the files in the folder tables describe them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ import duckdb
 from traceql.arrow_duckdb import create_table
 from traceql.comment_head import Column, CommentHead, comment_head, described_columns, source_text
 from traceql.compare.profile import RESULTS, columns_of
+from traceql.experiment.bench import finite_number
 
 FOLDER = Path(__file__).parent / "tables"
 FILLED = (
@@ -55,6 +56,26 @@ def insert(con: duckdb.DuckDBPyConnection, table: str, rows: list[Row]) -> None:
     create_table(con, "incoming_rows", given)
     con.execute(f"INSERT INTO {table} BY NAME FROM incoming_rows")
     con.execute("DROP TABLE incoming_rows")
+
+
+def storable(table: str, rows: Iterable[Row]) -> list[Row]:
+    """The rows, with NULL for what a column of the table cannot hold.
+
+    Documents that others wrote have such: a list where a text is expected, a number without end.
+    """
+    types = {one.name: one.type for one in columns(table)}
+    return [{name: _storable(value, types[name]) for name, value in row.items()} for row in rows]
+
+
+def _storable(value: Any, type_: str) -> Any:
+    if type_ == "VARCHAR":
+        return value if isinstance(value, str) else None
+    if type_ == "BIGINT":
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        return value if is_integer and -(2**63) <= value < 2**63 else None
+    if type_ == "DOUBLE":
+        return finite_number(value)
+    return value
 
 
 def derive(con: duckdb.DuckDBPyConnection, table: str) -> None:
