@@ -61,11 +61,6 @@ def require_model(model: str, *, dummy_weights: bool) -> None:
         raise ModelNotFound(
             f"{model} is a built-in architecture, which has no weights; add --dummy-weights"
         )
-    if not folder.is_dir() and "/" not in model:
-        raise ModelNotFound(
-            f"{model} is neither a folder nor a Hugging Face id, such as Qwen/Qwen3-8B; with "
-            f"dummy weights, the built-in architectures are {', '.join(built_in_models())}"
-        )
 
 
 def _unknown(model: str) -> ModelNotFound:
