@@ -97,6 +97,7 @@ def test_a_plan_has_each_point_once(folder: Path) -> None:
         ("bench.json", "queue_times", [0, -1], "queue_times of -1 is not possible"),
         ("bench.json", "median_tpot_ms", DIGITS, "is not possible"),
         ("bench.json", "median_tpot_ms", 1e300, "is not possible"),
+        ("bench.json", "median_tpot_ms", 1e-300, "is not possible"),
         ("bench.json", "median_tpot_ms", -10.0, "median_tpot_ms of -10 is not possible"),
         ("bench.json", "median_ttft_ms", 0, "median_ttft_ms of 0 is not possible"),
         ("bench.json", "output_throughput", 0.0, "output_throughput of 0 is not possible"),

@@ -14,6 +14,7 @@ _NS_PER_MS, _NS_PER_S = 1e6, 1e9
 _LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2e": "e2el"}  # as vLLM has them
 _STATS = ("mean", "median", "std")
 _SPREAD = "std"
+_LEAST = 1e-9  # of any number but 0; curves through smaller ones have no end
 _MOST = 1e15  # of any number; 1e15 ms are 30,000 years
 _PERHAPS_ZERO = ("total_input_tokens", "total_output_tokens", "request_goodput")
 _TOTALS = {
@@ -110,7 +111,7 @@ def _possible(said: Mapping[str, Any], key: str, *, or_zero: bool = False) -> fl
     found = finite_number(value)
     if found is None and not isinstance(value, int):
         return None
-    if found is None or not 0 <= found <= _MOST or (found == 0 and not or_zero):
+    if found is None or not (_LEAST <= found <= _MOST or (found == 0 and or_zero)):
         size = "that many digits" if found is None else f"{found:g}"
         raise Unusable(f"{key} of {size} is not possible")
     return found
