@@ -112,7 +112,7 @@ def test_a_sweep_replaces_values_of_the_grid() -> None:
 
 
 def test_an_unknown_model_is_one_line_with_the_known_names() -> None:
-    with pytest.raises(ModelNotFound, match="nosuch is neither a folder nor a built-in.*qwen3-8b"):
+    with pytest.raises(ModelNotFound, match=r"nosuch is neither a folder nor a built-in.*qwen3-8b"):
         require_model("nosuch", dummy_weights=True)
     for name in ("publisher/nosuch", "gpt2"):  # may be ids of Hugging Face
         require_model(name, dummy_weights=False)

@@ -1,4 +1,4 @@
--- One row per number of repeats: at which of them the interval of their median begins.
+-- One row per number of repeats that occurs: at which of them the interval of their median begins.
 --
 -- It ends as many places before the last one; see point_value.
 -- @column repeats   BIGINT  Number of repeats.
