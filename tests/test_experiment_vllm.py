@@ -162,4 +162,6 @@ def _can_be_loaded(folder: Path, scratch: Path) -> None:
     database = traceql.load([folder], scratch / f"{folder.parts[-3]}.duckdb").database
     with traceql.open(database) as trace:
         assert trace.run("quality.ledger", failed=True).rows() == []
-        assert len(trace.sql("SELECT * FROM step")) > 10
+        phases = {row["phase"] for row in trace.sql("SELECT DISTINCT phase FROM step")}
+        assert "decode" in phases  # however slow the machine is
+        assert phases & {"prefill", "mixed"}
