@@ -80,7 +80,7 @@ def attach(
         after_first_tokens: whether the seconds count from the moment when all requests in flight
             have their first token. The recording begins with the first request in any case.
         traces: the server's torch_profiler_dir; None reads it from the server's command line.
-        command: that command line; None looks for the process of the server.
+        command: that command line, with `traces`; None looks for the process of the server.
 
     Raises:
         ServerUnusable: there is no server, or it has no profiler; nothing is written then.
@@ -122,11 +122,7 @@ async def _attach(
         if workload:
             longest = said["model"].get("max_model_len") or sys.maxsize
             require_fitting(workload, max_model_len=longest, vocab_size=sys.maxsize)
-        command, started_in = (
-            (list(known), Path()) if known else server_process(url) or (None, Path())
-        )
-        named = trace_folder(command) if command else None
-        folder = traces or (named and started_in / named.expanduser())
+        command, folder = _process(url, known, traces)
         before = _traces(folder)
         facts = _server_facts(said, command, workload, window.seconds)
         follows = _is_extended(command) and await server.follow(notes)
@@ -143,9 +139,7 @@ async def _attach(
                 measured = await _record_window(server, window, workload, facts, on_phase)
             ranks = _collected(folder, before, directory)
             if measured:
-                measures = metrics(measured, None, until_ns=facts["window"]["end_unix_ns"])
-                write_json(directory.path / "metrics.json", measures)
-                write_outputs(directory.path / "outputs.jsonl", measured)
+                _write_measured(directory.path, measured, facts["window"]["end_unix_ns"])
         except (Exception, asyncio.CancelledError) as error:
             directory.abandon(facts, " ".join(str(error).split()) or type(error).__name__)
             raise
@@ -162,6 +156,22 @@ async def _attach(
         where = _elsewhere(folder, url)
         directory.abandon(facts, where)
         return Attached(directory.path, facts, where)
+
+
+def _process(
+    url: str, known: Sequence[str] | None, traces: Path | None
+) -> tuple[list[str] | None, Path | None]:
+    """The server's command line, and the folder of its traces; None where it is not known."""
+    if known:
+        return list(known), traces
+    command, started_in = server_process(url) or (None, Path())
+    named = trace_folder(command) if command else None
+    return command, traces or (named and started_in / named.expanduser())
+
+
+def _write_measured(path: Path, measured: Pass, until_ns: int) -> None:
+    write_json(path / "metrics.json", metrics(measured, None, until_ns=until_ns))
+    write_outputs(path / "outputs.jsonl", measured)
 
 
 async def _record_window(

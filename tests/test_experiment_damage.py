@@ -10,8 +10,8 @@ from written_results import BEGIN_UNIX_NS, WrittenPoint, latencies, write_result
 
 from traceql.errors import TraceqlError
 from traceql.experiment import experiment
-from traceql.experiment.folder import distinct_names
 from traceql.experiment.intervals import median_place
+from traceql.experiment.places import distinct_names
 
 HUGE = 10**30
 DIGITS = 10**400

@@ -11,6 +11,7 @@ from traceql.cli.named_queries import (
     list_queries,
     parameter_values,
     query_options,
+    require_one,
 )
 from traceql.cli.output import require_csv
 from traceql.cli.two_sides import accept_option, sides, sides_arguments
@@ -90,8 +91,7 @@ def command(
     repeats a side (starts of the server), better 5; with fewer, differences are shown without one.
     """
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
-    if query is not None and sql is not None:
-        raise click.UsageError("give --query or --sql, not both")
+    require_one(query, sql)
     if query == LIST:
         from traceql.compare import diff_queries
 

@@ -80,6 +80,12 @@ def list_queries(
     write_result(listed, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
 
 
+def require_one(query: str | None, sql: str | None) -> None:
+    """Refuses --query beside --sql."""
+    if query is not None and sql is not None:
+        raise click.UsageError("give --query or --sql, not both")
+
+
 def parameter_values(params: tuple[str, ...]) -> dict[str, str]:
     """The values of --param by name."""
     pairs = [param.partition("=") for param in params]

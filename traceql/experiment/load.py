@@ -9,10 +9,12 @@ from traceql.errors import TraceqlError
 from traceql.experiment.documents import read_plan
 from traceql.experiment.engines import engine_titles
 from traceql.experiment.fits import add_fits
-from traceql.experiment.folder import Rows, add_folder, distinct_names, results_folders
+from traceql.experiment.folder import add_folder
 from traceql.experiment.gains import add_gains
 from traceql.experiment.intervals import median_places
+from traceql.experiment.places import distinct_names, results_folders
 from traceql.experiment.profiles import add_profiles
+from traceql.experiment.rows import Rows
 from traceql.experiment.scaling import add_speedups
 from traceql.experiment.schema import create_tables, derive, insert, storable
 from traceql.files import whole_file

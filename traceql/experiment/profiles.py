@@ -11,7 +11,7 @@ from traceql.cache import cached_database
 from traceql.compare.profile import profile_of
 from traceql.compare.setup import is_ignored
 from traceql.errors import TraceqlError
-from traceql.experiment.folder import Profiled
+from traceql.experiment.rows import Profiled
 from traceql.experiment.schema import PROFILES, Row, insert
 from traceql.loading.side_files import PEAKS
 from traceql.trace import Trace

@@ -7,7 +7,13 @@ import click
 
 from traceql.cli.console import print_table, print_text
 from traceql.cli.experiment.load import say, warn
-from traceql.cli.named_queries import LIST, asked_rows, list_queries, query_options
+from traceql.cli.named_queries import (
+    LIST,
+    asked_rows,
+    list_queries,
+    query_options,
+    require_one,
+)
 from traceql.cli.output import require_csv
 from traceql.errors import TraceqlError
 from traceql.printable import printable
@@ -48,8 +54,7 @@ def command(
     are loaded first.
     """
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
-    if query is not None and sql is not None:
-        raise click.UsageError("give --query or --sql, not both")
+    require_one(query, sql)
     if query == LIST:
         from traceql.experiment.experiment import experiment_queries
 
