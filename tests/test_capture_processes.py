@@ -14,7 +14,7 @@ from capture.processes import end_process_tree, remove_shared_memory, shared_mem
 from capture.server_process import server_process
 
 # What only capture needs, at the latest in the processes that it starts.
-_CAPTURE_PACKAGES = ("aiohttp", "huggingface_hub", "psutil", "pynvml", "torch", "vllm")
+_CAPTURE_PACKAGES = ("aiohttp", "huggingface_hub", "psutil", "pynvml", "torch", "vllm", "yaml")
 _WITHOUT_PACKAGES = f"""
 import sys
 sys.argv[0] = "traceql"
@@ -28,16 +28,16 @@ _SHARED_MEMORY = Path("/dev/shm")
 needs_linux = pytest.mark.skipif(not _SHARED_MEMORY.is_dir(), reason="needs Linux's /dev/shm")
 
 
-def capture_without_packages(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+def called_without_packages(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", _WITHOUT_PACKAGES, "capture", *map(str, arguments)],
+        [sys.executable, "-c", _WITHOUT_PACKAGES, *map(str, arguments)],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
 @pytest.mark.parametrize("command", [[], ["run"], ["attach"]], ids=["capture", "run", "attach"])
 def test_help_needs_no_package_of_capture(command: list[str]) -> None:
-    shown = capture_without_packages(*command, "--help")
+    shown = called_without_packages("capture", *command, "--help")
     assert (shown.returncode, shown.stderr) == (0, "")
     assert shown.stdout.startswith(" ".join(["Usage: traceql capture", *command]))
     assert "--help" in shown.stdout
@@ -46,14 +46,17 @@ def test_help_needs_no_package_of_capture(command: list[str]) -> None:
 @pytest.mark.parametrize(
     ("command", "missing"),
     [
-        (["run", "--model", "qwen3-tiny", "--dummy-weights"], "psutil is"),
-        (["attach", "http://localhost:9"], "aiohttp, huggingface_hub, psutil are"),
+        (["capture", "run", "--model", "qwen3-tiny", "--dummy-weights"], "psutil is"),
+        (["capture", "attach", "http://localhost:9"], "aiohttp, huggingface_hub, psutil are"),
+        (["experiment", "run", "plan.yaml"], "yaml is"),
+        (["experiment", "run", "--preset", "quick", "--set", "repeats=1"], "yaml is"),
+        (["experiment", "run", "--preset", "quick", "--sweep", "batch:1"], "yaml is"),
     ],
 )
 def test_a_command_names_the_packages_that_it_lacks(
     command: list[str], missing: str, tmp_path: Path
 ) -> None:
-    done = capture_without_packages(*command, "-o", tmp_path / "run")
+    done = called_without_packages(*command, "-o", tmp_path / "run")
     assert (done.returncode, done.stdout) == (1, "")
     install = "run pip install 'traceql[capture]'"
     assert done.stderr == f"traceql: {missing} not installed; {install}\n"

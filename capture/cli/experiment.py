@@ -65,7 +65,9 @@ def command(
     from capture.experiment.document import read_plan
     from capture.experiment.overrides import Override, parsed_set, parsed_sweep
     from capture.experiment.runner import Choice, run_experiment
+    from capture.packages import require_packages
 
+    require_packages("yaml")
     overrides = [Override(("model",), model, "--model")] if model else []
     overrides += parsed_sweep(*sweeps)
     overrides += [parsed_set(text) for text in settings]
