@@ -58,7 +58,7 @@ SELECT
     value.sm_clock_mhz,
     value.throttled_pct,
     point_label.experiment,
-    point_label.scope || point_label.tokens_label || point_label.limit_label AS panel
+    point_label.own || point_label.tokens_label || point_label.limit_label AS panel
 FROM point
 INNER JOIN value USING (point_id)
 INNER JOIN point_label USING (point_id)
