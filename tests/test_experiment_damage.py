@@ -128,6 +128,11 @@ def test_an_impossible_result_of_a_batch_counts_as_failed(
     assert reason in first_repeat(written, [])["reason"]
 
 
+def test_a_changed_checkout_is_told(folder: Path) -> None:
+    change(place(folder, "run.json"), "git", {"commit": "85ac513", "dirty": True})
+    assert first_repeat(folder, [])["commit_id"] == "85ac513-dirty"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "column"),
     [

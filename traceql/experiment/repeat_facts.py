@@ -30,3 +30,9 @@ def fact(facts: Any, name: str) -> str | None:
     """A text among facts of the machine; None if it is none."""
     found = facts.get(name) if isinstance(facts, dict) else None
     return found if isinstance(found, str) else None
+
+
+def commit(git: Any) -> str | None:
+    """The commit of a checkout, with -dirty if files differed from it; None if it is unknown."""
+    found = fact(git, "commit")
+    return f"{found}-dirty" if found and git.get("dirty") is True else found

@@ -143,8 +143,8 @@ def _warnings(found: "Experiment") -> Iterator[Sentence]:
         )
     elif few["coverage_pct"] is not None and few["coverage_pct"] < _WANTED_COVERAGE:
         yield Sentence(
-            f"Some points have {few['repeats']} repeats: their intervals hold "
-            f"{few['coverage_pct']:.0f}% of the time; five repeats have 94%.",
+            f"Some points have {few['repeats']} repeats: their intervals hold the true "
+            f"median in {few['coverage_pct']:.0f} of 100 cases, those of five repeats in 94.",
             True,
         )
     for row in found.sql(_NOT_FOR_GATES).rows():

@@ -16,4 +16,4 @@
 -- @column vllm           VARCHAR  Version of vLLM.
 -- @column torch          VARCHAR  Version of PyTorch.
 -- @column host           VARCHAR  Name of the machine.
--- @column commit_id      VARCHAR  Commit of the checkout in which the experiment was started.
+-- @column commit_id      VARCHAR  Commit of the checkout in which the experiment was started; it ends in -dirty if files differed from it.
