@@ -63,33 +63,6 @@ def layers(trace: traceql.Trace, rank: int) -> list[int]:
 
 
 def test_annotated_dense_model_names_its_layers_and_serves_every_request(tmp_path: Path) -> None:
-    run = captured(tmp_path, "qwen3-tiny", "--eager", "--annotate", "layers")
-    facts = json.loads((run / "run.json").read_text())
-    assert (facts["status"], facts["model_config"]["num_hidden_layers"]) == ("complete", 4)
-    overhead = facts["overhead"]
-    assert overhead["profiled_ns"] > 0 < overhead["unprofiled_ns"]
-    outputs = [json.loads(line) for line in (run / "outputs.jsonl").read_text().splitlines()]
-    assert [len(output["output_token_ids"]) for output in outputs] == [6, 6, 6]
-    with loaded(run) as trace:
-        assert layers(trace, 0) == [0, 1, 2, 3]
-        processed = trace.sql(
-            "SELECT request_id, SUM(tokens)::BIGINT AS tokens FROM request_step GROUP BY ALL"
-        ).rows()
-        # The last token is never fed back.
-        assert {row["tokens"] for row in processed} == {16 + 6 - 1}
-        mismatched = trace.sql("""
-            SELECT step_id
-            FROM step
-            JOIN request_step USING (step_id)
-            GROUP BY step_id, context_tokens, generation_tokens
-            HAVING SUM(tokens) != context_tokens + generation_tokens
-        """)
-        assert mismatched.rows() == []
-        assert {row["pass"] for row in trace.run("serving.latency")} == {"profiled", "unprofiled"}
-    assert not (run / "telemetry.parquet").exists()
-
-
-def test_lengths_of_keys_and_values_are_those_of_the_prompts(tmp_path: Path) -> None:
     """Prompts in chunks of 32 tokens, which share more than a block of the prefix cache."""
     shared = [number % 1000 for number in range(7, 7 + 23 * 40, 23)]
     prompts = [[*shared, *range(5 * n, 8 * n + 3)] for n in range(1, 9, 2)] + [[5]]
@@ -97,13 +70,49 @@ def test_lengths_of_keys_and_values_are_those_of_the_prompts(tmp_path: Path) -> 
     file.write_text("\n".join(map(json.dumps, prompts)))
     cache = ("block_size=32", "enable_prefix_caching=true", "max_num_batched_tokens=32")
     run = captured(
-        tmp_path, "qwen3-tiny", "--eager", "--prompts-file", str(file), "--concurrency", "2",
+        tmp_path, "qwen3-tiny", "--eager", "--annotate", "layers",
+        "--prompts-file", str(file), "--concurrency", "2",
         *(word for argument in cache for word in ("--engine-arg", argument)),
     )  # fmt: skip
+    facts = json.loads((run / "run.json").read_text())
+    assert (facts["status"], facts["model_config"]["num_hidden_layers"]) == ("complete", 4)
+    overhead = facts["overhead"]
+    assert overhead["profiled_ns"] > 0 < overhead["unprofiled_ns"]
+    assert not (run / "telemetry.parquet").exists()
+    outputs = [json.loads(line) for line in (run / "outputs.jsonl").read_text().splitlines()]
+    assert [len(output["output_token_ids"]) for output in outputs] == [6] * len(prompts)
     steps = [
         json.loads(line)["requests"] for line in (run / "steps.jsonl").read_text().splitlines()
     ]
-    computed = {
+    with loaded(run) as trace:
+        assert layers(trace, 0) == [0, 1, 2, 3]
+        assert {row["pass"] for row in trace.run("serving.latency")} == {"profiled", "unprofiled"}
+        _requests_have_their_tokens(trace, steps)
+        _lengths_are_those_of(trace, prompts, steps)
+
+
+def _requests_have_their_tokens(trace: traceql.Trace, steps: list[dict[str, int]]) -> None:
+    processed = trace.sql(
+        "SELECT request_id, SUM(tokens)::BIGINT AS tokens FROM request_step GROUP BY ALL"
+    ).rows()
+    assert {row["request_id"]: row["tokens"] for row in processed} == {
+        name: sum(step.get(name, 0) for step in steps) for step in steps for name in step
+    }
+    mismatched = trace.sql("""
+        SELECT step_id
+        FROM step
+        JOIN request_step USING (step_id)
+        GROUP BY step_id, context_tokens, generation_tokens
+        HAVING SUM(tokens) != context_tokens + generation_tokens
+    """)
+    assert mismatched.rows() == []
+
+
+def _lengths_are_those_of(
+    trace: traceql.Trace, prompts: list[list[int]], steps: list[dict[str, int]]
+) -> None:
+    """Counts the keys and values of each step, which the trace does not have, from its prompts."""
+    computed = {  # what the prefix cache had; the last token is never fed back
         f"request-{n}": len(prompt) + 6 - 1 - sum(step.get(f"request-{n}", 0) for step in steps)
         for n, prompt in enumerate(prompts)
     }
@@ -117,35 +126,28 @@ def test_lengths_of_keys_and_values_are_those_of_the_prompts(tmp_path: Path) -> 
             pairs[generates] += sum(position + 1 for position in range(first, computed[name]))
             kv_tokens[generates] += computed[name]
         expected.append((*pairs, *kv_tokens, "annotation"))
-    with loaded(run) as trace:
-        found = trace.sql("""
-            SELECT
-                context_pairs, generation_pairs, context_kv_tokens, generation_kv_tokens,
-                kv_source
-            FROM step_tokens
-            ORDER BY step_id
-        """)
-        assert [tuple(row.values()) for row in found] == expected
-        agreed = trace.sql("SELECT value, total FROM ledger WHERE check_name = 'KV lengths'")
-        busy = sum(map(bool, steps))
-        assert agreed.rows() == [{"value": busy, "total": busy}]
+    found = trace.sql("""
+        SELECT
+            context_pairs, generation_pairs, context_kv_tokens, generation_kv_tokens,
+            kv_source
+        FROM step_tokens
+        ORDER BY step_id
+    """)
+    assert [tuple(row.values()) for row in found] == expected
+    agreed = trace.sql("SELECT value, total FROM ledger WHERE check_name = 'KV lengths'")
+    busy = sum(map(bool, steps))
+    assert agreed.rows() == [{"value": busy, "total": busy}]
 
 
-def test_window_of_a_tensor_parallel_moe_has_the_steps_asked_for(tmp_path: Path) -> None:
+def test_window_of_a_pipeline_parallel_moe_has_the_steps_asked_for(tmp_path: Path) -> None:
+    """Its ranks name layers by their place in the model."""
     run = captured(
-        tmp_path, "qwen3-tiny-moe", "--tp", "2", "--eager", "--skip", "1", "--steps", "3"
-    )
+        tmp_path, "qwen3-tiny-moe", "--pp", "2", "--eager", "--annotate", "layers",
+        "--skip", "1", "--steps", "3",
+    )  # fmt: skip
     with loaded(run) as trace:
         steps = trace.sql("SELECT rank, COUNT(*) AS steps FROM step GROUP BY rank ORDER BY rank")
         assert [tuple(row.values()) for row in steps] == [(0, 3), (1, 3)]
-        ranks = trace.sql("SELECT rank, tp_rank, world_size FROM trace ORDER BY rank").rows()
-        assert [tuple(row.values()) for row in ranks] == [(0, 0, 2), (1, 1, 2)]
-        assert layers(trace, 0) == []
-
-
-def test_pipeline_ranks_name_layers_by_their_place_in_the_model(tmp_path: Path) -> None:
-    run = captured(tmp_path, "qwen3-tiny", "--pp", "2", "--eager", "--annotate", "layers")
-    with loaded(run) as trace:
         assert (layers(trace, 0), layers(trace, 1)) == ([0, 1], [2, 3])
     ranks = json.loads((run / "run.json").read_text())["ranks"]
     assert [(r["pp_rank"], r["first_layer"], r["layers"]) for r in ranks] == [(0, 0, 2), (1, 2, 2)]

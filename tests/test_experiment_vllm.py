@@ -162,6 +162,9 @@ def _can_be_loaded(folder: Path, scratch: Path) -> None:
     database = traceql.load([folder], scratch / f"{folder.parts[-3]}.duckdb").database
     with traceql.open(database) as trace:
         assert trace.run("quality.ledger", failed=True).rows() == []
+        ranks = trace.sql("SELECT rank, tp_rank, world_size FROM trace ORDER BY rank").rows()
+        tp = int(folder.parts[-3][2])
+        assert [tuple(row.values()) for row in ranks] == [(rank, rank, tp) for rank in range(tp)]
         phases = {row["phase"] for row in trace.sql("SELECT DISTINCT phase FROM step")}
         assert "decode" in phases  # however slow the machine is
         assert phases & {"prefill", "mixed"}
