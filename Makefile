@@ -35,7 +35,7 @@ EXPERIMENT ?=
 experiment-demo: $(VENV)/.vllm
 	$(VENV)/vllm/bin/traceql experiment run --preset quick --model qwen3-tiny --set dummy_weights=true \
 		--sweep "tensor_parallel:1,2;batch:1,4;prompt_tokens:64,256" --set grid.output_tokens=16 \
-		--set engine.max_model_len=512 --set engine.enforce_eager=true --set record.seconds=0.25 \
+		--set engine.max_model_len=512 --set engine.enforce_eager=true --set record.seconds=0.1 \
 		-o results/demo $(EXPERIMENT)
 
 # Both environments are set up at the same time.

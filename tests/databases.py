@@ -48,6 +48,8 @@ OTHERS = {
     ),
 }
 RUNS = (*OWN, *OTHERS)
+SHORT = tuple(name for name in RUNS if name != SERVING)
+OWN_SHORT = tuple(name for name in OWN if name != SERVING)
 GPU = {"kernel", "gpu_memcpy", "gpu_memset"}
 
 # The profiler's own layout of an event's first lines, and of the one event over the whole trace.

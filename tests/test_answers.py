@@ -11,7 +11,17 @@ from typing import Any
 import databases
 import pytest
 import traces
-from databases import OWN, FileEvent, cases, document, file_events, gpu_events, rank_files
+from databases import (
+    OWN,
+    OWN_SHORT,
+    SHORT,
+    FileEvent,
+    cases,
+    document,
+    file_events,
+    gpu_events,
+    rank_files,
+)
 from unions import IN_ORDER, Activity, Interval, clipped, gpu_activity, length, union, waits
 
 import traceql
@@ -41,7 +51,6 @@ KNOWN_TOKENS = {
     "qwen3-30b-a3b-tp4-ep-graph": (4 * 512, 4 * 5),
 }
 COMM_PARTS = ("exposed_transfer_ns", "exposed_wait_ns", "exposed_unmatched_ns")
-PARSED = [name for name in OWN if name != databases.SERVING]
 
 
 # --- time.breakdown --------------------------------------------------------------------------
@@ -84,7 +93,7 @@ def test_breakdown_of_ranks_equals_unions_of_the_file(run: str) -> None:
     assert answers(run, "time.breakdown") == expected
 
 
-@pytest.mark.parametrize("run", cases())
+@pytest.mark.parametrize("run", cases(SHORT))
 def test_breakdown_of_steps_equals_unions_of_the_file(run: str) -> None:
     expected = []
     for file in rank_files(run):
@@ -203,7 +212,7 @@ def test_serving_has_224_steps_a_rank(run: str) -> None:
     assert steps == {0: 224, 1: 224}
 
 
-@pytest.mark.parametrize("run", cases(PARSED))
+@pytest.mark.parametrize("run", cases(OWN_SHORT))
 def test_kernels_belong_to_the_step_and_the_graph_of_their_launch(run: str) -> None:
     found = sql(
         run,
@@ -224,7 +233,7 @@ def test_kernels_belong_to_the_step_and_the_graph_of_their_launch(run: str) -> N
     assert {(r["rank"], r["number"], r["in_graph"]): r["kernels"] for r in found} == expected
 
 
-@pytest.mark.parametrize("run", cases(PARSED))
+@pytest.mark.parametrize("run", cases(OWN_SHORT))
 def test_time_in_the_queue_is_from_launch_to_start(run: str) -> None:
     queued = Counter[int]()
     for row in answers(run, "launch.queue"):

@@ -237,9 +237,7 @@ def test_a_missing_rank_leaves_what_is_not_known_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("shift_us", "drift"), [(8.0, 0.0), (-6_400.5, 0.0), (2_500_000.0, 0.0), (900.0, 40e-6)]
-)
+@pytest.mark.parametrize(("shift_us", "drift"), [(-6_400.5, 0.0), (2_500_000.0, 40e-6)])
 def test_a_shifted_and_stretched_clock_is_recovered(
     tmp_path: Path, shift_us: float, drift: float
 ) -> None:

@@ -273,7 +273,7 @@ def lost_by_root(con: Connection, rank: int) -> Iterator[tuple[tuple[str, str | 
 # --- on real runs --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run", cases(list(databases.RUNS)))
+@pytest.mark.parametrize("run", cases(databases.SHORT))
 def test_lost_time_is_idle_time_and_waiting(run: str) -> None:
     trace = databases.trace(run)
     lost = {
@@ -294,7 +294,7 @@ def test_lost_time_is_idle_time_and_waiting(run: str) -> None:
     )
 
 
-@pytest.mark.parametrize("run", cases(list(databases.RUNS)))
+@pytest.mark.parametrize("run", cases(databases.SHORT))
 def test_cause_of_lost_time_is_that_of_the_gap(run: str) -> None:
     """But for gaps whose next kernel had been launched in their first half."""
     trace = databases.trace(run)
@@ -369,7 +369,7 @@ def test_exposed_operations_are_their_waiting_and_transfers(run: str) -> None:
             assert row["exposed_wait_ns"] + row["exposed_transfer_ns"] == row["exposed_ns"]
 
 
-@pytest.mark.parametrize("run", cases(list(databases.OWN)))
+@pytest.mark.parametrize("run", cases(databases.OWN_SHORT))
 def test_what_the_host_did_by_phase_adds_up_to_its_gaps(run: str) -> None:
     trace = databases.trace(run)
     expected: Counter[tuple[int, str | None, str]] = Counter()

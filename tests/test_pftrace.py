@@ -66,7 +66,7 @@ def tp(trace: traceql.Trace) -> Iterator[TraceProcessor]:
         yield opened
 
 
-def of_runs(names: Sequence[str] = databases.RUNS) -> pytest.MarkDecorator:
+def of_runs(names: Sequence[str] = databases.SHORT) -> pytest.MarkDecorator:
     return pytest.mark.parametrize("trace", databases.cases(names), indirect=True, scope="module")
 
 
@@ -128,7 +128,7 @@ def test_every_trace_comes_through_exactly(trace: traceql.Trace, tp: TraceProces
     )
 
 
-@of_runs(databases.OWN)
+@of_runs(databases.OWN_SHORT)
 def test_roles_hold_their_kernels_and_no_others(trace: traceql.Trace, tp: TraceProcessor) -> None:
     """Each kernel is in one run of its role and layer, and each run begins and ends with one."""
     kernels = trace.sql(
@@ -149,7 +149,7 @@ def test_roles_hold_their_kernels_and_no_others(trace: traceql.Trace, tp: TraceP
         assert (min(k[0] for k in its), max(k[1] for k in its)) == (ts, ts + dur)
 
 
-@of_runs(databases.OWN)
+@of_runs(databases.OWN_SHORT)
 def test_waiting_and_transfer_add_up_to_the_collective(
     trace: traceql.Trace, tp: TraceProcessor
 ) -> None:

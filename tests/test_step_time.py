@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import databases
 import numpy as np
 import pytest
-from databases import cases
+from databases import SHORT, cases
 from derived import Row, database, rows
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
@@ -247,7 +247,7 @@ def test_each_device_of_a_step_has_the_whole_span() -> None:
 # --- on real runs --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("run", cases())
+@pytest.mark.parametrize("run", cases(SHORT))
 def test_account_of_a_real_run_is_the_same(run: str) -> None:
     trace = databases.trace(run)
 

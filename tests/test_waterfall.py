@@ -16,7 +16,6 @@ SIZES = {  # the model of each run
     "qwen3-8b-tp1-graph": "qwen3-8b",
     "qwen3-32b-tp4-graph-nccl": "qwen3-32b",
     "qwen3-30b-a3b-tp4-ep-graph": "qwen3-30b-a3b",
-    databases.SERVING: "qwen3-8b",
 }
 MOSTLY_IDLE = {"qwen3-0.6b-tp1-eager": "qwen3-0.6b", "qwen3-8b-pp2-graph": "qwen3-8b"}
 MODELS = Path(__file__).resolve().parents[1] / "capture" / "models"
