@@ -74,6 +74,16 @@ def test_a_folder_of_an_unfinished_experiment_is_shown(tmp_path: Path) -> None:
     assert shown.stdout.startswith("! 2 points, 1 of 4 repeats complete (3 missing).")
 
 
+def test_profiles_are_counted_beside_repeats(tmp_path: Path) -> None:
+    points = [WrittenPoint([_said(20, 10, 100)], batch=batch) for batch in (1, 2)]
+    results = write_results(tmp_path / "unprofiled", points)
+    plan = json.loads((results / "plan.json").read_text())
+    plan["plan"]["record"]["profile"] = True
+    (results / "plan.json").write_text(json.dumps(plan))
+    shown = _called("show", results).stdout
+    assert shown.startswith("! 2 points, 2 of 2 repeats and 0 of 2 profiles complete (2 missing).")
+
+
 def test_queries_and_statements_are_answered_in_all_formats(folder: Path, tmp_path: Path) -> None:
     database = tmp_path / "tp.duckdb"
     loaded = _called("load", folder, "-o", database)
