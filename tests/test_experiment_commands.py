@@ -90,7 +90,8 @@ def test_queries_and_statements_are_answered_in_all_formats(folder: Path, tmp_pa
     assert loaded.exit_code == 0
     assert f"traceql experiment show {database}" in loaded.stderr
     listed = json.loads(_called("show", "--query", "list", "--format", "json").stdout)
-    assert {"latency", "throughput", "failures"} <= {row["query"] for row in listed}
+    charts = {row["query"]: row["chart"] for row in listed}
+    assert (charts["latency"], charts["throughput"], charts["failures"]) == ("curve", "front", None)
     words = ("show", database, "--query", "latency", "--param", "metric=ttft")
     rows = json.loads(_called(*words, "--format", "json").stdout)
     assert [row["median_ns"] for row in rows] == [20e6, 40e6, 15e6, 30e6]
@@ -126,9 +127,15 @@ def test_the_page_has_the_question_the_answer_and_what_is_missing(
         (["show", "tp", "--query", "latncy"], 1, "did you mean 'latency'"),
         (["show", "tp", "--query", "latency", "--param", "metric"], 2, "write NAME=VALUE"),
         (["show", "tp", "--query", "latency", "--param", "metric=x"], 1, "use one of"),
-        (["show", "tp", "--query", "ledger", "--chart", "x.png"], 1, "declares no chart"),
+        (
+            ["show", "tp", "--query", "ledger", "--chart", "x.png"],
+            1,
+            "no chart; --query list names",
+        ),
         (["show", "tp", "--query", "latency", "--chart", "x.gif"], 1, "must end in"),
         (["show", "tp", "--chart", "x.png"], 2, "--chart needs --query"),
+        (["show", "tp", "--param", "metric=ttft"], 2, "--param needs --query"),
+        (["show", "tp", "--sql", "SELECT 1", "--param", "a=1"], 2, "--param needs --query"),
         (["show", "tp", "--sql", "DROP TABLE point"], 1, "results can only be read"),
         (["show", "trace.duckdb"], 1, "is a database of traces; load results with traceql exp"),
         (["load", "tp", "-o", "trace.duckdb"], 1, "trace.duckdb is a database of traces"),
