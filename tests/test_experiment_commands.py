@@ -117,6 +117,21 @@ def test_the_page_has_the_question_the_answer_and_what_is_missing(
         assert f'<section id="{section}">' in html
     assert "TP 3 does not divide 32 attention heads" in html
     assert 'src="http' not in html
+    assert "One row per" not in html.split('<section id="definitions">')[0]
+    assert ">experiment</th>" not in html
+
+
+@pytest.mark.slow
+def test_a_page_of_several_experiments_says_whose_set_up_is_told(tmp_path: Path) -> None:
+    point = WrittenPoint([_said(20, 10, 100)], batch=1)
+    folders = [write_results(tmp_path / name, [point]) for name in ("first", "second")]
+    page = tmp_path / "page.html"
+    assert _called("report", *folders, "-o", page).exit_code == 0
+    _, set_up = page.read_text().split('<section id="set-up">')
+    set_up, _ = set_up.split("</section>", 1)
+    assert ">experiment</th>" in set_up
+    assert "<td>first</td>" in set_up
+    assert "<td>second</td>" in set_up
 
 
 @pytest.mark.parametrize(
