@@ -177,6 +177,20 @@ def test_the_line_of_a_front_steps_from_one_undominated_median_to_the_next() -> 
     assert {"load 0", "load 1", "load 2"} <= shown
 
 
+def test_axes_of_all_panels_are_of_one_kind() -> None:
+    far = front_rows((10, 300, "on the front"), (100, 290, "on the front"))
+    near = front_rows((150, 310, "on the front"), (190, 300, "on the front"))
+    names = pa.array(["a", "a", "b", "b", "c"])
+    table = pa.concat_tables([far, near, near.slice(0, 1)]).set_column(9, "panel", names)
+    encodings = [
+        panel["layer"][-1]["encoding"] for panel in panels_of(spec_of(table, "front", FRONT))
+    ]
+    assert [one["x"]["scale"]["type"] for one in encodings] == ["log"] * 3
+    assert ["type" in one["y"]["scale"] for one in encodings] == [False] * 3
+    # An axis that is much shorter than a power of ten has values at even distances.
+    assert encodings[1]["x"]["axis"]["values"] == [140, 160, 180, 200]
+
+
 @pytest.mark.parametrize("width", [328, 720, 1200])
 def test_panels_fit_the_width(width: int) -> None:
     table = pa.concat_tables([curve_rows(panel=f"engine {n}") for n in range(4)])

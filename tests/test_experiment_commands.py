@@ -74,13 +74,24 @@ def test_a_folder_of_an_unfinished_experiment_is_shown(tmp_path: Path) -> None:
     assert shown.stdout.startswith("! 2 points, 1 of 4 repeats complete (3 missing).")
 
 
+def test_profiles_are_counted_beside_repeats(tmp_path: Path) -> None:
+    points = [WrittenPoint([_said(20, 10, 100)], batch=batch) for batch in (1, 2)]
+    results = write_results(tmp_path / "unprofiled", points)
+    plan = json.loads((results / "plan.json").read_text())
+    plan["plan"]["record"]["profile"] = True
+    (results / "plan.json").write_text(json.dumps(plan))
+    shown = _called("show", results).stdout
+    assert shown.startswith("! 2 points, 2 of 2 repeats and 0 of 2 profiles complete (2 missing).")
+
+
 def test_queries_and_statements_are_answered_in_all_formats(folder: Path, tmp_path: Path) -> None:
     database = tmp_path / "tp.duckdb"
     loaded = _called("load", folder, "-o", database)
     assert loaded.exit_code == 0
     assert f"traceql experiment show {database}" in loaded.stderr
     listed = json.loads(_called("show", "--query", "list", "--format", "json").stdout)
-    assert {"latency", "throughput", "failures"} <= {row["query"] for row in listed}
+    charts = {row["query"]: row["chart"] for row in listed}
+    assert (charts["latency"], charts["throughput"], charts["failures"]) == ("curve", "front", None)
     words = ("show", database, "--query", "latency", "--param", "metric=ttft")
     rows = json.loads(_called(*words, "--format", "json").stdout)
     assert [row["median_ns"] for row in rows] == [20e6, 40e6, 15e6, 30e6]
@@ -106,6 +117,21 @@ def test_the_page_has_the_question_the_answer_and_what_is_missing(
         assert f'<section id="{section}">' in html
     assert "TP 3 does not divide 32 attention heads" in html
     assert 'src="http' not in html
+    assert "One row per" not in html.split('<section id="definitions">')[0]
+    assert ">experiment</th>" not in html
+
+
+@pytest.mark.slow
+def test_a_page_of_several_experiments_says_whose_set_up_is_told(tmp_path: Path) -> None:
+    point = WrittenPoint([_said(20, 10, 100)], batch=1)
+    folders = [write_results(tmp_path / name, [point]) for name in ("first", "second")]
+    page = tmp_path / "page.html"
+    assert _called("report", *folders, "-o", page).exit_code == 0
+    _, set_up = page.read_text().split('<section id="set-up">')
+    set_up, _ = set_up.split("</section>", 1)
+    assert ">experiment</th>" in set_up
+    assert "<td>first</td>" in set_up
+    assert "<td>second</td>" in set_up
 
 
 @pytest.mark.parametrize(
@@ -116,9 +142,15 @@ def test_the_page_has_the_question_the_answer_and_what_is_missing(
         (["show", "tp", "--query", "latncy"], 1, "did you mean 'latency'"),
         (["show", "tp", "--query", "latency", "--param", "metric"], 2, "write NAME=VALUE"),
         (["show", "tp", "--query", "latency", "--param", "metric=x"], 1, "use one of"),
-        (["show", "tp", "--query", "ledger", "--chart", "x.png"], 1, "declares no chart"),
+        (
+            ["show", "tp", "--query", "ledger", "--chart", "x.png"],
+            1,
+            "no chart; --query list names",
+        ),
         (["show", "tp", "--query", "latency", "--chart", "x.gif"], 1, "must end in"),
         (["show", "tp", "--chart", "x.png"], 2, "--chart needs --query"),
+        (["show", "tp", "--param", "metric=ttft"], 2, "--param needs --query"),
+        (["show", "tp", "--sql", "SELECT 1", "--param", "a=1"], 2, "--param needs --query"),
         (["show", "tp", "--sql", "DROP TABLE point"], 1, "results can only be read"),
         (["show", "trace.duckdb"], 1, "is a database of traces; load results with traceql exp"),
         (["load", "tp", "-o", "trace.duckdb"], 1, "trace.duckdb is a database of traces"),

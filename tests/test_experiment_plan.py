@@ -63,9 +63,10 @@ def allowed(_point: Point) -> None:
         ("model: x\ngrid:\n  engine: []\n", "line 3: grid.engine: expected array of length >= 1"),
         ("model: [\n", "line 2: expected the node content"),
         ("- a\n", "a plan is a mapping that begins with model: NAME"),
-        ("repeats: 3\n", "the plan has no 'model'; add it"),
+        ("repeats: 3\n", "the plan has no 'model'; add it, or use --model NAME"),
         ("model: !!python/name:os.system x\n", "line 1: could not determine a constructor"),
-        ("", "there is no plan"),
+        ("", "plan.yaml is empty; begin it with model: NAME"),
+        ("# model: x\n", "plan.yaml is empty; begin it with model: NAME"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_its_place(text: str, told: str, tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_how_many_requests_a_load_has(grid: str, requests: int, tmp_path: Path) 
         ("model: x\ngrid: {batch: 1, data_parallel: 4}\n", "it needs 4 GPUs .*, and 2 are visible"),
         (
             "model: x\ngrid: {batch: [8, 9]}\nconstraints: {max_tokens_in_flight: 100}\n",
-            r"5,120 tokens in flight, and the plan allows 100 \(and 1 more points\)",
+            r"5,120 tokens in flight, and the plan allows 100 \(and 1 more point\)$",
         ),
     ],
 )
@@ -197,6 +198,20 @@ def test_a_plan_without_a_possible_point_says_why(text: str, told: str, tmp_path
     known = Refusals(built_in_config("qwen3-8b") or {}, gpus=2)
     with pytest.raises(PlanInvalid, match=told):
         points_of(plan_of(text, tmp_path), known.reason)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "told"),
+    [
+        (0, "it needs 1 GPU (TP x PP x DP), and no GPU is visible"),
+        (1, "it needs 2 GPUs (TP x PP x DP), and 1 is visible"),
+        (2, "it needs 4 GPUs (TP x PP x DP), and 2 are visible"),
+    ],
+)
+def test_gpus_are_counted_in_words(gpus: int, told: str, tmp_path: Path) -> None:
+    grid = f"{{batch: 1, data_parallel: {max(1, 2 * gpus)}}}"
+    points = [*points_of(plan_of(f"model: x\ngrid: {grid}\n", tmp_path), allowed).run]
+    assert [Refusals({}, gpus).reason(point) for point in points] == [told]
 
 
 def test_impossible_points_are_left_out_with_the_reason_and_the_others_are_run(

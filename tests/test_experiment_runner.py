@@ -203,6 +203,7 @@ def test_failed_points_are_run_again_only_if_asked(
     assert "nothing is left to run" in done("--resume", "--set", "repeats=1")
     done("--resume", "--retry-failed", "--set", "repeats=1")
     assert set(statuses(Path("out")).values()) == {"complete"}
+    assert "--retry-failed needs --resume" in run("--retry-failed").output
 
 
 def test_the_points_of_a_block_share_one_import(log: Path) -> None:
@@ -326,12 +327,19 @@ def test_a_folder_of_something_else_is_left_alone(log: Path) -> None:
     assert [file.name for file in Path("out").iterdir()] == ["mine.txt"]
 
 
+@pytest.mark.parametrize("words", [(), ("--resume",), ("--dry-run",), ("--dry-run", "--resume")])
+def test_a_file_is_no_folder_of_results(words: tuple[str, ...], log: Path) -> None:
+    Path("out").touch()
+    assert refusal(*words) == "traceql: out is not a folder; name another one with -o"
+
+
 def test_a_dry_run_starts_nothing_and_writes_nothing(log: Path) -> None:
     told = done("--dry-run")
     assert "8 points on 2 engine configurations" in told
     assert "16 repeats to run, in 4 starts of a server: about 11 min" in told
     assert not Path("out").exists()
     assert log.read_text() == ""
+    assert "batch 1, 99,999,999,999;" in done("--dry-run", "--sweep", "batch:1,99999999999")
 
 
 @pytest.mark.parametrize(

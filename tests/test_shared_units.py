@@ -48,6 +48,13 @@ def test_statistics_have_their_own_unit_beside_much_larger_totals() -> None:
     assert set(symbols(**alike).values()) == {"ms"}
 
 
+def test_coefficients_of_a_curve_are_seen_beside_its_fixed_part() -> None:
+    curves = {"fixed_ns": [73 * MS, 4 * MS], "linear_ns": [9e3, 224e3], "context_ns": [0.0, 131.0]}
+    assert symbols(**curves) == {"fixed_ns": "ms", "linear_ns": "µs", "context_ns": "µs"}
+    parts = {"fixed_ns": [4 * MS], "linear_ns": [0.2 * MS], "context_ns": [0.5 * MS]}
+    assert set(symbols(**parts).values()) == {"ms"}
+
+
 def test_columns_of_zeros_follow_the_others() -> None:
     zeros = {"total_ns": [661 * MS], "own_ns": [5e3], "mean_ns": [0.0], "p50_ns": [0.0]}
     assert symbols(**zeros)["mean_ns"] == symbols(**zeros)["p50_ns"] == "ms"

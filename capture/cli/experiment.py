@@ -60,6 +60,8 @@ def command(
     PLAN is a YAML file. A repeat is a start of the server, which measures all points of its
     configuration. Whatever stops the experiment, --resume goes on where it was.
     """
+    if retry_failed and not resume:
+        raise click.UsageError("--retry-failed needs --resume")
     from capture.cli.experiment_progress import Told
     from capture.experiment.account import Watcher
     from capture.experiment.document import read_plan

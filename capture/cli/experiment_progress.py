@@ -82,10 +82,14 @@ def _grid(points: Sequence["Point"]) -> str:
     for name, title in _GRID.items():
         values = sorted({value for p in points if (value := getattr(p, name)) is not None})
         if values:
-            shown = ", ".join(f"{value:,g}" for value in values[:_SHOWN])
-            more = f" ... {values[-1]:,g}" if len(values) > _SHOWN else ""
+            shown = ", ".join(map(_number, values[:_SHOWN]))
+            more = f" ... {_number(values[-1])}" if len(values) > _SHOWN else ""
             parts.append(f"{title} {shown}{more}")
     return "; ".join(parts)
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,g}"
 
 
 def _skipped_lines(skipped: Sequence["Skipped"]) -> Iterator[str]:

@@ -41,8 +41,12 @@ def read_plan(
             merged.add((str(key),), value, _told(document))
     for one in overrides:
         merged.add(one.place, one.value, one.source)
+    if not merged.values and path:
+        raise PlanInvalid(
+            f"{path} is empty; begin it with model: NAME, or use --preset and --model"
+        )
     if not merged.values:
-        raise PlanInvalid("there is no plan; name a YAML file, or --preset with --set model=NAME")
+        raise PlanInvalid("there is no plan; name a YAML file, or --preset with --model NAME")
     plan = _converted(merged)
     for place, said in mistakes(plan):
         where = merged.source(place, otherwise=str(path or preset or "the plan"))
@@ -66,7 +70,9 @@ def _converted(merged: Merged) -> Plan:
             place = (*place, unknown[1])
             said = f"there is no key '{_dotted(place)}'; {_hint(place)}"
         elif said.startswith("Object missing required field"):
-            raise PlanInvalid(f"the plan has no '{said.split('`')[1]}'; add it") from None
+            key = said.split("`")[1]
+            how = "add it, or use --model NAME" if key == "model" else "add it"
+            raise PlanInvalid(f"the plan has no '{key}'; {how}") from None
         else:
             said = f"{_dotted(place)}: {_plain(said)}"
         raise PlanInvalid(f"{merged.source(place)}: {said}") from None

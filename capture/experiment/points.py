@@ -136,7 +136,8 @@ def points_of(plan: Plan, refusal: Callable[[Point], str | None]) -> Points:
         else:
             run.append(point)
     if not run:
-        more = f" (and {len(skipped) - 1} more points)" if len(skipped) > 1 else ""
+        others = len(skipped) - 1
+        more = f" (and {others:,} more point{'s' if others > 1 else ''})" if others else ""
         raise PlanInvalid(f"no point of the plan can be run: {skipped[0].reason}{more}")
     return Points(run, skipped)
 

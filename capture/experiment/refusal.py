@@ -85,8 +85,11 @@ class Refusals:
     def _gpus(self, engine: Engine) -> str | None:
         if self.gpus is None or engine.gpus <= self.gpus:
             return None
-        visible = f"{self.gpus} are visible" if self.gpus else "no GPU is visible"
-        return f"it needs {engine.gpus} GPUs (TP x PP x DP), and {visible}"
+        visible = {0: "no GPU is visible", 1: "1 is visible"}.get(
+            self.gpus, f"{self.gpus} are visible"
+        )
+        gpus = "1 GPU" if engine.gpus == 1 else f"{engine.gpus} GPUs"
+        return f"it needs {gpus} (TP x PP x DP), and {visible}"
 
     def _weights(self, engine: Engine) -> str | None:
         """Only weights that do not fit without anything else are a reason."""

@@ -71,6 +71,16 @@ class Results:
         write_json(self.path / PLAN, facts)
 
 
+def require_folder(path: Path) -> None:
+    """Refuses a path that is there and is no folder.
+
+    Raises:
+        ResultsUnusable: it is one.
+    """
+    if path.exists() and not path.is_dir():
+        raise ResultsUnusable(f"{path} is not a folder; name another one with -o")
+
+
 @contextmanager
 def opened(path: Path, *, resume: bool) -> Iterator[Results]:
     """Makes the folder, or goes on with one that is there.
@@ -80,7 +90,8 @@ def opened(path: Path, *, resume: bool) -> Iterator[Results]:
     """
     from filelock import FileLock, Timeout
 
-    if path.exists() and not resume and (not path.is_dir() or any(path.iterdir())):
+    require_folder(path)
+    if path.exists() and not resume and any(path.iterdir()):
         known = (path / PLAN).exists()
         raise ResultsUnusable(
             f"{path} has results already; add --resume to go on with them, or name another "

@@ -17,7 +17,7 @@ from capture.experiment.plan import Plan
 from capture.experiment.points import Point, Points, points_of
 from capture.experiment.profiled import require_tool
 from capture.experiment.refusal import WeightBytes, refusals
-from capture.experiment.results import Results, opened
+from capture.experiment.results import Results, opened, require_folder
 from capture.experiment.schedule import Block, blocks
 from capture.experiment.tokenizer import write_word_tokenizer
 from capture.gpus import largest_gpu_bytes, visible_gpus
@@ -75,6 +75,7 @@ def run_experiment(
     known = refusals(plan, gpus, gpu_bytes=gpu_bytes, weight_bytes=weight_bytes)
     points = points_of(plan, known.reason)
     if choice.dry_run:
+        require_folder(path)
         _account(plan, points, Results(path), choice, watcher)
         return 0
     with opened(path, resume=choice.resume) as results, terminated_as_interrupted():

@@ -14,7 +14,7 @@
 -- @column repeat    VARCHAR  Number of the repeat, or profiled: the first one, or the one of the row; NULL of points that were left out.
 -- @column log_line  VARCHAR  The first line of the end of the log that names an error, or else the first line; NULL without a log.
 -- @column experiment  VARCHAR  Experiment.
--- @key    status reason points repeats engines log_line
+-- @key    status reason points repeats engines log_line experiment
 -- @empty  every planned repeat is complete
 -- @chart  none
 WITH lost AS (

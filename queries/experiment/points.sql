@@ -11,7 +11,7 @@
 -- @column tpot_ns            DOUBLE   Median time per output token after the first, ns.
 -- @column e2e_ns             DOUBLE   Median time to the last token, ns.
 -- @column tokens_per_second  DOUBLE   Generated tokens per second.
--- @column spread_pct         DOUBLE   From the lowest to the highest repeat, of the metric for which it is most, percent.
+-- @column spread_pct         DOUBLE   From the lowest to the highest repeat, percent of their median: of TTFT, TPOT, time to the last token or tokens per second, whichever has most.
 -- @key    engine in_flight prompt_tokens output_tokens ttft_ns tpot_ns tokens_per_second spread_pct
 -- @empty  nothing is measured yet; see the query failures
 -- @chart  none

@@ -7,7 +7,7 @@
 -- @column repeats     BIGINT   Complete repeats with that value.
 -- @column differs     BOOLEAN  Whether repeats of the experiment have several values of the fact.
 -- @column experiment  VARCHAR  Experiment.
--- @key    fact value repeats differs
+-- @key    fact value repeats differs experiment
 -- @empty  no repeat is complete; see the query failures
 -- @chart  none
 WITH done AS (

@@ -1,10 +1,10 @@
 """Fronts: points of two quantities of which more is better, with intervals of both.
 
 A line joins the points that no other point beats in both, by their values alone; how sure that is
-says the mark of each point. Each panel has its own axes.
+says the mark of each point. Each panel has axes of its own, but all are linear, or all logarithmic.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from traceql.chart.data import axis_title, chart_of
 from traceql.chart.encodings import coloured, hover
-from traceql.chart.measured_axis import MeasuredAxis, measured_axis
+from traceql.chart.measured_axis import MeasuredAxis, are_far_apart, measured_axis
 from traceql.chart.panels import in_rows, named, row_of
 from traceql.chart.placing import Box, Place, Point, places
 from traceql.chart.theme import CONFIG, INK, QUIET
@@ -28,7 +28,8 @@ _MARKS = {  # shape and opacity by how sure the place of a point is; the first a
     "undecided": ("diamond", 0.8),
     "dominated": ("triangle-down", 0.4),
 }
-_COLUMNS = ("x", "x_low", "x_high", "y", "y_low", "y_high")
+_ACROSS, _UP = ["x", "x_low", "x_high"], ["y", "y_low", "y_high"]
+_COLUMNS = (*_ACROSS, *_UP)
 
 _Corners = list[tuple[float, float]]
 
@@ -41,9 +42,18 @@ def front(table: pa.Table, channels: dict[str, str], width: int) -> alt.VConcatC
         points[one] = data[channels[one]].astype(str)
     names = list(dict.fromkeys(points["panel"]))
     row = row_of(len(names), width, _AXIS, one_axis=False)
-    titles, look = (axis_title(channels["x"]), axis_title(channels["y"])), _look(points, width)
-    panels = [_panel(points[points["panel"] == name], titles, look, row.width) for name in names]
+    look = _look(points, width)
+    parts = [points[points["panel"] == name] for name in names]
+    across = _axes([part[_ACROSS] for part in parts], axis_title(channels["x"]), row.width)
+    up = _axes([part[_UP] for part in parts], axis_title(channels["y"]), _HEIGHT)
+    panels = [_panel(*one, look) for one in zip(parts, across, up, strict=True)]
     return in_rows(panels, row)
+
+
+def _axes(parts: Sequence[pd.DataFrame], title: str, length: float) -> list[MeasuredAxis]:
+    """An axis for each panel, all of one kind: logarithmic if the values of any are far apart."""
+    by_powers = any(map(are_far_apart, parts)) and all(part.min().min() > 0 for part in parts)
+    return [measured_axis(part, title, length, by_powers=by_powers) for part in parts]
 
 
 def _look(points: pd.DataFrame, width: int) -> dict[str, Any]:
@@ -64,14 +74,14 @@ def _look(points: pd.DataFrame, width: int) -> dict[str, Any]:
 
 
 def _panel(
-    points: pd.DataFrame, titles: tuple[str, str], look: dict[str, Any], width: int
+    points: pd.DataFrame, across: MeasuredAxis, up: MeasuredAxis, look: dict[str, Any]
 ) -> alt.LayerChart:
-    across = measured_axis(points[["x", "x_low", "x_high"]], titles[0], width)
-    up = measured_axis(points[["y", "y_low", "y_high"]], titles[1], _HEIGHT)
     corners = _steps(points)
     labelled = pd.concat([points, _labels(points, corners, across, up)], axis=1)
     layers = [*named(points["panel"].iloc[0]), *_layers(labelled, corners, across, up, look)]
-    panel: alt.LayerChart = alt.LayerChart(layer=layers).properties(width=width, height=_HEIGHT)
+    panel: alt.LayerChart = alt.LayerChart(layer=layers).properties(
+        width=across.length, height=_HEIGHT
+    )
     return panel
 
 

@@ -11,7 +11,8 @@ import pandas as pd
 NUMBER = "format(datum.value, ',~r')"  # 8,192 and 0.5
 _WIDE = 8  # from this ratio of largest to smallest value on, an axis is logarithmic
 _SPARE = 0.07  # of an axis at its upper end; of a logarithmic one at both ends
-_FEW = 9  # values on a logarithmic axis
+_LEAST_SPARE = 1.1  # factor, so that an axis of one value has a length
+_LEAST, _FEW = 3, 9  # values on a logarithmic axis
 _TICK = 50  # pixels between the values of a linear axis
 
 
@@ -54,19 +55,37 @@ class MeasuredAxis:
 
 
 def measured_axis(
-    values: pd.DataFrame, title: str, length: float, *, least_high: float = 0.0
+    values: pd.DataFrame,
+    title: str,
+    length: float,
+    *,
+    least_high: float = 0.0,
+    by_powers: bool | None = None,
 ) -> MeasuredAxis:
     """The axis for all values of some columns.
 
     Args:
         least_high: what it shows in any case.
+        by_powers: whether it is logarithmic, which needs positive values; if None, they decide.
     """
-    numbers = values.to_numpy(dtype="float64")
-    low, high = float(np.nanmin(numbers)), max(float(np.nanmax(numbers)), least_high)
-    if low > 0 and high / low > _WIDE:
-        spare = (high / low) ** _SPARE
+    low, high = _ends(values, least_high)
+    if by_powers is None:
+        by_powers = are_far_apart(values, least_high=least_high)
+    if by_powers:
+        spare = max((high / low) ** _SPARE, _LEAST_SPARE)
         return MeasuredAxis(title, low / spare, high * spare, True, length)
     return MeasuredAxis(title, min(0.0, low), high * (1 + _SPARE) or 1.0, False, length)
+
+
+def are_far_apart(values: pd.DataFrame, *, least_high: float = 0.0) -> bool:
+    """Whether the values of some columns need a logarithmic axis."""
+    low, high = _ends(values, least_high)
+    return low > 0 and high / low > _WIDE
+
+
+def _ends(values: pd.DataFrame, least_high: float) -> tuple[float, float]:
+    numbers = values.to_numpy(dtype="float64")
+    return float(np.nanmin(numbers)), max(float(np.nanmax(numbers)), least_high)
 
 
 def _round_values(low: float, high: float) -> list[float]:
@@ -78,4 +97,11 @@ def _round_values(low: float, high: float) -> list[float]:
         inside = [value for value in values if low <= value <= high]
         if len(inside) <= _FEW:
             break
-    return inside
+    return inside if len(inside) >= _LEAST else _even_values(low, high)
+
+
+def _even_values(low: float, high: float) -> list[float]:
+    """Some values at even distances, for an axis that is much shorter than a power of ten."""
+    power = 10.0 ** floor(log10((high - low) / _LEAST))
+    step = next((s for f in (5, 2) if (s := f * power) * _LEAST <= high - low), power)
+    return [step * number for number in range(ceil(low / step), floor(high / step) + 1)]

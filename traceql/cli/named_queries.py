@@ -69,13 +69,17 @@ def query_options(*, sql: str, json: str) -> Callable[[_Command], _Command]:
 def list_queries(
     found: "Mapping[str, Query]", *, format_: str, spreadsheet_safe: bool, wide: bool
 ) -> None:
-    """Prints the names of queries, and what they answer."""
+    """Prints the names of queries, what they answer, and the kind of their chart."""
     import pyarrow as pa
 
     from traceql.cli.result_output import write_result
     from traceql.result import Result
 
-    rows = [{"query": name, "meaning": one.head.summary} for name, one in found.items()]
+    rows = [
+        {"query": name, "meaning": one.head.summary, "chart": chart.kind if chart else None}
+        for name, one in found.items()
+        for chart in [one.head.chart]
+    ]
     listed = Result(pa.Table.from_pylist(rows))
     write_result(listed, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
 

@@ -12,8 +12,10 @@ if TYPE_CHECKING:
 
 _STATUS = """
     SELECT
-        COUNT(*) AS planned,
-        COUNT(*) FILTER (status = 'complete') AS complete,
+        COUNT(*) FILTER (number > 0) AS planned,
+        COUNT(*) FILTER (number > 0 AND status = 'complete') AS complete,
+        COUNT(*) FILTER (number = 0) AS profiles,
+        COUNT(*) FILTER (number = 0 AND status = 'complete') AS profiled,
         COUNT(*) FILTER (status = 'failed') AS failed,
         COUNT(*) FILTER (status = 'missing') AS missing,
         COUNT(DISTINCT point_id) AS points
@@ -89,8 +91,10 @@ def answers(found: "Experiment") -> Iterator[Sentence]:
 
 def _status(found: "Experiment") -> Sentence:
     (counts,), (skipped,) = found.sql(_STATUS).rows(), found.sql(_SKIPPED).rows()
-    planned, complete = counts["planned"], counts["complete"]
-    said = f"{_counted(counts['points'], 'point')}, {complete:,} of {planned:,} repeats complete"
+    done = [f"{counts['complete']:,} of {counts['planned']:,} repeats"]
+    if counts["profiles"]:
+        done.append(f"{counts['profiled']:,} of {counts['profiles']:,} profiles")
+    said = f"{_counted(counts['points'], 'point')}, {' and '.join(done)} complete"
     rest = [f"{counts[name]:,} {name}" for name in ("failed", "missing") if counts[name]]
     said += f" ({', '.join(rest)})" if rest else ""
     if skipped["points"]:

@@ -24,12 +24,14 @@ class Subject:
         queries: those that it answers, by name.
         variable: what it is called in the Python that gives the same rows.
         half: queries whose figures take half of the width, in pairs.
+        same: columns with one value throughout, which tables do not need.
     """
 
     run: Callable[..., Result]
     queries: Mapping[str, Query]
     variable: str
     half: Collection[str] = ()
+    same: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,8 @@ def _parts(subject: Subject, section: Section, drawing: PageDrawing) -> Iterator
     for one, result in asked:
         query = subject.queries[one.query]
         if len(result):
-            shown = [name for name in query.head.keys if name in result.columns]
+            keys = [name for name in query.head.keys if name not in subject.same]
+            shown = [name for name in keys if name in result.columns]
             answer = Answer(section, one, query, result.select(shown))
             is_wide = one in wide
             pictures = drawing.ask(answer, result, name=answer.anchor, wide=is_wide)

@@ -50,15 +50,20 @@ def write_experiment(found: Experiment, path: Path) -> None:
 
 def experiment_page(found: Experiment) -> str:
     """The HTML with styles, pictures and the script that sorts rows inside."""
-    subject = Subject(found.run, experiment_queries(), "results", _HALF)
+    same = () if len(_names(found)) > 1 else ("experiment",)
+    subject = Subject(found.run, experiment_queries(), "results", _HALF, same)
     with closing(PageDrawing()) as drawing:
         body = page_body(subject, SECTIONS, drawing, {ANSWER.name: _top(found)})
     return html_page(_title(found), _subtitle(found), body.links, body.html, footer=_FOOTER)
 
 
 def _title(found: Experiment) -> str:
-    names = [row["name"] for row in found.sql(_EXPERIMENTS).rows()]
+    names = _names(found)
     return f"Experiment {names[0]}" if len(names) == 1 else f"Experiments {', '.join(names)}"
+
+
+def _names(found: Experiment) -> list[str]:
+    return [row["name"] for row in found.sql(_EXPERIMENTS).rows()]
 
 
 def _subtitle(found: Experiment) -> str:

@@ -56,13 +56,17 @@ SECTIONS = (
         "What is not in these numbers?",
         (
             Figure("ledger", title="Every repeat that the plan asks for"),
-            Figure("failures", empty="Nothing failed, and no point was left out."),
+            Figure(
+                "failures",
+                title="What was not measured, and why",
+                empty="Nothing failed, and no point was left out.",
+            ),
         ),
     ),
     Section(
         "set-up",
         "Set-up",
         "On what was it measured, and was it the same throughout?",
-        (Figure("setup"),),
+        (Figure("setup", title="The machine and the software, and whether repeats differ"),),
     ),
 )

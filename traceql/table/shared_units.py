@@ -1,7 +1,8 @@
 """The units of a table: columns of one kind of quantity share a unit, so that they compare.
 
 Points in time, durations and sizes are such kinds. Statistics of single events or tokens, such
-as a mean, are a kind of their own where totals are much larger.
+as a mean, are a kind of their own where totals are much larger, and so are the parts of a fitted
+curve that grow with tokens: where they are coefficients, they are tiny and yet count.
 """
 
 import re
@@ -12,7 +13,7 @@ from statistics import median_low
 from traceql.units import Scale, Unit, display_unit, named_scale
 
 _INSTANT = re.compile(r"(^|_)ts$")
-_STATISTIC = re.compile(r"(^|_)(mean|median|min|max|per|p\d+)(_|$)")
+_STATISTIC = re.compile(r"(^|_)(mean|median|min|max|per|p\d+|linear|context)(_|$)")
 _CLEAR = 0.1  # of the unit: three digits are seen
 _READABLE = 0.01
 _MOST = 1e7  # a larger number is not read at a glance

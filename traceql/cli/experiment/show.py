@@ -68,6 +68,10 @@ def command(
     if chart_file and chart_file.suffix.lower() not in _SUFFIXES:
         ends = ", ".join(_SUFFIXES)
         raise TraceqlError(f"cannot draw into '{chart_file}'; its name must end in {ends}")
+    if params and query is None:
+        raise click.UsageError("--param needs --query; --query list names the queries")
+    if chart_file and query:
+        _require_chart(query)
     from traceql.experiment import experiment
 
     with experiment(*results, say=say, warn=warn) as opened:
@@ -82,6 +86,15 @@ def command(
         from traceql.cli.result_output import write_result
 
         write_result(rows, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
+
+
+def _require_chart(query: str) -> None:
+    """Refuses a query without a chart, before anything is loaded."""
+    from traceql.experiment.experiment import experiment_queries
+
+    known = experiment_queries().get(query)
+    if known and known.head.chart is None:
+        raise TraceqlError(f"'{query}' declares no chart; --query list names those that have one")
 
 
 def _write_screen(opened: "Experiment", *, wide: bool) -> None:
