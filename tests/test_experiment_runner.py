@@ -377,7 +377,16 @@ def test_numbers_of_a_repeat_are_those_of_the_benchmark(log: Path) -> None:
 
 
 def test_vllm_bench_latency_measures_each_point_with_an_engine_of_its_own(log: Path) -> None:
-    done("--set", "bench=latency", "--set", "repeats=2", "--sweep", "tensor_parallel:1")
+    done(
+        "--set",
+        "model=qwen3-0.6b",
+        "--set",
+        "bench=latency",
+        "--set",
+        "repeats=2",
+        "--sweep",
+        "tensor_parallel:1",
+    )
     assert list(statuses(Path("out")).values()) == ["complete"] * 2 * 2 * 2
     assert set(log.read_text().splitlines()) == {"import"}  # no server
     said = [json.loads(file.read_text()) for file in Path("out").rglob("bench.json")]
