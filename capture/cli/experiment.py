@@ -62,7 +62,7 @@ def command(
     """
     if retry_failed and not resume:
         raise click.UsageError("--retry-failed needs --resume")
-    from capture.cli.experiment_progress import Told
+    from capture.cli.experiment_progress import Told, counted
     from capture.experiment.account import Watcher
     from capture.experiment.document import read_plan
     from capture.experiment.overrides import Override, parsed_set, parsed_sweep
@@ -83,6 +83,9 @@ def command(
     if dry_run:
         return
     if failed:
-        click.echo(f"{path}: {failed} failed repeats; reason and log tail are in their run.json")
+        click.echo(
+            f"{path}: {counted(failed, 'failed repeat')}; "
+            "reason and log tail are in their run.json"
+        )
     else:
         click.echo(f"{path}: complete")

@@ -58,19 +58,19 @@ def duration(seconds: float) -> str:
 def _ahead_lines(ahead: "Ahead") -> Iterator[str]:
     points = ahead.points.run
     engines = ahead.points.engines
-    yield f"{_counted(len(points), 'point')} on {_counted(len(engines), 'engine configuration')}"
+    yield f"{counted(len(points), 'point')} on {counted(len(engines), 'engine configuration')}"
     for engine in engines:
         of_engine = ahead.points.of(engine)
-        yield f"  {engine.key}: {_counted(len(of_engine), 'point')}, {_grid(of_engine)}"
+        yield f"  {engine.key}: {counted(len(of_engine), 'point')}, {_grid(of_engine)}"
     yield from _skipped_lines(ahead.points.skipped)
     if ahead.done:
-        yield f"{_counted(ahead.done, 'repeat')} done before"
+        yield f"{counted(ahead.done, 'repeat')} done before"
     if not ahead.left:
         yield "nothing is left to run"
         return
-    starts = _counted(len(ahead.blocks), "start")
+    starts = counted(len(ahead.blocks), "start")
     yield (
-        f"{_counted(ahead.left, 'repeat')} to run, in {starts} of a server: about "
+        f"{counted(ahead.left, 'repeat')} to run, in {starts} of a server: about "
         f"{duration(ahead.seconds)}, if a start takes {ahead.start_s:.0f} s and a point "
         f"{ahead.point_s:.0f} s"
     )
@@ -96,8 +96,8 @@ def _skipped_lines(skipped: Sequence["Skipped"]) -> Iterator[str]:
     """A line for each reason."""
     by_reason = sorted(skipped, key=lambda one: one.reason)
     for reason, group in groupby(by_reason, key=lambda one: one.reason):
-        yield f"  left out: {_counted(len(list(group)), 'point')}: {reason}"
+        yield f"  left out: {counted(len(list(group)), 'point')}: {reason}"
 
 
-def _counted(count: int, noun: str) -> str:
+def counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

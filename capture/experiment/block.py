@@ -119,6 +119,11 @@ class BlockRun:
             with self._recorded(point, None, tell):
                 raise PointFailed(reason)
 
+    def completed(self, point: Point) -> Done | None:
+        """What is known of a repeat that another process has completed; None if it has not."""
+        seconds = self.results.seconds(point, self.block.repeat)
+        return None if seconds is None else Done(self.block, point, None, seconds, None)
+
     @contextmanager
     def _server(self) -> Iterator[RunningServer]:
         folder = self.results.server(self.block.engine, self.block.repeat)

