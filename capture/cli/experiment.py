@@ -84,8 +84,7 @@ def command(
         return
     if failed:
         click.echo(
-            f"{path}: {counted(failed, 'failed repeat')}; "
-            "reason and log tail are in their run.json"
+            f"{path}: {counted(failed, 'failed repeat')}; reason and log tail are in their run.json"
         )
     else:
         click.echo(f"{path}: complete")
