@@ -16,19 +16,20 @@ from traceql.report.shell import html_page
 
 _EXPERIMENTS = "SELECT * FROM experiment ORDER BY experiment_id"
 _GPUS = "SELECT DISTINCT gpu_name FROM repeat WHERE gpu_name IS NOT NULL ORDER BY gpu_name"
-# The best median of each metric, and whose it is.
+# The best median of each metric, and the point that has it.
 _BEST = """
     SELECT
         MIN(median) FILTER (metric = 'ttft' AND stat = 'median') AS ttft_ns,
-        ARG_MIN(engine, median) FILTER (metric = 'ttft' AND stat = 'median') AS ttft,
+        ARG_MIN(title, median) FILTER (metric = 'ttft' AND stat = 'median') AS ttft,
         MIN(median) FILTER (metric = 'tpot' AND stat = 'median') AS tpot_ns,
-        ARG_MIN(engine, median) FILTER (metric = 'tpot' AND stat = 'median') AS tpot,
+        ARG_MIN(title, median) FILTER (metric = 'tpot' AND stat = 'median') AS tpot,
         MIN(median) FILTER (metric = 'batch_latency' AND stat = 'median') AS batch_ns,
-        ARG_MIN(engine, median) FILTER (metric = 'batch_latency' AND stat = 'median') AS batch,
+        ARG_MIN(title, median) FILTER (metric = 'batch_latency' AND stat = 'median') AS batch,
         MAX(median / gpus) FILTER (metric = 'output_tokens_per_second') AS rate,
-        ARG_MAX(engine, median / gpus) FILTER (metric = 'output_tokens_per_second') AS fastest
+        ARG_MAX(title, median / gpus) FILTER (metric = 'output_tokens_per_second') AS fastest
     FROM point_value
     INNER JOIN point USING (point_id)
+    INNER JOIN point_label USING (point_id)
 """
 _HALF = {"fit", "memory", "energy"}
 _FOOTER = (
@@ -96,13 +97,13 @@ def _tiles(best: dict[str, Any]) -> list[str]:
     named = {"TTFT": ("ttft_ns", "ttft"), "TPOT": ("tpot_ns", "tpot")}
     named |= {"batch latency": ("batch_ns", "batch")}
     shown = [
-        (f"lowest median {name}", duration(best[ns]), best[engine])
-        for name, (ns, engine) in named.items()
+        (f"lowest median {name}", duration(best[ns]), best[point])
+        for name, (ns, point) in named.items()
         if best[ns] is not None
     ]
     if best["rate"] is not None:
         shown.append(("most generated tokens/s and GPU", f"{best['rate']:,.0f}", best["fastest"]))
     return [
-        f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd><dd>{escape(engine)}</dd></div>"
-        for name, text, engine in shown
+        f"<div><dt>{escape(name)}</dt><dd>{escape(text)}</dd><dd>{escape(point)}</dd></div>"
+        for name, text, point in shown
     ]
