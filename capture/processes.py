@@ -4,6 +4,8 @@ import ctypes
 import os
 import signal
 import subprocess
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +15,7 @@ from typing import Any
 _SHARED_MEMORY = Path("/dev/shm")
 _NAME_PREFIXES = ("psm_", "vllm", "sem.mp-", "sem.loky-", "nccl-", "torch_", "cuda.shm.")
 GRACE_S = 15
+_LOOK_S = 1
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _SET_PARENT_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG, linux/prctl.h
 _SET_SUBREAPER = 36  # PR_SET_CHILD_SUBREAPER
@@ -26,6 +29,27 @@ def adopt_orphans() -> None:
 def end_with_parent() -> None:
     """Sends this process SIGTERM when its parent dies, even if the parent is killed (Linux)."""
     _prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGTERM)
+
+
+def end_group_with_parent(*, grace_s: float = GRACE_S) -> None:
+    """Also kills the group that this process leads, if the parent's death does not end it.
+
+    vLLM does not hear SIGTERM while it waits for its engine to start.
+
+    Args:
+        grace_s: how long after the parent's death.
+    """
+    end_with_parent()
+    if os.getpgrp() == os.getpid():
+        watch = threading.Thread(target=_outlive, args=(os.getppid(), grace_s), daemon=True)
+        watch.start()
+
+
+def _outlive(parent: int, grace_s: float) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    time.sleep(grace_s)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _prctl(option: int, value: int) -> None:

@@ -35,6 +35,36 @@ def called_without_packages(*arguments: str | Path) -> subprocess.CompletedProce
     )  # fmt: skip
 
 
+_DEAF = """
+import signal, subprocess, sys, time
+from capture.processes import end_group_with_parent
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+end_group_with_parent(grace_s=0.5)
+subprocess.Popen(["sleep", "100"])
+print("ready", flush=True)
+time.sleep(100)
+"""
+_ITS_PARENT = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", sys.argv[1]], start_new_session=True)
+time.sleep(100)
+"""
+
+
+@pytest.mark.slow
+@needs_linux
+def test_a_process_that_hears_no_signal_ends_with_its_parent_and_with_what_it_started() -> None:
+    command = [sys.executable, "-c", _ITS_PARENT, _DEAF]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout
+        assert parent.stdout.readline() == "ready\n"
+        started = psutil.Process(parent.pid).children(recursive=True)
+        assert len(started) == 2
+        parent.kill()
+        _, alive = psutil.wait_procs(started, timeout=30)
+        assert not alive
+
+
 @pytest.mark.parametrize("command", [[], ["run"], ["attach"]], ids=["capture", "run", "attach"])
 def test_help_needs_no_package_of_capture(command: list[str]) -> None:
     shown = called_without_packages("capture", *command, "--help")

@@ -85,9 +85,17 @@ def test_what_a_lost_task_had_completed_stays(cluster: StandInRay) -> None:
 
 
 @pytest.mark.usefixtures("cluster")
-def test_no_cluster_is_one_line_and_nothing_is_written() -> None:
-    result = run(address="10.0.0.1:6379")
+@pytest.mark.parametrize(
+    ("address", "reason"),
+    [
+        ("elsewhere", "could not find elsewhere"),
+        ("127.0.0.1:1", "[Errno 111] Connection refused"),
+        ("ray://127.0.0.1:1", "[Errno 111] Connection refused"),
+    ],
+)
+def test_no_cluster_is_one_line_and_nothing_is_written(address: str, reason: str) -> None:
+    result = run(address=address)
     assert result.exit_code == 1
     (line,) = result.output.splitlines()
-    assert "no Ray cluster answers at 10.0.0.1:6379: could not find 10.0.0.1:6379" in line
+    assert line.endswith(f"no Ray cluster answers at {address}: {reason}")
     assert not Path("out").exists()

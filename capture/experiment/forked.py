@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from capture.processes import end_with_parent
+from capture.processes import end_group_with_parent
 
 FORKED = "forked"  # in place of a command's arguments
 
@@ -36,8 +36,8 @@ def run_in_forks(load: Callable[[], Callable[[], None]]) -> None:
 
 def _begin(arguments: Sequence[str], log: str) -> None:
     """Makes this process what it would be if it had been started with these arguments."""
-    end_with_parent()
     os.setpgrp()  # in the session of the process that forks, which is ended as a whole
+    end_group_with_parent()
     with Path(os.devnull).open("rb") as nothing, Path(log).open("ab") as output:
         os.dup2(nothing.fileno(), sys.stdin.fileno())
         for stream in (sys.stdout, sys.stderr):

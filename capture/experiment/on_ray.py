@@ -1,5 +1,6 @@
 """Runs the blocks of an experiment as tasks of a Ray cluster."""
 
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from capture.errors import CaptureError, PackageMissing
 if TYPE_CHECKING:
     from capture.experiment.account import Account
     from capture.experiment.block import BlockRun, Done
+
+_ANSWER_S = 10
 
 
 @dataclass(frozen=True)
@@ -70,8 +73,9 @@ def joined(address: str) -> Iterator[Cluster]:
     except ImportError:
         raise PackageMissing("ray is not installed; run pip install ray") from None
     try:
-        ray.init(address=address, ignore_reinit_error=True, log_to_driver=False)
-    except (ConnectionError, RuntimeError, ValueError) as error:
+        _require_port(address)
+        ray.init(address=address, log_to_driver=False, logging_level="WARNING")
+    except (OSError, RuntimeError, ValueError) as error:
         first = str(error).strip().splitlines()[0]
         raise CaptureError(f"no Ray cluster answers at {address}: {first}") from None
     try:
@@ -80,6 +84,13 @@ def joined(address: str) -> Iterator[Cluster]:
         yield Cluster(ray, most["GPU"], most["CPU"])
     finally:
         ray.shutdown()
+
+
+def _require_port(address: str) -> None:
+    """Raises OSError if nothing listens at a host and port, for which Ray waits two minutes."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_S).close()
 
 
 def _run(run: "BlockRun") -> list["Done"]:

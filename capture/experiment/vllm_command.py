@@ -12,7 +12,7 @@ from contextlib import suppress
 from importlib import metadata
 
 from capture.experiment.forked import FORKED, run_in_forks
-from capture.processes import end_with_parent
+from capture.processes import end_group_with_parent, end_with_parent
 
 _installed = metadata.version
 
@@ -28,12 +28,14 @@ def version(distribution_name: str) -> str:
 
 
 def main() -> None:
-    end_with_parent()
     metadata.version = version
+    is_forked = sys.argv[1:] == [FORKED]
     sys.argv[0] = "vllm"
-    if sys.argv[1:] == [FORKED]:
+    if is_forked:
+        end_with_parent()
         run_in_forks(_with_benchmarks)
     else:
+        end_group_with_parent()
         _vllm()()
 
 
