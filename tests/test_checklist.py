@@ -87,6 +87,7 @@ def test_trace_alone_leaves_unknown_what_only_the_engine_knows() -> None:
     assert "NCCL 2,580" in found["all-reduce algorithm"]["evidence"]
 
 
+@pytest.mark.slow
 def test_only_what_is_worth_a_look_has_advice() -> None:
     for path in (loaded(BATCH16), databases.trace("qwen3-32b-tp4-graph-nccl").path):
         for row in checked(path).values():

@@ -79,6 +79,7 @@ def test_a_run_against_itself_differs_in_nothing(name: str) -> None:
     assert verdicts == {"no verdict"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("base", "new"), [(TP1, TP4), (SERVING, TP1), (TP4, SERVING)])
 def test_exchanged_sides_turn_the_answer_round(base: str, new: str) -> None:
     comparison = compared(base, new)

@@ -97,6 +97,7 @@ def test_sides_of_one_name_are_told_apart_by_their_folders() -> None:
     assert named("a/run.duckdb", "b/run.duckdb") == ("a/run", "b/run")
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_the_answer_in_words_as_rows_and_as_a_picture(
     comparison: Comparison,
 ) -> None:

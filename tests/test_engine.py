@@ -139,6 +139,7 @@ def test_native_shell_gives_the_same_rows(shell: Path) -> None:
         assert arrow_table(tp, SLICES).to_pylist() == ROWS
 
 
+@pytest.mark.slow
 def test_environment_variable_chooses_the_shell(
     shell: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +149,7 @@ def test_environment_variable_chooses_the_shell(
         assert arrow_table(tp, SLICES).to_pylist() == ROWS
 
 
+@pytest.mark.slow
 def test_relative_shell_is_not_looked_up_in_path(
     shell: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,6 +216,7 @@ def test_shell_that_may_not_run_is_an_error(tmp_path: Path) -> None:
         open_trace_processor(trace_processor=tmp_path / "shell")
 
 
+@pytest.mark.slow
 def test_shell_that_does_not_start_says_why(tmp_path: Path) -> None:
     shell = executable(tmp_path / "shell", "raise SystemExit('GLIBC_2.99 not found')\n")
     with pytest.raises(EngineError, match=r"does not start \(.*GLIBC_2.99 not found\)") as error:

@@ -81,6 +81,7 @@ def test_a_plan_has_each_point_once(folder: Path) -> None:
         experiment(folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("file", "key", "value", "reason"),
     [

@@ -366,6 +366,7 @@ def test_what_is_asked_for_must_exist(tmp_path: Path) -> None:
 # What is written
 
 
+@pytest.mark.slow
 def test_tables_and_formats_have_a_row_for_each_point(tmp_path: Path) -> None:
     save_history(tmp_path, [*NOISE, 1.1, 1.11, 1.09])
     done = called("history", tmp_path, "--metric", "decode.step")

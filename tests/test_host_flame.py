@@ -52,6 +52,7 @@ def tree(trace: traceql.Trace, **parameters: Any) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_events_of_one_name_in_one_stack_are_one_row_and_are_divided_between_phases(
     two_steps: traceql.Trace,
 ) -> None:

@@ -171,6 +171,7 @@ def test_a_crash_of_the_drawing_library_leaves_the_rows_and_the_next_picture(
     assert "<svg" in result._repr_html_()
 
 
+@pytest.mark.slow
 def test_one_process_draws_all_pictures_and_ends_with_the_notebook(trace: traceql.Trace) -> None:
     code = (
         "import os, traceql; from traceql.chart.drawing import notebook_drawing\n"

@@ -33,6 +33,7 @@ def ledger(database: Path, check: str) -> tuple[bool | None, str]:
     return row["ok"], row["note"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("configured", "reason"),
     [

@@ -36,6 +36,7 @@ def test_what_a_terminal_obeys_is_written_out_and_the_rest_is_as_it_was() -> Non
     assert one_line("  a \r\n\tb ") == "a b"
 
 
+@pytest.mark.slow
 def test_a_table_shows_what_a_program_gets_exactly(database: Path) -> None:
     statement = _STATEMENT.format(name=as_sql(_ACTS))
     assert _SHOWN in output("sql", database, statement)

@@ -165,6 +165,7 @@ def overlap_windows(run: str, by: str, rank: int, offset_ns: int) -> dict[int, l
 # --- tp.overhead -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases(TENSOR))
 def test_overhead_of_tensor_parallelism_equals_sums_over_the_files(run: str) -> None:
     sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -207,6 +208,7 @@ def test_a_rank_without_tensor_peers_has_no_overhead(run: str) -> None:
 # --- step.critical ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases(TENSOR))
 def test_chain_adds_up_to_the_length_of_each_step(run: str) -> None:
     lengths: dict[int, int | None] = {}

@@ -465,6 +465,7 @@ def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "x.duckdb").exists()
 
 
+@pytest.mark.slow
 def test_the_ledger_tells_of_peaks_for_no_gpu_of_the_run(tmp_path: Path) -> None:
     given = tmp_path / "peaks.csv"
     given.write_text("device,dtype,tflops,source\nNo Such GPU,bf16,1,a test\n", encoding="utf-8")
