@@ -17,7 +17,7 @@ _RESERVED = {
     "data_parallel_size": "use --dp",
     "enable_expert_parallel": "use --ep",
     "enforce_eager": "use --eager",
-    "profiler_config": "use --stacks, --shapes and --memory",
+    "profiler_config": "use --profiler, --stacks, --shapes and --memory",
     "worker_extension_cls": "capture needs it for its own worker extension",
 }
 
@@ -42,23 +42,14 @@ class EngineOptions:
         return self.tp * self.pp * self.dp
 
 
-@dataclass(frozen=True)
-class ProfilerOptions:
-    """What the profiler records besides events; stacks and memory cost time and space."""
-
-    stacks: bool = False
-    shapes: bool = True
-    memory: bool = False
-
-
 def engine_arguments(
-    options: EngineOptions, profiler: ProfilerOptions, *, model: str, folder: Path
+    options: EngineOptions, profiler: Mapping[str, Any], *, model: str
 ) -> dict[str, Any]:
     """Returns the keyword arguments for vLLM's AsyncEngineArgs.
 
     Args:
+        profiler: those that set the profiler up.
         model: a model folder or a Hugging Face id, as vLLM accepts it.
-        folder: the profiler's output folder until each rank sets its own.
     """
     arguments: dict[str, Any] = {
         "model": model,
@@ -68,7 +59,7 @@ def engine_arguments(
         "enable_expert_parallel": options.ep,
         "enforce_eager": options.eager,
         "worker_extension_cls": QUALIFIED_NAME,
-        "profiler_config": profiler_config(profiler, folder),
+        **profiler,
     }
     if options.dummy_weights:
         arguments["load_format"] = "dummy"
@@ -77,20 +68,6 @@ def engine_arguments(
     named = {"dtype": options.dtype, "max_num_seqs": options.max_num_seqs}
     arguments |= {name: value for name, value in named.items() if value is not None}
     return arguments | options.more
-
-
-def profiler_config(options: ProfilerOptions, folder: Path) -> dict[str, Any]:
-    """Returns vLLM's configuration of the profiler, which writes into a folder."""
-    return {
-        "profiler": "torch",
-        "torch_profiler_dir": str(folder),
-        "torch_profiler_with_stack": options.stacks,
-        "torch_profiler_record_shapes": options.shapes,
-        "torch_profiler_with_memory": options.memory,
-        "torch_profiler_use_gzip": True,
-        "torch_profiler_dump_cuda_time_total": False,
-        "ignore_frontend": True,
-    }
 
 
 def with_detailed_annotation(arguments: Mapping[str, Any]) -> dict[str, Any]:

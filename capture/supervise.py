@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,13 +26,21 @@ _PROGRAM = (sys.executable, "-m", "capture.engine_process")
 
 
 def run_engine(
-    plan: Plan, log: Path, variables: dict[str, str], on_phase: OnPhase
+    plan: Plan,
+    log: Path,
+    variables: dict[str, str],
+    on_phase: OnPhase,
+    *,
+    launcher: Sequence[str] = (),
+    write_s: float = 0,
 ) -> dict[str, Any]:
     """Starts an engine process that carries out a plan, and returns its result.
 
     Args:
         log: the file for everything that the engine prints.
         variables: environment variables of the engine process.
+        launcher: the words of a profiler that starts the engine process.
+        write_s: how long it may take to write its report after the engine has ended.
 
     Raises:
         EngineFailed: the message says why it failed, what to do, and where the log is.
@@ -42,7 +51,7 @@ def run_engine(
     ours, theirs = os.pipe()
     with log.open("ab") as output, terminated_as_interrupted():
         process = subprocess.Popen(
-            _PROGRAM,
+            [*launcher, *_PROGRAM],
             stdin=subprocess.PIPE,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -52,14 +61,14 @@ def run_engine(
             start_new_session=True,
         )
         os.close(theirs)
-        grace_s = 0
+        grace_s: float = 0
         try:
             assert process.stdin is not None
             process.stdin.write(replace(plan, events_descriptor=theirs).to_json())
             process.stdin.close()
             with os.fdopen(ours) as events:
                 last = _last_event(events, on_phase)
-            grace_s = GRACE_S
+            grace_s = GRACE_S + write_s
             return _engine_result(last, log)
         finally:
             end_process_tree(process, grace_s=grace_s)

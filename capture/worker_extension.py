@@ -33,7 +33,8 @@ class WorkerExtension:
 
         _install_window(self, folder)
         model = self.get_model()
-        names = annotate(model) if annotated else []
+        nvtx = self.profiler_config.profiler == "cuda"
+        names = annotate(model, nvtx=nvtx) if annotated else []
         facts = _rank_facts(self, model) | {"annotated_modules": len(names)}
         (self.capture_rank_folder / "rank.json").write_text(json.dumps(facts))
 
@@ -158,9 +159,10 @@ class _Window:
     def _open(self) -> None:
         _synchronize()
         if self._profiled:
-            # Ranks of dense data-parallel engines would otherwise use the same file name.
-            folder = str(self._worker.capture_rank_folder)
-            self._worker.profiler_config.torch_profiler_dir = folder
+            if self._worker.profiler_config.profiler == "torch":
+                # Ranks of dense data-parallel engines would otherwise use the same file name.
+                folder = str(self._worker.capture_rank_folder)
+                self._worker.profiler_config.torch_profiler_dir = folder
             self._worker.profile(True)
         self._begin_ns = time.time_ns()
 

@@ -11,7 +11,7 @@
 -- @param  category   VARCHAR = NULL  Only kernels of this category; all by default.
 -- @param  name       VARCHAR = NULL  Only kernels whose name this regular expression matches somewhere, in upper or lower case.
 -- @values phase      prefill decode mixed idle
--- @values category   gemm attention kv_cache norm rope activation moe collective elementwise sampling input_prep memcpy memset other
+-- @values category   gemm attention kv_cache norm rope activation moe collective elementwise sampling input_prep memcpy memset graph other
 -- @column name       VARCHAR  Kernel name.
 -- @column category   VARCHAR  Kernel category: gemm, attention, collective ...
 -- @column calls      BIGINT   Number of executions.

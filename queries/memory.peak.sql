@@ -1,7 +1,8 @@
 -- One row per rank and device: peak of allocated memory, its time, and the operator behind it.
 --
 -- Use it to see how close a device came to running out of memory, and what allocated the most. It
--- needs a trace recorded with profile_memory.
+-- needs a trace recorded with profile_memory, by nsys with --cuda-memory-usage=true, or by rocprofv3
+-- with --memory-allocation-trace.
 -- @column rank                 BIGINT   Rank.
 -- @column device_type          VARCHAR  cpu, cuda, hip or xpu.
 -- @column device               BIGINT   Number of the device on its machine.

@@ -1,6 +1,7 @@
 -- One row per rank, device and time bucket with any allocation or free: allocated memory.
 --
--- Use it to see how memory grows over time. It needs a trace recorded with profile_memory.
+-- Use it to see how memory grows over time. It needs a trace recorded with profile_memory, or
+-- by nsys with --cuda-memory-usage=true or rocprofv3 with --memory-allocation-trace.
 -- @param  buckets              INTEGER = 200   Number of time buckets per rank.
 -- @param  rank                 BIGINT  = NULL  Only this rank; all ranks by default.
 -- @column rank                 BIGINT   Rank.

@@ -23,6 +23,7 @@ THIRD_PARTY = SHARED / "third-party"
 
 BUNDLED = ("qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl")
 RUN_DIRECTORY = "qwen3-8b-tp2-serving"  # bundled
+BATCH16 = "qwen3-8b-tp2-batch16"  # another run directory that is bundled, with its own peaks.json
 SERVING = "qwen3-8b-tp2-graph-serving"  # 154 MB of JSON a rank
 OWN = (
     *BUNDLED,
@@ -92,7 +93,7 @@ def cases(names: Sequence[str] = RUNS) -> list[Any]:
 
 def files(name: str) -> list[Path]:
     """The files of a run, or its directory; skips the test where they are not there."""
-    if name == RUN_DIRECTORY:
+    if name in (RUN_DIRECTORY, BATCH16):
         return [EXAMPLES / name]
     if name in OTHERS:
         found = [THIRD_PARTY / file for file in OTHERS[name]]

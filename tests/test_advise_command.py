@@ -8,7 +8,6 @@ from typing import Any
 import databases
 import pytest
 from command_line import called, output, refusal
-from shared_files import shared_file
 
 import traceql
 from traceql.advise import Question, advise, parsed_goal
@@ -22,18 +21,13 @@ from traceql.advise.step_time import step_time
 
 pytestmark = pytest.mark.slow
 
-TP1 = databases.EXAMPLES / "qwen3-8b-tp1-graph"
-TP2 = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
-PEAKS = TP2 / "peaks.json"
+TP1, TP2 = "qwen3-8b-tp1-graph", databases.BATCH16
+PEAKS = databases.EXAMPLES / TP2 / "peaks.json"
 SHEET = ("advise", "--model", "qwen3-8b", "--gpu", "h200", "--gpus", "2")
 
 
-def loaded(folder: Path) -> Path:
-    return shared_file(f"{folder.name}-advise.duckdb", lambda file: load(folder, file))
-
-
-def load(folder: Path, file: Path) -> None:
-    traceql.load([folder], file)
+def loaded(run: str) -> Path:
+    return databases.trace(run).path
 
 
 def rows(*arguments: str | Path) -> list[dict[str, Any]]:

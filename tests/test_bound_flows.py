@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from traceql.reader.kineto import feed
-from traceql.reader.kineto.bound_flows import BoundEnds, bound_ends
-from traceql.reader.kineto.nesting import Nesting, nesting
+from traceql.reader import feed
+from traceql.reader.bound_flows import BoundEnds, bound_ends
 from traceql.reader.kineto.read import kineto_events
+from traceql.reader.nesting import Nesting, nesting
 
 Event = dict[str, Any]
 

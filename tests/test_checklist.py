@@ -8,12 +8,10 @@ import databases
 import pytest
 from command_line import output
 from derived import Tables, database, insert
-from shared_files import shared_file
 
 import traceql
 from traceql.advise.checklist import checklist, items
 
-BATCH16 = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
 ITEMS = {
     "all-reduce algorithm",
     "attention backend",
@@ -28,13 +26,6 @@ ITEMS = {
 }
 
 Row = dict[str, Any]
-
-
-def loaded(folder: Path) -> Path:
-    def load(file: Path) -> None:
-        traceql.load([folder], file)
-
-    return shared_file(f"{folder.name}-checklist.duckdb", load)
 
 
 def checked(path: Path) -> dict[str, Row]:
@@ -58,7 +49,7 @@ def run(tables: Tables, **document: Any) -> None:
 
 @pytest.mark.slow
 def test_run_with_what_vllm_told_has_every_item() -> None:
-    found = checked(loaded(BATCH16))
+    found = checked(databases.trace(databases.BATCH16).path)
     assert found.keys() == ITEMS
     assert found["CUDA graphs"]["evidence"] == "24 of 24 decode steps replayed graphs"
     assert "vLLM custom" in found["all-reduce algorithm"]["evidence"]
@@ -69,7 +60,7 @@ def test_run_with_what_vllm_told_has_every_item() -> None:
     assert found["prefix cache"]["evidence"] == "off"
     assert found["prefix cache"]["state"] == "look"
     assert "captured up to 64; 0 of 24 beyond" in (found["batch against capture sizes"]["evidence"])
-    with traceql.Trace(loaded(BATCH16)) as trace:
+    with traceql.Trace(databases.trace(databases.BATCH16).path) as trace:
         assert [row["state"] for row in checklist(trace)][:3] == ["look"] * 3
 
 
@@ -89,7 +80,10 @@ def test_trace_alone_leaves_unknown_what_only_the_engine_knows() -> None:
 
 @pytest.mark.slow
 def test_only_what_is_worth_a_look_has_advice() -> None:
-    for path in (loaded(BATCH16), databases.trace("qwen3-32b-tp4-graph-nccl").path):
+    for path in (
+        databases.trace(databases.BATCH16).path,
+        databases.trace("qwen3-32b-tp4-graph-nccl").path,
+    ):
         for row in checked(path).values():
             assert (row["advice"] is not None) == (row["state"] == "look"), row
             assert row["evidence"]
@@ -132,7 +126,7 @@ def test_captured_sizes_without_decode_steps_are_unknown() -> None:
 
 
 def test_command_shows_the_items_that_are_worth_a_look_first() -> None:
-    path = loaded(BATCH16)
+    path = databases.trace(databases.BATCH16).path
     found = json.loads(output("advise", path, "--format", "json"))
     assert {row["item"] for row in found} == ITEMS
     order = ["look", "unknown", "ok"]

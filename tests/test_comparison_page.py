@@ -9,13 +9,14 @@ import pytest
 from browser import CHROMIUM, Browser
 from repeats import OTHER_QUIET, side
 from scaled_runs import EXAMPLE, run
+from shared_files import shared_file
 
 import traceql
 from traceql.compare import Comparison
 from traceql.compare.sentences import answers
 from traceql.compare.sides import Run
 from traceql.query import Query
-from traceql.report.comparison import comparison_page, side_names, write_comparison
+from traceql.report.comparison import side_names, write_comparison
 from traceql.resources import QUERIES
 
 EVIL = "</script><script>alert(1)</script>"
@@ -30,7 +31,8 @@ def comparison() -> Iterator[Comparison]:
 
 @pytest.fixture(scope="module")
 def page(comparison: Comparison) -> str:
-    return comparison_page(comparison)
+    file = shared_file("comparison.html", lambda path: write_comparison(comparison, path))
+    return file.read_text(encoding="utf-8")
 
 
 def plain(html: str) -> str:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from traceql.dialect.ascend import vocabulary as ascend
+from traceql.dialect.nsys import vocabulary as nsys
 from traceql.dialect.pytorch.vocabulary import (
     GPU_CATEGORIES,
     Argument,
@@ -32,7 +34,7 @@ def test_sql_asks_what_events_are_and_not_for_categories() -> None:
 def test_argument_keys_in_sql_are_in_the_vocabulary() -> None:
     used = words(_ARGUMENT)
     assert "Collective name" in used
-    assert used <= {word.value for word in Argument}
+    assert used <= {word.value for word in (*Argument, *nsys.Argument, *ascend.Argument)}
 
 
 def test_sql_reads_no_metadata() -> None:

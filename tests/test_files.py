@@ -30,7 +30,7 @@ for _ in range(15):
         assert not list(place.iterdir())
         (folder / "inside").touch(exist_ok=False)
         (place / "0").mkdir()
-        (place / "0" / "slice.arrow").touch()
+        (place / "0" / "slice.000000.arrow").touch()
         time.sleep(0.002)
         (folder / "inside").unlink()
 """
@@ -41,7 +41,7 @@ from traceql.loading.workspace import workspace
 
 with workspace(Path(sys.argv[1])) as place:
     (place / "0").mkdir()
-    (place / "0" / "slice.arrow").write_text("half")
+    (place / "0" / "slice.000000.arrow").write_text("half")
     print("inside", flush=True)
     time.sleep(60)
 """

@@ -144,7 +144,7 @@ def test_hours_of_host_time_fit(tmp_path: Path) -> None:
         ]
 
 
-@pytest.mark.parametrize("name", databases.cases())
+@pytest.mark.parametrize("name", databases.cases(databases.SHORT))
 def test_no_nanosecond_is_lost_and_none_counts_twice(name: str) -> None:
     trace = databases.trace(name)
     all_frames = trace.run("host.flame", min_pct=0).rows()

@@ -11,7 +11,7 @@ from traceql.errors import TraceCorrupt
 from traceql.reader.kineto import kineto_json
 from traceql.reader.kineto.kineto_json import Event, Raw
 from traceql.reader.kineto.read import read_kineto
-from traceql.reader.kineto.tracks import TrackNumbers
+from traceql.reader.kineto.track_numbers import TrackNumbers
 from traceql.reader.tables import TraceTables
 
 _EVENT = '{"ph": "X", "name": "op", "cat": "c", "pid": 1, "tid": 1, "ts": 1, "dur": 1}'

@@ -118,15 +118,23 @@ def of_rank(kernels: Sequence[Kernel], rank: int) -> list[Kernel]:
 
 
 @pytest.mark.slow
-@SOME
+@settings(max_examples=3, deadline=None)
 @given(KERNELS)
-def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) -> None:
-    """And every table can be made and read, as a load makes them."""
+def test_every_table_can_be_made_and_read(kernels: list[Kernel]) -> None:
+    """As a load makes them."""
     con = loaded(kernels, range(len(kernels)), tables_of_a_load()).con
     derive(con)
     for one in definitions().values():
         if not one.kind.is_macro and not one.kind.is_scratch:
             con.execute(f"FROM {one.name}").fetchall()
+
+
+@pytest.mark.slow
+@SOME
+@given(KERNELS)
+def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) -> None:
+    """By the statements of the queries, for which only the tables that they need are made."""
+    con = loaded(kernels, range(len(kernels)), tables())
     each_nanosecond_counts_once(con, kernels)
     parts_add_up_and_unions_do_not_exceed_sums(con, kernels)
     busy_and_gaps_make_up_the_window(con, kernels)

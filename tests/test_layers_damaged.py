@@ -24,7 +24,7 @@ from traceql.layers.symbols import Trait, letters
 
 ANCHORS = letters(Trait.ANCHORS_LAYER)
 every_recording = pytest.mark.parametrize("recording", damaged_recordings())
-ROUNDS = 12
+ROUNDS = 8
 
 
 # One kind of damage is quick, the others are slow variants.

@@ -8,12 +8,12 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import databases
 import pytest
 
 import traceql
 from traceql.resources import CHECKS, EXAMPLES
 
-TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces"
 STACKED = ("qwen3-8b-tp2-eager-stack-4layers", "qwen3-30b-a3b-tp2-ep-eager-stack-6layers")
 HOST_ONLY = ("python_function", "cpu_op")
 Key = tuple[Any, ...]
@@ -40,13 +40,6 @@ ROLE_OF_MODULE = [
     (r"MoERunner$", "moe .*moe_sum", "moe_sum"),
     (r"MoERunner$", "collective", "mlp_allreduce"),
 ]
-
-
-def files_of(name: str) -> list[Path]:
-    folder = TRACES / name
-    if not folder.is_dir():
-        pytest.skip(f"{name} is not bundled")
-    return sorted(folder.glob("*.json.gz"))
 
 
 def modules_of_kernels(events: list[dict[str, Any]]) -> dict[Key, tuple[int, str]]:
@@ -80,7 +73,7 @@ def modules_of_kernels(events: list[dict[str, Any]]) -> dict[Key, tuple[int, str
 @pytest.mark.parametrize("name", STACKED)
 def test_sequence_agrees_with_the_modules_of_a_trace_with_stacks(name: str, tmp_path: Path) -> None:
     truth: dict[Key, tuple[int, str]] = {}
-    for rank, file in enumerate(files_of(name)):
+    for rank, file in enumerate(databases.files(name)):
         trace = json.loads(gzip.decompress(file.read_bytes()))
         for key, found in modules_of_kernels(trace["traceEvents"]).items():
             truth[rank, *key] = found
@@ -142,37 +135,28 @@ OURS = {  # name: layers that each rank holds, as the model's configuration has 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
-def test_every_check_passes_on_our_traces(name: str, tmp_path: Path) -> None:
-    database = traceql.load(files_of(name), tmp_path / "x.duckdb").database
-    with traceql.open(database) as trace:
-        for check in sorted(CHECKS.glob("*.sql")):
-            assert trace.sql(check.read_text()).rows() == [], check.name
-        held = trace.sql("SELECT DISTINCT layers FROM rank_model").rows()
-        assert held == [{"layers": OURS[name]}]
+def test_every_check_passes_on_our_traces(name: str) -> None:
+    trace = databases.trace(name)
+    for check in sorted(CHECKS.glob("*.sql")):
+        assert trace.sql(check.read_text()).rows() == [], check.name
+    held = trace.sql("SELECT DISTINCT layers FROM rank_model").rows()
+    assert held == [{"layers": OURS[name]}]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "count"),
-    [
-        ("mi300x-sglang-qwen3-8b-prefilldecode", 36),
-        ("b200-vllm-moe-eager", 36),
-        ("mi300x-resnet-training", 0),
-    ],
+    [("mi300x-sglang", 36), ("b200-vllm-moe-eager", 36), ("mi300x-resnet-training", 0)],
 )
-def test_traces_of_others(name: str, count: int, tmp_path: Path) -> None:
-    file = TRACES / "third-party" / "tracelens" / f"{name}.json.gz"
-    if not file.exists():
-        pytest.skip(f"{name} is not bundled")
-    with traceql.open(traceql.load(file, tmp_path / "x.duckdb").database) as trace:
-        (row,) = trace.sql("SELECT COUNT(DISTINCT layer) AS layers FROM kernel")
-        assert row["layers"] == count
+def test_traces_of_others(name: str, count: int) -> None:
+    (row,) = databases.trace(name).sql("SELECT COUNT(DISTINCT layer) AS layers FROM kernel")
+    assert row["layers"] == count
 
 
 # What a layer of these two models launches, as the code of their modules has it: Qwen2 of Hugging
 # Face with three linear layers before attention and one after it, gpt-oss with experts.
 LAUNCHED = {
-    "h100-qwen1.5-0.5b-eager": {
+    "h100-qwen1.5": {
         "qkv_proj": 3, "attention": 1, "o_proj": 1, "gate_up_proj": 2, "down_proj": 1,
     },
     "b200-vllm-moe-eager": {
@@ -183,49 +167,40 @@ LAUNCHED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    LAUNCHED,
-)
-def test_modules_of_others_name_roles(name: str, tmp_path: Path) -> None:
-    file = TRACES / "third-party" / "tracelens" / f"{name}.json.gz"
-    if not file.exists():
-        pytest.skip(f"{name} is not bundled")
-    with traceql.open(traceql.load(file, tmp_path / "x.duckdb").database) as trace:
-        counted = trace.sql("""
-            SELECT layer, role, COUNT(*) AS kernels FROM kernel
-            WHERE layer IS NOT NULL AND symbol IN ('g', 'a', 'A', 'T', 'X', 'U')
-            GROUP BY layer, role
-        """).rows()
-        by_layer: defaultdict[int, dict[str, int]] = defaultdict(dict)
-        for row in counted:
-            by_layer[row["layer"]][row["role"]] = row["kernels"]
-        assert by_layer
-        assert all(parts == LAUNCHED[name] for parts in by_layer.values())
-        (row,) = trace.sql(
-            "SELECT COUNT(*) AS n FROM kernel WHERE role = 'attention' AND symbol = 'e'"
-        )
-        (inner,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE layer_source = 'module'")
-        assert inner["n"] > 0
-        # gpt-oss copies its queries before they are quantized: those copies are attention's.
-        assert row["n"] == (36 if name.startswith("b200") else 0)
+@pytest.mark.parametrize("name", LAUNCHED)
+def test_modules_of_others_name_roles(name: str) -> None:
+    trace = databases.trace(name)
+    counted = trace.sql("""
+        SELECT layer, role, COUNT(*) AS kernels FROM kernel
+        WHERE layer IS NOT NULL AND symbol IN ('g', 'a', 'A', 'T', 'X', 'U')
+        GROUP BY layer, role
+    """).rows()
+    by_layer: defaultdict[int, dict[str, int]] = defaultdict(dict)
+    for row in counted:
+        by_layer[row["layer"]][row["role"]] = row["kernels"]
+    assert by_layer
+    assert all(parts == LAUNCHED[name] for parts in by_layer.values())
+    (row,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE role = 'attention' AND symbol = 'e'")
+    (inner,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE layer_source = 'module'")
+    assert inner["n"] > 0
+    # gpt-oss copies its queries before they are quantized: those copies are attention's.
+    assert row["n"] == (36 if name.startswith("b200") else 0)
 
 
 @pytest.mark.slow
-def test_pipeline_stages_number_layers_of_the_whole_model(tmp_path: Path) -> None:
-    database = traceql.load(files_of("qwen3-8b-pp2-graph"), tmp_path / "x.duckdb").database
-    with traceql.open(database) as trace:
-        spans = trace.sql(
-            "SELECT rank, MIN(layer) AS first, MAX(layer) AS last FROM kernel GROUP BY 1 ORDER BY 1"
-        ).rows()
-        assert spans == [
-            {"rank": 0, "first": 0, "last": 17},
-            {"rank": 1, "first": 18, "last": 35},
-        ]
-        sides = trace.sql(
-            "SELECT DISTINCT rank, role FROM kernel WHERE name LIKE '%SendRecv%' ORDER BY 1"
-        ).rows()
-        assert sides == [{"rank": 0, "role": "pp_send"}, {"rank": 1, "role": "pp_recv"}]
+def test_pipeline_stages_number_layers_of_the_whole_model() -> None:
+    trace = databases.trace("qwen3-8b-pp2-graph")
+    spans = trace.sql(
+        "SELECT rank, MIN(layer) AS first, MAX(layer) AS last FROM kernel GROUP BY 1 ORDER BY 1"
+    ).rows()
+    assert spans == [
+        {"rank": 0, "first": 0, "last": 17},
+        {"rank": 1, "first": 18, "last": 35},
+    ]
+    sides = trace.sql(
+        "SELECT DISTINCT rank, role FROM kernel WHERE name LIKE '%SendRecv%' ORDER BY 1"
+    ).rows()
+    assert sides == [{"rank": 0, "role": "pp_send"}, {"rank": 1, "role": "pp_recv"}]
 
 
 @pytest.mark.slow

@@ -9,8 +9,7 @@ import traces
 
 from traceql.engine import TraceProcessor, arrow_table
 from traceql.errors import LossyLoad
-from traceql.reader import lost_data
-from traceql.reader.kineto import nesting
+from traceql.reader import lost_data, nesting
 from traceql.reader.kineto.read import read_kineto
 
 Tamper = Callable[[pa.Table], pa.Table]

@@ -447,10 +447,10 @@ def test_a_duration_read_wrong_fails_the_ledger(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ledger's sum comes from the text of the file, and not from the times of the events."""
-    from traceql.reader.kineto import decimal_ns, timeline
+    from traceql.reader.kineto import decimal_ns, event_times
 
     exact = decimal_ns.nanoseconds
-    monkeypatch.setattr(timeline, "nanoseconds", lambda texts: exact(texts) // 2)
+    monkeypatch.setattr(event_times, "nanoseconds", lambda texts: exact(texts) // 2)
     with load([traces.kernel(ts=1, dur=10)]) as trace:
         assert rows(trace, "SELECT dur FROM kernel") == [(5_000,)]
         assert [

@@ -27,7 +27,8 @@ BALANCED = "qwen3-32b-tp4-graph-nccl"
 LATE_RANK = "qwen3-30b-a3b-tp4-ep-graph"
 STAGES = "qwen3-8b-pp2-graph"
 ALONE = "qwen3-8b-tp1-graph"
-TENSOR = [BALANCED, LATE_RANK, SERVING]
+TWO_RANKS = "qwen3-8b-tp2-eager-stack-4layers"
+TENSOR = [BALANCED, LATE_RANK, TWO_RANKS]
 _COMMUNICATION = ("nccl", "cross_device_reduce")
 
 
@@ -701,6 +702,6 @@ def test_training_without_listed_groups_stays_unknown() -> None:
 
 @pytest.mark.parametrize("run", cases([*TENSOR, "b200-vllm-moe-eager"]))
 def test_sums_inside_layers_are_tensor_parallel(run: str) -> None:
-    size = {SERVING: 2, "b200-vllm-moe-eager": 8}.get(run, 4)
+    size = {TWO_RANKS: 2, "b200-vllm-moe-eager": 8}.get(run, 4)
     assert {place[1] for place in places(databases.trace(run))} == {size}
     assert answers(run, "tp.overhead")

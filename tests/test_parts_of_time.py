@@ -221,7 +221,7 @@ def breakdown(con: Connection, **parameters: Any) -> Iterator[dict[str, Any]]:
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(activities())
 @example(WAITS_AGAIN_AFTER_A_SHORT_ONE)
 def test_each_nanosecond_counts_for_one_part_and_one_root(every: list[Activity]) -> None:

@@ -271,13 +271,11 @@ def test_what_is_achieved_has_a_sample_only_where_it_changes(tp: TraceProcessor)
 
 @pytest.mark.slow
 def test_telemetry_of_a_rank_that_is_not_loaded_stays_out(tmp_path: Path) -> None:
-    run = databases.EXAMPLES / "qwen3-8b-tp2-serving"
-    traceql.load([run], tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        sampled = trace.sql("SELECT DISTINCT rank FROM telemetry WHERE rank >= 0").rows()
-        assert {row["rank"] for row in sampled} == {0, 1}
-        with enriched(trace, tmp_path) as tp:
-            clocks = arrow_table(tp, "SELECT COUNT(*) AS n FROM track WHERE name = 'SM clock'")
+    trace = databases.trace(databases.RUN_DIRECTORY)
+    sampled = trace.sql("SELECT DISTINCT rank FROM telemetry WHERE rank >= 0").rows()
+    assert {row["rank"] for row in sampled} == {0, 1}
+    with enriched(trace, tmp_path) as tp:
+        clocks = arrow_table(tp, "SELECT COUNT(*) AS n FROM track WHERE name = 'SM clock'")
     assert clocks.to_pylist() == [{"n": 1}]
 
 
@@ -379,11 +377,7 @@ def test_the_share_of_idle_time_adds_up_to_the_gaps(
 @pytest.mark.slow
 def test_the_bundled_run_of_batches_can_be_exported(tmp_path: Path) -> None:
     """DuckDB 2.0 fails on some joins of what a join has made of two ranks."""
-    run = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
-    with (
-        traceql.open(traceql.load(run, tmp_path / "run.duckdb").database) as trace,
-        enriched(trace, tmp_path) as tp,
-    ):
+    with enriched(databases.trace(databases.BATCH16), tmp_path) as tp:
         idle = arrow_table(tp, "SELECT COUNT(*) AS n FROM track WHERE name = 'Idle'").to_pylist()
     assert idle == [{"n": 2}]
 

@@ -25,7 +25,7 @@ TOO_LARGE = "qwen3-8b-tp2-graph-serving"
 
 CATEGORIES = {
     *("gemm", "attention", "kv_cache", "norm", "rope", "activation", "moe", "collective"),
-    *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
+    *("elementwise", "sampling", "input_prep", "memcpy", "memset", "graph", "other"),
 }
 # What each name is was decided by reading the kernel, not by running the rules.
 # Names are whole, or whole up to the parameter list.
@@ -297,6 +297,11 @@ KNOWN = [
     ("void gemvNSP_kernel<float, float, float, float, 1, 32, 4, 1024>", "gemm"),
     ("void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensorStridedBatched>>", "gemm"),
     ("void wvSplitK_hf_sml_<__hip_bfloat16, 64, 4, 16, 8, 2, 2>(int, int, int)", "gemm"),
+    ("void wvSplitKrc_<__hip_bfloat16, 64, 4, 16, 8, 2, 2>(int, int, int)", "gemm"),
+    ("Custom_Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64", "gemm"),
+    ("void ck::kernel_gemm_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3<>>", "gemm"),
+    ("_ZN5aiter48bf16gemm_fp32bf16_tn_96x64_splitk_cleanE", "gemm"),
+    ("_ZN5aiter37flatmm_uk_gfx9_f16f8_128x256x128_1x4_16x16x32E", "gemm"),
     ("cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1", "gemm"),
     ("igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt64x64x64_wt32x32x8_ws1x1_wr1x1", "gemm"),
     ("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>", "gemm"),
@@ -323,11 +328,17 @@ KNOWN = [
         "attention",
     ),
     ("paged_attention_v2_kernel", "attention"),
+    ("void paged_attention_ll4mi_QKV_mfma16_kernel<__hip_bfloat16, 16, 128, 256>", "attention"),
+    ("void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, 128, 128, 256, 8>", "attention"),
+    ("_ZN5aiter30fmha_fwd_hd128_bf16_causal_rtzE", "attention"),
+    ("bwd_kernel_fuse", "attention"),
+    ("bwd_preprocess", "attention"),
     ("kernel_unified_attention.kd", "attention"),
     ("attn_fwd", "attention"),
     ("_fwd_grouped_kernel_stage1", "attention"),
     ("_bmm_chunk_fwd_kernel", "attention"),
     (RESHAPE_AND_CACHE, "kv_cache"),
+    ("_vllm_layout_trans_kernel", "kv_cache"),
     ("void (anonymous namespace)::store_kvcache<2048l, 4, false, long>", "kv_cache"),
     (
         (

@@ -11,10 +11,11 @@ import pytest
 
 from capture.engine_options import (
     EngineOptions,
-    ProfilerOptions,
     engine_arguments,
     with_detailed_annotation,
 )
+from capture.profilers.contract import ProfilerOptions
+from capture.profilers.pytorch import PyTorch
 from capture.ranks import write_steps
 from capture.scheduled import computed_tokens
 from capture.worker_extension import WorkerExtension, _install_window
@@ -130,7 +131,8 @@ def test_detailed_annotations_are_asked_for_where_vllm_has_them(
     config.ProfilerConfig = New if has_it else Old  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "vllm", ModuleType("vllm"))
     monkeypatch.setitem(sys.modules, "vllm.config", config)
-    asked = engine_arguments(EngineOptions("m"), ProfilerOptions(), model="m", folder=tmp_path)
+    of_profiler = PyTorch().engine_arguments(ProfilerOptions(), tmp_path)
+    asked = engine_arguments(EngineOptions("m"), of_profiler, model="m")
     found = with_detailed_annotation(asked)
     assert found["profiler_config"].pop("detailed_trace_annotation", False) is has_it
     assert found == asked

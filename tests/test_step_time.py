@@ -156,7 +156,7 @@ def step_time(ask: Ask) -> Account:
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(activities())
 def test_each_nanosecond_of_a_gpu_span_is_in_one_row(every: list[Activity]) -> None:
     """Of kernels on two streams, steps whose spans overlap, and kernels of no step."""

@@ -289,7 +289,7 @@ _DRAFTS_LIKE_A_PROMPT = Asked(prompt=17, output=8, arrives=4, drafts=((2, 1), (2
 @pytest.mark.slow
 @example(requests=[_STARTS_AGAIN], budget=40, skip=8)
 @example(requests=[*[Asked(prompt=1, output=1)] * 3, _DRAFTS_LIKE_A_PROMPT], budget=15, skip=5)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     requests=st.lists(_REQUEST, min_size=1, max_size=4),
     budget=st.integers(4, 40),
@@ -303,7 +303,7 @@ def test_no_length_is_counted_wrong(requests: list[Asked], budget: int, skip: in
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     requests=st.lists(_REQUEST, min_size=1, max_size=4),
     budget=st.integers(4, 40),

@@ -313,14 +313,6 @@ def with_sizes(run: str, model: str) -> traceql.Trace:
     )
 
 
-def batch16() -> traceql.Trace:
-    """A run directory with its own peaks.json."""
-    folder = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
-    return traceql.Trace(
-        shared_file(f"{folder.name}.duckdb", lambda path: traceql.load(folder, path))
-    )
-
-
 def no_role_is_above_the_ceiling(trace: traceql.Trace) -> None:
     found = trace.sql("""
         SELECT phase, role, bound, SUM(floor_ns) / SUM(work_ns) AS share
@@ -374,7 +366,7 @@ def test_no_role_is_above_the_measured_ceiling(run: str, model: str) -> None:
 @pytest.mark.slow
 def test_measured_operations_explain_the_transfers_of_a_run() -> None:
     """Of a data sheet, the links need a tenth of that time: small messages cost latency."""
-    trace = batch16()
+    trace = databases.trace(databases.BATCH16)
     adds_up(trace)
     no_role_is_above_the_ceiling(trace)
     for kind, least, most in (("data sheet", 0.01, 0.2), ("measured", 0.9, 1)):

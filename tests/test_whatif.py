@@ -2,22 +2,18 @@
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import databases
 import pytest
 from command_line import output, refusal
 from derived import Tables, answer, database, insert, rows
-from shared_files import shared_file
 from workload_runs import DENSE, EXPERTS, FOUR_RANKS, loaded
 
 import traceql
 
 pytestmark = pytest.mark.slow
 
-BATCH16 = databases.EXAMPLES / "qwen3-8b-tp2-batch16"  # with peaks.json
-SERVING = databases.EXAMPLES / "qwen3-8b-tp2-serving"  # its KV lengths are unknown
 
 # Bytes of the weights of Qwen3-8B's gate_up_proj, at the 4,800 bytes per ns of an H200's memory.
 GATE_UP_NS = 36 * 4096 * 2 * 12288 * 2 / 4800
@@ -26,13 +22,6 @@ Row = dict[str, Any]
 
 
 @cache
-def example(folder: Path) -> traceql.Trace:
-    def load(file: Path) -> None:
-        traceql.load([folder], file)
-
-    return traceql.Trace(shared_file(f"{folder.name}-whatif.duckdb", load))
-
-
 def asked(trace: traceql.Trace, **parameters: Any) -> dict[tuple[str, str], Row]:
     return {(row["kind"], row["part"]): row for row in trace.run("whatif", **parameters).rows()}
 
@@ -420,7 +409,7 @@ def test_leaving_graphs_is_unknown() -> None:
 
 @pytest.mark.slow
 def test_unknown_kv_lengths_leave_attention_unknown() -> None:
-    trace = example(SERVING)
+    trace = databases.trace(databases.RUN_DIRECTORY)
     assert predicted(trace)["attention"] == asked(trace)["computing", "attention"]["measured_ns"]
     without, with_context = total(trace, batch=32), total(trace, batch=32, context=600)
     assert "without attention" in without["warning"]
@@ -431,7 +420,7 @@ def test_unknown_kv_lengths_leave_attention_unknown() -> None:
 
 @pytest.mark.slow
 def test_measured_products_and_collectives_are_preferred() -> None:
-    parts = asked(example(BATCH16), batch=64)
+    parts = asked(databases.trace(databases.BATCH16), batch=64)
     assert parts["computing", "gate_up_proj"]["how"] == "measured product"
     assert parts["communication", "attn_allreduce"]["how"] == "measured collective"
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from traceql.errors import TraceqlError
-from traceql.loading.discovery import trace_files
+from traceql.loading.discovery import profile_files, trace_files
 from traceql.loading.side_files import places_beside
 from traceql.resources import PACKAGE, SCHEMA_VERSION
 from traceql.user_folders import cache_folder
@@ -23,9 +23,9 @@ def cached_database(
 ) -> Path:
     """A database with exactly these traces, from the cache or loaded now.
 
-    A database in the cache is used as long as the path, size and modification time of every trace
-    and of every file beside it that a load reads are the same, no such file comes or goes, and
-    traceql would make the same database from them.
+    A database in the cache is used as long as the path, size and modification time of every trace,
+    of every profile and of every file beside them that a load reads are the same, no such file
+    comes or goes, and traceql would make the same database from them.
 
     Args:
         paths: traces and folders of one run.
@@ -33,7 +33,8 @@ def cached_database(
         peaks: files of measured ceilings; they count before those in run directories.
         say: is called before a load, which takes a while.
     """
-    files = trace_files([Path(p) for p in paths])
+    given = [Path(p) for p in paths]
+    files = [*trace_files(given), *profile_files(given)]
     stats = [(str(file), _size_and_time(file)) for file in (*files, *places_beside(files), *peaks)]
     made_of = repr((SCHEMA_VERSION, __version__, _recipe(), stats))
     key = hashlib.sha256(made_of.encode()).hexdigest()[:16]

@@ -23,6 +23,10 @@ class NotATrace(TraceCorrupt):
     """A file is intact but holds something else; in a folder of traces it is skipped."""
 
 
+class ProfileSkipped(TraceCorrupt):
+    """A file of Nsight Compute cannot be read here; beside traces it is skipped."""
+
+
 class EngineError(TraceqlError):
     """The trace processor could not start, or rejected its input."""
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from traceql.drafts import draft_folder
 from traceql.errors import TraceqlError
 
+_SQLITE = b"SQLite format 3\0"
+
 
 @contextmanager
 def whole_file(
@@ -32,7 +34,7 @@ def whole_file(
     try:
         if path.is_dir():
             raise TraceqlError(f"{path} is a folder; name a file with -o")
-        if not may_replace_database and path.is_file() and is_database(path):
+        if not may_replace_database and path.is_file() and (is_database(path) or is_sqlite(path)):
             raise TraceqlError(f"{path} is a database; name another file with -o")
         if is_device(path):
             yield path
@@ -100,13 +102,25 @@ def is_device(path: Path) -> bool:
 
 
 def is_database(path: Path) -> bool:
-    """Whether the name of a file, or its first bytes, are those of a DuckDB database."""
-    if path.suffix in (".duckdb", ".db"):
-        return True
+    """Whether the first bytes of a file are those of a DuckDB database, or else its name.
+
+    Profilers write SQLite files of the same names.
+    """
+    has_name = path.suffix in (".duckdb", ".db")
+    if not path.is_file():
+        return has_name
+    with path.open("rb") as file:
+        head = file.read(16)
+    return head[8:12] == b"DUCK" or (has_name and not (head and _SQLITE.startswith(head)))
+
+
+def is_sqlite(path: Path) -> bool:
+    """Whether a file begins like an SQLite database, also if nearly all of it was cut off."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(12)[8:] == b"DUCK"
+        head = file.read(len(_SQLITE))
+    return bool(head) and _SQLITE.startswith(head)
 
 
 def _keep_owner_and_mode(old: Path, new: Path) -> None:

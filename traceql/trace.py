@@ -1,6 +1,7 @@
 """An open database: queries, SQL, and PerfettoSQL on the original trace files."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,11 +104,29 @@ class Trace(AbstractContextManager["Trace"]):
             TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
         """
         from traceql.engine import open_trace_processor
+
+        fed = self.feed(rank)
+        return open_trace_processor(self.file_of(rank)[0] if fed is None else fed)
+
+    def feed(self, rank: int | None = None) -> Iterator[bytes] | None:
+        """A rank's trace file in a form that the trace processor accepts, with `ts` as here.
+
+        None if it opens the file itself. Raises what `perfetto` raises.
+        """
         from traceql.reader.registry import reader_of
 
         path, base_ns = self.file_of(rank)
         feed = reader_of(path).feed
-        return open_trace_processor(path if feed is None else feed(path, base_ns))
+        return None if feed is None else feed(path, base_ns, self._metadata_of(rank))
+
+    def _metadata_of(self, rank: int | None) -> Mapping[str, Any]:
+        """What a rank's file says about it; the lowest rank by default."""
+        rows = self.sql(
+            "SELECT metadata FROM trace WHERE rank = COALESCE($rank, rank) ORDER BY rank LIMIT 1",
+            {"rank": rank},
+        ).rows()
+        found: Mapping[str, Any] = json.loads(rows[0]["metadata"])
+        return found
 
     def file_of(self, rank: int | None = None) -> tuple[Path, int]:
         """A rank's trace file, and what to add to `ts` to get the times in the file, ns.

@@ -19,10 +19,10 @@ def write_report(recorded: "Recorded") -> None:
     """Prints the overhead, the latencies and the next command."""
     facts = recorded.facts
     window = facts["window"]
-    traces = [recorded.path / rank["trace"] for rank in facts["ranks"]]
+    traces = {recorded.path / rank["trace"] for rank in facts["ranks"]}
     size = sum(trace.stat().st_size for trace in traces) / 1e6
     click.echo(
-        f"{recorded.path}: {len(traces)} ranks, {window['iterations']} engine iterations, "
+        f"{recorded.path}: {len(facts['ranks'])} ranks, {window['iterations']} engine iterations, "
         f"{size:.1f} MB of traces"
     )
     overhead = facts["overhead"]

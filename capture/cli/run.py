@@ -66,6 +66,15 @@ from capture.models import built_in_models
     help="Steps (engine iterations) to record.  [default: all of the workload]",
 )
 @click.option(
+    "--profiler",
+    "tool",
+    type=click.Choice(["torch", "nsys", "ncu"]),
+    default="torch",
+    show_default=True,
+    help="PyTorch's profiler, Nsight Systems, or Nsight Compute, which counts the bytes and FLOPs "
+    "of each kernel instead of recording a timeline. The last two must be on PATH.",
+)
+@click.option(
     "--annotate",
     type=click.Choice(["layers"]),
     help="Add a named range for every module of the model to the trace; needs --eager.",
@@ -88,6 +97,7 @@ def command(
     output: Path | None,
     annotate: str | None,
     warmup: int,
+    tool: str,
     stacks: bool,
     shapes: bool,
     memory: bool,
@@ -100,7 +110,8 @@ def command(
     The same engine runs the workload to warm up, then without the profiler, then with it. The
     overhead of the profiler, that is, the difference between the last two, is printed.
     """
-    from capture.engine_options import EngineOptions, ProfilerOptions, parsed_arguments
+    from capture.engine_options import EngineOptions, parsed_arguments
+    from capture.profilers.contract import ProfilerOptions
     from capture.record import RunOptions, record_run
 
     of_engine = ("tp", "pp", "dp", "ep", "eager", "dtype", "max_num_seqs")
@@ -112,6 +123,7 @@ def command(
     )
     run = RunOptions(
         engine,
+        tool,
         ProfilerOptions(stacks, shapes, memory),
         annotate_layers=annotate == "layers",
         warmup_passes=warmup,

@@ -9,45 +9,38 @@ from pathlib import Path
 
 from capture.attach import attach
 from capture.drive import drive
-from capture.engine_options import ProfilerOptions, profiler_config
 from capture.errors import PlanInvalid, PointFailed
 from capture.experiment.plan import Plan
 from capture.experiment.points import Point
 from capture.experiment.vllm_server import RunningServer
+from capture.profilers import PROFILERS
+from capture.profilers.contract import ProfilerOptions
 from capture.server import Server
 from capture.vllm_version import annotates_in_detail
 from capture.worker_extension import QUALIFIED_NAME
 from capture.workload import KNOWN_TOKENS, Workload, random_workload
 
 _TRACES = "traces"
-_WRAPPERS = {
-    "nsys": (
-        "nsys", "profile", "--trace=cuda,nvtx", "--cuda-graph-trace=node", "--force-overwrite=true",
-        "--capture-range=cudaProfilerApi", "--capture-range-end=repeat", "--output={}/nsys",
-    ),
-    "ncu": (
-        "ncu", "--target-processes=all", "--profile-from-start=off", "--force-overwrite",
-        "--export={}/ncu",
-    ),
-}  # fmt: skip
 
 
 def require_tool(tool: str) -> None:
     """Raises PlanInvalid if the profiler of a plan is not installed."""
-    if tool in _WRAPPERS and shutil.which(tool) is None:
+    program = PROFILERS[tool].program
+    if program and shutil.which(program) is None:
         raise PlanInvalid(f"record.tool is {tool}, which is not installed; leave it out for torch")
 
 
 def profiler_wrapper(tool: str, folder: Path) -> list[str]:
     """The command line that a server is started with, for a profiler outside of it."""
-    return [word.format(folder) for word in _WRAPPERS.get(tool, ())]
+    return list(PROFILERS[tool].command(ProfilerOptions(), folder, repeats=True))
 
 
 def profiler_arguments(tool: str, folder: Path, version: str) -> list[str]:
     """The arguments of `vllm serve` by which a profiler can be switched on."""
-    if tool in _WRAPPERS:
-        return ["--profiler-config", json.dumps({"profiler": "cuda"})]
-    config = profiler_config(ProfilerOptions(), folder / _TRACES)
+    profiler = PROFILERS[tool]
+    config = profiler.engine_arguments(ProfilerOptions(), folder / _TRACES)["profiler_config"]
+    if profiler.program:
+        return ["--profiler-config", json.dumps(config)]
     if annotates_in_detail(version):
         config["detailed_trace_annotation"] = True
     return ["--profiler-config", json.dumps(config), "--worker-extension-cls", QUALIFIED_NAME]
@@ -71,7 +64,7 @@ def profile_point(
     )
     asyncio.run(_warm_up(server.url, workload))
     server.reset_caches()
-    if plan.record.tool in _WRAPPERS:
+    if PROFILERS[plan.record.tool].program:
         asyncio.run(_record_outside(server.url, workload, plan.record.seconds))
         return
     attached = attach(

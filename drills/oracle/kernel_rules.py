@@ -10,7 +10,7 @@ _BUILT_IN = Path(__file__).parents[2] / "traceql" / "classification" / "kernels.
 _CATEGORIES = frozenset(
     {
         *("gemm", "attention", "kv_cache", "norm", "rope", "activation", "moe", "collective"),
-        *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
+        *("elementwise", "sampling", "input_prep", "memcpy", "memset", "graph", "other"),
     }
 )
 Rules = dict[int, tuple[str, str]]  # pattern and category by priority

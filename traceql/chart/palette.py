@@ -39,6 +39,7 @@ CATEGORY_COLOURS = {
     "input_prep": "#44AA99",
     "memcpy": "#7A0177",
     "memset": "#DDCC77",
+    "graph": "#332288",
     "other": "#767676",
 }
 

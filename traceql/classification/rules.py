@@ -16,7 +16,7 @@ BUILT_IN = Path(__file__).with_name("kernels.csv")
 CATEGORIES = frozenset(
     {
         *("gemm", "attention", "kv_cache", "norm", "rope", "activation", "moe", "collective"),
-        *("elementwise", "sampling", "input_prep", "memcpy", "memset", "other"),
+        *("elementwise", "sampling", "input_prep", "memcpy", "memset", "graph", "other"),
     }
 )
 _PRIORITY = re.compile("[0-9]{1,18}")  # fits into 64 bits

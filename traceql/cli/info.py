@@ -14,6 +14,13 @@ from traceql.query import bound, query_named
 from traceql.trace import Trace
 
 _FILES = "SELECT rank, path, format, reader, size_bytes FROM trace ORDER BY rank"
+_PROFILES = """
+    SELECT parse_filename(path) AS profile, page, COUNT(*) AS launches, size_bytes
+    FROM profile_file
+    INNER JOIN profiled_launch ON profile_file.id = profiled_launch.file_id
+    GROUP BY profile_file.id, path, page, size_bytes
+    ORDER BY profile_file.id
+"""
 _MODELS = """
     SELECT
         rank,
@@ -84,6 +91,8 @@ def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
         for row in trace.sql(_WITHOUT_LAYERS):
             print_text(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
         print_table(trace.sql(_FILES))
+        if len(profiles := trace.sql(_PROFILES)):
+            print_table(profiles)
         click.echo()
         write_summary(database)
         checks = f"traceql run quality.ledger {quote(str(database))}"

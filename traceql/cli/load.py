@@ -48,6 +48,11 @@ _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cann
     "[default: data sheets, and peaks.json in the run directory, if any]",
 )
 @click.option(
+    "--mix-profilers",
+    is_flag=True,
+    help="Load ranks of one run that were recorded by different profilers.",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(1),
     help="Number of files to read in parallel.  [default: number of CPUs]",
@@ -59,13 +64,16 @@ def command(
     rules: tuple[Path, ...],
     model_config: Path | None,
     peaks: tuple[Path, ...],
+    mix_profilers: bool,
     jobs: int | None,
 ) -> None:
-    """Load trace files, folders of trace files or run directories into one DuckDB file.
+    """Load traces, profiles, folders of these or run directories into one DuckDB file.
 
-    PATHS are PyTorch profiler traces (.json, CUDA or ROCm) or native Perfetto traces (.pftrace,
-    .perfetto-trace), also compressed (.gz), folders of these with one file per rank, or run
-    directories of traceql capture. Use one database per run.
+    PATHS are PyTorch profiler traces (.json, CUDA or ROCm), native Perfetto traces (.pftrace,
+    .perfetto-trace), exports of Nsight Systems (.sqlite) or outputs of rocprofv3 (.db, .json,
+    .csv, .pftrace), also compressed (.gz), folders of these, or run directories of traceql
+    capture. Profiles of Nsight Compute (.csv of ncu --csv, .ncu-rep) add hardware counters to the
+    kernels. Use one database per run.
 
     Failed checks of the ledger are printed, but the exit status is 0; see traceql check.
     """
@@ -79,11 +87,12 @@ def command(
             rules=rules,
             model_config=model_config,
             peaks=peaks,
+            mix_profilers=mix_profilers,
             jobs=jobs,
             done=done,
         )
     for path in loaded.skipped:
         click.echo(one_line(f"skipped: already loaded: {path}"), err=True)
     for other in loaded.others:
-        click.echo(one_line(f"skipped: not a trace: {other}"), err=True)
+        click.echo(one_line(f"skipped: {other}"), err=True)
     write_summary(loaded.database)

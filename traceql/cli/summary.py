@@ -1,6 +1,8 @@
 """Short summaries of a database: what ran, what was loaded, and whether its checks hold."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from traceql.cli.console import print_text
 from traceql.cli.output import print_answer
@@ -14,6 +16,7 @@ _COUNTS = """
         (SELECT COUNT(*) FROM step) AS steps,
         (SELECT COUNT(*) FROM trace) AS ranks,
         (SELECT MAX(world_size) FROM trace) AS world_size,
+        (SELECT COUNT(*) FROM profiled_launch) AS profiled,
         COUNT(ok) AS checks,
         COUNT(*) FILTER (NOT ok) AS failed,
         100.0 * SUM(value) FILTER (check_name = 'time classified other')
@@ -57,18 +60,22 @@ def write_summary(database: Path) -> None:
     """Prints a line of counts and a line with the verdict of the ledger."""
     with Trace(database) as trace:
         (row,) = trace.sql(_COUNTS).rows()
-        counts = (
-            _number(row["slices"], "slice", "slices"),
-            _number(row["kernels"], "GPU activity", "GPU activities"),
-            _number(row["steps"], "step", "steps"),
-        )
-        ranks = f"{row['ranks']} of {_number(row['world_size'], 'rank', 'ranks')}"
-        print_text(one_line(f"{database}: {', '.join((ranks, *counts))}"), hanging="  ")
-        if not row["slices"]:
+        counts = [*_of_traces(row)] if row["ranks"] else ["no trace"]
+        if row["profiled"]:
+            counts.append(_number(row["profiled"], "profiled launch", "profiled launches"))
+        print_text(one_line(f"{database}: {', '.join(counts)}"), hanging="  ")
+        if row["ranks"] and not row["slices"]:
             print_text("! no events: was the profiler stopped before anything ran?", hanging="  ")
         print_text(_verdict(row["checks"], row["failed"], row["other_pct"]), hanging="  ")
         if row["failed"]:
             print_answer(trace, "quality.ledger", failed=True)
+
+
+def _of_traces(row: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{row['ranks']} of {_number(row['world_size'], 'rank', 'ranks')}"
+    yield _number(row["slices"], "slice", "slices")
+    yield _number(row["kernels"], "GPU activity", "GPU activities")
+    yield _number(row["steps"], "step", "steps")
 
 
 def _number(count: int, singular: str, plural: str) -> str:

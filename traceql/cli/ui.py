@@ -100,6 +100,13 @@ def _both(
         yield file, place_of_pair(pair), opened_groups_of_pair(pair)
 
 
+def _opens_as_it_is(path: Path) -> bool:
+    """Whether the Perfetto UI opens a file, which need not be loaded for that."""
+    from traceql.reader.registry import reader_of
+
+    return path.is_file() and not is_database(path) and reader_of(path).opens_in_perfetto
+
+
 @contextmanager
 def _shown(
     path: Path,
@@ -110,18 +117,19 @@ def _shown(
     finding: int | None,
 ) -> Iterator[tuple[Path, "Place | None"]]:
     """The file to open, and the place in it to zoom to."""
-    if raw and rank is None and step is None and path.is_file() and not is_database(path):
+    if raw and rank is None and step is None and _opens_as_it_is(path):
         yield path, None
         return
     from traceql.ui.place import place_of_finding, place_of_step
+    from traceql.ui.raw import raw_file
 
     with open_trace(path) as trace:
         place = None if step is None else place_of_step(trace, step, layer)
         if finding is not None:
             place = place_of_finding(trace, finding)
         if raw:
-            file, to_file_ns = trace.file_of(rank)
-            yield file, place and place.shifted(to_file_ns)
+            with raw_file(trace, rank) as (file, to_file_ns):
+                yield file, place and place.shifted(to_file_ns)
         else:
             with enriched(trace) as file:
                 yield file, place

@@ -1,7 +1,7 @@
 """Finds the ranks that take part in an operation."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from traceql.collectives.layout import Layout
@@ -43,14 +43,38 @@ class DescribedOperation:
 class ProcessGroups:
     """The process groups that trace files describe, with ranks as the run numbers them."""
 
-    def __init__(self, files: Mapping[int, FileFacts]) -> None:
-        """From what the file of each rank says about its job."""
+    def __init__(
+        self, files: Mapping[int, FileFacts], named: Collection[tuple[int, str | None]] = ()
+    ) -> None:
+        """From what the file of each rank says about its job.
+
+        Args:
+            named: each rank with the name of a group that its events have.
+        """
         self._shift = {rank: facts.shift(rank) for rank, facts in files.items()}
         self._ranks = {
             (rank, group.name): group.ranks
             for rank, facts in files.items()
             for group in facts.groups_in_run(rank)
         }
+        alike = [(r, name) for r, name in named if name and files[r].has_shared_group_names]
+        self._loaded = {
+            (rank, name): sorted({r for r, other in alike if other == name}) for rank, name in alike
+        }
+        self._is_complete = len(files) >= max(
+            (f.world_size or 0 for f in files.values()), default=0
+        )
+        self._is_complete &= any(f.world_size for f in files.values())
+
+    def loaded(self, rank: int, name: str | None, size: int | None) -> "Group | None":
+        """The group of the loaded ranks whose events name it, if all ranks use the same name.
+
+        Its size is unknown if the event does not tell it and not all ranks of the job are loaded.
+        """
+        members = self._loaded.get((rank, name or ""))
+        if not members:
+            return None
+        return Group(tuple(members), size or (len(members) if self._is_complete else None))
 
     def of_event(self, rank: int, name: str | None, listed: str | None) -> Sequence[int]:
         """The ranks of an event's process group; empty if they are unknown.
@@ -80,10 +104,14 @@ def group_of(described: DescribedOperation, layout: Layout, process_groups: Proc
             return Group(pair, 2, is_directed=True)
     if members:
         return Group(tuple(members), described.group_size or len(members))
+    if loaded := process_groups.loaded(rank, described.group_name, described.group_size):
+        return loaded
     if described.role in _EXPERT_ROLES:
         of_stage = layout.tp * layout.dp if layout.tp and layout.dp else described.group_size
         return Group(tuple(layout.ep_peers(rank)), of_stage)
-    return Group(tuple(layout.tp_peers(rank)), layout.tp or described.group_size)
+    # A group is at least as large as its event says: not all ranks may be loaded.
+    size = max(layout.tp or 0, described.group_size or 0)
+    return Group(tuple(layout.tp_peers(rank)), size or None)
 
 
 def _peer(described: DescribedOperation, members: Sequence[int], layout: Layout) -> int | None:

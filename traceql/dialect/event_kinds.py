@@ -13,4 +13,5 @@ class EventKind(StrEnum):
     OPERATOR = "operator"
     ANNOTATION = "annotation"  # record_function and the like, on the host
     GPU_ANNOTATION = "gpu_annotation"  # the same annotation, over the kernels launched inside it
+    OFF_CPU = "off_cpu"  # a thread was on no CPU
     FRAME = "frame"  # a call of a Python function or an nn.Module

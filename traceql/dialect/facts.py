@@ -23,19 +23,24 @@ class FileFacts:
 
     Attributes:
         rank: the rank of the file in its own job.
+        process: the id of its process, where one file has several ranks.
         world_size: the number of ranks in that job.
         job_source: where the file has these facts of its job.
         groups: the process groups that the file lists in full, with ranks of that job.
         base_time_ns: the Unix time that the file's times count from, ns.
         device_names: the name of each device, by its number on its host.
+        has_shared_group_names: whether a group has the same name in the events of all its ranks,
+            and no other group has it.
     """
 
     rank: int | None = None
+    process: int | None = None
     world_size: int | None = None
     job_source: str = "metadata of the file"
     groups: Sequence[ProcessGroup] = ()
     base_time_ns: int | None = None
     device_names: Mapping[int, str] = field(default_factory=dict)
+    has_shared_group_names: bool = False
 
     def shift(self, rank: int) -> int:
         """The rank in the run minus the rank in the file.

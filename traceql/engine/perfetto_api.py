@@ -17,6 +17,8 @@ class _OnDemand(ModuleType):
     """A module that is imported when one of its attributes is first asked for."""
 
     def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:  # another thread asks while the API is imported
+            del sys.modules[self.__name__]
         return getattr(importlib.import_module(self.__name__), name)
 
 

@@ -146,6 +146,7 @@ def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int
         later = [before - base_ns]
         con.execute("UPDATE slice SET ts = ts + ?", later)
         con.execute("UPDATE instant SET ts = ts + ?", later)
+        con.execute("UPDATE counter SET ts = ts + ?", later)
         con.execute("UPDATE trace SET file_offset_ns = file_offset_ns + ?", later)
         con.execute("UPDATE trace SET base_time_ns = ?", [base_ns])
     return int(base_ns)
@@ -164,6 +165,7 @@ def _insert(
     _insert_from(con, file, "slice", _SLICE, bound | ids | tracks)
     _insert_from(con, file, "activity", _ACTIVITY, ids)
     _insert_from(con, file, "instant", _INSTANT, bound | tracks)
+    _insert_from(con, file, "counter", _COUNTER, bound | tracks)
     _insert_from(con, file, "flow", _FLOW, {"rank": rank.rank} | ids)
     _insert_from(con, file, "track", _TRACK, {"rank": rank.rank} | tracks)
     _insert_from(con, file, "count", _COUNT, {"rank": rank.rank})
@@ -195,6 +197,11 @@ _ACTIVITY = """
 _INSTANT = """
     INSERT INTO instant
     SELECT $rank, cat, name, ts + $offset, pid, tid, $first_track + track, args
+    FROM incoming
+"""
+_COUNTER = """
+    INSERT INTO counter
+    SELECT $rank, name, unit, ts + $offset, value, $first_track + track
     FROM incoming
 """
 _FLOW = "INSERT INTO flow SELECT $rank, $first_id + slice_out, $first_id + slice_in FROM incoming"

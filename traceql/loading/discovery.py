@@ -1,4 +1,4 @@
-"""Finds the trace files in the paths that a user gives."""
+"""Finds the trace files, and the profiles of Nsight Compute, in the paths that a user gives."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,23 +6,41 @@ from pathlib import Path
 from traceql.errors import TraceNotFound
 from traceql.files import is_database, path_text
 from traceql.loading.side_files import NAMES, RUN
-from traceql.reader.registry import suffixes
+from traceql.ncu import recognition
+from traceql.reader.registry import is_superseded, suffixes, traces_of_folder, whole
 
 
 def trace_files(paths: Iterable[Path]) -> list[Path]:
     """The files among `paths` and the trace files in its folders, in order, each once.
 
     Of a run directory, these are the files in its folder `traces`; of another folder, those
-    directly in it, or else those in its folder `traces`. Only regular files are traces.
+    directly in it, or else those in its folder `traces`. A folder that a profiler laid out itself
+    has them where that profiler writes them. Only regular files are traces, and not those of which
+    a converted file is beside them. One file stands for a recording of several. A profile is no
+    trace.
 
     Raises:
-        TraceNotFound: a path does not exist, cannot be read or is a database, or a folder has no
-            trace files.
+        TraceNotFound: a path does not exist, cannot be read or is a database, or a folder has
+            neither traces nor profiles.
     """
+    return _each_once(whole(file) for path in paths for file in _files(path))
+
+
+def profile_files(paths: Iterable[Path]) -> list[Path]:
+    """The files of Nsight Compute among `paths`, in its folders and in the folders `traces` there.
+
+    Reports of which a CSV is beside them are left out.
+
+    Raises:
+        TraceNotFound: a path is not UTF-8.
+    """
+    return _each_once(file for path in paths for file in _profiles(path))
+
+
+def _each_once(files: Iterable[Path]) -> list[Path]:
     found: dict[Path, Path] = {}
-    for path in paths:
-        for file in _files(path):
-            found.setdefault(file.resolve(), file)
+    for file in files:
+        found.setdefault(file.resolve(), file)
     for file in found.values():
         if (shown := path_text(file)) != str(file):
             raise TraceNotFound(f"{shown}: the path is not UTF-8; rename it")
@@ -47,7 +65,7 @@ def _files(path: Path) -> list[Path]:
         if path.is_file() and is_database(path):
             raise TraceNotFound(f"{path} is a database; show it with traceql info {path}")
         if path.is_file():
-            return [trace_path(path)]
+            return [] if recognition.is_profile(path) else [trace_path(path)]
         if path.exists():
             raise TraceNotFound(
                 f"{path} is neither a file nor a folder; save the trace to a file and load that"
@@ -59,7 +77,8 @@ def _files(path: Path) -> list[Path]:
 
 def _files_of_folder(folder: Path) -> list[Path]:
     ends = suffixes()
-    if files := _files_in_places(folder, ends):
+    laid_out = [trace_path(file) for file in traces_of_folder(folder)]
+    if (files := [*laid_out, *_files_in_places(folder, ends)]) or _profiles(folder):
         return files
     folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]
     below = [path.name for path in folders if _files_in_places(path, ends)]
@@ -71,14 +90,30 @@ def _files_of_folder(folder: Path) -> list[Path]:
     raise TraceNotFound(f"{folder}: no traces in this folder (looked for *{', *'.join(ends)})")
 
 
+def _profiles(path: Path) -> list[Path]:
+    if path.is_file():
+        return [trace_path(path)] if recognition.is_profile(path) else []
+    places = [place for place in (path, path / "traces") if place.is_dir()]
+    files = [file for place in places for file in sorted(place.iterdir()) if _may_be_profile(file)]
+    found = [file for file in files if recognition.is_profile(file)]
+    return [trace_path(file) for file in found if not recognition.is_superseded(file)]
+
+
+def _may_be_profile(file: Path) -> bool:
+    """Whether a file of a folder has the name of a profile, so that its content is looked at."""
+    return file.is_file() and file.name.endswith(recognition.SUFFIXES)
+
+
 def _files_in_places(folder: Path, ends: tuple[str, ...]) -> list[Path]:
     """The traces in the first place that has any: the folder itself, or its folder `traces`."""
     places = (folder, folder / "traces")
     for place in reversed(places) if (folder / RUN).is_file() else places:
         if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f, ends)]):
-            return [trace_path(f) for f in files]
+            return [trace_path(f) for f in files if not is_superseded(f)]
     return []
 
 
 def _is_trace(path: Path, ends: tuple[str, ...]) -> bool:
-    return path.is_file() and path.name.endswith(ends) and path.name not in NAMES
+    if not path.is_file() or not path.name.endswith(ends) or path.name in NAMES:
+        return False
+    return not is_database(path)

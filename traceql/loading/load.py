@@ -18,16 +18,19 @@ from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.files import whole_file
 from traceql.loading.database import add_files, create_tables
-from traceql.loading.discovery import trace_files, trace_path
+from traceql.loading.discovery import profile_files, trace_files, trace_path
 from traceql.loading.model_config import write_model_config
 from traceql.loading.peaks import write_peaks
+from traceql.loading.profiles import add_profiles, read_profiles
 from traceql.loading.reading import FileRead, read_files
 from traceql.loading.run_directory import RunDirectory, run_directories
 from traceql.loading.run_files import add_runs
 from traceql.loading.workspace import workspace
+from traceql.ncu.profile import Profile
 from traceql.opening import opened_database
 
 DEFAULT_DATABASE = Path("run.duckdb")
+_OTHERWISE = "name another file with -o"
 
 
 @dataclass(frozen=True)
@@ -37,7 +40,7 @@ class Loaded:
     Attributes:
         added: the files that are new in the database.
         skipped: the files that were already in it, or have the same content as another one.
-        others: for each file of a folder that is not a trace, a sentence that says so.
+        others: for each file of a folder that was left out, a sentence that says why.
     """
 
     database: Path
@@ -54,16 +57,17 @@ def load(
     rules: Sequence[str | Path] = (),
     model_config: str | Path | None = None,
     peaks: Sequence[str | Path] = (),
+    mix_profilers: bool = False,
     jobs: int | None = None,
     done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
 ) -> Loaded:
-    """Loads trace files, folders of ranks or run directories into one DuckDB file.
+    """Loads traces, folders of ranks, run directories or profiles into one DuckDB file.
 
     A new version of the database replaces the old one when it is complete; if anything fails, the
     old one stays as it was. Files that are already in it (same SHA-256) are skipped.
 
     Args:
-        paths: trace files, folders with trace files, or run directories.
+        paths: trace files, profiles of Nsight Compute, folders of these, or run directories.
         database: the DuckDB file to create or to add to.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
         rules: CSV files with classification rules, which are added to the built-in ones; a rule
@@ -72,6 +76,8 @@ def load(
             default the configuration in a run.json beside the traces.
         peaks: CSV files whose rows replace those of the data sheets, and files of measured ceilings
             of `traceql experiment peaks`; a peaks.json in a run directory is found by itself.
+        mix_profilers: whether the files may be of several profilers; otherwise they cannot be of
+            one run, and that is an error.
         jobs: the number of files to read at once; None for one per processor.
         done: called for progress, with what was done (files or database), how many, and of how
             many; also with engine, before the trace processor is compiled.
@@ -83,25 +89,31 @@ def load(
         raise TraceqlError(f"jobs is {jobs}; give a number of processes from 1")
     given = [paths] if isinstance(paths, str | Path) else paths
     files = trace_files([Path(p) for p in given])
+    profiles = profile_files([Path(p) for p in given])
+    named = [trace_path(path) for path in map(Path, given) if path.is_file()]
     runs = run_directories(files)
     target = Path(database).absolute()
     with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
         loaded = _loaded_files(target)
         _require_no_log(target)
+        counters = read_profiles(profiles, named=named if files else profiles, loaded=loaded)
         native = Path(trace_processor) if trace_processor else None
-        pool.submit(_say_if_compiling, native, done)
+        if files:
+            pool.submit(_say_if_compiling, native, done)
         prepared = pool.submit(_prepare)
         read, others = read_files(
             files,
             folder,
-            named=[trace_path(path) for path in map(Path, given) if path.is_file()],
+            named=named,
             loaded=loaded,
             trace_processor=native,
             jobs=jobs,
             done=_counted(done, len(files)),
         )
         new = _distinct([file for file in read if file.folder])
-        if new or rules or model_config or peaks:
+        if not mix_profilers:
+            _require_one_profiler(target, new)
+        if new or counters.new or rules or model_config or peaks:
             done("database", 0, 1)
             prepared.result()
             config = Path(model_config) if model_config else None
@@ -112,15 +124,18 @@ def load(
                     draft,
                     new,
                     runs,
+                    profiles=counters.new,
                     rules=[Path(r) for r in rules],
                     model_config=config,
                     peaks=[Path(p) for p in peaks],
                 )
                 _require_no_log(target)
             done("database", 1, 1)
-    added = [file.path for file in new]
+    paths_of = [*(file.path for file in new), *(profile.path for profile in counters.new)]
+    added = list(dict.fromkeys(paths_of))
     skipped = [file.path for file in read if file.path not in added]
-    return Loaded(Path(database), added, skipped, [str(error) for error in others])
+    left_out = [f"not a trace: {error}" for error in others] + [str(e) for e in counters.skipped]
+    return Loaded(Path(database), added, [*skipped, *counters.known], left_out)
 
 
 def _say_if_compiling(trace_processor: Path | None, done: Callable[[str, int, int], None]) -> None:
@@ -148,19 +163,37 @@ def _counted(done: Callable[[str, int, int], None], total: int) -> Callable[[Pat
 
 
 def _distinct(files: Sequence[FileRead]) -> list[FileRead]:
-    by_content: dict[str, FileRead] = {}
+    by_content: dict[tuple[str, int], FileRead] = {}
     for file in files:
-        by_content.setdefault(file.sha256, file)
+        by_content.setdefault((file.sha256, file.number), file)
     return list(by_content.values())
 
 
 def _loaded_files(database: Path) -> frozenset[str]:
     if not database.exists():
         return frozenset()
-    otherwise = "name another file with -o"
-    with closing(opened_database(database, otherwise=otherwise)) as con:
-        loaded = con.execute("SELECT sha256 FROM trace").fetchall()
+    with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
+        loaded = con.execute(
+            "SELECT sha256 FROM trace UNION ALL SELECT sha256 FROM profile_file"
+        ).fetchall()
     return frozenset(row[0] for row in loaded)
+
+
+def _require_one_profiler(database: Path, files: Sequence[FileRead]) -> None:
+    """Raises TraceqlError if the files, and those in the database, are of several profilers."""
+    by_dialect: dict[str, str] = {}
+    if database.exists():
+        with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
+            loaded = con.execute("SELECT dialect, MIN(path) FROM trace GROUP BY dialect ORDER BY 1")
+            by_dialect.update(loaded.fetchall())
+    for file in files:
+        by_dialect.setdefault(file.dialect, str(file.path))
+    if len(by_dialect) > 1:
+        listed = ", ".join(f"{dialect} ({path})" for dialect, path in by_dialect.items())
+        raise TraceqlError(
+            f"recordings of several profilers: {listed}; load each run into a database of its own "
+            "(-o), or give --mix-profilers if they are ranks of one run"
+        )
 
 
 def _require_no_log(database: Path) -> None:
@@ -192,6 +225,7 @@ def _write(
     files: Sequence[FileRead],
     runs: Mapping[Path, RunDirectory],
     *,
+    profiles: Sequence[Profile],
     rules: Sequence[Path],
     model_config: Path | None,
     peaks: Sequence[Path],
@@ -211,6 +245,7 @@ def _write(
                 write_peaks(con, peaks)
             write_model_config(con, model_config, [file.path for file in files], new)
             add_files(con, files, new)
+            add_profiles(con, profiles)
             add_runs(con, new)
             derive(con)
             con.execute("CHECKPOINT")

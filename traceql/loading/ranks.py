@@ -44,7 +44,9 @@ def ranks(
         RankConflict: two files claim one rank.
     """
     owner = dict(taken)
-    stated = [(runs[path].rank_of(path) if path in runs else None) for path, _ in files]
+    stated = [
+        runs[path].rank_of(path, facts.process) if path in runs else None for path, facts in files
+    ]
     claims = [
         _claim(path, facts, entry) for (path, facts), entry in zip(files, stated, strict=True)
     ]

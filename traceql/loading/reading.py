@@ -36,12 +36,16 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class FileRead:
-    """A file that was read into a folder; `folder` is None if it is already in the database."""
+    """The recording of one rank in a file, read into a folder.
+
+    `folder` is None if the file is already in the database, or holds nothing.
+    """
 
     path: Path
     sha256: str
     size_bytes: int
     folder: Path | None = None
+    number: int = 0  # among the recordings in the file
     reader: str = ""
     format: str = ""
     dialect: str = ""
@@ -55,10 +59,15 @@ class FileRead:
         return file_facts(self.dialect, self.metadata or {})
 
     def table(self, name: str) -> pa.Table:
-        """One of the tables that the reader wrote, mapped from disk."""
+        """One of the tables that the reader wrote, in one part or several, mapped from disk."""
         assert self.folder is not None
-        with pa.memory_map(str(self.folder / f"{name}.arrow")) as source:
-            return pa.ipc.open_file(source).read_all()
+        parts = [_mapped(file) for file in sorted(self.folder.glob(f"{name}.*.arrow"))]
+        return pa.concat_tables(parts).unify_dictionaries() if len(parts) > 1 else parts[0]
+
+
+def _mapped(file: Path) -> pa.Table:
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
 
 
 def read_files(
@@ -73,8 +82,8 @@ def read_files(
 ) -> tuple[list[FileRead], list[errors.NotATrace]]:
     """Reads each file into a folder of `workspace`.
 
-    Returns the files that were read, in the order of `files`, and an error for each file that was
-    skipped because it is not a trace.
+    Returns the recordings that were read, in the order of `files`, and an error for each file that
+    was skipped because it is not a trace.
 
     Args:
         named: files that the user gave by name. If one of them is not a trace, that is an error;
@@ -114,9 +123,10 @@ def read_files(
             workers.stop()
             raise
     found = [
-        _result(file, request)
+        recording
         for file, request in zip(files, requests, strict=True)
         if file not in others
+        for recording in _results(file, request)
     ]
     return found, list(others.values())
 
@@ -189,8 +199,8 @@ def _failure(file: str, status: int, output: str, errors_: str) -> errors.Traceq
     return error
 
 
-def _result(file: Path, request: Request) -> FileRead:
-    """What a process says that it read.
+def _results(file: Path, request: Request) -> list[FileRead]:
+    """What a process says that it read: a recording for each rank in the file.
 
     Raises:
         TraceqlError: it is not the answer to this load's request for this file.
@@ -200,4 +210,8 @@ def _result(file: Path, request: Request) -> FileRead:
     if (answer["nonce"], answer["path"]) != (request.nonce, request.file):
         raise errors.TraceqlError(f"{file}: another process wrote into this load; try again")
     result = answer["result"]
-    return FileRead(file, folder=folder if "reader" in result else None, **result)
+    recordings = result.pop("recordings", [])
+    return [
+        FileRead(file, folder=folder / str(recording["number"]), **result, **recording)
+        for recording in recordings
+    ] or [FileRead(file, **result)]

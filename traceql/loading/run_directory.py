@@ -27,13 +27,23 @@ class RunDirectory:
         """The number of ranks; None if it is not stated."""
         return self.places.parallel.world_size if self.places.parallel else None
 
-    def rank_of(self, trace: Path) -> RankEntry | None:
-        """The entry for the rank of a trace in this directory."""
-        return self._entries.get(f"traces/{trace.name}")
+    def rank_of(self, trace: Path, process: int | None) -> RankEntry | None:
+        """The entry for a rank of a trace in this directory.
+
+        Args:
+            process: the id of the rank's process, by which the ranks of one file are told apart.
+        """
+        entries = self._entries.get(f"traces/{trace.name}", [])
+        if len(entries) == 1 and None in (process, entries[0].pid):
+            return entries[0]
+        return next((entry for entry in entries if entry.pid == process), None)
 
     @cached_property
-    def _entries(self) -> Mapping[str | None, RankEntry]:
-        return {entry.trace: entry for entry in self.places.ranks or ()}
+    def _entries(self) -> Mapping[str | None, list[RankEntry]]:
+        found: dict[str | None, list[RankEntry]] = {}
+        for entry in self.places.ranks or ():
+            found.setdefault(entry.trace, []).append(entry)
+        return found
 
 
 def run_directories(traces: Iterable[Path]) -> dict[Path, RunDirectory]:
@@ -71,10 +81,11 @@ def _run_directory(folder: Path) -> RunDirectory | None:
 def _require_each_once(places: RankPlaces) -> None:
     entries = places.ranks or []
     ranks = [entry.rank for entry in entries]
-    files = [entry.trace for entry in entries if entry.trace is not None]
+    files = [(entry.trace, entry.pid) for entry in entries if entry.trace is not None]
     if len(set(ranks)) < len(ranks):
         twice = next(rank for rank in ranks if ranks.count(rank) > 1)
         raise Unusable(f"two entries of $.ranks are rank {twice}")
     if len(set(files)) < len(files):
-        twice_named = next(file for file in files if files.count(file) > 1)
-        raise Unusable(f"two entries of $.ranks have the trace {twice_named}")
+        trace, pid = next(file for file in files if files.count(file) > 1)
+        of_process = "" if pid is None else f" and the process {pid}"
+        raise Unusable(f"two entries of $.ranks have the trace {trace}{of_process}")

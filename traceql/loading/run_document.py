@@ -16,10 +16,11 @@ _Count = Annotated[int, Meta(ge=0, lt=2**62)]
 
 
 class RankEntry(Struct, frozen=True):
-    """A rank in run.json; `trace` is relative to the run directory."""
+    """A rank in run.json; `trace` is relative to the run directory, `pid` that of its process."""
 
     rank: _Place
     trace: str | None = None
+    pid: _Place | None = None
     tp_rank: _Place | None = None
     pp_rank: _Place | None = None
     dp_rank: _Place | None = None

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 Int64s = npt.NDArray[np.int64]
 
@@ -24,3 +25,19 @@ class DistinctValues(dict[Any, int]):
 def concatenated(parts: Iterable[Int64s]) -> Int64s:
     """All parts as one array, which is empty if there are no parts."""
     return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def distinct_rows(columns: Sequence[Int64s]) -> tuple[list[tuple[int, ...]], Int64s]:
+    """The distinct rows of columns of one length, sorted, and the place of each row among them."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values = pa.array(column).dictionary_encode()
+        joined = code * len(values.dictionary) + values.indices.to_numpy()
+        code = pa.array(joined).dictionary_encode().indices.to_numpy().astype(np.int64)
+    first = np.zeros(int(code.max(initial=-1)) + 1, np.int64)
+    first[code[::-1]] = np.arange(len(code))[::-1]
+    rows = list(zip(*(column[first].tolist() for column in columns), strict=True))
+    order = sorted(range(len(rows)), key=rows.__getitem__)
+    place = np.empty(len(rows), np.int64)
+    place[order] = np.arange(len(rows))
+    return [rows[number] for number in order], place[code]

@@ -3,19 +3,25 @@
 This module and every `READER` are imported at start-up, so neither may import anything heavy.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
 
 
 class ReadFile(Protocol):
-    """Reads one file into tables, or raises a TraceqlError that names the file."""
+    """Reads one file into tables, or raises a TraceqlError that names the file.
 
-    def __call__(self, path: Path, *, trace_processor: Path | None) -> "TraceTables": ...
+    A format whose files hold several ranks gives the tables of one rank after the other, and those
+    of a large rank in several parts.
+    """
+
+    def __call__(
+        self, path: Path, *, trace_processor: Path | None
+    ) -> "TraceTables | Iterator[TraceTables]": ...
 
 
 @dataclass(frozen=True)
@@ -31,7 +37,18 @@ class Reader:
             must not raise for files that are damaged.
         read: reads a file into tables. It imports what it needs when it is called.
         feed: the file in a form that the trace processor accepts, in pieces, with times relative
-            to the given nanosecond; None if the trace processor opens the file itself.
+            to the given nanosecond; the metadata say which rank of the file. None if the trace
+            processor opens the file itself.
+        opens_in_perfetto: whether the Perfetto UI opens the files as they are; else it is given the
+            feed.
+        is_superseded: whether a file of a folder is left out, because another file beside it was
+            made from it.
+        traces_of_folder: the traces of a folder that is laid out as the profiler writes it,
+            wherever in it they are; empty for any other folder.
+        whole: the file that stands for a recording of several files; the file itself where it is
+            a recording of its own. Such a recording is loaded once.
+        is_general: whether this reader also takes files of a container that formats share, such as
+            SQLite, so that it is asked after the readers that look inside.
         is_fallback: whether this reader is asked last, and gets the files that no reader
             recognises, so that its error messages say what is wrong with them. There is one.
     """
@@ -42,5 +59,10 @@ class Reader:
     dialect: str
     recognises: Callable[[Path], bool]
     read: ReadFile
-    feed: Callable[[Path, int], Iterator[bytes]] | None = None
+    feed: Callable[[Path, int, Mapping[str, Any]], Iterator[bytes]] | None = None
+    opens_in_perfetto: bool = True
+    is_superseded: Callable[[Path], bool] = lambda _path: False
+    traces_of_folder: Callable[[Path], Sequence[Path]] = lambda _folder: ()
+    whole: Callable[[Path], Path] = lambda path: path
+    is_general: bool = False
     is_fallback: bool = False

@@ -1,20 +1,31 @@
-"""Recognises JSON by how a file begins, compressed or not."""
+"""Recognises JSON and SQLite by how a file begins, compressed or not."""
 
 import gzip
 import zlib
 from pathlib import Path
 
 _HEAD_BYTES = 256
+_SQLITE = b"SQLite format 3\0"
 
 
 def begins_like_json(path: Path) -> bool:
     """Whether a file begins with an object or an array; False if it cannot be read."""
+    return head(path).lstrip()[:1] in (b"{", b"[")
+
+
+def begins_like_sqlite(path: Path) -> bool:
+    """Whether a file begins like an SQLite database; False if it cannot be read."""
+    return head(path).startswith(_SQLITE)
+
+
+def head(path: Path, size: int = _HEAD_BYTES) -> bytes:
+    """The first bytes of the content; none if it cannot be read, which the reader will explain."""
     try:
         with path.open("rb") as file:
-            head = file.read(_HEAD_BYTES)
-        if head.startswith(b"\x1f\x8b"):
+            found = file.read(size)
+        if found.startswith(b"\x1f\x8b"):
             with gzip.open(path) as unpacked:
-                head = unpacked.read(_HEAD_BYTES)
-    except (OSError, EOFError, zlib.error):  # the reader will say what is wrong
-        return False
-    return head.lstrip()[:1] in (b"{", b"[")
+                found = unpacked.read(size)
+    except (OSError, EOFError, zlib.error):
+        return b""
+    return found

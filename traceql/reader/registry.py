@@ -12,7 +12,7 @@ from traceql.reader.contract import Reader
 
 
 def readers() -> list[Reader]:
-    """All readers by name of their folder, the fallback last.
+    """All readers by name of their folder, those last that take what others recognise too.
 
     Raises:
         DefinitionInvalid: a reader cannot be imported, names a dialect that does not exist, or does
@@ -27,7 +27,7 @@ def readers() -> list[Reader]:
                 f"reader {reader.name}: no dialect '{reader.dialect}' (there is: {listed})"
             )
     _require_fitting(found)
-    return sorted(found, key=lambda reader: reader.is_fallback)
+    return sorted(found, key=lambda reader: (reader.is_fallback, reader.is_general))
 
 
 def _reader(folder: str) -> Reader:
@@ -58,6 +58,21 @@ def reader_of(path: Path) -> Reader:
     return next((reader for reader in every if reader.recognises(path)), every[-1])
 
 
+def is_superseded(path: Path) -> bool:
+    """Whether a file of a folder is left out, because another file beside it was made from it."""
+    return any(reader.is_superseded(path) for reader in readers())
+
+
+def whole(path: Path) -> Path:
+    """The file that stands for the recording that a file is part of."""
+    return reader_of(path).whole(path)
+
+
+def traces_of_folder(folder: Path) -> list[Path]:
+    """The traces of a folder that is laid out as one of the profilers writes it; else empty."""
+    return [path for reader in readers() for path in reader.traces_of_folder(folder)]
+
+
 def suffixes() -> tuple[str, ...]:
     """How the names of trace files end, of all formats."""
-    return tuple(suffix for reader in readers() for suffix in reader.suffixes)
+    return tuple(dict.fromkeys(suffix for reader in readers() for suffix in reader.suffixes))

@@ -1,8 +1,8 @@
 """The contract of readers: the tables that each of them delivers, column by column.
 
-A reader turns one file into these tables. Everything after it (ids, kernels, steps, gaps) is SQL
-and the same for every reader. Every table has to be there with exactly its schema; a reader
-delivers `schema.empty_table()` for what its format does not have.
+A reader turns one file, or the part of one rank in it, into these tables. Everything after it (ids,
+kernels, steps, gaps) is SQL and the same for every reader. Every table has to be there with exactly
+its schema; a reader delivers `schema.empty_table()` for what its format does not have.
 
 Units: times and durations are integers in ns, sizes are bytes. `ts` counts from the file's own
 zero; loading moves it to the run's time base. Columns may be NULL only if their comment says so.
@@ -68,6 +68,17 @@ INSTANT = pa.schema(
         ("args", JSON),
     ]
 )
+# One row per sample of a counter, such as a clock or a GPU metric. No NULLs but where the comment
+# says so.
+COUNTER = pa.schema(
+    [
+        ("name", NAME),  # what was measured, as in the file
+        ("unit", NAME),  # unit of the value; NULL if the file does not tell
+        ("ts", pa.int64()),  # time of the sample, ns in the file's own time
+        ("value", pa.float64()),
+        ("track", pa.int64()),  # row of the track table
+    ]
+)
 # One row per process and thread, or device and stream. pid and tid are text because files also use
 # words for them. Every column but `track` may be NULL.
 TRACK = pa.schema(
@@ -87,8 +98,8 @@ TRACK = pa.schema(
 # What it cannot count so is NULL, and the ledger calls it unknown.
 COUNT = pa.schema(
     [
-        # "slice" for rows of SLICE; "i", "I", "R" or "n" for rows of INSTANT; anything else for
-        # events that no table holds.
+        # "slice" for rows of SLICE; "i", "I", "R" or "n" for rows of INSTANT; "counter" for rows of
+        # COUNTER; anything else for events that no table holds.
         ("phase", pa.large_string()),
         ("cat", pa.large_string()),  # category of slices, "" if they have none; else ""
         ("events", pa.int64()),  # may be NULL
@@ -111,6 +122,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "activity": ACTIVITY,
     "flow": FLOW,
     "instant": INSTANT,
+    "counter": COUNTER,
     "track": TRACK,
     "count": COUNT,
     "remark": REMARK,
@@ -119,13 +131,19 @@ SCHEMAS: Mapping[str, pa.Schema] = {
 
 @dataclass(frozen=True)
 class TraceTables:
-    """What a reader delivers for one file.
+    """What a reader delivers for one file, or for one rank of a file that holds several.
 
     Attributes:
         tables: a table for each name in `SCHEMAS`.
         metadata: what the file says about itself, as JSON values. The dialect reads the rank, the
             clock and the devices from it (traceql.dialect.facts).
+        continues: whether the next tables that the reader yields are of the same rank. So a large
+            file need not be in memory at once; indices go on from one set of tables to the next.
+        dialect: the dialect of this file, where files of one format have several; None for that
+            of the reader.
     """
 
     tables: Mapping[str, pa.Table]
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    continues: bool = False
+    dialect: str | None = None

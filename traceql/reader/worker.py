@@ -13,13 +13,17 @@ import os
 import signal
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from hashlib import file_digest
 from itertools import zip_longest
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from traceql.reader.contract import Reader
+    from traceql.reader.tables import TraceTables
 
 RESULT = "result.json"
 _BATCH_ROWS = 32_768  # DuckDB scans batches in parallel
@@ -101,7 +105,7 @@ def read(request: Request) -> None:
     sha256 = _sha256(file)
     result: dict[str, Any] = {"sha256": sha256, "size_bytes": file.stat().st_size}
     if sha256 not in request.loaded:
-        result |= _tables_on_disk(file, folder, native)
+        result["recordings"] = _tables_on_disk(file, folder, native)
     if _version(file) != before:
         raise TraceCorrupt(f"{file} changed while it was read; load it when it is complete")
     answer = {"nonce": request.nonce, "path": request.file, "result": result}
@@ -128,36 +132,75 @@ def _sha256(file: Path) -> str:
         raise TraceNotFound(f"{file}: {error.strerror}") from None
 
 
-def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> dict[str, Any]:
-    """Writes an Arrow file per table; returns everything else that is known about the trace."""
-    import numpy as np
+def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> list[dict[str, Any]]:
+    """Writes a folder per rank in the file; returns what else is known of each."""
+    from traceql.reader.registry import reader_of
+
+    reader = reader_of(file)
+    read = reader.read(file, trace_processor=trace_processor)
+    found: list[dict[str, Any]] = []
+    extent: dict[str, int] = {}
+    part = 0
+    for trace in read if isinstance(read, Iterator) else [read]:
+        _require_tables(reader.name, trace)
+        number = len(found)
+        _part_on_disk(trace, folder / str(number), part)
+        extent = _with_extent(extent, trace)
+        part += 1
+        if not trace.continues:
+            found.append(_about(reader, trace, number) | extent)
+            extent, part = {}, 0
+        del trace  # before the next part is read
+    return found
+
+
+def _part_on_disk(trace: "TraceTables", folder: Path, part: int) -> None:
+    """Writes an Arrow file per table."""
     import pyarrow as pa
 
     from traceql.errors import DatabaseError
-    from traceql.reader.registry import reader_of
     from traceql.reader.tables import SCHEMAS
 
-    reader = reader_of(file)
-    trace = reader.read(file, trace_processor=trace_processor)
-    _require_tables(reader.name, trace)
+    folder.mkdir(exist_ok=True)
     try:
         for name, schema in SCHEMAS.items():
-            with pa.ipc.new_file(folder / f"{name}.arrow", schema) as sink:
+            with pa.ipc.new_file(folder / part_name(name, part), schema) as sink:
                 sink.write_table(trace.tables[name], max_chunksize=_BATCH_ROWS)
     except OSError as error:  # of Arrow, which names no file
         why = os.strerror(error.errno) if error.errno else str(error)
         raise DatabaseError(f"cannot write in {folder}: {why}") from None
-    slices, instants = trace.tables["slice"], trace.tables["instant"]
-    starts = np.concatenate((slices["ts"].to_numpy(), instants["ts"].to_numpy()))
+
+
+def part_name(table: str, part: int) -> str:
+    """The name of the file with a part of a table."""
+    return f"{table}.{part:06}.arrow"
+
+
+def _with_extent(extent: dict[str, int], trace: "TraceTables") -> dict[str, int]:
+    """The first and the last time of earlier parts and this one; empty without events."""
+    import numpy as np
+
+    slices, *points = (trace.tables[name] for name in ("slice", "instant", "counter"))
+    starts = np.concatenate([table["ts"].to_numpy() for table in (slices, *points)])
+    if not len(starts):
+        return extent
     ends = np.append(slices["ts"].to_numpy() + slices["dur"].to_numpy(), starts)
-    extent = {"first_ts": int(starts.min()), "last_ts": int(ends.max())} if len(starts) else {}
-    about = {
+    first, last = int(starts.min()), int(ends.max())
+    return {
+        "first_ts": min(first, extent.get("first_ts", first)),
+        "last_ts": max(last, extent.get("last_ts", last)),
+    }
+
+
+def _about(reader: "Reader", trace: "TraceTables", number: int) -> dict[str, Any]:
+    """What is known of a rank besides its tables and their extent."""
+    return {
+        "number": number,
         "reader": reader.name,
         "format": reader.format,
-        "dialect": reader.dialect,
+        "dialect": trace.dialect or reader.dialect,
         "metadata": trace.metadata,
     }
-    return about | extent
 
 
 def _require_tables(reader: str, trace: Any) -> None:

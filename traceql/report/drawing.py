@@ -1,9 +1,11 @@
 """Draws the charts of a page while its queries run."""
 
+import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
+from queue import SimpleQueue
 
 from traceql.chart.drawing import Drawing, Order
 from traceql.errors import QueryInvalid, TraceqlError
@@ -25,13 +27,19 @@ class Pictures:
 
 
 class PageDrawing:
-    """Draws each chart in all widths, with a process for each of them."""
+    """Draws each chart in all widths, with several processes.
+
+    These are no more than processors: to start one and to warm it up takes as long as many charts.
+    """
 
     def __init__(self) -> None:
-        self._drawings = {size: Drawing(for_pages=True) for size in WIDTHS}
-        self._threads = {size: ThreadPoolExecutor(max_workers=1) for size in WIDTHS}
-        for size, drawing in self._drawings.items():
-            self._threads[size].submit(drawing.start)
+        count = min(len(WIDTHS), os.cpu_count() or 1)
+        self._drawings = [Drawing(for_pages=True) for _ in range(count)]
+        self._free = SimpleQueue[Drawing]()
+        self._threads = ThreadPoolExecutor(count)
+        for drawing in self._drawings:
+            self._free.put(drawing)
+            self._threads.submit(drawing.start)
 
     def ask(
         self, answer: Answer, result: Result, *, name: str, wide: bool
@@ -55,15 +63,22 @@ class PageDrawing:
         for size in ("narrow", "half", "full") if wide else ("narrow", "half"):
             adapted = partial(inline, name=f"{name}-{size}", description=description)
             order = Order(table, untitled, WIDTHS[size], adapted=adapted, tagged=True)
-            futures[size] = self._threads[size].submit(self._drawings[size].draw, order)
+            futures[size] = self._threads.submit(self._draw, order)
         return partial(_pictures, futures)
+
+    def _draw(self, order: Order) -> bytes:
+        drawing = self._free.get()
+        try:
+            return drawing.draw(order)
+        finally:
+            self._free.put(drawing)
 
     def close(self) -> None:
         """Ends all processes, also while they draw."""
-        for size, drawing in self._drawings.items():
-            self._threads[size].shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        for drawing in self._drawings:
             drawing.close()
-            self._threads[size].shutdown()
+        self._threads.shutdown()
 
 
 def _pictures(futures: "dict[str, Future[bytes]]") -> Pictures:

@@ -4,7 +4,7 @@
 -- (operation, role, layer and size), the same unit (step) and the same position among equal
 -- operations of the unit. No match is forced: what does not fit stays unmatched.
 -- @scope  run
--- @needs  clock, communicator, on_reference_clock, operation, paired
+-- @needs  clock, communicator, on_reference_clock, operation, paired, plane_wait
 -- @column id               BIGINT   Id of the row.
 -- @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank.
 -- @column rank             BIGINT   Rank.
@@ -17,8 +17,10 @@
 -- @column bytes            BIGINT   Size of the whole buffer (the output of an all_gather, the input of a reduce_scatter), bytes; NULL if unknown.
 -- @column bytes_source     VARCHAR  Where bytes comes from: args (the event's own arguments), shapes (inputs of the operator that launched it) or inferred (tokens x hidden size x element size).
 -- @column late_ns          BIGINT   How much later this rank began than the earliest rank, after the clock correction, ns; NULL unless the operation was found on all its ranks.
--- @column wait_ns          BIGINT   Wait time: the part of the kernel's duration before the last rank had begun, ns; NULL unless the operation was found on all its ranks.
--- @column transfer_ns      BIGINT   Transfer time: the rest of the kernel's duration, ns; NULL unless the operation was found on all its ranks.
+-- @column wait_ns          BIGINT   Wait time, ns: the part of the kernel's duration before the last rank had begun or, if not all ranks are loaded, that in which no plane of the device moved data; NULL if neither is known.
+-- @column wait_source      VARCHAR  Where wait_ns comes from: ranks (the operation was found on all its ranks) or planes (the tasks of an Ascend device that it consists of); NULL if wait_ns is.
+-- @column late_place       BIGINT   Number of the rank, in its communicator from 0, that this rank waited for longest, as the planes of its Ascend device tell; NULL if they do not.
+-- @column transfer_ns      BIGINT   Transfer time: the rest of the kernel's duration, ns; NULL if wait_ns is.
 -- @column algbw_gbps       DOUBLE   Algorithm bandwidth: bytes / transfer_ns, 1e9 bytes per second.
 -- @column busbw_gbps       DOUBLE   Bus bandwidth as nccl-tests defines it: algbw_gbps x 2(n-1)/n for all_reduce, x (n-1)/n for all_gather, reduce_scatter and all_to_all, x 1 for broadcast, reduce, send and recv, 1e9 bytes per second; NULL for other operations.
 -- @column uncertainty_ns   BIGINT   How much the clocks of the ranks may still differ, ns; 0 if no difference was measured, NULL if the clocks could not be compared.
@@ -102,15 +104,19 @@ timed AS (
         operation.bytes_source,
         matched.uncertainty_ns,
         CASE WHEN matched.ranks = communicator.group_size THEN matched.aligned_ts - matched.first_ts END AS late_ns,
+        matched.ranks = communicator.group_size AS is_on_all_ranks,
         CASE
             WHEN matched.ranks = communicator.group_size THEN LEAST(
                 operation.end_ts - operation.ts, matched.arrival_ts - matched.aligned_ts
             )
-        END AS wait_ns
+            ELSE plane_wait.wait_ns
+        END AS wait_ns,
+        plane_wait.late_place
     FROM operation
     INNER JOIN paired USING (kernel_id)
     INNER JOIN communicator USING (communicator_id)
     LEFT JOIN matched USING (kernel_id)
+    LEFT JOIN plane_wait USING (kernel_id)
 ),
 moved AS (
     SELECT *, dur - wait_ns AS transfer_ns, bytes / NULLIF(dur - wait_ns, 0) AS algbw_gbps
@@ -130,6 +136,8 @@ SELECT
     bytes_source,
     late_ns,
     wait_ns,
+    CASE WHEN wait_ns IS NOT NULL THEN CASE WHEN is_on_all_ranks THEN 'ranks' ELSE 'planes' END END AS wait_source,
+    late_place,
     transfer_ns,
     algbw_gbps,
     algbw_gbps * CASE
@@ -138,9 +146,15 @@ SELECT
             THEN 1.0 * (group_size - 1) / group_size
         WHEN op IN ('broadcast', 'reduce', 'send', 'recv') THEN 1.0
     END AS busbw_gbps,
-    CASE WHEN wait_ns IS NOT NULL THEN uncertainty_ns END AS uncertainty_ns,
-    -- A clock error shifts time between wait and transfer: both must be at least as long.
-    uncertainty_ns = 0
+    CASE
+        WHEN wait_ns IS NULL THEN NULL
+        WHEN is_on_all_ranks THEN uncertainty_ns
+        ELSE 0
+    END AS uncertainty_ns,
+    -- A clock error shifts time between wait and transfer: both must be at least as long. What the
+    -- planes tell is of one clock.
+    (wait_ns IS NOT NULL AND NOT COALESCE(is_on_all_ranks, FALSE))
+    OR uncertainty_ns = 0
     OR (uncertainty_ns <= transfer_ns AND (wait_ns = 0 OR uncertainty_ns <= wait_ns)) AS reliable
 FROM moved
 ORDER BY kernel_id

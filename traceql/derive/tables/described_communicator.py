@@ -31,12 +31,14 @@ _PLACES = "SELECT rank, tp, pp, dp, tp_size, pp_size, dp_size, source FROM rank_
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     layout = _layout(con)
     files = con.execute(_FILES).fetchall()
+    descriptions = con.execute(_DESCRIBED).fetchall()
     process_groups = ProcessGroups(
-        {rank: loaded_facts(dialect, metadata) for rank, dialect, metadata in files}
+        {rank: loaded_facts(dialect, metadata) for rank, dialect, metadata in files},
+        {(rank, group_name) for _, rank, _, _, group_name, *_ in descriptions},
     )
     numbers: dict[Group, int] = {}
     listed = []
-    for described_id, *described in con.execute(_DESCRIBED).fetchall():
+    for described_id, *described in descriptions:
         group = group_of(DescribedOperation(*described), layout, process_groups)
         listed.append(
             {

@@ -36,7 +36,7 @@ _OPERATIONS = """
     WITH every_operation AS (
         SELECT
             collective.kernel_id,
-            collective.wait_ns,
+            collective.late_ns,
             kernel.rank,
             kernel.device,
             kernel.ts,
@@ -57,7 +57,7 @@ _OPERATIONS = """
     INNER JOIN (
         SELECT rank, MIN(ts) AS first_ts FROM device_state GROUP BY rank
     ) AS span USING (rank)
-    WHERE wait_ns IS NOT NULL
+    WHERE late_ns IS NOT NULL
 """
 _STATES = "SELECT rank, device, ts, dur, spent_on FROM device_time"
 # Compute kernels on all streams but the one with the most compute time.

@@ -3,7 +3,7 @@
 # @needs  slice, trace
 # @column rank  BIGINT   Rank.
 # @column cat   VARCHAR  Event category, as in the file and in slice.
-# @column kind  VARCHAR  kernel, memcpy, memset, launch (runtime or driver call), operator, annotation (range on the host), gpu_annotation (the same range on a stream), frame (call of a Python function or module) or other.
+# @column kind  VARCHAR  kernel, memcpy, memset, launch (runtime or driver call), operator, annotation (range on the host), gpu_annotation (the same range on a stream), frame (call of a Python function or module), off_cpu (the thread was on no CPU) or other.
 
 """Looks the categories up in the vocabulary of each rank's dialect."""
 

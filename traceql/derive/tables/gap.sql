@@ -1,18 +1,25 @@
 -- One row per interval of a rank's GPU span in which a device did nothing, with the cause.
 -- @scope  rank
--- @needs  classified_kernel, idle, launch
+-- @needs  classified_kernel, device_wait, idle, issuer, launch
 -- @column rank                BIGINT   Rank.
 -- @column device              BIGINT   Number of the device on its machine.
 -- @column ts                  BIGINT   Start, ns since the run's first event.
 -- @column dur                 BIGINT   Duration, ns.
--- @column cause               VARCHAR  Why the device was idle. sync: the launching thread was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, or there is no next kernel.
+-- @column cause               VARCHAR  Why the device was idle. sync: the launching thread, or the one that had asked it to launch, was blocked in a synchronizing call for at least half of the time from the start of the gap to the launch call of the next kernel. host: that launch call began after the start of the gap. dependency: the next kernel had been launched, but waited for an event of another stream: its host had asked for that, or its stream spent at least half of the gap on it. launch: it had been launched, but had not started yet. unknown: its launch call is not in the trace, or there is no next kernel.
 -- @column step_id             BIGINT   Step of the kernel that ended the gap, or else of the kernel before the gap.
 -- @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
 -- @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.
 WITH launched AS (
-    SELECT kernel.id, kernel.stream, kernel.step_id, launch.ts AS launch_ts, launch.tid
+    SELECT
+        kernel.id,
+        kernel.stream,
+        kernel.step_id,
+        COALESCE(launch.ts, issuer.ts) AS launch_ts,
+        COALESCE(launch.tid, issuer.tid) AS tid,
+        COALESCE(issuer.tid, launch.tid) AS issuing_tid
     FROM classified_kernel AS kernel
     LEFT JOIN launch ON kernel.launch_id = launch.id
+    LEFT JOIN issuer ON kernel.id = issuer.id
 ),
 bounded AS (
     SELECT
@@ -26,6 +33,7 @@ bounded AS (
         following.launch_ts,
         following.stream,
         following.tid,
+        following.issuing_tid,
         preceding.stream <> following.stream AS other_stream,
         LEAST(following.launch_ts, idle.ts + idle.dur) AS issued_ts
     FROM idle
@@ -37,14 +45,14 @@ bounded AS (
 blocking_call AS (
     SELECT rank, tid, ts, ts + dur AS end_ts
     FROM launch
-    WHERE regexp_matches(name, '(Device|Stream|Event|Ctx)Synchronize|^(cuda|hip)Memcpy(WithStream)?$')
+    WHERE regexp_matches(name, '(Device|Stream|Event|Ctx)Synchronize|aclrtSynchronize(Device|Stream|Event)|^(cuda|hip)Memcpy(WithStream)?$|aclrtMemcpy$')
     QUALIFY COALESCE(ts >= MAX(ts + dur) OVER (
         PARTITION BY rank, tid ORDER BY ts, dur DESC, id
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ), TRUE)
 ),
--- Time that the launching thread was blocked between the start of the gap and the launch call of
--- the next kernel.
+-- Time that the thread which asked for the next kernel, mostly the launching one, was blocked between
+-- the start of the gap and the launch call of the next kernel.
 blocked AS (
     SELECT
         bounded.rank,
@@ -59,8 +67,23 @@ blocked AS (
         ON bounded.rank = blocking_call.rank
         AND blocking_call.ts < bounded.issued_ts
         AND blocking_call.end_ts > bounded.ts
-        AND blocking_call.tid = bounded.tid
+        AND blocking_call.tid = bounded.issuing_tid
     WHERE bounded.launch_ts > bounded.ts
+    GROUP BY ALL
+),
+-- Time that the stream of the next kernel waited for events, as its device tells.
+device_waited AS (
+    SELECT
+        bounded.rank,
+        bounded.device,
+        bounded.ts,
+        SUM(LEAST(device_wait.end_ts, bounded.ts + bounded.dur) - GREATEST(device_wait.ts, bounded.ts)) AS ns
+    FROM bounded
+    INNER JOIN device_wait
+        ON bounded.rank = device_wait.rank
+        AND bounded.stream = device_wait.stream
+        AND device_wait.ts < bounded.ts + bounded.dur
+        AND device_wait.end_ts > bounded.ts
     GROUP BY ALL
 ),
 stream_wait AS (
@@ -97,6 +120,7 @@ SELECT
         WHEN bounded.launch_ts > bounded.ts THEN 'host'
         WHEN awaited.wait_ts > COALESCE(awaited.earlier_launch_ts, awaited.wait_ts - 1)
             THEN 'dependency'
+        WHEN device_waited.ns * 2 >= bounded.dur THEN 'dependency'
         WHEN bounded.launch_ts IS NOT NULL THEN 'launch'
         ELSE 'unknown'
     END AS cause,
@@ -105,5 +129,6 @@ SELECT
     bounded.next_kernel_id
 FROM bounded
 LEFT JOIN blocked USING (rank, device, ts)
+LEFT JOIN device_waited USING (rank, device, ts)
 LEFT JOIN awaited USING (rank, device, ts)
 ORDER BY bounded.rank, bounded.device, bounded.ts

@@ -1,7 +1,7 @@
 # One row per kernel whose layer or role follows from the order of kernels alone.
 # @kind   scratch
 # @scope  rank
-# @needs  classified_kernel, model_config, symbol
+# @needs  awaited_stream, classified_kernel, model_config, symbol
 # @column id         BIGINT   Kernel (classified_kernel.id).
 # @column rank       BIGINT   Rank.
 # @column device     BIGINT   Number of the device on its machine.
@@ -34,7 +34,7 @@ _STREAMS = """
     SELECT
         rank,
         device,
-        stream,
+        COALESCE(awaited_stream.stream, classified_kernel.stream) AS stream,
         id,
         ts,
         ts + GREATEST(dur, 0) AS end_ts,
@@ -43,13 +43,14 @@ _STREAMS = """
         COALESCE(step_id, -1) AS step
     FROM classified_kernel
     LEFT JOIN incoming AS part USING (name)
+    LEFT JOIN awaited_stream USING (id)
     WHERE rank IN (
         SELECT classified_kernel.rank
         FROM classified_kernel
         INNER JOIN symbol ON classified_kernel.symbol = symbol.letter
         WHERE list_contains(symbol.traits, 'anchors_layer')
     )
-    ORDER BY rank, device, stream, ts, id
+    ORDER BY rank, device, 3, ts, id
 """
 _ELEMENTWISE = "SELECT DISTINCT name FROM classified_kernel WHERE symbol = ?"
 

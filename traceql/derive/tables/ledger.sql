@@ -1,7 +1,7 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @scope  run
--- @needs  clock, collective, configured_shape, cost, device_state, file_count, gap, instant, kernel, model_config, noted_length,
--- @needs  own_peak, peak_file, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
+-- @needs  clock, collective, configured_shape, cost, counter, device_state, file_count, gap, instant, kernel, model_config, noted_length,
+-- @needs  own_peak, peak_file, profile_check, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
 -- @needs  step_line, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
@@ -35,6 +35,12 @@ instant_count AS (
         USING (rank)
     WHERE phase IN ('i', 'I', 'R', 'n')
     GROUP BY rank
+),
+counter_count AS (
+    SELECT rank, file_count.events AS file_events, COALESCE(kept.events, 0) AS kept_events
+    FROM file_count
+    LEFT JOIN (SELECT rank, COUNT(*) AS events FROM counter GROUP BY rank) AS kept USING (rank)
+    WHERE phase = 'counter'
 ),
 gpu AS (
     SELECT
@@ -125,10 +131,15 @@ entry AS (
     FROM instant_count
     UNION ALL
     SELECT
+        30, rank, 'counters', kept_events, file_events, kept_events = file_events,
+        'samples in table counter; samples in the file'
+    FROM counter_count
+    UNION ALL
+    SELECT
         31, rank, 'phase ' || phase, 0, events, FALSE,
         'events loaded; events in the file (only complete events, instants, flows and names are loaded)'
     FROM file_count
-    WHERE phase NOT IN ('slice', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
+    WHERE phase NOT IN ('slice', 'counter', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
     UNION ALL
     SELECT 40, rank, check_name, value, total, ok, note FROM remark
     UNION ALL
@@ -250,6 +261,17 @@ entry AS (
     GROUP BY rank
     UNION ALL
     SELECT
+        67, rank, 'operations waited for by all ranks', COUNT(*) FILTER (wait_source = 'ranks'), COUNT(*), NULL,
+        'operations whose wait time comes from the starts on all their ranks; all operations of more than one rank; '
+        || 'not all ranks of their communicator (of up to ' || COALESCE(CAST(MAX(group_size) AS VARCHAR), 'unknown')
+        || ' ranks) are loaded, so that ' || COUNT(*) FILTER (wait_source = 'planes')
+        || ' have it from the planes of their own device'
+    FROM collective
+    WHERE group_size IS DISTINCT FROM 1
+    GROUP BY rank
+    HAVING COUNT(*) FILTER (wait_source = 'planes') > 0
+    UNION ALL
+    SELECT
         68, rank, 'clock', offset_ns, residual_ns, NULL,
         'offset from the reference clock, ns; error that remains after the correction, ns; source: ' || source
     FROM clock
@@ -309,6 +331,8 @@ entry AS (
         'total duration of the gaps; idle time of time.breakdown, ns'
     FROM device_total
     LEFT JOIN gap_total USING (rank)
+    UNION ALL
+    SELECT 80, rank, check_name, value, total, ok, note FROM profile_check
 )
 SELECT rank, check_name, value, total, ok, note
 FROM entry

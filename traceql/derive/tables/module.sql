@@ -27,6 +27,9 @@ WITH RECURSIVE placed AS (
             WHEN module_slice.kind = 'annotation' THEN module_slice.class ELSE placed.path || '/' || module_slice.class
         END,
         CASE
+            -- Layers may share a module, such as the rotary embedding, which has the name of one of them.
+            WHEN module_slice.kind = 'annotation' AND placed.kind = 'annotation'
+                THEN COALESCE(placed.layer, module_slice.number)
             WHEN module_slice.kind = 'annotation' OR is_decoder_layer(module_slice.class, placed.path || '/' || module_slice.class)
                 THEN module_slice.number
             ELSE placed.layer

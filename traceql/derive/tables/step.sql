@@ -16,7 +16,7 @@
 -- @column context_tokens       BIGINT   Prompt tokens processed, of all requests together.
 -- @column generation_requests  BIGINT   Number of requests that generate tokens.
 -- @column generation_tokens    BIGINT   Tokens generated, of all requests together.
--- @column graph_mode           VARCHAR  full (attention ran inside a graph replay), piecewise (there were graph replays, and attention ran outside them) or none (no graph replays); NULL without kernels.
+-- @column graph_mode           VARCHAR  full (attention ran inside a graph replay), piecewise (there were graph replays, and attention ran outside them) or none (no graph replays); NULL without kernels, or if those of its graph replays were not recorded.
 -- @column source               VARCHAR  How the step was found: execute_context (annotation of vLLM), ProfilerStep (annotation of PyTorch's profiler) or trace (the whole trace is one step).
 WITH on_gpu AS (
     SELECT
@@ -24,7 +24,8 @@ WITH on_gpu AS (
         MIN(ts) AS gpu_ts,
         MAX(ts + dur) - MIN(ts) AS gpu_dur,
         COUNT(DISTINCT launch_id) FILTER (in_graph) AS graph_launches,
-        BOOL_OR(in_graph AND category = 'attention') AS attention_in_graph
+        BOOL_OR(in_graph AND category = 'attention') AS attention_in_graph,
+        BOOL_OR(category = 'graph') AS has_unrecorded_graphs
     FROM classified_kernel
     GROUP BY step_id
 ),
@@ -57,7 +58,7 @@ SELECT
     counted.generation_requests,
     counted.generation_tokens,
     CASE
-        WHEN on_gpu.step_id IS NULL THEN NULL
+        WHEN on_gpu.step_id IS NULL OR on_gpu.has_unrecorded_graphs THEN NULL
         WHEN on_gpu.graph_launches = 0 THEN 'none'
         WHEN on_gpu.attention_in_graph THEN 'full'
         ELSE 'piecewise'

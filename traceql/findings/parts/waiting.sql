@@ -7,7 +7,10 @@ WITH unexplained AS (
     SELECT lost_time.*, step.phase
     FROM lost_time
     LEFT JOIN step ON lost_time.root_step_id = step.step_id
-    WHERE lost_time.part = 'exposed_wait' AND lost_time.cause IN ('kernel', 'preemption', 'copy', 'launch', 'dependency', 'unknown')
+    WHERE
+        lost_time.part = 'exposed_wait'
+        AND lost_time.root_rank IS NOT NULL
+        AND lost_time.cause IN ('kernel', 'preemption', 'copy', 'launch', 'dependency', 'unknown')
 ),
 caused AS (
     SELECT communicator_id, root_rank, cause, SUM(ns) AS ns, arg_max(longest_ts, longest_ns) AS ts,

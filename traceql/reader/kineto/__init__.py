@@ -1,8 +1,8 @@
 """The reader of JSON traces: PyTorch's profiler (Kineto) and other Chrome traces."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from traceql.reader.contract import Reader
 from traceql.reader.first_bytes import begins_like_json
@@ -24,7 +24,7 @@ def _read(path: Path, *, trace_processor: Path | None) -> "TraceTables":
     return read_kineto(path, trace_processor=trace_processor)
 
 
-def _feed(path: Path, base_ns: int) -> Iterator[bytes]:
+def _feed(path: Path, base_ns: int, _metadata: Mapping[str, Any]) -> Iterator[bytes]:
     from traceql.reader.kineto.read import perfetto_feed
 
     return perfetto_feed(path, base_ns)

@@ -22,7 +22,7 @@ _BEYOND_INT64 = 2**64
 # Whole microseconds of at most 15 digits stay below 2**63 ns.
 _FAST_WHOLE_DIGITS = 15
 _FAST_FRACTION_DIGITS = 3
-_LONGEST = _FAST_WHOLE_DIGITS + 5  # with its dot, three decimals and comma
+_LONGEST = 16 + 5  # microseconds of Unix time have 16 digits; a dot, three decimals and a comma
 
 
 def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
@@ -35,11 +35,13 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
     """
     if not numbers:
         return np.empty(0, np.int64)
-    joined = b",".join(numbers) + b","
+    joined = b",".join(numbers).replace(b'"', b"") + b","
     text = np.frombuffer(joined, np.uint8)
     ends = np.flatnonzero(text == _COMMA)
     if len(ends) == len(numbers) and _all_have_three_decimals(joined, text, ends):
-        return np.fromstring(joined[:-1].replace(b".", b""), np.int64, sep=",")
+        values = np.fromstring(joined[:-1].replace(b".", b""), np.int64, sep=",")
+        if values.max() < _INT64.max:  # else a number did not fit
+            return values
     if len(ends) != len(numbers):
         return np.fromiter((_exact(bytes(n)) for n in numbers), np.int64, len(numbers))
     starts = np.concatenate(([0], ends[:-1] + 1))
@@ -57,7 +59,7 @@ def nanoseconds(numbers: Sequence[bytes | msgspec.Raw]) -> Int64s:
 
 
 def _all_have_three_decimals(joined: bytes, text: npt.NDArray[np.uint8], ends: Int64s) -> bool:
-    """Whether all numbers are as the profiler writes them: 1 to 15 digits, a dot and 3 digits.
+    """Whether all numbers are as the profiler writes them: 1 to 16 digits, a dot and 3 digits.
 
     If so, the text without its dots is a list of whole nanoseconds.
     """

@@ -12,11 +12,11 @@ from traceql.reader.activities import activity_table, is_on_gpu
 from traceql.reader.arguments import Texts, decoded, int64_column, text_column
 from traceql.reader.coded import DistinctValues, concatenated
 from traceql.reader.kineto.counted_ns import counted_ns
-from traceql.reader.kineto.flows import FlowEnds
+from traceql.reader.kineto.event_times import durations, times
+from traceql.reader.kineto.flow_ends import FlowEnds
 from traceql.reader.kineto.kineto_json import Event
-from traceql.reader.kineto.phases import COMPLETE, FLOW_ENDS, INSTANTS, METADATA
-from traceql.reader.kineto.timeline import durations, times
-from traceql.reader.kineto.tracks import TrackNumbers
+from traceql.reader.kineto.track_numbers import TrackNumbers
+from traceql.reader.phases import COMPLETE, FLOW_ENDS, INSTANTS, METADATA
 from traceql.reader.tables import ACTIVITY
 
 Int64s = npt.NDArray[np.int64]

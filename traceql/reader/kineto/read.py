@@ -1,6 +1,6 @@
 """Reads a JSON trace: parses it, lets the trace processor nest the slices, builds the tables."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,21 +10,22 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
-from traceql.reader.arguments import int64_column, text_column, whole_numbers
-from traceql.reader.kineto import feed
-from traceql.reader.kineto.flows import Flows
+from traceql.reader import feed
+from traceql.reader.arguments import int64_column, whole_numbers
+from traceql.reader.flows import Flows
 from traceql.reader.kineto.gathering import Gathered
-from traceql.reader.kineto.kineto_json import KinetoJson
-from traceql.reader.kineto.nesting import Nesting, nesting
-from traceql.reader.kineto.phases import COMPLETE
+from traceql.reader.kineto.kineto_json import Event, KinetoJson
 from traceql.reader.kineto.remarks import remarks
-from traceql.reader.kineto.timeline import Timeline, complete_timeline, point_timeline
-from traceql.reader.kineto.tracks import Track
+from traceql.reader.nesting import Nesting, nesting
+from traceql.reader.phases import COMPLETE
 from traceql.reader.remarks import remark_table
-from traceql.reader.tables import COUNT, FLOW, INSTANT, SLICE, TRACK, TraceTables
+from traceql.reader.tables import COUNT, COUNTER, FLOW, INSTANT, SLICE, TraceTables
+from traceql.reader.timeline import Timeline, complete_timeline, point_timeline
 from traceql.reader.total_time import require_total_fits
+from traceql.reader.tracks import Track, track_table
 
 Int64s = npt.NDArray[np.int64]
+Kept = Callable[[Iterable[list[Event]]], Iterable[list[Event]]]
 
 
 @dataclass(frozen=True)
@@ -47,23 +48,27 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
         "slice": _slice_table(kineto, nested),
         "activity": kineto.columns.slices.activity,
         "flow": pa.table([nested.slice_out, nested.slice_in], schema=FLOW),
-        "instant": _instant_table(kineto),
-        "track": _track_table(kineto.tracks),
+        "instant": instant_table(kineto),
+        "counter": COUNTER.empty_table(),
+        "track": track_table(kineto.tracks),
         "count": _count_table(kineto),
         "remark": remark_table(list(remarks(kineto.columns, kineto.slices, kineto.flows, nested))),
     }
     return TraceTables(tables, kineto.metadata)
 
 
-def kineto_events(path: Path) -> KinetoEvents:
+def kineto_events(path: Path, *, kept: Kept = lambda batches: batches) -> KinetoEvents:
     """Parses a file and computes the times and tracks of its events.
+
+    Args:
+        kept: takes events out of the batches that it wants to keep for itself.
 
     Raises:
         TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
     """
     trace = KinetoJson(path)
     try:
-        columns = Gathered(trace)
+        columns = Gathered(kept(trace))
         complete, points = columns.slices, columns.instants
         _require_span(complete.ts, complete.dur, points.ts)
     except TraceCorrupt as error:
@@ -91,7 +96,8 @@ def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
     slices, tracks = kineto.slices, kineto.tracks
     ids = feed.dense_ids(tracks, slices)
     columns = kineto.columns.slices
-    return feed.described_feed(slices, columns, kineto.flows, tracks, ids, feed.FedTimes(base_ns))
+    described = feed.Described(columns.cat, columns.name, columns.args)
+    return feed.described_feed(slices, described, kineto.flows, tracks, ids, feed.FedTimes(base_ns))
 
 
 def _slice_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
@@ -102,7 +108,7 @@ def _slice_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
         columns.name,
         pa.array(slices.ts),
         pa.array(slices.dur),
-        *_places(slices, kineto.tracks),
+        *places(slices, kineto.tracks),
         nested.parent,
         nested.depth,
         columns.external_id,
@@ -112,32 +118,23 @@ def _slice_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
     return pa.table(of_columns, schema=SLICE)
 
 
-def _instant_table(kineto: KinetoEvents) -> pa.Table:
+def instant_table(kineto: KinetoEvents) -> pa.Table:
     instants, columns = kineto.instants, kineto.columns.instants
-    places = _places(instants, kineto.tracks)
-    of_columns = [columns.cat, columns.name, pa.array(instants.ts), *places, columns.args]
+    of_columns = [
+        columns.cat,
+        columns.name,
+        pa.array(instants.ts),
+        *places(instants, kineto.tracks),
+        columns.args,
+    ]
     return pa.table(of_columns, schema=INSTANT)
 
 
-def _places(timeline: Timeline, tracks: Sequence[Track]) -> tuple[pa.Array, pa.Array, pa.Array]:
+def places(timeline: Timeline, tracks: Sequence[Track]) -> tuple[pa.Array, pa.Array, pa.Array]:
     number = pa.array(timeline.track)
     pid = int64_column(whole_numbers([track.pid for track in tracks]))
     tid = int64_column(whole_numbers([track.tid for track in tracks]))
     return pid.take(number), tid.take(number), number
-
-
-def _track_table(tracks: Sequence[Track]) -> pa.Table:
-    columns = [
-        pa.array(range(len(tracks)), pa.int64()),
-        text_column([track.pid for track in tracks]),
-        text_column([track.tid for track in tracks]),
-        text_column([track.process_name for track in tracks]),
-        text_column([track.thread_name for track in tracks]),
-        text_column([track.process_labels for track in tracks]),
-        int64_column(whole_numbers([track.process_sort_index for track in tracks])),
-        int64_column(whole_numbers([track.thread_sort_index for track in tracks])),
-    ]
-    return pa.table(columns, schema=TRACK)
 
 
 def _count_table(kineto: KinetoEvents) -> pa.Table:

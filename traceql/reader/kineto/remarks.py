@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator
 
-from traceql.reader.kineto.flows import Flows
+from traceql.reader.flows import Flows
 from traceql.reader.kineto.gathering import Gathered
-from traceql.reader.kineto.nesting import Nesting
-from traceql.reader.kineto.phases import METADATA
-from traceql.reader.kineto.timeline import Timeline
-from traceql.reader.kineto.tracks import unread
+from traceql.reader.kineto.track_numbers import unread
+from traceql.reader.nesting import Nesting
+from traceql.reader.phases import METADATA
 from traceql.reader.remarks import Remark
+from traceql.reader.timeline import Timeline
 
 _OVERLAPPING = (
     "events that begin inside another event of their thread or stream and end after it, "

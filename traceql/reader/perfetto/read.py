@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -14,13 +15,15 @@ import pyarrow.compute as pc
 
 from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import EngineError, LossyLoad, TraceCorrupt
-from traceql.reader.activities import activity_table, is_on_gpu
-from traceql.reader.arguments import Texts, decoded, int64_column
+from traceql.reader.activities import activity_table
+from traceql.reader.arguments import Texts, int64_column
 from traceql.reader.lost_data import Losses, listed, losses
 from traceql.reader.perfetto.counts import count_table
+from traceql.reader.perfetto.dialects import TraceDialect, dialect_of
 from traceql.reader.perfetto.track_events import TrackEvents, track_events
 from traceql.reader.remarks import Remark, remark_table
 from traceql.reader.tables import (
+    COUNTER,
     FLOW,
     INSTANT,
     NAME,
@@ -81,24 +84,34 @@ def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
     try:
         in_file = track_events(pieces(path, _PIECE_BYTES))
         with open_trace_processor(path, trace_processor=trace_processor) as tp:
-            return TraceTables(_tables(tp, in_file, losses(tp)))
+            dialect = dialect_of(in_file.slices)
+            tables = _tables(tp, in_file, losses(tp), dialect)
+            return TraceTables(tables, dialect=dialect.name)
     except (EngineError, LossyLoad, TraceCorrupt) as error:
         raise type(error)(f"{path}: {error}") from None
 
 
-def _tables(tp: TraceProcessor, in_file: TrackEvents, lost: Losses) -> dict[str, pa.Table]:
+def _tables(
+    tp: TraceProcessor, in_file: TrackEvents, lost: Losses, dialect: TraceDialect
+) -> dict[str, pa.Table]:
     found, tracks = arrow_table(tp, _SLICES), arrow_table(tp, _TRACKS)
     _require_countable(found.num_rows, in_file, lost)
-    slices, activities, unfinished = _slice_tables(found, tracks, _args_by_set(tp))
+    slices, activities, unfinished = _slice_tables(found, tracks, _args_by_set(tp), dialect)
     counters = arrow_table(tp, _COUNTERS)["n"][0].as_py()
     return {
         "slice": slices,
         "activity": activities,
         "flow": pa.table([_int64(c) for c in arrow_table(tp, _FLOWS).columns], schema=FLOW),
         "instant": INSTANT.empty_table(),
+        "counter": COUNTER.empty_table(),
         "track": _track_table(tracks),
         "count": count_table(in_file, slices["cat"]),
-        "remark": remark_table(_remarks(in_file, unfinished, counters, slices.num_rows, lost)),
+        "remark": remark_table(
+            [
+                *_remarks(in_file, unfinished, counters, slices.num_rows, lost),
+                *dialect.remarks(slices, activities),
+            ]
+        ),
     }
 
 
@@ -115,7 +128,10 @@ def _require_countable(slices: int, in_file: TrackEvents, lost: Losses) -> None:
 
 
 def _slice_tables(
-    found: pa.Table, tracks: pa.Table, args_by_set: Mapping[int | None, bytes]
+    found: pa.Table,
+    tracks: pa.Table,
+    args_by_set: Mapping[int | None, bytes],
+    dialect: TraceDialect,
 ) -> tuple[pa.Table, pa.Table, int]:
     """Slices, activities, and the number of slices without an end.
 
@@ -129,14 +145,14 @@ def _slice_tables(
     row_of_track = {track: row for row, track in enumerate(tracks["id"].to_pylist())}
     rows = pa.array([row_of_track[t] for t in found["track_id"].to_pylist()], pa.int64())
     args = Texts()
-    arguments = decoded(
-        *args.add([args_by_set.get(s, b"") for s in found["arg_set_id"].to_pylist()])
-    )
+    texts = [args_by_set.get(s, b"") for s in found["arg_set_id"].to_pylist()]
+    args.add(texts)
+    arguments = dialect.arguments(texts)
     cats = _name(found["category"])
     columns = [
         _int64(found["id"]),
         cats,
-        _name(found["name"]),
+        _name(found["name"], dialect.names),
         ts,
         dur,
         _int64(tracks["pid"]).take(rows),
@@ -148,7 +164,8 @@ def _slice_tables(
         int64_column([a.correlation for a in arguments]),
         args.json_column(),
     ]
-    gpu_cats = [n for n, cat in enumerate(cats.dictionary.to_pylist()) if is_on_gpu(cat)]
+    categories = enumerate(cats.dictionary.to_pylist())
+    gpu_cats = [n for n, cat in categories if str(cat).lower() in dialect.on_gpu]
     on_gpu = np.flatnonzero(np.isin(cats.indices.fill_null(-1).to_numpy(), gpu_cats))
     activities = activity_table(on_gpu, arguments)
     return pa.table(columns, schema=SLICE), activities, pc.sum(unfinished).as_py() or 0
@@ -222,8 +239,12 @@ def _int64(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks().cast(pa.int64())
 
 
-def _name(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks().cast(pa.large_string()).dictionary_encode().cast(NAME)
+def _name(column: pa.ChunkedArray, renamed: Mapping[str, str] = MappingProxyType({})) -> pa.Array:
+    codes = column.combine_chunks().cast(pa.large_string()).dictionary_encode().cast(NAME)
+    if not renamed:
+        return codes
+    names = [renamed.get(name, name) for name in codes.dictionary.to_pylist()]
+    return pa.DictionaryArray.from_arrays(codes.indices, pa.array(names, pa.large_string()))
 
 
 def _track_table(tracks: pa.Table) -> pa.Table:

@@ -17,8 +17,8 @@ WITH called AS (
 )
 SELECT
     called.id AS kernel_id,
-    CAST(arg_max(json_extract(slice.args, '$."Input Dims"'), slice.depth) AS JSON[]) AS dims,
-    CAST(arg_max(json_extract(slice.args, '$."Input type"'), slice.depth) AS VARCHAR[]) AS types
+    TRY_CAST(arg_max(json_extract(slice.args, '$."Input Dims"'), slice.depth) AS JSON[]) AS dims,
+    TRY_CAST(arg_max(json_extract(slice.args, '$."Input type"'), slice.depth) AS VARCHAR[]) AS types
 FROM called
 INNER JOIN slice ON called.rank = slice.rank AND called.external_id = slice.external_id
 INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat

@@ -12,9 +12,9 @@ SELECT
     slice.rank,
     slice.external_id,
     slice.name,
-    CAST(json_extract(slice.args, '$."Input Dims"') AS JSON[]) AS dims,
-    CAST(json_extract(slice.args, '$."Input type"') AS VARCHAR[]) AS types,
-    CAST(json_extract(slice.args, '$."Concrete Inputs"') AS VARCHAR[]) AS given
+    TRY_CAST(json_extract(slice.args, '$."Input Dims"') AS JSON[]) AS dims,
+    TRY_CAST(json_extract(slice.args, '$."Input type"') AS VARCHAR[]) AS types,
+    TRY_CAST(json_extract(slice.args, '$."Concrete Inputs"') AS VARCHAR[]) AS given
 FROM slice
 INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
 WHERE

@@ -1,0 +1,247 @@
+"""Exports as Nsight Systems 2026.1 writes them: in words, or the same run that a PyTorch trace has.
+
+`write(path, kernel("gemm", ts=0, dur=5, correlation=1), call(ts=0, dur=1, correlation=1))` is an
+export of one process. Times are ns since the session began. Columns may be NULL that never are in
+a real export, so that tests can damage it.
+"""
+
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from databases import document, ns
+
+KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
+MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
+MEMSET = "CUPTI_ACTIVITY_KIND_MEMSET"
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+NVTX = "NVTX_EVENTS"
+SESSION_NS = 1_790_857_026_000_000_000  # Unix time of the start of the session
+
+COLUMNS = {
+    "StringIds": "id value",
+    KERNEL: "start end deviceId contextId greenContextId streamId correlationId globalPid "
+    "demangledName shortName mangledName launchType cacheConfig registersPerThread gridX gridY "
+    "gridZ blockX blockY blockZ staticSharedMemory dynamicSharedMemory localMemoryPerThread "
+    "localMemoryTotal gridId sharedMemoryExecuted graphNodeId sharedMemoryLimitConfig graphId",
+    MEMCPY: "start end deviceId contextId greenContextId streamId correlationId globalPid bytes "
+    "copyKind deprecatedSrcId srcKind dstKind srcDeviceId srcContextId dstDeviceId dstContextId "
+    "migrationCause graphNodeId virtualAddress copyCount graphId",
+    MEMSET: "start end deviceId contextId greenContextId streamId correlationId globalPid value "
+    "bytes graphNodeId memKind graphId",
+    RUNTIME: "start end eventClass globalTid correlationId nameId returnValue callchainId",
+    NVTX: "start end eventType rangeId category color text globalTid endGlobalTid textId domainId "
+    "uint64Value int64Value doubleValue uint32Value int32Value floatValue jsonTextId jsonText "
+    "binaryData",
+    "META_DATA_EXPORT": "name value",
+    "META_DATA_CAPTURE": "name value",
+    "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime localTime",
+    "TARGET_INFO_GPU": "vmId id name busLocation smCount totalMemory uuid cuDevice",
+    "TARGET_INFO_CUDA_DEVICE": "gpuId cudaId pid",
+    "PROCESSES": "globalPid pid name",
+    "ThreadNames": "nameId priority globalTid",
+}
+_TEXT = {"text", "name", "utcTime", "localTime", "busLocation", "uuid", "jsonText", "binaryData"}
+_EXPORT_OPTIONS = {
+    "EXPORT_PRODUCT_VERSION": "2026.1.1.204",
+    "EXPORT_SCHEMA_VERSION": "3.24.14",
+    "EXPORT_PARAM_LAZY": "true",
+    "EXPORT_PARAM_TIME_NORMALIZE": "false",
+    "EXPORT_PARAM_TIME_SHIFT": "0",
+}
+PUSH_POP = 59  # NVTX_EVENTS.eventType
+PID = 100  # of the only process of an export in words
+_GPU_CATS = ("kernel", "gpu_memcpy", "gpu_memset")
+_CALL_CLASSES = {"cuda_runtime": 0, "cuda_driver": 1}
+# ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND of an export.
+_COPY_KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "PtoP": 10}
+_MEMORY_KINDS = {"Pageable": 0, "Pinned": 1, "Device": 2, "Array": 3, "Managed": 4}
+_TID = 0xFFFFFF
+
+
+class Row(NamedTuple):
+    """A row of a table; values of a column that ends in `nameId` or `Name` may be texts."""
+
+    table: str
+    values: dict[str, Any]
+
+
+def global_id(pid: int, tid: int = 0) -> int:
+    """A globalTid, or a globalPid without `tid`."""
+    return pid << 24 | tid & _TID
+
+
+def kernel(
+    name: str | None = "nvjet_sm90_gemm",
+    *,
+    ts: Any,
+    dur: int,
+    correlation: int | None = None,
+    pid: int = PID,
+    **values: Any,
+) -> Row:
+    """A kernel; `values` are those of other columns, or replace these."""
+    usual = {
+        "start": ts,
+        "end": ts + dur,
+        "deviceId": 0,
+        "contextId": 1,
+        "streamId": 7,
+        "correlationId": correlation,
+        "globalPid": global_id(pid),
+        "demangledName": name,
+        "shortName": name,
+    }
+    return Row(KERNEL, usual | values)
+
+
+def call(
+    name: str = "cudaLaunchKernel_v7000",
+    *,
+    ts: int,
+    dur: int,
+    correlation: int | None = None,
+    pid: int = PID,
+    **values: Any,
+) -> Row:
+    """A call of the runtime API on the main thread."""
+    usual = {
+        "start": ts,
+        "end": ts + dur,
+        "eventClass": 0,
+        "globalTid": global_id(pid, pid),
+        "correlationId": correlation,
+        "nameId": name,
+        "returnValue": 0,
+    }
+    return Row(RUNTIME, usual | values)
+
+
+def nvtx(text: str, *, ts: int, dur: int, pid: int = PID, **values: Any) -> Row:
+    """A range that was pushed and popped on the main thread."""
+    usual = {
+        "start": ts,
+        "end": ts + dur,
+        "eventType": PUSH_POP,
+        "text": text,
+        "globalTid": global_id(pid, pid),
+        "domainId": 0,
+    }
+    return Row(NVTX, usual | values)
+
+
+def write(path: Path, *rows: Row, session_ns: int = SESSION_NS) -> Path:
+    """Writes an export with all tables of COLUMNS, and those of the rows."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    strings: dict[str, int] = {}
+    options = [Row("META_DATA_EXPORT", {"name": k, "value": v}) for k, v in _EXPORT_OPTIONS.items()]
+    mode = Row("META_DATA_CAPTURE", {"name": "CUDA_GRAPH_TRACE_OPTIONS:MODE", "value": "Node"})
+    start = Row("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": session_ns})
+    with closing(sqlite3.connect(path)) as con, con:
+        for table, columns in COLUMNS.items():
+            con.execute(f"CREATE TABLE {table} ({', '.join(map(_declared, columns.split()))})")
+        for table, values in (*options, mode, start, *rows):
+            numbers = {name: _number(strings, name, value) for name, value in values.items()}
+            marks = ", ".join("?" * len(numbers))
+            names = ", ".join(f'"{name}"' for name in numbers)
+            con.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", [*numbers.values()])
+        con.executemany(
+            "INSERT OR REPLACE INTO StringIds VALUES (?, ?)",
+            [(number, text) for text, number in strings.items()],
+        )
+    return path
+
+
+def write_run(path: Path, files: Sequence[Path]) -> Path:
+    """Writes one export of the ranks of a run, one PyTorch trace each."""
+    # The files of a run have one time base. A session begins before the first event.
+    first = min(ns(event["ts"]) for file in files for event in _complete(file))
+    zero = first - 1_000_000
+    rows = [row for rank, file in enumerate(files) for row in _rows(file, PID + rank, zero)]
+    base = document(files[0]).get("baseTimeNanoseconds", 0)
+    return write(path, *rows, session_ns=base + zero)
+
+
+def _declared(column: str) -> str:
+    return f'"{column}" {"TEXT" if column in _TEXT or column == "value" else "INTEGER"}'
+
+
+def _number(strings: dict[str, int], column: str, value: Any) -> Any:
+    if isinstance(value, str) and column.endswith(("Name", "nameId", "textId")):
+        return strings.setdefault(value, len(strings) + 1)
+    return value
+
+
+def _complete(file: Path) -> Iterable[dict[str, Any]]:
+    return [event for event in document(file)["traceEvents"] if event["ph"] == "X"]
+
+
+def _rows(file: Path, pid: int, zero: int) -> Iterator[Row]:
+    """A rank: its GPU activities, its calls, and its annotations as NVTX ranges."""
+    devices = set()
+    for event in _complete(file):
+        cat, args = event.get("cat"), event.get("args", {})
+        ts, dur = ns(event["ts"]) - zero, ns(event["dur"])
+        if cat in _GPU_CATS:
+            devices.add(args["device"])
+            yield _activity(event, pid, {"start": ts, "end": ts + dur})
+        elif cat in _CALL_CLASSES:
+            about = {
+                "eventClass": _CALL_CLASSES[cat],
+                "correlationId": args.get("correlation"),
+                "globalTid": global_id(pid, event["tid"]),
+            }
+            name = event["name"] + ("_v7000" if cat == "cuda_runtime" else "")
+            yield call(name, ts=ts, dur=dur, **about)
+        elif cat == "user_annotation":
+            thread = global_id(pid, event["tid"])
+            yield nvtx(event["name"], ts=ts, dur=dur, globalTid=thread)
+    yield Row("PROCESSES", {"globalPid": global_id(pid), "pid": pid, "name": "python3"})
+    main = {"nameId": "main", "priority": 20, "globalTid": global_id(pid, pid)}
+    yield Row("ThreadNames", main)
+    for device in devices:
+        gpu = {"id": device, "name": "NVIDIA H200", "cuDevice": device, "smCount": 132}
+        yield Row("TARGET_INFO_GPU", gpu | {"vmId": 0})
+        yield Row("TARGET_INFO_CUDA_DEVICE", {"gpuId": device, "cudaId": device, "pid": pid})
+
+
+def _activity(event: dict[str, Any], pid: int, times: dict[str, int]) -> Row:
+    args = event["args"]
+    where = times | {
+        "deviceId": args["device"],
+        "contextId": args.get("context"),
+        "streamId": args["stream"],
+        "correlationId": args.get("correlation"),
+        "globalPid": global_id(pid),
+        "graphNodeId": args.get("graph node id"),
+        "graphId": args.get("graph id"),
+    }
+    if event["cat"] == "kernel":
+        sizes = {
+            f"{what}{axis}": size
+            for what in ("grid", "block")
+            for axis, size in zip("XYZ", args[what], strict=True)
+        }
+        registers = {"registersPerThread": args.get("registers per thread")}
+        name = {"demangledName": event["name"], "shortName": re.split("[<(]", event["name"])[0]}
+        return Row(KERNEL, where | sizes | registers | name)
+    where["bytes"] = args.get("bytes")
+    if event["cat"] == "gpu_memset":
+        (memory,) = re.fullmatch(r"Memset \((\w+)\)", event["name"]).groups()  # type: ignore[union-attr]
+        return Row(MEMSET, where | {"value": 0, "memKind": _MEMORY_KINDS[memory]})
+    kind, source, target = re.fullmatch(  # type: ignore[union-attr]
+        r"Memcpy (\w+) \((\w+) -> (\w+)\)", event["name"]
+    ).groups()
+    return Row(
+        MEMCPY,
+        where
+        | {
+            "copyKind": _COPY_KINDS[kind],
+            "srcKind": _MEMORY_KINDS[source],
+            "dstKind": _MEMORY_KINDS[target],
+            "copyCount": 1,
+        },
+    )

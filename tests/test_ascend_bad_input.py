@@ -1,0 +1,158 @@
+"""Damaged and strange Ascend profiles: one line that says what is wrong, or no loss."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import ascend_like
+import pytest
+from ascend_like import EAGER, call, frequency, operation, part, task
+from command_line import called
+
+import traceql
+
+EVENTS = (
+    call(ts=0, dur=50, connection=1),
+    task("aclnnAdd_AddAiCore_Add", ts=100, dur=100, connection=1),
+    operation("hcom_allReduce__123_0_1", ts=300, dur=100, connection=2),
+    part("Notify_Wait", ts=300, dur=50, peer=1),
+    part("Memcpy", ts=350, dur=50, peer=1),
+    frequency(800, ts=0),
+)
+
+
+def refused(path: Path, folder: Path) -> str:
+    """The one line of a load that fails, and leaves nothing."""
+    done = called("load", path, "-o", folder / "out.duckdb")
+    err = done.stderr.decode()
+    assert (done.returncode, done.stdout, err.count("\n")) == (1, b"", 1), err
+    assert not (folder / "out.duckdb").exists()
+    return err
+
+
+def values(path: Path, target: Path, sql: str) -> list[tuple[Any, ...]]:
+    traceql.load(path, target)
+    with traceql.Trace(target) as trace:
+        assert (
+            trace.sql("SELECT * FROM ledger WHERE ok IS FALSE AND check_name LIKE 'ev%'").rows()
+            == []
+        )
+        return [tuple(row.values()) for row in trace.sql(sql).rows()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [200, -1, -200])
+def test_a_truncated_trace_is_refused(kept: int, tmp_path: Path) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS)
+    trace.write_bytes(trace.read_bytes()[:kept])
+    assert "truncated or damaged JSON" in refused(trace, tmp_path)
+
+
+@pytest.mark.slow
+def test_truncated_gzip_is_refused(tmp_path: Path) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS)
+    packed = gzip.compress(trace.read_bytes())
+    trace.unlink()
+    trace.with_suffix(".json.gz").write_bytes(packed[:-20])
+    assert "gzip" in refused(tmp_path / "a_ascend_pt", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ts", [None, "soon", "1e400", "nan"])
+def test_an_event_without_a_time_is_refused(ts: str | None, tmp_path: Path) -> None:
+    wrong = dict(EVENTS[1], ts=ts)
+    if ts is None:
+        del wrong["ts"]
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, wrong)
+    assert "trace_view.json" in refused(trace, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("layout", "said"),
+    [
+        (("FRAMEWORK/x", "PROF_1/y"), "analyse"),
+        (("ASCEND_PROFILER_OUTPUT/kernel_details.csv",), "trace_view.json"),
+    ],
+)
+def test_a_rank_without_a_trace_is_refused(
+    layout: tuple[str, ...], said: str, tmp_path: Path
+) -> None:
+    for name in layout:
+        path = tmp_path / "in" / "b_ascend_pt" / name
+        path.parent.mkdir(parents=True)
+        path.touch()
+    ascend_like.write(tmp_path / "in" / "a_ascend_pt", *EVENTS)
+    for given in (tmp_path / "in", tmp_path / "in" / "b_ascend_pt"):
+        err = refused(given, tmp_path)
+        assert said in err
+        assert "b_ascend_pt" in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["communication.json", "kernel_details.csv"])
+def test_a_file_beside_the_trace_is_no_trace(name: str, tmp_path: Path) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, files={name: "{}"})
+    assert name in refused(trace.with_name(name), tmp_path)
+
+
+@pytest.mark.slow
+def test_strange_arguments_cost_what_they_say_alone(tmp_path: Path) -> None:
+    strange: list[dict[str, Any]] = [
+        {"args": {"connection_id": "one", "Task Type": 7, "Model Id": -1, "size(B)": "x"}},
+        {"args": {"connection_id": 2**70, "Task Type": "AI_CORE", "Physic Stream Id": 1.5}},
+        {"args": {"connection_id": -5, "Task Type": "NEW_CORE", "Model Id": EAGER}},
+        {"args": [1, 2]},
+        {"args": None, "name": None, "dur": None},
+        {"name": 7, "tid": "seven"},
+    ]
+    events = [dict(EVENTS[1], ts=ascend_like.us(1000 + i)) | s for i, s in enumerate(strange)]
+    path = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, *events).parent
+    found = values(path, tmp_path / "run.duckdb", "SELECT COUNT(*) FROM slice")
+    assert found == [(5 + len(strange),)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "content", ["", "[]", "{", '{"a": 1}', '{"step1": {"collective": {"x@1": []}}}', "\0\xff"]
+)
+def test_damaged_files_beside_the_trace_cost_what_they_tell(content: str, tmp_path: Path) -> None:
+    names = (
+        *("communication.json", "kernel_details.csv", "memory_record.csv"),
+        *("npu_module_mem.csv", "step_trace_time.csv"),
+    )
+    folder = tmp_path / "a_ascend_pt"
+    ascend_like.write(folder, *EVENTS, rank=None, files=dict.fromkeys(names, content))
+    for name in ("profiler_info_0.json", "profiler_metadata.json"):
+        (folder / name).write_text(content)
+    found = values(folder, tmp_path / "run.duckdb", "SELECT rank, COUNT(*) FROM slice GROUP BY 1")
+    assert found == [(0, 5)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Step,Computing\n,nan\n,inf\n,1\n",
+        "Component,Timestamp(us),Total Reserved(MB)\nAPP,soon,1\nAPP,1e99,1\nAPP,5,1,1,1\n,7,2\n"
+        f",{ascend_like.us(7)}\t,2\n",
+    ],
+)
+def test_strange_cells_cost_their_sample(content: str, tmp_path: Path) -> None:
+    name = "step_trace_time.csv" if content.startswith("Step") else "memory_record.csv"
+    folder = tmp_path / "a_ascend_pt"
+    ascend_like.write(folder, *EVENTS, files={name: content})
+    sql = "SELECT COUNT(*) FROM counter WHERE name LIKE '%.csv%'"
+    assert values(folder, tmp_path / "run.duckdb", sql) == [(1,)]
+
+
+@pytest.mark.slow
+def test_ordinary_arrays_of_events_are_not_taken_for_ascend(tmp_path: Path) -> None:
+    """Neither without text times, nor with them but without a word of Ascend."""
+    event = {"ph": "X", "name": "f", "pid": 1, "tid": 1, "dur": 5}
+    for ts in (1790857026000000.5, "1790857026000000.500"):
+        path = tmp_path / "trace.json"
+        path.write_text(json.dumps([event | {"ts": ts}]))
+        target = tmp_path / f"{type(ts).__name__}.duckdb"
+        assert values(path, target, "SELECT reader FROM trace") == [("kineto",)]

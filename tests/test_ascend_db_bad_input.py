@@ -1,0 +1,362 @@
+"""Damaged databases of Ascend's profiler: one line that says what is wrong, or little is lost."""
+
+import gzip
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import ascend_db_like
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from ascend_db_like import START_NS, Row, Statement, call, computed, event, operation, task
+from command_line import called
+
+import traceql
+from traceql.errors import TraceCorrupt
+from traceql.reader.ascend_db.analysis import NO_ANALYSIS
+from traceql.reader.ascend_db.job import Job
+from traceql.reader.ascend_db.profile import opened
+from traceql.reader.ascend_db.rank_events import RankEvents
+from traceql.reader.ascend_db.read import read_profile
+from traceql.reader.ascend_db.remarks import remarks
+from traceql.reader.nesting import Nesting
+
+NAME = "ascend_pytorch_profiler_0.db"
+_ROWS = (
+    event("aten::mm", ts=0, dur=50, connectionId=1, inputShapes="2,3", inputDtypes="float"),
+    Row("CONNECTION_IDS", {"id": 1, "connectionId": 7}),
+    call("launch", ts=10, dur=5, connection=7),
+    *computed("aclnnMm_MatMulV2", "MatMulV2", ts=100, dur=50, number=1, connection=7),
+    task("MEMCPY_ASYNC", ts=160, dur=10, number=2, connection=8),
+    Row("MEMCPY_INFO", {"globalTaskId": 2, "size": 4096, "memcpyOperation": 0}),
+    *operation("hcom_allReduce__1_0_1", [("Notify_Wait", 200, 60, 3), ("Memcpy", 260, 20, 3)],
+               ts=200, dur=90, op=1),
+    Row("MSTX_EVENTS", {"startNs": 20, "endNs": 30, "eventType": 1, "message": "forward",
+                        "globalTid": 100 << 32 | 101}),
+    Row("AICORE_FREQ", {"deviceId": 0, "timestampNs": 5, "freq": 1800}),
+    Row("MEMORY_RECORD", {"component": "PTA", "timestamp": 6, "totalAllocated": 512}),
+    Row("OP_MEMORY", {"name": "aten::mm", "size": 512, "allocationTime": 3, "deviceId": 0}),
+)  # fmt: skip
+# Of each table of events.
+_SLICES = {
+    "PYTORCH_API": 1,
+    "CANN_API": 1,
+    "TASK": 4,
+    "COMMUNICATION_OP": 1,
+    "COMMUNICATION_TASK_INFO": 2,
+    "MSTX_EVENTS": 1,
+}
+_ALL = sum(_SLICES.values())
+_FIRST = "WHERE rowid = 1"
+
+
+def database(folder: Path, *statements: Statement, rows: tuple[Row, ...] = _ROWS) -> Path:
+    """A database after these statements."""
+    return ascend_db_like.write(folder / "in" / NAME, *rows, then=statements)
+
+
+class Read:
+    """What the reader delivers of a database, without parents and without a database of its own."""
+
+    def __init__(self, path: Path) -> None:
+        with opened(path) as profile:
+            found = RankEvents(profile)
+            nothing = pa.nulls(len(found.timeline), pa.int64())
+            self.tables = found.tables(Nesting(nothing, nothing, nothing, nothing, ""))
+            said = [*Job(profile, path).remarks(), *remarks(profile, found, NO_ANALYSIS)]
+        self.remarks = {one.check_name: one for one in said}
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """The number of slices and of activities."""
+        return self.tables["slice"].num_rows, self.tables["activity"].num_rows
+
+    @property
+    def marked(self) -> int:
+        """The number of slices and of marks, as which ranges of no kind count."""
+        marks = self.tables["instant"]["cat"].to_pylist().count("mstx")
+        return self.counts[0] + int(marks)
+
+    @property
+    def failures(self) -> set[str]:
+        return {name for name, one in self.remarks.items() if one.ok is False}
+
+
+def refused(path: Path) -> str:
+    """The one line of a file that cannot be read, which is not changed."""
+    before = {file: file.read_bytes() for file in path.parent.iterdir()}
+    with pytest.raises(TraceCorrupt) as told:
+        list(read_profile(path, trace_processor=None))
+    line = str(told.value)
+    assert line.isprintable()
+    assert str(path) in line
+    assert {file: file.read_bytes() for file in path.parent.iterdir()} == before
+    return line
+
+
+def written(folder: Path, name: str, content: bytes) -> Path:
+    (folder / "in").mkdir(parents=True, exist_ok=True)
+    (folder / "in" / name).write_bytes(content)
+    return folder / "in" / name
+
+
+@pytest.mark.parametrize("kept", [1, 15, 16, 99, 4096, -4096, -1])
+@pytest.mark.parametrize("is_packed", [False, True], ids=["plain", "packed"])
+def test_a_file_that_was_cut_is_told(kept: int, is_packed: bool, tmp_path: Path) -> None:
+    content = database(tmp_path).read_bytes()
+    cut = content[:kept]
+    name = f"{NAME}.gz" if is_packed else NAME
+    err = refused(written(tmp_path, name, gzip.compress(cut) if is_packed else cut))
+    if not 0 <= kept < 32:  # so much of the file that it tells its size
+        assert f"ends after {len(cut):,} of {len(content):,} bytes" in err
+
+
+def test_a_packed_database_in_write_ahead_mode_gives_what_it_gives_unpacked(
+    tmp_path: Path,
+) -> None:
+    content = database(tmp_path).read_bytes()
+    packed = gzip.compress(content[:18] + b"\2\2" + content[20:])
+    found = Read(written(tmp_path, f"{NAME}.gz", packed))
+    assert (found.counts, found.failures) == ((_ALL, 3), set())
+
+
+@pytest.mark.parametrize("page", [1, 2, 9])
+def test_a_page_of_garbage_is_told(page: int, tmp_path: Path) -> None:
+    content = bytearray(database(tmp_path).read_bytes())
+    start = (page - 1) * 4096 or 100  # the first page begins with the head of the file
+    content[start : page * 4096] = b"\xa5" * (page * 4096 - start)
+    refused(written(tmp_path, NAME, bytes(content)))
+
+
+@pytest.mark.parametrize(
+    ("ending", "content"),
+    [("wal", b"\x37\x7f\x06\x82" + bytes(28)), ("journal", b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7")],
+)
+def test_changes_that_are_not_in_the_file_yet_are_told(
+    ending: str, content: bytes, tmp_path: Path
+) -> None:
+    path = database(tmp_path)
+    written(tmp_path, f"{NAME}-{ending}", b"")  # as SQLite leaves it when all is in the file
+    assert Read(path).counts == (_ALL, 3)
+    written(tmp_path, f"{NAME}-{ending}", content)
+    assert "close the program that has it open" in refused(path)
+
+
+def test_an_empty_profile_is_told(tmp_path: Path) -> None:
+    assert "has no events" in refused(database(tmp_path, rows=()))
+
+
+def test_a_database_without_its_tables_is_told(tmp_path: Path) -> None:
+    path = written(tmp_path, NAME, b"")
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute("CREATE TABLE song (id INTEGER, title TEXT)")
+    assert "no database of Ascend's profiler" in refused(path)
+    assert "no table STRING_IDS" in refused(database(tmp_path / "2", "DROP TABLE STRING_IDS"))
+
+
+def test_a_profile_with_no_time_at_all_is_told(tmp_path: Path) -> None:
+    statements = [f"UPDATE {t} SET startNs = -5" for t in _SLICES if t != "COMMUNICATION_TASK_INFO"]
+    assert "has a time" in refused(database(tmp_path, *statements))
+
+
+# What is left where a table is absent: slices, kernels.
+_WITHOUT_TABLE = {
+    "TASK": (_ALL - 6, 1),
+    "COMPUTE_TASK_INFO": (_ALL, 2),
+    "COMMUNICATION_OP": (_ALL - 1, 2),
+    "COMMUNICATION_TASK_INFO": (_ALL - 2, 3),
+    "CANN_API": (_ALL - 1, 3),
+    "PYTORCH_API": (_ALL - 1, 3),
+    "MSTX_EVENTS": (_ALL - 1, 3),
+}
+_TABLES = [table for table in ascend_db_like.COLUMNS if table != "STRING_IDS"]
+
+
+@pytest.mark.parametrize("table", _TABLES)
+def test_a_table_that_is_absent_counts_as_empty(table: str, tmp_path: Path) -> None:
+    found = Read(database(tmp_path, f"DROP TABLE {table}"))
+    assert found.counts == _WITHOUT_TABLE.get(table, (_ALL, 3))
+
+
+_NEEDED = {
+    "STRING_IDS": ["id", "value"],
+    "PYTORCH_API": ["startNs", "endNs"],
+    "CANN_API": ["startNs", "endNs"],
+    "TASK": ["startNs", "endNs", "globalTaskId"],
+    "COMPUTE_TASK_INFO": ["globalTaskId"],
+    "COMMUNICATION_OP": ["startNs", "endNs"],
+    "COMMUNICATION_TASK_INFO": ["globalTaskId"],
+    "MSTX_EVENTS": ["startNs", "endNs"],
+}
+_COLUMNS = [
+    (table, column)
+    for table, columns in ascend_db_like.COLUMNS.items()
+    for column in columns.split()
+]
+_OPTIONAL = [
+    (table, column)
+    for table, column in _COLUMNS
+    if column not in _NEEDED.get(table, ()) and table in (*_NEEDED, "OP_MEMORY", "AICORE_FREQ")
+]
+
+
+@pytest.mark.parametrize(("table", "column"), [(t, c) for t, cs in _NEEDED.items() for c in cs])
+def test_a_column_without_which_nothing_can_be_read_is_told(
+    table: str, column: str, tmp_path: Path
+) -> None:
+    err = refused(database(tmp_path, f'ALTER TABLE {table} DROP COLUMN "{column}"'))
+    assert table in err
+    assert column in err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("table", "column"), _OPTIONAL)
+def test_another_column_that_is_absent_counts_as_null(
+    table: str, column: str, tmp_path: Path
+) -> None:
+    path = database(tmp_path, f'ALTER TABLE {table} DROP COLUMN "{column}"')
+    assert Read(path).marked == _ALL
+
+
+_TIMES = {
+    "below zero": "-5",
+    "zero": "0",
+    "a text": "'soon'",
+    "nothing": "NULL",
+    "bytes": "x'00ff'",
+    "no UTF-8": "CAST(x'ff41' AS TEXT)",
+    "2**63 - 1": str(2**63 - 1),
+    "a fraction": "1.5",
+}
+
+
+@pytest.mark.parametrize("value", _TIMES)
+@pytest.mark.parametrize("column", ["startNs", "endNs"])
+def test_a_row_whose_time_is_none_is_left_out_and_told(
+    value: str, column: str, tmp_path: Path
+) -> None:
+    found = Read(database(tmp_path, f"UPDATE CANN_API SET {column} = {_TIMES[value]} {_FIRST}"))
+    assert found.counts == (_ALL - 1, 3)
+    (told,) = (found.remarks[name] for name in found.failures)
+    assert told[:4] == ("rows of CANN_API without a time", 1, 1, False)
+    in_file = found.tables["count"].filter(pc.field("cat") == "cann_node")["events"].to_pylist()
+    assert in_file == [1]
+
+
+_ODD = {"a text": "'abc'", "bytes": "x'00ff'", "a fraction": "1.5", "nothing": "NULL"}
+_NUMBERS = [
+    (table, column)
+    for table, column in _OPTIONAL
+    if table in _SLICES and column not in ("rangeId", "endGlobalTid", "category", "globalPid")
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("table", "column"), _NUMBERS)
+def test_values_of_another_type_count_as_unknown(table: str, column: str, tmp_path: Path) -> None:
+    for number, value in enumerate(_ODD.values()):
+        path = database(tmp_path / str(number), f'UPDATE {table} SET "{column}" = {value}')
+        assert Read(path).marked == _ALL
+
+
+def test_values_of_another_type_are_in_the_ledger(tmp_path: Path) -> None:
+    path = database(tmp_path, f"UPDATE TASK SET streamId = 'abc' {_FIRST}")
+    found = Read(path)
+    assert found.counts == (_ALL, 3)
+    assert found.remarks["values of TASK"][1:4] == (1, 4, False)
+
+
+@pytest.mark.parametrize(
+    "value", ["NULL", "'abc'", "x'00ff'", "-1", str(2**62), "CAST(x'ff41' AS TEXT)"]
+)
+def test_odd_descriptions_do_not_hinder_a_load(value: str, tmp_path: Path) -> None:
+    columns = (
+        "STRING_IDS SET value",
+        "META_DATA SET value",
+        "META_DATA SET name",
+        "NPU_INFO SET name",
+        "RANK_DEVICE_MAP SET rankId",
+        "RANK_DEVICE_MAP SET deviceId",
+        "ENUM_API_TYPE SET name",
+        "CONNECTION_IDS SET connectionId",
+        "MEMCPY_INFO SET size",
+        "AICORE_FREQ SET freq",
+        "OP_MEMORY SET size",
+        "MEMORY_RECORD SET component",
+        "MEMORY_RECORD SET totalAllocated",
+    )
+    found = Read(database(tmp_path, *(f"UPDATE {column} = {value}" for column in columns)))
+    assert found.counts[0] == _ALL
+
+
+@pytest.mark.slow
+def test_names_that_are_no_utf8_or_control_a_terminal_are_loaded(tmp_path: Path) -> None:
+    odd = "ge\0mm\x1b[31m\n\N{REPLACEMENT CHARACTER}"
+    path = database(
+        tmp_path,
+        ("UPDATE STRING_IDS SET value = CAST(? AS TEXT) WHERE value = 'aclnnMm_MatMulV2'",
+         (b"ge\0mm\x1b[31m\n\xff",)),
+    )  # fmt: skip
+    traceql.load(path, tmp_path / "run.duckdb")
+    shown = called("sql", tmp_path / "run.duckdb", "SELECT name FROM kernel ORDER BY name").stdout
+    assert b"\x1b" not in shown
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        rows = trace.sql("SELECT name FROM slice WHERE cat = 'kernel'").rows()
+    assert rows == [{"name": odd}]
+
+
+def test_a_name_of_a_column_that_is_no_utf8_is_told(tmp_path: Path) -> None:
+    content = database(tmp_path).read_bytes()
+    assert content.count(b'"groupName" INTEGER') == 2
+    bad = content.replace(b'"groupName" INTEGER', b'"groupNam\xc6" (((((((')
+    assert "damaged SQLite file" in refused(written(tmp_path, NAME, bad))
+
+
+def test_rows_that_refer_to_nothing_are_told(tmp_path: Path) -> None:
+    path = database(
+        tmp_path,
+        "UPDATE COMMUNICATION_TASK_INFO SET globalTaskId = 999 WHERE rowid = 1",
+        "UPDATE COMMUNICATION_TASK_INFO SET opId = 77 WHERE rowid = 2",
+        "UPDATE COMPUTE_TASK_INFO SET globalTaskId = 998",
+    )
+    found = Read(path)
+    assert found.counts == (_ALL - 1, 2)
+    assert found.failures == {
+        "rows of COMMUNICATION_TASK_INFO without a time",
+        "compute tasks without a task",
+        "parts of communication",
+    }
+
+
+def test_two_descriptions_of_one_task_do_not_count_it_twice(tmp_path: Path) -> None:
+    path = database(tmp_path, "INSERT INTO COMPUTE_TASK_INFO SELECT * FROM COMPUTE_TASK_INFO")
+    assert Read(path).counts == (_ALL, 3)
+
+
+def test_a_wrong_extra_column_or_table_is_ignored(tmp_path: Path) -> None:
+    path = database(
+        tmp_path,
+        "ALTER TABLE TASK ADD COLUMN depth TEXT",
+        "CREATE TABLE notes (x)",
+        "INSERT INTO notes VALUES (x'ff')",
+        "CREATE VIEW PMU AS SELECT * FROM nowhere",
+    )
+    found = Read(path)
+    assert (found.counts, found.failures) == ((_ALL, 3), set())
+
+
+@pytest.mark.slow
+def test_times_of_1970_beside_those_of_today_are_loaded(tmp_path: Path) -> None:
+    path = database(tmp_path, f"UPDATE CANN_API SET startNs = 1, endNs = 6 {_FIRST}")
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        rows = trace.sql("SELECT ts, dur FROM slice ORDER BY ts LIMIT 2").rows()
+    assert [tuple(row.values()) for row in rows] == [(0, 5), (START_NS - 1, 50)]
+
+
+def test_a_command_that_cannot_load_a_file_writes_nothing(tmp_path: Path) -> None:
+    path = database(tmp_path, rows=())
+    done = called("load", path, "-o", tmp_path / "run.duckdb")
+    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
+    assert sorted(file.name for file in tmp_path.rglob("*")) == [NAME, "in"]

@@ -1,0 +1,166 @@
+"""Ascend profiles in words: waiting, causes of gaps, folders, several ranks, and files beside."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import ascend_like
+import pytest
+from ascend_like import call, frequency, operation, operator, overlap, part, task
+
+import traceql
+
+DIALECT_ROWS = "SELECT DISTINCT dialect, format, reader FROM trace"
+
+
+def loaded(path: Path, target: Path) -> traceql.Trace:
+    traceql.load(path, target)
+    return traceql.Trace(target)
+
+
+def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+
+
+def written(folder: Path, *events: ascend_like.Event, **more: Any) -> Path:
+    ascend_like.write(folder / "in" / "w_1_2_ascend_pt", *events, **more)
+    return folder / "in"
+
+
+ONE = (
+    call(ts=0, dur=50, connection=1),
+    task("aclnnMm_MatMulCommon_MatMulV2", ts=100, dur=100, connection=1),
+    call(ts=60, dur=40, connection=2),
+    # The stream waits for an event in 400 of the 500 ns before its next task.
+    task("EVENT_WAIT", ts=250, dur=400, kind="EVENT_WAIT_SQE", connection=7),
+    task("aclnnAdd_AddAiCore_Add", ts=700, dur=100, connection=2),
+    call("AscendCL@hcom_allReduce_", ts=200, dur=40, connection=3, level="acl"),
+    operation("hcom_allReduce__123_0_1", ts=1000, dur=1000, connection=3),
+    # Two planes: moves cover [1700, 1900) and [1950, 2000), together 250 ns.
+    part("Notify_Wait", ts=1000, dur=700, peer=2, plane=0),
+    part("Notify_Wait", ts=1000, dur=300, peer=1, plane=1),
+    part("Memcpy", ts=1700, dur=150, peer=2, plane=0),
+    part("Reduce_Inline", ts=1800, dur=100, peer=1, plane=1),
+    part("Memcpy", ts=1950, dur=50, peer=3, plane=1),
+    part("Notify_Record", ts=1999, dur=0.02, peer=0, plane=1),
+    frequency(1800, ts=100),
+    overlap("Computing", ts=100, dur=100),
+    overlap("Computing", ts=700, dur=100),
+)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> traceql.Trace:
+    folder = tmp_path_factory.mktemp("ascend")
+    return loaded(written(folder, *ONE), folder / "run.duckdb")
+
+
+def test_a_folder_of_a_rank_is_recognised(one: traceql.Trace) -> None:
+    assert values(one, DIALECT_ROWS) == [("ascend", "ascend json", "ascend")]
+    assert values(one, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
+
+
+def test_waiting_is_what_no_plane_moves(one: traceql.Trace) -> None:
+    columns = "op, wait_ns, transfer_ns, wait_source, late_place, group_size, bytes"
+    assert values(one, f"SELECT {columns} FROM collective") == [
+        ("all_reduce", 750, 250, "planes", 2, 4, 4096 * 2)
+    ]
+    (peer,) = one.run("comm.peers").rows()
+    assert (peer["late_place"], peer["operations"], peer["longest_ns"]) == (2, 1, 700)
+
+
+def test_a_wait_for_an_event_is_a_dependency(one: traceql.Trace) -> None:
+    found = values(one, "SELECT dur, cause FROM gap ORDER BY ts")
+    assert found == [(500, "dependency"), (200, "launch")]
+
+
+def test_parts_of_communication_and_waits_are_no_kernels(one: traceql.Trace) -> None:
+    found = values(one, "SELECT category, COUNT(*) FROM kernel GROUP BY 1 ORDER BY 1")
+    assert found == [("collective", 1), ("elementwise", 1), ("gemm", 1)]
+
+
+@pytest.mark.slow
+def test_an_operation_over_rdma_has_no_wait_time(tmp_path: Path) -> None:
+    rdma = [
+        operation("hcom_allReduce__1_0_1", ts=0, dur=1000, connection=3, rank_size=16),
+        part("RDMASend", ts=10, dur=20, peer=1, transport="RDMA"),
+        part("Memcpy", ts=40, dur=20, peer=2),
+    ]
+    with loaded(written(tmp_path, *rdma), tmp_path / "run.duckdb") as trace:
+        found = values(trace, "SELECT wait_ns, wait_source, group_size FROM collective")
+    assert found == [(None, None, 16)]
+
+
+@pytest.mark.slow
+def test_ranks_of_a_folder_are_matched_if_all_are_there(tmp_path: Path) -> None:
+    """Both ranks of two: the late one's arrival counts, not the planes."""
+    document: dict[str, Any] = {
+        "step1": {"p2p": {}, "collective": {"hcom_allReduce__1_0_1@77": {}}}
+    }
+    for rank, begun in ((0, 1000), (1, 1600)):
+        events = (
+            task("aclnnAdd_AddAiCore_Add", ts=0, dur=100),
+            operation("hcom_allReduce__1_0_1", ts=begun, dur=2000 - begun, rank_size=2),
+            part("Memcpy", ts=1900, dur=50, peer=1 - rank),
+        )
+        ascend_like.write(
+            tmp_path / "in" / f"r{rank}_ascend_pt",
+            *events,
+            rank=str(rank),
+            distributed={"rank": rank, "world_size": 2},
+            files={"communication.json": json.dumps(document)},
+        )
+    with loaded(tmp_path / "in", tmp_path / "run.duckdb") as trace:
+        found = values(trace, "SELECT rank, wait_ns, wait_source FROM collective ORDER BY rank")
+        ranks = values(trace, "SELECT rank, world_size FROM trace ORDER BY rank")
+    assert found == [(0, 600, "ranks"), (1, 0, "ranks")]
+    assert ranks == [(0, 2), (1, 2)]
+
+
+@pytest.mark.slow
+def test_level_0_has_steps_by_operators_and_says_what_is_missing(tmp_path: Path) -> None:
+    arrow = {"name": "torch_to_npu", "cat": "async_npu", "id": 7, "bp": "e"}
+    start = {"ph": "s", "pid": 100, "tid": ascend_like.HOST_THREAD, "ts": ascend_like.us(20)}
+    finish = {"ph": "f", "pid": 3201, "tid": 2, "ts": ascend_like.us(500)}
+    events = (
+        operator("ProfilerStep#3", ts=0, dur=900),
+        operator("aten::add", ts=10, dur=100),
+        arrow | start,
+        task("Add1", ts=500, dur=100),
+        arrow | finish,
+    )
+    with loaded(written(tmp_path, *events, rank=-1), tmp_path / "run.duckdb") as trace:
+        assert values(trace, "SELECT step_id, launch_id, category FROM kernel") == [
+            (0, None, "elementwise")
+        ]
+        assert values(trace, "SELECT ok FROM ledger WHERE check_name = 'calls of CANN'") == [
+            (None,)
+        ]
+        assert values(trace, "SELECT rank FROM trace") == [(0,)]
+
+
+@pytest.mark.slow
+def test_kernel_details_tell_the_type_where_the_name_does_not(tmp_path: Path) -> None:
+    head = "Name,Type,Accelerator Core,Start Time(us),Duration(us),Block Num,Input Shapes"
+    row = f'custom_17,MatMulV3,AI_CORE,{ascend_like.us(100)}\t,0.1,24,"""8,16;16,4"""'
+    other = f"other,Add,AI_CORE,{ascend_like.us(999)}\t,0.1,1,N/A"
+    files = {"kernel_details.csv": "\n".join([head, row, other, "damaged"])}
+    events = (task("custom_17", ts=100, dur=100), task("custom_17", ts=300, dur=100))
+    with loaded(written(tmp_path, *events, files=files), tmp_path / "run.duckdb") as trace:
+        args = values(trace, "SELECT args ->> ['Type', 'Block Dim', 'Input Shapes'] FROM slice")
+        categories = values(trace, "SELECT DISTINCT category FROM kernel")
+        check = values(
+            trace, "SELECT value, total, ok FROM ledger WHERE check_name = 'kernel_details.csv'"
+        )
+    assert args == [(["MatMulV3", "24", "8,16;16,4"],), ([None, None, None],)]
+    assert categories == [("gemm",)]
+    assert check == [(1, 3, None)]
+
+
+@pytest.mark.slow
+def test_the_text_form_is_read_where_a_db_is_beside_it(tmp_path: Path) -> None:
+    folder = written(tmp_path, task("Add", ts=0, dur=5))
+    (folder / "w_1_2_ascend_pt/ASCEND_PROFILER_OUTPUT/ascend_pytorch_profiler_0.db").touch()
+    with loaded(folder, tmp_path / "run.duckdb") as trace:
+        found = values(trace, "SELECT ok FROM ledger WHERE check_name = 'other traces of the rank'")
+    assert found == [(None,)]

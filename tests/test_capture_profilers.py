@@ -1,0 +1,236 @@
+"""Capture with the profilers of NVIDIA: what they are asked for, and what becomes of their reports.
+
+Stand-ins are on PATH instead of the tools: they pass the engine on, and write what they are told.
+"""
+
+import gzip
+import json
+import shutil
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+import traceql
+from capture.annotation import annotate
+from capture.errors import CaptureError, EngineFailed
+from capture.plan import Plan
+from capture.profilers import PROFILERS
+from capture.profilers.contract import Profiler, ProfilerOptions
+from capture.run_directory import write_run_json
+from capture.supervise import run_engine
+
+DATA = Path(__file__).parent / "data" / "nsys"
+TOOLS = ("nsys", "ncu")
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The only folder on PATH, with the few programs that the stand-ins need."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    for name in ("sh", "cp", "touch", "cat"):
+        (folder / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+def stand_in(programs: Path, name: str, script: str) -> None:
+    file = programs / name
+    file.write_text(f"#!/bin/sh\n{script}\n")
+    file.chmod(0o755)
+
+
+# --- what is refused before anything is started ----------------------------------------------
+
+
+def refusal(tool: str, *, world_size: int = 1, has_gpu: bool = True, **options: bool) -> str:
+    with pytest.raises(CaptureError) as raised:
+        PROFILERS[tool].require_possible(
+            ProfilerOptions(**options), world_size=world_size, has_gpu=has_gpu
+        )
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_that_is_not_installed_or_of_no_use_is_told(tool: str, programs: Path) -> None:
+    assert f"{tool} is not on PATH" in refusal(tool)
+    stand_in(programs, tool, "exit 0")
+    assert "needs an NVIDIA GPU" in refusal(tool, has_gpu=False)
+    assert "--stacks" in refusal(tool, stacks=True)
+    PROFILERS[tool].require_possible(ProfilerOptions(), world_size=1, has_gpu=True)
+
+
+def test_nsight_compute_refuses_ranks_that_wait_for_each_other(programs: Path) -> None:
+    stand_in(programs, "ncu", "exit 0")
+    assert "--tp 1" in refusal("ncu", world_size=2)
+    assert "--memory" in refusal("ncu", memory=True)
+    stand_in(programs, "nsys", "exit 0")
+    PROFILERS["nsys"].require_possible(ProfilerOptions(memory=True), world_size=2, has_gpu=True)
+
+
+def test_pytorchs_profiler_needs_no_tool(programs: Path) -> None:
+    PROFILERS["torch"].require_possible(
+        ProfilerOptions(stacks=True, memory=True), world_size=2, has_gpu=False
+    )
+    assert list(PROFILERS["torch"].command(ProfilerOptions(), programs)) == []
+
+
+# --- what the tools are asked for ------------------------------------------------------------
+
+
+def test_nsight_systems_sees_inside_graphs_ranges_and_all_processes(tmp_path: Path) -> None:
+    words = PROFILERS["nsys"].command(ProfilerOptions(memory=True), tmp_path)
+    asked = dict(word.removeprefix("--").split("=", 1) for word in words[2:])
+    assert list(words[:2]) == ["nsys", "profile"]
+    assert asked["cuda-graph-trace"] == "node"
+    assert {"cuda", "nvtx"} <= set(asked["trace"].split(","))
+    assert asked["trace-fork-before-exec"] == asked["cuda-memory-usage"] == "true"
+    assert asked["capture-range"] == "cudaProfilerApi"
+    again = PROFILERS["nsys"].command(ProfilerOptions(), tmp_path, repeats=True)
+    assert "--capture-range-end=repeat" in again
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_the_engine_marks_the_window_for_the_tool(tool: str, tmp_path: Path) -> None:
+    found = PROFILERS[tool].engine_arguments(ProfilerOptions(), tmp_path)
+    assert found == {"profiler_config": {"profiler": "cuda"}}
+
+
+def test_modules_become_nvtx_ranges_where_a_tool_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+
+    @contextmanager
+    def said(label: str) -> Iterator[None]:
+        opened.append(label)
+        yield
+
+    torch = ModuleType("torch")
+    torch.cuda = SimpleNamespace(nvtx=SimpleNamespace(range=said))  # type: ignore[attr-defined]
+    torch.profiler = SimpleNamespace(record_function=None)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "torch", torch)
+
+    class Module:
+        def forward(self, value: int) -> int:
+            return value + 1
+
+    module = Module()
+    model = SimpleNamespace(named_modules=lambda **_: [("model.layers.0.mlp", module)])
+    assert annotate(model, nvtx=True) == ["model.layers.0.mlp"]
+    assert module.forward(1) == 2
+    assert opened == ["module: model.layers.0.mlp"]
+
+
+# --- the engine process under a tool ---------------------------------------------------------
+
+
+def test_the_plan_and_the_answer_pass_through_the_tool(tmp_path: Path, programs: Path) -> None:
+    """Without vLLM the engine process can only fail, but it must be heard to."""
+    stand_in(programs, "nsys", f'touch {tmp_path / "began"}; shift 1; exec "$@"')
+    plan = Plan(folder=tmp_path, scratch=tmp_path, engine_arguments={"nonsense": 1}, random={})
+    log = tmp_path / "log.txt"
+    with pytest.raises(EngineFailed, match=r"vllm|nonsense"):
+        run_engine(
+            plan, log, {"PATH": str(programs)}, lambda *_: None, launcher=["nsys", "profile"]
+        )
+    assert (tmp_path / "began").exists()
+
+
+# --- reports ---------------------------------------------------------------------------------
+
+
+def recorded(tmp_path: Path, profiler: Profiler, ranks: list[dict[str, Any]]) -> dict[str, Any]:
+    """A run directory whose report is in the scratch folder; returns what collect says."""
+    scratch = tmp_path / "run" / ".scratch"
+    scratch.mkdir(parents=True)
+    suffix = {"nsys": ".nsys-rep", "ncu": ".ncu-rep"}[profiler.name]
+    (scratch / f"profile{suffix}").write_bytes(b"a report")
+    return profiler.collect(tmp_path / "run", scratch, ranks)
+
+
+def processes(export: Path) -> list[int]:
+    with closing(sqlite3.connect(export)) as con:
+        rows = con.execute(
+            "SELECT DISTINCT globalPid >> 24 & 16777215 FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE "
+            "ORDER BY 1"
+        )
+        return [pid for (pid,) in rows]
+
+
+def test_ranks_of_one_report_are_told_apart_by_their_processes(
+    tmp_path: Path, programs: Path
+) -> None:
+    export = tmp_path / "export.sqlite"
+    export.write_bytes(gzip.decompress((DATA / "two-processes-graph-whole.sqlite.gz").read_bytes()))
+    stand_in(
+        programs,
+        "nsys",
+        f"""case "$1" in
+        --version) echo "NVIDIA Nsight Systems version 2025.3";;
+        export) for word in "$@"; do
+            case "$word" in --output=*) cp {export} "${{word#*=}}";; esac
+        done;;
+        esac""",
+    )
+    first, second = processes(export)
+    ranks: list[dict[str, Any]] = [
+        {"rank": 0, "tp_rank": 0, "pid": second},
+        {"rank": 1, "tp_rank": 1, "pid": first},
+    ]
+    said = recorded(tmp_path, PROFILERS["nsys"], ranks)
+    assert said["version"] == "NVIDIA Nsight Systems version 2025.3"
+    assert {rank["trace"] for rank in ranks} == {"traces/profile.sqlite"}
+    run = tmp_path / "run"
+    assert (run / said["report"]).read_bytes() == b"a report"
+    write_run_json(run, {"ranks": ranks, "parallel": {"world_size": 2}}, status="complete")
+    traceql.load(run, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        rows = trace.sql(
+            "SELECT rank, tp_rank, CAST(json_extract(metadata, '$.process') AS BIGINT) FROM trace "
+            "ORDER BY rank"
+        ).rows()
+    assert [tuple(row.values()) for row in rows] == [(0, 0, second), (1, 1, first)]
+
+
+def test_the_counts_of_nsight_compute_become_a_table(tmp_path: Path, programs: Path) -> None:
+    stand_in(programs, "ncu", 'case "$1" in --version) echo 2025.3;; *) echo "$@";; esac')
+    ranks: list[dict[str, Any]] = [{"rank": 0}]
+    recorded(tmp_path, PROFILERS["ncu"], ranks)
+    asked = (tmp_path / "run" / ranks[0]["trace"]).read_text().split()
+    assert {"--csv", "--page=raw", "--print-units=base"} <= set(asked)
+    assert f"--import={tmp_path / 'run' / 'traces' / 'profile.ncu-rep'}" in asked
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_report_that_the_tool_cannot_read_is_kept(
+    tool: str, tmp_path: Path, programs: Path
+) -> None:
+    stand_in(programs, tool, "echo first >&2; echo 'no such section' >&2; exit 3")
+    with pytest.raises(EngineFailed, match=r"failed \(no such section\)"):
+        recorded(tmp_path, PROFILERS[tool], [{"rank": 0}])
+    assert list((tmp_path / "run" / "traces").glob("profile.*-rep"))
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_that_wrote_no_report_is_told(tool: str, tmp_path: Path, programs: Path) -> None:
+    stand_in(programs, tool, "exit 0")
+    (tmp_path / "run" / ".scratch").mkdir(parents=True)
+    with pytest.raises(EngineFailed, match=rf"{tool} wrote no report; .*log\.txt"):
+        PROFILERS[tool].collect(tmp_path / "run", tmp_path / "run" / ".scratch", [{"rank": 0}])
+
+
+def test_run_json_names_the_ranks_of_a_report_by_process(tmp_path: Path) -> None:
+    """Two entries for one process would be a guess."""
+    ranks = [{"rank": n, "trace": "traces/profile.sqlite", "pid": 7} for n in (0, 1)]
+    (tmp_path / "traces").mkdir()
+    shutil.copy(
+        DATA / "qwen3-8b-2layers-eager.sqlite.gz", tmp_path / "traces" / "profile.sqlite.gz"
+    )
+    (tmp_path / "run.json").write_text(json.dumps({"schema_version": 1, "ranks": ranks}))
+    with pytest.raises(traceql.TraceqlError, match="and the process 7"):
+        traceql.load(tmp_path, tmp_path / "x.duckdb")

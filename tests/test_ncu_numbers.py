@@ -1,0 +1,181 @@
+"""Numbers, units, names and ranges, as Nsight Compute prints them."""
+
+import pytest
+
+from traceql.ncu.base_units import base_unit
+from traceql.ncu.decimal_marks import Mark, Number, evidence, is_ambiguous, number
+from traceql.ncu.kernel_names import kernel_name
+from traceql.ncu.nvtx_ranges import ranges
+
+POINT, COMMA = Mark.POINT, Mark.COMMA
+
+
+@pytest.mark.parametrize(
+    ("text", "mark", "value", "step"),
+    [
+        ("7", None, 7, 1),
+        ("-12", None, -12, 1),
+        ("21,058,944", None, 21_058_944, 1),
+        ("21.058.944", None, 21_058_944, 1),
+        ("196,456,177,859.63", None, 196_456_177_859.63, 0.01),
+        ("196.456.177.859,63", None, 196_456_177_859.63, 0.01),
+        ("61.84", None, 61.84, 0.01),
+        ("61,84", None, 61.84, 0.01),
+        ("0.125", None, 0.125, 0.001),  # no number of thousands begins with 0
+        ("1,024", POINT, 1024, 1),
+        ("1,024", COMMA, 1.024, 0.001),
+        ("1.024", COMMA, 1024, 1),
+        ("1.024", POINT, 1.024, 0.001),
+        ("5.408000", COMMA, 5.408, 1e-6),  # printed so in every locale
+        ("1264.000000", None, 1264, 1e-6),
+        ("1\u202f024,5", None, 1024.5, 0.1),
+        ("1e+06", None, 1e6, 0),
+    ],
+)
+def test_numbers(text: str, mark: Mark | None, value: float, step: float) -> None:
+    found = number(text, mark)
+    assert found is not None
+    assert found.value == pytest.approx(value, rel=1e-15)
+    assert found.step == pytest.approx(step)
+
+
+@pytest.mark.parametrize("text", ["1,024", "1.024", "999,999", "-1.234"])
+def test_a_number_that_can_be_read_in_two_ways_is_not_read_without_evidence(text: str) -> None:
+    assert is_ambiguous(text)
+    assert number(text, None) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["n/a", "", "nan", "1,2,3", "1.23.45", "12,34.5", "9.0a", "--1", "1e999", "9" * 400]
+)
+def test_what_is_no_number(text: str) -> None:
+    assert number(text, POINT) is None
+    assert number(text, COMMA) is None
+    assert not is_ambiguous(text)
+
+
+def test_numbers_of_a_file_tell_its_decimal_mark() -> None:
+    german = evidence(["1.980.000", "0,33", "1.024", "5.408000", "n/a", "7"])
+    assert (german.mark, german.numbers) == (COMMA, {COMMA: 2})
+    english = evidence(["0.33", "0.33", "1,024", "5.408000"])
+    assert (english.mark, english.numbers, english.example) == (POINT, {POINT: 2}, {POINT: "0.33"})
+    assert evidence(["1,024", "5.408000", "7"]).mark is None
+    assert evidence(["0,33", "0.33"]).mark is None
+
+
+def test_a_number_that_tells_its_mark_itself_is_read_among_others() -> None:
+    assert number("0,33", POINT) == Number(0.33, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("unit", "base", "factor"),
+    [
+        ("byte", "byte", 1),
+        ("Kbyte", "byte", 1e3),
+        ("Gbyte", "byte", 1e9),
+        ("ns", "ns", 1),
+        ("nsecond", "ns", 1),
+        ("us", "ns", 1e3),
+        ("usecond", "ns", 1e3),
+        ("ms", "ns", 1e6),
+        ("s", "ns", 1e9),
+        ("second", "ns", 1e9),
+        ("%", "%", 1),
+        ("percent", "%", 1),
+        ("hz", "hz", 1),
+        ("Ghz", "hz", 1e9),
+        ("cycle/nsecond", "hz", 1e9),
+        ("cycle/usecond", "hz", 1e6),
+        ("Gbyte/s", "byte/s", 1e9),
+        ("Tbyte/second", "byte/s", 1e12),
+        ("byte/ns", "byte/s", 1e9),
+        ("Kbyte/block", "byte/block", 1e3),
+        ("register/thread", "register/thread", 1),
+        ("inst/cycle", "inst/cycle", 1),
+        ("Minst", "inst", 1e6),
+        ("SM", "SM", 1),
+        ("pass", "pass", 1),
+        ("", "", 1),
+    ],
+)
+def test_units(unit: str, base: str, factor: float) -> None:
+    assert base_unit(unit) == (base, factor)
+
+
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT", "nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNT"),
+        ("_apply_write_kernel", "_apply_write_kernel"),
+        ("void (anonymous namespace)::f<int>(int)", "f"),
+        ("void <unnamed>::f<int, g(const A &)::[lambda() (instance 1)]>(T1)", "f"),
+        (
+            "std::enable_if<(((8)>(0)))&&vllm::_typeConvert<c10::BFloat16>::exists, void>::type "
+            "vllm::norm<c10::BFloat16, 8, true>(c10::BFloat16*, long)",
+            "norm",
+        ),
+        (
+            "std::enable_if<T2>0&&vllm::_typeConvert<T1>::exists, void>::type "
+            "vllm::norm<c10::BFloat16, 8, 1>(T1 *, long)",
+            "norm",
+        ),
+        ("void f<(cudaDataType)14, std::array<char*, 2ul> >(int) [clone .kd]", "f"),
+        ("void at::native::g<float, h<int>(A)::{lambda(at::cuda::detail::", "g"),  # cut off
+    ],
+)
+def test_the_base_of_a_name(name: str, base: str) -> None:
+    assert kernel_name(name).base == base
+
+
+@pytest.mark.parametrize(
+    ("of_ncu", "of_trace"),
+    [
+        (
+            "void at::vectorized_elementwise_kernel<4, at::FillFunctor<int>, "
+            "std::array<char *, 1>>(int, T2, T3)",
+            "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, "
+            "std::array<char*, 1ul> >(int, at::native::FillFunctor<int>, std::array<char*, 1ul>)",
+        ),
+        (
+            "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, 0>(const T1 *)",
+            "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, "
+            "(vllm::Fp8KVCacheDataType)0>(__nv_bfloat16 const*)",
+        ),
+        (
+            "void <unnamed>::elementwise_kernel_with_index<int, at::arange_cuda_out(const "
+            "c10::Scalar &)::[lambda() (instance 1)]::operator ()() const::[lambda(long) "
+            "(instance 3)]>(T1, T2)",
+            "void (anonymous namespace)::elementwise_kernel_with_index<int, "
+            "at::native::arange_cuda_out(c10::Scalar const&)::{lambda()#1}::operator()() "
+            "const::{lambda(long)#3}>(int, at::native::X)",
+        ),
+        (
+            "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2, 1>(T1 *)",
+            "void vllm::rms_norm_kernel<c10::BFloat16, 8, 2, true>(c10::BFloat16*)",
+        ),
+    ],
+)
+def test_two_demanglers_mean_one_kernel(of_ncu: str, of_trace: str) -> None:
+    assert kernel_name(of_ncu) == kernel_name(of_trace)
+    assert kernel_name(of_ncu).arguments is not None
+
+
+def test_other_template_arguments_mean_another_kernel() -> None:
+    assert kernel_name("void f<int, 2>(T1)") != kernel_name("void f<int, 3>(int)")
+    assert kernel_name("f").arguments is None
+
+
+def test_ranges_are_named_from_the_outermost_one() -> None:
+    none = ":none:none:none:none:none:none"
+    named = "llm_engine step: get_output"
+    cell = (
+        f'1410  "<default domain>:{named}:none:none:RGB:0xff:REGISTERED:{named}"  '
+        f'"<default domain>:execute_context_4(700)_generation_0(0){none}"  '
+        f"\"NCCL:{{'Module': 'model.layers.0', 'Inputs': [[4], [4, 4096]]}}{none}\" "
+    )
+    assert ranges(cell) == [
+        "llm_engine step: get_output",
+        "execute_context_4(700)_generation_0(0)",
+        "{'Module': 'model.layers.0', 'Inputs': [[4], [4, 4096]]}",
+    ]
+    assert ranges("") == []

@@ -1,0 +1,252 @@
+"""Recordings of Nsight Compute, beside traces of the same programs."""
+
+import csv
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import databases
+import pytest
+
+import traceql
+from traceql.ncu.profile import Profile
+from traceql.ncu.read import read_profile
+
+DATA = Path(__file__).parent / "data"
+NCU = DATA / "ncu"
+TRACES = DATA / "nsys"
+SAMPLE = databases.ROOT.parent / "shared" / "profilers" / "ncu" / "copy-blocked-details.csv"
+EAGER, LAYERS = "qwen3-8b-2layers-eager", "qwen3-8b-2layers-nvtx-layers"
+READ = "dram__bytes_read.sum"
+TENSOR = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
+HIDDEN, MLP, VOCABULARY, HEADS, KV_HEADS, HEAD = 4096, 12288, 151936, 32, 8, 128
+# Rows and columns of the weights of each product.
+WEIGHTS = {
+    "qkv_proj": ((HEADS + 2 * KV_HEADS) * HEAD, HIDDEN),
+    "o_proj": (HIDDEN, HEADS * HEAD),
+    "gate_up_proj": (2 * MLP, HIDDEN),
+    "down_proj": (HIDDEN, MLP),
+    "lm_head": (VOCABULARY, HIDDEN),
+}
+
+
+def cells(name: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """The units and the launches of a raw page, by the module csv alone."""
+    text = gzip.decompress((NCU / f"{name}.csv.gz").read_bytes()).decode()
+    units, *rows = csv.DictReader(io.StringIO(text[text.index('"ID",') :]))
+    return units, [row for row in rows if row["ID"].isdigit()]
+
+
+def of_trace(name: str) -> list[dict[str, Any]]:
+    """The kernels of a trace in their order, by the module json alone."""
+    file = TRACES / f"{name}.pt.trace.json.gz"
+    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    return sorted((e for e in events if e.get("cat") == "kernel"), key=lambda e: e["ts"])
+
+
+def profile(name: str) -> Profile:
+    return read_profile(NCU / f"{name}.csv.gz")
+
+
+def metrics(found: Profile) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in found.metrics.to_pylist()]
+
+
+@pytest.fixture(scope="module")
+def eager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceql.Trace]:
+    database = tmp_path_factory.mktemp("ncu") / "eager.duckdb"
+    traceql.load([TRACES / f"{EAGER}.pt.trace.json.gz", NCU / f"{EAGER}-raw-base.csv.gz"], database)
+    with traceql.open(database) as trace:
+        yield trace
+
+
+def test_every_value_of_a_raw_page_is_loaded(eager: traceql.Trace) -> None:
+    units, rows = cells(f"{EAGER}-raw-base")
+    names = [name for name in units if "__" in name]
+    expected = sum(1 for row in rows for name in names if row[name])
+    totals = {n: sum(float(row[n].replace(",", "")) for row in rows) for n in (READ, TENSOR)}
+    (count,) = eager.sql("SELECT COUNT(*) AS n, COUNT(DISTINCT launch) AS m FROM kernel_metric")
+    assert (count["n"], count["m"]) == (expected, len(rows))
+    found = eager.sql("SELECT metric, SUM(value) AS total FROM kernel_metric GROUP BY metric")
+    sums = {row["metric"]: row["total"] for row in found}
+    assert {name: sums[name] for name in totals} == totals
+
+
+def test_each_kernel_has_the_launch_at_its_place(eager: traceql.Trace) -> None:
+    _, rows = cells(f"{EAGER}-raw-base")
+    kernels = of_trace(EAGER)
+    assert len(kernels) == len(rows) == 155
+    found = eager.sql("""
+        SELECT kernel.name, kernel.dur, profiled_launch.number, kernel_match.how
+        FROM kernel_match
+        INNER JOIN kernel ON kernel_match.kernel_id = kernel.id
+        INNER JOIN profiled_launch ON kernel_match.launch = profiled_launch.id
+        ORDER BY kernel.ts
+    """).rows()
+    for number, (row, launch, kernel) in enumerate(zip(found, rows, kernels, strict=True)):
+        assert (row["number"], row["how"], row["name"]) == (number, "order", kernel["name"])
+        assert launch["Grid Size"] == str(tuple(kernel["args"]["grid"]))
+    total = eager.sql("SELECT value, total FROM ledger WHERE check_name = 'kernels with counters'")
+    assert [tuple(row.values()) for row in total] == [(155, 155)]
+
+
+@pytest.mark.parametrize("role", WEIGHTS)
+def test_a_product_reads_its_weights_and_multiplies_them(eager: traceql.Trace, role: str) -> None:
+    """Of 4 requests, the tensor cores work on 8 rows; the first step has 700 tokens."""
+    out, into = WEIGHTS[role]
+    for row in eager.run("ncu.roofline", role=role, limit=0):
+        if not row["tensor_flops"]:
+            continue  # adds up the parts of a product
+        is_decode = row["phase"] == "decode"
+        rows = 4 if is_decode or role == "lm_head" else 700
+        moved = 2 * (out * into + rows * (out + into))
+        tiles = 8 if rows == 4 else 704
+        assert row["expected_bytes"] == 2 * out * into
+        assert row["tensor_flops"] == pytest.approx(2 * out * into * tiles, rel=0.005)
+        if rows == 4:
+            assert moved <= row["dram_bytes"] < 1.05 * moved
+            assert (row["bound"], row["compute_pct"] < 5) == ("memory", True)
+        else:
+            assert 0.9 * moved < row["dram_bytes"] < 2 * moved
+            assert row["bound"] == "compute"
+        assert row["achieved_gbps"] == pytest.approx(row["dram_bytes"] / row["mean_ns"])
+        assert row["memory_pct"] == pytest.approx(row["achieved_gbps"] / 48)
+
+
+@pytest.mark.slow
+def test_locales_and_pages_have_the_same_numbers() -> None:
+    """Scaled values are rounded: half of the last digit is the most that they may differ."""
+    base = {(row[0], row[2]): row for row in metrics(profile(f"{EAGER}-raw-base"))}
+    scaled = metrics(profile(f"{EAGER}-raw"))
+    assert metrics(profile(f"{EAGER}-raw-german")) == scaled
+    for page in (scaled, metrics(profile(f"{EAGER}-details"))):
+        assert len(page) > 2000
+        for launch, _, metric, unit, value, text, _, step in page:
+            _, _, _, exact_unit, exact, exact_text, _, exact_step = base[launch, metric]
+            assert (unit, text) == (exact_unit, exact_text)
+            if value is not None:
+                assert abs(value - exact) <= 0.5001 * (step + exact_step), (metric, value, exact)
+
+
+def test_a_german_file_is_read_as_one() -> None:
+    units, rows = cells("german")
+    found = {(row[0], row[2]): row for row in metrics(profile("german"))}
+    for number, row in enumerate(rows):
+        text = row["sm__throughput.avg.pct_of_peak_sustained_elapsed"]
+        assert "," in text
+        name = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
+        assert found[number, name][4] == float(text.replace(".", "").replace(",", "."))
+        backed_up = "profiler__replayer_bytes_mem_backed_up.sum"
+        assert units[backed_up] == "byte"
+        assert found[number, backed_up][4] == int(row[backed_up].replace(".", ""))
+
+
+@pytest.mark.slow
+def test_operations_of_the_tensor_cores_count_once(tmp_path: Path) -> None:
+    """With `--set detailed`, they are there as a total, and again for each instruction."""
+    name = "qwen3-8b-2layers-detailed-raw-base"
+    units, rows = cells(name)
+    assert sum(1 for column in units if "_tensor_op_hgmma_src_bf16" in column) == 2
+    expected = [float(row[TENSOR].replace(",", "")) for row in rows]
+    out, into = WEIGHTS["lm_head"]
+    assert max(expected) > 2 * 8 * out * into
+    traceql.load(NCU / f"{name}.csv.gz", tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        found = trace.sql("SELECT tensor_flops, dtype FROM profiled_work ORDER BY launch").rows()
+    assert [row["tensor_flops"] for row in found] == expected
+    assert {row["dtype"] for row in found} == {"bf16", None}
+
+
+def test_what_the_program_printed_is_before_the_header() -> None:
+    found = profile("program-output-first")
+    rows = found.launches.to_pylist()
+    assert [row["ranges"] for row in rows[2:4]] == [["outer, with comma", "inner"], []]
+    assert {row["device_name"] for row in rows} == {"NVIDIA H200"}
+    assert len(rows) == 9
+
+
+def test_a_graph_that_was_profiled_whole_is_no_kernel() -> None:
+    rows = profile("graph-profiling").launches.to_pylist()
+    assert [row["kind"] for row in rows] == ["kernel"] * 3 + ["graph"] * 2
+
+
+@pytest.mark.slow
+def test_order_holds_for_a_profile_with_ranges_and_for_nsight_systems(tmp_path: Path) -> None:
+    """The same program under three profilers; Nsight Systems writes names in its own way, too."""
+    for suffix in ("pt.trace.json.gz", "sqlite.gz"):
+        database = tmp_path / f"{suffix}.duckdb"
+        traceql.load([TRACES / f"{LAYERS}.{suffix}", NCU / f"{LAYERS}-raw-base.csv.gz"], database)
+        with traceql.open(database) as trace:
+            found = trace.sql(
+                "SELECT how, COUNT(DISTINCT kernel_id) AS n FROM kernel_match GROUP BY how"
+            )
+            assert [tuple(row.values()) for row in found] == [("order", 140)]
+
+
+@pytest.mark.slow
+def test_a_profile_may_be_loaded_alone_before_its_trace(tmp_path: Path) -> None:
+    database = tmp_path / "run.duckdb"
+    traceql.load(NCU / f"{EAGER}-raw-base.csv.gz", database)
+    with traceql.open(database) as alone:
+        rows = alone.run("ncu.joined", limit=0).rows()
+        assert sum(row["launches"] for row in rows) == 155
+        assert {row["joined"] for row in rows} == {"only profile"}
+        assert alone.run("quality.ledger", failed=True).rows() == []
+    traceql.load(TRACES / f"{EAGER}.pt.trace.json.gz", database)
+    again = traceql.load(NCU / f"{EAGER}-raw-base.csv.gz", database)
+    assert (again.added, len(again.skipped)) == ([], 1)
+    with traceql.open(database) as both:
+        assert len(both.sql("FROM kernel_match WHERE how = 'order'")) == 155
+
+
+@pytest.mark.slow
+def test_kernels_of_another_run_have_means_of_their_keys(tmp_path: Path) -> None:
+    """With CUDA graphs, the same model runs other kernels, and more of those that are the same."""
+    database = tmp_path / "run.duckdb"
+    export = TRACES / "qwen3-8b-2layers-graph-node.sqlite.gz"
+    traceql.load([export, NCU / f"{EAGER}-raw-base.csv.gz"], database)
+    with traceql.open(database) as trace:
+        assert {row["how"] for row in trace.sql("SELECT how FROM kernel_match")} == {"mean"}
+        joined = trace.run("ncu.joined", limit=0).rows()
+        (kernels,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE kind = 'kernel'")
+        assert sum(row["kernels"] for row in joined) == kernels["n"]
+        head, *_ = trace.run("ncu.roofline", role="lm_head", phase="decode").rows()  # the longest
+    out, into = WEIGHTS["lm_head"]
+    assert head["dram_bytes"] == pytest.approx(2 * out * into, rel=0.01)
+
+
+@pytest.mark.slow
+def test_a_run_directory_has_its_profile_beside_its_traces(tmp_path: Path) -> None:
+    database = tmp_path / "run.duckdb"
+    traceql.load(NCU / "decode", database)
+    with traceql.open(database) as trace:
+        found = trace.sql("""
+            SELECT how, step_id, COUNT(*) AS n
+            FROM kernel_match
+            INNER JOIN kernel ON kernel_match.kernel_id = kernel.id
+            WHERE how <> 'mean'
+            GROUP BY how, step_id
+        """).rows()
+    # A step of the same kernels as the one that was profiled has its counters, too.
+    assert {(row["how"], row["n"]) for row in found} == {("range", 81)}
+
+
+def test_the_sample_of_another_project() -> None:
+    if not SAMPLE.is_file():
+        pytest.skip("no sample")
+    with SAMPLE.open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["Metric Name"]]
+    found = read_profile(SAMPLE)
+    assert (found.page, found.launches.num_rows, found.metrics.num_rows) == (
+        "details",
+        1,
+        len(rows),
+    )
+    by_key = {(row["section"], row["metric"]): row for row in found.metrics.to_pylist()}
+    assert by_key["GPU Speed Of Light Throughput", "Memory Throughput"]["value"] == 61.84
+    rate = by_key["Memory Workload Analysis", "Memory Throughput"]
+    assert (rate["value"], rate["unit"]) == (196_456_177_859.63, "byte/s")
+    assert {one.check_name: one.total for one in found.remarks}["rules of the profile"] == 11

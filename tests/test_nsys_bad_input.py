@@ -1,0 +1,454 @@
+"""Damaged and hostile exports of Nsight Systems: one line that says what is wrong, or no loss."""
+
+import gzip
+import json
+import os
+import sqlite3
+import struct
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import nsys_like
+import pytest
+from command_line import called
+from nsys_like import KERNEL, MEMCPY, MEMSET, NVTX, PID, RUNTIME, Row, call, global_id, kernel, nvtx
+
+import traceql
+
+Statement = str | tuple[str, tuple[Any, ...]]
+
+_ON_GPU = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": global_id(PID), "bytes": 16}
+_ROWS = (
+    nvtx("execute_context_0(0)_generation_1(1)", ts=0, dur=50),
+    call(ts=10, dur=2, correlation=7),
+    kernel("gemm", ts=20, dur=5, correlation=7, gridX=2, gridY=1, gridZ=1),
+    Row(MEMCPY, _ON_GPU | {"start": 40, "end": 45, "copyKind": 1, "srcKind": 1, "dstKind": 2}),
+    Row(MEMSET, _ON_GPU | {"start": 50, "end": 51, "value": 0, "memKind": 2}),
+    Row("PROCESSES", {"globalPid": global_id(PID), "pid": PID, "name": "python"}),
+    Row("ThreadNames", {"nameId": "main", "globalTid": global_id(PID, PID)}),
+    Row("TARGET_INFO_GPU", {"id": 0, "name": "NVIDIA H200", "cuDevice": 0}),
+    Row("TARGET_INFO_CUDA_DEVICE", {"gpuId": 0, "cudaId": 0, "pid": PID}),
+)
+_OF_ANOTHER_PROCESS = (
+    call(ts=11, dur=2, correlation=7, pid=PID + 1),
+    kernel("softmax", ts=21, dur=5, correlation=7, pid=PID + 1),
+)
+_SLICES = 5
+_FIRST = "WHERE rowid = 1"
+
+
+def export(folder: Path, *statements: Statement, rows: tuple[Row, ...] = _ROWS) -> Path:
+    """An export after these statements."""
+    path = nsys_like.write(folder / "in" / "run.sqlite", *rows)
+    with closing(sqlite3.connect(path)) as con, con:
+        for one in statements:
+            con.execute(*([one] if isinstance(one, str) else one))
+    return path
+
+
+def loaded(path: Path) -> traceql.Trace:
+    database = path.parent.parent / "run.duckdb"
+    traceql.load(path, database)
+    return traceql.Trace(database)
+
+
+def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+
+
+def refused(path: Path, **environment: str) -> str:
+    """The one line of a load that fails, and leaves nothing."""
+    before = sorted(path.parent.parent.rglob("*"))
+    target = path.parent.parent / "out.duckdb"
+    done = called("load", path, "-o", target, **environment)
+    err = done.stderr.decode()
+    assert (done.returncode, done.stdout, err.count("\n")) == (1, b"", 1), err
+    assert err[:-1].isprintable()
+    assert path.name in err
+    assert sorted(path.parent.parent.rglob("*")) == before
+    return err
+
+
+def written(folder: Path, name: str, content: bytes) -> Path:
+    (folder / "in").mkdir(parents=True, exist_ok=True)
+    (folder / "in" / name).write_bytes(content)
+    return folder / "in" / name
+
+
+@pytest.mark.parametrize("kept", [0, 15, 16, 20, 99, 100, 4096, 30_000, -4096, -1])
+@pytest.mark.parametrize(
+    "is_packed", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["plain", "packed"]
+)
+def test_a_file_that_was_cut_is_told(kept: int, is_packed: bool, tmp_path: Path) -> None:
+    content = export(tmp_path).read_bytes()
+    assert len(content) > 40_000
+    cut = content[:kept]
+    name = "cut.sqlite.gz" if is_packed else "cut.sqlite"
+    err = refused(written(tmp_path, name, gzip.compress(cut) if is_packed else cut))
+    if not 0 <= kept < 32:  # so much of the file that it tells its size
+        assert f"ends after {len(cut):,} of {len(content):,} bytes" in err
+
+
+@pytest.mark.parametrize("kept", [1, 5, 15, 200, -9, -1])
+def test_compression_that_was_cut_is_told(kept: int, tmp_path: Path) -> None:
+    packed = gzip.compress(export(tmp_path).read_bytes())
+    refused(written(tmp_path, "cut.sqlite.gz", packed[:kept]))
+
+
+@pytest.mark.slow
+def test_a_packed_export_gives_what_the_export_gives(tmp_path: Path) -> None:
+    plain = export(tmp_path)
+    packed = written(tmp_path / "packed", "run.sqlite.gz", gzip.compress(plain.read_bytes()))
+    sql = "SELECT rank, cat, name, ts, dur, args FROM slice ORDER BY id"
+    with loaded(plain) as expected, loaded(packed) as found:
+        assert values(found, sql) == values(expected, sql)
+        assert len(values(found, sql)) == _SLICES
+
+
+@pytest.mark.parametrize("page", [1, 2, 5, 9])
+def test_a_page_of_garbage_is_told(page: int, tmp_path: Path) -> None:
+    content = bytearray(export(tmp_path).read_bytes())
+    start = (page - 1) * 4096 or 100  # the first page begins with the head of the file
+    content[start : page * 4096] = b"\xa5" * (page * 4096 - start)
+    assert "damaged SQLite file" in refused(written(tmp_path, "bad.sqlite", bytes(content)))
+
+
+def test_another_database_is_told_with_what_to_do(tmp_path: Path) -> None:
+    path = written(tmp_path, "other.sqlite", b"")
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute("CREATE TABLE song (id INTEGER, title TEXT)")
+    assert "nsys export --type sqlite" in refused(path)
+
+
+@pytest.mark.slow
+def test_another_database_in_a_folder_of_exports_is_skipped(tmp_path: Path) -> None:
+    path = export(tmp_path)
+    with closing(sqlite3.connect(path.with_name("notes.sqlite"))) as con, con:
+        con.execute("CREATE TABLE song (id INTEGER, title TEXT)")
+    found = traceql.load(path.parent, tmp_path / "run.duckdb")
+    assert ([one.name for one in found.added], len(found.others)) == (["run.sqlite"], 1)
+
+
+@pytest.mark.slow
+def test_changes_that_are_not_in_the_file_yet_are_told(tmp_path: Path) -> None:
+    path = export(tmp_path)
+    written(tmp_path, "run.sqlite-wal", b"")  # as SQLite leaves it when all is in the file
+    loaded(path).close()
+    (tmp_path / "run.duckdb").unlink()
+    written(tmp_path, "run.sqlite-wal", b"\x37\x7f\x06\x82" + bytes(28))
+    assert "close the program that has it open" in refused(path)
+
+
+# What is left where a table is absent: slices, kernels.
+_WITHOUT_TABLE = {KERNEL: (4, 2), MEMCPY: (4, 2), MEMSET: (4, 2), RUNTIME: (4, 3), NVTX: (4, 3)}
+_TABLES = [table for table in nsys_like.COLUMNS if table != "StringIds"]
+_QUICK_TABLES = (KERNEL,)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [pytest.param(t, marks=() if t in _QUICK_TABLES else pytest.mark.slow) for t in _TABLES],
+)
+def test_a_table_that_is_absent_counts_as_empty(table: str, tmp_path: Path) -> None:
+    with loaded(export(tmp_path, f"DROP TABLE {table}")) as trace:
+        ((slices,),) = values(trace, "SELECT COUNT(*) FROM slice")
+        ((kernels,),) = values(trace, "SELECT COUNT(*) FROM kernel")
+    assert (slices, kernels) == _WITHOUT_TABLE.get(table, (_SLICES, 3))
+
+
+_NEEDED = {
+    "StringIds": ["id", "value"],
+    KERNEL: ["start", "end", "deviceId", "globalPid"],
+    MEMCPY: ["start", "end", "deviceId", "globalPid"],
+    MEMSET: ["start", "end", "deviceId", "globalPid"],
+    RUNTIME: ["start", "end", "eventClass", "globalTid"],
+    NVTX: ["start", "end", "eventType", "globalTid"],
+}
+_COLUMNS = [(t, column) for t, columns in nsys_like.COLUMNS.items() for column in columns.split()]
+_OPTIONAL = [(t, column) for t, column in _COLUMNS if column not in _NEEDED.get(t, ())]
+_QUICK_COLUMNS = ((KERNEL, "gridY"),)
+
+
+@pytest.mark.parametrize(("table", "column"), [(t, c) for t, cs in _NEEDED.items() for c in cs])
+def test_a_column_without_which_nothing_can_be_read_is_told(
+    table: str, column: str, tmp_path: Path
+) -> None:
+    err = refused(export(tmp_path, f'ALTER TABLE {table} DROP COLUMN "{column}"'))
+    assert table in err
+    assert "nsys export --type sqlite" in err
+    assert table == "StringIds" or f"no column {column}" in err
+
+
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        pytest.param(*one, marks=() if one in _QUICK_COLUMNS else pytest.mark.slow)
+        for one in _OPTIONAL
+    ],
+)
+def test_another_column_that_is_absent_counts_as_null(
+    table: str, column: str, tmp_path: Path
+) -> None:
+    path = export(tmp_path, f'ALTER TABLE {table} DROP COLUMN "{column}"')
+    with loaded(path) as trace:
+        rows = values(trace, "SELECT ts, dur FROM slice ORDER BY ts")
+    assert rows == [(0, 50), (10, 2), (20, 5), (40, 5), (50, 1)]
+
+
+_TOLD = {
+    "text for a start": (f"UPDATE {KERNEL} SET start = 'soon'", "'soon'"),
+    "text for an end": (f"UPDATE {KERNEL} SET \"end\" = 'late'", "'late'"),
+    "bytes for an end": (f"UPDATE {RUNTIME} SET \"end\" = x'00ff'", "xff"),
+    "no start": (f"UPDATE {NVTX} SET start = NULL", "has no value"),
+    "no device": (f"UPDATE {KERNEL} SET deviceId = NULL", "deviceId"),
+    "text for a process": (f"UPDATE {KERNEL} SET globalPid = 'abc'", "'abc'"),
+    "text for a thread": (f"UPDATE {RUNTIME} SET globalTid = 'abc'", "'abc'"),
+    "text for a name": (f"UPDATE {RUNTIME} SET nameId = 'abc'", "'abc'"),
+    "text that is not UTF-8": (
+        f"UPDATE {KERNEL} SET streamId = CAST(x'ff41' AS TEXT)", "\N{REPLACEMENT CHARACTER}A",
+    ),
+    "text that controls a terminal": (
+        f"UPDATE {KERNEL} SET streamId = char(27) || '[31m' || char(10)", "\\x1b[31m\\n",
+    ),
+    "blocks beyond 32 bits": (f"UPDATE {KERNEL} SET gridX = {2**40}", str(2**40)),
+    "a start of 2**63-1": (
+        f'UPDATE {KERNEL} SET start = {2**63 - 1}, "end" = {2**63 - 1}', "is no time",
+    ),
+    "a start of -2**63": (
+        f'UPDATE {KERNEL} SET start = {-(2**63)}, "end" = {-(2**63)}', "is no time",
+    ),
+    "an end of 2**63-1": (f'UPDATE {KERNEL} SET "end" = {2**63 - 1}', "292 years"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", _TOLD)
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_value_that_is_none_is_told_in_one_line(
+    name: str, processes: int, tmp_path: Path
+) -> None:
+    statement, said = _TOLD[name]
+    rows = _ROWS + _OF_ANOTHER_PROCESS * (processes - 1)
+    assert said in refused(export(tmp_path, f"{statement} {_FIRST}", rows=rows))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", ["NULL", "'abc'", "x'ff00'", str(2**62)])
+def test_odd_descriptions_do_not_hinder_a_load(value: str, tmp_path: Path) -> None:
+    columns = (
+        f"{NVTX} SET category",
+        f"{NVTX} SET color",
+        f"{NVTX} SET binaryData",
+        "StringIds SET value",
+        "META_DATA_EXPORT SET value",
+        "META_DATA_CAPTURE SET value",
+        "TARGET_INFO_GPU SET name",
+        "TARGET_INFO_GPU SET uuid",
+        "PROCESSES SET name",
+        "ThreadNames SET nameId",
+    )
+    path = export(tmp_path, *(f"UPDATE {column} = {value}" for column in columns))
+    with loaded(path) as trace:
+        assert values(trace, "SELECT COUNT(*) FROM slice") == [(_SLICES,)]
+
+
+@pytest.mark.slow
+def test_rows_of_no_process_are_loaded_beside_those_of_two(tmp_path: Path) -> None:
+    path = export(
+        tmp_path,
+        f"UPDATE {KERNEL} SET globalPid = NULL {_FIRST}",
+        f"UPDATE {RUNTIME} SET globalTid = NULL {_FIRST}",
+        f"UPDATE {NVTX} SET globalTid = NULL {_FIRST}",
+        rows=_ROWS + _OF_ANOTHER_PROCESS,
+    )
+    with loaded(path) as trace:
+        assert values(trace, "SELECT ts, name FROM slice ORDER BY ts") == [
+            (0, "execute_context_0(0)_generation_1(1)"),
+            (10, "cudaLaunchKernel"),
+            (11, "cudaLaunchKernel"),
+            (20, "gemm"),
+            (21, "softmax"),
+            (40, "Memcpy HtoD (Pinned -> Device)"),
+            (50, "Memset (Device)"),
+        ]
+
+
+@pytest.mark.slow
+def test_times_below_zero_and_events_without_an_end_are_loaded(tmp_path: Path) -> None:
+    path = export(
+        tmp_path,
+        f'UPDATE {NVTX} SET start = -1000, "end" = -900 {_FIRST}',
+        f'UPDATE {KERNEL} SET "end" = NULL {_FIRST}',
+    )
+    with loaded(path) as trace:
+        rows = values(trace, "SELECT ts, dur, cat FROM slice ORDER BY ts LIMIT 3")
+        assert values(trace, "SELECT base_time_ns FROM trace") == [(nsys_like.SESSION_NS - 1000,)]
+    assert rows == [(0, 100, "nvtx"), (1010, 2, "cuda_runtime"), (1020, 0, "kernel")]
+
+
+@pytest.mark.slow
+def test_times_of_146_years_are_loaded(tmp_path: Path) -> None:
+    late = 2**62
+    path = export(tmp_path, f'UPDATE {KERNEL} SET start = {late}, "end" = {late + 5}')
+    with loaded(path) as trace:
+        assert values(trace, "SELECT ts, dur FROM kernel WHERE name = 'gemm'") == [(late, 5)]
+
+
+@pytest.mark.slow
+def test_an_empty_recording_is_one_rank_without_events(tmp_path: Path) -> None:
+    with loaded(export(tmp_path, rows=())) as trace:
+        assert values(trace, "SELECT rank, world_size FROM trace") == [(0, 1)]
+        assert values(trace, "SELECT COUNT(*) FROM slice") == [(0,)]
+        assert values(trace, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
+
+
+@pytest.mark.slow
+def test_names_may_be_absent_or_odd(tmp_path: Path) -> None:
+    odd = "ge\0mm\x1b[31m\n\N{REPLACEMENT CHARACTER}"
+    path = export(
+        tmp_path,
+        ("UPDATE StringIds SET value = CAST(? AS TEXT) WHERE value = 'gemm'",
+         (b"ge\0mm\x1b[31m\n\xff",)),
+        "DELETE FROM StringIds WHERE value = 'cudaLaunchKernel_v7000'",
+    )  # fmt: skip
+    with loaded(path) as trace:
+        sql = "SELECT name FROM slice WHERE cat IN ('kernel', 'cuda_runtime') ORDER BY ts"
+        assert values(trace, sql) == [(None,), (odd,)]
+        shown = called("sql", trace.path, "SELECT name FROM kernel").stdout
+    assert b"\x1b" not in shown
+    assert b"mm" in shown
+
+
+_ENTRIES = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
+_CREATE = f"CREATE TABLE {_ENTRIES} (domainId, schemaId, idx, type, name, offset)"
+_INT, _UINT64, _DOUBLE = 5, 10, 20  # types of entries
+_SCHEMA = 5
+
+
+def entries(*rows: tuple[Any, Any, Any]) -> list[Statement]:
+    """Type, name and offset of each entry of a schema."""
+    sql = f"INSERT INTO {_ENTRIES} VALUES (0, {_SCHEMA}, ?, ?, ?, ?)"
+    return [_CREATE, *((sql, (number, *row)) for number, row in enumerate(rows))]
+
+
+def blob(data: bytes, *, parts: int = 1, size: int | None = None, place: int = 32) -> bytes:
+    """A payload of one part, and what it says of itself."""
+    stated = len(data) if size is None else size
+    return struct.pack("<QQQQ", parts, _SCHEMA, stated, place) + data
+
+
+def payload_of(folder: Path, content: Any, layout: list[Statement]) -> Any:
+    """The payload that is loaded, or None; the load has all slices."""
+    path = export(folder, *layout, (f"UPDATE {NVTX} SET binaryData = ?", (content,)))
+    with loaded(path) as trace:
+        assert values(trace, "SELECT COUNT(*) FROM slice") == [(_SLICES,)]
+        ((found,),) = values(
+            trace, "SELECT CAST(args -> 'payload' AS VARCHAR) FROM slice WHERE cat = 'nvtx'"
+        )
+    return None if found is None else json.loads(found)
+
+
+_RANKS = entries((_INT, "No. of ranks", 0), (_INT, "Rank", 4))
+_TWO_OF_FOUR = struct.pack("<ii", 4, 2)
+
+
+@pytest.mark.slow
+def test_a_payload_tells_the_rank(tmp_path: Path) -> None:
+    found = payload_of(tmp_path, blob(_TWO_OF_FOUR), _RANKS)
+    assert found == {"No. of ranks": 4, "Rank": 2}
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        assert values(trace, "SELECT rank, world_size FROM trace") == [(2, 4)]
+
+
+@pytest.mark.parametrize(
+    ("content", "layout", "expected"),
+    [
+        (blob(_TWO_OF_FOUR)[:35], _RANKS, "{}"),
+        (blob(_TWO_OF_FOUR)[:36], _RANKS, '{"No. of ranks": 4}'),
+        (blob(_TWO_OF_FOUR, parts=2**64 - 1), _RANKS, '{"No. of ranks": 4, "Rank": 2}'),
+        (blob(_TWO_OF_FOUR, size=2**64 - 1), _RANKS, '{"No. of ranks": 4, "Rank": 2}'),
+        (blob(_TWO_OF_FOUR, place=2**64 - 1), _RANKS, "{}"),
+        (blob(_TWO_OF_FOUR), entries((_INT, "x", "abc")), "{}"),
+        (blob(_TWO_OF_FOUR), entries((_INT, "x", -4)), "{}"),
+        (blob(_TWO_OF_FOUR), entries((_INT, "x", 2**63 - 1)), "{}"),
+        (blob(_TWO_OF_FOUR), entries(("abc", "x", 0)), "{}"),
+        (blob(struct.pack("<d", float("nan"))), entries((_DOUBLE, "x", 0)), '{"x": "nan"}'),
+        (b"", _RANKS, "{}"),
+        ("text", _RANKS, None),
+    ],
+    ids=lambda value: None if isinstance(value, list) else repr(value)[:40],
+)
+@pytest.mark.slow
+def test_a_payload_that_lies_gives_what_it_has(
+    content: Any, layout: list[Statement], expected: str | None, tmp_path: Path
+) -> None:
+    assert payload_of(tmp_path, content, layout) == (expected and json.loads(expected))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cut", range(40))
+def test_a_payload_may_end_anywhere(cut: int, tmp_path: Path) -> None:
+    payload_of(tmp_path, blob(_TWO_OF_FOUR)[:cut], _RANKS)
+
+
+@pytest.mark.slow
+def test_a_rank_beyond_all_communicators_is_not_believed(tmp_path: Path) -> None:
+    layout = entries((_UINT64, "No. of ranks", 0), (_UINT64, "Rank", 8))
+    content = blob(struct.pack("<QQ", 2**64 - 1, 2**64 - 2))
+    export_path = export(tmp_path, *layout, (f"UPDATE {NVTX} SET binaryData = ?", (content,)))
+    with loaded(export_path) as trace:
+        assert values(trace, "SELECT rank, world_size FROM trace") == [(0, 1)]
+
+
+def tool(folder: Path, script: str) -> dict[str, str]:
+    """The environment in which `nsys` is this shell script."""
+    (folder / "bin").mkdir()
+    path = folder / "bin" / "nsys"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return {"PATH": f"{path.parent}{os.pathsep}{os.environ['PATH']}"}
+
+
+def report(folder: Path) -> Path:
+    return written(folder, "run.nsys-rep", b"a report")
+
+
+def test_a_report_without_the_tool_is_told_with_what_to_run(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    err = refused(report(tmp_path), PATH=str(tmp_path / "bin"))
+    assert "nsys export --type sqlite run.nsys-rep" in err
+
+
+def test_a_report_is_exported_by_the_tool(tmp_path: Path) -> None:
+    exported = export(tmp_path / "exported")
+    environment = tool(
+        tmp_path,
+        'while [ "$1" != -o ]; do shift; done\n'
+        f'test "$(cat "$3")" = "a report" && cp {exported} "$2"',
+    )
+    done = called("load", report(tmp_path), "-o", tmp_path / "run.duckdb", **environment)
+    assert done.returncode == 0, done.stderr
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        assert values(trace, "SELECT COUNT(*) FROM slice") == [(_SLICES,)]
+        ((path,),) = values(trace, "SELECT path FROM trace")
+    assert Path(path).name == "run.nsys-rep"
+
+
+_FAILING: dict[str, tuple[str, str]] = {
+    "with a message": ("echo first; echo 'report is too new' >&2; exit 3", "report is too new"),
+    "without one": ("exit 1", "no message"),
+    "silently": ("exit 0", "nsys export failed"),
+    "by writing something else": (
+        'while [ "$1" != -o ]; do shift; done; echo hello > "$2"', "ends after 6",
+    ),
+    "with a message that controls a terminal": (
+        "printf 'a\\033[31mb\\n' >&2; exit 1", "nsys export failed",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", _FAILING)
+def test_a_tool_that_fails_is_told(how: str, tmp_path: Path) -> None:
+    script, said = _FAILING[how]
+    environment: dict[str, Any] = tool(tmp_path, script)
+    assert said in refused(report(tmp_path), **environment)

@@ -1,0 +1,332 @@
+"""What traceql makes of rocprofv3's outputs: launches, graphs, memory, counters, files of a run."""
+
+import gzip
+import json
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import databases
+import pytest
+from command_line import called
+from rocpd_like import (
+    HSA,
+    PID,
+    Record,
+    Recorded,
+    allocation,
+    call,
+    copy,
+    kernel,
+    marker,
+    suffix,
+    write_csv,
+    write_json,
+    write_rocpd,
+)
+from rocprof_pftrace import write_pftrace
+from shared_files import shared_file
+
+import traceql
+from traceql.engine import arrow_table
+from traceql.ui.raw import raw_file
+
+SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "rocprof"
+_START = 1_000
+_GRAPH = {"graphExec": "0x55aa"}
+# Two launches of a graph, of which the second lost a kernel: dispatch 5 is nowhere.
+_GRAPHS = [
+    marker("execute_context_0(0)_generation_1(1)", ts=_START, dur=900, correlation=1),
+    call("hipGraphLaunch", ts=_START + 10, dur=50, correlation=2, args=_GRAPH),
+    kernel("Cijk_a", ts=_START + 100, dur=10, correlation=2, dispatch=1),
+    kernel("wvSplitK_b", ts=_START + 120, dur=10, correlation=2, dispatch=2),
+    kernel("Cijk_a", ts=_START + 140, dur=10, correlation=2, dispatch=3),
+    call("hipGraphLaunch", ts=_START + 200, dur=50, correlation=3, args=_GRAPH),
+    kernel("Cijk_a", ts=_START + 300, dur=10, correlation=3, dispatch=4),
+    kernel("Cijk_a", ts=_START + 340, dur=10, correlation=3, dispatch=6),
+    call("hipGraphLaunch", ts=_START + 400, dur=50, correlation=4, args={"graphExec": "0x66bb"}),
+    # A call of HSA inside the call of HIP that launched the kernel.
+    call("hipLaunchKernel", ts=_START + 500, dur=40, correlation=5),
+    Record(HSA, "hsa_signal_store_screlease", _START + 510, 10, PID, correlation=6),
+    kernel("attn_fwd", ts=_START + 600, dur=20, correlation=6, dispatch=7, device=0),
+    copy("DtoH", ts=_START + 700, dur=5, correlation=7, bytes=64),
+    marker("a mark", ts=_START + 710, dur=0, correlation=8),
+    allocation(ts=_START + 720, dur=5, address=4096, bytes=100, device=0),
+    allocation(ts=_START + 730, dur=5, address=8192, bytes=30, device=0),
+    allocation(ts=_START + 740, dur=5, address=4096),
+]
+_FORMS = ("rocpd", "json", "csv")
+
+
+def write(folder: Path, form: str, *processes: Recorded) -> Path:
+    """Writes the processes in one form; returns the file that stands for the first of them."""
+    first = processes[0]
+    if form == "rocpd":
+        return write_rocpd(folder / f"{first.pid}_results.db", processes)
+    if form == "json":
+        return write_json(folder / f"{first.pid}_results.json", processes)
+    files = [write_csv(folder, process) for process in processes]
+    return files[0]
+
+
+def of_graphs(form: str) -> traceql.Trace:
+    """The database of the process with graphs."""
+
+    def load(path: Path) -> None:
+        process = Recorded(PID, _GRAPHS)
+        traceql.load(write(path.with_suffix("") / "in", form, process), path)
+
+    return traceql.Trace(shared_file(f"rocprof-graphs-{form}.duckdb", load))
+
+
+def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+
+
+def slow_after_first(names: tuple[str, ...]) -> list[Any]:
+    return [
+        pytest.param(name, marks=[pytest.mark.slow] if number else [])
+        for number, name in enumerate(names)
+    ]
+
+
+@pytest.mark.parametrize("form", slow_after_first(_FORMS))
+def test_kernels_of_graph_launches_are_counted_in_the_ledger(form: str) -> None:
+    rows = values(
+        of_graphs(form),
+        "SELECT check_name, value, total, ok FROM ledger WHERE check_name LIKE '%graph%' "
+        "OR check_name = 'dispatches missing' ORDER BY ALL",
+    )
+    lost = ("graph launches that lost kernels", 1, 3, False)
+    untold = ("graph launches that lost kernels", 0, 3, None)  # CSV does not name the graph
+    assert rows == [
+        ("activities of graph launches", 5, 3, None),
+        ("dispatches missing", 1, 7, False),
+        untold if form == "csv" else lost,
+        ("graph launches without kernels", 1, 3, False),
+    ]
+    (kernels,) = values(of_graphs(form), "SELECT COUNT(*) FROM kernel WHERE in_graph")
+    assert kernels == (5,)
+
+
+@pytest.mark.slow
+def test_kernels_of_graph_launches_in_a_perfetto_trace_are_counted(tmp_path: Path) -> None:
+    path = write_pftrace(tmp_path / "run.pftrace", Recorded(PID, _GRAPHS))
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.Trace(tmp_path / "run.duckdb") as trace:
+        rows = values(
+            trace,
+            "SELECT check_name, value, total, ok FROM ledger WHERE check_name LIKE '%graph%' "
+            "ORDER BY ALL",
+        )
+    assert rows == [
+        ("activities of graph launches", 5, 3, None),
+        ("graph launches that lost kernels", 0, 3, None),
+        ("graph launches without kernels", 1, 3, False),
+    ]
+
+
+@pytest.mark.parametrize("form", slow_after_first(_FORMS))
+def test_a_kernel_is_launched_by_the_call_of_hip_around_that_of_hsa(form: str) -> None:
+    rows = values(
+        of_graphs(form),
+        "SELECT kernel.name, launch.name FROM kernel JOIN launch ON launch_id = launch.id "
+        "WHERE NOT in_graph",
+    )
+    assert rows == [("attn_fwd", "hipLaunchKernel")]
+
+
+@pytest.mark.parametrize("form", slow_after_first(_FORMS))
+def test_allocations_are_memory_and_a_free_has_the_size_of_its_allocation(form: str) -> None:
+    rows = values(
+        of_graphs(form),
+        "SELECT device, device_type, bytes_delta, allocated, address FROM memory ORDER BY ts",
+    )
+    assert rows == [
+        (0, "hip", 100, 100, 4096),
+        (0, "hip", 30, 130, 8192),
+        (0, "hip", -100, 30, 4096),
+    ]
+
+
+@pytest.mark.parametrize("form", slow_after_first(_FORMS))
+def test_marks_are_events_without_a_duration_and_secrets_stay_out(form: str) -> None:
+    trace = of_graphs(form)
+    assert values(trace, "SELECT name, tid FROM instant") == [("a mark", PID)]
+    assert b"SECRET" not in trace.path.read_bytes()
+    counted = values(trace, "SELECT ok FROM ledger WHERE check_name SIMILAR TO '(events|dur).*'")
+    assert set(counted) == {(True,)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", _FORMS)
+def test_a_process_with_two_gpus_is_two_ranks_with_the_threads_that_launched(
+    form: str, tmp_path: Path
+) -> None:
+    listed = [
+        record
+        for device, tid in ((0, 11), (3, 12))
+        for record in (
+            call(ts=_START + device, dur=2, correlation=10 + device, tid=tid),
+            kernel(
+                "Cijk_a", ts=_START + 10, dur=5, correlation=10 + device, device=device, tid=tid
+            ),
+        )
+    ]
+    server = Recorded(7, [call(ts=_START, dur=1, correlation=10, tid=7)])
+    write(tmp_path / "in", form, Recorded(PID, listed), server)
+    source = tmp_path / "in"
+    loaded = traceql.load(source, tmp_path / "run.duckdb")
+    # A process without a GPU is with the first rank, or skipped where it has a file of its own.
+    assert len(loaded.others) == (form == "csv")
+    with traceql.Trace(tmp_path / "run.duckdb") as trace:
+        rows = values(
+            trace,
+            "SELECT kernel.rank, kernel.device, launch.tid FROM kernel "
+            "JOIN launch ON launch_id = launch.id ORDER BY ALL",
+        )
+        devices = values(trace, "SELECT device_name, rank FROM trace ORDER BY rank")
+    assert [row[1:] for row in rows] == [(0, 11), (3, 12)]
+    assert len(devices) == 2
+
+
+@pytest.mark.slow
+def test_packed_csv_of_several_processes_is_told_apart_by_their_guid(tmp_path: Path) -> None:
+    # As `rocpd convert` writes it, with a column before the others.
+    for pid, device in ((7, 0), (8, 1)):
+        records = [call(ts=_START, dur=5, correlation=1), kernel(ts=_START, dur=5, correlation=1)]
+        on_gpu = [replace(record, device=device) for record in records]
+        write_csv(tmp_path / str(pid), Recorded(pid, on_gpu))
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for kind in ("kernel_trace", "hip_api_trace", "agent_info"):
+        lines: list[str] = []
+        for pid in (7, 8):
+            header, *rows = (tmp_path / str(pid) / f"{pid}_{kind}.csv").read_text().splitlines()
+            lines = [*(lines or [f'"Guid",{header}']), *(f'"guid-{pid}",{row}' for row in rows)]
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / f"out_{kind}.csv.gz").write_bytes(gzip.compress(text.encode()))
+    traceql.load(folder, tmp_path / "run.duckdb")
+    with traceql.Trace(tmp_path / "run.duckdb") as trace:
+        found = values(
+            trace,
+            "SELECT CAST(metadata ->> 'process' AS BIGINT), kernel.device, launch_id IS NOT NULL "
+            "FROM kernel JOIN trace USING (rank) ORDER BY ALL",
+        )
+    assert found == [(7, 0, True), (8, 1, True)]
+
+
+@pytest.mark.slow
+def test_the_forms_of_one_recording_in_a_folder_are_loaded_once(tmp_path: Path) -> None:
+    process = Recorded(PID, [r for r in _GRAPHS if r.kind != "MEMORY_ALLOCATION"])
+    folder = tmp_path / "in"
+    write(folder, "csv", process)
+    write_pftrace(folder / f"{PID}_results.pftrace", process)
+    found = traceql.load(folder, tmp_path / "csv.duckdb")
+    assert [one.name for one in found.added] == [f"{PID}_kernel_trace.csv"]
+
+
+@pytest.mark.slow
+def test_a_fuller_form_is_taken_before_another(tmp_path: Path) -> None:
+    process = Recorded(PID, _GRAPHS)
+    for form in _FORMS:
+        write(tmp_path / "in", form, process)
+    found = traceql.load(tmp_path / "in", tmp_path / "run.duckdb")
+    assert [one.name for one in found.added] == [f"{PID}_results.db"]
+
+
+@pytest.mark.slow
+def test_all_csv_files_of_a_run_by_name_are_one_recording(tmp_path: Path) -> None:
+    write(tmp_path, "csv", Recorded(PID, _GRAPHS))
+    files = sorted(tmp_path.glob("*_trace.csv"))
+    assert len(files) == 6
+    found = traceql.load(files, tmp_path / "run.duckdb")
+    assert [one.name for one in found.added] == [f"{PID}_kernel_trace.csv"]
+    with traceql.Trace(tmp_path / "run.duckdb") as trace:
+        assert values(trace, "SELECT COUNT(*) FROM launch") == [(4,)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", _FORMS)
+def test_perfetto_gets_all_events(form: str, tmp_path: Path) -> None:
+    with of_graphs(form) as trace:
+        (number,) = values(trace, "SELECT COUNT(*) FROM slice")
+        with trace.perfetto() as processor:
+            rows = arrow_table(processor, "SELECT COUNT(*) AS n FROM slice")
+        with raw_file(trace, None) as (file, _):
+            events = json.loads(file.read_text())["traceEvents"]
+    assert rows["n"][0].as_py() == number[0]
+    assert sum(event["ph"] == "X" for event in events) == number[0]
+    assert not file.exists()
+
+
+@pytest.mark.slow
+def test_counters_of_kernels_are_samples(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "rocpd", Recorded(PID, [kernel(ts=_START, dur=5)]))
+    ending = suffix(PID)
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute(
+            f"INSERT INTO rocpd_info_pmc{ending} (id, agent_id, name) VALUES (4, 2, 'WAVES')"
+        )
+        sql = f"INSERT INTO rocpd_pmc_event{ending} (event_id, pmc_id, value) VALUES (1, 4, ?)"
+        con.executemany(sql, [(2.0,), (3.5,)])  # of two units of the GPU
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.Trace(tmp_path / "run.duckdb") as trace:
+        assert values(trace, "SELECT name, value FROM counter") == [("WAVES", 5.5)]
+        lost = "SELECT check_name FROM ledger WHERE ok IS FALSE"
+        assert values(trace, lost) == []
+
+
+@pytest.mark.slow
+def test_kernels_of_which_only_counters_were_recorded_are_kernels(tmp_path: Path) -> None:
+    path = write(tmp_path / "in", "json", Recorded(PID, [kernel(ts=_START, dur=5)]))
+    document = json.loads(path.read_text())
+    (process,) = document["rocprofiler-sdk-tool"]
+    (dispatch,) = process["buffer_records"].pop("kernel_dispatch")
+    process["counters"] = [{"id": {"handle": 4}, "name": "WAVES"}]
+    unit = {"counter_id": {"handle": 4}, "value": 2.5}
+    record = {"thread_id": PID, "dispatch_data": dispatch, "records": [unit, unit]}
+    process["callback_records"] = {"counter_collection": [record]}
+    path.write_text(json.dumps(document))
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.Trace(tmp_path / "run.duckdb") as trace:
+        assert values(trace, "SELECT name, dur FROM kernel") == [("Cijk_gemm", 5)]
+        assert values(trace, "SELECT name, value FROM counter") == [("WAVES", 5.0)]
+        assert values(trace, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
+
+
+def union_ns(intervals: list[tuple[int, int]]) -> int:
+    """How long at least one of the intervals lasted, counted one by one."""
+    total, covered_to = 0, 0
+    for start, end in sorted(intervals):
+        total += max(0, end - max(start, covered_to))
+        covered_to = max(covered_to, end)
+    return total
+
+
+@pytest.mark.slow
+def test_kernels_of_a_training_are_those_that_the_file_lists() -> None:
+    sample = SAMPLES / "908_results.json.gz"
+    if not sample.is_file():
+        pytest.skip("no sample of rocprofv3")
+    (process,) = json.loads(gzip.decompress(sample.read_bytes()))["rocprofiler-sdk-tool"]
+    listed = process["buffer_records"]["kernel_dispatch"]
+    intervals = [(one["start_timestamp"], one["end_timestamp"]) for one in listed]
+    path = shared_file("rocprof-908.duckdb", lambda made: traceql.load(sample, made))
+    with traceql.Trace(path) as trace:
+        rows = values(trace, "SELECT ts, ts + dur FROM kernel")
+        failed = values(trace, "SELECT check_name FROM ledger WHERE ok IS FALSE")
+        name = values(trace, "SELECT device_name FROM trace")
+    assert (len(rows), union_ns(rows)) == (len(intervals), union_ns(intervals))
+    assert (failed, name) == ([], [("AMD Instinct MI350X",)])
+
+
+@pytest.mark.slow
+def test_a_rank_of_another_profiler_needs_consent(tmp_path: Path) -> None:
+    path = write(tmp_path, "rocpd", Recorded(PID, [kernel(ts=_START, dur=5)]))
+    other = databases.files("qwen3-8b-tp1-graph")[0]
+    done = called("load", path, other, "-o", tmp_path / "run.duckdb")
+    assert done.returncode == 1
+    assert b"--mix-profilers" in done.stderr

@@ -1,0 +1,31 @@
+"""Reads what the readers of Ascend profiles tell of a rank."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from traceql.dialect.ascend.vocabulary import Metadata
+from traceql.dialect.facts import FileFacts, ProcessGroup, is_ranks
+
+
+def facts(metadata: Mapping[str, Any]) -> FileFacts:
+    """From the metadata of one rank; what the profile does not tell is None."""
+    device, name = metadata.get(Metadata.DEVICE), metadata.get(Metadata.DEVICE_NAME)
+    return FileFacts(
+        rank=metadata.get(Metadata.RANK),
+        world_size=metadata.get(Metadata.WORLD_SIZE),
+        job_source=str(metadata.get(Metadata.RANK_SOURCE)),
+        groups=list(_groups(metadata.get(Metadata.GROUPS))),
+        base_time_ns=0,  # times are Unix time
+        device_names={} if device is None or name is None else {device: name},
+        has_shared_group_names=True,
+    )
+
+
+def _groups(listed: Any) -> Iterator[ProcessGroup]:
+    for group in listed if isinstance(listed, list) else []:
+        if is_ranks(group.get(Metadata.GROUP_RANKS)):
+            yield ProcessGroup(
+                str(group.get(Metadata.GROUP_NAME)),
+                group[Metadata.GROUP_RANKS],
+                str(group.get(Metadata.GROUP_DESCRIPTION) or ""),
+            )

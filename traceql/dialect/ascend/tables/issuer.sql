@@ -1,0 +1,27 @@
+-- One row per activity of an Ascend profile whose operator is known: the thread and the time that asked for it.
+--
+-- torch_npu puts tasks into a queue, and another thread launches them. The operator tells which thread
+-- could have been blocked; where the launch call is not recorded (profiler level 0), it tells the step
+-- and the time too.
+-- @kind   scratch
+-- @scope  rank
+-- @needs  activity, event_kind, iteration, slice, trace
+-- @column id       BIGINT  Activity; the same number as slice.id.
+-- @column ts       BIGINT  Start of the operator, ns since the run's first event.
+-- @column tid      BIGINT  Thread of the operator.
+-- @column step_id  BIGINT  Step in which the operator began; NULL before the first step.
+WITH operator AS (
+    SELECT slice.rank, slice.external_id, slice.ts, slice.tid
+    FROM slice
+    INNER JOIN event_kind USING (rank, cat)
+    INNER JOIN trace ON slice.rank = trace.rank
+    WHERE
+        trace.dialect = 'ascend'
+        AND event_kind.kind = 'operator'
+        AND slice.external_id IS NOT NULL
+)
+SELECT task.id, operator.ts, operator.tid, iteration.step_id
+FROM operator
+INNER JOIN slice AS task USING (rank, external_id)
+INNER JOIN activity ON task.id = activity.id
+ASOF LEFT JOIN iteration ON operator.rank = iteration.rank AND operator.ts >= iteration.ts

@@ -1,0 +1,20 @@
+"""Reads what the reader of Nsight Systems exports tells of a rank."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from traceql.dialect.facts import FileFacts
+from traceql.dialect.nsys.vocabulary import Metadata
+
+
+def facts(metadata: Mapping[str, Any]) -> FileFacts:
+    """From the metadata of one rank; what the export does not tell is None."""
+    device, name = metadata.get(Metadata.DEVICE), metadata.get(Metadata.DEVICE_NAME)
+    return FileFacts(
+        rank=metadata.get(Metadata.RANK),
+        process=metadata.get(Metadata.PROCESS),
+        world_size=metadata.get(Metadata.WORLD_SIZE),
+        job_source=str(metadata.get(Metadata.RANK_SOURCE)),
+        base_time_ns=metadata.get(Metadata.BASE_TIME),
+        device_names={} if device is None or name is None else {device: name},
+    )

@@ -1,0 +1,1 @@
+"""The words of rocprofv3, AMD's profiler, in all of its outputs."""

@@ -1,0 +1,13 @@
+"""Reads what the reader of rocprofv3's outputs tells of a rank."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from traceql.dialect.facts import FileFacts
+from traceql.dialect.rocprof.vocabulary import Metadata
+
+
+def facts(metadata: Mapping[str, Any]) -> FileFacts:
+    """The GPU of the rank. Times count from the start of the machine, so there is no base."""
+    device, name = metadata.get(Metadata.DEVICE), metadata.get(Metadata.DEVICE_NAME)
+    return FileFacts(device_names={} if device is None or name is None else {device: name})

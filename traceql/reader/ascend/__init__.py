@@ -1,0 +1,46 @@
+"""The reader of Ascend profiles in text form: trace_view.json of torch_npu, msprof_*.json."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from traceql.reader.ascend.layout import is_superseded, traces_of_folder
+from traceql.reader.contract import Reader
+
+if TYPE_CHECKING:
+    from traceql.reader.tables import TraceTables
+
+
+def _recognises(path: Path) -> bool:
+    from traceql.reader.ascend.recognition import is_ascend
+
+    return is_ascend(path)
+
+
+def _read(path: Path, *, trace_processor: Path | None) -> "TraceTables":
+    from traceql.reader.ascend.read import read_ascend
+
+    return read_ascend(path, trace_processor=trace_processor)
+
+
+def _feed(path: Path, base_ns: int, _metadata: Mapping[str, Any]) -> Iterator[bytes]:
+    from traceql.reader.ascend.read import perfetto_feed
+
+    return perfetto_feed(path, base_ns)
+
+
+def _traces_of_folder(folder: Path) -> Sequence[Path]:
+    return traces_of_folder(folder)
+
+
+READER = Reader(
+    name="ascend",
+    format="ascend json",
+    suffixes=(".json", ".json.gz"),
+    dialect="ascend",
+    recognises=_recognises,
+    read=_read,
+    feed=_feed,
+    is_superseded=is_superseded,
+    traces_of_folder=_traces_of_folder,
+)

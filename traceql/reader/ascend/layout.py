@@ -1,0 +1,82 @@
+"""Where the traces lie in the folders that torch_npu and msprof write.
+
+A rank has a folder `..._ascend_pt` with `ASCEND_PROFILER_OUTPUT`, or `PROF_...` with
+`mindstudio_profiler_output`. The trace is one of many files there, in text or in db form.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from traceql.errors import TraceNotFound
+
+OUTPUTS = ("ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
+# In the order of preference: of two forms of the same rank, the first one is read.
+_TRACES = (
+    "trace_view.json",
+    "trace_view.json.gz",
+    "ascend_pytorch_profiler*.db",
+    "msprof_[0-9]*.json",
+    "msprof_[0-9]*.json.gz",
+    "msprof_[0-9]*.db",
+)
+_RECORDED = ("PROF_*", "FRAMEWORK")  # what the profiler leaves before it is analysed
+_FOLDER = "*_ascend_pt"
+
+
+def traces_of_folder(folder: Path) -> Sequence[Path]:
+    """The trace of a rank's folder, or of all ranks in a folder of them; none if it is neither.
+
+    Raises:
+        TraceNotFound: a folder is of a rank, but has no trace.
+    """
+    if folder.name in OUTPUTS or _is_rank(folder):
+        return [_trace_of_rank(folder)]
+    places = [place for place in (folder, folder / "traces") if place.is_dir()]
+    ranks = [path for place in places for path in sorted(place.iterdir())]
+    return [_trace_of_rank(path) for path in ranks if path.is_dir() and _is_rank(path)]
+
+
+def is_superseded(path: Path) -> bool:
+    """Whether a file of a folder is one of those beside the trace that traces_of_folder chose."""
+    if path.parent.name in OUTPUTS:
+        return True  # traces_of_folder has chosen one
+    return path.name.startswith(("profiler_info", "profiler_metadata"))
+
+
+def others_beside(path: Path) -> list[Path]:
+    """The traces beside the one that is read: of another form, or of another export."""
+    if path.parent.name not in OUTPUTS:
+        return []
+    found = {p for pattern in _TRACES for p in path.parent.glob(pattern)}
+    return sorted(found - {path})
+
+
+def _is_rank(folder: Path) -> bool:
+    return folder.match(_FOLDER) or any((folder / output).is_dir() for output in OUTPUTS)
+
+
+def _trace_of_rank(folder: Path) -> Path:
+    if trace := _trace_in(folder):
+        return trace
+    if any(True for pattern in _RECORDED for _ in folder.glob(pattern)):
+        raise TraceNotFound(
+            f"{folder}: recorded, but not analysed; call "
+            "torch_npu.profiler.profiler.analyse on it, and load it again"
+        )
+    raise TraceNotFound(
+        f"{folder}: an Ascend profile without trace_view.json or ascend_pytorch_profiler*.db; "
+        "analyse it again with the export types Text or Db"
+    )
+
+
+def _trace_in(folder: Path) -> Path | None:
+    """The trace of the folder of a rank, or of its folder with the output."""
+    for output in (folder / name for name in OUTPUTS):
+        if output.is_dir() and (trace := _chosen(output)):
+            return trace
+    return _chosen(folder) if folder.name in OUTPUTS else None
+
+
+def _chosen(output: Path) -> Path | None:
+    found = (path for pattern in _TRACES for path in sorted(output.glob(pattern)))
+    return next((path for path in found if path.is_file()), None)

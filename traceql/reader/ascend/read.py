@@ -1,0 +1,56 @@
+"""Reads a trace of Ascend in text form, with the files beside it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from traceql.errors import NotATrace
+from traceql.reader import feed
+from traceql.reader.ascend.events import AscendEvents, ascend_events
+from traceql.reader.ascend.kernel_details import kernel_details
+from traceql.reader.ascend.recognition import is_graph_dump
+from traceql.reader.ascend.remarks import remarks
+from traceql.reader.ascend.side_files import SideFiles
+from traceql.reader.ascend.tables import arguments, tables
+from traceql.reader.nesting import nesting
+from traceql.reader.remarks import remark_table
+from traceql.reader.tables import TraceTables
+
+
+def read_ascend(path: Path, *, trace_processor: Path | None) -> TraceTables:
+    """The tables of a rank.
+
+    Raises:
+        NotATrace: the file shows a captured graph.
+        TraceCorrupt: the file is damaged, or has events without a time.
+    """
+    events, files = _events(path), SideFiles(path)
+    details = kernel_details(events, files)
+    parsed = events.parsed
+    nested = nesting(parsed.slices, parsed.flows, parsed.tracks, trace_processor=trace_processor)
+    found = tables(events, files, details, nested)
+    found["remark"] = remark_table(remarks(path, events, files, details, nested))
+    return TraceTables(found, files.metadata)
+
+
+def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
+    """The file as JSON that the trace processor accepts, with times relative to `base_ns`."""
+    events, files = _events(path), SideFiles(path)
+    parsed = events.parsed
+    args = arguments(events, files, kernel_details(events, files))
+    return feed.described_feed(
+        parsed.slices,
+        feed.Described(events.category, parsed.columns.slices.name, args),
+        parsed.flows,
+        parsed.tracks,
+        feed.dense_ids(parsed.tracks, parsed.slices),
+        feed.FedTimes(base_ns),
+    )
+
+
+def _events(path: Path) -> AscendEvents:
+    if is_graph_dump(path):
+        raise NotATrace(
+            f"{path}: the dump of a captured graph, whose times are invented; "
+            "load the trace_view.json of the run instead"
+        )
+    return ascend_events(path)

@@ -1,0 +1,57 @@
+"""Recognises Ascend traces by their content: a JSON array whose times are text."""
+
+import re
+from itertools import islice
+from pathlib import Path
+
+from traceql.errors import TraceCorrupt
+from traceql.reader.unpacked import pieces
+
+_PIECE_BYTES = 1 << 18
+_HEAD_PIECES = 4
+_FIRST_BYTES = 1 << 12
+_BLANKS = b"\xef\xbb\xbf \t\r\n"
+# Microseconds of Unix time as text, which no other profiler writes.
+_TIME = re.compile(rb'"ts"\s*:\s*"[0-9]{16}(\.[0-9]+)?"')
+# What is in no other trace: names of tracks and categories of arrows.
+_WORDS = re.compile(
+    rb'"(Ascend Hardware|CANN|HCCL|Overlap Analysis|async_npu|async_task_queue|AscendCL@[^"]*)"'
+)
+_DUMP = re.compile(rb'"pid"\s*:\s*"[^"]*aclGraph"')
+
+
+def is_ascend(path: Path) -> bool:
+    """Whether a file is a trace of Ascend, or the dump of one of its graphs, which is refused."""
+    try:
+        return _is_ascend(path)
+    except (OSError, TraceCorrupt):  # which the reader that gets the file explains
+        return False
+
+
+def is_graph_dump(path: Path) -> bool:
+    """Whether a file shows a captured graph, with invented times."""
+    return _DUMP.search(_head(path)) is not None
+
+
+def _is_ascend(path: Path) -> bool:
+    starts = (piece.lstrip(_BLANKS) for piece in pieces(path, _FIRST_BYTES))
+    if not next(filter(None, starts), b"").startswith(b"["):
+        return False
+    head = _head(path)
+    if _DUMP.search(head):
+        return True
+    return bool(_TIME.search(head)) and _has_words(path)
+
+
+def _head(path: Path) -> bytes:
+    return b"".join(islice(pieces(path, _PIECE_BYTES), _HEAD_PIECES))
+
+
+def _has_words(path: Path) -> bool:
+    """Looks at the whole file if need be: names of tracks may be at its end."""
+    last = b""
+    for piece in pieces(path, _PIECE_BYTES):
+        if _WORDS.search(last[-64:] + piece):
+            return True
+        last = piece
+    return False

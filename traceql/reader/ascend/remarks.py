@@ -1,0 +1,137 @@
+"""What the ledger has to say about a trace of Ascend."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from traceql.dialect.ascend.vocabulary import EAGER, Category
+from traceql.reader.ascend.events import AscendEvents
+from traceql.reader.ascend.groups import operation_of_parts, operations
+from traceql.reader.ascend.kernel_details import KernelDetails
+from traceql.reader.ascend.layout import others_beside
+from traceql.reader.ascend.overlap import overlap_remarks
+from traceql.reader.ascend.side_files import SideFiles
+from traceql.reader.kineto.remarks import remarks as of_json
+from traceql.reader.nesting import Nesting
+from traceql.reader.remarks import Remark
+
+_OF_PROFILER = ("MEM_WAIT_VALUE", "CAPTURE_WAIT")
+_TIMES, _TRANSIT, _ELAPSE = "Communication Time Info", "Transit Time(ms)", "Elapse Time(ms)"
+
+
+def remarks(
+    path: Path, events: AscendEvents, files: SideFiles, details: KernelDetails, nested: Nesting
+) -> Iterator[Remark]:
+    """Those that every JSON trace gets, and those about Ascend."""
+    parsed = events.parsed
+    yield from of_json(parsed.columns, parsed.slices, parsed.flows, nested)
+    yield from overlap_remarks(events, files)
+    yield from _tasks(events)
+    yield from _communication(events, files)
+    if details.rows:
+        yield Remark(
+            "kernel_details.csv",
+            details.joined,
+            details.rows,
+            True if details.joined == details.rows else None,
+            "rows joined to a task of the trace, by start and name; rows in the file",
+        )
+    if others := others_beside(path):
+        listed = ", ".join(other.name for other in others)
+        note = f"traces read of those beside {path.name}: {listed}. One is read for each rank"
+        yield Remark("other traces of the rank", 0, len(others), None, note)
+    for reason in files.damaged:
+        yield Remark("file beside the trace", 0, 1, False, f"not used: {reason}")
+
+
+def _tasks(events: AscendEvents) -> Iterator[Remark]:
+    """Of the device's own tasks, how many are in table kernel."""
+    tasks = events.on("Ascend Hardware")
+    counted = events.of(Category.KERNEL, Category.MEMCPY) & tasks
+    yield Remark(
+        "tasks of the device",
+        int(counted.sum()),
+        int(tasks.sum()),
+        None,
+        "compute tasks and copies, which are in table kernel; all tasks of Ascend Hardware. The "
+        "rest are waits, records and parts of communication, whose operations count as a whole",
+    )
+    waits = np.array([name.startswith(_OF_PROFILER) for name in events.names], np.bool_)
+    if own := int((waits & tasks).sum()):
+        yield Remark(
+            "waits of the profiler",
+            own,
+            int(tasks.sum()),
+            None,
+            "tasks by which the profiler made the device wait, to read memory or a graph; all "
+            "tasks. Gaps behind them are its own",
+        )
+    captured = np.array([a.model not in (None, EAGER) for a in events.arguments], np.bool_)
+    if inside := int((captured & counted).sum()):
+        yield Remark(
+            "tasks of captured graphs",
+            inside,
+            int(counted.sum()),
+            None,
+            "compute tasks and copies of captured graphs, which have no launch call of their own; "
+            "all compute tasks and copies",
+        )
+    if events.of(Category.KERNEL).any() and not events.on("CANN").any():
+        yield Remark(
+            "calls of CANN",
+            0,
+            0,
+            None,
+            "the trace has no calls of CANN (profiler level 0), so that launches are unknown; "
+            "record with profiler_level=Level1",
+        )
+
+
+def _communication(events: AscendEvents, files: SideFiles) -> Iterator[Remark]:
+    parts = int(events.of(Category.PLANE).sum())
+    if parts:
+        owned = len(operation_of_parts(events)[0])
+        yield Remark(
+            "parts of communication",
+            owned,
+            parts,
+            owned == parts,
+            "tasks on planes that belong to an operation; all tasks on planes",
+        )
+    listed = operations(files)
+    own = {events.names[index]: int(events.parsed.slices.dur[index]) for index in _whole(events)}
+    elapsed = [(name, _ms(content, _ELAPSE)) for name, _, content in listed if name in own]
+    agreeing = sum(abs(own[name] - ms * 1e6) <= 1 for name, ms in elapsed)
+    if elapsed:
+        yield Remark(
+            "elapse times in communication.json",
+            agreeing,
+            len(elapsed),
+            agreeing == len(elapsed),
+            "operations that last as long in the trace as in communication.json; "
+            "operations in both",
+        )
+    unmeasured = sum(_ms(content, _TRANSIT) == 0 for _, _, content in listed)
+    if listed:
+        yield Remark(
+            "transit times in communication.json",
+            len(listed) - unmeasured,
+            len(listed),
+            None,
+            "operations whose Transit Time is above 0; operations in the file. A Transit Time of 0 "
+            "means that it was not measured, and Idle Time there can be waiting or moving on "
+            "another plane: waiting comes from the planes of the trace",
+        )
+
+
+def _whole(events: AscendEvents) -> list[int]:
+    found: list[int] = np.flatnonzero(events.of(Category.COMMUNICATION)).tolist()
+    return found
+
+
+def _ms(content: object, what: str) -> float:
+    """One of the times of an operation, ms; 0 if the file does not have it."""
+    times = content.get(_TIMES) if isinstance(content, dict) else None
+    value = times.get(what) if isinstance(times, dict) else None
+    return float(value) if isinstance(value, int | float) else 0.0

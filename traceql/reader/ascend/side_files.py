@@ -1,0 +1,161 @@
+"""What the files beside a trace tell: the rank, versions, groups, and who made the kernels.
+
+A file that is absent says nothing, and so does one that is damaged; the latter is noted.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from traceql.dialect.ascend.vocabulary import Metadata
+from traceql.dialect.facts import is_ranks
+from traceql.errors import TraceCorrupt
+from traceql.reader.ascend.layout import OUTPUTS
+from traceql.reader.unpacked import pieces
+
+_INFO = re.compile(r"profiler_info(_\d+)?\.json(\.gz)?")
+_RANK_OF_FOLDER = re.compile(r"(?:^|[_\-.])rank[_\-]?([0-9]{1,9})(?=[^0-9]|$)", re.IGNORECASE)
+_DEVICE_COLUMNS = (("memory_record.csv", "Device Type"), ("npu_module_mem.csv", "Device"))
+_DEVICE = re.compile(r"NPU:?\s*([0-9]{1,6})")
+Row = Mapping[str, str]
+
+
+class SideFiles:
+    """The files in the folder of a trace and, of torch_npu's, in the folder of the rank.
+
+    Args:
+        export: text or db, the form of the trace.
+        stated: what the trace itself says of what profiler_metadata.json has.
+
+    Attributes:
+        damaged: a sentence for each file that could not be used.
+    """
+
+    def __init__(
+        self, trace: Path, *, export: str = "text", stated: Mapping[str, Any] | None = None
+    ) -> None:
+        self._export, self._stated = export, stated or {}
+        self._output = trace.parent
+        self._rank_folder = trace.parent.parent if trace.parent.name in OUTPUTS else trace.parent
+        self.damaged: list[str] = []
+
+    def rows(self, name: str) -> Sequence[Row]:
+        """The rows of a CSV file beside the trace; cells without the tab that ends times."""
+        text = self._text(self._output / name)
+        try:
+            read = csv.DictReader(StringIO(text), strict=True)
+            return [
+                {key.strip(): (cell or "").strip() for key, cell in row.items() if key is not None}
+                for row in read
+                if None not in row
+            ]
+        except csv.Error as error:
+            self.damaged.append(f"{name}: {error}")
+            return []
+
+    def document(self, name: str) -> Mapping[str, Any]:
+        """A JSON object beside the trace."""
+        return self._document(self._output / name)
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        """What is known of the rank, by `Metadata`; what is unknown has no key."""
+        args = self._metadata.get("distributed_args")
+        layout = args if isinstance(args, dict) else {}
+        rank, source = self._rank_and_source(layout)
+        known = {
+            Metadata.EXPORT: self._export,
+            Metadata.RANK: rank,
+            Metadata.WORLD_SIZE: _number(layout.get("world_size")),
+            Metadata.RANK_SOURCE: source,
+            Metadata.DEVICE: self._device,
+            Metadata.GROUPS: self._groups,
+            Metadata.LAYOUT: layout,
+            Metadata.TORCH_NPU: self._info.get("torch_npu_version"),
+            Metadata.CANN: self._info.get("cann_version"),
+            Metadata.LEVEL: self._level,
+        }
+        return {key.value: value for key, value in known.items() if value not in (None, {}, [])}
+
+    def _rank_and_source(self, layout: Mapping[str, Any]) -> tuple[int | None, str]:
+        if (rank := _number(self._info.get("rank_id"))) is not None:
+            return rank, "profiler_info"
+        if (rank := _number(layout.get("rank"))) is not None:
+            return rank, "profiler_metadata.json"
+        named = _RANK_OF_FOLDER.search(self._rank_folder.name)
+        return (int(named[1]), "name of the folder") if named else (None, "order of files")
+
+    @cached_property
+    def _info(self) -> Mapping[str, Any]:
+        found = [p for p in sorted(self._rank_folder.iterdir()) if _INFO.fullmatch(p.name)]
+        return self._document(found[0]) if found else {}
+
+    @cached_property
+    def _metadata(self) -> Mapping[str, Any]:
+        return {**self._document(self._rank_folder / "profiler_metadata.json"), **self._stated}
+
+    @property
+    def _level(self) -> str | None:
+        config = self._info.get("config")
+        settings = config.get("experimental_config") if isinstance(config, dict) else None
+        level = settings.get("_profiler_level") if isinstance(settings, dict) else None
+        return str(level) if level else None
+
+    @property
+    def _groups(self) -> list[dict[str, Any]]:
+        listed = self._metadata.get("parallel_group_info")
+        return [
+            {
+                Metadata.GROUP_NAME.value: key,
+                Metadata.GROUP_DESCRIPTION.value: str(group.get("group_name") or ""),
+                Metadata.GROUP_RANKS.value: group["global_ranks"],
+            }
+            for key, group in (listed.items() if isinstance(listed, dict) else ())
+            if isinstance(group, dict) and is_ranks(group.get("global_ranks"))
+        ]
+
+    @cached_property
+    def _device(self) -> int | None:
+        """The number of the NPU, if the files name one and only one."""
+        named = {
+            found[1]
+            for file, column in _DEVICE_COLUMNS
+            for row in self.rows(file)
+            if (found := _DEVICE.fullmatch(row.get(column, "")))
+        }
+        return int(named.pop()) if len(named) == 1 else None
+
+    def _document(self, path: Path) -> Mapping[str, Any]:
+        text = self._text(path)
+        try:
+            found = json.loads(text or "{}")
+        except (ValueError, RecursionError):
+            self.damaged.append(f"{path.name}: damaged JSON")
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _text(self, path: Path) -> str:
+        """The content of a file, or of the same file compressed; empty if there is none."""
+        for candidate in (path, path.with_name(f"{path.name}.gz")):
+            if candidate.is_file():
+                try:
+                    content = b"".join(pieces(candidate, 1 << 20))
+                    return content.decode("utf-8-sig")
+                except (OSError, TraceCorrupt, UnicodeDecodeError) as error:
+                    self.damaged.append(f"{candidate.name}: {error}")
+                    return ""
+        return ""
+
+
+def _number(value: object) -> int | None:
+    """A rank or a size: a number from 0, also as text. -1 stands for none."""
+    try:
+        number = int(value) if isinstance(value, int | str) else -1
+    except ValueError:
+        return None
+    return number if 0 <= number < 2**31 else None

@@ -1,0 +1,55 @@
+"""The reader of Ascend's db export: ascend_pytorch_profiler_{rank}.db, and msprof_{time}.db."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from traceql.reader.ascend_db.names import ANALYSIS, PROFILES, is_of_ascend
+from traceql.reader.contract import Reader
+from traceql.reader.first_bytes import begins_like_sqlite
+
+if TYPE_CHECKING:
+    from traceql.reader.tables import TraceTables
+
+_SUFFIXES = (".db", ".db.gz")
+
+
+def _recognises(path: Path) -> bool:
+    """By the name, and else, as nothing but the tables tells SQLite files apart, by the tables."""
+    if not begins_like_sqlite(path):
+        return False
+    if PROFILES.search(path.name) or path.name == ANALYSIS:
+        return True
+    from traceql.reader.sqlite_file import table_names
+
+    return not path.name.endswith(".gz") and is_of_ascend(table_names(path))
+
+
+def _is_superseded(path: Path) -> bool:
+    """What the profiler made from a profile."""
+    return path.name == ANALYSIS
+
+
+def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
+    from traceql.reader.ascend_db.read import read_profile
+
+    return read_profile(path, trace_processor=trace_processor)
+
+
+def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
+    from traceql.reader.ascend_db.read import perfetto_feed
+
+    return perfetto_feed(path, base_ns)
+
+
+READER = Reader(
+    name="ascend_db",
+    format="ascend db",
+    suffixes=_SUFFIXES,
+    dialect="ascend",
+    recognises=_recognises,
+    read=_read,
+    feed=_feed,
+    opens_in_perfetto=False,
+    is_superseded=_is_superseded,
+)

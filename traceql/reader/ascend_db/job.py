@@ -1,0 +1,130 @@
+"""What a database and the files beside it tell of the job: rank, device, versions, groups."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from traceql.dialect.ascend.vocabulary import Metadata
+from traceql.reader.ascend.layout import others_beside
+from traceql.reader.ascend.side_files import SideFiles
+from traceql.reader.ascend_db.names import PROFILES
+from traceql.reader.ascend_db.profile import Profile
+from traceql.reader.remarks import Remark
+
+_MAP, _ABOUT = "RANK_DEVICE_MAP", "META_DATA"
+_OF_TORCH = "ascend_pytorch_profiler"
+# The table of metadata also has a part of the environment, which is not read.
+_STATED = ("distributed_args", "parallel_group_info")
+_MOST_RANKS = 2**31
+
+
+class Job:
+    """What is known of the rank of a database.
+
+    Attributes:
+        metadata: by the keys of the dialect; what is unknown has no key.
+    """
+
+    def __init__(self, profile: Profile, path: Path) -> None:
+        self._profile, self._path = profile, path
+        self._files = SideFiles(path, export="db", stated=_stated(profile))
+        beside = self._files.metadata
+        self._ranks = dict(self._stated_ranks(path, beside))
+        rank, source = next(
+            ((rank, source) for source, rank in self._ranks.items()), (None, "order of files")
+        )
+        device, name = self._device()
+        known = {
+            **beside,
+            Metadata.RANK: rank,
+            Metadata.RANK_SOURCE: source,
+            Metadata.DEVICE: device,
+            Metadata.DEVICE_NAME: name,
+        }
+        self.metadata = {str(key): value for key, value in known.items() if value is not None}
+
+    def remarks(self) -> Iterator[Remark]:
+        """What is contradictory, damaged, or of a version that was not seen before."""
+        if len(set(self._ranks.values())) > 1:
+            listed = ", ".join(f"{rank} ({source})" for source, rank in self._ranks.items())
+            first = next(iter(self._ranks.values()))
+            agreeing = sum(rank == first for rank in self._ranks.values())
+            yield Remark(
+                "statements of the rank",
+                agreeing,
+                len(self._ranks),
+                False,
+                f"places that agree with the first one, which is used; all that state it: {listed}",
+            )
+        if others := others_beside(self._path):
+            listed = ", ".join(other.name for other in others)
+            note = f"traces read of those beside {self._path.name}: {listed}"
+            yield Remark("other traces of the rank", 0, len(others), None, f"{note}. One is read")
+        for reason in self._files.damaged:
+            yield Remark("file beside the profile", 0, 1, False, f"not used: {reason}")
+        if (version := _about(self._profile, "SCHEMA_VERSION")) and not version.startswith("1."):
+            yield Remark(
+                "version of the tables",
+                0,
+                1,
+                None,
+                f"the database has version {version[:20]} of the tables; those known have 1.x",
+            )
+
+    def _stated_ranks(self, path: Path, beside: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+        """The rank by the place that states it, the most reliable one first."""
+        if self._profile.has(_MAP, "rankId"):
+            rows = self._profile.rows(f"SELECT DISTINCT rankId FROM {_MAP} LIMIT 2")
+            if len(rows) == 1 and _is_rank(rows[0][0]):
+                yield _MAP, rows[0][0]
+        source, rank = beside.get(Metadata.RANK_SOURCE), beside.get(Metadata.RANK)
+        by_folder = source == "name of the folder"
+        if rank is not None and not by_folder:
+            yield str(source), rank
+        named = PROFILES.search(path.name)
+        is_rank = named and named["number"] and path.name.startswith(_OF_TORCH)
+        if named and is_rank and _is_rank(number := int(named["number"][:20])):
+            yield "file name", number
+        if rank is not None and by_folder:
+            yield str(source), rank
+
+    def _device(self) -> tuple[int | None, str | None]:
+        """The number and the name of the only NPU of the file."""
+        devices = [
+            row
+            for table, column in ((_MAP, "deviceId"), ("NPU_INFO", "id"))
+            if self._profile.has(table, column)
+            for row in self._profile.rows(f"SELECT DISTINCT {column} FROM {table} LIMIT 2")
+        ]
+        numbers = {number for (number,) in devices if isinstance(number, int)}
+        if len(numbers) != 1:
+            return None, None
+        number = numbers.pop()
+        name = None
+        if self._profile.has("NPU_INFO", "id", "name"):
+            name = self._profile.value("SELECT name FROM NPU_INFO WHERE id = ?", [number])
+        return number, str(name) if name is not None else None
+
+
+def _stated(profile: Profile) -> dict[str, Any]:
+    found = {}
+    for name in _STATED:
+        try:
+            found[name] = json.loads(_about(profile, name) or "null")
+        except (ValueError, RecursionError):
+            continue
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _about(profile: Profile, name: str) -> str | None:
+    """A text in the table of metadata."""
+    if not profile.has(_ABOUT, "name", "value"):
+        return None
+    value = profile.value(f"SELECT value FROM {_ABOUT} WHERE name = ?", [name])
+    return value if isinstance(value, str) else None
+
+
+def _is_rank(value: object) -> bool:
+    """Whether this is a rank; -1 stands for none."""
+    return type(value) is int and 0 <= value < _MOST_RANKS

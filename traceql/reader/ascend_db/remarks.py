@@ -1,0 +1,196 @@
+"""What the ledger has to say about a database of Ascend's profiler."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from traceql.dialect.ascend.vocabulary import EAGER, Category
+from traceql.reader.ascend_db.analysis import Analysis
+from traceql.reader.ascend_db.event import without_time
+from traceql.reader.ascend_db.host_sources import has_swapped_inputs
+from traceql.reader.ascend_db.names import EVENTS
+from traceql.reader.ascend_db.own_sums import own_sums
+from traceql.reader.ascend_db.profile import CALL_CHAINS, Profile
+from traceql.reader.ascend_db.rank_events import RankEvents
+from traceql.reader.remarks import Remark
+
+# Tables that are read, beside those with events and samples.
+_READ = frozenset(
+    {
+        "STRING_IDS",
+        "META_DATA",
+        "RANK_DEVICE_MAP",
+        "NPU_INFO",
+        "HOST_INFO",
+        "SESSION_TIME_INFO",
+        "CONNECTION_IDS",
+        "MEMCPY_INFO",
+        "STEP_TIME",
+        "OVERLAP_ANALYSIS",
+        "OP_MEMORY",
+        CALL_CHAINS,
+    }
+)
+# What MindStudio Insight leaves in a database that it opened.
+_OF_VIEWER = frozenset({"status_info", "connectionCats", "sqlite_sequence"})
+_LISTED = 20  # tables
+
+
+def remarks(profile: Profile, found: RankEvents, analysis: Analysis) -> Iterator[Remark]:
+    """Statements about the rank."""
+    yield from _odd_rows(profile, found)
+    yield from _tasks(profile, found)
+    yield from own_sums(found, analysis)
+    if has_swapped_inputs(profile):
+        yield Remark(
+            "shapes of operators",
+            1,
+            1,
+            None,
+            "columns inputShapes and inputDtypes of table PYTORCH_API hold each other's texts, as "
+            "torch_npu of early 2025 wrote them; they are read the other way round",
+        )
+    yield from _tables_not_loaded(profile, found)
+
+
+def _odd_rows(profile: Profile, found: RankEvents) -> Iterator[Remark]:
+    """Rows that no table can hold, and values that count as NULL."""
+    for source in found.sources:
+        if rows := without_time(profile, source):
+            yield Remark(
+                f"rows of {source.table} without a time",
+                rows,
+                profile.count(source.table),
+                False,
+                "rows whose start or end is no time after 1970, or whose task is not in the file, "
+                "which are left out; all rows",
+            )
+    for table, columns in profile.asked.items():
+        odd = {name: n for name in sorted(columns) if (n := _not_whole(profile, table, name))}
+        if odd:
+            listed = ", ".join(f"{name} {n}" for name, n in odd.items())
+            yield Remark(
+                f"values of {table}",
+                sum(odd.values()),
+                profile.count(table),
+                False,
+                f"values that are no integers and count as unknown; rows. They are in: {listed}",
+            )
+
+
+def _not_whole(profile: Profile, table: str, column: str) -> int:
+    return int(
+        profile.value(
+            f"SELECT COUNT(*) FROM {table} WHERE typeof(\"{column}\") NOT IN ('integer', 'null')"
+        )
+    )
+
+
+def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
+    """Of the device's own tasks, how many are in table kernel."""
+    tasks = profile.count("TASK")
+    counted = int(found.of(Category.KERNEL, Category.MEMCPY).sum())
+    yield Remark(
+        "tasks of the device",
+        counted,
+        tasks,
+        None,
+        "compute tasks and copies, which are in table kernel; all rows of table TASK. The rest are "
+        "waits, records, parts of communication, whose operations count as a whole, and rows that "
+        "enclose others",
+    )
+    devices = 1
+    if profile.has("TASK", "deviceId"):
+        devices = profile.value("SELECT COUNT(DISTINCT deviceId) FROM TASK")
+    if devices > 1:
+        yield Remark(
+            "devices in the file",
+            devices,
+            devices,
+            None,
+            "devices whose tasks are in this one file, which counts as one rank",
+        )
+    if profile.has("TASK", "modelId") and profile.has("COMPUTE_TASK_INFO", "globalTaskId"):
+        inside = profile.value(
+            "SELECT COUNT(*) FROM TASK WHERE typeof(modelId) = 'integer' AND modelId <> ? "
+            "AND globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO)",
+            [EAGER],
+        )
+        if inside:
+            yield Remark(
+                "tasks of captured graphs",
+                inside,
+                counted,
+                None,
+                "compute tasks of captured graphs, which have no launch call of their own; all "
+                "compute tasks and copies",
+            )
+    names = found.name.take(np.flatnonzero(found.of(Category.EVENT))).to_pylist()
+    if own := sum(str(name).startswith(("MEM_WAIT", "CAPTURE_WAIT")) for name in names):
+        yield Remark(
+            "waits of the profiler",
+            own,
+            tasks,
+            None,
+            "tasks by which the profiler made the device wait, to read memory or a graph; all "
+            "tasks. Gaps behind them are its own",
+        )
+    if found.of(Category.KERNEL).any() and not profile.has_rows("CANN_API"):
+        yield Remark(
+            "calls of CANN",
+            0,
+            0,
+            None,
+            "the profile has no calls of CANN, so that launches are unknown; record with "
+            "profiler_level=Level1",
+        )
+    yield from _descriptions(profile)
+
+
+def _descriptions(profile: Profile) -> Iterator[Remark]:
+    """Rows that describe tasks and operations which are not in the file."""
+    if profile.has("COMPUTE_TASK_INFO", "globalTaskId"):
+        described = profile.count("COMPUTE_TASK_INFO")
+        known = 0
+        if profile.has("TASK", "globalTaskId"):
+            known = profile.value(
+                "SELECT COUNT(*) FROM COMPUTE_TASK_INFO "
+                "WHERE globalTaskId IN (SELECT globalTaskId FROM TASK)"
+            )
+        if known < described:
+            yield Remark(
+                "compute tasks without a task",
+                described - known,
+                described,
+                False,
+                "descriptions of compute tasks whose time is not in table TASK; all descriptions",
+            )
+    parts = profile.count("COMMUNICATION_TASK_INFO")
+    if parts and profile.has("COMMUNICATION_TASK_INFO", "opId"):
+        owned = 0
+        if profile.has("COMMUNICATION_OP", "opId"):
+            owned = profile.value(
+                "SELECT COUNT(*) FROM COMMUNICATION_TASK_INFO "
+                "WHERE opId IN (SELECT opId FROM COMMUNICATION_OP)"
+            )
+        yield Remark(
+            "parts of communication",
+            owned,
+            parts,
+            owned == parts,
+            "tasks on planes that belong to an operation; all tasks on planes",
+        )
+
+
+def _tables_not_loaded(profile: Profile, found: RankEvents) -> Iterator[Remark]:
+    read = _READ | _OF_VIEWER | EVENTS | found.samples.tables
+    others = {
+        table: rows
+        for table in sorted(profile.tables())
+        if table not in read and not table.startswith(("ENUM_", "sqlite_"))
+        if (rows := profile.count(table))
+    }
+    for table, rows in list(others.items())[:_LISTED]:
+        yield Remark(
+            f"table {table[:60]}", 0, rows, None, "rows loaded; rows in the file (not loaded)"
+        )

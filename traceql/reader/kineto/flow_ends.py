@@ -1,0 +1,67 @@
+"""Collects the ends of flows, and finds which of them belong to the same flow."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from traceql.reader.coded import DistinctValues, concatenated
+from traceql.reader.flows import EndKind, Flows
+from traceql.reader.kineto.event_times import times
+from traceql.reader.kineto.kineto_json import Event, Raw
+from traceql.reader.kineto.track_numbers import TrackNumbers
+from traceql.reader.phases import FLOW_ENDS
+from traceql.reader.timeline import Timeline, point_timeline
+
+Int64s = npt.NDArray[np.int64]
+_ZERO = Raw(b"0")
+
+
+class FlowEnds:
+    """Collects the ends of flows, batch by batch."""
+
+    def __init__(self, tracks: TrackNumbers) -> None:
+        self._tracks = tracks
+        self._kinds, self._ids, self._places = DistinctValues(), DistinctValues(), DistinctValues()
+        self._kind: list[Int64s] = []
+        self._id: list[Int64s] = []
+        self._ts: list[Int64s] = []
+        self._place: list[Int64s] = []
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Appends ends. Two ids are the same if their text in the file is the same."""
+        self._kind.append(self._kind_codes(events))
+        self._id.append(self._ids.of([bytes(e.id or _ZERO) for e in events]))
+        self._ts.append(times(events))
+        self._place.append(self._places.of([(e.pid, e.tid) for e in events]))
+
+    def _kind_codes(self, events: Sequence[Event]) -> Int64s:
+        phases, names = {e.ph for e in events}, {e.name for e in events}
+        cats, bindings = {e.cat for e in events}, {e.bp for e in events}
+        if len(phases) == len(names) == len(cats) == len(bindings) == 1:  # the usual case
+            kind = (phases.pop(), names.pop(), cats.pop(), bindings.pop())
+            return np.full(len(events), self._kinds[kind])
+        return self._kinds.of([(e.ph, e.name, e.cat, e.bp) for e in events])
+
+    def flows(self, slices: Timeline) -> Flows:
+        """All flows that begin; the profiler also writes ends of flows that never began."""
+        kinds, kind = list(self._kinds), concatenated(self._kind)
+        phase = np.array([FLOW_ENDS.index(phase) for phase, *_ in kinds], np.int64)[kind]
+        number = _flow_numbers(kinds, kind, concatenated(self._id))
+        begun = np.isin(number, number[phase == 0])
+        order = np.argsort(phase, kind="stable")
+        kept = order[begun[order]]
+        track = self._tracks.numbered(list(self._places), concatenated(self._place)[kept])
+        ends = point_timeline(concatenated(self._ts)[kept], track, slices)
+        return Flows(ends, kinds, kind[kept], number[kept])
+
+
+def _flow_numbers(kinds: Sequence[EndKind], kind: Int64s, ids: Int64s) -> Int64s:
+    """The number of the flow of each end; a flow is identified by name, category and id."""
+    families = DistinctValues()
+    family = families.of([(name, cat) for _, name, cat, _ in kinds])
+    if len(families) <= 1:
+        return ids
+    # Numbers without holes, because arrays are as long as the largest number.
+    place: Int64s = np.unique(ids * len(families) + family[kind], return_inverse=True)[1]
+    return place

@@ -1,0 +1,26 @@
+"""How many events of a rank are in an export, counted by SQLite alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.points import points, sample_count
+from traceql.reader.nsys.processes import RankPart
+from traceql.reader.nsys.sources import counted, sources
+from traceql.reader.tables import COUNT
+
+
+def counts(export: Export, part: RankPart, *, alone: bool, has_samples: bool) -> pa.Table:
+    """The table `count` of the contract."""
+    rows: list[Mapping[str, Any]] = []
+    for source in sources(export):
+        n, dur = counted(export, source, part, alone=alone)
+        rows.append({"phase": "slice", "cat": source.category.value, "events": n, "dur": dur})
+    for kind in points(export):
+        n = export.value(kind.count_sql(part, alone=alone))
+        rows.append({"phase": "i", "cat": "", "events": n, "dur": 0})
+    if has_samples and (n := sample_count(export)):
+        rows.append({"phase": "counter", "cat": "", "events": n, "dur": 0})
+    return pa.Table.from_pylist(rows, COUNT)

@@ -1,0 +1,40 @@
+"""An export of Nsight Systems: an SQLite file with its texts in table StringIds."""
+
+import sqlite3
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from traceql.errors import NotATrace
+from traceql.reader.sqlite_file import SqliteFile, connected
+
+_STRINGS = "StringIds", "id", "value"
+_ANEW = "make the file again with nsys export --type sqlite"
+_OTHER = (
+    "is an SQLite database, but no export of Nsight Systems (no table StringIds with texts); "
+    "make one with nsys export --type sqlite REPORT.nsys-rep"
+)
+
+
+class Export(SqliteFile):
+    """The opened file. All errors are TraceCorrupt and do not name the file."""
+
+    def __init__(self, con: sqlite3.Connection) -> None:
+        super().__init__(con, anew=_ANEW)
+        if not self.has(*_STRINGS):
+            raise NotATrace(_OTHER)
+
+    def texts(self, ids: Collection[int]) -> dict[int, str]:
+        """The texts of these ids, and no others: the table also holds the program's environment."""
+        return self.texts_of("StringIds", ids)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Export]:
+    """Opens an export, compressed or not, without leaving anything beside it.
+
+    Raises:
+        TraceCorrupt: the file is damaged, incomplete, or another SQLite database.
+    """
+    with connected(path) as con:
+        yield Export(con)

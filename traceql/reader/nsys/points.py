@@ -1,0 +1,147 @@
+"""Events of an export without a duration: marks, open ranges, CUDA events, memory; and samples."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from traceql.dialect.nsys.vocabulary import Category
+from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, RankPart
+from traceql.reader.nsys.sources import MARK, PUSH_POP, START_END
+from traceql.reader.nsys.windows import Window
+
+POINT = pa.schema(
+    [
+        ("name_id", pa.int64()),
+        ("name", pa.large_string()),
+        pa.field("ts", pa.int64(), nullable=False),
+        # globalTid on the host, deviceId on a GPU
+        pa.field("global_id", pa.int64(), nullable=False),
+        ("stream", pa.int64()),  # NULL on the host, and for all streams of a device
+        ("args", pa.large_string()),
+    ]
+)
+SAMPLE = pa.schema([("name", pa.large_string()), ("ts", pa.int64()), ("value", pa.float64())])
+_METRICS, _METRIC_NAMES = "GPU_METRICS", "TARGET_INFO_GPU_METRICS"
+_MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
+_EVENTS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
+_LEAST_HZ = 1_000_000  # no clock of a GPU is so slow in hertz, or so fast in megahertz
+
+
+@dataclass(frozen=True)
+class Points:
+    """A kind of event without a duration: its category, and the SQL of its rows."""
+
+    category: Category
+    table: str
+    on_gpu: bool
+    start: str
+    selected: str
+    where: str = "TRUE"
+
+    def sql(self, part: RankPart, window: Window, *, alone: bool) -> str:
+        chosen = self._chosen(part, alone=alone)
+        return f"SELECT {self.selected} FROM {chosen} AND {window.sql(self.start)}"
+
+    def count_sql(self, part: RankPart, *, alone: bool) -> str:
+        return f"SELECT COUNT(*) FROM {self._chosen(part, alone=alone)}"
+
+    def _chosen(self, part: RankPart, *, alone: bool) -> str:
+        pairs = ", ".join(f"({process}, {device})" for process, device in part.gpus)
+        threads = ", ".join(map(str, part.threads))
+        belongs = (
+            f"({OF_PROCESS}, deviceId) IN (VALUES {pairs})"
+            if self.on_gpu and pairs
+            else f"{OF_THREAD} IN ({threads})"
+            if not self.on_gpu
+            else "FALSE"
+        )
+        return f"{self.table} WHERE {self.where}{'' if alone else f' AND {belongs}'}"
+
+
+def points(export: Export) -> Iterator[Points]:
+    """The kinds of events without a duration that an export has."""
+    if export.has("NVTX_EVENTS", "start", "end", "eventType", "globalTid"):
+        text, by_id = (export.column("NVTX_EVENTS", name) for name in ("text", "textId"))
+        yield Points(
+            Category.NVTX,
+            "NVTX_EVENTS",
+            False,
+            "start",
+            f"{by_id}, {text}, start, {OF_THREAD}, NULL, "
+            f"CASE WHEN eventType <> {MARK} THEN '{{\"open\": true}}' END",
+            f'(eventType = {MARK} OR eventType IN ({PUSH_POP}, {START_END}) AND "end" IS NULL)',
+        )
+    if export.has(_EVENTS, "timestamp", "globalPid", "deviceId", "streamId"):
+        yield Points(
+            Category.EVENT,
+            _EVENTS,
+            True,
+            "timestamp",
+            "NULL, 'CUDA event', timestamp, deviceId, streamId, json_object('eventId', eventId)",
+            "timestamp > 0",
+        )
+    if export.has(_MEMORY, "start", "globalPid", "deviceId", "bytes", "memoryOperationType"):
+        told = ("bytes", "address", "memKind", "memoryOperationType", "streamId", "correlationId")
+        pairs = ", ".join(f"'{name}', {export.column(_MEMORY, name)}" for name in told)
+        yield Points(
+            Category.MEMORY,
+            _MEMORY,
+            True,
+            "start",
+            "NULL, CASE memoryOperationType WHEN 0 THEN 'CUDA allocation' WHEN 1 THEN 'CUDA free' "
+            "ELSE 'memory operation ' || memoryOperationType END, start, deviceId, NULL, "
+            f"json_patch('{{}}', json_object({pairs}))",
+        )
+
+
+def samples(export: Export, window: Window) -> pa.Table:
+    """The GPU metrics; the exports do not say of which process the GPU is."""
+    if not export.has(_METRICS, "timestamp", "typeId", "metricId", "value"):
+        return SAMPLE.empty_table()
+    if not export.has(_METRIC_NAMES, "typeId", "metricId", "metricName"):
+        return export.table(
+            f"SELECT 'metric ' || metricId, timestamp, value FROM {_METRICS} "
+            f"WHERE {window.sql('timestamp')}",
+            SAMPLE,
+        )
+    return export.table(
+        f"""
+        SELECT COALESCE(info.metricName, 'metric ' || {_METRICS}.metricId), timestamp, value
+        FROM {_METRICS}
+        LEFT JOIN {_METRIC_NAMES} AS info USING (typeId, metricId)
+        WHERE {window.sql("timestamp")}
+        """,
+        SAMPLE,
+    )
+
+
+def sample_count(export: Export) -> int:
+    """The number of samples, counted by SQLite alone."""
+    if not export.has(_METRICS, "timestamp", "typeId", "metricId", "value"):
+        return 0
+    return int(export.value(f"SELECT COUNT(*) FROM {_METRICS}"))
+
+
+def clocks_in_hertz(export: Export) -> bool:
+    """Whether clocks are in hertz: nsys shows megahertz, and its exports say so, but hold hertz."""
+    if not export.has(_METRICS, "typeId", "metricId", "value"):
+        return False
+    if not export.has(_METRIC_NAMES, "typeId", "metricId", "metricName"):
+        return False
+    fastest = export.value(
+        f"""
+        SELECT MAX(value)
+        FROM {_METRICS}
+        INNER JOIN {_METRIC_NAMES} AS info USING (typeId, metricId)
+        WHERE info.metricName LIKE '%[MHz]' AND typeof(value) IN ('integer', 'real')
+        """
+    )
+    return fastest is not None and fastest >= _LEAST_HZ
+
+
+def starts(export: Export) -> list[tuple[str, str]]:
+    """The tables of events without a duration and of samples, and the column of their times."""
+    found = [(kind.table, kind.start) for kind in points(export)]
+    return [*found, (_METRICS, "timestamp")] if export.has(_METRICS, "timestamp") else found

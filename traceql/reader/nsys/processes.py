@@ -1,0 +1,137 @@
+"""Which GPUs and which threads of an export belong to which rank.
+
+A rank is a process and one of its GPUs. Workers of one server are several processes of one file.
+Times of a thread belong to the rank whose GPU it launched most on; processes without a GPU, such as
+an API server, are with the first rank.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from traceql.errors import TraceCorrupt
+from traceql.reader.nsys.export import Export
+from traceql.reader.unpacked import ANEW
+
+GPU_TABLES = (
+    "CUPTI_ACTIVITY_KIND_KERNEL",
+    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+    "CUPTI_ACTIVITY_KIND_MEMCPY",
+    "CUPTI_ACTIVITY_KIND_MEMSET",
+    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
+    "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
+    "CUDA_GPU_MEMORY_USAGE_EVENTS",
+)
+_WORK = GPU_TABLES[:4]
+RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
+# SCHED_EVENTS is not among them: it may have every thread of the machine.
+THREAD_TABLES = (RUNTIME, "NVTX_EVENTS", "OSRT_API", "PROFILER_OVERHEAD")
+# Of a global thread id, the low 24 bits are the thread, and the next 24 bits the process; a global
+# process id has zeros for the thread (NVIDIA's documentation of the SQLite schema).
+# Both may be NULL, which is process 0 here.
+OF_PROCESS, OF_THREAD = "COALESCE(globalPid, 0)", "COALESCE(globalTid, 0)"
+_PID = 24
+_MASK = 0xFFFFFF
+
+
+def pid_of(global_id: int) -> int:
+    """The process id in a globalPid or globalTid."""
+    return (global_id >> _PID) & _MASK
+
+
+def tid_of(global_tid: int) -> int:
+    return global_tid & _MASK
+
+
+@dataclass
+class RankPart:
+    """What of an export belongs to one rank.
+
+    Attributes:
+        process: the globalPid of its process; None if nothing ran on a GPU.
+        device: the number of its GPU in the process.
+        gpus: the (globalPid, device) pairs whose activities belong to it.
+        threads: the globalTids whose events belong to it.
+    """
+
+    process: int | None
+    device: int | None
+    gpus: list[tuple[int, int]] = field(default_factory=list)
+    threads: list[int] = field(default_factory=list)
+
+
+def rank_parts(export: Export) -> list[RankPart]:
+    """The ranks of an export, by process id and device; one if nothing ran on a GPU."""
+    worked = sorted(_gpus(export, _WORK), key=lambda gpu: (pid_of(gpu[0]), gpu[1]))
+    parts = [RankPart(process, device, [(process, device)]) for process, device in worked]
+    parts = parts or [RankPart(None, None)]
+    by_process: defaultdict[int, list[RankPart]] = defaultdict(list)
+    for part in parts:
+        if part.process is not None:
+            by_process[part.process >> _PID].append(part)
+    for gpu in sorted(_gpus(export, GPU_TABLES) - set(worked)):
+        by_process.get(gpu[0] >> _PID, parts)[0].gpus.append(gpu)
+    busiest = _busiest_device(export, by_process)
+    for thread in sorted(_threads(export)):
+        of_process = by_process.get(thread >> _PID, parts)
+        device = busiest.get(thread)
+        owner = next((part for part in of_process if part.device == device), of_process[0])
+        owner.threads.append(thread)
+    return parts
+
+
+def _gpus(export: Export, tables: Sequence[str]) -> set[tuple[int, int]]:
+    return {
+        (process, device)
+        for table in tables
+        if export.has(table, "globalPid", "deviceId")
+        for process, device in export.rows(f"SELECT DISTINCT {OF_PROCESS}, deviceId FROM {table}")
+        if _is_number(table, "globalPid", process) and _is_number(table, "deviceId", device)
+    }
+
+
+def _threads(export: Export) -> set[int]:
+    return {
+        thread
+        for table in THREAD_TABLES
+        if export.has(table, "globalTid")
+        for (thread,) in export.rows(f"SELECT DISTINCT {OF_THREAD} FROM {table}")
+        if _is_number(table, "globalTid", thread)
+    }
+
+
+def _is_number(table: str, column: str, value: object) -> bool:
+    """True, because rows of an unknown place would be lost without a word."""
+    if type(value) is int:
+        return True
+    raise TraceCorrupt(
+        f"column {column} of table {table} has the value {str(value)[:60]!r}, which is no place of "
+        f"an event; {ANEW}"
+    )
+
+
+def _busiest_device(
+    export: Export, by_process: Mapping[int, Sequence[RankPart]]
+) -> Mapping[int, int]:
+    """The device that each thread launched most kernels on, in processes with several devices."""
+    several = [process for process, parts in by_process.items() if len(parts) > 1]
+    kernels = GPU_TABLES[0]
+    if not several or not export.has(kernels) or not export.has(RUNTIME):
+        return {}
+    launched: defaultdict[int, Counter[int]] = defaultdict(Counter)
+    for process in several:
+        found = export.rows(
+            f"""
+            SELECT call.globalTid, kernel.deviceId, COUNT(*)
+            FROM {kernels} AS kernel
+            JOIN {RUNTIME} AS call
+                ON call.correlationId = kernel.correlationId
+                AND call.globalTid >> {_PID} = kernel.globalPid >> {_PID}
+            WHERE kernel.globalPid >> {_PID} = ?
+            GROUP BY 1, 2
+            """,
+            [process],
+        )
+        for thread, device, kernels_launched in found:
+            launched[thread][device] += kernels_launched
+    return {thread: counted.most_common(1)[0][0] for thread, counted in launched.items()}

@@ -1,0 +1,273 @@
+"""The events of one rank of an export in a window of time, as columns in the order of time."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from traceql.dialect.event_kinds import EventKind
+from traceql.dialect.nsys.vocabulary import CATEGORIES, Category
+from traceql.errors import TraceCorrupt
+from traceql.reader.nesting import Nesting
+from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.nvtx import Nvtx
+from traceql.reader.nsys.points import POINT, clocks_in_hertz, points, samples
+from traceql.reader.nsys.processes import RankPart
+from traceql.reader.nsys.sources import EVENT, Source, events, sources
+from traceql.reader.nsys.track_numbers import TrackNumbers
+from traceql.reader.nsys.windows import WHOLE, Window
+from traceql.reader.tables import (
+    ACTIVITY,
+    COUNTER,
+    INSTANT,
+    JSON,
+    NAME,
+    SLICE,
+)
+from traceql.reader.total_time import require_total_fits
+from traceql.reader.tracks import Track
+from traceql.reader.unpacked import ANEW
+
+Int64s = npt.NDArray[np.int64]
+_SUFFIX = r"(_v\d+)?(_pt(sz|ds))?$"  # of API calls: the version, and the kind of default stream
+_UNIT = r"^(?P<name>.*?)(?: \[(?P<unit>[^\]]*)\])?$"
+_FARTHEST_NS = 2**62  # 146 years
+ON_GPU = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
+
+
+class RankEvents:
+    """The events that belong to one rank, of all times or of one window.
+
+    Args:
+        numbers: the tracks of the rank, with those of earlier windows.
+        first: the index of the first event, which is the number of events in earlier windows.
+        alone: whether the export has no other rank.
+        has_samples: whether the samples of GPU metrics belong to this rank; exports do not tell.
+
+    Attributes:
+        ts: the start of each event, ns since the session began, sorted.
+        dur: its duration, ns.
+        track: its track.
+    """
+
+    def __init__(
+        self,
+        export: Export,
+        part: RankPart,
+        nvtx: Nvtx,
+        numbers: TrackNumbers,
+        window: Window = WHOLE,
+        *,
+        first: int = 0,
+        alone: bool,
+        has_samples: bool,
+    ) -> None:
+        self._export, self._part, self._alone = export, part, alone
+        self._window, self._first = window, first
+        self._has_samples = has_samples
+        found = [(source, self._named(source, nvtx)) for source in sources(export)]
+        self._sources = [source for source, _ in found]
+        self._numbers = numbers
+        rows = pa.concat_tables([table for _, table in found] or [EVENT.empty_table()])
+        cats = [source.category.value for source, _ in found]
+        cat = np.repeat(np.arange(len(found)), [table.num_rows for _, table in found])
+        ts, dur = _int64(rows["ts"]), _int64(rows["dur"])
+        order = np.lexsort((-dur, ts))  # what encloses others comes before them
+        self._rows = rows.take(pa.array(order)).combine_chunks()
+        self.cat = pa.DictionaryArray.from_arrays(
+            pa.array(cat[order], pa.int32()), pa.array(cats, pa.large_string())
+        )
+        on_gpu = np.array([source.on_gpu for source in self._sources], np.bool_)[cat[order]]
+        require_total_fits(dur)
+        _require_near_session(ts)
+        self.ts, self.dur = ts[order], dur[order]
+        self.track: Int64s = self._numbers.of(self._rows, on_gpu)
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @property
+    def tracks(self) -> Sequence[Track]:
+        return self._numbers.tracks
+
+    @property
+    def name(self) -> pa.DictionaryArray:
+        return self._column("name").dictionary_encode()
+
+    @property
+    def args(self) -> pa.Array:
+        return pa.ExtensionArray.from_storage(JSON, self._column("args"))
+
+    @property
+    def index(self) -> Int64s:
+        """The index of each event in the rank."""
+        return self._first + np.arange(len(self))
+
+    def of_kind(self, *kinds: EventKind) -> npt.NDArray[np.bool_]:
+        """Whether each event is of one of these kinds."""
+        categories = self.cat.dictionary.to_pylist()
+        matches = np.array([CATEGORIES.get(cat) in kinds for cat in categories], np.bool_)
+        indices: Int64s = self.cat.indices.to_numpy()
+        return matches[indices] if len(matches) else np.zeros(0, np.bool_)
+
+    def correlations(self, *kinds: EventKind) -> tuple[Int64s, Int64s]:
+        """The index and the correlation of each event of these kinds; 0 if it has none."""
+        at = np.flatnonzero(self.of_kind(*kinds))
+        return self._first + at, _int64(self._column("correlation").take(pa.array(at)).fill_null(0))
+
+    def graph_launches(self) -> Int64s:
+        """The correlation of each call that launches a CUDA graph."""
+        name = self._column("name").take(pa.array(np.flatnonzero(self.of_kind(EventKind.LAUNCH))))
+        launches: npt.NDArray[np.bool_] = pc.fill_null(
+            pc.match_substring(name, "GraphLaunch"), False
+        ).to_numpy(zero_copy_only=False)
+        return self.correlations(EventKind.LAUNCH)[1][launches]
+
+    def tables(self, nested: Nesting) -> dict[str, pa.Table]:
+        """The tables with the events of the window.
+
+        Args:
+            nested: the parents of the events by index in the rank, and their depths.
+        """
+        return {
+            "slice": self._slices(nested),
+            "activity": self._activities(),
+            "instant": self._instants(),
+            "counter": self._counters(),
+        }
+
+    def _named(self, source: Source, nvtx: Nvtx) -> pa.Table:
+        """The events of one kind, with names in place of their ids."""
+        rows = events(self._export, source, self._part, self._window, alone=self._alone)
+        name = self._texts(rows["name_id"], rows["name"])
+        if source.category in (Category.RUNTIME, Category.DRIVER):
+            name = _without_suffix(name)
+        rows = rows.set_column(rows.schema.get_field_index("name"), EVENT.field("name"), name)
+        if source.category == Category.NVTX:
+            known = nvtx.arguments
+            told = [known.get(int(row)) for row in rows["args"].to_pylist()]
+            args = pa.chunked_array([pa.array(told, pa.large_string())])
+            rows = rows.set_column(rows.schema.get_field_index("args"), EVENT.field("args"), args)
+        return rows
+
+    def _texts(self, ids: pa.ChunkedArray, name: pa.ChunkedArray) -> pa.ChunkedArray:
+        """The name of each event: given, or that of its id."""
+        codes = ids.combine_chunks().dictionary_encode()
+        known = self._export.texts([i for i in codes.dictionary.to_pylist() if i is not None])
+        texts = pa.array([known.get(i) for i in codes.dictionary.to_pylist()], pa.large_string())
+        by_id = texts.take(codes.indices)
+        return pa.chunked_array([pc.coalesce(name.combine_chunks(), by_id)], pa.large_string())
+
+    def _column(self, name: str) -> pa.Array:
+        column = self._rows[name]
+        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+    def _slices(self, nested: Nesting) -> pa.Table:
+        number = pa.array(self.track)
+        pid, tid = self._numbers.places()
+        columns = [
+            pa.array(self.index),
+            self.cat,
+            self.name,
+            pa.array(self.ts),
+            pa.array(self.dur),
+            pid.take(number),
+            tid.take(number),
+            number,
+            nested.parent,
+            nested.depth,
+            pa.nulls(len(self), pa.int64()),
+            self._column("correlation"),
+            self.args,
+        ]
+        return pa.table(columns, schema=SLICE)
+
+    def _activities(self) -> pa.Table:
+        at = np.flatnonzero(self.of_kind(*ON_GPU))
+        rows = self._rows.take(pa.array(at)).combine_chunks()
+        columns = [
+            pa.array(self._first + at),
+            rows["global_id"],
+            rows["stream"],
+            rows["bytes"],
+            _triples(rows, "grid"),
+            _triples(rows, "block"),
+            rows["graph_node"],
+        ]
+        return pa.table(columns, schema=ACTIVITY)
+
+    def _instants(self) -> pa.Table:
+        found = []
+        for kind in points(self._export):
+            rows = self._export.table(kind.sql(self._part, self._window, alone=self._alone), POINT)
+            name = self._texts(rows["name_id"], rows["name"])
+            track = self._numbers.of(rows, np.full(rows.num_rows, kind.on_gpu))
+            pid, tid = self._numbers.places()
+            columns = [
+                pa.array([kind.category.value] * rows.num_rows, pa.large_string()).cast(NAME),
+                name.combine_chunks().dictionary_encode(),
+                rows["ts"].combine_chunks(),
+                pid.take(pa.array(track)),
+                tid.take(pa.array(track)),
+                pa.array(track),
+                pa.ExtensionArray.from_storage(JSON, rows["args"].combine_chunks()),
+            ]
+            found.append(pa.table(columns, schema=INSTANT))
+        return pa.concat_tables(found).unify_dictionaries() if found else INSTANT.empty_table()
+
+    def _counters(self) -> pa.Table:
+        rows = samples(self._export, self._window) if self._has_samples else None
+        if rows is None or not rows.num_rows:
+            return COUNTER.empty_table()
+        codes = rows["name"].combine_chunks().dictionary_encode()
+        split = pc.extract_regex(codes.dictionary, _UNIT)
+        name, unit = (
+            pc.struct_field(split, part).cast(NAME.value_type) for part in ("name", "unit")
+        )
+        unit = pc.if_else(pc.equal(unit, ""), pa.scalar(None, NAME.value_type), unit)
+        if clocks_in_hertz(self._export):
+            unit = pc.if_else(pc.equal(unit, "MHz"), pa.scalar("Hz", NAME.value_type), unit)
+        columns = [
+            name.take(codes.indices).dictionary_encode(),
+            unit.take(codes.indices).dictionary_encode(),
+            rows["ts"].combine_chunks(),
+            rows["value"].combine_chunks(),
+            pa.array(np.full(rows.num_rows, self._numbers.metrics_track())),
+        ]
+        return pa.table(columns, schema=COUNTER)
+
+
+def _require_near_session(ts: Int64s) -> None:
+    """Raises TraceCorrupt for times that would not fit 64 bits after a shift."""
+    far = ts[(ts < -_FARTHEST_NS) | (ts > _FARTHEST_NS)]
+    if len(far):
+        raise TraceCorrupt(
+            f"an event begins {abs(int(far[0])):,} ns from the start of the session, which is no "
+            f"time; {ANEW}"
+        )
+
+
+def _int64(column: pa.ChunkedArray | pa.Array) -> Int64s:
+    values: Int64s = column.to_numpy()
+    return values.astype(np.int64)
+
+
+def _without_suffix(name: pa.ChunkedArray) -> pa.ChunkedArray:
+    codes = name.combine_chunks().dictionary_encode()
+    short = pc.replace_substring_regex(codes.dictionary, _SUFFIX, "")
+    return pa.chunked_array([short.take(codes.indices)])
+
+
+def _triples(rows: pa.Table, what: str) -> pa.Array:
+    """x, y and z as a list; NULL where one of them is."""
+    axes = [rows[f"{what}_{axis}"].combine_chunks() for axis in "xyz"]
+    known = pc.and_(pc.and_(axes[0].is_valid(), axes[1].is_valid()), axes[2].is_valid())
+    at = pc.indices_nonzero(known)
+    values = np.stack([_int64(axis.take(at)) for axis in axes], axis=1).ravel()
+    sizes = np.where(known.to_numpy(zero_copy_only=False), 3, 0)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
+    return pa.ListArray.from_arrays(
+        offsets, pa.array(values, pa.int64()).cast(pa.int32()), mask=pc.invert(known)
+    )

@@ -1,0 +1,82 @@
+"""Reads an export of Nsight Systems: a set of tables for each rank in it."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from traceql.dialect.nsys.vocabulary import Metadata
+from traceql.errors import TraceCorrupt
+from traceql.reader import feed
+from traceql.reader.nsys.converted import converted
+from traceql.reader.nsys.export import Export, opened
+from traceql.reader.nsys.job import metadata
+from traceql.reader.nsys.nvtx import Nvtx
+from traceql.reader.nsys.processes import RankPart, pid_of, rank_parts
+from traceql.reader.nsys.rank_events import RankEvents
+from traceql.reader.nsys.rank_tables import NO_FLOWS, rank_tables
+from traceql.reader.nsys.track_numbers import TrackNumbers
+from traceql.reader.tables import TraceTables
+from traceql.reader.timeline import complete_timeline
+
+
+def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTables]:
+    """The tables of each rank, which is a process and one of its GPUs.
+
+    Raises:
+        TraceCorrupt: the file is damaged, or another SQLite database.
+    """
+    with _file(path) as export:
+        parts, nvtx = rank_parts(export), Nvtx(export)
+        for number, (part, about) in enumerate(
+            zip(parts, metadata(export, parts, nvtx), strict=True)
+        ):
+            found = rank_tables(
+                export,
+                part,
+                nvtx,
+                alone=len(parts) == 1,
+                is_first=number == 0,
+                trace_processor=trace_processor,
+            )
+            for window in found:
+                yield TraceTables(window.tables, about, continues=not window.is_last)
+
+
+def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterator[bytes]:
+    """One rank as JSON that the trace processor accepts, with times relative to `base_ns`."""
+    with _file(path) as export:
+        parts = rank_parts(export)
+        wanted = about.get(Metadata.PROCESS), about.get(Metadata.DEVICE)
+        number = [_key(part) for part in parts].index(wanted)
+        found = RankEvents(
+            export,
+            parts[number],
+            Nvtx(export),
+            TrackNumbers(export),
+            alone=len(parts) == 1,
+            has_samples=False,
+        )
+        timeline = complete_timeline(found.ts, found.dur, found.track)
+        yield from feed.described_feed(
+            timeline,
+            feed.Described(found.cat, found.name, found.args),
+            NO_FLOWS,
+            found.tracks,
+            feed.dense_ids(found.tracks, timeline),
+            feed.FedTimes(base_ns),
+        )
+
+
+def _key(part: RankPart) -> tuple[int | None, int | None]:
+    return None if part.process is None else pid_of(part.process), part.device
+
+
+@contextmanager
+def _file(path: Path) -> Iterator[Export]:
+    """The opened export; errors name the file."""
+    try:
+        with converted(path) as sqlite, opened(sqlite) as export:
+            yield export
+    except TraceCorrupt as error:
+        raise type(error)(f"{path}: {error}") from None

@@ -1,0 +1,124 @@
+"""What the ledger has to say about an export of Nsight Systems."""
+
+from collections.abc import Iterator
+
+from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.job import time_changes
+from traceql.reader.nsys.processes import OF_PROCESS, RUNTIME, RankPart
+from traceql.reader.remarks import Remark
+
+_REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+_DIAGNOSTICS = "DIAGNOSTIC_EVENT"
+_SEVERITY = {2: "warnings", 3: "errors"}
+# Tables with events that no table of the database holds.
+_NOT_LOADED = (
+    "COMPOSITE_EVENTS",
+    "SAMPLING_CALLCHAINS",
+    "CUDA_CALLCHAINS",
+    "OSRT_CALLCHAINS",
+    "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
+    "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
+    "GENERIC_EVENTS",
+    "NIC_ID_MAP",
+    "NET_NIC_METRIC",
+)
+
+
+def remarks(
+    export: Export, graph_launches: int, part: RankPart, *, is_first: bool
+) -> Iterator[Remark]:
+    """Statements about one rank; those about the whole file are with the first rank.
+
+    Args:
+        graph_launches: how many calls of the rank launch a CUDA graph.
+    """
+    yield from _replays(export, graph_launches, part)
+    if not is_first:
+        return
+    yield from _calls(export)
+    yield from _tables_not_loaded(export)
+    yield from _diagnostics(export)
+    if changed := time_changes(export):
+        listed = ", ".join(f"{name}={value}" for name, value in changed.items())
+        yield Remark(
+            "time options of the export",
+            len(changed),
+            len(changed),
+            None,
+            f"options that changed the times, so that they are not taken for Unix time: {listed}",
+        )
+
+
+def _replays(export: Export, launched: int, part: RankPart) -> Iterator[Remark]:
+    """Replays of CUDA graphs whose kernels are not in the file."""
+    if not export.has(_REPLAYS, "start", "end", "globalPid", "deviceId"):
+        return
+    pairs = ", ".join(f"({process}, {device})" for process, device in part.gpus) or "(0, 0)"
+    rows = export.rows(
+        f"""
+        SELECT COUNT(*), COALESCE(SUM(NOT (start > 0 AND "end" >= start)), 0)
+        FROM {_REPLAYS}
+        WHERE ({OF_PROCESS}, deviceId) IN (VALUES {pairs})
+        """
+    )
+    total, incomplete = rows[0]
+    yield Remark(
+        "graph replays without kernels",
+        total - incomplete,
+        max(total, launched),
+        None,
+        "replays of CUDA graphs recorded as one interval each; all launches of graphs. What ran "
+        "inside is not in the file: record with nsys profile --cuda-graph-trace=node to see it",
+    )
+    if incomplete:
+        yield Remark(
+            "graph replays without times",
+            incomplete,
+            total,
+            None,
+            "replays of CUDA graphs that began or ended outside the recording; all replays",
+        )
+
+
+def _calls(export: Export) -> Iterator[Remark]:
+    """Second rows of a call, for its backtrace, which are no calls."""
+    if not export.has(RUNTIME, "eventClass"):
+        return
+    rows = export.rows(
+        f"SELECT COUNT(*), SUM(eventClass IS NULL OR eventClass NOT IN (0, 1)) FROM {RUNTIME}"
+    )
+    total, others = rows[0]
+    if others:
+        yield Remark(
+            "rows that are no calls",
+            others,
+            total,
+            None,
+            "rows of the table of API calls that repeat a call for its backtrace; all rows",
+        )
+
+
+def _tables_not_loaded(export: Export) -> Iterator[Remark]:
+    for table in _NOT_LOADED:
+        if export.has(table) and (rows := export.value(f"SELECT COUNT(*) FROM {table}")):
+            yield Remark(
+                f"table {table}", 0, rows, None, "rows loaded; rows in the file (not loaded)"
+            )
+
+
+def _diagnostics(export: Export) -> Iterator[Remark]:
+    """What the profiler said while it recorded."""
+    if not export.has(_DIAGNOSTICS, "severity", "text"):
+        return
+    for severity, what in _SEVERITY.items():
+        rows = export.rows(
+            f"SELECT text, COUNT(*) FROM {_DIAGNOSTICS} WHERE severity = ? GROUP BY text "
+            "ORDER BY 2 DESC, 1",
+            [severity],
+        )
+        if rows:
+            total = sum(count for _, count in rows)
+            listed = "; ".join(str(text).strip() for text, _ in rows)
+            yield Remark(
+                f"{what} of the profiler", total, total, None, f"while it recorded: {listed}"
+            )

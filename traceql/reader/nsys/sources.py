@@ -1,0 +1,332 @@
+"""The tables of an export that hold events with a duration, and how to read each of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from traceql.dialect.nsys.vocabulary import UNRECORDED_GRAPH, Category
+from traceql.reader.json_objects import json_objects
+from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, RUNTIME, RankPart
+from traceql.reader.nsys.windows import Window
+
+START = "start"  # the column of the start, in all tables of events with a duration
+# What is read of an event. `place` tells tracks of one thread apart: see PLACES.
+EVENT = pa.schema(
+    [
+        ("name_id", pa.int64()),  # in StringIds; NULL if `name` has the name
+        ("name", pa.large_string()),
+        pa.field("ts", pa.int64(), nullable=False),  # ns since the session began
+        pa.field("dur", pa.int64(), nullable=False),
+        # globalTid on the host, deviceId on a GPU
+        pa.field("global_id", pa.int64(), nullable=False),
+        ("stream", pa.int64()),  # NULL on the host
+        ("place", pa.int64()),
+        ("correlation", pa.int64()),
+        ("args", pa.large_string()),
+        ("bytes", pa.int64()),
+        ("grid_x", pa.int32()),
+        ("grid_y", pa.int32()),
+        ("grid_z", pa.int32()),
+        ("block_x", pa.int32()),
+        ("block_y", pa.int32()),
+        ("block_z", pa.int32()),
+        ("graph_node", pa.int64()),
+    ]
+)
+# Events that do not nest with those of their thread or stream have a track of their own.
+PLACES = ("", "synchronization", "ranges", "scheduling")
+ITSELF, SYNCHRONIZATION, RANGES, SCHEDULING = range(len(PLACES))
+
+PUSH_POP, START_END, MARK = 59, 60, 34  # NVTX_EVENTS.eventType
+# ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND; copies are named as PyTorch's profiler names them.
+_COPIES = {
+    1: "HtoD",
+    2: "DtoH",
+    3: "HtoA",
+    4: "AtoH",
+    5: "AtoA",
+    6: "AtoD",
+    7: "DtoA",
+    8: "DtoD",
+    9: "HtoH",
+    10: "PtoP",
+}
+_MEMORY = {
+    0: "Pageable",
+    1: "Pinned",
+    2: "Device",
+    3: "Array",
+    4: "Managed",
+    5: "Device",
+    6: "Managed",
+}
+_SYNCS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kind of event in one table.
+
+    Attributes:
+        name: SQL of the name, or of its id in StringIds if `is_id`.
+        columns: SQL of columns of EVENT, by name, where it is not as usual.
+        args: the columns that become arguments.
+        where: SQL that chooses the rows of this kind.
+        needs: the columns without which they cannot be read, beside those that say where it ran.
+    """
+
+    table: str
+    category: Category
+    name: str
+    is_id: bool
+    on_gpu: bool
+    columns: dict[str, str] = field(default_factory=dict)
+    args: Sequence[str] = ()
+    where: str = "TRUE"
+    needs: Sequence[str] = ("start", "end")
+
+
+def sources(export: Export) -> Iterator[Source]:
+    """The kinds of events that an export can hold, of those whose tables it has.
+
+    Raises:
+        TraceCorrupt: a table has rows, but not the columns without which they cannot be read.
+    """
+    for source in (*_on_gpu(export), *_on_host(export)):
+        where = ("deviceId", "globalPid") if source.on_gpu else ("globalTid",)
+        needs = (*source.needs, *where)
+        if export.has(source.table):
+            export.require(source.table, *needs)
+        if export.has(source.table, *needs):
+            yield source
+
+
+def events(
+    export: Export, source: Source, part: RankPart, window: Window, *, alone: bool
+) -> pa.Table:
+    """The events of one kind that belong to a rank, as the table EVENT.
+
+    Args:
+        alone: whether the export has no other rank, so that nothing has to be left out.
+    """
+    usual = {
+        "name_id": source.name if source.is_id else _NULL,
+        "name": _NULL if source.is_id else source.name,
+        "ts": START,
+        "dur": _DURATION,
+        "global_id": "deviceId" if source.on_gpu else OF_THREAD,
+        "stream": export.column(source.table, "streamId") if source.on_gpu else _NULL,
+        "correlation": export.column(source.table, "correlationId"),
+        "place": str(ITSELF),
+        "graph_node": export.column(source.table, "graphNodeId"),
+    }
+    given = {name: sql for name, sql in (usual | source.columns).items() if sql != _NULL}
+    args = [name for name in source.args if export.has(source.table, name)]
+    if not _are_integers(export, source.table, args):
+        given["args"], args = _json(args), []
+    fields = [field for field in EVENT if field.name in given]
+    selected = [given[field.name] for field in fields] + [f'"{name}"' for name in args]
+    rows = export.table(
+        f"SELECT {', '.join(selected)} FROM {_relation(source)} "
+        f"WHERE {chosen(source, part, alone=alone)} AND {window.sql(START)}",
+        pa.schema([*fields, *((f"{_ARGUMENT}{name}", pa.int64()) for name in args)]),
+    )
+    known = {field.name: rows[field.name] for field in fields}
+    if args:
+        of_args = {name: rows[f"{_ARGUMENT}{name}"] for name in args}
+        known["args"] = json_objects(of_args, rows.num_rows)
+    columns = [known.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in EVENT]
+    return pa.table(columns, schema=EVENT)
+
+
+def counted(export: Export, source: Source, part: RankPart, *, alone: bool) -> tuple[int, int]:
+    """The number of such events and their duration, counted by SQLite alone."""
+    where = chosen(source, part, alone=alone)
+    rows = export.rows(
+        f"SELECT COUNT(*), COALESCE(SUM({source.columns.get('dur', _DURATION)}), 0) "
+        f"FROM {_relation(source)} WHERE {where}"
+    )
+    return int(rows[0][0]), int(rows[0][1])
+
+
+_TIMES = ("start", "end")
+_NULL = "NULL"
+_ARGUMENT = "argument "  # begins the names of columns that become arguments
+# An event without an end has no duration. Text stays text, which is refused; else it would be 0.
+_DURATION = """
+    CASE WHEN typeof("end") IN ('text', 'blob') THEN "end" ELSE COALESCE("end", start) - start END
+"""
+_IS_WHOLE_REPLAY = 'start > 0 AND "end" >= start'  # others are incomplete: nsys gives no times
+_SCHEDULED = """(
+    SELECT
+        *,
+        LEAD(start) OVER (PARTITION BY globalTid ORDER BY start, rowid) AS "end"
+    FROM SCHED_EVENTS
+)"""
+
+
+def _relation(source: Source) -> str:
+    return _SCHEDULED if source.category == Category.OFF_CPU else source.table
+
+
+def chosen(source: Source, part: RankPart, *, alone: bool) -> str:
+    """The condition for events of this kind and rank."""
+    if source.on_gpu:
+        pairs = ", ".join(f"({process}, {device})" for process, device in part.gpus)
+        belongs = f"({OF_PROCESS}, deviceId) IN (VALUES {pairs})" if pairs else "FALSE"
+    else:
+        belongs = f"{OF_THREAD} IN ({', '.join(map(str, part.threads))})"
+    is_all = alone and source.category != Category.OFF_CPU
+    return source.where if is_all else f"{source.where} AND {belongs}"
+
+
+def _are_integers(export: Export, table: str, columns: Sequence[str]) -> bool:
+    """Whether columns hold nothing but integers and NULL, as the profiler writes them."""
+    odd = " OR ".join(f"typeof(\"{name}\") NOT IN ('integer', 'null')" for name in columns)
+    return not columns or not export.rows(f"SELECT 1 FROM {table} WHERE {odd} LIMIT 1")
+
+
+def _json(columns: Sequence[str]) -> str:
+    """SQL of the columns as one JSON object, without those that are NULL."""
+    pairs = ", ".join(f"'{name}', \"{name}\"" for name in columns)
+    return f"json_patch('{{}}', json_object({pairs}))"
+
+
+def _on_gpu(export: Export) -> Iterator[Source]:
+    kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
+    name = export.column(
+        kernels, "demangledName" if export.has(kernels, "demangledName") else "shortName"
+    )
+    yield Source(
+        kernels,
+        Category.KERNEL,
+        name,
+        is_id=True,
+        on_gpu=True,
+        columns={
+            f"{what}_{axis}": export.column(kernels, f"{what}{axis.upper()}")
+            for what in ("grid", "block")
+            for axis in "xyz"
+        },
+        args=(
+            "contextId",
+            "greenContextId",
+            "registersPerThread",
+            "staticSharedMemory",
+            "dynamicSharedMemory",
+            "localMemoryPerThread",
+            "launchType",
+            "gridId",
+            "graphNodeId",
+            "graphId",
+        ),
+    )
+    yield Source(
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+        Category.GRAPH,
+        f"'{UNRECORDED_GRAPH}'",
+        is_id=False,
+        on_gpu=True,
+        args=("contextId", "graphId", "graphExecId"),
+        where=_IS_WHOLE_REPLAY,
+    )
+    copies = "CUPTI_ACTIVITY_KIND_MEMCPY"
+    direction = _case(export.column(copies, "copyKind"), _COPIES)
+    source, target = (
+        _case(export.column(copies, kind), _MEMORY) for kind in ("srcKind", "dstKind")
+    )
+    yield Source(
+        copies,
+        Category.MEMCPY,
+        f"'Memcpy ' || {direction} || ' (' || {source} || ' -> ' || {target} || ')'",
+        is_id=False,
+        on_gpu=True,
+        columns={"bytes": export.column(copies, "bytes")},
+        args=(
+            "contextId",
+            "copyKind",
+            "srcKind",
+            "dstKind",
+            "srcDeviceId",
+            "dstDeviceId",
+            "graphNodeId",
+        ),
+    )
+    sets = "CUPTI_ACTIVITY_KIND_MEMSET"
+    yield Source(
+        sets,
+        Category.MEMSET,
+        f"'Memset (' || {_case(export.column(sets, 'memKind'), _MEMORY)} || ')'",
+        is_id=False,
+        on_gpu=True,
+        columns={"bytes": export.column(sets, "bytes")},
+        args=("contextId", "value", "memKind", "graphNodeId"),
+    )
+    waits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+    stream = export.column(waits, "streamId")
+    yield Source(
+        waits,
+        Category.SYNC,
+        _case(export.column(waits, "syncType"), _SYNCS),
+        is_id=False,
+        on_gpu=True,
+        columns={
+            "place": str(SYNCHRONIZATION),
+            # The largest number of 32 bits stands for no stream.
+            "stream": f"CASE WHEN {stream} < 4294967295 THEN {stream} END",
+        },
+        args=("contextId", "eventId", "eventSyncId"),
+    )
+
+
+def _on_host(export: Export) -> Iterator[Source]:
+    for event_class, category in ((0, Category.RUNTIME), (1, Category.DRIVER)):
+        yield Source(
+            RUNTIME,
+            category,
+            export.column(RUNTIME, "nameId"),
+            is_id=True,
+            on_gpu=False,
+            args=("returnValue",),
+            where=f"eventClass = {event_class}",
+            needs=(*_TIMES, "eventClass"),
+        )
+    yield Source(
+        "NVTX_EVENTS",
+        Category.NVTX,
+        export.column("NVTX_EVENTS", "textId"),
+        is_id=True,
+        on_gpu=False,
+        columns={
+            "name": export.column("NVTX_EVENTS", "text"),
+            "correlation": "NULL",
+            "place": f"CASE eventType WHEN {START_END} THEN {RANGES} ELSE {ITSELF} END",
+            "args": "CAST(rowid AS TEXT)",  # from which traceql.reader.nsys.nvtx makes them
+        },
+        where=f'eventType IN ({PUSH_POP}, {START_END}) AND "end" IS NOT NULL',
+        needs=(*_TIMES, "eventType"),
+    )
+    yield Source("OSRT_API", Category.OS, "nameId", is_id=True, on_gpu=False, args=("returnValue",))
+    yield Source("PROFILER_OVERHEAD", Category.OVERHEAD, "nameId", is_id=True, on_gpu=False)
+    yield Source(
+        "SCHED_EVENTS",
+        Category.OFF_CPU,
+        "'off the CPU'",
+        is_id=False,
+        on_gpu=False,
+        columns={
+            "place": str(SCHEDULING),
+            "correlation": "NULL",
+        },
+        args=("threadState",),
+        where='isSchedIn = 0 AND "end" IS NOT NULL',
+        needs=("start", "isSchedIn"),
+    )
+
+
+def _case(column: str, texts: dict[int, str]) -> str:
+    """SQL of the text for a number; the number itself where none is known."""
+    cases = " ".join(f"WHEN {number} THEN '{text}'" for number, text in texts.items())
+    return f"CASE {column} {cases} ELSE COALESCE(CAST({column} AS TEXT), 'unknown') END"

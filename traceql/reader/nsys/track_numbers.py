@@ -1,0 +1,102 @@
+"""Numbers the tracks of one rank of an export: threads of the host, and streams of GPUs."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.reader.arguments import int64_column
+from traceql.reader.coded import DistinctValues, distinct_rows
+from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.processes import pid_of, tid_of
+from traceql.reader.nsys.sources import PLACES
+from traceql.reader.tracks import Track
+
+Int64s = npt.NDArray[np.int64]
+_NO_STREAM = -1
+_METRICS = "GPU metrics"
+_Key = tuple[bool, int, int, int]  # on a GPU, global id, stream, place
+
+
+class TrackNumbers:
+    """The tracks in the order of first use. On the host a track is a thread, on a GPU a stream."""
+
+    def __init__(self, export: Export) -> None:
+        self._export = export
+        self._numbers = DistinctValues()
+
+    def of(self, rows: pa.Table, on_gpu: npt.NDArray[np.bool_]) -> Int64s:
+        """The track of each event; those not seen before get the next numbers."""
+        names = rows.schema.names
+        place = rows["place"] if "place" in names else pa.array(np.zeros(rows.num_rows, np.int64))
+        columns = (
+            on_gpu,
+            rows["global_id"].to_numpy(),
+            rows["stream"].fill_null(_NO_STREAM).to_numpy(),
+            place.to_numpy(),
+        )
+        keys, at = distinct_rows([column.astype(np.int64) for column in columns])
+        known: list[_Key] = [(bool(gpu), g, s, p) for gpu, g, s, p in keys]
+        return self._numbers.of(known)[at] if known else np.empty(0, np.int64)
+
+    def metrics_track(self) -> int:
+        """The track of the GPU metrics."""
+        return int(self._numbers.of([_METRICS])[0])
+
+    def places(self) -> tuple[pa.Array, pa.Array]:
+        """The process and the thread of each track, or the device and the stream; else NULL."""
+        found = [self._place(key) for key in self._numbers]
+        return int64_column([pid for pid, _ in found]), int64_column([tid for _, tid in found])
+
+    def _place(self, key: _Key | str) -> tuple[int | None, int | None]:
+        if isinstance(key, str):
+            return None, None
+        on_gpu, number, stream, _ = key
+        if on_gpu:
+            return number, None if stream == _NO_STREAM else stream
+        return pid_of(number), tid_of(number)
+
+    @property
+    def tracks(self) -> Sequence[Track]:
+        """All tracks by number."""
+        return [self._track(key) for key in self._numbers]
+
+    def _track(self, key: _Key | str) -> Track:
+        if isinstance(key, str):
+            return Track(key, None, process_name=key)
+        on_gpu, number, stream, place = key
+        if on_gpu:
+            known = f"stream {stream}" if stream != _NO_STREAM else "all streams"
+            return Track(
+                number,
+                stream if place == 0 else f"{known} {PLACES[place]}",
+                process_name=f"GPU {number}",
+                thread_name=f"{known} {PLACES[place]}".strip(),
+                process_labels=f"GPU {number}",
+            )
+        pid, tid = pid_of(number), tid_of(number)
+        name = self._thread_names.get(number, str(tid))
+        return Track(
+            pid,
+            tid if place == 0 else f"{tid} {PLACES[place]}",
+            process_name=self._process_names.get(pid),
+            thread_name=f"{name} {PLACES[place]}".strip(),
+        )
+
+    @cached_property
+    def _process_names(self) -> dict[int, str]:
+        if not self._export.has("PROCESSES", "pid", "name"):
+            return {}
+        return dict(self._export.rows("SELECT pid, name FROM PROCESSES WHERE name IS NOT NULL"))
+
+    @cached_property
+    def _thread_names(self) -> dict[int, str]:
+        if not self._export.has("ThreadNames", "nameId", "globalTid"):
+            return {}
+        return dict(
+            self._export.rows(
+                "SELECT globalTid, value FROM ThreadNames JOIN StringIds ON id = nameId"
+            )
+        )

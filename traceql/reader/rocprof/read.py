@@ -1,0 +1,93 @@
+"""Reads an output of rocprofv3: a set of tables for each rank in it."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from traceql.dialect.rocprof.vocabulary import Metadata
+from traceql.errors import NotATrace, TraceCorrupt
+from traceql.reader import feed
+from traceql.reader.nesting import nesting
+from traceql.reader.remarks import remark_table
+from traceql.reader.rocprof.csv_run import read_csv
+from traceql.reader.rocprof.forms import Form, form_of
+from traceql.reader.rocprof.rank_events import RankEvents
+from traceql.reader.rocprof.ranks import RankPart, rank_parts
+from traceql.reader.rocprof.recording import Recording
+from traceql.reader.rocprof.remarks import remarks
+from traceql.reader.rocprof.rocpd import read_rocpd
+from traceql.reader.rocprof.tool_json import read_json
+from traceql.reader.tables import TraceTables
+
+_FORMS = {Form.ROCPD: read_rocpd, Form.JSON: read_json, Form.CSV: read_csv}
+_EMPTY = (
+    "holds no events; was the program profiled while a GPU worked? "
+    "Record with rocprofv3 --runtime-trace"
+)
+_WITHOUT_GPU = (
+    "holds nothing that a GPU did, so that it is no rank; if its process worked on a GPU, record "
+    "with rocprofv3 --runtime-trace"
+)
+
+
+def read_recording(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTables]:
+    """The tables of each rank, which is a process and one of its GPUs.
+
+    Raises:
+        TraceCorrupt: the file is damaged, or has another layout.
+        NotATrace: it holds no events, or those of a process without a GPU, such as an API server.
+    """
+    recording = _recording(path)
+    told: set[int] = set()
+    for number, part in enumerate(rank_parts(recording)):
+        found = RankEvents(recording.processes, part)
+        nested = nesting(found.timeline, found.flows, found.tracks, trace_processor=trace_processor)
+        tables = found.tables(nested)
+        is_first = id(part.process) not in told
+        told.add(id(part.process))
+        tables["remark"] = remark_table(remarks(found, part.process, is_first=is_first))
+        yield TraceTables(tables, _metadata(recording, part, number))
+
+
+def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterator[bytes]:
+    """One rank as JSON that the trace processor accepts, with times relative to `base_ns`."""
+    recording = _recording(path)
+    part = rank_parts(recording)[about[Metadata.PLACE]]
+    found = RankEvents(recording.processes, part)
+    yield from feed.described_feed(
+        found.timeline,
+        feed.Described(found.cat, found.name, found.args),
+        found.flows,
+        found.tracks,
+        feed.dense_ids(found.tracks, found.timeline),
+        feed.FedTimes(base_ns),
+    )
+
+
+def _recording(path: Path) -> Recording:
+    """The recording; errors name the file."""
+    try:
+        recording = _FORMS[form_of(path) or Form.CSV](path)
+    except TraceCorrupt as error:
+        raise type(error)(f"{path}: {error}") from None
+    if all(process.is_empty for process in recording.processes):
+        raise NotATrace(f"{path}: {_EMPTY}")
+    if not any(process.used_a_gpu for process in recording.processes):
+        raise NotATrace(f"{path}: {_WITHOUT_GPU}")
+    return recording
+
+
+def _metadata(recording: Recording, part: RankPart, number: int) -> dict[str, Any]:
+    """What is known of a rank, by the keys of the dialect; NULL is left out."""
+    agent = part.process.agent_of(part.device)
+    known = {
+        Metadata.FORM: recording.form.value,
+        Metadata.SCHEMA: recording.schema,
+        Metadata.PROCESS: part.process.pid,
+        Metadata.PROCESS_NAME: part.process.name,
+        Metadata.DEVICE: part.device,
+        Metadata.DEVICE_NAME: agent.name,
+        Metadata.ARCHITECTURE: agent.architecture,
+        Metadata.PLACE: number,
+    }
+    return {str(key): value for key, value in known.items() if value is not None}
