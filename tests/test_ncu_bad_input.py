@@ -9,9 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from command_line import called
-from ncu_like import DURATION, READ, UNITS, WRITTEN, launch, raw
+from ncu_like import DURATION, READ, UNITS, WRITTEN, details, launch, raw
 
 import traceql
+from traceql.ncu.csv_file import csv_profile
+from traceql.ncu.csv_text import csv_text
 from traceql.ncu.profile import Profile
 from traceql.ncu.read import read_profile
 
@@ -65,6 +67,10 @@ _HEADER, _UNITS_ROW, *_ = _GOOD.splitlines(keepends=True)
         (_HEADER.split(',"dram')[0] + '\n"0"' + ',"1"' * 11 + "\n", "it has no metric"),
         (gzip.compress(_GOOD.encode())[:-20], "is damaged or incomplete"),
         (gzip.decompress((DATA / "summary.csv.gz").read_bytes()), "--print-summary"),
+        (_GOOD + raw(launch("c", {"lts__t_bytes.sum": "1", "m": "2", "n": "3"})), "different col"),
+        (_GOOD.replace('"', ""), "another program saved this CSV"),
+        (_GOOD.replace('","', '";"'), "another program saved this CSV"),
+        (_GOOD.replace('"ID",', "", 1), "it has no column ID"),
     ],
 )
 def test_what_cannot_be_used_is_told(content: bytes | str, said: str, tmp_path: Path) -> None:
@@ -103,6 +109,24 @@ def test_a_row_that_is_damaged_fails_the_ledger(tmp_path: Path) -> None:
     found = read(tmp_path, "".join([*lines, lines[-1].rsplit(",", 1)[0] + "\n", last]))
     assert values(found.launches, "name") == [("a",), ("b",)]
     assert check(found, "damaged rows of the profile") == (0, 1, False)
+
+
+def test_a_file_that_was_appended_to_has_the_launches_of_both() -> None:
+    """Both pages number their launches from 0."""
+    raw_page = csv_text((_GOOD + _GOOD).encode())
+    assert csv_profile(raw_page).launches["name"].to_pylist() == ["a", "b", "a", "b"]
+    page = details(("Section", "Duration", "ns", "7"), ("Section", "Cycles", "cycle", "9"))
+    found = csv_profile(csv_text((page + page).encode()))
+    assert found.launches.num_rows == 2
+    assert values(found.metrics, "launch", "value") == [(0, 7), (0, 9), (1, 7), (1, 9)]
+
+
+def test_a_raw_page_without_units_fails_the_ledger(tmp_path: Path) -> None:
+    assert check(read(tmp_path, _GOOD.replace(_UNITS_ROW, "")), "units of the profile") == (
+        0,
+        1,
+        False,
+    )
 
 
 @pytest.mark.slow

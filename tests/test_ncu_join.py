@@ -103,6 +103,37 @@ def test_a_profile_of_several_steps_has_several_launches_for_each_place() -> Non
     assert counted[2:5] == [(2, 500.5), (2, 5_005), (2, 50_050)]
 
 
+def test_kernels_in_another_order_of_template_arguments_are_not_at_their_place() -> None:
+    tables = database(*trace_of(["f<2>(x)", "f<3>(x)"]))
+    profiled(tables, {"name": "f<3>(x)"}, {"name": "f<2>(x)"})
+    assert matches(tables) == [(0, 0, "mean", None, 1), (1, 0, "mean", None, 1)]
+
+
+def test_launches_in_the_range_of_a_step_stand_for_no_step_of_another_name() -> None:
+    tables = database(*trace_of(["a", "b"], ["a", "b"], ["a", "b"]))
+    profiled(tables, {"name": "a", "ranges": [PREFILL]}, {"name": "b", "ranges": [PREFILL]})
+    assert [row[:4] for row in matches(tables)] == [
+        (0, 0, "range", 0),
+        (1, 0, "range", 1),
+        *((number, 0, "mean", None) for number in range(2, 6)),
+    ]
+
+
+def test_launches_in_a_range_are_compared_with_what_was_launched_inside_it() -> None:
+    """The last kernel is launched after the range, and before the next step."""
+    events = trace_of(["a", "b"], ["a", "b"])
+    where: dict[str, Any] = {"grid": GRID, "block": BLOCK}
+    events.append(traces.launch(ts=192, correlation=900))
+    events.append(traces.kernel("a", ts=194, dur=5, correlation=900, **where))
+    tables = database(*events)
+    profiled(tables, {"name": "a", "ranges": [DECODE]}, {"name": "b", "ranges": [DECODE]})
+    assert [row[:4] for row in matches(tables)][2:] == [
+        (2, 0, "range", 0),
+        (3, 0, "range", 1),
+        (4, 0, "mean", None),
+    ]
+
+
 def test_launches_in_a_range_are_those_of_the_steps_of_that_name() -> None:
     tables = database(*trace_of(["a", "b"], ["a", "b"], ["a", "b"]))
     # Of the prefill, only one kernel was profiled.
@@ -168,6 +199,8 @@ def test_graphs_and_ranges_stand_for_no_kernel() -> None:
     assert matches(tables) == []
     check = "SELECT value, total, ok FROM ledger WHERE check_name = 'launches of the profile'"
     assert rows(tables, check) == [(0, 1, False)]
+    listed = [(row[0], row[1], row[2], row[4]) for row in answer(tables, "ncu.joined")]
+    assert listed == [("graph", "only trace", 1, 0), ("(graph)", "only profile", 0, 1)]
 
 
 def test_a_profile_of_another_gpu_fails_the_ledger() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from traceql.ncu.base_units import base_unit
-from traceql.ncu.decimal_marks import Mark, Number, evidence, is_ambiguous, number
+from traceql.ncu.decimal_marks import Mark, Number, evidence, looks_like_number, number
 from traceql.ncu.kernel_names import kernel_name
 from traceql.ncu.nvtx_ranges import ranges
 
@@ -41,7 +41,7 @@ def test_numbers(text: str, mark: Mark | None, value: float, step: float) -> Non
 
 @pytest.mark.parametrize("text", ["1,024", "1.024", "999,999", "-1.234"])
 def test_a_number_that_can_be_read_in_two_ways_is_not_read_without_evidence(text: str) -> None:
-    assert is_ambiguous(text)
+    assert looks_like_number(text)
     assert number(text, None) is None
 
 
@@ -51,7 +51,13 @@ def test_a_number_that_can_be_read_in_two_ways_is_not_read_without_evidence(text
 def test_what_is_no_number(text: str) -> None:
     assert number(text, POINT) is None
     assert number(text, COMMA) is None
-    assert not is_ambiguous(text)
+    assert not looks_like_number(text)
+
+
+@pytest.mark.parametrize("text", ["12,34,567", "3 072", "1,02,345.5"])
+def test_groups_of_other_locales_are_numbers_that_cannot_be_read(text: str) -> None:
+    assert looks_like_number(text)
+    assert number(text, POINT) is None
 
 
 def test_numbers_of_a_file_tell_its_decimal_mark() -> None:

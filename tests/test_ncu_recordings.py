@@ -187,6 +187,40 @@ def test_order_holds_for_a_profile_with_ranges_and_for_nsight_systems(tmp_path: 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("name", [EAGER, LAYERS])
+@pytest.mark.parametrize("step", ["execute_context_4(700)", "_generation_4(4)"])
+def test_a_profile_of_one_step_is_tied_to_what_was_launched_in_its_range(
+    name: str, step: str, tmp_path: Path
+) -> None:
+    """Other kernels of the step, of sampling, are launched after the range.
+
+    Of the whole program, the n-th launch is the n-th kernel: this profile is a part of that one.
+    """
+    text = gzip.decompress((NCU / f"{name}-raw-base.csv.gz").read_bytes()).decode()
+    header, units, *launches = text[text.index('"ID",') :].splitlines()
+    inside = [line for line in launches if step in line]
+    (tmp_path / "step.csv").write_text("\n".join([header, units, *inside, ""]))
+    database = tmp_path / "run.duckdb"
+    traceql.load([TRACES / f"{name}.pt.trace.json.gz", tmp_path / "step.csv"], database)
+    with traceql.open(database) as trace:
+        found = trace.sql("""
+            WITH placed AS (
+                SELECT *, ROW_NUMBER() OVER (ORDER BY ts) - 1 AS place
+                FROM kernel
+                WHERE kind = 'kernel'
+            )
+            SELECT step.name, placed.place, profiled_launch.number
+            FROM kernel_match
+            INNER JOIN profiled_launch ON kernel_match.launch = profiled_launch.id
+            INNER JOIN placed ON kernel_match.kernel_id = placed.id
+            INNER JOIN step USING (step_id)
+        """).rows()
+    assert len(found) == len(inside) > 30
+    for row in found:
+        assert (step in row["name"], row["place"]) == (True, row["number"])
+
+
+@pytest.mark.slow
 def test_a_profile_may_be_loaded_alone_before_its_trace(tmp_path: Path) -> None:
     database = tmp_path / "run.duckdb"
     traceql.load(NCU / f"{EAGER}-raw-base.csv.gz", database)

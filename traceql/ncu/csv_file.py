@@ -24,6 +24,11 @@ _RANGES = _OF_LAUNCH[-2:]
 _SIZES = re.compile(r"\((\d+), *(\d+), *(\d+)\)")
 _NAME = "device__attribute_display_name"
 _WHOLE = ("graph", "range")  # what stands in place of the name of a kernel
+_UNITS_MISSING = Remark(
+    "units of the profile", 0, 1, False,
+    "rows with units; that below the header is missing, so that no size or time is known; print "
+    "the profile again",
+)  # fmt: skip
 _Row = dict[str, str]
 
 
@@ -69,6 +74,8 @@ def csv_profile(text: CsvText) -> CsvProfile:
     if not rows.count:
         raise Unusable("it has no metric; print it with --page raw or --page details")
     remarks = [_kept(rows, text), _marks(told, rows), *_not_loaded(left_out, text), *rows.rounded()]
+    if not is_details and not _has_units(text):
+        remarks.append(_UNITS_MISSING)
     return CsvProfile(page, _launches(launches, device_names), rows.table(), remarks)
 
 
@@ -98,12 +105,18 @@ def _raw(text: CsvText, launches: list[_Row]) -> Iterator[_Cell]:
         launches.append({name: row[i] for i, name in of_launch})
 
 
+def _has_units(text: CsvText) -> bool:
+    number = text.header.index("ID")
+    return any(not row[number] for row in text.rows())
+
+
 def _details(text: CsvText, launches: list[_Row]) -> Iterator[_Cell]:
     """The cells of the details page, likewise; those of rules have no metric."""
-    known: dict[tuple[str, str], int] = {}
+    known: dict[tuple[int, str, str], int] = {}
     for row in text.rows():
         found = dict(zip(text.header, row, strict=True))
-        launch = known.setdefault((found["ID"], found.get("Process ID", "")), len(launches))
+        key = (text.page, found["ID"], found.get("Process ID", ""))
+        launch = known.setdefault(key, len(launches))
         if launch == len(launches):
             launches.append(found)
         yield _Cell(
@@ -179,12 +192,12 @@ def _marks(told: Evidence, rows: MetricRows) -> Remark:
         for mark, count in told.numbers.items()
     )
     note = because or "no number tells the decimal mark"
-    if rows.ambiguous:
+    if rows.unread:
         note += (
-            f"; numbers such as {rows.ambiguous[0]} can be read in two ways and are unknown: print "
-            "the profile again with LC_ALL=C and --print-units base"
+            f"; numbers such as {rows.unread[0]} can be read in two ways or in none, and are "
+            "unknown: print the profile again with LC_ALL=C and --print-units base"
         )
-    unread = len(rows.ambiguous)
+    unread = len(rows.unread)
     ok = False if unread else None
     return Remark(
         "decimal mark of the profile", unread, rows.count, ok, f"numbers not read; values; {note}"

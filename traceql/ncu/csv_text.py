@@ -13,6 +13,10 @@ from traceql.input_file import Unusable, content
 _HEADER = re.compile(
     rb'^"(?:ID|Process ID)","Process (?:ID|Name)",.*"Kernel Name".*$', re.MULTILINE
 )
+# The same, as a spreadsheet or another program saves it.
+_SAVED_AGAIN = re.compile(
+    rb"^\"?(?:ID|Process ID)\"?([,;\t])\"?Process (?:ID|Name)\"?\1.*Kernel Name.*$", re.MULTILINE
+)
 _ROW = re.compile(r'"\d*",')
 _TOOL = re.compile(rb"^==(?:PROF|WARNING|ERROR)== .*$", re.MULTILINE)
 _VALUE = "Metric Value"
@@ -20,6 +24,8 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _GZIP = b"\x1f\x8b"
 _GZIP_FORMAT = 31  # of zlib's parameter wbits
 _AGAIN = "print the profile again with ncu -i REPORT.ncu-rep --csv --page raw"
+_FIRST_COLUMNS = ("ID", "Process ID")
+_SUMMARY = {"Minimum", "Maximum", "Average"}
 _LETTERS = 160  # of the tool's own words that a message quotes
 _READ_BYTES = 1 << 16
 # What is no CSV or text by its name is only searched so far for the header.
@@ -32,12 +38,15 @@ class CsvText:
 
     Attributes:
         header: the names of the columns.
+        page: the number of the page that the last row belongs to. A file that was appended to
+            repeats the header, and its launches are numbered from 0 again.
         others: how many lines between the rows are none, such as the program's output.
         damaged: how many lines begin like a row, and are none.
     """
 
     header: list[str]
     lines: list[str]
+    page: int = field(default=0)
     others: int = field(default=0)
     damaged: int = field(default=0)
 
@@ -45,21 +54,28 @@ class CsvText:
         """The rows below the header. Cells of ncu have no line breaks.
 
         Raises:
-            Unusable: the last line is cut off.
+            Unusable: the last line is cut off, or a page with other columns follows.
         """
-        self.others = self.damaged = 0
+        self.page = self.others = self.damaged = 0
         last = len(self.lines) - 1
         # Of a rule's columns, the rows of metrics have one, and it is empty.
         least = self.header.index(_VALUE) + 1 if _VALUE in self.header else len(self.header)
         for number, line in enumerate(self.lines):
             row = _cells(line) if line.startswith('"') else None
-            if row is None or not least <= len(row) <= len(self.header):
+            if row and row[0] in _FIRST_COLUMNS and "Kernel Name" in row:
+                if row != self.header:
+                    raise Unusable(
+                        "it holds profiles with different columns, one behind the other; put each "
+                        "into a file of its own"
+                    )
+                self.page += 1
+            elif row is None or not least <= len(row) <= len(self.header):
                 if number == last and line.startswith('"'):
                     raise Unusable(f"its last line is cut off; copy the file again, or {_AGAIN}")
                 is_damaged = _ROW.match(line) is not None
                 self.damaged += is_damaged
                 self.others += not is_damaged
-            elif row != self.header:  # which a file that was appended to repeats
+            else:
                 yield row + [""] * (len(self.header) - len(row))
 
 
@@ -94,6 +110,11 @@ def csv_text(file: bytes) -> CsvText:
             "it is UTF-16, as PowerShell redirects text; convert it to UTF-8, or use --log-file"
         )
     header = _HEADER.search(found)
+    if header is None and _SAVED_AGAIN.search(found):
+        raise Unusable(
+            "another program saved this CSV of Nsight Compute in a form of its own; load the file "
+            f"that ncu wrote, or {_AGAIN}"
+        )
     if header is None:
         raise Unusable(f"{_said(found)}; see that ncu profiles a kernel, and use --csv")
     try:
@@ -104,11 +125,13 @@ def csv_text(file: bytes) -> CsvText:
     columns = _cells(first.rstrip("\r"))
     if columns is None or "Kernel Name" not in columns:
         raise Unusable(f"its header is cut off; {_AGAIN}")
-    if "ID" not in columns:
+    if not _SUMMARY.isdisjoint(columns):
         raise Unusable(
             "a summary (--print-summary) has means over launches, which cannot be told apart; "
             "print the profile without --print-summary"
         )
+    if "ID" not in columns:
+        raise Unusable(f"it has no column ID, which numbers the launches; {_AGAIN}")
     return CsvText(columns, [line.rstrip("\r") for line in lines if line.strip()])
 
 
@@ -123,7 +146,7 @@ def _cells(line: str) -> list[str] | None:
 def _is_output(head: bytes) -> bool:
     if head.startswith(_UTF16):
         head = head.decode("utf-16", errors="replace").encode()
-    return bool(_HEADER.search(head) or _TOOL.search(head))
+    return any(pattern.search(head) for pattern in (_HEADER, _TOOL, _SAVED_AGAIN))
 
 
 def _said(found: bytes) -> str:

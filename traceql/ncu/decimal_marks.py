@@ -14,6 +14,7 @@ from functools import lru_cache
 
 _SEPARATED = re.compile(r"-?(\d+)([.,])([\d.,]*\d)")
 _AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}")
+_GROUPED = re.compile(r"-?\d{1,3}(?:[., ]\d{2,3})*[., ]\d{3}(?:[.,]\d+)?")
 _PLAIN = re.compile(r"[-+]?\d+")
 _EXPONENT = re.compile(r"[-+]?\d+(?:\.\d+)?[eE][-+]?\d+")
 # The raw page prints scaled values in this way, in every locale.
@@ -89,9 +90,12 @@ def _number(text: str, mark: Mark | None) -> Number | None:
     return Number(float(f"{whole.replace(other, '')}.{places or 0}"), 10.0 ** -len(places))
 
 
-def is_ambiguous(text: str) -> bool:
-    """Whether it is a number that can be read in two ways, such as 1,024."""
-    return bool(_AMBIGUOUS.fullmatch(text.translate(_GROUPS)))
+def looks_like_number(text: str) -> bool:
+    """Whether it is a number with groups of digits, which may be read in two ways or in none.
+
+    Examples are 1,024 and 12,34,567.
+    """
+    return bool(_GROUPED.fullmatch(text.translate(_GROUPS)))
 
 
 def _mark_of(text: str) -> Mark | None:

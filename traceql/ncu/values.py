@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from traceql.ncu.base_units import base_unit
-from traceql.ncu.decimal_marks import Mark, Number, is_ambiguous, number
+from traceql.ncu.decimal_marks import Mark, Number, looks_like_number, number
 from traceql.ncu.profile import METRIC, Remark
 
 _BATCH_ROWS = 65_536
@@ -23,7 +23,7 @@ class MetricRows:
 
     Attributes:
         count: the number of rows.
-        ambiguous: the texts of numbers that can be read in two ways.
+        unread: the texts of numbers that can be read in two ways or in none.
     """
 
     def __init__(self, mark: Mark | None) -> None:
@@ -31,14 +31,14 @@ class MetricRows:
         self._columns: list[list[object]] = [[] for _ in METRIC]
         self._batches: list[pa.RecordBatch] = []
         self._rounded: Counter[float] = Counter()
-        self.ambiguous: list[str] = []
+        self.unread: list[str] = []
         self.count = 0
 
     def add(self, launch: int, section: str | None, metric: str, unit: str, text: str) -> None:
         """Adds a value as it is printed."""
         found = number(text, self._mark)
-        if found is None and is_ambiguous(text):
-            self.ambiguous.append(text)
+        if found is None and looks_like_number(text):
+            self.unread.append(text)
         self.add_value(launch, section, metric, unit, found or text)
 
     def add_value(

@@ -1,12 +1,13 @@
 -- One row per kernel of the trace and profile of Nsight Compute that has launches of its key: which launches stand for it.
 --
--- If the launches of a profile, in their order, have the same names, grids and blocks as all kernels
--- of a rank, each kernel has its own launch. If they are those of a step, once or several times over, a
--- kernel of such a step has the launches at its place. Else a kernel has the mean of all launches of
--- its key. Collectives do not count in the order, unless they were profiled: under Nsight
--- Compute, kernels that wait for other ranks hang.
+-- If the launches of a profile, in their order, have the keys of all kernels of a rank, each kernel
+-- has its own launch. If they are those of a step, once or several times over, a kernel of such a step
+-- has the launches at its place. Launches in the NVTX range of a step are compared with the kernels that
+-- were launched inside that annotation, and stand for no step of another name. Else a kernel has the
+-- mean of all launches of its key. Collectives do not count in the order, unless they were profiled:
+-- under Nsight Compute, kernels that wait for other ranks hang.
 -- @scope  run
--- @needs  kernel, keyed_launch, profiled_launch, step
+-- @needs  kernel, keyed_launch, launch, profiled_launch, step
 -- @column kernel_id  BIGINT   Kernel (kernel.id).
 -- @column rank       BIGINT   Rank whose GPU ran it.
 -- @column file_id    BIGINT   Profile (profile_file.id).
@@ -15,18 +16,26 @@
 -- @column launch     BIGINT   Launch (profiled_launch.id) of the kernel; NULL for a mean.
 -- @column launches   BIGINT   Number of launches of the mean; 1 for one that is known by its order, of which there may be several rows.
 WITH traced AS (
-    SELECT keyed_launch.kernel_id, keyed_launch.shape_id, kernel.rank, kernel.ts, kernel.step_id, step.name AS range_name
+    SELECT
+        keyed_launch.kernel_id,
+        keyed_launch.key_id,
+        kernel.rank,
+        kernel.ts,
+        kernel.step_id,
+        step.name AS range_name,
+        COALESCE(launch.ts BETWEEN step.ts AND step.ts + step.dur, FALSE) AS is_inside
     FROM keyed_launch
     INNER JOIN kernel ON keyed_launch.kernel_id = kernel.id
-    LEFT JOIN step USING (step_id)
+    LEFT JOIN launch ON kernel.launch_id = launch.id
+    LEFT JOIN step ON kernel.step_id = step.step_id
     WHERE
         kernel.category <> 'collective'
-        OR keyed_launch.shape_id IN (SELECT shape_id FROM keyed_launch WHERE launch IS NOT NULL)
+        OR keyed_launch.key_id IN (SELECT key_id FROM keyed_launch WHERE launch IS NOT NULL)
 ),
 profiled AS (
     SELECT
         keyed_launch.launch,
-        keyed_launch.shape_id,
+        keyed_launch.key_id,
         profiled_launch.file_id,
         profiled_launch.ranges,
         dense_rank() OVER (ORDER BY profiled_launch.file_id, profiled_launch.process_id, profiled_launch.device) AS part
@@ -35,53 +44,59 @@ profiled AS (
 ),
 traced_place AS (
     SELECT
-        'rank' AS scope, rank AS number, NULL AS range_name, kernel_id, shape_id,
+        'rank' AS scope, rank AS number, NULL AS range_name, kernel_id, key_id,
         ROW_NUMBER() OVER (PARTITION BY rank ORDER BY ts, kernel_id) AS place
     FROM traced
     UNION ALL
     SELECT
-        'range', rank, range_name, kernel_id, shape_id,
+        'range', rank, range_name, kernel_id, key_id,
         ROW_NUMBER() OVER (PARTITION BY rank, range_name ORDER BY ts, kernel_id)
     FROM traced
-    WHERE range_name IS NOT NULL
+    WHERE is_inside AND range_name IS NOT NULL
     UNION ALL
     SELECT
-        'step', step_id, range_name, kernel_id, shape_id,
+        'annotation', step_id, range_name, kernel_id, key_id,
+        ROW_NUMBER() OVER (PARTITION BY step_id ORDER BY ts, kernel_id)
+    FROM traced
+    WHERE is_inside
+    UNION ALL
+    SELECT
+        'step', step_id, range_name, kernel_id, key_id,
         ROW_NUMBER() OVER (PARTITION BY step_id ORDER BY ts, kernel_id)
     FROM traced
     WHERE step_id IS NOT NULL
 ),
 profiled_place AS (
     SELECT
-        'part' AS scope, part, NULL AS range_name, file_id, launch, shape_id,
+        'part' AS scope, part, NULL AS range_name, file_id, launch, key_id,
         ROW_NUMBER() OVER (PARTITION BY part ORDER BY launch) AS place
     FROM profiled
     UNION ALL
     SELECT
-        'range', part, range_name, file_id, launch, shape_id,
+        'range', part, range_name, file_id, launch, key_id,
         ROW_NUMBER() OVER (PARTITION BY part, range_name ORDER BY launch)
     FROM (SELECT * EXCLUDE (ranges), unnest(list_distinct(ranges)) AS range_name FROM profiled)
     WHERE range_name IN (SELECT name FROM step)
 ),
 traced_sequence AS (
-    SELECT scope, number, range_name, list(shape_id ORDER BY place) AS shapes
+    SELECT scope, number, range_name, list(key_id ORDER BY place) AS keys
     FROM traced_place
     GROUP BY scope, number, range_name
 ),
 profiled_sequence AS (
-    SELECT scope, part, range_name, list(shape_id ORDER BY place) AS shapes
+    SELECT scope, part, range_name, list(key_id ORDER BY place) AS keys
     FROM profiled_place
     GROUP BY scope, part, range_name
 ),
--- Profiles that are the kernels of a step, over and over.
+-- Profiles that are the kernels of a step, or of its annotation, over and over.
 repetition AS (
-    SELECT step.shapes AS step_shapes, profile.shapes AS profile_shapes
-    FROM (SELECT DISTINCT shapes FROM traced_sequence WHERE scope = 'step') AS step
-    INNER JOIN (SELECT DISTINCT shapes FROM profiled_sequence) AS profile
-        ON len(profile.shapes) % len(step.shapes) = 0
+    SELECT step.keys AS step_keys, profile.keys AS profile_keys
+    FROM (SELECT DISTINCT keys FROM traced_sequence WHERE scope IN ('annotation', 'step')) AS step
+    INNER JOIN (SELECT DISTINCT keys FROM profiled_sequence) AS profile
+        ON len(profile.keys) % len(step.keys) = 0
     WHERE
-        profile.shapes
-        = flatten(list_transform(range(len(profile.shapes) // len(step.shapes)), lambda _nth: step.shapes))
+        profile.keys
+        = flatten(list_transform(range(len(profile.keys) // len(step.keys)), lambda _nth: step.keys))
 ),
 same AS (
     SELECT
@@ -92,9 +107,9 @@ same AS (
         profiled_sequence.scope AS profiled_scope,
         profiled_sequence.part,
         profiled_sequence.range_name AS profiled_range,
-        len(traced_sequence.shapes) AS kernels
+        len(traced_sequence.keys) AS kernels
     FROM traced_sequence
-    INNER JOIN profiled_sequence USING (shapes)
+    INNER JOIN profiled_sequence USING (keys)
     WHERE
         (traced_sequence.scope = 'rank' AND profiled_sequence.scope = 'part')
         OR (
@@ -111,13 +126,27 @@ same AS (
         profiled_sequence.scope,
         profiled_sequence.part,
         profiled_sequence.range_name,
-        len(traced_sequence.shapes)
+        len(traced_sequence.keys)
     FROM traced_sequence
-    INNER JOIN repetition ON traced_sequence.shapes = repetition.step_shapes
-    INNER JOIN profiled_sequence ON repetition.profile_shapes = profiled_sequence.shapes
+    INNER JOIN repetition ON traced_sequence.keys = repetition.step_keys
+    INNER JOIN profiled_sequence ON repetition.profile_keys = profiled_sequence.keys
     WHERE
-        traced_sequence.scope = 'step'
-        AND (profiled_sequence.scope = 'part' OR traced_sequence.range_name = profiled_sequence.range_name)
+        (
+            traced_sequence.scope = 'annotation'
+            AND profiled_sequence.scope = 'range'
+            AND traced_sequence.range_name = profiled_sequence.range_name
+        )
+        OR (
+            traced_sequence.scope = 'step'
+            AND profiled_sequence.scope = 'part'
+            AND NOT EXISTS (
+                FROM profiled_sequence AS other
+                WHERE
+                    other.scope = 'range'
+                    AND other.part = profiled_sequence.part
+                    AND other.range_name <> traced_sequence.range_name
+            )
+        )
 ),
 -- Of several places that a kernel has in a part of a profile, that in the longest sequence counts.
 ordered AS (

@@ -10,7 +10,6 @@
 -- @column arguments  VARCHAR    Template arguments, if kernels and launches of this base, grid and block have them in common; else NULL.
 -- @column grid       INTEGER[]  Blocks in x, y and z.
 -- @column block      INTEGER[]  Threads of a block in x, y and z.
--- @column shape_id   BIGINT     Number of the base, grid and block.
 -- @column key_id     BIGINT     Number of the base, grid, block and arguments (kernel_key.id).
 WITH either AS (
     SELECT
@@ -50,7 +49,6 @@ SELECT
     common.arguments,
     either.grid,
     either.block,
-    dense_rank() OVER (ORDER BY either.base, either.grid, either.block) - 1 AS shape_id,
     dense_rank() OVER (ORDER BY either.base, either.grid, either.block, common.arguments) - 1 AS key_id
 FROM either
 LEFT JOIN common
