@@ -65,6 +65,7 @@ def said(*arguments: str | Path) -> str:
     return " ".join(output("advise", *arguments).split())
 
 
+@pytest.mark.slow
 def test_error_is_predicted_over_measured_less_one(tmp_path: Path) -> None:
     first, second = predicted_ms(Layout(), 16), predicted_ms(Layout(2), 16)
     found = results(tmp_path, at_a_time(1, 16, first / 1.25), at_a_time(2, 16, second / 0.9))
@@ -157,6 +158,7 @@ def test_a_layout_that_was_measured_itself_is_recommended(tmp_path: Path) -> Non
     assert next(row for row in rows(*given) if row["layout"] == "DP 2")["is_recommended"]
 
 
+@pytest.mark.slow
 def test_a_layout_that_was_not_measured_is_recommended_only_if_nothing_else_overlaps(
     tmp_path: Path,
 ) -> None:

@@ -147,6 +147,7 @@ def set_value(annotation: Any, value: Any) -> None:
             annotation.string_value = value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "made", [*(pytest.param(m, marks=pytest.mark.slow) for m in (example, crossing)), native]
 )
@@ -239,6 +240,7 @@ def test_native_kernels_have_their_launch_and_arrow(trace: traceql.Trace) -> Non
     assert found(trace, arrows) == [("cudaLaunchKernel", "nvjet_sm90_gemm")]
 
 
+@pytest.mark.slow
 def test_native_ledger_tells_of_slices_without_an_end(trace: traceql.Trace) -> None:
     checks = """SELECT value, total, ok FROM ledger WHERE check_name = 'slices without an end'"""
     assert found(trace, checks) == [(1, 5, None)]

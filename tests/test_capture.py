@@ -399,6 +399,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> traceql.Trace:
     return traceql.open(folder / "run.duckdb")
 
 
+@pytest.mark.slow
 def test_run_json_says_which_rank_a_trace_is(loaded: traceql.Trace) -> None:
     rows = loaded.sql("SELECT rank, dp_rank, world_size FROM trace ORDER BY rank").rows()
     assert [tuple(row.values()) for row in rows] == [(0, 0, 2), (1, 1, 2)]

@@ -73,6 +73,7 @@ def test_help_needs_no_package_of_capture(command: list[str]) -> None:
     assert "--help" in shown.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "missing"),
     [

@@ -162,6 +162,7 @@ def processes(export: Path) -> list[int]:
         return [pid for (pid,) in rows]
 
 
+@pytest.mark.slow
 def test_ranks_of_one_report_are_told_apart_by_their_processes(
     tmp_path: Path, programs: Path
 ) -> None:

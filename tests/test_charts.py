@@ -370,12 +370,14 @@ def test_a_name_in_the_trace_is_no_markup_on_its_page(tmp_path: Path) -> None:
     assert "<script>alert" not in page
 
 
+@pytest.mark.slow
 def test_a_name_may_have_characters_that_xml_does_not_allow() -> None:
     table = pa.table({"name": ["a\x01b\ufffe\t<é>&"], "dur": [5]})
     drawing = picture(traceql.Result(table, Chart("bar", BAR)).chart(), ".svg")
     assert r"a\x01b\ufffe" in "".join(ElementTree.fromstring(drawing).itertext())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.b[0]", "a\\b", "a'b", 'a"b', "a b", "a\x01b", "datum", "x:Q"])
 def test_a_column_may_have_any_name(name: str) -> None:
     """The same bars as with an ordinary name, of three lengths."""

@@ -89,6 +89,7 @@ def test_only_what_is_worth_a_look_has_advice() -> None:
             assert row["evidence"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", items())
 def test_nothing_recorded_is_unknown_and_says_why(name: str) -> None:
     row = item(database(), name)
@@ -125,6 +126,7 @@ def test_captured_sizes_without_decode_steps_are_unknown() -> None:
     assert row["evidence"] == "no decode step with known tokens was recorded"
 
 
+@pytest.mark.slow
 def test_command_shows_the_items_that_are_worth_a_look_first() -> None:
     path = databases.trace(databases.BATCH16).path
     found = json.loads(output("advise", path, "--format", "json"))

@@ -117,6 +117,7 @@ def test_completion_knows_queries() -> None:
     assert completed.stdout.decode().split() == ["plain,kernels.by_category", "plain,kernels.top"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
@@ -182,6 +183,7 @@ def test_queries_are_listed_and_described() -> None:
     assert "Summed duration, ns: work_ns and wait_ns." in described
 
 
+@pytest.mark.slow
 def test_a_query_comes_in_every_format(database: Path, tmp_path: Path) -> None:
     run = ("run", "kernels.top", database, "--limit", "2", "--format")
     expected = [
@@ -312,6 +314,7 @@ def test_a_kept_database_is_made_again_when_its_tables_are_defined_otherwise(
     assert cached_database([trace], None) not in (first, copied)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", [".", "traces"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_kept_database_is_made_again_when_a_file_beside_its_traces_comes_changes_or_goes(

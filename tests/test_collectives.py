@@ -434,6 +434,7 @@ def test_sequence_numbers_decide_where_the_profiler_has_them(tmp_path: Path) -> 
         ]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_one_operation_is_not_matched(tmp_path: Path) -> None:
     """No all-reduce ends on one rank before it begins on another."""
     first = [nccl("allreduce", ts=1000 * n, dur=10, ranks=[0, 1]) for n in range(6)]

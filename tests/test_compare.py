@@ -121,7 +121,7 @@ def test_equal_repeats_have_no_change() -> None:
     assert row["low_pct"] < 0 < row["high_pct"]
 
 
-@pytest.mark.parametrize("runs", [2, 3, 4, 5])
+@pytest.mark.parametrize("runs", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4, 5))])
 def test_repeats_add_up(runs: int) -> None:
     adds_up(Comparison(side(STEADY[:runs]), side(OTHER[:runs])))
 
@@ -148,6 +148,7 @@ def test_a_slower_role_is_named_with_the_steps_it_makes_longer_and_nothing_else(
     assert {row["metric"] for row in slower} == {"qkv_proj", *wholes}
 
 
+@pytest.mark.slow
 def test_few_noisy_repeats_are_inconclusive_and_say_how_many_would_do() -> None:
     base, new = (0.9, 1.0, 1.1, 1.05), (1.0, 0.95, 1.12, 1.03)
     row = change(Comparison(side(base), side(new)), "decode", "step")
@@ -172,6 +173,7 @@ def _with_tokens(profile: Profile) -> Profile:
     return {**profile, "stratum": with_rows(profile["stratum"], rows)}
 
 
+@pytest.mark.slow
 def test_only_the_row_with_most_of_a_roles_time_has_its_verdict() -> None:
     comparison = compared(SERVING, SERVING)
     rows = comparison.table("SELECT * FROM cause WHERE metric = 'embed' AND scope = 'decode'")
@@ -180,6 +182,7 @@ def test_only_the_row_with_most_of_a_roles_time_has_its_verdict() -> None:
     assert [row["verdict"] is not None for row in rows] == [row is most for row in rows]
 
 
+@pytest.mark.slow
 def test_counts_of_steps_are_those_of_the_recordings_whose_difference_is_told() -> None:
     with Comparison(side(STEADY), side(OTHER)) as comparison:
         counts = comparison.table(
@@ -209,6 +212,7 @@ def test_thresholds_and_names_to_accept_are_checked() -> None:
     assert Comparison(side(STEADY), other, accept="gpu.name").forbidden == ""
 
 
+@pytest.mark.slow
 def test_a_phase_of_which_little_is_compared_says_so() -> None:
     with Comparison(side(STEADY), side(OTHER, without=["mixed"])) as comparison:
         assert not any("Only" in one.text for one in answers(comparison))
@@ -228,6 +232,7 @@ def _with_rare_decode(profile: Profile) -> Profile:
     return {**profile, "stratum": with_rows(profile["stratum"], rows + more[:1])}
 
 
+@pytest.mark.slow
 def test_another_model_is_not_comparable_but_is_told() -> None:
     comparison = compared(TP1, TP4)
     assert comparison.forbidden.startswith("other ")
@@ -242,6 +247,7 @@ def test_accepted_differences_forbid_nothing() -> None:
     assert change(comparison, "decode", "step")["verdict"] == "no verdict"
 
 
+@pytest.mark.slow
 def test_what_one_side_lacks_is_not_compared_and_is_told() -> None:
     comparison = compared(TP1, SERVING)
     strata = {row["stratum"]: row for row in comparison.table("SELECT * FROM stratum")}

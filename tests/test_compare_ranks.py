@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from command_line import called
 from comparisons import change
 from gates import outcome
@@ -37,6 +38,7 @@ def test_work_that_includes_waiting_has_no_verdict() -> None:
             assert change(comparison, "decode", metric)["verdict"] == "slower"
 
 
+@pytest.mark.slow
 def test_a_gate_says_what_is_unknown_without_the_other_ranks() -> None:
     found = outcome(side(), side(1.5), "decode.exposed_transfer > 5%")
     assert found.verdict is Verdict.NOT_COMPARABLE

@@ -102,6 +102,7 @@ def test_without_a_difference_nothing_is_magnified() -> None:
     assert bars["encoding"]["x"]["scale"]["domain"][0] == 0
 
 
+@pytest.mark.slow
 def test_bars_of_real_runs_add_up_to_the_nanosecond(comparison: Comparison) -> None:
     for scope in (*comparison.scopes, "all"):
         for by in ("role", "part"):

@@ -135,6 +135,7 @@ def test_the_page_fits_its_window(page: str, tmp_path: Path, width: int, look: s
         assert browser.evaluate("document.querySelectorAll('svg').length") > 10
 
 
+@pytest.mark.slow
 def test_kernels_that_became_others_are_named_in_whole(comparison: Comparison) -> None:
     real = run(EXAMPLE)
     rows = real.profile["kernel_use"]
@@ -154,6 +155,7 @@ def test_kernels_that_became_others_are_named_in_whole(comparison: Comparison) -
     assert {row["what"] for row in every} == {"same"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("names", "side"),
     [

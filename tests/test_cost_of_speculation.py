@@ -32,6 +32,7 @@ def iterations() -> list[list[tuple[int, int]]]:
     ]
 
 
+@pytest.mark.slow
 def test_each_drafted_token_attends_to_all_before_it(
     trace: traceql.Trace, iterations: list[list[tuple[int, int]]]
 ) -> None:

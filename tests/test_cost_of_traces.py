@@ -69,6 +69,7 @@ def rows(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
     return [tuple(row.values()) for row in trace.sql(sql).rows()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "us", "percent", "tflops"),
     [

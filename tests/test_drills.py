@@ -89,6 +89,7 @@ def test_what_is_not_certainly_a_trace_is_not_taken_for_one(text: str) -> None:
     assert truth_of(text.encode()) is None
 
 
+@pytest.mark.slow
 def test_an_event_that_is_not_in_the_database_is_noticed(tmp_path: Path) -> None:
     events = [traces.host("a", ts=1, dur=2), traces.host("b", ts=3, dur=1, shape=[1])]
     file = traces.write(tmp_path / "rank0.json", *events)

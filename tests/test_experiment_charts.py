@@ -112,6 +112,7 @@ def test_with_one_size_the_load_is_across() -> None:
     assert "color" not in layer["encoding"]
 
 
+@pytest.mark.slow
 def test_an_end_of_an_interval_that_its_dot_covers_is_not_drawn() -> None:
     spec = spec_of(curve_rows(), "curve", CURVE)
     ((_, rows),) = marks(spec, panels_of(spec)[0], "point")
@@ -191,7 +192,10 @@ def test_axes_of_all_panels_are_of_one_kind() -> None:
     assert encodings[1]["x"]["axis"]["values"] == [140, 160, 180, 200]
 
 
-@pytest.mark.parametrize("width", [328, 720, 1200])
+@pytest.mark.parametrize(
+    "width",
+    [pytest.param(328, marks=pytest.mark.slow), 720, pytest.param(1200, marks=pytest.mark.slow)],
+)
 def test_panels_fit_the_width(width: int) -> None:
     table = pa.concat_tables([curve_rows(panel=f"engine {n}") for n in range(4)])
     spec = spec_of(table, "curve", CURVE, width=width)

@@ -81,6 +81,7 @@ def test_profiles_are_counted_beside_repeats(tmp_path: Path) -> None:
     assert shown.startswith("! 2 points, 2 of 2 repeats and 0 of 2 profiles complete (2 missing).")
 
 
+@pytest.mark.slow
 def test_queries_and_statements_are_answered_in_all_formats(folder: Path, tmp_path: Path) -> None:
     database = tmp_path / "tp.duckdb"
     loaded = _called("load", folder, "-o", database)

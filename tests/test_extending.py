@@ -93,6 +93,7 @@ def test_a_new_table_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert [r["comment"] for r in opened.sql(comments)] == ["Rank.", "Twice as many."]
 
 
+@pytest.mark.slow
 def test_a_new_query_is_one_new_file(tmp_path: Path) -> None:
     (tmp_path / "toy.count.sql").write_text(QUERY)
     trace = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
@@ -109,6 +110,7 @@ def test_a_users_own_query_does_not_disturb_the_findings(
     assert rows(database(), "SELECT COUNT(*) > 5 FROM finding_rule") == [(True,)]
 
 
+@pytest.mark.slow
 def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy.sql").write_text(FINDING)
     folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]

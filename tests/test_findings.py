@@ -34,6 +34,7 @@ def kinds(trace: traceql.Trace) -> dict[str, list[str]]:
 # --- as recorded -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_transfers_that_nothing_hides_are_all_that_is_told_of_a_balanced_run() -> None:
     """Transfers of the file without what compute kernels hide and without waiting."""
     trace = databases.trace(BUNDLED)

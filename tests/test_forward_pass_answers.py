@@ -31,6 +31,7 @@ from traceql.loading.model_config import write_model_config
 # --- pipeline stages -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_stage_alone_does_not_know_the_split() -> None:
     letters = BEFORE + DENSE * LAYERS + "P"
     events = []
@@ -148,6 +149,7 @@ def healthy() -> Tables:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "damage"),
     [

@@ -5,6 +5,7 @@ import re
 from xml.etree import ElementTree as ET
 
 import databases
+import pytest
 from gates import SLOWER_DECODE, decided
 from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, side
 
@@ -24,6 +25,7 @@ def nasty() -> Gate:
     return decided(base, new, "decode.step > 2%", "mixed.step > 9%", "exposed_comm > 2%")
 
 
+@pytest.mark.slow
 def test_junit_has_a_case_for_each_criterion_and_no_unknown_one_is_a_pass() -> None:
     root = ET.fromstring(junit.junit(nasty()))
     (suite,) = root

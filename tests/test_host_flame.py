@@ -80,6 +80,7 @@ def test_events_of_one_name_in_one_stack_are_one_row_and_are_divided_between_pha
     ]
 
 
+@pytest.mark.slow
 def test_small_frames_become_a_remainder_of_the_frame_around_them(
     two_steps: traceql.Trace,
 ) -> None:

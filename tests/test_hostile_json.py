@@ -90,6 +90,7 @@ def test_many_events_that_all_overlap_are_kept(tmp_path: Path) -> None:
     assert set(slices["depth"].to_pylist()) == {0}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["[" * 5_000_000, '{"a":' * 1_000_000, "[{" + " " * 5_000_000])
 def test_a_text_without_events_is_refused_in_time(text: str, tmp_path: Path) -> None:
     with pytest.raises(TraceCorrupt) as error:

@@ -41,6 +41,7 @@ def completed(shell: InteractiveShell, cell: str) -> set[str]:
     return {found.text for found in shell.Completer.completions(cell, len(cell))}
 
 
+@pytest.mark.slow
 def test_a_result_shows_its_chart_and_its_first_rows(trace: traceql.Trace) -> None:
     result = trace.run("kernels.by_category")
     shown = result._repr_html_()
@@ -54,6 +55,7 @@ def test_a_result_shows_its_chart_and_its_first_rows(trace: traceql.Trace) -> No
     assert "88 more rows" in sql
 
 
+@pytest.mark.slow
 def test_picture_and_rows_are_outputs_that_need_no_script(
     shell: InteractiveShell, trace: traceql.Trace
 ) -> None:

@@ -35,6 +35,7 @@ def test_a_long_table_ends_and_says_how_many_rows_are_left(database: Path) -> No
     assert (whole.stdout, whole.stderr) == (done.stdout, b"")
 
 
+@pytest.mark.slow
 def test_batches_make_one_document(database: Path) -> None:
     """Several batches, of whose last row alone the text is long."""
     statement = "SELECT range AS n, [range] AS l, 'é' || range AS t FROM range(10000)"

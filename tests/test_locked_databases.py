@@ -58,6 +58,7 @@ def ranks(database: Path) -> list[int]:
         return [row["rank"] for row in trace.sql("SELECT rank FROM trace ORDER BY rank")]
 
 
+@pytest.mark.slow
 def test_a_locked_database_is_told_with_its_holder(database: Path, tmp_path: Path) -> None:
     with writer(database) as process:
         for command in (("info", database), ("load", one_rank(tmp_path, 1), "-o", database)):

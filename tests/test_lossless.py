@@ -118,6 +118,7 @@ def test_ids_that_join_events_are_those_of_the_arguments(run: str) -> None:
         assert rows(run, sql, file.rank) == expected
 
 
+@pytest.mark.slow
 def test_every_instant_keeps_its_time_and_arguments(run: str) -> None:
     sql = "SELECT name, ts, args FROM instant WHERE rank = $rank"
     for file in small_files(run):

@@ -163,6 +163,7 @@ def test_a_huge_result_comes_in_parts(assistant: Assistant, trace: traceql.Trace
     assert (top["total_rows"], "limit = 3" in top["limited"]) == (3, True)
 
 
+@pytest.mark.slow
 def test_an_answer_has_no_more_text_than_an_assistant_can_read(assistant: Assistant) -> None:
     wide = "SELECT range AS n, repeat('x', 900) AS text FROM range(1000000)"
     text = assistant.said("sql", statement=wide, max_rows=1_000)
@@ -275,6 +276,7 @@ def test_the_command_is_found_without_loading_the_sdk() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", [ENDLESS, "FROM range(1000000000000)"])
 def test_a_call_that_takes_too_long_ends_and_the_next_one_is_answered(
     trace: traceql.Trace, statement: str

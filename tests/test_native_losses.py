@@ -73,6 +73,7 @@ def needing_texts_of_the_end(packets: Packets) -> Packets:
     return [*packets[3:8], *packets[:3], *packets[8:]]
 
 
+@pytest.mark.slow
 def test_a_whole_trace_has_the_slices_that_its_packets_have(tmp_path: Path) -> None:
     checks = ledger(tmp_path, whole())
     assert checks["events kernel"] == (KERNELS, KERNELS, True)

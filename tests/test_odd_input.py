@@ -126,6 +126,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Odd]:
         yield Odd(trace)
 
 
+@pytest.mark.slow
 def test_numbers_that_are_no_json_become_strings(odd: Odd) -> None:
     (first, second) = odd.rows(
         "no JSON", "SELECT name, args FROM slice WHERE rank = $rank ORDER BY ts"
@@ -137,6 +138,7 @@ def test_numbers_that_are_no_json_become_strings(odd: Odd) -> None:
     assert odd.nothing_failed("no JSON")
 
 
+@pytest.mark.slow
 def test_lone_surrogates_and_broken_utf8_are_spelled_out(odd: Odd) -> None:
     assert odd.rows(
         "no UTF-8", "SELECT name, args ->> 'k' FROM slice WHERE rank = $rank ORDER BY ts"

@@ -99,6 +99,7 @@ def database_rows(trace: traceql.Trace, sql: str) -> list[Row]:
     return rows(trace.sql(sql).rows())
 
 
+@pytest.mark.slow
 @of_runs()
 def test_every_trace_comes_through_exactly(trace: traceql.Trace, tp: TraceProcessor) -> None:
     assert arrow_table(tp, _ERRORS).to_pylist() == []

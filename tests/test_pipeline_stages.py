@@ -91,6 +91,7 @@ def test_first_layers_in_run_json_tell_of_more_stages() -> None:
     assert odd == {1: (1, 2, None, "file names; stages missing")}
 
 
+@pytest.mark.slow
 def test_a_first_stage_alone_in_the_tables() -> None:
     """Its layers have their numbers, its number of stages is open, and no check compares them."""
     con = database(*forward(BEFORE + DENSE * LAYERS + "P", ts=0))

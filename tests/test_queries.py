@@ -126,6 +126,7 @@ def test_query_runs_with_every_allowed_value(file: Path, asked: Asked) -> None:
         assert asked(file).run(query.name, **given).columns == columns
 
 
+@pytest.mark.slow
 @on("4 ranks", "no events")
 @pytest.mark.parametrize("file", EVERY, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_chart_can_be_drawn(file: Path, asked: Asked) -> None:

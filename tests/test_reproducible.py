@@ -108,6 +108,7 @@ def test_order_of_operations_changes_no_byte(sizes: tuple[int, ...]) -> None:
     assert rows(tables, "SELECT wire_bytes FROM cost") == [(HUGE + 2,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, HUGE), (HUGE, 1, 1, 1, 1)])
 @pytest.mark.parametrize(
     ("part", "share", "missing"),

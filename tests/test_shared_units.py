@@ -101,6 +101,7 @@ def test_rows_with_units_of_their_own_are_readable() -> None:
     assert shown(value=[5, 1_000_000], unit=["ns", None])["value"] == ["5", "1,000,000"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(shipped_queries()))
 def test_no_table_has_nanoseconds_beside_milliseconds(name: str) -> None:
     trace: traceql.Trace = databases.trace("qwen3-32b-tp4-graph-nccl")

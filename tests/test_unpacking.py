@@ -22,6 +22,7 @@ def gzipped(folder: Path, start: bytes, repeated: bytes, size: int = _LARGE) -> 
     return path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("start", "repeated"),
     [
