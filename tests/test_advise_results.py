@@ -314,6 +314,7 @@ def configuration() -> str:
     return (MODELS / "qwen3-8b.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_database_gives_what_its_folder_gives(tmp_path: Path) -> None:
     folder = results(tmp_path, at_a_time(1, 16, 8.0))
     database = tmp_path / "results.duckdb"

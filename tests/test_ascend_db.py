@@ -462,6 +462,7 @@ def test_tables_of_version_1_2_are_read(small: traceql.Trace) -> None:
     assert values(small, "SELECT wait_ns, transfer_ns, late_place FROM collective") == [(70, 20, 3)]
 
 
+@pytest.mark.slow
 def test_arguments_are_those_of_the_text_export(small: traceql.Trace) -> None:
     found = {
         name: json.loads(args)

@@ -54,6 +54,7 @@ def found(folder: Path, events: list[Event]) -> tuple[list[Any], list[tuple[int,
     return [nested.parent.to_pylist(), nested.depth.to_pylist()], sorted(joined)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_flows_are_tied_as_if_every_end_were_an_event(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int

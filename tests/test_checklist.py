@@ -119,6 +119,7 @@ def test_room_without_lengths_of_requests_is_unknown() -> None:
     assert item(tables, "kv_cache")["evidence"] == "the recording has no lengths of requests"
 
 
+@pytest.mark.slow
 def test_captured_sizes_without_decode_steps_are_unknown() -> None:
     tables = database()
     run(tables, engine_config={"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4]}})

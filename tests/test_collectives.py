@@ -394,6 +394,7 @@ def opened(folder: Path, *ranks: list[Event]) -> traceql.Trace:
     return traceql.open(folder)
 
 
+@pytest.mark.slow
 def test_groups_at_once_do_not_mix(tmp_path: Path) -> None:
     """Two pairs of tensor-parallel ranks, and pairs across them: each finds its own."""
 

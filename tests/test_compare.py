@@ -138,6 +138,7 @@ def test_slower_repeats_are_slower_and_tell_by_how_much() -> None:
     assert isclose(row["high_pct"], 100 * (ratios[-3] - 1), rel_tol=1e-3)
 
 
+@pytest.mark.slow
 def test_a_slower_role_is_named_with_the_steps_it_makes_longer_and_nothing_else() -> None:
     new = side(OTHER, roles={"qkv_proj": 1.2})
     comparison = Comparison(side(STEADY), new)
@@ -205,6 +206,7 @@ def test_shares_of_overlapping_steps_stay_below_the_whole() -> None:
         assert isclose(sum(shares), 100)
 
 
+@pytest.mark.slow
 def test_thresholds_and_names_to_accept_are_checked() -> None:
     with pytest.raises(TraceqlError, match="threshold is -1; give a share from 0 to 1"):
         Comparison(side(STEADY), side(OTHER), threshold=-1)

@@ -47,6 +47,7 @@ def test_a_gate_says_what_is_unknown_without_the_other_ranks() -> None:
     assert outcome(side(), side(1.5), "decode.exposed_comm > 5%").verdict is Verdict.REGRESSION
 
 
+@pytest.mark.slow
 def test_the_screen_says_why_the_work_is_not_compared(tmp_path: Path) -> None:
     folders = [saved(tmp_path / str(slower), side(slower)) for slower in (1.0, 1.5)]
     screen = " ".join(called("diff", *folders).stdout.decode().split())

@@ -87,6 +87,7 @@ def test_what_traces_say_is_no_markup(tmp_path: Path) -> None:
     assert "<script>alert" not in page + shown
 
 
+@pytest.mark.slow
 def test_sides_of_one_name_are_told_apart_by_their_folders() -> None:
     real = run(EXAMPLE)
 

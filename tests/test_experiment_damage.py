@@ -134,6 +134,7 @@ def test_a_changed_checkout_is_told(folder: Path) -> None:
     assert first_repeat(folder, [])["commit_id"] == "85ac513-dirty"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("key", "value", "column"),
     [

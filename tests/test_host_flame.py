@@ -217,6 +217,7 @@ def odd_names(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "run.duckdb"
 
 
+@pytest.mark.slow
 def test_folded_stacks_have_one_line_for_each_stack_whatever_the_names(odd_names: Path) -> None:
     written = output("run", "host.flame", odd_names, "--format", "folded")
     around = (THREAD, "(no phase)")

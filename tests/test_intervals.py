@@ -304,6 +304,7 @@ NUMBERS = PROFILER | PLAIN | HALF | EXPONENT
 QUOTED = NUMBERS.map('"{}"'.format)
 
 
+@pytest.mark.slow
 @MANY
 @given(st.lists(NUMBERS | QUOTED, max_size=8) | st.lists(PROFILER, max_size=8))
 def test_decimal_texts_become_exact_nanoseconds(texts: list[str]) -> None:

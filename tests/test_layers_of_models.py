@@ -129,6 +129,7 @@ def roles_of_layer(recording: Recording, layer: int) -> tuple[set[str], set[str]
     return needed, allowed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("recording", params(OF_FAMILIES))
 def test_layers_of_known_models_have_the_roles_of_their_code(recording: Recording) -> None:
     family, _ = model_of(recording, configured=True)

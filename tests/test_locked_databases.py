@@ -67,6 +67,7 @@ def test_a_locked_database_is_told_with_its_holder(database: Path, tmp_path: Pat
             assert "no traceql database" not in said
 
 
+@pytest.mark.slow
 def test_a_database_that_this_process_writes_is_told(database: Path) -> None:
     with duckdb.connect(str(database)), pytest.raises(DatabaseError) as refused:
         traceql.open(database)

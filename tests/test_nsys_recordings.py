@@ -150,6 +150,7 @@ def test_a_replay_without_its_kernels_is_busy_time_and_told(databases: Path) -> 
         assert rows(trace, modes) == [(None,)]
 
 
+@pytest.mark.slow
 def test_processes_that_share_a_gpu_are_ranks(databases: Path) -> None:
     with opened(databases, "two-processes-graph-whole.sqlite") as trace:
         found = "SELECT rank, world_size, device_name FROM trace ORDER BY rank"
@@ -163,6 +164,7 @@ def test_processes_that_share_a_gpu_are_ranks(databases: Path) -> None:
         assert sorted(rows(trace, ranges)) == [("inner", 2, 2), ("outer, with comma", 2, 2)]
 
 
+@pytest.mark.slow
 def test_payloads_tell_what_nccl_was_asked(databases: Path) -> None:
     with opened(databases, "nccl-payloads.sqlite") as trace:
         told = rows(trace, "SELECT name, args FROM slice WHERE args LIKE '%payload%' ORDER BY ts")
@@ -269,6 +271,7 @@ def test_the_report_beside_its_export_is_left_out(tmp_path: Path) -> None:
     assert [path.name for path in loaded.added] == ["run.sqlite"]
 
 
+@pytest.mark.slow
 def test_windows_of_a_large_export_give_the_tables_of_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -287,6 +287,7 @@ def test_negative_and_missing_durations_are_kept_and_told(load: Load) -> None:
     ) == [(1, 2)]
 
 
+@pytest.mark.slow
 def test_traces_without_gpu_without_host_or_without_events_load(load: Load) -> None:
     trace = load(
         [traces.host("op", ts=1, dur=2)], [traces.kernel("gemm", ts=1, dur=2, correlation=4)], []

@@ -659,6 +659,7 @@ def test_gradients_beside_other_groups_do_not_tell_which_is_which(tmp_path: Path
         assert places(trace) == [(None,) * 6] * 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("description", "expected"),
     [

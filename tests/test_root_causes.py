@@ -178,6 +178,7 @@ def test_steps_of_different_batches_are_one_row_of_what_the_host_did() -> None:
 # --- findings ------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases(list(databases.RUNS)))
 def test_severe_findings_come_first_and_then_those_that_save_most(run: str) -> None:
     trace = databases.trace(run)

@@ -200,6 +200,7 @@ def test_mistakes_are_one_line(database: Path, tmp_path: Path) -> None:
     assert "does not exist; create it with traceql load" in no_database
 
 
+@pytest.mark.slow
 def test_export_writes_one_file(database: Path, tmp_path: Path) -> None:
     target = tmp_path / "run.pftrace"
     assert output("export", "perfetto", database, "-o", target).startswith(f"wrote {target}, ")
