@@ -13,7 +13,7 @@ from traceql.reader.rocprof.csv_run import read_csv
 from traceql.reader.rocprof.forms import Form, form_of
 from traceql.reader.rocprof.rank_events import RankEvents
 from traceql.reader.rocprof.ranks import RankPart, rank_parts
-from traceql.reader.rocprof.recording import Recording
+from traceql.reader.rocprof.recording import COUNTERS_WITHOUT_TIMES, Recording
 from traceql.reader.rocprof.remarks import remarks
 from traceql.reader.rocprof.rocpd import read_rocpd
 from traceql.reader.rocprof.tool_json import read_json
@@ -24,6 +24,11 @@ _EMPTY = (
     "holds no events; was the program profiled while a GPU worked? "
     "Record with rocprofv3 --runtime-trace"
 )
+_TIMELESS_COUNTERS = (
+    "holds counters whose kernels have no times, as ROCm 6.2 writes them, and nothing else; record "
+    "them with a later version, or record times with rocprofv3 --runtime-trace"
+)
+_NO_TIMES = "no record in it has a time that can be; record again with rocprofv3 --runtime-trace"
 _WITHOUT_GPU = (
     "holds nothing that a GPU did, so that it is no rank; if its process worked on a GPU, record "
     "with rocprofv3 --runtime-trace"
@@ -69,12 +74,21 @@ def _recording(path: Path) -> Recording:
     try:
         recording = _FORMS[form_of(path) or Form.CSV](path)
     except TraceCorrupt as error:
-        raise type(error)(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {str(error).removeprefix(f'{path.name}: ')}") from None
     if all(process.is_empty for process in recording.processes):
-        raise NotATrace(f"{path}: {_EMPTY}")
+        raise NotATrace(f"{path}: {_emptiness(recording)}")
     if not any(process.used_a_gpu for process in recording.processes):
         raise NotATrace(f"{path}: {_WITHOUT_GPU}")
     return recording
+
+
+def _emptiness(recording: Recording) -> str:
+    """Why nothing of a recording is loaded."""
+    if any(COUNTERS_WITHOUT_TIMES in process.not_loaded for process in recording.processes):
+        return _TIMELESS_COUNTERS
+    if any(process.without_times or process.backward for process in recording.processes):
+        return _NO_TIMES
+    return _EMPTY
 
 
 def _metadata(recording: Recording, part: RankPart, number: int) -> dict[str, Any]:
