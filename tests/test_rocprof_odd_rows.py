@@ -14,7 +14,9 @@ from rocpd_like import write_rocpd as write_database
 
 import traceql
 from traceql.errors import NotATrace, RankConflict, TraceCorrupt
+from traceql.reader import windowed_nesting
 from traceql.reader.registry import is_superseded, reader_of, whole
+from traceql.reader.rocprof import rank_events
 from traceql.reader.rocprof.read import read_recording
 from traceql.reader.rocprof.recording import Process
 from traceql.reader.rocprof.rocpd import read_rocpd
@@ -265,3 +267,22 @@ def test_counters_of_json_without_times_are_told(tmp_path: Path) -> None:
     path.write_text(json.dumps(document))
     with pytest.raises(NotATrace, match="no times"):
         tables(path)
+
+
+def test_parts_of_a_large_recording_give_the_tables_of_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parents may be in an earlier part, and events that begin together are nested in one."""
+    rows = [marker("outer", ts=100, dur=900), marker("inner", ts=200, dur=500)]
+    for n in range(6):
+        rows += [call(ts=100 + 100 * n, dur=90, correlation=n), kernel(ts=110 + 100 * n, dur=9)]
+    path = written(tmp_path, "rocpd", *rows)
+    whole = tables(path)
+    assert {row["depth"] for row in whole["slice"]} == {0, 1, 2}
+    monkeypatch.setattr(windowed_nesting, "ROWS", 3)
+    monkeypatch.setattr(rank_events, "ROWS", 4)
+    parts = list(read_recording(path, trace_processor=None))
+    assert [part.continues for part in parts] == [True, True, True, False]
+    for name, table in whole.items():
+        found = [row for part in parts for row in part.tables[name].to_pylist()]
+        assert found == table, name

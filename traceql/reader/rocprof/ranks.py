@@ -58,7 +58,7 @@ def of_part(process: Process, places: set[Place]) -> tuple[pa.Table, pa.Table, p
         on_gpu, _among(events["device"], places, True), _among(events["thread"], places, False)
     )
     return (
-        events.filter(pa.array(chosen, pa.bool_())),
+        events if chosen.all() else events.filter(pa.array(chosen, pa.bool_())),
         marks.filter(pa.array(_among(marks["thread"], places, False))),
         samples.filter(pa.array(_among(samples["device"], places, True))),
     )
@@ -117,7 +117,8 @@ def _kernel_devices(process: Process) -> set[int]:
 
 def _busiest(process: Process) -> dict[int | None, int | None]:
     """The GPU that each thread launched most on."""
-    events = process.events.filter(pc.equal(process.events["on_gpu"], 1))
+    placed = process.events.select(["thread", "device"])
+    events = placed.filter(pc.equal(process.events["on_gpu"], 1))
     counted = events.group_by(["thread", "device"]).aggregate([([], "count_all")])
     launched: defaultdict[int | None, Counter[int | None]] = defaultdict(Counter)
     for row in counted.to_pylist():

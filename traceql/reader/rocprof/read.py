@@ -7,7 +7,6 @@ from typing import Any
 from traceql.dialect.rocprof.vocabulary import Metadata
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import feed
-from traceql.reader.nesting import nesting
 from traceql.reader.remarks import remark_table
 from traceql.reader.rocprof.csv_run import read_csv
 from traceql.reader.rocprof.forms import Form, form_of
@@ -18,6 +17,7 @@ from traceql.reader.rocprof.remarks import remarks
 from traceql.reader.rocprof.rocpd import read_rocpd
 from traceql.reader.rocprof.tool_json import read_json
 from traceql.reader.tables import TraceTables
+from traceql.reader.windowed_nesting import NO_FLOWS, windowed_nesting
 
 _FORMS = {Form.ROCPD: read_rocpd, Form.JSON: read_json, Form.CSV: read_csv}
 _EMPTY = (
@@ -46,12 +46,17 @@ def read_recording(path: Path, *, trace_processor: Path | None) -> Iterator[Trac
     told: set[int] = set()
     for number, part in enumerate(rank_parts(recording)):
         found = RankEvents(recording.processes, part)
-        nested = nesting(found.timeline, found.flows, found.tracks, trace_processor=trace_processor)
-        tables = found.tables(nested)
+        nested = windowed_nesting(found.timeline, found.tracks, trace_processor=trace_processor)
         is_first = id(part.process) not in told
         told.add(id(part.process))
-        tables["remark"] = remark_table(remarks(found, part.process, is_first=is_first))
-        yield TraceTables(tables, _metadata(recording, part, number))
+        said = remark_table(remarks(found, part.process, is_first=is_first))
+        about = _metadata(recording, part, number)
+        rows = 0
+        for tables in found.tables(nested):
+            rows += tables["slice"].num_rows
+            is_last = rows == len(found.timeline)
+            tables["remark"] = said if is_last else said.schema.empty_table()
+            yield TraceTables(tables, about, continues=not is_last)
 
 
 def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterator[bytes]:
@@ -62,7 +67,7 @@ def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterato
     yield from feed.described_feed(
         found.timeline,
         feed.Described(found.cat, found.name, found.args),
-        found.flows,
+        NO_FLOWS,
         found.tracks,
         feed.dense_ids(found.tracks, found.timeline),
         feed.FedTimes(base_ns),
