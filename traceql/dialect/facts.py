@@ -24,6 +24,9 @@ class FileFacts:
     Attributes:
         rank: the rank of the file in its own job.
         process: the id of its process, where one file has several ranks.
+        recorded: what was recorded, such as `process 7 on GPU 0`, where a profiler writes the same
+            recording in several forms; empty if the file does not tell.
+        form: which of these forms the file is.
         world_size: the number of ranks in that job.
         job_source: where the file has these facts of its job.
         groups: the process groups that the file lists in full, with ranks of that job.
@@ -35,6 +38,8 @@ class FileFacts:
 
     rank: int | None = None
     process: int | None = None
+    recorded: str = ""
+    form: str = ""
     world_size: int | None = None
     job_source: str = "metadata of the file"
     groups: Sequence[ProcessGroup] = ()

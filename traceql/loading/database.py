@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from traceql.derive.execute import create_sources
 from traceql.dialect.registry import loaded_facts
 from traceql.errors import TraceCorrupt
+from traceql.loading.forms import Recorded, require_one_form
 from traceql.loading.graph_nodes import write_graph_nodes
 from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
@@ -78,6 +79,9 @@ def add_files(
 def _placed(
     con: duckdb.DuckDBPyConnection, files: Sequence[FileRead], runs: Mapping[Path, RunDirectory]
 ) -> list[PlacedFile]:
+    require_one_form(
+        [*_loaded_forms(con), *(Recorded(str(f.path), f.facts, f.first_ts) for f in files)]
+    )
     taken = dict(con.execute("SELECT rank, path FROM trace").fetchall())
     found = ranks([(f.path, f.facts) for f in files], runs, taken)
     in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
@@ -87,6 +91,11 @@ def _placed(
         PlacedFile(file, rank, place, _start(extent, place))
         for (file, rank), extent, place in zip(in_order, extents, places, strict=True)
     ]
+
+
+def _loaded_forms(con: duckdb.DuckDBPyConnection) -> list[Recorded]:
+    rows = con.execute("SELECT path, dialect, metadata FROM trace ORDER BY rank").fetchall()
+    return [Recorded(path, loaded_facts(dialect, told)) for path, dialect, told in rows]
 
 
 def _start(extent: Extent, place: Placement) -> int | None:

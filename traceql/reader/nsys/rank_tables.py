@@ -9,7 +9,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.dialect.event_kinds import EventKind
-from traceql.reader.flows import Flows
 from traceql.reader.nesting import Nesting, nesting
 from traceql.reader.nsys.arrows import Arrows
 from traceql.reader.nsys.counts import counts
@@ -24,13 +23,12 @@ from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.nsys.windows import windows
 from traceql.reader.remarks import remark_table
 from traceql.reader.tables import SCHEMAS
-from traceql.reader.timeline import Timeline, complete_timeline
+from traceql.reader.timeline import complete_timeline
 from traceql.reader.tracks import Track, track_table
+from traceql.reader.windowed_nesting import NO_FLOWS
 
 Int64s = npt.NDArray[np.int64]
 _NOTHING = np.empty(0, np.int64)
-# Exports join calls and activities by their correlation alone.
-NO_FLOWS = Flows(Timeline(_NOTHING, _NOTHING, _NOTHING, _NOTHING), [], _NOTHING, _NOTHING)
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ from traceql.reader.nsys.job import metadata
 from traceql.reader.nsys.nvtx import Nvtx
 from traceql.reader.nsys.processes import RankPart, pid_of, rank_parts
 from traceql.reader.nsys.rank_events import RankEvents
-from traceql.reader.nsys.rank_tables import NO_FLOWS, rank_tables
+from traceql.reader.nsys.rank_tables import rank_tables
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.tables import TraceTables
 from traceql.reader.timeline import complete_timeline
+from traceql.reader.windowed_nesting import NO_FLOWS
 
 
 def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTables]:

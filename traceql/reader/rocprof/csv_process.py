@@ -1,26 +1,35 @@
 """The events of one process in CSV files of rocprofv3."""
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.dialect.rocprof.vocabulary import COPIES, Argument, Category
 from traceql.reader.rocprof.columns import event_table, json_text, mark_table, sample_table
+from traceql.reader.rocprof.csv_numbers import address_of, decimal_of, number_of
 from traceql.reader.rocprof.csv_table import TIMES, CsvTable
-from traceql.reader.rocprof.csv_values import (
-    address_of,
-    arguments,
-    listed,
-    number_of,
-    usual,
+from traceql.reader.rocprof.csv_values import arguments, integers, listed, texts, usual
+from traceql.reader.rocprof.recording import (
+    COUNTERS_WITHOUT_TIMES,
+    EVENT,
+    MEMORY,
+    SAMPLE,
+    Agent,
+    Counted,
+    Process,
+    copied_by,
+    is_backward,
 )
-from traceql.reader.rocprof.recording import EVENT, MEMORY, Agent, Counted, Process
 
 _DIGITS = re.compile(r"\d+")
 _MARKERS = "marker_"
+_VALUE = "counter_value"
+_NO_VALUE = {"", "n/a", "na", "nan", "null", "none"}
+_Sample: TypeAlias = tuple[str | None, str | None, int | None]  # counter, agent, time
 
 
 class CsvProcess:
@@ -34,6 +43,7 @@ class CsvProcess:
     def __init__(self, tables: Mapping[str, CsvTable], agents: Mapping[str, Agent] | None) -> None:
         self._tables, self._agents = tables, agents
         self._without_times = 0
+        self._backward = 0
         self._unread: Counter[str] = Counter()
         self._not_loaded: Counter[str] = Counter()
         self._counted: Counter[tuple[str, bool, int | None]] = Counter()
@@ -67,21 +77,27 @@ class CsvProcess:
             self._marks_counted,
             self._samples_counted,
             self._without_times,
-            dict(self._unread),
+            self._backward,
+            dict(+self._unread),
             dict(self._not_loaded),
         )
 
     def _events(self, kind: str, table: CsvTable) -> pa.Table:
-        """The events of a file, by what its columns are."""
-        timed, without_times = table.timed()
+        """The events of a file, by what its columns are.
+
+        Raises:
+            TraceCorrupt: its rows have no times, and are no counters.
+        """
+        timed, without_times, backward = table.timed()
         self._without_times += without_times
+        self._backward += backward
         if timed.unread:
             self._unread[f"rows of {table.path.name}"] = timed.unread
         self._note_pid(table)
-        if not timed.has(*TIMES):
-            return self._counters(timed) if timed.has("counter_name") else event_table(0)
         if timed.has("counter_name"):
             return self._counters(timed)
+        if not timed.has(*TIMES):
+            raise table.without_column(TIMES[0])
         if timed.has("kernel_name", "agent_id"):
             return self._kernels(timed)
         if timed.has("direction"):
@@ -116,7 +132,7 @@ class CsvProcess:
             cat=Category.KERNEL.value,
             name=table.text("kernel_name"),
             on_gpu=1,
-            device=[self._device(agent) for agent in listed(table.text("agent_id"))],
+            device=[self._device(agent) for agent in texts(table, "agent_id")],
             stream=table.integer("stream_id"),
             queue=table.integer("queue_id"),
             dispatch=table.integer("dispatch_id"),
@@ -128,12 +144,12 @@ class CsvProcess:
         for direction, source, target, start, end in table.rows(*ends, *TIMES):
             place = self._copied_by(direction, source, target)
             self._count((Category.COPY.value, True, place), start, end)
-        told = [listed(table.text(name)) for name in ends]
+        told = [texts(table, name) for name in ends]
         return event_table(
             len(table),
             **usual(table),
             cat=Category.COPY.value,
-            name=[COPIES.get(direction, direction) for direction in told[0]],
+            name=[COPIES.get(direction or "", direction) for direction in told[0]],
             on_gpu=1,
             device=[self._copied_by(*row) for row in zip(*told, strict=True)],
             stream=table.integer("stream_id"),
@@ -144,17 +160,21 @@ class CsvProcess:
             ],
         )
 
-    def _copied_by(self, direction: str, source: str, target: str) -> int | None:
-        """The GPU to which a copy belongs: the target, or else the source."""
-        if direction.endswith("_TO_DEVICE"):
-            return self._device(target)
-        return self._device(source) if "DEVICE_TO_" in direction else None
+    def _copied_by(
+        self, direction: str | None, source: str | None, target: str | None
+    ) -> int | None:
+        """The GPU to which a copy belongs. Without a list of agents, its direction tells CPUs."""
+        told = direction or ""
+        return copied_by(
+            None if told.endswith("_TO_HOST") else self._device(target),
+            None if "HOST_TO_" in told else self._device(source),
+        )
 
     def _calls(self, table: CsvTable) -> pa.Table:
         """Calls and ranges. Marks, which have no duration, are put aside."""
         for domain, thread, start, end in table.rows("domain", "thread_id", *TIMES):
             if domain.lower().startswith(_MARKERS) and start == end:
-                self._marks_counted += start != "0"
+                self._marks_counted += _is_loaded(start, end)
             else:
                 self._count((domain, False, number_of(thread)), start, end)
         columns = usual(table) | {"cat": table.text("domain"), "name": table.text("function")}
@@ -178,9 +198,8 @@ class CsvProcess:
         for kind, start, end, *threads in table.rows(*names):
             number = number_of(threads[0]) if threads else None
             self._count((kind, False, number), start, end)
-        agents = listed(table.text("agent_id") or pa.nulls(len(table)))
-        sizes = listed(table.integer("allocation_size") or pa.nulls(len(table)))
-        addresses = listed(table.text("address") or pa.nulls(len(table)))
+        agents, addresses = texts(table, "agent_id"), texts(table, "address")
+        sizes = integers(table, "allocation_size")
         return event_table(
             len(table),
             **usual(table, MEMORY),
@@ -209,27 +228,28 @@ class CsvProcess:
 
     def _counters(self, table: CsvTable) -> pa.Table:
         """The counters of kernels. The kernels themselves, if no other file has them."""
-        kernels: dict[str, int] = {}
-        sums: defaultdict[tuple[str, str, int], float] = defaultdict(float)
-        names = ("dispatch_id", "agent_id", "counter_name", "counter_value")
-        starts = listed(table.integer(TIMES[0]) or pa.nulls(len(table)))
-        columns = [listed(table.text(name) or pa.nulls(len(table))) for name in names]
-        for row, (start, dispatch, agent, name, value) in enumerate(
-            zip(starts, *columns, strict=True)
+        if not table.has(*TIMES):
+            self._not_loaded[COUNTERS_WITHOUT_TIMES] += len(table)
+            return event_table(0)
+        table.require_unchanged(_VALUE, is_whole=False)
+        kernels: dict[str | None, int] = {}
+        sums: dict[_Sample, float | None] = {}
+        named = [texts(table, name) for name in ("dispatch_id", "counter_name", "agent_id", _VALUE)]
+        starts = integers(table, TIMES[0])
+        for row, (dispatch, name, agent, value, start) in enumerate(
+            zip(*named, starts, strict=True)
         ):
-            if start is None:
-                self._not_loaded["of counters without times"] += 1
-                continue
             kernels.setdefault(dispatch, row)
-            sums[name, agent, start] += float(value or 0)
+            key, number = (name, agent, start), decimal_of(value)
+            before = sums.get(key, 0.0)
+            self._unread[f"values of {table.path.name}"] += number is None and not _is_none(value)
+            sums[key] = None if number is None or before is None else before + number
         rows = [(name, ts, total, self._device(agent)) for (name, agent, ts), total in sums.items()]
-        named = ("name", "ts", "value", "device")
-        given = dict(zip(named, zip(*rows, strict=True), strict=True)) if rows else {}
+        given = dict(zip(SAMPLE.names, zip(*rows, strict=True), strict=True)) if rows else {}
         self._samples.append(sample_table(len(rows), **given))
+        counted = table.rows("counter_name", "agent_id", *TIMES)
         self._samples_counted += len(
-            {row[:3] for row in map(tuple, table.rows("counter_name", "agent_id", TIMES[0]))}
-            if table.has(TIMES[0])
-            else ()
+            {(name, agent, start) for name, agent, start, end in counted if _is_loaded(start, end)}
         )
         if not kernels or "kernel_trace" in self._tables:
             return event_table(0)
@@ -243,9 +263,9 @@ class CsvProcess:
 
     def _count(self, key: tuple[str, bool, int | None], start: str, end: str) -> None:
         """Counts a row, with no duration if its times cannot be read."""
-        first, last = number_of(start), number_of(end)
-        if first == 0:
+        if not _is_loaded(start, end):
             return
+        first, last = number_of(start), number_of(end)
         self._counted[key] += 1
         self._counted_ns[key] += 0 if first is None or last is None else last - first
 
@@ -257,3 +277,16 @@ class CsvProcess:
             return self._agents[agent].device
         number = _DIGITS.search(agent)
         return int(number[0]) if number else None
+
+
+def _is_loaded(start: str, end: str) -> bool:
+    """Whether a row has times, and does not end before it begins."""
+    first, last = number_of(start), number_of(end)
+    if first is None or last is None:
+        return True  # which the ledger then misses
+    return first != 0 and not is_backward(first, last)
+
+
+def _is_none(value: str | None) -> bool:
+    """Whether a file says that there is no value."""
+    return value is None or value.strip().lower() in _NO_VALUE

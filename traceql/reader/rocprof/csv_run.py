@@ -12,15 +12,20 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.errors import TraceCorrupt
+from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader.rocprof.csv_process import CsvProcess
 from traceql.reader.rocprof.csv_table import CsvTable
-from traceql.reader.rocprof.forms import AGENTS, Form, csv_files
+from traceql.reader.rocprof.forms import AGENTS, KINDS, STATISTICS, Form, csv_files
 from traceql.reader.rocprof.recording import Agent, Recording
 
 _PID = re.compile(r"(?:.*_)?(?P<pid>\d+)_[a-z_]+\.csv(?:\.gz)?$")
 _GPU = "GPU"
 _GUID = "guid"
+_LOAD = "load the files *_trace.csv of the recording, or its results.db or results.json"
+_NO_RECORDS = {
+    AGENTS: f"lists the processors of a recording of rocprofv3, not what they did; {_LOAD}",
+    STATISTICS: f"has sums by name (statistics of rocprofv3), not the events; {_LOAD}",
+}
 
 
 def read_csv(path: Path) -> Recording:
@@ -28,9 +33,12 @@ def read_csv(path: Path) -> Recording:
 
     Raises:
         TraceCorrupt: one of its files is damaged or was changed by another program.
+        NotATrace: the file holds no records, and there are none beside it.
     """
     files = csv_files(path)
-    tables = {kind: _read(file, path) for kind, file in files.items()}
+    if not set(files) & set(KINDS):
+        raise NotATrace(_NO_RECORDS[AGENTS if AGENTS in files else STATISTICS])
+    tables = {kind: _read(file) for kind, file in files.items()}
     parts = _by_process(tables)
     name = _PID.match(path.name)
     pid = int(name["pid"]) if name and len(parts) == 1 else None
@@ -42,14 +50,12 @@ def _process(tables: Mapping[str, CsvTable]) -> CsvProcess:
     return CsvProcess({kind: tables[kind] for kind in tables if kind != AGENTS}, agents)
 
 
-def _read(file: Path, leader: Path) -> CsvTable:
-    """A file; errors name it where it is not the one that stands for all."""
+def _read(file: Path) -> CsvTable:
+    """A file; errors name it."""
     try:
         return CsvTable(file)
     except TraceCorrupt as error:
-        if file == leader or str(error).startswith(file.name):
-            raise
-        raise type(error)(f"{file.name}: {error}") from None
+        raise type(error)(f"{file.name}: {str(error).removeprefix(f'{file.name}: ')}") from None
 
 
 def _by_process(tables: Mapping[str, CsvTable]) -> list[dict[str, CsvTable]]:

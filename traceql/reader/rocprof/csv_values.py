@@ -9,7 +9,6 @@ from traceql.reader.rocprof.columns import json_text
 from traceql.reader.rocprof.csv_table import TIMES, CsvTable
 from traceql.reader.rocprof.recording import ITSELF
 
-_HEXADECIMAL = 16
 # Numbers that become arguments of a kernel, as the column and as the other forms call them.
 _NUMBERS = {
     "dispatch_id": "dispatch_id",
@@ -55,15 +54,13 @@ def listed(column: Any) -> Sequence[Any]:
     return values
 
 
-def number_of(text: str) -> int | None:
-    try:
-        return int(text)
-    except ValueError:
-        return None
+def texts(table: CsvTable, name: str) -> Sequence[str | None]:
+    """A column; None in each row if the file does not have it."""
+    column = table.text(name)
+    return [None] * len(table) if column is None else listed(column)
 
 
-def address_of(text: str | None) -> int | None:
-    try:
-        return int(text, _HEXADECIMAL) if text else None
-    except ValueError:
-        return None
+def integers(table: CsvTable, name: str) -> Sequence[int | None]:
+    """A column of integers, like `texts`."""
+    column = table.integer(name)
+    return [None] * len(table) if column is None else listed(column)

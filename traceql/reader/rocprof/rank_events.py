@@ -1,7 +1,8 @@
 """All events of one rank, in the order of time, as the tables that a reader delivers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -9,19 +10,29 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.reader.flows import Flows
 from traceql.reader.nesting import Nesting
 from traceql.reader.rocprof.launches import correlations, is_call
 from traceql.reader.rocprof.ranks import RankPart, of_part
 from traceql.reader.rocprof.recording import EVENT, MARK, SAMPLE, Process
 from traceql.reader.rocprof.track_numbers import TrackNumbers
-from traceql.reader.tables import ACTIVITY, COUNT, COUNTER, FLOW, INSTANT, JSON, NAME, SLICE
+from traceql.reader.tables import (
+    ACTIVITY,
+    COUNT,
+    COUNTER,
+    FLOW,
+    INSTANT,
+    JSON,
+    NAME,
+    SCHEMAS,
+    SLICE,
+)
 from traceql.reader.timeline import Timeline, complete_timeline
 from traceql.reader.total_time import require_total_fits
 from traceql.reader.tracks import Track, track_table
 
 Int64s = npt.NDArray[np.int64]
 _LARGEST_SIZE = 2**31 - 1
+ROWS = 250_000  # of a part of the tables
 
 
 class RankEvents:
@@ -67,18 +78,20 @@ class RankEvents:
     def args(self) -> pa.Array:
         return pa.ExtensionArray.from_storage(JSON, self._column("args"))
 
-    @property
-    def flows(self) -> Flows:
-        """None: calls and activities are joined by their correlation alone."""
-        nothing = np.empty(0, np.int64)
-        return Flows(Timeline(nothing, nothing, nothing, nothing), [], nothing, nothing)
+    def tables(self, nested: Nesting) -> Iterator[dict[str, pa.Table]]:
+        """All tables of the contract, part after part; the last has what is not of one slice."""
+        borders = [*range(0, len(self.timeline), ROWS), len(self.timeline)]
+        for first, after in pairwise(borders if len(self.timeline) else [0, 0]):
+            part = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
+            part["slice"] = self._slices(nested, first, after)
+            part["activity"] = self._activities(first, after)
+            if after == len(self.timeline):
+                part |= self._others()
+            yield part
 
-    def tables(self, nested: Nesting) -> dict[str, pa.Table]:
-        """All tables of the contract but the remarks."""
+    def _others(self) -> dict[str, pa.Table]:
         instants, counters = self._instants(), self._counters()
         return {
-            "slice": self._slices(nested),
-            "activity": self._activities(),
             "flow": self._flows(),
             "instant": instants,
             "counter": counters,
@@ -93,31 +106,35 @@ class RankEvents:
         return correlations(events)
 
     def _column(self, name: str) -> pa.Array:
-        column = self.events[name]
-        return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+        return _flat(self.events[name])
 
-    def _slices(self, nested: Nesting) -> pa.Table:
-        number = pa.array(self.timeline.track)
+    def _slices(self, nested: Nesting, first: int, after: int) -> pa.Table:
+        """The slices of these rows."""
+        rows, size = slice(first, after), after - first
+        events = self.events.slice(first, size)
+        number = pa.array(self.timeline.track[rows])
+        correlation = self.correlation[rows]
         pid, tid = self._numbers.places()
         columns = [
-            pa.array(np.arange(len(self.timeline))),
-            self.cat,
-            self.name,
-            pa.array(self.timeline.ts),
-            pa.array(self.timeline.dur),
+            pa.array(np.arange(first, after)),
+            _flat(events["cat"]).dictionary_encode().cast(NAME),
+            _flat(events["name"]).dictionary_encode().cast(NAME),
+            pa.array(self.timeline.ts[rows]),
+            pa.array(self.timeline.dur[rows]),
             pid.take(number),
             tid.take(number),
             number,
-            nested.parent,
-            nested.depth,
-            pa.nulls(len(self.timeline), pa.int64()),
-            pa.array(self.correlation, mask=self.correlation == 0),
-            self.args,
+            nested.parent.slice(first, size),
+            nested.depth.slice(first, size),
+            pa.nulls(size, pa.int64()),
+            pa.array(correlation, mask=correlation == 0),
+            pa.ExtensionArray.from_storage(JSON, _flat(events["args"])),
         ]
         return pa.table(columns, schema=SLICE)
 
-    def _activities(self) -> pa.Table:
-        at = np.flatnonzero(_int64(self._column("on_gpu")))
+    def _activities(self, first: int, after: int) -> pa.Table:
+        """The activities among these rows."""
+        at = first + np.flatnonzero(_int64(self.events["on_gpu"].slice(first, after - first)))
         rows = self.events.take(pa.array(at)).combine_chunks()
         block = _triple(rows, "block")
         columns = [
@@ -220,8 +237,7 @@ def _lanes(events: pa.Table) -> pa.Array:
     """The stream of each activity: HIP's, or the queue of the GPU where no streams were told."""
     stream, queue = events["stream"], events["queue"]
     tells = bool(pc.any(pc.greater(stream, 0)).as_py())
-    found = stream if tells else pc.coalesce(queue, stream)
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return _flat(stream if tells else pc.coalesce(queue, stream))
 
 
 def _blocks(grid: Sequence[pa.Array], block: Sequence[pa.Array]) -> list[pa.Array]:
@@ -235,7 +251,7 @@ def _blocks(grid: Sequence[pa.Array], block: Sequence[pa.Array]) -> list[pa.Arra
 
 def _triple(rows: pa.Table, what: str) -> list[pa.Array]:
     columns = [rows[f"{what}_{axis}"] for axis in "xyz"]
-    return [c.combine_chunks() if isinstance(c, pa.ChunkedArray) else c for c in columns]
+    return [_flat(column) for column in columns]
 
 
 def _lists(axes: Sequence[pa.Array]) -> pa.Array:
@@ -249,6 +265,10 @@ def _lists(axes: Sequence[pa.Array]) -> pa.Array:
     return pa.ListArray.from_arrays(
         offsets, pa.array(values, pa.int64()).cast(pa.int32()), mask=pc.invert(known)
     )
+
+
+def _flat(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def _int64(column: pa.ChunkedArray | pa.Array) -> Int64s:

@@ -24,8 +24,8 @@ class RankPart:
     """What of a recording belongs to one rank.
 
     Attributes:
-        process: the process of the rank; None if the recording has none with events on a GPU.
-        device: the number of its GPU; None if it is unknown, or nothing ran on a GPU.
+        process: the process of the rank.
+        device: the number of its GPU; None if it is unknown.
         places: the GPUs and threads whose events belong to it, by position of their process.
     """
 
@@ -35,7 +35,7 @@ class RankPart:
 
 
 def rank_parts(recording: Recording) -> list[RankPart]:
-    """The ranks, by process id and GPU; one if nothing ran on a GPU."""
+    """The ranks of a recording that used a GPU, by process id and GPU."""
     order = sorted(
         range(len(recording.processes)), key=lambda n: (recording.processes[n].pid or 0, n)
     )
@@ -45,8 +45,6 @@ def rank_parts(recording: Recording) -> list[RankPart]:
         found = _parts(recording.processes[number], number)
         parts += found
         others += [] if found else [number]
-    if not parts:
-        parts = [RankPart(recording.processes[order[0]], None)]
     for number in others:
         parts[0].places[number] |= set(_places(recording.processes[number]))
     return parts
@@ -60,7 +58,7 @@ def of_part(process: Process, places: set[Place]) -> tuple[pa.Table, pa.Table, p
         on_gpu, _among(events["device"], places, True), _among(events["thread"], places, False)
     )
     return (
-        events.filter(pa.array(chosen, pa.bool_())),
+        events if chosen.all() else events.filter(pa.array(chosen, pa.bool_())),
         marks.filter(pa.array(_among(marks["thread"], places, False))),
         samples.filter(pa.array(_among(samples["device"], places, True))),
     )
@@ -119,7 +117,8 @@ def _kernel_devices(process: Process) -> set[int]:
 
 def _busiest(process: Process) -> dict[int | None, int | None]:
     """The GPU that each thread launched most on."""
-    events = process.events.filter(pc.equal(process.events["on_gpu"], 1))
+    placed = process.events.select(["thread", "device"])
+    events = placed.filter(pc.equal(process.events["on_gpu"], 1))
     counted = events.group_by(["thread", "device"]).aggregate([([], "count_all")])
     launched: defaultdict[int | None, Counter[int | None]] = defaultdict(Counter)
     for row in counted.to_pylist():

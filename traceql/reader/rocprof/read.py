@@ -7,23 +7,28 @@ from typing import Any
 from traceql.dialect.rocprof.vocabulary import Metadata
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import feed
-from traceql.reader.nesting import nesting
 from traceql.reader.remarks import remark_table
 from traceql.reader.rocprof.csv_run import read_csv
 from traceql.reader.rocprof.forms import Form, form_of
 from traceql.reader.rocprof.rank_events import RankEvents
 from traceql.reader.rocprof.ranks import RankPart, rank_parts
-from traceql.reader.rocprof.recording import Recording
+from traceql.reader.rocprof.recording import COUNTERS_WITHOUT_TIMES, Recording
 from traceql.reader.rocprof.remarks import remarks
 from traceql.reader.rocprof.rocpd import read_rocpd
 from traceql.reader.rocprof.tool_json import read_json
 from traceql.reader.tables import TraceTables
+from traceql.reader.windowed_nesting import NO_FLOWS, windowed_nesting
 
 _FORMS = {Form.ROCPD: read_rocpd, Form.JSON: read_json, Form.CSV: read_csv}
 _EMPTY = (
     "holds no events; was the program profiled while a GPU worked? "
     "Record with rocprofv3 --runtime-trace"
 )
+_TIMELESS_COUNTERS = (
+    "holds counters whose kernels have no times, as ROCm 6.2 writes them, and nothing else; record "
+    "them with a later version, or record times with rocprofv3 --runtime-trace"
+)
+_NO_TIMES = "no record in it has a time that can be; record again with rocprofv3 --runtime-trace"
 _WITHOUT_GPU = (
     "holds nothing that a GPU did, so that it is no rank; if its process worked on a GPU, record "
     "with rocprofv3 --runtime-trace"
@@ -41,12 +46,17 @@ def read_recording(path: Path, *, trace_processor: Path | None) -> Iterator[Trac
     told: set[int] = set()
     for number, part in enumerate(rank_parts(recording)):
         found = RankEvents(recording.processes, part)
-        nested = nesting(found.timeline, found.flows, found.tracks, trace_processor=trace_processor)
-        tables = found.tables(nested)
+        nested = windowed_nesting(found.timeline, found.tracks, trace_processor=trace_processor)
         is_first = id(part.process) not in told
         told.add(id(part.process))
-        tables["remark"] = remark_table(remarks(found, part.process, is_first=is_first))
-        yield TraceTables(tables, _metadata(recording, part, number))
+        said = remark_table(remarks(found, part.process, is_first=is_first))
+        about = _metadata(recording, part, number)
+        rows = 0
+        for tables in found.tables(nested):
+            rows += tables["slice"].num_rows
+            is_last = rows == len(found.timeline)
+            tables["remark"] = said if is_last else said.schema.empty_table()
+            yield TraceTables(tables, about, continues=not is_last)
 
 
 def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterator[bytes]:
@@ -57,7 +67,7 @@ def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterato
     yield from feed.described_feed(
         found.timeline,
         feed.Described(found.cat, found.name, found.args),
-        found.flows,
+        NO_FLOWS,
         found.tracks,
         feed.dense_ids(found.tracks, found.timeline),
         feed.FedTimes(base_ns),
@@ -69,12 +79,21 @@ def _recording(path: Path) -> Recording:
     try:
         recording = _FORMS[form_of(path) or Form.CSV](path)
     except TraceCorrupt as error:
-        raise type(error)(f"{path}: {error}") from None
+        raise type(error)(f"{path}: {str(error).removeprefix(f'{path.name}: ')}") from None
     if all(process.is_empty for process in recording.processes):
-        raise NotATrace(f"{path}: {_EMPTY}")
+        raise NotATrace(f"{path}: {_emptiness(recording)}")
     if not any(process.used_a_gpu for process in recording.processes):
         raise NotATrace(f"{path}: {_WITHOUT_GPU}")
     return recording
+
+
+def _emptiness(recording: Recording) -> str:
+    """Why nothing of a recording is loaded."""
+    if any(COUNTERS_WITHOUT_TIMES in process.not_loaded for process in recording.processes):
+        return _TIMELESS_COUNTERS
+    if any(process.without_times or process.backward for process in recording.processes):
+        return _NO_TIMES
+    return _EMPTY
 
 
 def _metadata(recording: Recording, part: RankPart, number: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from traceql.errors import TraceCorrupt
 from traceql.reader.rocprof.forms import Form
 from traceql.reader.unpacked import ANEW
 
-_FARTHEST_NS = 2**62  # 146 years
+FARTHEST_NS = 2**62  # 146 years
 
 # Events with a duration. `place` tells tracks of one thread apart: see PLACES.
 EVENT = pa.schema(
@@ -58,6 +58,10 @@ SAMPLE = pa.schema(
 )
 
 
+# Why counters are not loaded, as the ledger calls them.
+COUNTERS_WITHOUT_TIMES = "of counters without times"
+
+
 @dataclass(frozen=True)
 class Agent:
     """A processor that the profiler lists.
@@ -93,6 +97,7 @@ class Process:
         marks_counted: the number of events without a duration, counted independently.
         samples_counted: the number of samples of counters, counted independently.
         without_times: records that have no times, which are not loaded.
+        backward: records that end before they begin, which are not loaded.
         unread: records that cannot be read, by what they are.
         not_loaded: records that no table holds, by what they are.
     """
@@ -107,6 +112,7 @@ class Process:
     marks_counted: int = 0
     samples_counted: int = 0
     without_times: int = 0
+    backward: int = 0
     unread: Mapping[str, int] = field(default_factory=dict)
     not_loaded: Mapping[str, int] = field(default_factory=dict)
 
@@ -134,18 +140,19 @@ class Recording:
     schema: str | None = None
 
 
-def copied_by(agents: Mapping[int, Agent], target: object, source: object) -> int | None:
+def copied_by(target: int | None, source: int | None) -> int | None:
     """The GPU to which a copy belongs: the target, or else the source; None between hosts."""
-    for agent in (target, source):
-        found = agents.get(agent) if isinstance(agent, int) else None
-        if found is not None and found.device is not None:
-            return found.device
-    return None
+    return source if target is None else target
+
+
+def is_backward(start: int, end: int) -> bool:
+    """Whether an event ends before it begins, at a time that can be."""
+    return 0 < start <= FARTHEST_NS and end < start
 
 
 def require_time(ts: int) -> None:
     """Raises TraceCorrupt for a time that cannot be."""
     if ts < 0:
         raise TraceCorrupt(f"an event begins at {ts:,} ns, below zero, which is no time; {ANEW}")
-    if ts > _FARTHEST_NS:
+    if ts > FARTHEST_NS:
         raise TraceCorrupt(f"an event begins at {ts:,} ns, which is no time; {ANEW}")

@@ -15,6 +15,7 @@ from traceql.reader.rocprof.rank_events import RankEvents
 from traceql.reader.rocprof.recording import Process
 
 Int64s = npt.NDArray[np.int64]
+_LOST = ". They were filtered out, or the profiler lost them; no HIP graph was launched"
 
 
 def remarks(found: RankEvents, process: Process, *, is_first: bool) -> Iterator[Remark]:
@@ -76,8 +77,15 @@ def _dispatches(process: Process) -> Iterator[Remark]:
         span,
         missing == 0,
         "numbers of kernels that the file skips, of kernels that ran but are not in it; numbers "
-        f"from its first kernel to its last{advice(missing)}",
+        f"from its first kernel to its last{_advice(process, missing)}",
     )
+
+
+def _advice(process: Process, missing: int) -> str:
+    """What to do about missing kernels: they may be those of graphs, unless the calls had none."""
+    calls = process.events["name"].filter(pa.array(is_call(process.events)))
+    is_graph = pc.any(pc.match_substring(calls, GRAPH_LAUNCH)).as_py()
+    return advice(missing) if is_graph or not len(calls) else _LOST if missing else ""
 
 
 def _of_process(process: Process) -> Iterator[Remark]:
@@ -88,6 +96,14 @@ def _of_process(process: Process) -> Iterator[Remark]:
             process.without_times + process.events.num_rows,
             False,
             "records that the profiler wrote with zeros for times, which are not loaded; all",
+        )
+    if process.backward:
+        yield Remark(
+            "records that end before they begin",
+            process.backward,
+            process.backward + process.events.num_rows,
+            False,
+            "records whose times cannot be, which are not loaded; all",
         )
     for what, number in process.unread.items():
         yield Remark(

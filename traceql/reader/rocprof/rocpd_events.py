@@ -5,11 +5,25 @@ from collections.abc import Iterator, Mapping
 import pyarrow as pa
 
 from traceql.reader.rocprof.columns import checked
-from traceql.reader.rocprof.recording import EVENT, MARK, SAMPLE, Agent, Counted, Process
+from traceql.reader.rocprof.recording import (
+    EVENT,
+    FARTHEST_NS,
+    MARK,
+    SAMPLE,
+    Agent,
+    Counted,
+    Process,
+)
 from traceql.reader.rocprof.rocpd_sources import DURATION, Source, Tables, message, sources
 from traceql.reader.sqlite_file import SqliteFile
 
 _TIMED = "COALESCE(source.start, 0) <> 0"  # the profiler writes zeros where it has no times
+# Any text is greater than any number.
+_BACKWARD = (
+    f"COALESCE(source.start > 0 AND source.start <= {FARTHEST_NS} "
+    'AND source."end" < source.start, FALSE)'
+)
+_READ = f"{_TIMED} AND NOT {_BACKWARD}"
 _SAMPLES, _VALUES = "rocpd_sample", "rocpd_pmc_event"
 
 
@@ -44,29 +58,30 @@ class RocpdEvents:
             counted=[one for source in found for one in self._counted(source)],
             marks_counted=self._number_of_rows(marks),
             samples_counted=self._number_of_rows(samples),
-            without_times=sum(self._without_times(source) for source in found),
+            without_times=sum(self._number_of(source, f"NOT ({_TIMED})") for source in found),
+            backward=sum(self._number_of(source, _BACKWARD) for source in found),
         )
 
     def _event_sql(self, source: Source) -> str:
         given = source.columns | {"on_gpu": str(int(source.on_gpu))}
         selected = ", ".join(given.get(name, "NULL") for name in EVENT.names)
-        return f"SELECT {selected} FROM {source.relation} WHERE {_TIMED} AND {self._of_process}"
+        return f"SELECT {selected} FROM {source.relation} WHERE {_READ} AND {self._of_process}"
 
     def _counted(self, source: Source) -> Iterator[Counted]:
         """The number of events by category and place, counted by SQLite alone."""
         rows = self._database.rows(
             f"SELECT {source.columns['cat']}, {source.number}, COUNT(*), "
             f"SUM({DURATION}) FROM {source.relation} "
-            f"WHERE {_TIMED} AND {self._of_process} GROUP BY 1, 2"
+            f"WHERE {_READ} AND {self._of_process} GROUP BY 1, 2"
         )
         for cat, number, events, dur in rows:
             yield Counted(cat or "", source.on_gpu, number, events, dur)
 
-    def _without_times(self, source: Source) -> int:
+    def _number_of(self, source: Source, condition: str) -> int:
         return int(
             self._database.value(
                 f"SELECT COUNT(*) FROM {source.table} AS source "
-                f"WHERE NOT ({_TIMED}) AND {self._of_process}"
+                f"WHERE {condition} AND {self._of_process}"
             )
         )
 
@@ -92,7 +107,7 @@ class RocpdEvents:
         )
         return (
             f"SELECT category.string, COALESCE({told}, text.string), source.timestamp, "
-            f"{tables.column('rocpd_track', 'tid', 'track')} "
+            f"{tables.thread('rocpd_track', 'track')} "
             f"FROM {tables.name(_SAMPLES)} AS source "
             f"JOIN {tables.name('rocpd_track')} AS track ON track.id = source.track_id "
             f"{tables.events(_SAMPLES)} {tables.joined('rocpd_string', 'text', named)} "
@@ -116,7 +131,7 @@ class RocpdEvents:
                 f"FROM {tables.name(_VALUES)} AS value "
                 f"JOIN {tables.name(kernels)} AS source ON source.event_id = value.event_id "
                 f"JOIN {tables.name(info)} AS pmc ON pmc.id = value.pmc_id "
-                f"WHERE {_TIMED} AND {self._of_process} GROUP BY source.id, pmc.name"
+                f"WHERE {_READ} AND {self._of_process} GROUP BY source.id, pmc.name"
             )
         if tables.has(_SAMPLES, "event_id", "timestamp", "track_id"):
             device = tables.device(tables.column(info, "agent_id", "pmc"))

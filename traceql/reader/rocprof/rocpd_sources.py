@@ -72,6 +72,14 @@ class Tables:
         cases = " ".join(f"WHEN {number} THEN {device}" for number, device in gpus.items())
         return f"CASE {agent} {cases} END" if cases else "NULL"
 
+    def thread(self, table: str, alias: str = "source") -> str:
+        """The id of the thread of a row, which names it by its place in the list of threads."""
+        tid, threads = self.column(table, "tid", alias), "rocpd_info_thread"
+        if tid == "NULL" or not self.has(threads, "id", "tid"):
+            return tid
+        known = f"SELECT thread.tid FROM {self.name(threads)} AS thread WHERE thread.id = {tid}"
+        return f"COALESCE(({known}), {tid})"
+
     def joined(self, table: str, alias: str, column: str) -> str:
         """A join with the row of another table that a column names; nothing if one is absent."""
         if not self.has(table, "id") or column == "NULL":
@@ -101,7 +109,8 @@ def sources(tables: Tables) -> Iterator[Source]:
 def message(alias: str = "event") -> str:
     """SQL of the text of a marker, which its event has as JSON."""
     text = f"{alias}.extdata"
-    return f"CASE WHEN json_valid({text}) THEN json_extract({text}, '$.message') END"
+    told = f"CAST(json_extract({text}, '$.message') AS TEXT)"
+    return f"CASE WHEN json_valid({text}) THEN {told} END"
 
 
 def _object(**values: str) -> str:
@@ -114,7 +123,7 @@ def _usual(tables: Tables, table: str) -> dict[str, str]:
     return {
         "ts": "source.start",
         "dur": DURATION,
-        "thread": tables.column(table, "tid"),
+        "thread": tables.thread(table),
         "place": str(ITSELF),
         "correlation": tables.correlation(table),
     }

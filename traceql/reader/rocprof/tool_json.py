@@ -8,7 +8,7 @@ import msgspec
 from traceql.errors import TraceCorrupt
 from traceql.reader.kineto.json_repair import repaired_json
 from traceql.reader.rocprof import tool_records as tool
-from traceql.reader.rocprof.forms import Form
+from traceql.reader.rocprof.forms import Form, is_utf16
 from traceql.reader.rocprof.recording import Agent, Process, Recording
 from traceql.reader.rocprof.rocpd import program
 from traceql.reader.rocprof.tool_process import JsonProcess
@@ -27,6 +27,10 @@ def read_json(path: Path) -> Recording:
         TraceCorrupt: the file is damaged or incomplete, or has another layout.
     """
     text = b"".join(pieces(path, _PIECE_BYTES)).removeprefix(_BYTE_ORDER_MARK)
+    if is_utf16(text):
+        raise TraceCorrupt(
+            "is JSON of rocprofv3 in UTF-16, not UTF-8; load it as rocprofv3 wrote it"
+        )
     document = _decoded(text)
     return Recording(Form.JSON, [_process(one) for one in document.processes])
 

@@ -9,9 +9,11 @@ import pyarrow as pa
 
 from traceql.dialect.rocprof.vocabulary import COPIES, MARK, PROCESS_RANGES, Argument, Category
 from traceql.errors import TraceCorrupt
+from traceql.reader.arguments import whole_numbers
 from traceql.reader.rocprof import tool_records as tool
 from traceql.reader.rocprof.columns import event_table, json_text, mark_table, sample_table
 from traceql.reader.rocprof.recording import (
+    COUNTERS_WITHOUT_TIMES,
     EVENT,
     ITSELF,
     MEMORY,
@@ -21,6 +23,7 @@ from traceql.reader.rocprof.recording import (
     Counted,
     Process,
     copied_by,
+    is_backward,
 )
 from traceql.reader.rocprof.tool_values import (
     address_of,
@@ -54,6 +57,8 @@ class JsonProcess:
         self._counted_ns: Counter[tuple[str, bool, int | None]] = Counter()
         self._unread: Counter[str] = Counter()
         self._without_times = 0
+        self._backward = 0
+        self._counters_without_times = 0
         self._marks: list[pa.Table] = []
         self._marks_counted = 0
 
@@ -66,7 +71,15 @@ class JsonProcess:
         counters = self._counter_records()
         events = [self._kernels(counters), self._copies(), *map(self._calls, _CALLS)]
         events += [self._allocations(kind) for kind in ("memory_allocation", "scratch_memory")]
-        samples, samples_counted = self._samples(counters)
+        samples, samples_counted = self._samples(
+            [
+                one
+                for one in counters
+                if not is_backward(
+                    one.dispatch_data.start_timestamp, one.dispatch_data.end_timestamp
+                )
+            ]
+        )
         counted = [
             Counted(*key, events=number, dur=self._counted_ns[key])
             for key, number in self._counted.items()
@@ -82,6 +95,7 @@ class JsonProcess:
             self._marks_counted,
             samples_counted,
             self._without_times,
+            self._backward,
             dict(self._unread),
             self._not_loaded(),
         )
@@ -91,7 +105,13 @@ class JsonProcess:
         found = self._decoded(self._found.buffer_records.get(kind), type_, kind)
         timed = [one for one in found if one.start_timestamp]
         self._without_times += len(found) - len(timed)
-        return timed
+        return self._forward(timed)
+
+    def _forward(self, records: list[_Record]) -> list[_Record]:
+        """Those that do not end before they begin."""
+        found = [one for one in records if not is_backward(one.start_timestamp, one.end_timestamp)]
+        self._backward += len(records) - len(found)
+        return found
 
     def _decoded(self, text: msgspec.Raw | None, type_: type[Any], kind: str) -> list[Any]:
         """All records, or where one of them is odd, those that can be read one by one."""
@@ -119,7 +139,7 @@ class JsonProcess:
         self, found: Sequence[tool.Timed], cats: Sequence[str], on_gpu: bool, numbers: Sequence[Any]
     ) -> None:
         """Counts records one by one, apart from the columns that they are read into."""
-        for one, cat, number in zip(found, cats, numbers, strict=True):
+        for one, cat, number in zip(found, cats, whole_numbers(numbers), strict=True):
             self._counted[cat, on_gpu, number] += 1
             self._counted_ns[cat, on_gpu, number] += one.end_timestamp - one.start_timestamp
 
@@ -127,7 +147,7 @@ class JsonProcess:
         """The kernels; those whose counters were read, where no others were recorded."""
         found = self._records("kernel_dispatch", tool.Kernel)
         if not found:
-            found = [counted_kernel(one) for one in counters if one.dispatch_data.start_timestamp]
+            found = self._forward([counted_kernel(one) for one in counters])
         cats = [Category.KERNEL.value] * len(found)
         infos = [one.dispatch_info for one in found]
         device = [self._device(info.agent_id.handle) for info in infos]
@@ -158,7 +178,7 @@ class JsonProcess:
         found = self._records("memory_copy", tool.Copy)
         cats = [Category.COPY.value] * len(found)
         device = [
-            copied_by(self._agents, one.dst_agent_id.handle, one.src_agent_id.handle)
+            copied_by(self._device(one.dst_agent_id.handle), self._device(one.src_agent_id.handle))
             for one in found
         ]
         self._count(found, cats, True, device)
@@ -247,8 +267,12 @@ class JsonProcess:
         )
 
     def _counter_records(self) -> list[tool.CounterRecord]:
+        """The counters of each kernel that has times."""
         text = self._found.callback_records.get("counter_collection")
-        return self._decoded(text, tool.CounterRecord, "counter_collection")
+        found = self._decoded(text, tool.CounterRecord, "counter_collection")
+        timed = [one for one in found if one.dispatch_data.start_timestamp]
+        self._counters_without_times = len(found) - len(timed)
+        return timed
 
     def _samples(self, records: Sequence[tool.CounterRecord]) -> tuple[pa.Table, int]:
         """The counters of each kernel, summed over its units; and their number."""
@@ -261,12 +285,11 @@ class JsonProcess:
                 sums[names.get(handle, f"counter {handle}")] += value.value
             ts = one.dispatch_data.start_timestamp
             device = self._device(one.dispatch_data.dispatch_info.agent_id.handle)
-            rows += [(name, ts, total, device) for name, total in sums.items() if ts]
+            rows += [(name, ts, total, device) for name, total in sums.items()]
         columns = dict(zip(SAMPLE.names, zip(*rows, strict=True), strict=True)) if rows else {}
         distinct = {
             (number, value.counter_id.handle)
             for number, one in enumerate(records)
-            if one.dispatch_data.start_timestamp
             for value in one.records
         }
         return sample_table(len(rows), **columns), len(distinct)
@@ -275,7 +298,7 @@ class JsonProcess:
         others = self._found.buffer_records.keys() - _READ
         counts = {
             kind: len(msgspec.json.decode(self._found.buffer_records[kind])) for kind in others
-        }
+        } | {COUNTERS_WITHOUT_TIMES: self._counters_without_times}
         return {kind: number for kind, number in sorted(counts.items()) if number}
 
     def _device(self, handle: int) -> int | None:

@@ -39,10 +39,13 @@ class TrackNumbers:
         on_gpu = _values(rows, "on_gpu", 0)
         number = np.where(on_gpu == 1, _values(rows, "device"), _values(rows, "thread"))
         stream = np.where(on_gpu == 1, _values(rows, "lane"), _NONE)
-        table = np.stack([process, on_gpu, number, stream, _values(rows, "place", 0)], axis=1)
-        distinct, at = np.unique(table, axis=0, return_inverse=True)
-        keys: list[_Key] = [(p, bool(gpu), n, s, at) for p, gpu, n, s, at in distinct.tolist()]
-        return self._numbers.of(keys)[at.ravel()] if keys else np.empty(0, np.int64)
+        columns = [process, on_gpu, number, stream, _values(rows, "place", 0)]
+        first, at = _distinct(columns)
+        keys: list[_Key] = [
+            (p, bool(gpu), n, s, place)
+            for p, gpu, n, s, place in zip(*(c[first].tolist() for c in columns), strict=True)
+        ]
+        return self._numbers.of(keys)[at] if keys else np.empty(0, np.int64)
 
     def of_counters(self) -> int:
         """The track of the counters."""
@@ -82,6 +85,16 @@ class TrackNumbers:
             process_name=self._processes[process].name,
             thread_name=f"{name} {PLACES[place]}".strip(),
         )
+
+
+def _distinct(columns: Sequence[Int64s]) -> tuple[Int64s, Int64s]:
+    """A row of each combination of values, in their order, and which of them each row has."""
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        values, at = np.unique(column, return_inverse=True)
+        _, code = np.unique(code * max(1, len(values)) + at, return_inverse=True)
+    _, first, code = np.unique(code, return_index=True, return_inverse=True)
+    return first, code
 
 
 def _known(number: int) -> int | None:
