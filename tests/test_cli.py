@@ -26,8 +26,7 @@ from traceql.resources import PACKAGE
 _HELP = """\
 Usage: traceql [OPTIONS] COMMAND [ARGS]...
 
-  Where did my milliseconds go? Query PyTorch profiler traces of LLM inference
-  in SQL.
+  Where did my milliseconds go? Query recordings of LLM inference in SQL.
 
   Shell completion: eval "$(_TRACEQL_COMPLETE=bash_source traceql)" (or
   zsh_source, fish_source).

@@ -69,7 +69,7 @@ class _Interrupted(Exception):
 )
 @click.version_option(__version__, prog_name="traceql")
 def cli() -> None:
-    """Where did my milliseconds go? Query PyTorch profiler traces of LLM inference in SQL.
+    """Where did my milliseconds go? Query recordings of LLM inference in SQL.
 
     Shell completion: eval "$(_TRACEQL_COMPLETE=bash_source traceql)" (or zsh_source, fish_source).
     """

@@ -70,10 +70,11 @@ def command(
     """Load traces, profiles, folders of these or run directories into one DuckDB file.
 
     PATHS are PyTorch profiler traces (.json, CUDA or ROCm), native Perfetto traces (.pftrace,
-    .perfetto-trace), exports of Nsight Systems (.sqlite) or outputs of rocprofv3 (.db, .json,
-    .csv, .pftrace), also compressed (.gz), folders of these, or run directories of traceql
-    capture. Profiles of Nsight Compute (.csv of ncu --csv, .ncu-rep) add hardware counters to the
-    kernels. Use one database per run.
+    .perfetto-trace), exports of Nsight Systems (.sqlite, Parquet; .nsys-rep where nsys is
+    installed), outputs of rocprofv3 (.db, .json, .csv, .pftrace) or profiles of Ascend NPUs
+    (*_ascend_pt, trace_view.json, .db), also compressed (.gz), folders of these, or run
+    directories of traceql capture. Profiles of Nsight Compute (.csv of ncu --csv, .ncu-rep) add
+    hardware counters to the kernels. Use one database per run.
 
     Failed checks of the ledger are printed, but the exit status is 0; see traceql check.
     """

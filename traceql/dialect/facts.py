@@ -63,3 +63,8 @@ class FileFacts:
 def is_ranks(value: object) -> bool:
     """Whether this is a list of ranks that is not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(r, int) for r in value)
+
+
+def process_on_gpu(process: int | None, device: int | None) -> str:
+    """What was recorded, for FileFacts.recorded."""
+    return "" if process is None or device is None else f"process {process} on GPU {device}"

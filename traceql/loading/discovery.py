@@ -77,11 +77,11 @@ def _files(path: Path) -> list[Path]:
 
 def _files_of_folder(folder: Path) -> list[Path]:
     ends = suffixes()
-    laid_out = [trace_path(file) for file in traces_of_folder(folder)]
+    laid_out = [trace_path(file) for file in traces_of_folder(folder) if not is_superseded(file)]
     if (files := [*laid_out, *_files_in_places(folder, ends)]) or _profiles(folder):
         return files
     folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]
-    below = [path.name for path in folders if _files_in_places(path, ends)]
+    below = [p.name for p in folders if traces_of_folder(p) or _files_in_places(p, ends)]
     if below:
         raise TraceNotFound(
             f"{folder}: no traces directly in this folder; load one of its folders that have some: "

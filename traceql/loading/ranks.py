@@ -1,6 +1,7 @@
 """Finds the rank of each file: from run.json, the trace, the file name or the order of files."""
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,9 @@ class Rank:
 
     rank: int
     world_size: int
-    source: str  # run.json, a key of the file (distributedInfo), file name or order of files
+    source: (
+        str  # run.json, a key of the file (distributedInfo), file name, order of files or processes
+    )
     tp_rank: int | None = None
     pp_rank: int | None = None
     dp_rank: int | None = None
@@ -47,8 +50,10 @@ def ranks(
     stated = [
         runs[path].rank_of(path, facts.process) if path in runs else None for path, facts in files
     ]
+    recordings = Counter(path for path, _ in files)
     claims = [
-        _claim(path, facts, entry) for (path, facts), entry in zip(files, stated, strict=True)
+        _claim(path, facts, entry, is_alone=recordings[path] == 1)
+        for (path, facts), entry in zip(files, stated, strict=True)
     ]
     for (path, _), (claimed, _) in zip(files, claims, strict=True):
         if claimed is not None:
@@ -71,14 +76,17 @@ def _parallel_ranks(path: Path, entry: RankEntry | None) -> dict[str, int | None
     return {f"{kind}_rank": int(n) for kind, n in _PARALLEL_IN_NAME.findall(path.name)}
 
 
-def _claim(path: Path, facts: FileFacts, entry: RankEntry | None) -> tuple[int | None, str]:
+def _claim(
+    path: Path, facts: FileFacts, entry: RankEntry | None, *, is_alone: bool
+) -> tuple[int | None, str]:
+    """The rank that a recording says it is, and by what; the name of a file tells one rank."""
     if entry:
         return entry.rank, "run.json"
     if facts.rank is not None:
         return facts.rank, facts.job_source
-    if named := _RANK_IN_NAME.search(path.name):
+    if is_alone and (named := _RANK_IN_NAME.search(path.name)):
         return int(named[1]), "file name"
-    return None, "order of files"
+    return None, "order of files" if is_alone else "order of processes"
 
 
 def _require_free(owner: Mapping[int, str], rank: int, path: Path) -> None:

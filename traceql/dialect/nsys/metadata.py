@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from traceql.dialect.facts import FileFacts
+from traceql.dialect.facts import FileFacts, process_on_gpu
 from traceql.dialect.nsys.vocabulary import Metadata
 
 
@@ -13,6 +13,7 @@ def facts(metadata: Mapping[str, Any]) -> FileFacts:
     return FileFacts(
         rank=metadata.get(Metadata.RANK),
         process=metadata.get(Metadata.PROCESS),
+        recorded=process_on_gpu(metadata.get(Metadata.PROCESS), device),
         world_size=metadata.get(Metadata.WORLD_SIZE),
         job_source=str(metadata.get(Metadata.RANK_SOURCE)),
         base_time_ns=metadata.get(Metadata.BASE_TIME),

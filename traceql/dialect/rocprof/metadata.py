@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from traceql.dialect.facts import FileFacts
+from traceql.dialect.facts import FileFacts, process_on_gpu
 from traceql.dialect.rocprof.vocabulary import Metadata
 
 
@@ -11,11 +11,7 @@ def facts(metadata: Mapping[str, Any]) -> FileFacts:
     """The GPU of the rank. Times count from the start of the machine, so there is no base."""
     device, name = metadata.get(Metadata.DEVICE), metadata.get(Metadata.DEVICE_NAME)
     return FileFacts(
-        recorded=_recorded(metadata.get(Metadata.PROCESS), device),
+        recorded=process_on_gpu(metadata.get(Metadata.PROCESS), device),
         form=str(metadata.get(Metadata.FORM, "")),
         device_names={} if device is None or name is None else {device: name},
     )
-
-
-def _recorded(process: int | None, device: int | None) -> str:
-    return "" if process is None or device is None else f"process {process} on GPU {device}"

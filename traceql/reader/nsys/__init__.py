@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
 
 _REPORT = ".nsys-rep"
-_SUFFIXES = (".sqlite", ".sqlite.gz", _REPORT)
+_SQLITE, _COMPRESSED = (".sqlite",), (".sqlite.gz",)
+_SUFFIXES = (*_SQLITE, *_COMPRESSED, _REPORT)
 
 
 def _recognises(path: Path) -> bool:
@@ -21,8 +22,17 @@ def _recognises(path: Path) -> bool:
 
 
 def _is_superseded(path: Path) -> bool:
-    """`nsys stats` and `nsys export` leave the SQLite file beside the report."""
-    return path.name.endswith(_REPORT) and path.with_suffix(".sqlite").is_file()
+    """Of the forms of one recording in a folder, the SQLite file counts.
+
+    `nsys stats` and `nsys export` leave it beside the report.
+    """
+    form = path.parent if is_part(path) else path
+    for suffix in (*_COMPRESSED, _REPORT, ".parquetdir"):
+        if form.name.endswith(suffix):
+            others = _SQLITE if suffix in _COMPRESSED else (*_SQLITE, *_COMPRESSED)
+            name = form.name.removesuffix(suffix)
+            return any(form.with_name(name + other).is_file() for other in others)
+    return False
 
 
 def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":

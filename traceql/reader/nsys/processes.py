@@ -30,13 +30,13 @@ THREAD_TABLES = (RUNTIME, "NVTX_EVENTS", "OSRT_API", "PROFILER_OVERHEAD")
 # process id has zeros for the thread (NVIDIA's documentation of the SQLite schema).
 # Both may be NULL, which is process 0 here.
 OF_PROCESS, OF_THREAD = "COALESCE(globalPid, 0)", "COALESCE(globalTid, 0)"
-_PID = 24
+PID_BITS = 24
 _MASK = 0xFFFFFF
 
 
 def pid_of(global_id: int) -> int:
     """The process id in a globalPid or globalTid."""
-    return (global_id >> _PID) & _MASK
+    return (global_id >> PID_BITS) & _MASK
 
 
 def tid_of(global_tid: int) -> int:
@@ -68,12 +68,12 @@ def rank_parts(export: Export) -> list[RankPart]:
     by_process: defaultdict[int, list[RankPart]] = defaultdict(list)
     for part in parts:
         if part.process is not None:
-            by_process[part.process >> _PID].append(part)
+            by_process[part.process >> PID_BITS].append(part)
     for gpu in sorted(_gpus(export, GPU_TABLES) - set(worked)):
-        by_process.get(gpu[0] >> _PID, parts)[0].gpus.append(gpu)
+        by_process.get(gpu[0] >> PID_BITS, parts)[0].gpus.append(gpu)
     busiest = _busiest_device(export, by_process)
     for thread in sorted(_threads(export)):
-        of_process = by_process.get(thread >> _PID, parts)
+        of_process = by_process.get(thread >> PID_BITS, parts)
         device = busiest.get(thread)
         owner = next((part for part in of_process if part.device == device), of_process[0])
         owner.threads.append(thread)
@@ -126,8 +126,8 @@ def _busiest_device(
             FROM {kernels} AS kernel
             JOIN {RUNTIME} AS call
                 ON call.correlationId = kernel.correlationId
-                AND call.globalTid >> {_PID} = kernel.globalPid >> {_PID}
-            WHERE kernel.globalPid >> {_PID} = ?
+                AND call.globalTid >> {PID_BITS} = kernel.globalPid >> {PID_BITS}
+            WHERE kernel.globalPid >> {PID_BITS} = ?
             GROUP BY 1, 2
             """,
             [process],

@@ -14,7 +14,7 @@ from traceql.reader.nesting import Nesting
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.nvtx import Nvtx
 from traceql.reader.nsys.points import POINT, clocks_in_hertz, points, samples
-from traceql.reader.nsys.processes import RankPart
+from traceql.reader.nsys.processes import PID_BITS, RankPart
 from traceql.reader.nsys.sources import EVENT, Source, events, sources
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.nsys.windows import WHOLE, Window
@@ -117,13 +117,30 @@ class RankEvents:
         at = np.flatnonzero(self.of_kind(*kinds))
         return self._first + at, _int64(self._column("correlation").take(pa.array(at)).fill_null(0))
 
+    def calls(self) -> tuple[Int64s, Int64s]:
+        """The index and the correlation of each call of the rank's own process.
+
+        Correlations are those of a process: another one, such as an API server, has the same.
+        """
+        index, correlation = self.correlations(EventKind.LAUNCH)
+        own = self._is_own()
+        return index[own], correlation[own]
+
     def graph_launches(self) -> Int64s:
-        """The correlation of each call that launches a CUDA graph."""
+        """The correlation of each of these calls that launches a CUDA graph."""
         name = self._column("name").take(pa.array(np.flatnonzero(self.of_kind(EventKind.LAUNCH))))
         launches: npt.NDArray[np.bool_] = pc.fill_null(
             pc.match_substring(name, "GraphLaunch"), False
         ).to_numpy(zero_copy_only=False)
-        return self.correlations(EventKind.LAUNCH)[1][launches]
+        return self.correlations(EventKind.LAUNCH)[1][launches & self._is_own()]
+
+    def _is_own(self) -> npt.NDArray[np.bool_]:
+        """Whether each call is of the process whose GPU this is."""
+        thread = _int64(self._column("global_id"))[self.of_kind(EventKind.LAUNCH)]
+        if self._part.process is None:
+            return np.ones(len(thread), np.bool_)
+        own: npt.NDArray[np.bool_] = thread >> PID_BITS == self._part.process >> PID_BITS
+        return own
 
     def tables(self, nested: Nesting) -> dict[str, pa.Table]:
         """The tables with the events of the window.

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.dialect.event_kinds import EventKind
 from traceql.reader.nesting import Nesting, nesting
 from traceql.reader.nsys.arrows import Arrows
 from traceql.reader.nsys.counts import counts
@@ -17,7 +16,7 @@ from traceql.reader.nsys.nvtx import Nvtx
 from traceql.reader.nsys.points import starts
 from traceql.reader.nsys.processes import RankPart
 from traceql.reader.nsys.rank_events import ON_GPU, RankEvents
-from traceql.reader.nsys.remarks import remarks
+from traceql.reader.nsys.remarks import GraphLaunches, remarks
 from traceql.reader.nsys.sources import START, sources
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.nsys.windows import windows
@@ -77,7 +76,7 @@ def rank_tables(
     """
     numbers, arrows = TrackNumbers(export), Arrows()
     carried, first = _Spans(_NOTHING, _NOTHING, _NOTHING, _NOTHING), 0
-    launches = _NOTHING
+    launches = worked = _NOTHING
     parts = windows(export, {*((s.table, START) for s in sources(export)), *starts(export)})
     for number, window in enumerate(parts, 1):
         found = RankEvents(
@@ -87,17 +86,18 @@ def rank_tables(
         nested = _nested(spans, len(carried.ts), found.tracks, trace_processor)
         tables = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
         tables |= found.tables(nested)
-        tables["flow"] = arrows.table(
-            found.correlations(EventKind.LAUNCH), found.correlations(*ON_GPU)
-        )
+        tables["flow"] = arrows.table(found.calls(), found.correlations(*ON_GPU))
         launches = np.unique(np.concatenate((launches, found.graph_launches())))
+        replayed = np.intersect1d(launches, found.correlations(*ON_GPU)[1])
+        worked = np.union1d(worked, replayed)
         first += len(found)
         if window.end is not None:
             carried = spans.open_at(window.end)
         if number == len(parts):
             tables["track"] = track_table(found.tracks)
             tables["count"] = counts(export, part, alone=alone, has_samples=is_first)
-            said = remarks(export, len(launches), part, is_first=is_first)
+            launched = GraphLaunches(len(launches), len(np.setdiff1d(launches, worked)))
+            said = remarks(export, launched, part, alone=alone, is_first=is_first)
             tables["remark"] = remark_table(said)
         del found, spans, nested
         yield WindowTables(tables, number == len(parts))

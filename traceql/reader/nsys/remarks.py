@@ -1,10 +1,19 @@
 """What the ledger has to say about an export of Nsight Systems."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.job import time_changes
-from traceql.reader.nsys.processes import OF_PROCESS, RUNTIME, RankPart
+from traceql.reader.nsys.processes import (
+    GPU_TABLES,
+    OF_PROCESS,
+    OF_THREAD,
+    PID_BITS,
+    RUNTIME,
+    RankPart,
+)
+from traceql.reader.nsys.sources import backward, sources
 from traceql.reader.remarks import Remark
 
 _REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -24,15 +33,30 @@ _NOT_LOADED = (
 )
 
 
+class GraphLaunches(NamedTuple):
+    """How many calls launch a CUDA graph, and how many of these nothing on the GPU belongs to."""
+
+    calls: int
+    without_work: int
+
+
 def remarks(
-    export: Export, graph_launches: int, part: RankPart, *, is_first: bool
+    export: Export,
+    launched: GraphLaunches,
+    part: RankPart,
+    *,
+    alone: bool,
+    is_first: bool,
 ) -> Iterator[Remark]:
     """Statements about one rank; those about the whole file are with the first rank.
 
     Args:
-        graph_launches: how many calls of the rank launch a CUDA graph.
+        launched: the calls of the rank that launch a CUDA graph.
+        alone: whether the export has no other rank.
     """
-    yield from _replays(export, graph_launches, part)
+    yield from _backward(export, part, alone=alone)
+    yield from _replays(export, launched, part)
+    yield from _launches_elsewhere(export, part)
     if not is_first:
         return
     yield from _calls(export)
@@ -49,8 +73,60 @@ def remarks(
         )
 
 
-def _replays(export: Export, launched: int, part: RankPart) -> Iterator[Remark]:
+def _backward(export: Export, part: RankPart, *, alone: bool) -> Iterator[Remark]:
+    found = sum(backward(export, source, part, alone=alone) for source in sources(export))
+    if found:
+        yield Remark(
+            "events that end before they begin",
+            0,
+            found,
+            False,
+            "events loaded; events whose end is before their start, or that ran on the GPU and "
+            "have no end. They are not loaded: export the report again",
+        )
+
+
+def _launches_elsewhere(export: Export, part: RankPart) -> Iterator[Remark]:
+    """Activities that were launched by a thread which is with another GPU of the process."""
+    kernels = GPU_TABLES[0]
+    has_kernels = export.has(kernels, "globalPid", "deviceId", "correlationId")
+    if part.process is None or not has_kernels:
+        return
+    if not export.has(RUNTIME, "globalTid", "correlationId"):
+        return
+    threads = ", ".join(map(str, part.threads))
+    elsewhere = f"{OF_THREAD} NOT IN ({threads})" if threads else "TRUE"
+    of_part = f"SELECT correlationId FROM {kernels} WHERE ({OF_PROCESS}, deviceId) IN (VALUES "
+    of_part += ", ".join(f"({process}, {device})" for process, device in part.gpus) + ")"
+    found = export.value(
+        f"SELECT COUNT(DISTINCT correlationId) FROM {RUNTIME} WHERE globalTid >> {PID_BITS} = ? "
+        f"AND {elsewhere} AND correlationId IN ({of_part})",
+        [part.process >> PID_BITS],
+    )
+    if found:
+        yield Remark(
+            "launch calls with another rank",
+            0,
+            found,
+            None,
+            "launch calls that are tied to kernels; calls of a thread that launched more on "
+            "another GPU of the process, whose rank has them: step and cause of these kernels are "
+            "unknown",
+        )
+
+
+def _replays(export: Export, launched: GraphLaunches, part: RankPart) -> Iterator[Remark]:
     """Replays of CUDA graphs whose kernels are not in the file."""
+    if launched.without_work:
+        yield Remark(
+            "graph launches without work",
+            launched.without_work,
+            launched.calls,
+            False,
+            "launches of CUDA graphs of which the file has neither kernels nor an interval, so "
+            "that their time counts as idle; all launches of graphs. Record with nsys profile "
+            "--cuda-graph-trace=node",
+        )
     if not export.has(_REPLAYS, "start", "end", "globalPid", "deviceId"):
         return
     pairs = ", ".join(f"({process}, {device})" for process, device in part.gpus) or "(0, 0)"
@@ -65,7 +141,7 @@ def _replays(export: Export, launched: int, part: RankPart) -> Iterator[Remark]:
     yield Remark(
         "graph replays without kernels",
         total - incomplete,
-        max(total, launched),
+        max(total, launched.calls),
         None,
         "replays of CUDA graphs recorded as one interval each; all launches of graphs. What ran "
         "inside is not in the file: record with nsys profile --cuda-graph-trace=node to see it",

@@ -171,8 +171,29 @@ def _relation(source: Source) -> str:
     return _SCHEDULED if source.category == Category.OFF_CPU else source.table
 
 
+def backward(export: Export, source: Source, part: RankPart, *, alone: bool) -> int:
+    """The number of such events that are not loaded, because they end before they begin.
+
+    Activities of a GPU without an end are among them.
+    """
+    if source.where == _IS_WHOLE_REPLAY:
+        return 0  # incomplete replays have a remark of their own
+    where = f"{_belongs(source, part, alone=alone)} AND ({_is_forward(source)}) IS NOT TRUE"
+    return int(export.value(f"SELECT COUNT(*) FROM {_relation(source)} WHERE {where}"))
+
+
 def chosen(source: Source, part: RankPart, *, alone: bool) -> str:
     """The condition for events of this kind and rank."""
+    return f"{_belongs(source, part, alone=alone)} AND ({_is_forward(source)})"
+
+
+def _is_forward(source: Source) -> str:
+    """The condition that an event does not end before it begins; odd times are refused later."""
+    is_forward = "\"end\" >= start OR typeof(start) <> 'integer'"
+    return is_forward if source.on_gpu else f'"end" IS NULL OR {is_forward}'
+
+
+def _belongs(source: Source, part: RankPart, *, alone: bool) -> str:
     if source.on_gpu:
         pairs = ", ".join(f"({process}, {device})" for process, device in part.gpus)
         belongs = f"({OF_PROCESS}, deviceId) IN (VALUES {pairs})" if pairs else "FALSE"
@@ -308,8 +329,10 @@ def _on_host(export: Export) -> Iterator[Source]:
         where=f'eventType IN ({PUSH_POP}, {START_END}) AND "end" IS NOT NULL',
         needs=(*_TIMES, "eventType"),
     )
-    yield Source("OSRT_API", Category.OS, "nameId", is_id=True, on_gpu=False, args=("returnValue",))
-    yield Source("PROFILER_OVERHEAD", Category.OVERHEAD, "nameId", is_id=True, on_gpu=False)
+    name = export.column("OSRT_API", "nameId")
+    yield Source("OSRT_API", Category.OS, name, is_id=True, on_gpu=False, args=("returnValue",))
+    name = export.column("PROFILER_OVERHEAD", "nameId")
+    yield Source("PROFILER_OVERHEAD", Category.OVERHEAD, name, is_id=True, on_gpu=False)
     yield Source(
         "SCHED_EVENTS",
         Category.OFF_CPU,

@@ -1,0 +1,143 @@
+"""Rows of an export of Nsight Systems that a rank must not take at their word."""
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from nsys_like import PID, Row, call, global_id, kernel, nvtx, write
+
+import traceql
+from traceql.loading.discovery import trace_files
+from traceql.reader.nsys.read import read_export
+
+SERVER, WORKER = PID - 1, PID
+DATA = Path(__file__).parent / "data" / "nsys"
+
+
+def ranks(folder: Path, *rows: Row) -> list[Mapping[str, pa.Table]]:
+    """The tables of each rank; these exports have one window."""
+    path = write(folder / "run.sqlite", *rows)
+    return [part.tables for part in read_export(path, trace_processor=None)]
+
+
+def remarks(tables: Mapping[str, pa.Table]) -> dict[str, tuple[int, int, bool | None]]:
+    return {
+        r["check_name"]: (r["value"], r["total"], r["ok"]) for r in tables["remark"].to_pylist()
+    }
+
+
+def durations(tables: Mapping[str, pa.Table]) -> Sequence[int]:
+    found: list[int] = tables["slice"]["dur"].to_pylist()
+    return found
+
+
+def launches(tables: Mapping[str, pa.Table]) -> list[tuple[Any, Any]]:
+    """The process of the call and the name of the kernel at the ends of each arrow."""
+    slices = tables["slice"].to_pylist()
+    rows = tables["flow"].to_pylist()
+    return [(slices[r["slice_out"]]["pid"], slices[r["slice_in"]]["name"]) for r in rows]
+
+
+_EVENTS = [
+    call(ts=0, dur=10, correlation=1),
+    kernel(ts=20, dur=5, correlation=1),
+    nvtx("forward", ts=0, dur=50),
+]
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        kernel(ts=30, dur=-5, correlation=2),
+        kernel(ts=30, dur=5, correlation=2, end=None),
+        call(ts=12, dur=-1, correlation=2),
+        nvtx("sample", ts=60, dur=-40),
+    ],
+    ids=["kernel", "kernel without an end", "call", "range"],
+)
+def test_an_event_that_ends_before_it_begins_is_left_out_and_told(odd: Row, tmp_path: Path) -> None:
+    (tables,) = ranks(tmp_path, *_EVENTS, odd)
+    assert sorted(durations(tables)) == [5, 10, 50]
+    assert remarks(tables)["events that end before they begin"] == (0, 1, False)
+    assert sum(tables["count"]["events"].to_pylist()) == len(_EVENTS)
+
+
+def test_without_such_events_nothing_is_told(tmp_path: Path) -> None:
+    (tables,) = ranks(tmp_path, *_EVENTS)
+    assert remarks(tables) == {}
+
+
+def test_a_process_without_a_gpu_launches_nothing(tmp_path: Path) -> None:
+    """An API server calls CUDA, too, and its correlations are those of the worker."""
+    (tables,) = ranks(
+        tmp_path,
+        call(ts=0, dur=1, correlation=1, pid=SERVER),
+        call(ts=10, dur=5, correlation=1, pid=WORKER),
+        kernel("gemm", ts=20, dur=5, correlation=1, pid=WORKER),
+    )
+    assert launches(tables) == [(WORKER, "gemm")]
+
+
+def test_calls_of_a_thread_that_launches_on_two_gpus_are_told(tmp_path: Path) -> None:
+    calls = [call(ts=10 * n, dur=5, correlation=n) for n in range(1, 4)]
+    devices = [0, 0, 1]
+    kernels = [
+        kernel("gemm", ts=100 * n, dur=5, correlation=n, deviceId=device)
+        for n, device in enumerate(devices, 1)
+    ]
+    first, second = ranks(tmp_path, *calls, *kernels)
+    assert [len(launches(first)), len(launches(second))] == [2, 0]
+    assert "launch calls with another rank" not in remarks(first)
+    assert remarks(second)["launch calls with another rank"] == (0, 1, None)
+
+
+def test_a_graph_of_which_nothing_was_recorded_fails_the_ledger(tmp_path: Path) -> None:
+    graph = [call("cudaGraphLaunch_v10000", ts=30 * n, dur=5, correlation=n) for n in (2, 3)]
+    inside = kernel("gemm", ts=70, dur=5, correlation=2, graphNodeId=1)
+    (tables,) = ranks(tmp_path, *_EVENTS, *graph, inside)
+    assert remarks(tables)["graph launches without work"] == (1, 2, False)
+
+
+def test_a_table_without_names_is_loaded(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.sqlite", *_EVENTS)
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute('CREATE TABLE OSRT_API (start INTEGER, "end" INTEGER, globalTid INTEGER)')
+        con.execute("INSERT INTO OSRT_API VALUES (5, 9, ?)", [global_id(PID, PID)])
+    (part,) = read_export(path, trace_processor=None)
+    assert sorted(durations(part.tables)) == [4, 5, 10, 50]
+
+
+def test_of_the_forms_of_a_recording_in_a_folder_one_is_loaded(tmp_path: Path) -> None:
+    names = ["a.sqlite", "a.sqlite.gz", "a.nsys-rep", "b.sqlite.gz", "b.nsys-rep", "c.nsys-rep"]
+    for name in names:
+        (tmp_path / name).write_bytes(b"SQLite format 3\0")
+    (tmp_path / "a.parquetdir").mkdir()
+    (tmp_path / "a.parquetdir" / "StringIds.parquet").write_bytes(b"PAR1")
+    found = [file.name for file in trace_files([tmp_path])]
+    assert found == ["a.sqlite", "b.sqlite.gz", "c.nsys-rep"]
+
+
+@pytest.mark.slow
+def test_a_recording_is_not_loaded_twice(tmp_path: Path) -> None:
+    for name in ("one.sqlite", "other.sqlite"):
+        write(tmp_path / name, *_EVENTS)
+    (tmp_path / "other.sqlite").open("ab").write(bytes(4096))  # another file of the same content
+    with pytest.raises(traceql.TraceqlError, match="seem to be the same recording"):
+        traceql.load(tmp_path, tmp_path / "run.duckdb")
+
+
+@pytest.mark.slow
+def test_the_name_of_a_file_with_several_ranks_is_none_of_them(tmp_path: Path) -> None:
+    packed = (DATA / "two-processes-graph-whole.sqlite.gz").read_bytes()
+    (tmp_path / "node_rank0.sqlite.gz").write_bytes(packed)
+    traceql.load(tmp_path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        told = "SELECT rank, note FROM ledger WHERE check_name = 'rank of world size' ORDER BY rank"
+        assert [tuple(row.values()) for row in trace.sql(told)] == [
+            (0, "rank from order of processes"),
+            (1, "rank from order of processes"),
+        ]
