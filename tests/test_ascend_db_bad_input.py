@@ -261,6 +261,14 @@ def test_values_of_another_type_count_as_unknown(table: str, column: str, tmp_pa
         assert Read(path).marked == _ALL
 
 
+def test_a_row_that_ends_before_it_starts_is_left_out_and_told(tmp_path: Path) -> None:
+    swapped = f"UPDATE TASK SET startNs = endNs, endNs = startNs {_FIRST}"
+    found = Read(database(tmp_path, swapped))
+    assert found.counts == (_ALL - 1, 2)
+    assert found.remarks["rows of TASK without a time"][1:4] == (1, 4, False)
+    assert pc.min(found.tables["slice"]["dur"]).as_py() >= 0
+
+
 def test_only_allocations_of_torch_npu_are_loaded(tmp_path: Path) -> None:
     """Those of the engine of graphs have no stream, and a total of their own."""
     row = Row("OP_MEMORY", {"name": "Conv2D1", "size": 64, "allocationTime": 4, "deviceId": 0})

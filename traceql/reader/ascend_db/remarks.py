@@ -72,8 +72,8 @@ def _odd_rows(profile: Profile, found: RankEvents) -> Iterator[Remark]:
                 rows,
                 profile.count(source.table),
                 False,
-                "rows whose start or end is no time after 1970, or whose task is not in the file, "
-                "which are left out; all rows",
+                "rows whose start or end is no time after 1970, that end before they start, or "
+                "whose task is not in the file, which are left out; all rows",
             )
     for table, columns in profile.asked.items():
         odd = {name: n for name in sorted(columns) if (n := _not_whole(profile, table, name))}
