@@ -308,6 +308,7 @@ def test_allocations_are_in_table_memory(rank: int, trace: traceql.Trace) -> Non
             SUM(size) - SUM(CASE WHEN releaseTime IS NOT NULL THEN size END),
             MAX(allocationTotalAllocated)
         FROM OP_MEMORY
+        WHERE streamPtr IS NOT NULL
         """,
     )
     (found,) = values(
@@ -315,6 +316,25 @@ def test_allocations_are_in_table_memory(rank: int, trace: traceql.Trace) -> Non
         f"SELECT COUNT(*), SUM(bytes_delta), MAX(allocated) FROM memory WHERE rank = {rank}",
     )
     assert found == expected
+
+
+def test_memory_has_the_running_total_of_one_allocator(trace: traceql.Trace) -> None:
+    """Memory from before the recording may be released unseen, but none comes from nowhere."""
+    jumps = """
+        SELECT rank, ts FROM (
+            SELECT *, allocated - LAG(allocated) OVER (PARTITION BY rank ORDER BY ts) AS change
+            FROM memory
+        )
+        WHERE change > bytes_delta
+    """
+    assert values(trace, jumps) == []
+    left_out = values(
+        trace, "SELECT total FROM remark WHERE check_name = 'allocations of other allocators'"
+    )
+    assert left_out == [
+        read_by_sqlite(rank, "SELECT COUNT(*) FROM OP_MEMORY WHERE streamPtr IS NULL")[0]
+        for rank in SUMS
+    ]
 
 
 def test_kernels_share_a_number_with_the_operator_that_asked_for_them(

@@ -36,7 +36,8 @@ _ROWS = (
                         "globalTid": 100 << 32 | 101}),
     Row("AICORE_FREQ", {"deviceId": 0, "timestampNs": 5, "freq": 1800}),
     Row("MEMORY_RECORD", {"component": "PTA", "timestamp": 6, "totalAllocated": 512}),
-    Row("OP_MEMORY", {"name": "aten::mm", "size": 512, "allocationTime": 3, "deviceId": 0}),
+    Row("OP_MEMORY", {"name": "aten::mm", "size": 512, "allocationTime": 3, "deviceId": 0,
+                      "streamPtr": 77}),
 )  # fmt: skip
 # Of each table of events.
 _SLICES = {
@@ -258,6 +259,22 @@ def test_values_of_another_type_count_as_unknown(table: str, column: str, tmp_pa
     for number, value in enumerate(_ODD.values()):
         path = database(tmp_path / str(number), f'UPDATE {table} SET "{column}" = {value}')
         assert Read(path).marked == _ALL
+
+
+def test_a_row_that_ends_before_it_starts_is_left_out_and_told(tmp_path: Path) -> None:
+    swapped = f"UPDATE TASK SET startNs = endNs, endNs = startNs {_FIRST}"
+    found = Read(database(tmp_path, swapped))
+    assert found.counts == (_ALL - 1, 2)
+    assert found.remarks["rows of TASK without a time"][1:4] == (1, 4, False)
+    assert pc.min(found.tables["slice"]["dur"]).as_py() >= 0
+
+
+def test_only_allocations_of_torch_npu_are_loaded(tmp_path: Path) -> None:
+    """Those of the engine of graphs have no stream, and a total of their own."""
+    row = Row("OP_MEMORY", {"name": "Conv2D1", "size": 64, "allocationTime": 4, "deviceId": 0})
+    found = Read(database(tmp_path, rows=(*_ROWS, row)))
+    assert found.tables["instant"].num_rows == 1
+    assert found.remarks["allocations of other allocators"][1:4] == (0, 1, None)
 
 
 def test_values_of_another_type_are_in_the_ledger(tmp_path: Path) -> None:

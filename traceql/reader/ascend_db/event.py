@@ -72,7 +72,7 @@ class Source:
 
 
 def events(profile: Profile, source: Source) -> pa.Table:
-    """The events of one kind that have a time, as the table EVENT."""
+    """The events of one kind that have a time and do not end before it, as the table EVENT."""
     ts, end_ts = profile.times(source.start, source.end)
     selected = ", ".join(
         [
@@ -85,9 +85,8 @@ def events(profile: Profile, source: Source) -> pa.Table:
             json_of(source.args),
         ]
     )
-    has_time = f"{ts} IS NOT NULL AND {end_ts} IS NOT NULL"
     return profile.table(
-        f"SELECT {selected} FROM {source.relation} WHERE {source.where} AND {has_time}", EVENT
+        f"SELECT {selected} FROM {source.relation} WHERE {source.where} AND {end_ts} >= {ts}", EVENT
     )
 
 
@@ -105,12 +104,12 @@ def counted(profile: Profile, source: Source) -> list[tuple[str, int, int]]:
 
 
 def without_time(profile: Profile, source: Source) -> int:
-    """The number of rows that have no time."""
+    """The number of rows that have no start, no end, or an end before their start."""
     ts, end_ts = profile.times(source.start, source.end)
     return int(
         profile.value(
             f"SELECT COUNT(*) FROM {source.relation} "
-            f"WHERE {source.where} AND ({ts} IS NULL OR {end_ts} IS NULL)"
+            f"WHERE {source.where} AND NOT COALESCE({end_ts} >= {ts}, FALSE)"
         )
     )
 

@@ -97,5 +97,21 @@ def points(profile: Profile) -> Iterator[Points]:
                     ),
                 ),
                 at,
-                f"{at} IS NOT NULL",  # not all is released while the profiler records
+                # Not all is released while the profiler records.
+                f"{at} IS NOT NULL AND {_is_of_torch(profile)}",
             )
+
+
+def of_other_allocators(profile: Profile) -> int:
+    """The number of rows of OP_MEMORY that are not of torch_npu's allocator.
+
+    The engine of graphs has an allocator, and totals, of its own.
+    """
+    if not profile.has(_MEMORY):
+        return 0
+    return int(profile.value(f"SELECT COUNT(*) FROM {_MEMORY} WHERE NOT ({_is_of_torch(profile)})"))
+
+
+def _is_of_torch(profile: Profile) -> str:
+    """SQL of whether a row is of torch_npu's allocator, which alone knows a stream."""
+    return "streamPtr IS NOT NULL" if profile.has(_MEMORY, "streamPtr") else "TRUE"

@@ -10,6 +10,7 @@ from traceql.reader.ascend_db.event import without_time
 from traceql.reader.ascend_db.host_sources import has_swapped_inputs
 from traceql.reader.ascend_db.names import EVENTS
 from traceql.reader.ascend_db.own_sums import own_sums
+from traceql.reader.ascend_db.points import of_other_allocators
 from traceql.reader.ascend_db.profile import CALL_CHAINS, Profile
 from traceql.reader.ascend_db.rank_events import RankEvents
 from traceql.reader.remarks import Remark
@@ -50,6 +51,15 @@ def remarks(profile: Profile, found: RankEvents, analysis: Analysis) -> Iterator
             "columns inputShapes and inputDtypes of table PYTORCH_API hold each other's texts, as "
             "torch_npu of early 2025 wrote them; they are read the other way round",
         )
+    if others := of_other_allocators(profile):
+        yield Remark(
+            "allocations of other allocators",
+            0,
+            others,
+            None,
+            "rows loaded; rows of table OP_MEMORY without a stream, which have totals of their own "
+            "(the engine of graphs). Table memory is of torch_npu's allocator",
+        )
     yield from _tables_not_loaded(profile, found)
 
 
@@ -62,8 +72,8 @@ def _odd_rows(profile: Profile, found: RankEvents) -> Iterator[Remark]:
                 rows,
                 profile.count(source.table),
                 False,
-                "rows whose start or end is no time after 1970, or whose task is not in the file, "
-                "which are left out; all rows",
+                "rows whose start or end is no time after 1970, that end before they start, or "
+                "whose task is not in the file, which are left out; all rows",
             )
     for table, columns in profile.asked.items():
         odd = {name: n for name in sorted(columns) if (n := _not_whole(profile, table, name))}
