@@ -77,7 +77,7 @@ def _files(path: Path) -> list[Path]:
 
 def _files_of_folder(folder: Path) -> list[Path]:
     ends = suffixes()
-    laid_out = [trace_path(file) for file in traces_of_folder(folder) if not is_superseded(file)]
+    laid_out = [trace_path(file) for file in traces_of_folder(folder)]
     if (files := [*laid_out, *_files_in_places(folder, ends)]) or _profiles(folder):
         return files
     folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]

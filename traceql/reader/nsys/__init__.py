@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceql.reader.contract import Reader
 from traceql.reader.first_bytes import begins_like_sqlite
-from traceql.reader.nsys.parquet_layout import is_part, standing_file, traces_of_folder
+from traceql.reader.nsys.parquet_layout import exports_of_folder, is_part, standing_file
 
 if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
@@ -35,6 +35,10 @@ def _is_superseded(path: Path) -> bool:
     return False
 
 
+def _traces_of_folder(folder: Path) -> list[Path]:
+    return [path for path in exports_of_folder(folder) if not _is_superseded(path)]
+
+
 def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
     from traceql.reader.nsys.read import read_export
 
@@ -58,6 +62,6 @@ READER = Reader(
     opens_in_perfetto=False,
     is_superseded=_is_superseded,
     whole=standing_file,
-    traces_of_folder=traces_of_folder,
+    traces_of_folder=_traces_of_folder,
     is_general=True,
 )

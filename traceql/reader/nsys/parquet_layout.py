@@ -26,7 +26,7 @@ def standing_file(path: Path) -> Path:
     return next(_standing(path.parent), path) if is_part(path) else path
 
 
-def traces_of_folder(folder: Path) -> Sequence[Path]:
+def exports_of_folder(folder: Path) -> Sequence[Path]:
     """The files that stand for the export in a folder, or for those in its folders."""
     folders = [folder] if _holds_export(folder) else sorted(filter(_holds_export, folder.iterdir()))
     return [file for one in folders for file in list(_standing(one))[:1]]
