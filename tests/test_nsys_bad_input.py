@@ -437,6 +437,7 @@ def test_a_report_is_exported_by_the_tool(tmp_path: Path) -> None:
 _FAILING: dict[str, tuple[str, str]] = {
     "with a message": ("echo first; echo 'report is too new' >&2; exit 3", "report is too new"),
     "without one": ("exit 1", "no message"),
+    "with a secret": ("echo 'unset HF_TOKEN=hf_abc' >&2; exit 1", "(unset HF_TOKEN=...)"),
     "silently": ("exit 0", "nsys export failed"),
     "by writing something else": (
         'while [ "$1" != -o ]; do shift; done; echo hello > "$2"', "ends after 6",

@@ -1,5 +1,6 @@
 """What the profilers of NVIDIA have in common: programs that start the engine process."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from capture.profilers.contract import REPORT, Profiler, ProfilerOptions
 
 _VERSION_S = 60
 _LETTERS = 200  # of a tool's last line that are shown
+_VALUE = re.compile(r"(?<=\w)=\S+")  # perhaps of a variable of the environment, with a secret
 
 
 class Tool(Profiler):
@@ -83,7 +85,8 @@ class Tool(Profiler):
             **({"stdout": subprocess.DEVNULL} | keywords),
         )
         if done.returncode:
-            said = (done.stderr.strip().splitlines() or ["no message"])[-1][:_LETTERS]
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            said = _VALUE.sub("=...", last)[:_LETTERS]
             raise EngineFailed(
                 f"{shutil.which(self.program)} {words[0]} failed ({said}); its report is in traces/"
             )

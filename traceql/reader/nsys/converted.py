@@ -1,5 +1,6 @@
 """Makes an SQLite file of a report of Nsight Systems, with the tool itself, or of Parquet files."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from traceql.reader.nsys.parquet_layout import is_part
 
 _REPORT = ".nsys-rep"
 _LETTERS = 200  # of the tool's last line that are shown
+_VALUE = re.compile(r"(?<=\w)=\S+")  # perhaps of a variable of the environment, with a secret
 
 
 @contextmanager
@@ -55,5 +57,6 @@ def converted(path: Path) -> Iterator[Path]:
         )
         if done.returncode or not made.exists():
             said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-            raise TraceCorrupt(f"nsys export failed ({said[-1][:_LETTERS]})")
+            shown = _VALUE.sub("=...", said[-1])[:_LETTERS]
+            raise TraceCorrupt(f"nsys export failed ({shown})")
         yield made
