@@ -7,34 +7,20 @@ from pathlib import Path
 import databases
 import nsys_like
 import pytest
+from of_any_profiler import FIRST, GAPS, STEPS
 from shared_files import shared_file
 
 import traceql
 
-# Times are those since the first kernel of the rank, because the formats have other time bases.
-_FIRST = "(SELECT MIN(ts) FROM kernel AS first WHERE first.rank = {0}.rank)"
 _LAYER_SOURCE = "layer_source"
 _KERNELS = f"""
     SELECT
-        kernel.rank, kernel.ts - {_FIRST.format("kernel")} AS ts, kernel.dur, kernel.name, kind,
+        kernel.rank, kernel.ts - {FIRST.format("kernel")} AS ts, kernel.dur, kernel.name, kind,
         device, stream, grid, block, bytes, category, layer, role, pass, in_graph,
         launch.name AS launch, step.number, step.phase, {_LAYER_SOURCE}
     FROM kernel
     LEFT JOIN step USING (step_id)
     LEFT JOIN launch ON kernel.launch_id = launch.id
-    ORDER BY ALL
-"""
-_STEPS = f"""
-    SELECT * EXCLUDE (step_id) REPLACE (
-        ts - {_FIRST.format("step")} AS ts, gpu_ts - {_FIRST.format("step")} AS gpu_ts
-    )
-    FROM step
-    ORDER BY rank, number
-"""
-_GAPS = f"""
-    SELECT gap.rank, device, gap.ts - {_FIRST.format("gap")} AS ts, gap.dur, cause, number
-    FROM gap
-    LEFT JOIN step USING (step_id)
     ORDER BY ALL
 """
 
@@ -68,7 +54,7 @@ def test_kernels_steps_and_gaps_are_those_of_the_pytorch_trace(name: str) -> Non
         for row in (*expected, *found):
             row["role"] = row["role"] if row["layer"] is not None else None
     assert found == expected
-    for sql in (_STEPS, _GAPS):
+    for sql in (STEPS, GAPS):
         assert export.sql(sql).rows() == trace.sql(sql).rows()
 
 

@@ -8,17 +8,16 @@ from typing import Any
 import databases
 import pytest
 import rocpd_like
+from of_any_profiler import FIRST, GAPS, STEPS
 from rocprof_pftrace import write_pftrace
 from shared_files import shared_file
 
 import traceql
 
-# Times are those since the first kernel of the rank, because the formats have other time bases.
-_FIRST = "(SELECT MIN(ts) FROM kernel AS first WHERE first.rank = {0}.rank)"
 # Memory sets are kernels on AMD's GPUs; copies do not tell the kind of the host's memory.
 _KERNELS = f"""
     SELECT
-        kernel.rank, kernel.ts - {_FIRST.format("kernel")} AS ts, kernel.dur,
+        kernel.rank, kernel.ts - {FIRST.format("kernel")} AS ts, kernel.dur,
         CASE WHEN category IN ('memcpy', 'memset') THEN '' ELSE kernel.name END AS name,
         device, stream,
         CASE WHEN category <> 'memset' THEN [grid, block] END AS sizes,
@@ -28,19 +27,6 @@ _KERNELS = f"""
     FROM kernel
     LEFT JOIN step USING (step_id)
     LEFT JOIN launch ON kernel.launch_id = launch.id
-    ORDER BY ALL
-"""
-_STEPS = f"""
-    SELECT * EXCLUDE (step_id) REPLACE (
-        ts - {_FIRST.format("step")} AS ts, gpu_ts - {_FIRST.format("step")} AS gpu_ts
-    )
-    FROM step
-    ORDER BY rank, number
-"""
-_GAPS = f"""
-    SELECT gap.rank, device, gap.ts - {_FIRST.format("gap")} AS ts, gap.dur, cause, number
-    FROM gap
-    LEFT JOIN step USING (step_id)
     ORDER BY ALL
 """
 _QUICK = "qwen3-8b-tp1-graph"
@@ -102,7 +88,7 @@ def test_kernels_steps_and_gaps_are_those_of_the_pytorch_trace(name: str, form: 
         for column in _UNTOLD.get(form, ()):
             del row[column]
     assert kernels == expected
-    for sql in (_STEPS, _GAPS):
+    for sql in (STEPS, GAPS):
         rows = found.sql(sql).rows(), trace.sql(sql).rows()
         for row in (*rows[0], *rows[1]) if form == "pftrace" else ():
             row.pop("device", None)

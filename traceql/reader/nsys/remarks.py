@@ -13,7 +13,7 @@ from traceql.reader.nsys.processes import (
     RUNTIME,
     RankPart,
 )
-from traceql.reader.nsys.sources import backward, sources
+from traceql.reader.nsys.sources import IS_WHOLE_REPLAY, backward, sources
 from traceql.reader.remarks import Remark
 
 _REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -132,7 +132,7 @@ def _replays(export: Export, launched: GraphLaunches, part: RankPart) -> Iterato
     pairs = ", ".join(f"({process}, {device})" for process, device in part.gpus) or "(0, 0)"
     rows = export.rows(
         f"""
-        SELECT COUNT(*), COALESCE(SUM(NOT (start > 0 AND "end" >= start)), 0)
+        SELECT COUNT(*), COALESCE(SUM(NOT ({IS_WHOLE_REPLAY})), 0)
         FROM {_REPLAYS}
         WHERE ({OF_PROCESS}, deviceId) IN (VALUES {pairs})
         """

@@ -158,7 +158,7 @@ _ARGUMENT = "argument "  # begins the names of columns that become arguments
 _DURATION = """
     CASE WHEN typeof("end") IN ('text', 'blob') THEN "end" ELSE COALESCE("end", start) - start END
 """
-_IS_WHOLE_REPLAY = 'start > 0 AND "end" >= start'  # others are incomplete: nsys gives no times
+IS_WHOLE_REPLAY = 'start > 0 AND "end" >= start'  # others are incomplete: nsys gives no times
 _SCHEDULED = """(
     SELECT
         *,
@@ -176,8 +176,8 @@ def backward(export: Export, source: Source, part: RankPart, *, alone: bool) -> 
 
     Activities of a GPU without an end are among them.
     """
-    if source.where == _IS_WHOLE_REPLAY:
-        return 0  # incomplete replays have a remark of their own
+    if source.category in (Category.GRAPH, Category.OFF_CPU):
+        return 0  # the one has a remark of its own; the other ends with the next row
     where = f"{_belongs(source, part, alone=alone)} AND ({_is_forward(source)}) IS NOT TRUE"
     return int(export.value(f"SELECT COUNT(*) FROM {_relation(source)} WHERE {where}"))
 
@@ -251,7 +251,7 @@ def _on_gpu(export: Export) -> Iterator[Source]:
         is_id=False,
         on_gpu=True,
         args=("contextId", "graphId", "graphExecId"),
-        where=_IS_WHOLE_REPLAY,
+        where=IS_WHOLE_REPLAY,
     )
     copies = "CUPTI_ACTIVITY_KIND_MEMCPY"
     direction = _case(export.column(copies, "copyKind"), _COPIES)
