@@ -97,7 +97,7 @@ def _not_whole(profile: Profile, table: str, column: str) -> int:
 
 
 def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
-    """Of the device's own tasks, how many are in table kernel."""
+    """Of the device's own tasks, how many are in table kernel, and which are not the program's."""
     tasks = profile.count("TASK")
     counted = int(found.of(Category.KERNEL, Category.MEMCPY).sum())
     yield Remark(
@@ -109,9 +109,17 @@ def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
         "waits, records, parts of communication, whose operations count as a whole, and rows that "
         "enclose others",
     )
-    devices = 1
-    if profile.has("TASK", "deviceId"):
-        devices = profile.value("SELECT COUNT(DISTINCT deviceId) FROM TASK")
+    yield from _devices(profile)
+    yield from _of_graphs(profile, counted)
+    yield from _waits_of_profiler(found, tasks)
+    yield from _calls_missing(profile, found)
+    yield from _descriptions(profile)
+
+
+def _devices(profile: Profile) -> Iterator[Remark]:
+    if not profile.has("TASK", "deviceId"):
+        return
+    devices = profile.value("SELECT COUNT(DISTINCT deviceId) FROM TASK")
     if devices > 1:
         yield Remark(
             "devices in the file",
@@ -120,21 +128,29 @@ def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
             None,
             "devices whose tasks are in this one file, which counts as one rank",
         )
-    if profile.has("TASK", "modelId") and profile.has("COMPUTE_TASK_INFO", "globalTaskId"):
-        inside = profile.value(
-            "SELECT COUNT(*) FROM TASK WHERE typeof(modelId) = 'integer' AND modelId <> ? "
-            "AND globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO)",
-            [EAGER],
+
+
+def _of_graphs(profile: Profile, counted: int) -> Iterator[Remark]:
+    """Compute tasks of captured graphs, of all that are counted."""
+    if not profile.has("TASK", "modelId") or not profile.has("COMPUTE_TASK_INFO", "globalTaskId"):
+        return
+    inside = profile.value(
+        "SELECT COUNT(*) FROM TASK WHERE typeof(modelId) = 'integer' AND modelId <> ? "
+        "AND globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO)",
+        [EAGER],
+    )
+    if inside:
+        yield Remark(
+            "tasks of captured graphs",
+            inside,
+            counted,
+            None,
+            "compute tasks of captured graphs, which have no launch call of their own; all "
+            "compute tasks and copies",
         )
-        if inside:
-            yield Remark(
-                "tasks of captured graphs",
-                inside,
-                counted,
-                None,
-                "compute tasks of captured graphs, which have no launch call of their own; all "
-                "compute tasks and copies",
-            )
+
+
+def _waits_of_profiler(found: RankEvents, tasks: int) -> Iterator[Remark]:
     names = found.name.take(np.flatnonzero(found.of(Category.EVENT))).to_pylist()
     if own := sum(str(name).startswith(("MEM_WAIT", "CAPTURE_WAIT")) for name in names):
         yield Remark(
@@ -145,6 +161,9 @@ def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
             "tasks by which the profiler made the device wait, to read memory or a graph; all "
             "tasks. Gaps behind them are its own",
         )
+
+
+def _calls_missing(profile: Profile, found: RankEvents) -> Iterator[Remark]:
     if found.of(Category.KERNEL).any() and not profile.has_rows("CANN_API"):
         yield Remark(
             "calls of CANN",
@@ -154,7 +173,6 @@ def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
             "the profile has no calls of CANN, so that launches are unknown; record with "
             "profiler_level=Level1",
         )
-    yield from _descriptions(profile)
 
 
 def _descriptions(profile: Profile) -> Iterator[Remark]:

@@ -216,11 +216,27 @@ def _json(columns: Sequence[str]) -> str:
 
 
 def _on_gpu(export: Export) -> Iterator[Source]:
+    yield _kernels(export)
+    yield Source(
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
+        Category.GRAPH,
+        f"'{UNRECORDED_GRAPH}'",
+        is_id=False,
+        on_gpu=True,
+        args=("contextId", "graphId", "graphExecId"),
+        where=IS_WHOLE_REPLAY,
+    )
+    yield _copies(export)
+    yield _sets(export)
+    yield _synchronizations(export)
+
+
+def _kernels(export: Export) -> Source:
     kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
     name = export.column(
         kernels, "demangledName" if export.has(kernels, "demangledName") else "shortName"
     )
-    yield Source(
+    return Source(
         kernels,
         Category.KERNEL,
         name,
@@ -244,21 +260,15 @@ def _on_gpu(export: Export) -> Iterator[Source]:
             "graphId",
         ),
     )
-    yield Source(
-        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-        Category.GRAPH,
-        f"'{UNRECORDED_GRAPH}'",
-        is_id=False,
-        on_gpu=True,
-        args=("contextId", "graphId", "graphExecId"),
-        where=IS_WHOLE_REPLAY,
-    )
+
+
+def _copies(export: Export) -> Source:
     copies = "CUPTI_ACTIVITY_KIND_MEMCPY"
     direction = _case(export.column(copies, "copyKind"), _COPIES)
     source, target = (
         _case(export.column(copies, kind), _MEMORY) for kind in ("srcKind", "dstKind")
     )
-    yield Source(
+    return Source(
         copies,
         Category.MEMCPY,
         f"'Memcpy ' || {direction} || ' (' || {source} || ' -> ' || {target} || ')'",
@@ -275,8 +285,11 @@ def _on_gpu(export: Export) -> Iterator[Source]:
             "graphNodeId",
         ),
     )
+
+
+def _sets(export: Export) -> Source:
     sets = "CUPTI_ACTIVITY_KIND_MEMSET"
-    yield Source(
+    return Source(
         sets,
         Category.MEMSET,
         f"'Memset (' || {_case(export.column(sets, 'memKind'), _MEMORY)} || ')'",
@@ -285,9 +298,12 @@ def _on_gpu(export: Export) -> Iterator[Source]:
         columns={"bytes": export.column(sets, "bytes")},
         args=("contextId", "value", "memKind", "graphNodeId"),
     )
+
+
+def _synchronizations(export: Export) -> Source:
     waits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
     stream = export.column(waits, "streamId")
-    yield Source(
+    return Source(
         waits,
         Category.SYNC,
         _case(export.column(waits, "syncType"), _SYNCS),
