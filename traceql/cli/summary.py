@@ -86,4 +86,5 @@ def _verdict(checks: int, failed: int, other_pct: float | None) -> str:
     other = "" if other_pct is None else f"; {other_pct:.2f}% of GPU time is unclassified (other)"
     if failed:
         return f"✗ ledger: {failed} of {checks} checks FAILED{other}"
-    return f"✓ ledger: all {checks} checks hold, nothing was lost{other}"
+    held = "its only check holds" if checks == 1 else f"all {checks} checks hold"
+    return f"✓ ledger: {held}, nothing was lost{other}"
