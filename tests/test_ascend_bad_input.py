@@ -2,15 +2,21 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import ascend_like
 import pytest
-from ascend_like import EAGER, call, frequency, operation, part, task
+from ascend_like import EAGER, Event, call, frequency, operation, part, task
 from command_line import called
 
 import traceql
+from traceql.dialect.ascend.vocabulary import Category
+from traceql.errors import TraceCorrupt
+from traceql.reader.ascend.events import ascend_events
+from traceql.reader.ascend.read import read_ascend
+from traceql.reader.registry import reader_of
 
 EVENTS = (
     call(ts=0, dur=50, connection=1),
@@ -66,6 +72,47 @@ def test_an_event_without_a_time_is_refused(ts: str | None, tmp_path: Path) -> N
         del wrong["ts"]
     trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, wrong)
     assert "trace_view.json" in refused(trace, tmp_path)
+
+
+@pytest.mark.parametrize("ts", ["0.000", "-1736408883688177.930"])
+@pytest.mark.parametrize("wrong", [EVENTS[1], EVENTS[-1]], ids=["task", "counter"])
+def test_an_event_before_1970_is_refused(wrong: Event, ts: str, tmp_path: Path) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, dict(wrong, ts=ts))
+    with pytest.raises(TraceCorrupt, match=r"trace_view.json: 1 of 7 events .* after 1970"):
+        ascend_events(trace)
+
+
+@pytest.mark.parametrize("events", [[], ascend_like.named(EVENTS)[len(EVENTS) :]])
+def test_a_profile_without_events_is_refused(events: list[Event], tmp_path: Path) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt")
+    trace.write_text(json.dumps(events))
+    assert reader_of(trace).name == "ascend"
+    with pytest.raises(TraceCorrupt, match=r"trace_view.json: has no events"):
+        ascend_events(trace)
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_other_layouts_of_a_trace_are_read_exactly(
+    is_text: bool, is_wrapped: bool, tmp_path: Path
+) -> None:
+    text = json.dumps(ascend_like.named(EVENTS))
+    if not is_text:
+        text = re.sub(r'"ts": "([0-9.]+)"', r'"ts": \1', text)
+    trace = tmp_path / "trace.json"
+    trace.write_text(f'{{"traceEvents": {text}}}' if is_wrapped else text)
+    assert reader_of(trace).name == "ascend"
+    found = ascend_events(trace)
+    assert found.of(Category.KERNEL).sum() == 1
+    assert int(found.parsed.slices.ts.min()) == ascend_like.BASE_NS
+
+
+def test_tasks_on_tracks_without_names_fail_the_ledger(tmp_path: Path) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS)
+    trace.write_text(json.dumps(EVENTS))
+    tables = read_ascend(trace, trace_processor=None).tables
+    said = {row["check_name"]: row for row in tables["remark"].to_pylist()}
+    assert said["no track Ascend Hardware"]["ok"] is False
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.dialect.ascend.vocabulary import IS_ANNOTATION, Argument, Category
+from traceql.errors import TraceCorrupt
 from traceql.reader.ascend.counters import Counters
 from traceql.reader.coded import DistinctValues
 from traceql.reader.kineto.read import KinetoEvents, kineto_events
@@ -159,11 +160,26 @@ def ascend_events(path: Path) -> AscendEvents:
     """Parses a file.
 
     Raises:
-        TraceCorrupt: the file is damaged, or has events without a time.
+        TraceCorrupt: the file is damaged, has no events, or events without a time after 1970.
     """
     counters = Counters()
     parsed = kineto_events(path, kept=counters.kept)
+    if not len(parsed.slices):
+        raise TraceCorrupt(
+            f"{path}: has no events: nothing ran while it was recorded, or it was not analysed to "
+            "the end"
+        )
+    _require_times(path, parsed.slices.ts, parsed.instants.ts, counters.ts)
     return AscendEvents(parsed, counters, counters.with_tracks(parsed.tracks))
+
+
+def _require_times(path: Path, *starts: Int64s) -> None:
+    ts = np.concatenate(starts)
+    if odd := int((ts <= 0).sum()):
+        raise TraceCorrupt(
+            f"{path}: {odd:,} of {len(ts):,} events have a time that is not after 1970; the file "
+            "is damaged: analyse the recording again with torch_npu.profiler.profiler.analyse"
+        )
 
 
 def category_of(track: Track, cat: str, name: str, told: str) -> Category:

@@ -1,18 +1,22 @@
-"""Recognises Ascend traces by their content: a JSON array whose times are text."""
+"""Recognises Ascend traces by their content: names of tracks and arrows that no other has."""
 
 import re
 from itertools import islice
 from pathlib import Path
 
 from traceql.errors import TraceCorrupt
+from traceql.reader.ascend.layout import OUTPUTS
 from traceql.reader.unpacked import pieces
 
 _PIECE_BYTES = 1 << 18
 _HEAD_PIECES = 4
 _FIRST_BYTES = 1 << 12
 _BLANKS = b"\xef\xbb\xbf \t\r\n"
-# Microseconds of Unix time as text, which no other profiler writes.
-_TIME = re.compile(rb'"ts"\s*:\s*"[0-9]{16}(\.[0-9]+)?"')
+# Microseconds of Unix time, mostly as text.
+_TIME = re.compile(rb'"ts"\s*:\s*"?-?[0-9]{16}(\.[0-9]+)?"?')
+# An object is what other profilers write. PyTorch's own has its version before the events, so that
+# long files need not be looked through.
+_WRAPPED, _OF_PYTORCH = b'"traceEvents"', b'"schemaVersion"'
 # What is in no other trace: names of tracks and categories of arrows.
 _WORDS = re.compile(
     rb'"(Ascend Hardware|CANN|HCCL|Overlap Analysis|async_npu|async_task_queue|AscendCL@[^"]*)"'
@@ -35,10 +39,15 @@ def is_graph_dump(path: Path) -> bool:
 
 def _is_ascend(path: Path) -> bool:
     starts = (piece.lstrip(_BLANKS) for piece in pieces(path, _FIRST_BYTES))
-    if not next(filter(None, starts), b"").startswith(b"["):
+    first = next(filter(None, starts), b"")[:1]
+    if first not in (b"[", b"{"):
         return False
     head = _head(path)
+    if first == b"{" and (_WRAPPED not in head or _OF_PYTORCH in head):
+        return False
     if _DUMP.search(head):
+        return True
+    if path.parent.name in OUTPUTS and path.name.startswith("trace_view.json"):
         return True
     return bool(_TIME.search(head)) and _has_words(path)
 

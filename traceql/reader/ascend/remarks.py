@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from traceql.dialect.ascend.vocabulary import EAGER, Category
-from traceql.reader.ascend.events import AscendEvents
+from traceql.reader.ascend.events import HARDWARE, AscendEvents
 from traceql.reader.ascend.groups import operation_of_parts, operations
 from traceql.reader.ascend.kernel_details import KernelDetails
 from traceql.reader.ascend.layout import others_beside
@@ -47,7 +47,17 @@ def remarks(
 
 def _tasks(events: AscendEvents) -> Iterator[Remark]:
     """Of the device's own tasks, how many are in table kernel."""
-    tasks = events.on("Ascend Hardware")
+    tasks = events.on(HARDWARE)
+    elsewhere = sum(a.task_type is not None for a in events.arguments)
+    if elsewhere and not tasks.any():
+        yield Remark(
+            "no track Ascend Hardware",
+            0,
+            elsewhere,
+            False,
+            "tasks loaded as such; events with a type of task. The process of their tracks is not "
+            "named Ascend Hardware, so that they do not count as kernels",
+        )
     counted = events.of(Category.KERNEL, Category.MEMCPY) & tasks
     yield Remark(
         "tasks of the device",
