@@ -107,12 +107,31 @@ def test_other_layouts_of_a_trace_are_read_exactly(
     assert int(found.parsed.slices.ts.min()) == ascend_like.BASE_NS
 
 
+def told(trace: Path) -> dict[str, bool | None]:
+    rows = read_ascend(trace, trace_processor=None).tables["remark"].to_pylist()
+    return {row["check_name"]: row["ok"] for row in rows}
+
+
+def test_a_list_in_place_of_communication_json_is_told(tmp_path: Path) -> None:
+    files = {"communication.json": "[1]"}
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, files=files)
+    assert told(trace)["file beside the trace"] is False
+
+
+def test_operations_of_two_groups_may_have_one_name(tmp_path: Path) -> None:
+    name = "hcom_allReduce__123_0_1"
+    twin = operation(name, ts=900, dur=700, connection=3, thread=100)
+    times = {f"{name}@{group}": {"Communication Time Info": {"Elapse Time(ms)": ms}}
+             for group, ms in (("a", 100 / 1e6), ("b", 700 / 1e6))}  # fmt: skip
+    files = {"communication.json": json.dumps({"step": {"collective": times}})}
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, twin, files=files)
+    assert told(trace)["elapse times in communication.json"] is True
+
+
 def test_tasks_on_tracks_without_names_fail_the_ledger(tmp_path: Path) -> None:
     trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS)
     trace.write_text(json.dumps(EVENTS))
-    tables = read_ascend(trace, trace_processor=None).tables
-    said = {row["check_name"]: row for row in tables["remark"].to_pylist()}
-    assert said["no track Ascend Hardware"]["ok"] is False
+    assert told(trace)["no track Ascend Hardware"] is False
 
 
 @pytest.mark.slow

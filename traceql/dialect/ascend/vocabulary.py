@@ -87,7 +87,6 @@ class Argument(StrEnum):
     GROUP = "group"  # name of the communicator, from communication.json or COMMUNICATION_OP
     DATA_TYPE = "data_type"
     ALGORITHM = "alg_type"
-    OPERATION_MODEL = "model id"  # as MODEL
     COUNT = "count"  # elements
     RANK_SIZE = "rank_size"  # ranks of the group
     # Of their parts, on the planes
@@ -104,15 +103,6 @@ class EventName(StrEnum):
 
     ALLOCATION = "NPU allocation"
     RELEASE = "NPU release"
-
-
-class PartName(StrEnum):
-    """Names of the parts of an operation of communication."""
-
-    WAIT = "Notify_Wait"  # until the rank "dst rank" is there
-    RECORD = "Notify_Record"
-    COPY = "Memcpy"
-    REDUCE = "Reduce_Inline"
 
 
 class Metadata(StrEnum):

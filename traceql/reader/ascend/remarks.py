@@ -1,5 +1,6 @@
 """What the ledger has to say about a trace of Ascend."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,9 +111,11 @@ def _communication(events: AscendEvents, files: SideFiles) -> Iterator[Remark]:
             "tasks on planes that belong to an operation; all tasks on planes",
         )
     listed = operations(files)
-    own = {events.names[index]: int(events.parsed.slices.dur[index]) for index in _whole(events)}
+    own = defaultdict(list)  # groups may have operations of the same name
+    for index in _whole(events):
+        own[events.names[index]].append(int(events.parsed.slices.dur[index]))
     elapsed = [(name, _ms(content, _ELAPSE)) for name, _, content in listed if name in own]
-    agreeing = sum(abs(own[name] - ms * 1e6) <= 1 for name, ms in elapsed)
+    agreeing = sum(any(abs(dur - ms * 1e6) <= 1 for dur in own[name]) for name, ms in elapsed)
     if elapsed:
         yield Remark(
             "elapse times in communication.json",
