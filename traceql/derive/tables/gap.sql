@@ -118,7 +118,10 @@ SELECT
     CASE
         WHEN blocked.blocked_ns * 2 >= bounded.issued_ts - bounded.ts THEN 'sync'
         WHEN bounded.launch_ts > bounded.ts THEN 'host'
-        WHEN awaited.wait_ts > COALESCE(awaited.earlier_launch_ts, awaited.wait_ts - 1)
+        -- Where a device tells its waits, they alone decide.
+        WHEN
+            awaited.wait_ts > COALESCE(awaited.earlier_launch_ts, awaited.wait_ts - 1)
+            AND bounded.rank NOT IN (SELECT rank FROM device_wait)
             THEN 'dependency'
         WHEN device_waited.ns * 2 >= bounded.dur THEN 'dependency'
         WHEN bounded.launch_ts IS NOT NULL THEN 'launch'
