@@ -17,6 +17,8 @@ from command_line import called
 from shared_files import shared_file
 
 import traceql
+from traceql.reader.ascend_db.profile import opened
+from traceql.reader.ascend_db.rank_events import RankEvents
 from traceql.reader.registry import reader_of
 
 SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "ascend" / "alexnet-910b-level1-db"
@@ -88,6 +90,34 @@ def test_compute_tasks_are_those_that_sqlite_counts(rank: int, trace: traceql.Tr
     assert len(found) == _COMPUTED
     assert found == expected
     assert union_ns(found) == round(SUMS[rank][0] * 1000)
+
+
+_KNOWN_BY_TYPE = _COMPUTED - 2  # two are of the type STARS_COMMON, which need not compute
+
+
+def test_compute_tasks_are_known_by_their_type_where_no_table_describes_them(
+    tmp_path: Path,
+) -> None:
+    """Neither the rows around mixed kernels nor those around communication count."""
+    path = tmp_path / sample(0).name
+    content = sample(0).read_bytes()
+    path.write_bytes(content[:18] + b"\1\1" + content[20:])
+    sql = (
+        "SELECT startNs, endNs FROM TASK JOIN STRING_IDS ON id = taskType "
+        "WHERE value <> 'STARS_COMMON' "
+        "AND globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO) ORDER BY 1, 2"
+    )
+    with closing(sqlite3.connect(path)) as con, con:
+        expected = con.execute(sql).fetchall()
+        con.execute("DROP TABLE COMPUTE_TASK_INFO")
+    with opened(path) as profile:
+        events = RankEvents(profile)
+        at = events.of("kernel")
+        found = zip(
+            events.timeline.ts[at], (events.timeline.ts + events.timeline.dur)[at], strict=True
+        )
+        assert sorted(found) == expected
+    assert len(expected) == events.undescribed == _KNOWN_BY_TYPE
 
 
 @pytest.mark.parametrize("rank", SUMS)

@@ -11,7 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.dialect.ascend.vocabulary import IS_ANNOTATION, Argument, Category
+from traceql.dialect.ascend.vocabulary import (
+    IS_ANNOTATION,
+    IS_COMPUTE_TASK,
+    IS_PART_KERNEL,
+    Argument,
+    Category,
+)
 from traceql.errors import TraceCorrupt
 from traceql.reader.ascend.counters import Counters
 from traceql.reader.coded import DistinctValues
@@ -33,13 +39,12 @@ _LEVELS = {
     "mstx": Category.MSTX,
 }
 _OF_PYTHON = {category.value: category for category in Category}
-_COMPUTE = re.compile(r"AI_?CORE|AI_VECTOR_CORE|AIV|MIX_AI[CV]|AI_?CPU|DSA(_SQE)?", re.IGNORECASE)
+_COMPUTE = re.compile(IS_COMPUTE_TASK)
 _EVENT = re.compile(r"EVENT_(RECORD|WAIT)(_SQE)?|(MEM|CAPTURE)_(WAIT|WRITE|RECORD)\w*")
 _UNKNOWN_TYPE = "Other"  # of old traces, which tell AI_CPU from the rest alone
 _COPY = "MEMCPY_ASYNC"
 _IS_ANNOTATION = re.compile(IS_ANNOTATION)
-# Kernels that carry out an operation of communication; its own row has the time.
-_PART_KERNEL = re.compile(r"AicpuKernel$|AivKernel$|^aiv_|^hccl_aiv")
+_PART_KERNEL = re.compile(IS_PART_KERNEL)
 
 
 class _Arguments(msgspec.Struct, gc=False):

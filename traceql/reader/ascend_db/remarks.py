@@ -13,6 +13,7 @@ from traceql.reader.ascend_db.own_sums import own_sums
 from traceql.reader.ascend_db.points import of_other_allocators
 from traceql.reader.ascend_db.profile import CALL_CHAINS, Profile
 from traceql.reader.ascend_db.rank_events import RankEvents
+from traceql.reader.ascend_db.undescribed import UNDESCRIBED
 from traceql.reader.remarks import Remark
 
 # Tables that are read, beside those with events and samples.
@@ -109,6 +110,16 @@ def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
         "waits, records, parts of communication, whose operations count as a whole, and rows that "
         "enclose others",
     )
+    if found.undescribed:
+        yield Remark(
+            "compute tasks without a description",
+            found.undescribed,
+            int(found.of(Category.KERNEL).sum()),
+            False,
+            "rows of table TASK that compute by their type, but are not in COMPUTE_TASK_INFO; all "
+            "compute tasks. They are in table kernel by the name of their type, because their own "
+            "is not in the file; analyse the recording again",
+        )
     yield from _devices(profile)
     yield from _of_graphs(profile, counted)
     yield from _waits_of_profiler(found, tasks)
@@ -132,11 +143,14 @@ def _devices(profile: Profile) -> Iterator[Remark]:
 
 def _of_graphs(profile: Profile, counted: int) -> Iterator[Remark]:
     """Compute tasks of captured graphs, of all that are counted."""
-    if not profile.has("TASK", "modelId") or not profile.has("COMPUTE_TASK_INFO", "globalTaskId"):
+    if not profile.has("TASK", "modelId"):
         return
+    computes = f"rowid IN (SELECT task_row FROM {UNDESCRIBED})"
+    if profile.has("COMPUTE_TASK_INFO", "globalTaskId") and profile.has("TASK", "globalTaskId"):
+        computes += " OR globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO)"
     inside = profile.value(
         "SELECT COUNT(*) FROM TASK WHERE typeof(modelId) = 'integer' AND modelId <> ? "
-        "AND globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO)",
+        f"AND ({computes})",
         [EAGER],
     )
     if inside:
@@ -176,7 +190,7 @@ def _calls_missing(profile: Profile, found: RankEvents) -> Iterator[Remark]:
 
 
 def _descriptions(profile: Profile) -> Iterator[Remark]:
-    """Rows that describe tasks and operations which are not in the file."""
+    """Rows that describe tasks which are not in the file."""
     if profile.has("COMPUTE_TASK_INFO", "globalTaskId"):
         described = profile.count("COMPUTE_TASK_INFO")
         known = 0
@@ -193,7 +207,21 @@ def _descriptions(profile: Profile) -> Iterator[Remark]:
                 False,
                 "descriptions of compute tasks whose time is not in table TASK; all descriptions",
             )
+    yield from _parts(profile)
+
+
+def _parts(profile: Profile) -> Iterator[Remark]:
+    """Whether operations of communication have parts, and all parts an operation."""
     parts = profile.count("COMMUNICATION_TASK_INFO")
+    if not parts and (operations := profile.count("COMMUNICATION_OP")):
+        yield Remark(
+            "parts of communication",
+            0,
+            0,
+            None,
+            f"the profile has no parts of its {operations:,} operations of communication (table "
+            "COMMUNICATION_TASK_INFO), so that it is unknown how long they waited, and for whom",
+        )
     if parts and profile.has("COMMUNICATION_TASK_INFO", "opId"):
         owned = 0
         if profile.has("COMMUNICATION_OP", "opId"):
