@@ -107,6 +107,28 @@ def test_other_layouts_of_a_trace_are_read_exactly(
     assert int(found.parsed.slices.ts.min()) == ascend_like.BASE_NS
 
 
+@pytest.mark.parametrize("is_text", [True, False])
+def test_only_the_ends_of_long_files_that_others_may_have_written_are_searched(
+    is_text: bool, tmp_path: Path
+) -> None:
+    quote = '"' if is_text else ""
+    other = f'{{"ph": "X", "name": "x", "ts": {quote}1790857026000000{quote}}}'
+    word = '{"ph": "s", "cat": "async_npu"}'
+    many = ",\n".join([other] * 40_000)  # more than is searched
+    traces = {
+        "begin": f"[{word}, {many}, {many}]",
+        "middle": f"[{many}, {word}, {many}]",
+        "end": f"[{many}, {many}, {word}]",
+    }
+    found = set()
+    for place, text in traces.items():
+        path = tmp_path / f"{place}.json"
+        path.write_text(text)
+        if reader_of(path).name == "ascend":
+            found.add(place)
+    assert found == ({*traces} if is_text else {"begin", "end"})
+
+
 def told(trace: Path) -> dict[str, bool | None]:
     rows = read_ascend(trace, trace_processor=None).tables["remark"].to_pylist()
     return {row["check_name"]: row["ok"] for row in rows}
