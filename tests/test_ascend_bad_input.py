@@ -12,6 +12,7 @@ from ascend_like import EAGER, Event, call, frequency, operation, part, task
 from command_line import called
 
 import traceql
+from traceql.dialect.ascend.metadata import facts
 from traceql.dialect.ascend.vocabulary import Category
 from traceql.errors import TraceCorrupt
 from traceql.reader.ascend.events import ascend_events
@@ -132,6 +133,23 @@ def test_only_the_ends_of_long_files_that_others_may_have_written_are_searched(
 def told(trace: Path) -> dict[str, bool | None]:
     rows = read_ascend(trace, trace_processor=None).tables["remark"].to_pylist()
     return {row["check_name"]: row["ok"] for row in rows}
+
+
+@pytest.mark.parametrize("about", ["peer", "ranks", "groups"])
+def test_a_job_smaller_than_its_communicators_is_told(about: str, tmp_path: Path) -> None:
+    distributed: dict[str, Any] = {"distributed_args": {"rank": 0, "world_size": 2}}
+    more = []
+    if about == "peer":
+        more = [part("Notify_Wait", ts=100, dur=5, peer=7)]
+    if about == "ranks":
+        more = [operation("hcom_allReduce__123_0_1", ts=99, dur=7, connection=3, rank_size=8)]
+    if about == "groups":
+        distributed["parallel_group_info"] = {"a": {"global_ranks": [0, 7]}}
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, *more)
+    (tmp_path / "a_ascend_pt" / "profiler_metadata.json").write_text(json.dumps(distributed))
+    tables = read_ascend(trace, trace_processor=None)
+    assert told(trace)["statements of the number of ranks"] is False
+    assert facts(tables.metadata).world_size == 8
 
 
 def test_a_list_in_place_of_communication_json_is_told(tmp_path: Path) -> None:

@@ -648,6 +648,27 @@ def test_what_the_host_did_in_a_gap_is_that_of_the_thread_of_the_operator(tmp_pa
     assert summed[0] == ("aten::sort", 60)
 
 
+def test_ranks_of_a_communicator_that_are_not_loaded_count(trace: traceql.Trace) -> None:
+    assert values(trace, "SELECT DISTINCT world_size FROM trace") == [(8,)]
+
+
+@pytest.mark.parametrize(("stated", "expected"), [(2, 8), (8, 8), (16, 16)])
+def test_a_job_is_not_smaller_than_its_communicators(
+    stated: int, expected: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "a_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "ascend_pytorch_profiler_0.db"
+    parts = [("Notify_Wait", 200, 60, peer) for peer in (1, 7, 4_294_967_295)]
+    rows = operation("hcom_allReduce__1_0_1", parts, ts=200, dur=90, op=1)
+    ascend_db_like.write(path, *rows)
+    about = {"distributed_args": {"rank": 0, "world_size": stated}}
+    (tmp_path / "a_ascend_pt" / "profiler_metadata.json").write_text(json.dumps(about))
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as found:
+        assert values(found, "SELECT world_size FROM trace") == [(expected,)]
+        failed = values(found, "SELECT check_name, value, total FROM ledger WHERE ok IS FALSE")
+    assert failed == ([("statements of the number of ranks", 2, 8)] if stated == 2 else [])
+
+
 def test_shapes_and_call_stacks_are_those_of_the_event(trace: traceql.Trace) -> None:
     """The sample is of a torch_npu that mixed up the columns of shapes and types."""
     ((dims, types, chain),) = read_by_sqlite(

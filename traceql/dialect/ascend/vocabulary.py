@@ -124,6 +124,7 @@ class Metadata(StrEnum):
     GROUP_NAME = "name"
     GROUP_DESCRIPTION = "description"
     GROUP_RANKS = "ranks"
+    LARGEST_GROUP = "largest_group"  # ranks of the largest communicator that operations ran in
     LAYOUT = "distributed_args"  # sizes of parallelism that the program stated
     TORCH_NPU = "torch_npu_version"
     CANN = "cann_version"

@@ -56,6 +56,8 @@ class _Arguments(msgspec.Struct, gc=False):
     model: int | None = msgspec.field(name=Argument.MODEL.value, default=None)
     stream: int | None = msgspec.field(name=Argument.STREAM.value, default=None)
     old_stream: int | None = msgspec.field(name=Argument.OLD_STREAM.value, default=None)
+    ranks: int | None = msgspec.field(name=Argument.RANK_SIZE.value, default=None)
+    peer: int | None = msgspec.field(name=Argument.DESTINATION_RANK.value, default=None)
     size: float | None = msgspec.field(name=Argument.SIZE.value, default=None)
 
 
