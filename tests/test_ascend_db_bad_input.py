@@ -323,6 +323,24 @@ def test_names_that_are_no_utf8_or_control_a_terminal_are_loaded(tmp_path: Path)
     assert rows == [{"name": odd}]
 
 
+@pytest.mark.parametrize("value", ["x'00ff'", "NULL"])
+def test_names_that_are_no_texts_fail_the_ledger(value: str, tmp_path: Path) -> None:
+    where = "WHERE value = 'aclnnMm_MatMulV2'"
+    found = Read(database(tmp_path, f"UPDATE STRING_IDS SET value = {value} {where}"))
+    assert found.counts == (_ALL, 3)
+    assert found.failures == {"values of STRING_IDS"}
+    assert found.remarks["values of STRING_IDS"].value == 1
+
+
+def test_names_that_are_no_utf8_are_told(tmp_path: Path) -> None:
+    """A replacement character that the file has is none."""
+    for name, told in ((b"ge\xffmm", [(1, None)]), ("ge\ufffdmm".encode(), [])):
+        statement = "UPDATE STRING_IDS SET value = CAST(? AS TEXT) WHERE value = ?"
+        found = Read(database(tmp_path / str(len(told)), (statement, (name, "aclnnMm_MatMulV2"))))
+        odd = [one for one in found.remarks.values() if one.check_name == "texts that are no UTF-8"]
+        assert [(one.value, one.ok) for one in odd] == told
+
+
 def test_a_name_of_a_column_that_is_no_utf8_is_told(tmp_path: Path) -> None:
     content = database(tmp_path).read_bytes()
     assert content.count(b'"groupName" INTEGER') == 2

@@ -93,6 +93,7 @@ class Argument(StrEnum):
     GROUP = "group"  # name of the communicator, from communication.json or COMMUNICATION_OP
     DATA_TYPE = "data_type"
     ALGORITHM = "alg_type"
+    OPERATION_MODEL = "model id"  # as MODEL
     COUNT = "count"  # elements
     RANK_SIZE = "rank_size"  # ranks of the group
     # Of their parts, on the planes

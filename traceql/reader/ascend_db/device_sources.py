@@ -176,7 +176,7 @@ def _operations(profile: Profile) -> Source:
         },
         args={
             Argument.CONNECTION: joined,
-            "model id": model,
+            Argument.OPERATION_MODEL: model,
             Argument.GROUP: profile.quoted(_OPERATION, "groupName"),
             Argument.DATA_TYPE: _data_type(profile, _OPERATION),
             Argument.ALGORITHM: profile.quoted(_OPERATION, "algType"),

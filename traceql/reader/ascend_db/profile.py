@@ -84,6 +84,21 @@ class Profile(SqliteFile):
         """The text that a column refers to, as SQL of JSON."""
         return f"quoted({self.whole(table, name)})" if self.has(table, name) else "NULL"
 
+    def altered_texts(self) -> int:
+        """The number of texts that are not UTF-8, whose odd bytes are replaced."""
+        suspects = [n for n, text in self._texts.items() if "\N{REPLACEMENT CHARACTER}" in text]
+        sql = f"SELECT CAST(value AS BLOB) FROM {STRINGS} WHERE id = ?"
+        return sum(not _is_utf8(self.value(sql, [number])) for number in suspects)
+
+    def values_that_are_no_texts(self) -> int:
+        """The number of values in the table of texts that are none, which count as unknown."""
+        return int(
+            self.value(
+                f"SELECT COUNT(*) FROM {STRINGS} "
+                "WHERE typeof(value) <> 'text' OR typeof(id) <> 'integer'"
+            )
+        )
+
     def ids_of(self, pattern: str) -> list[int]:
         """The ids of the texts that a regular expression fits."""
         fits = re.compile(pattern).search
@@ -167,6 +182,14 @@ def time(value: str) -> str:
         f"THEN CAST({value} AS INTEGER) END END"
     )
     return f"CASE WHEN {number} BETWEEN 1 AND {_FARTHEST_NS} THEN {number} END"
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _matches(pattern: re.Pattern[str], name: object) -> bool:

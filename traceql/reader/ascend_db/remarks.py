@@ -8,7 +8,7 @@ from traceql.dialect.ascend.vocabulary import EAGER, Category
 from traceql.reader.ascend_db.analysis import Analysis
 from traceql.reader.ascend_db.event import without_time
 from traceql.reader.ascend_db.host_sources import has_swapped_inputs
-from traceql.reader.ascend_db.names import EVENTS
+from traceql.reader.ascend_db.names import EVENTS, STRINGS
 from traceql.reader.ascend_db.own_sums import own_sums
 from traceql.reader.ascend_db.points import of_other_allocators
 from traceql.reader.ascend_db.profile import CALL_CHAINS, Profile
@@ -43,6 +43,7 @@ def remarks(profile: Profile, found: RankEvents, analysis: Analysis) -> Iterator
     yield from _odd_rows(profile, found)
     yield from _tasks(profile, found)
     yield from own_sums(found, analysis)
+    yield from _odd_texts(profile)
     if has_swapped_inputs(profile):
         yield Remark(
             "shapes of operators",
@@ -87,6 +88,28 @@ def _odd_rows(profile: Profile, found: RankEvents) -> Iterator[Remark]:
                 False,
                 f"values that are no integers and count as unknown; rows. They are in: {listed}",
             )
+
+
+def _odd_texts(profile: Profile) -> Iterator[Remark]:
+    """Names that are not what the file has, or that it does not have."""
+    texts = profile.count(STRINGS)
+    if odd := profile.values_that_are_no_texts():
+        yield Remark(
+            f"values of {STRINGS}",
+            odd,
+            texts,
+            False,
+            "values that are no texts, so that what they name has no name; all texts of names",
+        )
+    if altered := profile.altered_texts():
+        yield Remark(
+            "texts that are no UTF-8",
+            altered,
+            texts,
+            None,
+            f"texts of table {STRINGS} in which a replacement character stands for each odd byte; "
+            "all texts",
+        )
 
 
 def _not_whole(profile: Profile, table: str, column: str) -> int:
