@@ -16,6 +16,7 @@ from traceql.dialect.ascend.metadata import facts
 from traceql.dialect.ascend.vocabulary import Category
 from traceql.errors import TraceCorrupt
 from traceql.reader.ascend.events import ascend_events
+from traceql.reader.ascend.layout import traces_of_folder
 from traceql.reader.ascend.read import read_ascend
 from traceql.reader.registry import reader_of
 
@@ -179,7 +180,15 @@ def test_tasks_on_tracks_without_names_fail_the_ledger(tmp_path: Path) -> None:
     ("layout", "said"),
     [
         (("FRAMEWORK/x", "PROF_1/y"), "analyse"),
-        (("ASCEND_PROFILER_OUTPUT/kernel_details.csv",), "trace_view.json"),
+        (("ASCEND_PROFILER_OUTPUT/kernel_details.csv",), "its 1 CSV tables"),
+        (("ASCEND_PROFILER_OUTPUT/notes.txt",), "trace_view.json"),
+        (
+            (
+                "PROF_1/mindstudio_profiler_output/msprof_slice_0_2025.json",
+                "PROF_1/mindstudio_profiler_output/msprof_slice_1_2025.json",
+            ),
+            "into 2 slices",
+        ),
     ],
 )
 def test_a_rank_without_a_trace_is_refused(
@@ -187,13 +196,28 @@ def test_a_rank_without_a_trace_is_refused(
 ) -> None:
     for name in layout:
         path = tmp_path / "in" / "b_ascend_pt" / name
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     ascend_like.write(tmp_path / "in" / "a_ascend_pt", *EVENTS)
     for given in (tmp_path / "in", tmp_path / "in" / "b_ascend_pt"):
         err = refused(given, tmp_path)
         assert said in err
         assert "b_ascend_pt" in err
+
+
+def test_output_of_msprof_in_the_folder_of_torch_npu_is_found(tmp_path: Path) -> None:
+    trace = tmp_path / "a_ascend_pt" / "PROF_1" / "mindstudio_profiler_output" / "msprof_2025.json"
+    trace.parent.mkdir(parents=True)
+    trace.write_text(json.dumps(ascend_like.named(EVENTS)))
+    for folder in (tmp_path, tmp_path / "a_ascend_pt", trace.parents[1], trace.parent):
+        assert traces_of_folder(folder) == [trace]
+
+
+@pytest.mark.parametrize("pid", ["1993459 aclGraph", "7 aclGraph_1"])
+def test_dumps_of_graphs_are_recognised_by_their_process(pid: str, tmp_path: Path) -> None:
+    dump = tmp_path / "graph_debug.json"
+    dump.write_text(json.dumps([{"ph": "X", "name": "Mul", "pid": pid, "tid": "2", "ts": 0}]))
+    assert "the dump of a captured graph" in refused(dump, tmp_path)
 
 
 @pytest.mark.slow

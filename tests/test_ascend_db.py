@@ -1,5 +1,6 @@
 """Databases of Ascend's profiler: numbers counted by SQLite alone, sums of the profiler, ranks."""
 
+import gzip
 import hashlib
 import json
 import sqlite3
@@ -714,6 +715,9 @@ def test_a_profile_is_not_overwritten_by_what_is_made_of_it(tmp_path: Path) -> N
 def test_databases_are_told_apart_by_their_tables(tmp_path: Path) -> None:
     renamed = ascend_db_like.write(tmp_path / "copy.sqlite", *_RUN)
     assert reader_of(renamed).name == "ascend_db"
+    packed = tmp_path / "copy.db.gz"
+    packed.write_bytes(gzip.compress(renamed.read_bytes()))
+    assert reader_of(packed).name == "ascend_db"
     other = tmp_path / "msprof_notes.db"
     with closing(sqlite3.connect(other)) as con, con:
         con.execute("CREATE TABLE song (id INTEGER, title TEXT)")

@@ -22,7 +22,7 @@ _WRAPPED, _OF_PYTORCH = b'"traceEvents"', b'"schemaVersion"'
 _WORDS = re.compile(
     rb'"(Ascend Hardware|CANN|HCCL|Overlap Analysis|async_npu|async_task_queue|AscendCL@[^"]*)"'
 )
-_DUMP = re.compile(rb'"pid"\s*:\s*"[^"]*aclGraph"')
+_DUMP = re.compile(rb'"pid"\s*:\s*"[^"]*aclGraph[_0-9]*"')
 
 
 def is_ascend(path: Path) -> bool:
