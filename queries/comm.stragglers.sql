@@ -101,10 +101,8 @@ on_thread AS (
         LEAST(slice.ts + slice.dur, longest_gap.gap.ts + longest_gap.gap.dur)
         - GREATEST(slice.ts, longest_gap.gap.ts) AS covered_ns
     FROM longest_gap
-    INNER JOIN kernel AS following ON longest_gap.gap.next_kernel_id = following.id
-    INNER JOIN slice AS call ON following.launch_id = call.id
     INNER JOIN slice
-        ON call.track_id = slice.track_id
+        ON longest_gap.gap.track_id = slice.track_id
         AND slice.ts < longest_gap.gap.ts + longest_gap.gap.dur
         AND slice.ts + slice.dur > longest_gap.gap.ts
 ),

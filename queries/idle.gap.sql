@@ -1,8 +1,8 @@
 -- One row per kind of host event during one GPU gap: how long the host was in it.
 --
 -- Use it to see what the host did during the longest gap, or during the Nth longest (idle.gaps
--- lists them). The times are self times on the thread that launched the kernel that ended the gap:
--- time counts for the innermost event only. They add up to the gap.
+-- lists them). The times are self times on the thread that asked for the kernel that ended the gap
+-- (gap.track_id): time counts for the innermost event only. They add up to the gap.
 -- @param  gap        INTEGER = 1     Which gap: 1 is the longest.
 -- @param  rank       BIGINT  = NULL  Only gaps of this rank; all by default.
 -- @param  cause      VARCHAR = NULL  Only gaps of this cause; all by default.
@@ -22,7 +22,7 @@
 -- @chart  bar x=own_ns y=doing
 -- @title  What the host did during the gap
 WITH chosen AS (
-    SELECT gap.rank, gap.ts, gap.dur, gap.cause, gap.step_id, gap.next_kernel_id
+    SELECT gap.rank, gap.ts, gap.dur, gap.cause, gap.step_id, gap.track_id
     FROM gap
     WHERE
         ($rank::BIGINT IS NULL OR gap.rank = $rank::BIGINT)
@@ -31,10 +31,7 @@ WITH chosen AS (
     LIMIT 1 OFFSET $gap::INTEGER - 1
 ),
 placed AS (
-    SELECT chosen.*, call.track_id
-    FROM chosen
-    INNER JOIN kernel ON chosen.next_kernel_id = kernel.id
-    INNER JOIN slice AS call ON kernel.launch_id = call.id
+    SELECT * FROM chosen WHERE track_id IS NOT NULL
 ),
 inside AS (
     SELECT

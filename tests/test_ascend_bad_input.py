@@ -2,15 +2,23 @@
 
 import gzip
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import ascend_like
 import pytest
-from ascend_like import EAGER, call, frequency, operation, part, task
+from ascend_like import EAGER, Event, call, frequency, operation, part, task
 from command_line import called
 
 import traceql
+from traceql.dialect.ascend.metadata import facts
+from traceql.dialect.ascend.vocabulary import Category
+from traceql.errors import TraceCorrupt
+from traceql.reader.ascend.events import ascend_events
+from traceql.reader.ascend.layout import traces_of_folder
+from traceql.reader.ascend.read import read_ascend
+from traceql.reader.registry import reader_of
 
 EVENTS = (
     call(ts=0, dur=50, connection=1),
@@ -68,12 +76,119 @@ def test_an_event_without_a_time_is_refused(ts: str | None, tmp_path: Path) -> N
     assert "trace_view.json" in refused(trace, tmp_path)
 
 
+@pytest.mark.parametrize("ts", ["0.000", "-1736408883688177.930"])
+@pytest.mark.parametrize("wrong", [EVENTS[1], EVENTS[-1]], ids=["task", "counter"])
+def test_an_event_before_1970_is_refused(wrong: Event, ts: str, tmp_path: Path) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, dict(wrong, ts=ts))
+    with pytest.raises(TraceCorrupt, match=r"trace_view.json: 1 of 7 events .* after 1970"):
+        ascend_events(trace)
+
+
+@pytest.mark.parametrize("events", [[], ascend_like.named(EVENTS)[len(EVENTS) :]])
+def test_a_profile_without_events_is_refused(events: list[Event], tmp_path: Path) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt")
+    trace.write_text(json.dumps(events))
+    assert reader_of(trace).name == "ascend"
+    with pytest.raises(TraceCorrupt, match=r"trace_view.json: has no events"):
+        ascend_events(trace)
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_other_layouts_of_a_trace_are_read_exactly(
+    is_text: bool, is_wrapped: bool, tmp_path: Path
+) -> None:
+    text = json.dumps(ascend_like.named(EVENTS))
+    if not is_text:
+        text = re.sub(r'"ts": "([0-9.]+)"', r'"ts": \1', text)
+    trace = tmp_path / "trace.json"
+    trace.write_text(f'{{"traceEvents": {text}}}' if is_wrapped else text)
+    assert reader_of(trace).name == "ascend"
+    found = ascend_events(trace)
+    assert found.of(Category.KERNEL).sum() == 1
+    assert int(found.parsed.slices.ts.min()) == ascend_like.BASE_NS
+
+
+@pytest.mark.parametrize("is_text", [True, False])
+def test_only_the_ends_of_long_files_that_others_may_have_written_are_searched(
+    is_text: bool, tmp_path: Path
+) -> None:
+    quote = '"' if is_text else ""
+    other = f'{{"ph": "X", "name": "x", "ts": {quote}1790857026000000{quote}}}'
+    word = '{"ph": "s", "cat": "async_npu"}'
+    many = ",\n".join([other] * 40_000)  # more than is searched
+    traces = {
+        "begin": f"[{word}, {many}, {many}]",
+        "middle": f"[{many}, {word}, {many}]",
+        "end": f"[{many}, {many}, {word}]",
+    }
+    found = set()
+    for place, text in traces.items():
+        path = tmp_path / f"{place}.json"
+        path.write_text(text)
+        if reader_of(path).name == "ascend":
+            found.add(place)
+    assert found == ({*traces} if is_text else {"begin", "end"})
+
+
+def told(trace: Path) -> dict[str, bool | None]:
+    rows = read_ascend(trace, trace_processor=None).tables["remark"].to_pylist()
+    return {row["check_name"]: row["ok"] for row in rows}
+
+
+@pytest.mark.parametrize("about", ["peer", "ranks", "groups"])
+def test_a_job_smaller_than_its_communicators_is_told(about: str, tmp_path: Path) -> None:
+    distributed: dict[str, Any] = {"distributed_args": {"rank": 0, "world_size": 2}}
+    more = []
+    if about == "peer":
+        more = [part("Notify_Wait", ts=100, dur=5, peer=7)]
+    if about == "ranks":
+        more = [operation("hcom_allReduce__123_0_1", ts=99, dur=7, connection=3, rank_size=8)]
+    if about == "groups":
+        distributed["parallel_group_info"] = {"a": {"global_ranks": [0, 7]}}
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, *more)
+    (tmp_path / "a_ascend_pt" / "profiler_metadata.json").write_text(json.dumps(distributed))
+    tables = read_ascend(trace, trace_processor=None)
+    assert told(trace)["statements of the number of ranks"] is False
+    assert facts(tables.metadata).world_size == 8
+
+
+def test_a_list_in_place_of_communication_json_is_told(tmp_path: Path) -> None:
+    files = {"communication.json": "[1]"}
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, files=files)
+    assert told(trace)["file beside the trace"] is False
+
+
+def test_operations_of_two_groups_may_have_one_name(tmp_path: Path) -> None:
+    name = "hcom_allReduce__123_0_1"
+    twin = operation(name, ts=900, dur=700, connection=3, thread=100)
+    times = {f"{name}@{group}": {"Communication Time Info": {"Elapse Time(ms)": ms}}
+             for group, ms in (("a", 100 / 1e6), ("b", 700 / 1e6))}  # fmt: skip
+    files = {"communication.json": json.dumps({"step": {"collective": times}})}
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, twin, files=files)
+    assert told(trace)["elapse times in communication.json"] is True
+
+
+def test_tasks_on_tracks_without_names_fail_the_ledger(tmp_path: Path) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS)
+    trace.write_text(json.dumps(EVENTS))
+    assert told(trace)["no track Ascend Hardware"] is False
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("layout", "said"),
     [
         (("FRAMEWORK/x", "PROF_1/y"), "analyse"),
-        (("ASCEND_PROFILER_OUTPUT/kernel_details.csv",), "trace_view.json"),
+        (("ASCEND_PROFILER_OUTPUT/kernel_details.csv",), "its 1 CSV tables"),
+        (("ASCEND_PROFILER_OUTPUT/notes.txt",), "trace_view.json"),
+        (
+            (
+                "PROF_1/mindstudio_profiler_output/msprof_slice_0_2025.json",
+                "PROF_1/mindstudio_profiler_output/msprof_slice_1_2025.json",
+            ),
+            "into 2 slices",
+        ),
     ],
 )
 def test_a_rank_without_a_trace_is_refused(
@@ -81,13 +196,28 @@ def test_a_rank_without_a_trace_is_refused(
 ) -> None:
     for name in layout:
         path = tmp_path / "in" / "b_ascend_pt" / name
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     ascend_like.write(tmp_path / "in" / "a_ascend_pt", *EVENTS)
     for given in (tmp_path / "in", tmp_path / "in" / "b_ascend_pt"):
         err = refused(given, tmp_path)
         assert said in err
         assert "b_ascend_pt" in err
+
+
+def test_output_of_msprof_in_the_folder_of_torch_npu_is_found(tmp_path: Path) -> None:
+    trace = tmp_path / "a_ascend_pt" / "PROF_1" / "mindstudio_profiler_output" / "msprof_2025.json"
+    trace.parent.mkdir(parents=True)
+    trace.write_text(json.dumps(ascend_like.named(EVENTS)))
+    for folder in (tmp_path, tmp_path / "a_ascend_pt", trace.parents[1], trace.parent):
+        assert traces_of_folder(folder) == [trace]
+
+
+@pytest.mark.parametrize("pid", ["1993459 aclGraph", "7 aclGraph_1"])
+def test_dumps_of_graphs_are_recognised_by_their_process(pid: str, tmp_path: Path) -> None:
+    dump = tmp_path / "graph_debug.json"
+    dump.write_text(json.dumps([{"ph": "X", "name": "Mul", "pid": pid, "tid": "2", "ts": 0}]))
+    assert "the dump of a captured graph" in refused(dump, tmp_path)
 
 
 @pytest.mark.slow

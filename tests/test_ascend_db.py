@@ -1,5 +1,6 @@
 """Databases of Ascend's profiler: numbers counted by SQLite alone, sums of the profiler, ranks."""
 
+import gzip
 import hashlib
 import json
 import sqlite3
@@ -17,6 +18,8 @@ from command_line import called
 from shared_files import shared_file
 
 import traceql
+from traceql.reader.ascend_db.profile import opened
+from traceql.reader.ascend_db.rank_events import RankEvents
 from traceql.reader.registry import reader_of
 
 SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "ascend" / "alexnet-910b-level1-db"
@@ -88,6 +91,34 @@ def test_compute_tasks_are_those_that_sqlite_counts(rank: int, trace: traceql.Tr
     assert len(found) == _COMPUTED
     assert found == expected
     assert union_ns(found) == round(SUMS[rank][0] * 1000)
+
+
+_KNOWN_BY_TYPE = _COMPUTED - 2  # two are of the type STARS_COMMON, which need not compute
+
+
+def test_compute_tasks_are_known_by_their_type_where_no_table_describes_them(
+    tmp_path: Path,
+) -> None:
+    """Neither the rows around mixed kernels nor those around communication count."""
+    path = tmp_path / sample(0).name
+    content = sample(0).read_bytes()
+    path.write_bytes(content[:18] + b"\1\1" + content[20:])
+    sql = (
+        "SELECT startNs, endNs FROM TASK JOIN STRING_IDS ON id = taskType "
+        "WHERE value <> 'STARS_COMMON' "
+        "AND globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO) ORDER BY 1, 2"
+    )
+    with closing(sqlite3.connect(path)) as con, con:
+        expected = con.execute(sql).fetchall()
+        con.execute("DROP TABLE COMPUTE_TASK_INFO")
+    with opened(path) as profile:
+        events = RankEvents(profile)
+        at = events.of("kernel")
+        found = zip(
+            events.timeline.ts[at], (events.timeline.ts + events.timeline.dur)[at], strict=True
+        )
+        assert sorted(found) == expected
+    assert len(expected) == events.undescribed == _KNOWN_BY_TYPE
 
 
 @pytest.mark.parametrize("rank", SUMS)
@@ -572,6 +603,73 @@ def test_a_captured_graph_has_the_call_that_replayed_it(tmp_path: Path) -> None:
     assert found == [(10, 0, True), (15, 0, True), (40, 30, True), (45, 30, True)]
 
 
+@pytest.mark.parametrize("waited", [True, False])
+def test_waits_that_the_device_tells_decide_alone(waited: bool, tmp_path: Path) -> None:
+    """The host asked for a wait before the second kernel, which need not have lasted."""
+    rows = (
+        call("launch", ts=0, dur=2, connection=7),
+        call("aclrtStreamWaitEvent", ts=3, dur=2, connection=6, kind=5000),
+        call("launch", ts=6, dur=2, connection=8),
+        *computed("Add", "Add", ts=20, dur=10, number=1, connection=7),
+        task("EVENT_WAIT", ts=30, dur=80 if waited else 1, number=3, streamId=5),
+        *computed("MatMulV2", "MatMulV2", ts=120, dur=10, number=2, connection=8, streamId=5),
+    )
+    path = ascend_db_like.write(tmp_path / "ascend_pytorch_profiler_0.db", *rows)
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        found = values(trace, "SELECT ts, dur, cause FROM gap")
+    assert found == [(30, 90, "dependency" if waited else "launch")]
+
+
+_QUEUE_THREAD = ascend_db_like.PID << 32 | 102
+
+
+def test_what_the_host_did_in_a_gap_is_that_of_the_thread_of_the_operator(tmp_path: Path) -> None:
+    """torch_npu's queue is emptied by another thread, which waits in between."""
+    rows = (
+        event("aten::add", ts=0, dur=20, connectionId=1),
+        event("aten::sort", ts=30, dur=60),
+        event("aten::mm", ts=90, dur=10, connectionId=2),
+        Row("CONNECTION_IDS", {"id": 1, "connectionId": 7}),
+        Row("CONNECTION_IDS", {"id": 2, "connectionId": 8}),
+        event("Dequeue@add", ts=5, dur=110, kind=50002, globalTid=_QUEUE_THREAD),
+        call("launch", ts=10, dur=5, connection=7, globalTid=_QUEUE_THREAD),
+        call("wait", ts=16, dur=90, connection=6, globalTid=_QUEUE_THREAD),
+        call("launch", ts=110, dur=5, connection=8, globalTid=_QUEUE_THREAD),
+        *computed("Add", "Add", ts=20, dur=10, number=1, connection=7),
+        *computed("MatMulV2", "MatMulV2", ts=120, dur=10, number=2, connection=8),
+    )
+    path = ascend_db_like.write(tmp_path / "ascend_pytorch_profiler_0.db", *rows)
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        assert values(trace, "SELECT ts, dur, cause FROM gap") == [(30, 90, "host")]
+        longest = [(row["doing"], row["own_ns"]) for row in trace.run("idle.gap")]
+        summed = [(row["doing"], row["idle_ns"]) for row in trace.run("idle.host")]
+    assert longest == [("aten::sort", 60), ("(no event recorded)", 20), ("aten::mm", 10)]
+    assert summed[0] == ("aten::sort", 60)
+
+
+def test_ranks_of_a_communicator_that_are_not_loaded_count(trace: traceql.Trace) -> None:
+    assert values(trace, "SELECT DISTINCT world_size FROM trace") == [(8,)]
+
+
+@pytest.mark.parametrize(("stated", "expected"), [(2, 8), (8, 8), (16, 16)])
+def test_a_job_is_not_smaller_than_its_communicators(
+    stated: int, expected: int, tmp_path: Path
+) -> None:
+    path = tmp_path / "a_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "ascend_pytorch_profiler_0.db"
+    parts = [("Notify_Wait", 200, 60, peer) for peer in (1, 7, 4_294_967_295)]
+    rows = operation("hcom_allReduce__1_0_1", parts, ts=200, dur=90, op=1)
+    ascend_db_like.write(path, *rows)
+    about = {"distributed_args": {"rank": 0, "world_size": stated}}
+    (tmp_path / "a_ascend_pt" / "profiler_metadata.json").write_text(json.dumps(about))
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as found:
+        assert values(found, "SELECT world_size FROM trace") == [(expected,)]
+        failed = values(found, "SELECT check_name, value, total FROM ledger WHERE ok IS FALSE")
+    assert failed == ([("statements of the number of ranks", 2, 8)] if stated == 2 else [])
+
+
 def test_shapes_and_call_stacks_are_those_of_the_event(trace: traceql.Trace) -> None:
     """The sample is of a torch_npu that mixed up the columns of shapes and types."""
     ((dims, types, chain),) = read_by_sqlite(
@@ -617,6 +715,9 @@ def test_a_profile_is_not_overwritten_by_what_is_made_of_it(tmp_path: Path) -> N
 def test_databases_are_told_apart_by_their_tables(tmp_path: Path) -> None:
     renamed = ascend_db_like.write(tmp_path / "copy.sqlite", *_RUN)
     assert reader_of(renamed).name == "ascend_db"
+    packed = tmp_path / "copy.db.gz"
+    packed.write_bytes(gzip.compress(renamed.read_bytes()))
+    assert reader_of(packed).name == "ascend_db"
     other = tmp_path / "msprof_notes.db"
     with closing(sqlite3.connect(other)) as con, con:
         con.execute("CREATE TABLE song (id INTEGER, title TEXT)")

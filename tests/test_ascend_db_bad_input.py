@@ -164,7 +164,7 @@ def test_a_profile_with_no_time_at_all_is_told(tmp_path: Path) -> None:
 # What is left where a table is absent: slices, kernels.
 _WITHOUT_TABLE = {
     "TASK": (_ALL - 6, 1),
-    "COMPUTE_TASK_INFO": (_ALL, 2),
+    "COMPUTE_TASK_INFO": (_ALL, 3),
     "COMMUNICATION_OP": (_ALL - 1, 2),
     "COMMUNICATION_TASK_INFO": (_ALL - 2, 3),
     "CANN_API": (_ALL - 1, 3),
@@ -323,6 +323,24 @@ def test_names_that_are_no_utf8_or_control_a_terminal_are_loaded(tmp_path: Path)
     assert rows == [{"name": odd}]
 
 
+@pytest.mark.parametrize("value", ["x'00ff'", "NULL"])
+def test_names_that_are_no_texts_fail_the_ledger(value: str, tmp_path: Path) -> None:
+    where = "WHERE value = 'aclnnMm_MatMulV2'"
+    found = Read(database(tmp_path, f"UPDATE STRING_IDS SET value = {value} {where}"))
+    assert found.counts == (_ALL, 3)
+    assert found.failures == {"values of STRING_IDS"}
+    assert found.remarks["values of STRING_IDS"].value == 1
+
+
+def test_names_that_are_no_utf8_are_told(tmp_path: Path) -> None:
+    """A replacement character that the file has is none."""
+    for name, told in ((b"ge\xffmm", [(1, None)]), ("ge\ufffdmm".encode(), [])):
+        statement = "UPDATE STRING_IDS SET value = CAST(? AS TEXT) WHERE value = ?"
+        found = Read(database(tmp_path / str(len(told)), (statement, (name, "aclnnMm_MatMulV2"))))
+        odd = [one for one in found.remarks.values() if one.check_name == "texts that are no UTF-8"]
+        assert [(one.value, one.ok) for one in odd] == told
+
+
 def test_a_name_of_a_column_that_is_no_utf8_is_told(tmp_path: Path) -> None:
     content = database(tmp_path).read_bytes()
     assert content.count(b'"groupName" INTEGER') == 2
@@ -338,12 +356,61 @@ def test_rows_that_refer_to_nothing_are_told(tmp_path: Path) -> None:
         "UPDATE COMPUTE_TASK_INFO SET globalTaskId = 998",
     )
     found = Read(path)
-    assert found.counts == (_ALL - 1, 2)
+    assert found.counts == (_ALL - 1, 3)
     assert found.failures == {
         "rows of COMMUNICATION_TASK_INFO without a time",
         "compute tasks without a task",
+        "compute tasks without a description",
         "parts of communication",
     }
+
+
+def kernels(found: Read) -> list[tuple[str, int, int]]:
+    """The name, the start and the duration of each kernel."""
+    rows = found.tables["slice"].filter(pc.field("cat") == "kernel").select(["name", "ts", "dur"])
+    return [(row["name"], row["ts"] - START_NS, row["dur"]) for row in rows.to_pylist()]
+
+
+_UNDESCRIBED = "compute tasks without a description"
+
+
+@pytest.mark.parametrize(
+    "kind", ["KERNEL_AICORE", "KERNEL_MIX_AIC", "AI_CORE", "AI_VECTOR_CORE", "MIX_AIV", "AI_CPU"]
+)
+def test_compute_tasks_without_a_description_are_kernels_and_fail_the_ledger(
+    kind: str, tmp_path: Path
+) -> None:
+    odd = task(kind, ts=400, dur=20, number=50, connection=80)
+    found = Read(database(tmp_path, rows=(*_ROWS, odd)))
+    assert kernels(found) == [("aclnnMm_MatMulV2", 100, 50), (kind, 400, 20)]
+    assert found.remarks[_UNDESCRIBED][1:4] == (1, 2, False)
+    assert found.failures == {_UNDESCRIBED}
+
+
+@pytest.mark.parametrize("kind", ["SDMA", "EVENT_WAIT", "PROFILING_ENABLE", "STARS_COMMON"])
+def test_other_tasks_without_a_description_are_no_kernels(kind: str, tmp_path: Path) -> None:
+    found = Read(database(tmp_path, rows=(*_ROWS, task(kind, ts=400, dur=20, number=50))))
+    assert kernels(found) == [("aclnnMm_MatMulV2", 100, 50)]
+    assert found.failures == set()
+
+
+def test_rows_that_enclose_others_are_no_kernels(tmp_path: Path) -> None:
+    """One is around a task of a mixed kernel, one around an operation of communication."""
+    rows = (
+        *_ROWS,
+        task("KERNEL_AICORE", ts=400, dur=20, number=50, taskId=9),
+        task("MIX_AIV", ts=401, dur=18, number=51, taskId=9, contextId=0),
+        task("AI_CORE", ts=199, dur=92, number=52, connection=1001, streamId=4),
+    )
+    found = Read(database(tmp_path, rows=rows))
+    assert kernels(found) == [("aclnnMm_MatMulV2", 100, 50), ("MIX_AIV", 401, 18)]
+    assert found.remarks[_UNDESCRIBED][1:4] == (1, 2, False)
+
+
+def test_operations_without_parts_are_told(tmp_path: Path) -> None:
+    found = Read(database(tmp_path, "DROP TABLE COMMUNICATION_TASK_INFO"))
+    told = found.remarks["parts of communication"]
+    assert (told.ok, "its 1 operations" in told.note) == (None, True)
 
 
 def test_two_descriptions_of_one_task_do_not_count_it_twice(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ class FileFacts:
             recording in several forms; empty if the file does not tell.
         form: which of these forms the file is.
         world_size: the number of ranks in that job.
+        least_world_size: the number of ranks that it must have had, where none is stated.
         job_source: where the file has these facts of its job.
         groups: the process groups that the file lists in full, with ranks of that job.
         base_time_ns: the Unix time that the file's times count from, ns.
@@ -41,6 +42,7 @@ class FileFacts:
     recorded: str = ""
     form: str = ""
     world_size: int | None = None
+    least_world_size: int = 0
     job_source: str = "metadata of the file"
     groups: Sequence[ProcessGroup] = ()
     base_time_ns: int | None = None

@@ -66,7 +66,8 @@ def ranks(
         world_size = runs[path].world_size if entry else None
         size = (facts.world_size or 0) if world_size is None else world_size
         found.append(Rank(number, size, source, **_parallel_ranks(path, entry)))
-    size = max([r.world_size for r in found] + [len(owner)])
+    least = [facts.least_world_size for _, facts in files]
+    size = max([r.world_size for r in found] + least + [len(owner)])
     return [r if r.world_size else _with_world_size(r, size) for r in found]
 
 

@@ -143,7 +143,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def table_names(path: Path) -> frozenset[str]:
-    """The names of the tables of a file that is not compressed; none if it cannot be read."""
+    """The names of the tables of a file, compressed or not; none if it cannot be read."""
     try:
         with connected(path) as con:
             return frozenset(

@@ -1,6 +1,6 @@
 -- One row per interval of a rank's GPU span in which a device did nothing, with the cause.
 -- @scope  rank
--- @needs  classified_kernel, device_wait, idle, issuer, launch
+-- @needs  classified_kernel, device_wait, idle, issuer, launch, slice
 -- @column rank                BIGINT   Rank.
 -- @column device              BIGINT   Number of the device on its machine.
 -- @column ts                  BIGINT   Start, ns since the run's first event.
@@ -9,14 +9,17 @@
 -- @column step_id             BIGINT   Step of the kernel that ended the gap, or else of the kernel before the gap.
 -- @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
 -- @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.
+-- @column track_id            BIGINT   Track of the host thread that asked for that kernel (slice.track_id): the launching one, or the one that had asked it to launch. NULL if unknown.
 WITH launched AS (
     SELECT
         kernel.id,
         kernel.stream,
         kernel.step_id,
+        kernel.launch_id,
         COALESCE(launch.ts, issuer.ts) AS launch_ts,
         COALESCE(launch.tid, issuer.tid) AS tid,
-        COALESCE(issuer.tid, launch.tid) AS issuing_tid
+        COALESCE(issuer.tid, launch.tid) AS issuing_tid,
+        issuer.track_id
     FROM classified_kernel AS kernel
     LEFT JOIN launch ON kernel.launch_id = launch.id
     LEFT JOIN issuer ON kernel.id = issuer.id
@@ -34,11 +37,13 @@ bounded AS (
         following.stream,
         following.tid,
         following.issuing_tid,
+        COALESCE(following.track_id, call.track_id) AS track_id,
         preceding.stream <> following.stream AS other_stream,
         LEAST(following.launch_ts, idle.ts + idle.dur) AS issued_ts
     FROM idle
     LEFT JOIN launched AS preceding ON idle.previous_kernel_id = preceding.id
     LEFT JOIN launched AS following ON idle.next_kernel_id = following.id
+    LEFT JOIN slice AS call ON following.launch_id = call.id
 ),
 -- Calls of a thread are nested. Only the outermost one counts, because the time of a call inside
 -- it is part of its own.
@@ -118,7 +123,10 @@ SELECT
     CASE
         WHEN blocked.blocked_ns * 2 >= bounded.issued_ts - bounded.ts THEN 'sync'
         WHEN bounded.launch_ts > bounded.ts THEN 'host'
-        WHEN awaited.wait_ts > COALESCE(awaited.earlier_launch_ts, awaited.wait_ts - 1)
+        -- Where a device tells its waits, they alone decide.
+        WHEN
+            awaited.wait_ts > COALESCE(awaited.earlier_launch_ts, awaited.wait_ts - 1)
+            AND bounded.rank NOT IN (SELECT rank FROM device_wait)
             THEN 'dependency'
         WHEN device_waited.ns * 2 >= bounded.dur THEN 'dependency'
         WHEN bounded.launch_ts IS NOT NULL THEN 'launch'
@@ -126,7 +134,8 @@ SELECT
     END AS cause,
     bounded.step_id,
     bounded.previous_kernel_id,
-    bounded.next_kernel_id
+    bounded.next_kernel_id,
+    bounded.track_id
 FROM bounded
 LEFT JOIN blocked USING (rank, device, ts)
 LEFT JOIN device_waited USING (rank, device, ts)

@@ -1,4 +1,4 @@
--- One row per rank, kind of step, gap cause (host or sync) and kind of host event: the idle time that the launching thread spent in such events.
+-- One row per rank, kind of step, gap cause (host or sync) and kind of host event: the idle time that the launching thread (gap.track_id) spent in such events.
 --
 -- The rows of a rank, phase, graph mode and cause add up to the gaps of that cause.
 -- @scope  rank

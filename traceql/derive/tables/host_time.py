@@ -1,14 +1,14 @@
-# One row per host event, gap cause (host or sync) and kind of step: the time in gaps during which it was the innermost event of the launching thread.
+# One row per host event, gap cause (host or sync) and kind of step: the time in gaps during which it was the innermost event of the thread that asked for the next kernel.
 # @kind   scratch
 # @scope  rank
-# @needs  classified_kernel, gap, is_caused_by_host, slice, step
+# @needs  gap, is_caused_by_host, slice, step
 # @column cause       VARCHAR  Cause of the gaps: host or sync (see gap.cause).
 # @column phase       VARCHAR  Phase of the gap's step (step.phase); NULL if unknown.
 # @column graph_mode  VARCHAR  How the gap's step used CUDA graphs (step.graph_mode); NULL if unknown.
 # @column slice_id    BIGINT   Host event (slice.id).
 # @column ns          BIGINT   Time in gaps during which it was the innermost event, ns.
 
-"""Goes through the events of each launching thread, once for each cause and kind of step."""
+"""Goes through the events of each such thread, once for each cause and kind of step."""
 
 import duckdb
 import numpy as np
@@ -19,21 +19,18 @@ from traceql.elapsed import Elapsed, Int64s
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
-# The thread of a gap is the one that launched the kernel which ended it.
 _GAPS = """
     SELECT
         gap.cause,
         step.phase,
         step.graph_mode,
         DENSE_RANK() OVER (ORDER BY gap.cause, step.phase, step.graph_mode) AS group_number,
-        slice.track_id,
+        gap.track_id,
         gap.ts,
         gap.dur
     FROM gap
-    INNER JOIN classified_kernel AS kernel ON gap.next_kernel_id = kernel.id
-    INNER JOIN slice ON kernel.launch_id = slice.id
     LEFT JOIN step ON gap.step_id = step.step_id
-    WHERE is_caused_by_host(gap.cause)
+    WHERE is_caused_by_host(gap.cause) AND gap.track_id IS NOT NULL
 """
 _GROUPS = f"SELECT DISTINCT group_number, cause, phase, graph_mode FROM ({_GAPS}) ORDER BY ALL"
 _EVENTS = """

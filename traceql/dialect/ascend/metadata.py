@@ -6,19 +6,32 @@ from typing import Any
 from traceql.dialect.ascend.vocabulary import Metadata
 from traceql.dialect.facts import FileFacts, ProcessGroup, is_ranks
 
+_MOST_RANKS = 2**31
+
 
 def facts(metadata: Mapping[str, Any]) -> FileFacts:
     """From the metadata of one rank; what the profile does not tell is None."""
+    stated, least = metadata.get(Metadata.WORLD_SIZE), least_world_size(metadata)
     device, name = metadata.get(Metadata.DEVICE), metadata.get(Metadata.DEVICE_NAME)
     return FileFacts(
         rank=metadata.get(Metadata.RANK),
-        world_size=metadata.get(Metadata.WORLD_SIZE),
+        world_size=None if stated is None else max(stated, least),
+        least_world_size=least,
         job_source=str(metadata.get(Metadata.RANK_SOURCE)),
         groups=list(_groups(metadata.get(Metadata.GROUPS))),
         base_time_ns=0,  # times are Unix time
         device_names={} if device is None or name is None else {device: name},
         has_shared_group_names=True,
     )
+
+
+def least_world_size(metadata: Mapping[str, Any]) -> int:
+    """The number of ranks that the job must have had, by all that names some of them."""
+    groups = _groups(metadata.get(Metadata.GROUPS))
+    in_groups = [rank + 1 for group in groups for rank in group.ranks if rank < _MOST_RANKS]
+    rank = metadata.get(Metadata.RANK)
+    largest = metadata.get(Metadata.LARGEST_GROUP) or 0
+    return max(largest, 0 if rank is None else rank + 1, *in_groups)
 
 
 def _groups(listed: Any) -> Iterator[ProcessGroup]:

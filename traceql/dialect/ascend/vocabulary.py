@@ -59,6 +59,12 @@ CATEGORIES: Mapping[str, EventKind] = {
 
 # Names of PyTorch events that are ranges of the program, not operators.
 IS_ANNOTATION = r"^ProfilerStep#\d+$|^execute_|(^|\.)layers\.\d+(\.|$)"
+# Types of tasks that compute, with KERNEL_ before some of them in databases.
+IS_COMPUTE_TASK = r"(?i)^(KERNEL_\w+|AI_?CORE|AI_VECTOR_CORE|AIV|MIX_AI[CV]|AI_?CPU|DSA(_SQE)?)$"
+# Names of kernels that carry out an operation of communication; its own row has the time.
+IS_PART_KERNEL = r"AicpuKernel$|AivKernel$|^aiv_|^hccl_aiv"
+# Names of kernels that the profiler does not count as computing.
+IS_KERNEL_OF_COMMUNICATION = r"(Aicpu|Aiv)Kernel$"
 # Model Id of tasks that belong to no captured graph.
 EAGER = 4294967295
 
@@ -106,15 +112,6 @@ class EventName(StrEnum):
     RELEASE = "NPU release"
 
 
-class PartName(StrEnum):
-    """Names of the parts of an operation of communication."""
-
-    WAIT = "Notify_Wait"  # until the rank "dst rank" is there
-    RECORD = "Notify_Record"
-    COPY = "Memcpy"
-    REDUCE = "Reduce_Inline"
-
-
 class Metadata(StrEnum):
     """Keys of what the reader tells of a file (column metadata of table trace)."""
 
@@ -128,6 +125,7 @@ class Metadata(StrEnum):
     GROUP_NAME = "name"
     GROUP_DESCRIPTION = "description"
     GROUP_RANKS = "ranks"
+    LARGEST_GROUP = "largest_group"  # ranks of the largest communicator that operations ran in
     LAYOUT = "distributed_args"  # sizes of parallelism that the program stated
     TORCH_NPU = "torch_npu_version"
     CANN = "cann_version"

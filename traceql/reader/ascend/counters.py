@@ -4,10 +4,12 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.reader.kineto.event_times import times
@@ -51,6 +53,11 @@ class Counters:
                 every.append(Track(pid, None))
         return every
 
+    @cached_property
+    def ts(self) -> npt.NDArray[np.int64]:
+        """The time of each event, ns."""
+        return times(self._events)
+
     def table(self) -> pa.Table:
         """The samples, in the order of the file."""
         names, units, at, values = [], [], [], []
@@ -60,13 +67,12 @@ class Counters:
                 units.append(unit)
                 at.append(index)
                 values.append(value)
-        ts = times(self._events)
         place = np.array([self._track.get(event.pid, 0) for event in self._events], np.int64)
         chosen = np.array(at, np.int64)
         columns = [
             pa.array(names, pa.large_string()).cast(NAME),
             pa.array(units, pa.large_string()).cast(NAME),
-            pa.array(ts[chosen]),
+            pa.array(self.ts[chosen]),
             pa.array(values, pa.float64()),
             pa.array(place[chosen]),
         ]

@@ -11,7 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.dialect.ascend.vocabulary import IS_ANNOTATION, Argument, Category
+from traceql.dialect.ascend.vocabulary import (
+    IS_ANNOTATION,
+    IS_COMPUTE_TASK,
+    IS_PART_KERNEL,
+    Argument,
+    Category,
+)
+from traceql.errors import TraceCorrupt
 from traceql.reader.ascend.counters import Counters
 from traceql.reader.coded import DistinctValues
 from traceql.reader.kineto.read import KinetoEvents, kineto_events
@@ -32,13 +39,12 @@ _LEVELS = {
     "mstx": Category.MSTX,
 }
 _OF_PYTHON = {category.value: category for category in Category}
-_COMPUTE = re.compile(r"AI_?CORE|AI_VECTOR_CORE|AIV|MIX_AI[CV]|AI_?CPU|DSA(_SQE)?", re.IGNORECASE)
+_COMPUTE = re.compile(IS_COMPUTE_TASK)
 _EVENT = re.compile(r"EVENT_(RECORD|WAIT)(_SQE)?|(MEM|CAPTURE)_(WAIT|WRITE|RECORD)\w*")
 _UNKNOWN_TYPE = "Other"  # of old traces, which tell AI_CPU from the rest alone
 _COPY = "MEMCPY_ASYNC"
 _IS_ANNOTATION = re.compile(IS_ANNOTATION)
-# Kernels that carry out an operation of communication; its own row has the time.
-_PART_KERNEL = re.compile(r"AicpuKernel$|AivKernel$|^aiv_|^hccl_aiv")
+_PART_KERNEL = re.compile(IS_PART_KERNEL)
 
 
 class _Arguments(msgspec.Struct, gc=False):
@@ -50,6 +56,8 @@ class _Arguments(msgspec.Struct, gc=False):
     model: int | None = msgspec.field(name=Argument.MODEL.value, default=None)
     stream: int | None = msgspec.field(name=Argument.STREAM.value, default=None)
     old_stream: int | None = msgspec.field(name=Argument.OLD_STREAM.value, default=None)
+    ranks: int | None = msgspec.field(name=Argument.RANK_SIZE.value, default=None)
+    peer: int | None = msgspec.field(name=Argument.DESTINATION_RANK.value, default=None)
     size: float | None = msgspec.field(name=Argument.SIZE.value, default=None)
 
 
@@ -159,11 +167,26 @@ def ascend_events(path: Path) -> AscendEvents:
     """Parses a file.
 
     Raises:
-        TraceCorrupt: the file is damaged, or has events without a time.
+        TraceCorrupt: the file is damaged, has no events, or events without a time after 1970.
     """
     counters = Counters()
     parsed = kineto_events(path, kept=counters.kept)
+    if not len(parsed.slices):
+        raise TraceCorrupt(
+            f"{path}: has no events: nothing ran while it was recorded, or it was not analysed to "
+            "the end"
+        )
+    _require_times(path, parsed.slices.ts, parsed.instants.ts, counters.ts)
     return AscendEvents(parsed, counters, counters.with_tracks(parsed.tracks))
+
+
+def _require_times(path: Path, *starts: Int64s) -> None:
+    ts = np.concatenate(starts)
+    if odd := int((ts <= 0).sum()):
+        raise TraceCorrupt(
+            f"{path}: {odd:,} of {len(ts):,} events have a time that is not after 1970; the file "
+            "is damaged: analyse the recording again with torch_npu.profiler.profiler.analyse"
+        )
 
 
 def category_of(track: Track, cat: str, name: str, told: str) -> Category:

@@ -21,6 +21,7 @@ _TRACES = (
 )
 _RECORDED = ("PROF_*", "FRAMEWORK")  # what the profiler leaves before it is analysed
 _FOLDER = "*_ascend_pt"
+_SLICES = "msprof_slice_*.json*"
 
 
 def traces_of_folder(folder: Path) -> Sequence[Path]:
@@ -58,6 +59,17 @@ def _is_rank(folder: Path) -> bool:
 def _trace_of_rank(folder: Path) -> Path:
     if trace := _trace_in(folder):
         return trace
+    if slices := [path for output in _outputs(folder) for path in output.glob(_SLICES)]:
+        raise TraceNotFound(
+            f"{folder}: msprof cut the timeline into {len(slices)} slices, each a part of "
+            'the rank; set "slice_switch" to "off" in msprof_slice.json, and export it again'
+        )
+    if tables := [path for output in _outputs(folder) for path in output.glob("*.csv")]:
+        raise TraceNotFound(
+            f"{folder}: its {len(tables)} CSV tables are sums and lists beside an Ascend profile, "
+            "without its timeline; load the trace_view.json or ascend_pytorch_profiler*.db of the "
+            "rank, or analyse it again with the export types Text or Db"
+        )
     if any(True for pattern in _RECORDED for _ in folder.glob(pattern)):
         raise TraceNotFound(
             f"{folder}: recorded, but not analysed; call "
@@ -71,10 +83,15 @@ def _trace_of_rank(folder: Path) -> Path:
 
 def _trace_in(folder: Path) -> Path | None:
     """The trace of the folder of a rank, or of its folder with the output."""
-    for output in (folder / name for name in OUTPUTS):
-        if output.is_dir() and (trace := _chosen(output)):
-            return trace
-    return _chosen(folder) if folder.name in OUTPUTS else None
+    return next((trace for output in _outputs(folder) if (trace := _chosen(output))), None)
+
+
+def _outputs(folder: Path) -> list[Path]:
+    """The folders with output, the best one first: torch_npu leaves that of msprof deeper."""
+    if folder.name in OUTPUTS:
+        return [folder]
+    deeper = sorted(path / OUTPUTS[1] for path in folder.glob("PROF_*"))
+    return [path for path in (*(folder / name for name in OUTPUTS), *deeper) if path.is_dir()]
 
 
 def _chosen(output: Path) -> Path | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from traceql.dialect.ascend.vocabulary import Category
+from traceql.dialect.ascend.vocabulary import IS_KERNEL_OF_COMMUNICATION, Category
 from traceql.reader.ascend.events import AscendEvents
 from traceql.reader.ascend.side_counters import STEPS, step_rows
 from traceql.reader.ascend.side_files import SideFiles
@@ -20,7 +20,7 @@ _NOTE = (
 _STEP_NOTE = f"time as the tasks of the trace give it; as {STEPS} says, ns (rounded to 250 ns)"
 _LARGEST_US = 2.0**50
 _GRAIN_NS = 250  # of sums that the profiler computes with Unix time in a double
-_OTHER_COMMUNICATION = re.compile(r"(Aicpu|Aiv)Kernel$")
+_OTHER_COMMUNICATION = re.compile(IS_KERNEL_OF_COMMUNICATION)
 
 
 def overlap_remarks(events: AscendEvents, files: SideFiles) -> Iterator[Remark]:

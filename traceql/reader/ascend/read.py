@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from traceql.dialect.ascend.vocabulary import Metadata
 from traceql.errors import NotATrace
 from traceql.reader import feed
 from traceql.reader.ascend.events import AscendEvents, ascend_events
+from traceql.reader.ascend.job_size import job_size_remarks, largest_group
 from traceql.reader.ascend.kernel_details import kernel_details
 from traceql.reader.ascend.recognition import is_graph_dump
 from traceql.reader.ascend.remarks import remarks
@@ -28,8 +30,16 @@ def read_ascend(path: Path, *, trace_processor: Path | None) -> TraceTables:
     parsed = events.parsed
     nested = nesting(parsed.slices, parsed.flows, parsed.tracks, trace_processor=trace_processor)
     found = tables(events, files, details, nested)
-    found["remark"] = remark_table(remarks(path, events, files, details, nested))
-    return TraceTables(found, files.metadata)
+    metadata = {**files.metadata, **_largest_group(events)}
+    said = [*job_size_remarks(metadata), *remarks(path, events, files, details, nested)]
+    found["remark"] = remark_table(said)
+    return TraceTables(found, metadata)
+
+
+def _largest_group(events: AscendEvents) -> dict[str, int]:
+    sizes, peers = ([getattr(a, name) for a in events.arguments] for name in ("ranks", "peer"))
+    largest = largest_group(sizes, peers)
+    return {} if largest is None else {Metadata.LARGEST_GROUP: largest}
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:

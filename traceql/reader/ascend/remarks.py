@@ -1,12 +1,13 @@
 """What the ledger has to say about a trace of Ascend."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from traceql.dialect.ascend.vocabulary import EAGER, Category
-from traceql.reader.ascend.events import AscendEvents
+from traceql.reader.ascend.events import HARDWARE, AscendEvents
 from traceql.reader.ascend.groups import operation_of_parts, operations
 from traceql.reader.ascend.kernel_details import KernelDetails
 from traceql.reader.ascend.layout import others_beside
@@ -47,7 +48,17 @@ def remarks(
 
 def _tasks(events: AscendEvents) -> Iterator[Remark]:
     """Of the device's own tasks, how many are in table kernel."""
-    tasks = events.on("Ascend Hardware")
+    tasks = events.on(HARDWARE)
+    elsewhere = sum(a.task_type is not None for a in events.arguments)
+    if elsewhere and not tasks.any():
+        yield Remark(
+            "no track Ascend Hardware",
+            0,
+            elsewhere,
+            False,
+            "tasks loaded as such; events with a type of task. The process of their tracks is not "
+            "named Ascend Hardware, so that they do not count as kernels",
+        )
     counted = events.of(Category.KERNEL, Category.MEMCPY) & tasks
     yield Remark(
         "tasks of the device",
@@ -100,9 +111,11 @@ def _communication(events: AscendEvents, files: SideFiles) -> Iterator[Remark]:
             "tasks on planes that belong to an operation; all tasks on planes",
         )
     listed = operations(files)
-    own = {events.names[index]: int(events.parsed.slices.dur[index]) for index in _whole(events)}
+    own = defaultdict(list)  # groups may have operations of the same name
+    for index in _whole(events):
+        own[events.names[index]].append(int(events.parsed.slices.dur[index]))
     elapsed = [(name, _ms(content, _ELAPSE)) for name, _, content in listed if name in own]
-    agreeing = sum(abs(own[name] - ms * 1e6) <= 1 for name, ms in elapsed)
+    agreeing = sum(any(abs(dur - ms * 1e6) <= 1 for dur in own[name]) for name, ms in elapsed)
     if elapsed:
         yield Remark(
             "elapse times in communication.json",

@@ -137,7 +137,10 @@ class SideFiles:
         except (ValueError, RecursionError):
             self.damaged.append(f"{path.name}: damaged JSON")
             return {}
-        return found if isinstance(found, dict) else {}
+        if not isinstance(found, dict):
+            self.damaged.append(f"{path.name}: no JSON object")
+            return {}
+        return found
 
     def _text(self, path: Path) -> str:
         """The content of a file, or of the same file compressed; empty if there is none."""

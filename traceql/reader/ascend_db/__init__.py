@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
 
 _SUFFIXES = (".db", ".db.gz")
+_MOST_PACKED_BYTES = 64 << 20  # to unpack only for the names of the tables
 
 
 def _recognises(path: Path) -> bool:
@@ -22,7 +23,8 @@ def _recognises(path: Path) -> bool:
         return True
     from traceql.reader.sqlite_file import table_names
 
-    return not path.name.endswith(".gz") and is_of_ascend(table_names(path))
+    is_long = path.name.endswith(".gz") and path.stat().st_size > _MOST_PACKED_BYTES
+    return not is_long and is_of_ascend(table_names(path))
 
 
 def _is_superseded(path: Path) -> bool:

@@ -1,8 +1,8 @@
 """Events of the device: tasks, operations of communication and their parts.
 
 Table TASK has a row for each task, and rows that enclose others: one around each operation of
-communication and around each task of a mixed kernel. Only rows with a description in
-COMPUTE_TASK_INFO are compute tasks, whatever the type of the others is.
+communication and around each task of a mixed kernel. Rows with a description in COMPUTE_TASK_INFO
+are compute tasks, whatever their type is; of the others, those that `undescribed` finds.
 """
 
 from collections.abc import Iterator
@@ -12,6 +12,7 @@ from traceql.reader.ascend_db.enumerated import enumerated
 from traceql.reader.ascend_db.event import Place, Source
 from traceql.reader.ascend_db.host_sources import connection
 from traceql.reader.ascend_db.profile import Profile, whole
+from traceql.reader.ascend_db.undescribed import UNDESCRIBED
 
 _TASK, _COMPUTE, _COPY = "TASK", "COMPUTE_TASK_INFO", "MEMCPY_INFO"
 _OPERATION, _PART, _OVERLAP = "COMMUNICATION_OP", "COMMUNICATION_TASK_INFO", "OVERLAP_ANALYSIS"
@@ -20,8 +21,11 @@ OF_PROFILER = ("MEM_WAIT", "MEM_WRITE", "CAPTURE_WAIT", "CAPTURE_RECORD")
 _OVERLAP_NAMES = {0: "Computing", 1: "Communication", 2: "Communication(Not Overlapped)", 3: "Free"}
 
 
-def device_sources(profile: Profile) -> Iterator[Source]:
+def device_sources(profile: Profile, *, has_undescribed: bool) -> Iterator[Source]:
     """The kinds of events of the device.
+
+    Args:
+        has_undescribed: whether table UNDESCRIBED has rows.
 
     Raises:
         TraceCorrupt: a table has rows, but not the columns without which they cannot be read.
@@ -39,7 +43,7 @@ def device_sources(profile: Profile) -> Iterator[Source]:
     if profile.has(_TASK) and (profile.has(_COMPUTE) or profile.has(_PART)):
         profile.require(_TASK, "globalTaskId")
     if profile.has(_TASK, *needed[_TASK]):
-        yield _tasks(profile)
+        yield _tasks(profile, has_undescribed=has_undescribed)
     if profile.has(_OPERATION, *needed[_OPERATION]):
         yield _operations(profile)
     if profile.has(_PART, "globalTaskId") and profile.has(_TASK, *needed[_TASK], "globalTaskId"):
@@ -48,11 +52,15 @@ def device_sources(profile: Profile) -> Iterator[Source]:
         yield _overlap(profile)
 
 
-def _tasks(profile: Profile) -> Source:
-    relation, is_compute = _TASK, "FALSE"
+def _tasks(profile: Profile, *, has_undescribed: bool) -> Source:
+    relation, is_described = _TASK, "FALSE"
     if profile.has(_COMPUTE, "globalTaskId") and profile.has(_TASK, "globalTaskId"):
         relation += f" LEFT JOIN {_described(profile, _COMPUTE)} USING (globalTaskId)"
-        is_compute = f"{_COMPUTE}.globalTaskId IS NOT NULL"
+        is_described = f"{_COMPUTE}.globalTaskId IS NOT NULL"
+    is_compute = is_described
+    if has_undescribed:
+        in_table = f"{_TASK}.rowid IN (SELECT task_row FROM {UNDESCRIBED})"
+        is_compute = f"({is_described} OR {in_table})"
     size = operation = "NULL"
     if profile.has(_COPY, "globalTaskId") and profile.has(_TASK, "globalTaskId"):
         relation += f" LEFT JOIN {_described(profile, _COPY)} USING (globalTaskId)"
@@ -60,8 +68,8 @@ def _tasks(profile: Profile) -> Source:
         operation = enumerated(profile, "ENUM_MEMCPY_OPERATION", _COPY, "memcpyOperation")
     kind = profile.text(_TASK, "taskType")
     name = kind
-    if is_compute != "FALSE" and profile.has(_COMPUTE, "name"):
-        name = f"CASE WHEN {is_compute} THEN {profile.text(_COMPUTE, 'name')} ELSE {kind} END"
+    if is_described != "FALSE" and profile.has(_COMPUTE, "name"):
+        name = f"CASE WHEN {is_described} THEN {profile.text(_COMPUTE, 'name')} ELSE {kind} END"
     device, joined = _device(profile, _TASK), _connection(profile, _TASK)
     stream = profile.whole(_TASK, "streamId")
     args = {
@@ -75,7 +83,7 @@ def _tasks(profile: Profile) -> Source:
         "operation": operation,
     }
     is_part = _carries_out(profile, name)
-    if is_compute != "FALSE":
+    if is_described != "FALSE":
         args |= _compute_args(profile)
     return Source(
         _TASK,
@@ -168,7 +176,7 @@ def _operations(profile: Profile) -> Source:
         },
         args={
             Argument.CONNECTION: joined,
-            "model id": model,
+            Argument.OPERATION_MODEL: model,
             Argument.GROUP: profile.quoted(_OPERATION, "groupName"),
             Argument.DATA_TYPE: _data_type(profile, _OPERATION),
             Argument.ALGORITHM: profile.quoted(_OPERATION, "algType"),

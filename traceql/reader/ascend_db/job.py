@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from traceql.dialect.ascend.vocabulary import Metadata
+from traceql.reader.ascend.job_size import job_size_remarks, largest_group
 from traceql.reader.ascend.layout import others_beside
 from traceql.reader.ascend.side_files import SideFiles
 from traceql.reader.ascend_db.names import PROFILES
@@ -16,6 +17,7 @@ _MAP, _ABOUT = "RANK_DEVICE_MAP", "META_DATA"
 _OF_TORCH = "ascend_pytorch_profiler"
 # The table of metadata also has a part of the environment, which is not read.
 _STATED = ("distributed_args", "parallel_group_info")
+_OPERATION, _PART = ("COMMUNICATION_OP", "rankSize"), ("COMMUNICATION_TASK_INFO", "dstRank")
 _MOST_RANKS = 2**31
 
 
@@ -41,6 +43,7 @@ class Job:
             Metadata.RANK_SOURCE: source,
             Metadata.DEVICE: device,
             Metadata.DEVICE_NAME: name,
+            Metadata.LARGEST_GROUP: largest_group(self._largest(_OPERATION), self._largest(_PART)),
         }
         self.metadata = {str(key): value for key, value in known.items() if value is not None}
 
@@ -57,6 +60,7 @@ class Job:
                 False,
                 f"places that agree with the first one, which is used; all that state it: {listed}",
             )
+        yield from job_size_remarks(self.metadata)
         if others := others_beside(self._path):
             listed = ", ".join(other.name for other in others)
             note = f"traces read of those beside {self._path.name}: {listed}"
@@ -88,6 +92,14 @@ class Job:
             yield "file name", number
         if rank is not None and by_folder:
             yield str(source), rank
+
+    def _largest(self, place: tuple[str, str]) -> list[object]:
+        """The largest rank, or number of ranks, in a column."""
+        table, column = place
+        if not self._profile.has(table, column):
+            return []
+        number = f"SELECT MAX({column}) FROM {table} WHERE typeof({column}) = 'integer'"
+        return [self._profile.value(f"{number} AND {column} < {_MOST_RANKS}")]
 
     def _device(self) -> tuple[int | None, str | None]:
         """The number and the name of the only NPU of the file."""

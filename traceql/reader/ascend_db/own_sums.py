@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from traceql.dialect.ascend.vocabulary import Category
+from traceql.dialect.ascend.vocabulary import IS_KERNEL_OF_COMMUNICATION, Category
 from traceql.reader.ascend.overlap import covered
 from traceql.reader.ascend_db.analysis import Analysis
 from traceql.reader.ascend_db.rank_events import RankEvents
@@ -15,8 +15,7 @@ from traceql.reader.remarks import Remark
 Bools = npt.NDArray[np.bool_]
 _GRAIN_NS = 250  # of microseconds since 1970 as a 64-bit float
 _NAMES = ("Computing", "Communication", "Communication(Not Overlapped)", "Free")
-# Kernels that the profiler does not count as computing.
-_OF_COMMUNICATION = re.compile(r"(Aicpu|Aiv)Kernel$")
+_OF_COMMUNICATION = re.compile(IS_KERNEL_OF_COMMUNICATION)
 
 
 def own_sums(found: RankEvents, analysis: Analysis) -> Iterator[Remark]:

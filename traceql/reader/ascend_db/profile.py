@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from functools import cache, cached_property, partial
 from pathlib import Path
 
-from traceql.dialect.ascend.vocabulary import IS_ANNOTATION
+from traceql.dialect.ascend.vocabulary import IS_ANNOTATION, IS_PART_KERNEL
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader.ascend_db.names import STRINGS, is_profile, is_summary
 from traceql.reader.sqlite_file import SqliteFile, connected
@@ -34,8 +34,7 @@ _SEPARATOR = ";\r\n"
 _MISSING = ("", "N/A")
 _PATTERNS = {
     "is_annotation": re.compile(IS_ANNOTATION),
-    # Kernels that carry out an operation of communication; its own row has the time.
-    "is_part_kernel": re.compile(r"AicpuKernel$|AivKernel$|^aiv_|^hccl_aiv"),
+    "is_part_kernel": re.compile(IS_PART_KERNEL),
 }
 
 
@@ -84,6 +83,26 @@ class Profile(SqliteFile):
     def quoted(self, table: str, name: str) -> str:
         """The text that a column refers to, as SQL of JSON."""
         return f"quoted({self.whole(table, name)})" if self.has(table, name) else "NULL"
+
+    def altered_texts(self) -> int:
+        """The number of texts that are not UTF-8, whose odd bytes are replaced."""
+        suspects = [n for n, text in self._texts.items() if "\N{REPLACEMENT CHARACTER}" in text]
+        sql = f"SELECT CAST(value AS BLOB) FROM {STRINGS} WHERE id = ?"
+        return sum(not _is_utf8(self.value(sql, [number])) for number in suspects)
+
+    def values_that_are_no_texts(self) -> int:
+        """The number of values in the table of texts that are none, which count as unknown."""
+        return int(
+            self.value(
+                f"SELECT COUNT(*) FROM {STRINGS} "
+                "WHERE typeof(value) <> 'text' OR typeof(id) <> 'integer'"
+            )
+        )
+
+    def ids_of(self, pattern: str) -> list[int]:
+        """The ids of the texts that a regular expression fits."""
+        fits = re.compile(pattern).search
+        return [number for number, text in self._texts.items() if fits(text)]
 
     def times(self, *columns: str) -> list[str]:
         """SQL of the Unix times in columns, `TABLE.column`, ns; NULL where they are none.
@@ -163,6 +182,14 @@ def time(value: str) -> str:
         f"THEN CAST({value} AS INTEGER) END END"
     )
     return f"CASE WHEN {number} BETWEEN 1 AND {_FARTHEST_NS} THEN {number} END"
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _matches(pattern: re.Pattern[str], name: object) -> bool:

@@ -21,6 +21,7 @@ from traceql.reader.ascend_db.points import points
 from traceql.reader.ascend_db.profile import Profile
 from traceql.reader.ascend_db.steps import step_samples, step_spans
 from traceql.reader.ascend_db.track_numbers import TrackNumbers
+from traceql.reader.ascend_db.undescribed import find_undescribed
 from traceql.reader.flows import Flows
 from traceql.reader.nesting import Nesting
 from traceql.reader.tables import ACTIVITY, COUNT, INSTANT, JSON, SLICE
@@ -41,13 +42,20 @@ class RankEvents:
 
     Args:
         analysis: the sums that the profiler left beside the file.
+
+    Attributes:
+        undescribed: the number of compute tasks without a name.
     """
 
     def __init__(self, profile: Profile, analysis: Analysis = NO_ANALYSIS) -> None:
         self._profile = profile
         self._analysis = analysis
         self.step_spans = step_spans(profile)
-        self.sources = [*host_sources(profile), *device_sources(profile)]
+        self.undescribed = find_undescribed(profile)
+        self.sources = [
+            *host_sources(profile),
+            *device_sources(profile, has_undescribed=self.undescribed > 0),
+        ]
         self._numbers = TrackNumbers()
         tables = [EVENT.empty_table(), *(events(profile, source) for source in self.sources)]
         rows = pa.concat_tables(tables).unify_dictionaries()

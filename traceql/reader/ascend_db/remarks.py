@@ -8,11 +8,12 @@ from traceql.dialect.ascend.vocabulary import EAGER, Category
 from traceql.reader.ascend_db.analysis import Analysis
 from traceql.reader.ascend_db.event import without_time
 from traceql.reader.ascend_db.host_sources import has_swapped_inputs
-from traceql.reader.ascend_db.names import EVENTS
+from traceql.reader.ascend_db.names import EVENTS, STRINGS
 from traceql.reader.ascend_db.own_sums import own_sums
 from traceql.reader.ascend_db.points import of_other_allocators
 from traceql.reader.ascend_db.profile import CALL_CHAINS, Profile
 from traceql.reader.ascend_db.rank_events import RankEvents
+from traceql.reader.ascend_db.undescribed import UNDESCRIBED
 from traceql.reader.remarks import Remark
 
 # Tables that are read, beside those with events and samples.
@@ -42,6 +43,7 @@ def remarks(profile: Profile, found: RankEvents, analysis: Analysis) -> Iterator
     yield from _odd_rows(profile, found)
     yield from _tasks(profile, found)
     yield from own_sums(found, analysis)
+    yield from _odd_texts(profile)
     if has_swapped_inputs(profile):
         yield Remark(
             "shapes of operators",
@@ -88,6 +90,28 @@ def _odd_rows(profile: Profile, found: RankEvents) -> Iterator[Remark]:
             )
 
 
+def _odd_texts(profile: Profile) -> Iterator[Remark]:
+    """Names that are not what the file has, or that it does not have."""
+    texts = profile.count(STRINGS)
+    if odd := profile.values_that_are_no_texts():
+        yield Remark(
+            f"values of {STRINGS}",
+            odd,
+            texts,
+            False,
+            "values that are no texts, so that what they name has no name; all texts of names",
+        )
+    if altered := profile.altered_texts():
+        yield Remark(
+            "texts that are no UTF-8",
+            altered,
+            texts,
+            None,
+            f"texts of table {STRINGS} in which a replacement character stands for each odd byte; "
+            "all texts",
+        )
+
+
 def _not_whole(profile: Profile, table: str, column: str) -> int:
     return int(
         profile.value(
@@ -109,6 +133,16 @@ def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
         "waits, records, parts of communication, whose operations count as a whole, and rows that "
         "enclose others",
     )
+    if found.undescribed:
+        yield Remark(
+            "compute tasks without a description",
+            found.undescribed,
+            int(found.of(Category.KERNEL).sum()),
+            False,
+            "rows of table TASK that compute by their type, but are not in COMPUTE_TASK_INFO; all "
+            "compute tasks. They are in table kernel by the name of their type, because their own "
+            "is not in the file; analyse the recording again",
+        )
     yield from _devices(profile)
     yield from _of_graphs(profile, counted)
     yield from _waits_of_profiler(found, tasks)
@@ -132,11 +166,14 @@ def _devices(profile: Profile) -> Iterator[Remark]:
 
 def _of_graphs(profile: Profile, counted: int) -> Iterator[Remark]:
     """Compute tasks of captured graphs, of all that are counted."""
-    if not profile.has("TASK", "modelId") or not profile.has("COMPUTE_TASK_INFO", "globalTaskId"):
+    if not profile.has("TASK", "modelId"):
         return
+    computes = f"rowid IN (SELECT task_row FROM {UNDESCRIBED})"
+    if profile.has("COMPUTE_TASK_INFO", "globalTaskId") and profile.has("TASK", "globalTaskId"):
+        computes += " OR globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO)"
     inside = profile.value(
         "SELECT COUNT(*) FROM TASK WHERE typeof(modelId) = 'integer' AND modelId <> ? "
-        "AND globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO)",
+        f"AND ({computes})",
         [EAGER],
     )
     if inside:
@@ -176,7 +213,7 @@ def _calls_missing(profile: Profile, found: RankEvents) -> Iterator[Remark]:
 
 
 def _descriptions(profile: Profile) -> Iterator[Remark]:
-    """Rows that describe tasks and operations which are not in the file."""
+    """Rows that describe tasks which are not in the file."""
     if profile.has("COMPUTE_TASK_INFO", "globalTaskId"):
         described = profile.count("COMPUTE_TASK_INFO")
         known = 0
@@ -193,7 +230,21 @@ def _descriptions(profile: Profile) -> Iterator[Remark]:
                 False,
                 "descriptions of compute tasks whose time is not in table TASK; all descriptions",
             )
+    yield from _parts(profile)
+
+
+def _parts(profile: Profile) -> Iterator[Remark]:
+    """Whether operations of communication have parts, and all parts an operation."""
     parts = profile.count("COMMUNICATION_TASK_INFO")
+    if not parts and (operations := profile.count("COMMUNICATION_OP")):
+        yield Remark(
+            "parts of communication",
+            0,
+            0,
+            None,
+            f"the profile has no parts of its {operations:,} operations of communication (table "
+            "COMMUNICATION_TASK_INFO), so that it is unknown how long they waited, and for whom",
+        )
     if parts and profile.has("COMMUNICATION_TASK_INFO", "opId"):
         owned = 0
         if profile.has("COMMUNICATION_OP", "opId"):

@@ -6,12 +6,13 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  activity, event_kind, iteration, slice, trace
--- @column id       BIGINT  Activity; the same number as slice.id.
--- @column ts       BIGINT  Start of the operator, ns since the run's first event.
--- @column tid      BIGINT  Thread of the operator.
--- @column step_id  BIGINT  Step in which the operator began; NULL before the first step.
+-- @column id        BIGINT  Activity; the same number as slice.id.
+-- @column ts        BIGINT  Start of the operator, ns since the run's first event.
+-- @column tid       BIGINT  Thread of the operator.
+-- @column track_id  BIGINT  Track of that thread (slice.track_id).
+-- @column step_id   BIGINT  Step in which the operator began; NULL before the first step.
 WITH operator AS (
-    SELECT slice.rank, slice.external_id, slice.ts, slice.tid
+    SELECT slice.rank, slice.external_id, slice.ts, slice.tid, slice.track_id
     FROM slice
     INNER JOIN event_kind USING (rank, cat)
     INNER JOIN trace ON slice.rank = trace.rank
@@ -20,7 +21,7 @@ WITH operator AS (
         AND event_kind.kind = 'operator'
         AND slice.external_id IS NOT NULL
 )
-SELECT task.id, operator.ts, operator.tid, iteration.step_id
+SELECT task.id, operator.ts, operator.tid, operator.track_id, iteration.step_id
 FROM operator
 INNER JOIN slice AS task USING (rank, external_id)
 INNER JOIN activity ON task.id = activity.id
