@@ -36,6 +36,7 @@ COLUMNS = {
     NVTX: "start end eventType rangeId category color text globalTid endGlobalTid textId domainId "
     "uint64Value int64Value doubleValue uint32Value int32Value floatValue jsonTextId jsonText "
     "binaryData",
+    "DIAGNOSTIC_EVENT": "timestamp timestampType source severity text globalPid",
     "META_DATA_EXPORT": "name value",
     "META_DATA_CAPTURE": "name value",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime localTime",

@@ -13,12 +13,14 @@ from traceql.reader.nsys.processes import (
     RUNTIME,
     RankPart,
 )
+from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import IS_WHOLE_REPLAY, backward, sources
 from traceql.reader.remarks import Remark
 
 _REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _DIAGNOSTICS = "DIAGNOSTIC_EVENT"
 _SEVERITY = {2: "warnings", 3: "errors"}
+_MOST_MESSAGES = 10
 # Tables with events that no table of the database holds.
 _NOT_LOADED = (
     "COMPOSITE_EVENTS",
@@ -194,7 +196,10 @@ def _diagnostics(export: Export) -> Iterator[Remark]:
         )
         if rows:
             total = sum(count for _, count in rows)
-            listed = "; ".join(str(text).strip() for text, _ in rows)
+            said = list(dict.fromkeys(shown(text) for text, _ in rows))
+            listed = "; ".join(said[:_MOST_MESSAGES])
+            if len(said) > _MOST_MESSAGES:
+                listed += f"; and {len(said) - _MOST_MESSAGES} other messages"
             yield Remark(
                 f"{what} of the profiler", total, total, None, f"while it recorded: {listed}"
             )

@@ -11,6 +11,7 @@ from traceql.reader.arguments import int64_column
 from traceql.reader.coded import DistinctValues, distinct_rows
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.processes import pid_of, tid_of
+from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import PLACES
 from traceql.reader.tracks import Track
 
@@ -89,14 +90,14 @@ class TrackNumbers:
     def _process_names(self) -> dict[int, str]:
         if not self._export.has("PROCESSES", "pid", "name"):
             return {}
-        return dict(self._export.rows("SELECT pid, name FROM PROCESSES WHERE name IS NOT NULL"))
+        rows = self._export.rows("SELECT pid, name FROM PROCESSES WHERE name IS NOT NULL")
+        return {pid: shown(name) for pid, name in rows}
 
     @cached_property
     def _thread_names(self) -> dict[int, str]:
         if not self._export.has("ThreadNames", "nameId", "globalTid"):
             return {}
-        return dict(
-            self._export.rows(
-                "SELECT globalTid, value FROM ThreadNames JOIN StringIds ON id = nameId"
-            )
+        rows = self._export.rows(
+            "SELECT globalTid, value FROM ThreadNames JOIN StringIds ON id = nameId"
         )
+        return {thread: shown(name) for thread, name in rows}
