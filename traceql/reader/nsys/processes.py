@@ -86,7 +86,7 @@ def _gpus(export: Export, tables: Sequence[str]) -> set[tuple[int, int]]:
         for table in tables
         if export.has(table, "globalPid", "deviceId")
         for process, device in export.rows(f"SELECT DISTINCT {OF_PROCESS}, deviceId FROM {table}")
-        if _is_number(table, "globalPid", process) and _is_number(table, "deviceId", device)
+        if is_number(table, "globalPid", process) and is_number(table, "deviceId", device)
     }
 
 
@@ -96,11 +96,11 @@ def _threads(export: Export) -> set[int]:
         for table in THREAD_TABLES
         if export.has(table, "globalTid")
         for (thread,) in export.rows(f"SELECT DISTINCT {OF_THREAD} FROM {table}")
-        if _is_number(table, "globalTid", thread)
+        if is_number(table, "globalTid", thread)
     }
 
 
-def _is_number(table: str, column: str, value: object) -> bool:
+def is_number(table: str, column: str, value: object) -> bool:
     """True, because rows of an unknown place would be lost without a word."""
     if type(value) is int:
         return True

@@ -10,6 +10,7 @@ from traceql.errors import TraceCorrupt
 from traceql.reader import feed
 from traceql.reader.nsys.converted import converted
 from traceql.reader.nsys.export import Export, opened
+from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.job import metadata
 from traceql.reader.nsys.nvtx import Nvtx
 from traceql.reader.nsys.processes import RankPart, pid_of, rank_parts
@@ -29,6 +30,7 @@ def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
     """
     with _file(path) as export:
         parts, nvtx = rank_parts(export), Nvtx(export)
+        metrics = GpuMetrics(export, parts)
         for number, (part, about) in enumerate(
             zip(parts, metadata(export, parts, nvtx), strict=True)
         ):
@@ -36,6 +38,7 @@ def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
                 export,
                 part,
                 nvtx,
+                metrics,
                 alone=len(parts) == 1,
                 is_first=number == 0,
                 trace_processor=trace_processor,
@@ -56,7 +59,7 @@ def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterato
             Nvtx(export),
             TrackNumbers(export),
             alone=len(parts) == 1,
-            has_samples=False,
+            metrics=None,
         )
         timeline = complete_timeline(found.ts, found.dur, found.track)
         yield from feed.described_feed(
