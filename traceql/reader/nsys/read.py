@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from traceql.dialect.nsys.vocabulary import Metadata
-from traceql.errors import TraceCorrupt
+from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import feed
 from traceql.reader.nsys.converted import converted
 from traceql.reader.nsys.export import Export, opened
 from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.job import metadata
 from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.processes import RankPart, pid_of, rank_parts
+from traceql.reader.nsys.processes import EVENT_TABLES, RankPart, pid_of, rank_parts
 from traceql.reader.nsys.rank_events import RankEvents
 from traceql.reader.nsys.rank_tables import rank_tables
 from traceql.reader.nsys.track_numbers import TrackNumbers
@@ -76,11 +76,21 @@ def _key(part: RankPart) -> tuple[int | None, int | None]:
     return None if part.process is None else pid_of(part.process), part.device
 
 
+def _require_events(export: Export) -> None:
+    """Raises NotATrace if no table of events is there; those without rows may be absent."""
+    if not any(export.has(table) for table in EVENT_TABLES):
+        raise NotATrace(
+            "an export of Nsight Systems without a table of kernels, calls, ranges or other events "
+            "to load; record with nsys profile -t cuda,nvtx, and export the report again"
+        )
+
+
 @contextmanager
 def _file(path: Path) -> Iterator[Export]:
     """The opened export; errors name the file."""
     try:
         with converted(path) as sqlite, opened(sqlite) as export:
+            _require_events(export)
             yield export
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None
