@@ -15,10 +15,14 @@ from traceql.reader.tables import COUNT
 
 def counts(export: Export, part: RankPart, metrics: GpuMetrics, *, alone: bool) -> pa.Table:
     """The table `count` of the contract."""
-    rows: list[Mapping[str, Any]] = []
+    slices: dict[str, tuple[int, int]] = {}
     for source in sources(export):
         n, dur = counted(export, source, part, alone=alone)
-        rows.append({"phase": "slice", "cat": source.category.value, "events": n, "dur": dur})
+        before = slices.get(source.category.value, (0, 0))
+        slices[source.category.value] = before[0] + n, before[1] + dur
+    rows: list[Mapping[str, Any]] = [
+        {"phase": "slice", "cat": cat, "events": n, "dur": dur} for cat, (n, dur) in slices.items()
+    ]
     for kind in points(export):
         n = export.value(kind.count_sql(part, alone=alone))
         rows.append({"phase": "i", "cat": "", "events": n, "dur": 0})

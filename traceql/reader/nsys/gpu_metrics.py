@@ -26,6 +26,7 @@ SAMPLE = pa.schema(
 )
 METRICS = "GPU_METRICS"
 TIME = "timestamp"  # its column of the time
+NEEDED = (TIME, "typeId", "metricId", "value")
 _NAMES, _DEVICES, _GPUS = (
     "TARGET_INFO_GPU_METRICS",
     "TARGET_INFO_CUDA_DEVICE",
@@ -121,7 +122,7 @@ class GpuMetrics:
     @cached_property
     def _types(self) -> Mapping[int, int]:
         """The number of samples of each type."""
-        if not self._export.has(METRICS, TIME, "typeId", "metricId", "value"):
+        if not self._export.has(METRICS, *NEEDED):
             return {}
         rows = self._export.rows(f"SELECT typeId, COUNT(*) FROM {METRICS} GROUP BY 1 ORDER BY 1")
         return {one: n for one, n in rows if is_number(METRICS, "typeId", one)}

@@ -9,7 +9,7 @@ from traceql.dialect.nsys.vocabulary import Category
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.gpu_metrics import METRICS, TIME
 from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, RankPart
-from traceql.reader.nsys.sources import MARK, PUSH_POP, START_END
+from traceql.reader.nsys.sources import MARKS, RANGE_TYPES
 from traceql.reader.nsys.windows import Window
 
 POINT = pa.schema(
@@ -68,8 +68,8 @@ def points(export: Export) -> Iterator[Points]:
             False,
             "start",
             f"{by_id}, {text}, start, {OF_THREAD}, NULL, "
-            f"CASE WHEN eventType <> {MARK} THEN '{{\"open\": true}}' END",
-            f'(eventType = {MARK} OR eventType IN ({PUSH_POP}, {START_END}) AND "end" IS NULL)',
+            f"CASE WHEN eventType NOT IN {MARKS} THEN '{{\"open\": true}}' END",
+            f'(eventType IN {MARKS} OR eventType IN {RANGE_TYPES} AND "end" IS NULL)',
         )
     if export.has(_EVENTS, "timestamp", "globalPid", "deviceId", "streamId"):
         yield Points(
@@ -77,7 +77,8 @@ def points(export: Export) -> Iterator[Points]:
             _EVENTS,
             True,
             "timestamp",
-            "NULL, 'CUDA event', timestamp, deviceId, streamId, json_object('eventId', eventId)",
+            "NULL, 'CUDA event', timestamp, deviceId, streamId, "
+            f"json_patch('{{}}', json_object('eventId', {export.column(_EVENTS, 'eventId')}))",
             "timestamp > 0",
         )
     if export.has(_MEMORY, "start", "globalPid", "deviceId", "bytes", "memoryOperationType"):

@@ -10,24 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from traceql.errors import TraceCorrupt
+from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME, THREAD_TABLES
 from traceql.reader.nsys.export import Export
 from traceql.reader.unpacked import ANEW
 
-GPU_TABLES = (
-    "CUPTI_ACTIVITY_KIND_KERNEL",
-    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-    "CUPTI_ACTIVITY_KIND_MEMCPY",
-    "CUPTI_ACTIVITY_KIND_MEMSET",
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-    "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
-    "CUDA_GPU_MEMORY_USAGE_EVENTS",
-)
 _WORK = GPU_TABLES[:4]
-RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
-# SCHED_EVENTS is not among them: it may have every thread of the machine.
-THREAD_TABLES = (RUNTIME, "NVTX_EVENTS", "OSRT_API", "PROFILER_OVERHEAD")
-# All tables of which rows are loaded.
-EVENT_TABLES = (*GPU_TABLES, *THREAD_TABLES, "SCHED_EVENTS", "GPU_METRICS")
 # Of a global thread id, the low 24 bits are the thread, and the next 24 bits the process; a global
 # process id has zeros for the thread (NVIDIA's documentation of the SQLite schema).
 # Both may be NULL, which is process 0 here.

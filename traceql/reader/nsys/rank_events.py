@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from traceql.dialect.event_kinds import EventKind
 from traceql.dialect.nsys.vocabulary import CATEGORIES, Category
 from traceql.errors import TraceCorrupt
+from traceql.reader.coded import DistinctValues
 from traceql.reader.nesting import Nesting
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.gpu_metrics import GpuMetrics
@@ -69,18 +70,20 @@ class RankEvents:
         self._window, self._first = window, first
         self._metrics = metrics
         found = [(source, self._named(source, nvtx)) for source in sources(export)]
-        self._sources = [source for source, _ in found]
+        self._sources = [one for one, _ in found]
         self._numbers = numbers
         rows = pa.concat_tables([table for _, table in found] or [EVENT.empty_table()])
-        cats = [source.category.value for source, _ in found]
-        cat = np.repeat(np.arange(len(found)), [table.num_rows for _, table in found])
+        of_each = np.repeat(np.arange(len(found)), [table.num_rows for _, table in found])
         ts, dur = _int64(rows["ts"]), _int64(rows["dur"])
         order = np.lexsort((-dur, ts))  # what encloses others comes before them
         self._rows = rows.take(pa.array(order)).combine_chunks()
+        source = of_each[order]
+        cats = DistinctValues()
+        codes = cats.of([one.category.value for one in self._sources])
         self.cat = pa.DictionaryArray.from_arrays(
-            pa.array(cat[order], pa.int32()), pa.array(cats, pa.large_string())
+            pa.array(codes[source], pa.int32()), pa.array(list(cats), pa.large_string())
         )
-        on_gpu = np.array([source.on_gpu for source in self._sources], np.bool_)[cat[order]]
+        on_gpu = np.array([one.on_gpu for one in self._sources], np.bool_)[source]
         require_total_fits(dur)
         _require_near_session(ts)
         self.ts, self.dur = ts[order], dur[order]

@@ -9,11 +9,12 @@ from traceql.dialect.nsys.vocabulary import Metadata
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import feed
 from traceql.reader.nsys.converted import converted
+from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.nsys.export import Export, opened
 from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.job import metadata
 from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.processes import EVENT_TABLES, RankPart, pid_of, rank_parts
+from traceql.reader.nsys.processes import RankPart, pid_of, rank_parts
 from traceql.reader.nsys.rank_events import RankEvents
 from traceql.reader.nsys.rank_tables import rank_tables
 from traceql.reader.nsys.track_numbers import TrackNumbers
