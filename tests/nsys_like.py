@@ -36,6 +36,9 @@ COLUMNS = {
     NVTX: "start end eventType rangeId category color text globalTid endGlobalTid textId domainId "
     "uint64Value int64Value doubleValue uint32Value int32Value floatValue jsonTextId jsonText "
     "binaryData",
+    "DIAGNOSTIC_EVENT": "timestamp timestampType source severity text globalPid",
+    "GPU_METRICS": "rawTimestamp timestamp typeId metricId value",
+    "TARGET_INFO_GPU_METRICS": "typeId sourceId typeName metricId metricName",
     "META_DATA_EXPORT": "name value",
     "META_DATA_CAPTURE": "name value",
     "TARGET_INFO_SESSION_START_TIME": "utcEpochNs utcTime localTime",
@@ -44,7 +47,11 @@ COLUMNS = {
     "PROCESSES": "globalPid pid name",
     "ThreadNames": "nameId priority globalTid",
 }
-_TEXT = {"text", "name", "utcTime", "localTime", "busLocation", "uuid", "jsonText", "binaryData"}
+_TEXT = {
+    *("text", "name", "utcTime", "localTime", "busLocation", "uuid", "jsonText", "binaryData"),
+    *("typeName", "metricName"),
+}
+_TEXT_VALUES = ("StringIds", "META_DATA_EXPORT", "META_DATA_CAPTURE")
 _EXPORT_OPTIONS = {
     "EXPORT_PRODUCT_VERSION": "2026.1.1.204",
     "EXPORT_SCHEMA_VERSION": "3.24.14",
@@ -54,6 +61,7 @@ _EXPORT_OPTIONS = {
 }
 PUSH_POP = 59  # NVTX_EVENTS.eventType
 PID = 100  # of the only process of an export in words
+_OF_TEXTS = ("Name", "nameId", "textId")
 _GPU_CATS = ("kernel", "gpu_memcpy", "gpu_memset")
 _CALL_CLASSES = {"cuda_runtime": 0, "cuda_driver": 1}
 # ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND of an export.
@@ -133,8 +141,8 @@ def nvtx(text: str, *, ts: int, dur: int, pid: int = PID, **values: Any) -> Row:
     return Row(NVTX, usual | values)
 
 
-def write(path: Path, *rows: Row, session_ns: int = SESSION_NS) -> Path:
-    """Writes an export with all tables of COLUMNS, and those of the rows."""
+def write(path: Path, *rows: Row, session_ns: int = SESSION_NS, without: str = "") -> Path:
+    """Writes an export with all tables of COLUMNS, or all but one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     strings: dict[str, int] = {}
     options = [Row("META_DATA_EXPORT", {"name": k, "value": v}) for k, v in _EXPORT_OPTIONS.items()]
@@ -142,12 +150,15 @@ def write(path: Path, *rows: Row, session_ns: int = SESSION_NS) -> Path:
     start = Row("TARGET_INFO_SESSION_START_TIME", {"utcEpochNs": session_ns})
     with closing(sqlite3.connect(path)) as con, con:
         for table, columns in COLUMNS.items():
-            con.execute(f"CREATE TABLE {table} ({', '.join(map(_declared, columns.split()))})")
+            declared = [_declared(table, column) for column in columns.split()]
+            con.execute(f"CREATE TABLE {table} ({', '.join(declared)})")
         for table, values in (*options, mode, start, *rows):
             numbers = {name: _number(strings, name, value) for name, value in values.items()}
             marks = ", ".join("?" * len(numbers))
             names = ", ".join(f'"{name}"' for name in numbers)
             con.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", [*numbers.values()])
+        if without:
+            con.execute(f"DROP TABLE {without}")
         con.executemany(
             "INSERT OR REPLACE INTO StringIds VALUES (?, ?)",
             [(number, text) for text, number in strings.items()],
@@ -165,12 +176,13 @@ def write_run(path: Path, files: Sequence[Path]) -> Path:
     return write(path, *rows, session_ns=base + zero)
 
 
-def _declared(column: str) -> str:
-    return f'"{column}" {"TEXT" if column in _TEXT or column == "value" else "INTEGER"}'
+def _declared(table: str, column: str) -> str:
+    is_text = column in _TEXT or (column == "value" and table in _TEXT_VALUES)
+    return f'"{column}" {"TEXT" if is_text else "INTEGER"}'
 
 
 def _number(strings: dict[str, int], column: str, value: Any) -> Any:
-    if isinstance(value, str) and column.endswith(("Name", "nameId", "textId")):
+    if isinstance(value, str) and column not in _TEXT and column.endswith(_OF_TEXTS):
         return strings.setdefault(value, len(strings) + 1)
     return value
 

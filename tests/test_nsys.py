@@ -173,32 +173,50 @@ def test_the_environment_of_the_recorded_program_appears_nowhere(name: str, tmp_
 
 
 @pytest.mark.slow
-def test_strings_that_no_event_refers_to_appear_nowhere(tmp_path: Path) -> None:
-    told = f"HF_TOKEN={SECRET.decode()}"
+def test_texts_that_repeat_the_environment_appear_nowhere(tmp_path: Path) -> None:
+    told = f"HF_TOKEN=two words\n{SECRET.decode()}"
     export = nsys_like.write(
         tmp_path / "in" / "run.sqlite",
         *_RUN,
         Row("StringIds", {"id": 999, "value": f"PATH=/bin\0{told}"}),
         Row("META_DATA_CAPTURE", {"name": "LAUNCH:ENVIRONMENT_VARIABLE", "value": told}),
+        Row("META_DATA_CAPTURE", {"name": "CUDA_GRAPH_TRACE_OPTIONS:MODE", "value": told}),
         Row("META_DATA_EXPORT", {"name": "EXPORT_INPUT", "value": told}),
+        *(
+            Row("DIAGNOSTIC_EVENT", {"severity": severity, "text": f"{text} {told}"})
+            for severity in (1, 2, 3)
+            for text in ("cannot start", "A=1 B='x y")
+        ),
+        Row("PROCESSES", {"globalPid": global_id(201), "pid": 201, "name": f"env {told} python"}),
+        Row("ThreadNames", {"nameId": f"main {told}", "globalTid": global_id(201, 201)}),
     )
+    options = {
+        f"EXPORT_{name}": told
+        for name in ("PRODUCT_VERSION", "SCHEMA_VERSION", "PARAM_TIME_NORMALIZE")
+    }
+    with closing(sqlite3.connect(export)) as con, con:
+        con.executemany(
+            "UPDATE META_DATA_EXPORT SET value = ? WHERE name = ?",
+            [(value, name) for name, value in options.items()],
+        )
     (tmp_path / "out").mkdir()
     nothing_shows_it(export, tmp_path / "out")
 
 
 def nothing_shows_it(export: Path, folder: Path) -> None:
     """Loads an export and shows and exports what was loaded, without its secret."""
-    database, file = folder / "run.duckdb", folder / "run.pftrace"
+    database, file, page = (folder / f"run.{kind}" for kind in ("duckdb", "pftrace", "html"))
     done = [
         called("load", export, "-o", database),
         called("info", database),
         called("info", "--format", "json", database),
         called("export", "perfetto", database, "-o", file),
+        called("report", database, "-o", page),
     ]
     assert [one.returncode for one in done] == [0] * len(done)
     assert not any(SECRET in one.stdout + one.stderr for one in done)
-    assert sorted(path.name for path in folder.iterdir()) == ["run.duckdb", "run.pftrace"]
-    assert SECRET not in database.read_bytes()
+    assert sorted(folder.iterdir()) == sorted([database, file, page])
+    assert SECRET not in database.read_bytes() + page.read_bytes()
     exported = b"".join(packets(file))
     assert SECRET not in exported
     # Text in the database may be compressed, so its bytes alone prove little.

@@ -302,6 +302,13 @@ def test_an_empty_recording_is_one_rank_without_events(tmp_path: Path) -> None:
         assert values(trace, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
 
 
+def test_an_export_without_any_table_of_events_is_told(tmp_path: Path) -> None:
+    about = ("META_DATA_EXPORT", "PROCESSES", "TARGET_INFO_GPU")
+    tables = [t for t in nsys_like.COLUMNS if t != "StringIds" and t not in about]
+    path = export(tmp_path, *(f"DROP TABLE {table}" for table in tables))
+    assert "nsys profile -t cuda,nvtx" in refused(path)
+
+
 @pytest.mark.slow
 def test_names_may_be_absent_or_odd(tmp_path: Path) -> None:
     odd = "ge\0mm\x1b[31m\n\N{REPLACEMENT CHARACTER}"

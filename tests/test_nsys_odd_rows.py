@@ -71,6 +71,23 @@ def test_without_such_events_nothing_is_told(tmp_path: Path) -> None:
     assert remarks(tables) == {}
 
 
+def test_messages_of_the_profiler_are_few_short_and_without_values(tmp_path: Path) -> None:
+    said = [
+        "x" * 1000,
+        "environment: HF_TOKEN=hf_abc rest",
+        *(f"warning {n:02}" for n in range(20)),
+    ]
+    rows = [Row("DIAGNOSTIC_EVENT", {"severity": 2, "text": text}) for text in said]
+    (tables,) = ranks(tmp_path, *_EVENTS, *rows)
+    (remark,) = tables["remark"].to_pylist()
+    assert (remark["check_name"], remark["value"]) == ("warnings of the profiler", len(said))
+    first, *others = remark["note"].removeprefix("while it recorded: ").split("; ")
+    assert first == "environment: HF_TOKEN=..."
+    assert others == [*(f"warning {n:02}" for n in range(9)), "and 12 other messages"]
+    (tables,) = ranks(tmp_path / "long", *_EVENTS, rows[0])
+    assert tables["remark"].to_pylist()[0]["note"].endswith(": " + "x" * 157 + "...")
+
+
 def test_a_process_without_a_gpu_launches_nothing(tmp_path: Path) -> None:
     """An API server calls CUDA, too, and its correlations are those of the worker."""
     (tables,) = ranks(

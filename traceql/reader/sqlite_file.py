@@ -6,7 +6,7 @@ add columns and indexes; they are ignored.
 """
 
 import sqlite3
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -41,7 +41,9 @@ class SqliteFile:
     @cached_property
     def _columns(self) -> Mapping[str, frozenset[str]]:
         """The columns of each table."""
-        names = [row[0] for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        sql = "SELECT name FROM {} WHERE type = 'table'"
+        places = ("sqlite_master", "sqlite_temp_master")
+        names = [row[0] for place in places for row in self.rows(sql.format(place))]
         return {
             name: frozenset(
                 row[0] for row in self.rows("SELECT name FROM pragma_table_info(?)", [name])
@@ -55,6 +57,18 @@ class SqliteFile:
 
     def tables(self) -> Collection[str]:
         return self._columns.keys()
+
+    def views(self) -> Set[str]:
+        """The names of the views."""
+        return {row[0] for row in self.rows("SELECT name FROM sqlite_master WHERE type = 'view'")}
+
+    def copy_views(self, names: Collection[str]) -> None:
+        """Copies views of these names, so that they are read like the tables they stand for.
+
+        A copy is in a file of SQLite's own. Call this before anything else is asked for.
+        """
+        for name in sorted(self.views() & set(names)):
+            self.rows(f"CREATE TEMP TABLE {name} AS SELECT * FROM main.{name}")
 
     def require(self, table: str, *columns: str) -> None:
         """Raises TraceCorrupt if rows of a table cannot be read, for want of these columns."""

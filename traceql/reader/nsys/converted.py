@@ -1,6 +1,5 @@
 """Makes an SQLite file of a report of Nsight Systems, with the tool itself, or of Parquet files."""
 
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -10,10 +9,9 @@ from tempfile import TemporaryDirectory
 
 from traceql.errors import TraceCorrupt
 from traceql.reader.nsys.parquet_layout import is_part
+from traceql.reader.nsys.shown import shown
 
 _REPORT = ".nsys-rep"
-_LETTERS = 200  # of the tool's last line that are shown
-_VALUE = re.compile(r"(?<=\w)=\S+")  # perhaps of a variable of the environment, with a secret
 
 
 @contextmanager
@@ -57,6 +55,5 @@ def converted(path: Path) -> Iterator[Path]:
         )
         if done.returncode or not made.exists():
             said = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
-            shown = _VALUE.sub("=...", said[-1])[:_LETTERS]
-            raise TraceCorrupt(f"nsys export failed ({shown})")
+            raise TraceCorrupt(f"nsys export failed ({shown(said[-1])})")
         yield made

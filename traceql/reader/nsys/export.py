@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from traceql.errors import NotATrace
+from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.sqlite_file import SqliteFile, connected
 
 _STRINGS = "StringIds", "id", "value"
@@ -21,6 +22,7 @@ class Export(SqliteFile):
 
     def __init__(self, con: sqlite3.Connection) -> None:
         super().__init__(con, anew=_ANEW)
+        self.copy_views(EVENT_TABLES)
         if not self.has(*_STRINGS):
             raise NotATrace(_OTHER)
 

@@ -1,5 +1,6 @@
 """What an export tells of the job: the rank and the GPU of each process, versions, clocks."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,9 +8,12 @@ from traceql.dialect.nsys.vocabulary import Argument, Metadata
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.nvtx import EVENTS, Nvtx
 from traceql.reader.nsys.processes import RankPart, pid_of
+from traceql.reader.nsys.shown import shown
 
 _MOST_RANKS = 2**31 - 1  # of a communicator: NCCL counts in 32 bits
 _UNSHIFTED = {None, "false", "0"}
+_OPTION = re.compile(r"true|[-+]?\d{1,20}")
+_VERSION = re.compile(r"\d+(\.\d+)*(-\w{1,20})?", re.ASCII)
 _OF_NCCL = "NCCL init in NVTX"
 
 
@@ -27,20 +31,28 @@ def metadata(export: Export, parts: Sequence[RankPart], nvtx: Nvtx) -> list[dict
 
 
 def time_changes(export: Export) -> Mapping[str, str]:
-    """The options of the export that changed its times: what they do to them is not documented."""
+    """The options of the export that changed its times: what they do to them is not documented.
+
+    Values that are neither numbers nor words of the tool are not shown.
+    """
     options = _named(export, "META_DATA_EXPORT", "EXPORT_META_DATA")
     wanted = ("EXPORT_PARAM_TIME_NORMALIZE", "EXPORT_PARAM_TIME_SHIFT")
-    return {name: options[name] for name in wanted if options.get(name) not in _UNSHIFTED}
+    return {
+        name: options[name] if _OPTION.fullmatch(options[name]) else "another value"
+        for name in wanted
+        if options.get(name) not in _UNSHIFTED
+    }
 
 
 def graph_mode(export: Export) -> str | None:
     """What was recorded of CUDA graphs: Node or Graph; None if the export does not tell."""
     if not export.has("META_DATA_CAPTURE", "name", "value"):
         return None
-    found = export.value(
-        "SELECT value FROM META_DATA_CAPTURE WHERE name LIKE '%CUDA_GRAPH_TRACE_OPTIONS:MODE'"
+    found: str | None = export.value(
+        "SELECT value FROM META_DATA_CAPTURE "
+        "WHERE name LIKE '%CUDA_GRAPH_TRACE_OPTIONS:MODE' AND value IN ('Node', 'Graph')"
     )
-    return None if found is None else str(found)
+    return found
 
 
 def _session(export: Export) -> dict[Metadata, Any]:
@@ -50,11 +62,16 @@ def _session(export: Export) -> dict[Metadata, Any]:
         started = export.value("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME")
     whole = type(started) is int and not time_changes(export)
     return {
-        Metadata.VERSION: about.get("EXPORT_PRODUCT_VERSION"),
-        Metadata.SCHEMA: about.get("EXPORT_SCHEMA_VERSION"),
+        Metadata.VERSION: _version(about, "EXPORT_PRODUCT_VERSION"),
+        Metadata.SCHEMA: _version(about, "EXPORT_SCHEMA_VERSION"),
         Metadata.BASE_TIME: started if whole else None,
         Metadata.GRAPH_MODE: graph_mode(export),
     }
+
+
+def _version(about: Mapping[str, str], name: str) -> str | None:
+    stated = about.get(name, "")
+    return stated if _VERSION.fullmatch(stated) else None
 
 
 def _named(export: Export, *tables: str) -> dict[str, str]:
@@ -71,7 +88,10 @@ def _process(export: Export, part: RankPart) -> dict[Metadata, Any]:
     name = None
     if export.has("PROCESSES", "globalPid", "name"):
         name = export.value("SELECT name FROM PROCESSES WHERE globalPid = ?", [part.process])
-    return {Metadata.PROCESS: pid_of(part.process), Metadata.PROCESS_NAME: name}
+    return {
+        Metadata.PROCESS: pid_of(part.process),
+        Metadata.PROCESS_NAME: None if name is None else shown(name),
+    }
 
 
 def _gpu(export: Export, part: RankPart) -> dict[Metadata, Any]:

@@ -1,4 +1,4 @@
-"""Events of an export without a duration: marks, open ranges, CUDA events, memory; and samples."""
+"""Events of an export without a duration: marks, open ranges, CUDA events, memory."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from traceql.dialect.nsys.vocabulary import Category
 from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.gpu_metrics import METRICS, TIME
 from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, RankPart
-from traceql.reader.nsys.sources import MARK, PUSH_POP, START_END
+from traceql.reader.nsys.sources import MARKS, RANGE_TYPES
 from traceql.reader.nsys.windows import Window
 
 POINT = pa.schema(
@@ -22,11 +23,8 @@ POINT = pa.schema(
         ("args", pa.large_string()),
     ]
 )
-SAMPLE = pa.schema([("name", pa.large_string()), ("ts", pa.int64()), ("value", pa.float64())])
-_METRICS, _METRIC_NAMES = "GPU_METRICS", "TARGET_INFO_GPU_METRICS"
 _MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 _EVENTS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
-_LEAST_HZ = 1_000_000  # no clock of a GPU is so slow in hertz, or so fast in megahertz
 
 
 @dataclass(frozen=True)
@@ -70,8 +68,8 @@ def points(export: Export) -> Iterator[Points]:
             False,
             "start",
             f"{by_id}, {text}, start, {OF_THREAD}, NULL, "
-            f"CASE WHEN eventType <> {MARK} THEN '{{\"open\": true}}' END",
-            f'(eventType = {MARK} OR eventType IN ({PUSH_POP}, {START_END}) AND "end" IS NULL)',
+            f"CASE WHEN eventType NOT IN {MARKS} THEN '{{\"open\": true}}' END",
+            f'(eventType IN {MARKS} OR eventType IN {RANGE_TYPES} AND "end" IS NULL)',
         )
     if export.has(_EVENTS, "timestamp", "globalPid", "deviceId", "streamId"):
         yield Points(
@@ -79,7 +77,8 @@ def points(export: Export) -> Iterator[Points]:
             _EVENTS,
             True,
             "timestamp",
-            "NULL, 'CUDA event', timestamp, deviceId, streamId, json_object('eventId', eventId)",
+            "NULL, 'CUDA event', timestamp, deviceId, streamId, "
+            f"json_patch('{{}}', json_object('eventId', {export.column(_EVENTS, 'eventId')}))",
             "timestamp > 0",
         )
     if export.has(_MEMORY, "start", "globalPid", "deviceId", "bytes", "memoryOperationType"):
@@ -96,52 +95,7 @@ def points(export: Export) -> Iterator[Points]:
         )
 
 
-def samples(export: Export, window: Window) -> pa.Table:
-    """The GPU metrics; the exports do not say of which process the GPU is."""
-    if not export.has(_METRICS, "timestamp", "typeId", "metricId", "value"):
-        return SAMPLE.empty_table()
-    if not export.has(_METRIC_NAMES, "typeId", "metricId", "metricName"):
-        return export.table(
-            f"SELECT 'metric ' || metricId, timestamp, value FROM {_METRICS} "
-            f"WHERE {window.sql('timestamp')}",
-            SAMPLE,
-        )
-    return export.table(
-        f"""
-        SELECT COALESCE(info.metricName, 'metric ' || {_METRICS}.metricId), timestamp, value
-        FROM {_METRICS}
-        LEFT JOIN {_METRIC_NAMES} AS info USING (typeId, metricId)
-        WHERE {window.sql("timestamp")}
-        """,
-        SAMPLE,
-    )
-
-
-def sample_count(export: Export) -> int:
-    """The number of samples, counted by SQLite alone."""
-    if not export.has(_METRICS, "timestamp", "typeId", "metricId", "value"):
-        return 0
-    return int(export.value(f"SELECT COUNT(*) FROM {_METRICS}"))
-
-
-def clocks_in_hertz(export: Export) -> bool:
-    """Whether clocks are in hertz: nsys shows megahertz, and its exports say so, but hold hertz."""
-    if not export.has(_METRICS, "typeId", "metricId", "value"):
-        return False
-    if not export.has(_METRIC_NAMES, "typeId", "metricId", "metricName"):
-        return False
-    fastest = export.value(
-        f"""
-        SELECT MAX(value)
-        FROM {_METRICS}
-        INNER JOIN {_METRIC_NAMES} AS info USING (typeId, metricId)
-        WHERE info.metricName LIKE '%[MHz]' AND typeof(value) IN ('integer', 'real')
-        """
-    )
-    return fastest is not None and fastest >= _LEAST_HZ
-
-
 def starts(export: Export) -> list[tuple[str, str]]:
     """The tables of events without a duration and of samples, and the column of their times."""
     found = [(kind.table, kind.start) for kind in points(export)]
-    return [*found, (_METRICS, "timestamp")] if export.has(_METRICS, "timestamp") else found
+    return [*found, (METRICS, TIME)] if export.has(METRICS, TIME) else found

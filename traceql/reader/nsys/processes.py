@@ -10,22 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from traceql.errors import TraceCorrupt
+from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME, THREAD_TABLES
 from traceql.reader.nsys.export import Export
 from traceql.reader.unpacked import ANEW
 
-GPU_TABLES = (
-    "CUPTI_ACTIVITY_KIND_KERNEL",
-    "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
-    "CUPTI_ACTIVITY_KIND_MEMCPY",
-    "CUPTI_ACTIVITY_KIND_MEMSET",
-    "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-    "CUPTI_ACTIVITY_KIND_CUDA_EVENT",
-    "CUDA_GPU_MEMORY_USAGE_EVENTS",
-)
 _WORK = GPU_TABLES[:4]
-RUNTIME = "CUPTI_ACTIVITY_KIND_RUNTIME"
-# SCHED_EVENTS is not among them: it may have every thread of the machine.
-THREAD_TABLES = (RUNTIME, "NVTX_EVENTS", "OSRT_API", "PROFILER_OVERHEAD")
 # Of a global thread id, the low 24 bits are the thread, and the next 24 bits the process; a global
 # process id has zeros for the thread (NVIDIA's documentation of the SQLite schema).
 # Both may be NULL, which is process 0 here.
@@ -86,7 +75,7 @@ def _gpus(export: Export, tables: Sequence[str]) -> set[tuple[int, int]]:
         for table in tables
         if export.has(table, "globalPid", "deviceId")
         for process, device in export.rows(f"SELECT DISTINCT {OF_PROCESS}, deviceId FROM {table}")
-        if _is_number(table, "globalPid", process) and _is_number(table, "deviceId", device)
+        if is_number(table, "globalPid", process) and is_number(table, "deviceId", device)
     }
 
 
@@ -96,11 +85,11 @@ def _threads(export: Export) -> set[int]:
         for table in THREAD_TABLES
         if export.has(table, "globalTid")
         for (thread,) in export.rows(f"SELECT DISTINCT {OF_THREAD} FROM {table}")
-        if _is_number(table, "globalTid", thread)
+        if is_number(table, "globalTid", thread)
     }
 
 
-def _is_number(table: str, column: str, value: object) -> bool:
+def is_number(table: str, column: str, value: object) -> bool:
     """True, because rows of an unknown place would be lost without a word."""
     if type(value) is int:
         return True

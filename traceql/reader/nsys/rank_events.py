@@ -10,10 +10,12 @@ import pyarrow.compute as pc
 from traceql.dialect.event_kinds import EventKind
 from traceql.dialect.nsys.vocabulary import CATEGORIES, Category
 from traceql.errors import TraceCorrupt
+from traceql.reader.coded import DistinctValues
 from traceql.reader.nesting import Nesting
 from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.points import POINT, clocks_in_hertz, points, samples
+from traceql.reader.nsys.points import POINT, points
 from traceql.reader.nsys.processes import PID_BITS, RankPart
 from traceql.reader.nsys.sources import EVENT, Source, events, sources
 from traceql.reader.nsys.track_numbers import TrackNumbers
@@ -44,7 +46,7 @@ class RankEvents:
         numbers: the tracks of the rank, with those of earlier windows.
         first: the index of the first event, which is the number of events in earlier windows.
         alone: whether the export has no other rank.
-        has_samples: whether the samples of GPU metrics belong to this rank; exports do not tell.
+        metrics: the samples of GPU metrics; None to leave them out.
 
     Attributes:
         ts: the start of each event, ns since the session began, sorted.
@@ -62,24 +64,26 @@ class RankEvents:
         *,
         first: int = 0,
         alone: bool,
-        has_samples: bool,
+        metrics: GpuMetrics | None,
     ) -> None:
         self._export, self._part, self._alone = export, part, alone
         self._window, self._first = window, first
-        self._has_samples = has_samples
+        self._metrics = metrics
         found = [(source, self._named(source, nvtx)) for source in sources(export)]
-        self._sources = [source for source, _ in found]
+        self._sources = [one for one, _ in found]
         self._numbers = numbers
         rows = pa.concat_tables([table for _, table in found] or [EVENT.empty_table()])
-        cats = [source.category.value for source, _ in found]
-        cat = np.repeat(np.arange(len(found)), [table.num_rows for _, table in found])
+        of_each = np.repeat(np.arange(len(found)), [table.num_rows for _, table in found])
         ts, dur = _int64(rows["ts"]), _int64(rows["dur"])
         order = np.lexsort((-dur, ts))  # what encloses others comes before them
         self._rows = rows.take(pa.array(order)).combine_chunks()
+        source = of_each[order]
+        cats = DistinctValues()
+        codes = cats.of([one.category.value for one in self._sources])
         self.cat = pa.DictionaryArray.from_arrays(
-            pa.array(cat[order], pa.int32()), pa.array(cats, pa.large_string())
+            pa.array(codes[source], pa.int32()), pa.array(list(cats), pa.large_string())
         )
-        on_gpu = np.array([source.on_gpu for source in self._sources], np.bool_)[cat[order]]
+        on_gpu = np.array([one.on_gpu for one in self._sources], np.bool_)[source]
         require_total_fits(dur)
         _require_near_session(ts)
         self.ts, self.dur = ts[order], dur[order]
@@ -235,23 +239,25 @@ class RankEvents:
         return pa.concat_tables(found).unify_dictionaries() if found else INSTANT.empty_table()
 
     def _counters(self) -> pa.Table:
-        rows = samples(self._export, self._window) if self._has_samples else None
-        if rows is None or not rows.num_rows:
+        if self._metrics is None:
             return COUNTER.empty_table()
-        codes = rows["name"].combine_chunks().dictionary_encode()
+        rows = self._metrics.samples(self._part, self._window)
+        if not rows.num_rows:
+            return COUNTER.empty_table()
+        codes = rows["name"].combine_chunks()
         split = pc.extract_regex(codes.dictionary, _UNIT)
         name, unit = (
             pc.struct_field(split, part).cast(NAME.value_type) for part in ("name", "unit")
         )
         unit = pc.if_else(pc.equal(unit, ""), pa.scalar(None, NAME.value_type), unit)
-        if clocks_in_hertz(self._export):
+        if self._metrics.in_hertz:
             unit = pc.if_else(pc.equal(unit, "MHz"), pa.scalar("Hz", NAME.value_type), unit)
         columns = [
             name.take(codes.indices).dictionary_encode(),
             unit.take(codes.indices).dictionary_encode(),
             rows["ts"].combine_chunks(),
             rows["value"].combine_chunks(),
-            pa.array(np.full(rows.num_rows, self._numbers.metrics_track())),
+            pa.array(self._numbers.of_metrics(rows["type_id"].to_numpy())),
         ]
         return pa.table(columns, schema=COUNTER)
 

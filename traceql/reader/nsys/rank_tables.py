@@ -12,6 +12,7 @@ from traceql.reader.nesting import Nesting, nesting
 from traceql.reader.nsys.arrows import Arrows
 from traceql.reader.nsys.counts import counts
 from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.nvtx import Nvtx
 from traceql.reader.nsys.points import starts
 from traceql.reader.nsys.processes import RankPart
@@ -63,6 +64,7 @@ def rank_tables(
     export: Export,
     part: RankPart,
     nvtx: Nvtx,
+    metrics: GpuMetrics,
     *,
     alone: bool,
     is_first: bool,
@@ -80,7 +82,7 @@ def rank_tables(
     parts = windows(export, {*((s.table, START) for s in sources(export)), *starts(export)})
     for number, window in enumerate(parts, 1):
         found = RankEvents(
-            export, part, nvtx, numbers, window, first=first, alone=alone, has_samples=is_first
+            export, part, nvtx, numbers, window, first=first, alone=alone, metrics=metrics
         )
         spans = carried.then(_Spans(found.index, found.ts, found.dur, found.track))
         nested = _nested(spans, len(carried.ts), found.tracks, trace_processor)
@@ -95,10 +97,11 @@ def rank_tables(
             carried = spans.open_at(window.end)
         if number == len(parts):
             tables["track"] = track_table(found.tracks)
-            tables["count"] = counts(export, part, alone=alone, has_samples=is_first)
+            tables["count"] = counts(export, part, metrics, alone=alone)
             launched = GraphLaunches(len(launches), len(np.setdiff1d(launches, worked)))
             said = remarks(export, launched, part, alone=alone, is_first=is_first)
-            tables["remark"] = remark_table(said)
+            of_metrics = metrics.remarks() if is_first else ()
+            tables["remark"] = remark_table([*said, *of_metrics])
         del found, spans, nested
         yield WindowTables(tables, number == len(parts))
 

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from traceql.dialect.nsys.vocabulary import Metadata
-from traceql.errors import TraceCorrupt
+from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import feed
 from traceql.reader.nsys.converted import converted
+from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.nsys.export import Export, opened
+from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.job import metadata
 from traceql.reader.nsys.nvtx import Nvtx
 from traceql.reader.nsys.processes import RankPart, pid_of, rank_parts
@@ -29,6 +31,7 @@ def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
     """
     with _file(path) as export:
         parts, nvtx = rank_parts(export), Nvtx(export)
+        metrics = GpuMetrics(export, parts)
         for number, (part, about) in enumerate(
             zip(parts, metadata(export, parts, nvtx), strict=True)
         ):
@@ -36,6 +39,7 @@ def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
                 export,
                 part,
                 nvtx,
+                metrics,
                 alone=len(parts) == 1,
                 is_first=number == 0,
                 trace_processor=trace_processor,
@@ -56,7 +60,7 @@ def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterato
             Nvtx(export),
             TrackNumbers(export),
             alone=len(parts) == 1,
-            has_samples=False,
+            metrics=None,
         )
         timeline = complete_timeline(found.ts, found.dur, found.track)
         yield from feed.described_feed(
@@ -73,11 +77,21 @@ def _key(part: RankPart) -> tuple[int | None, int | None]:
     return None if part.process is None else pid_of(part.process), part.device
 
 
+def _require_events(export: Export) -> None:
+    """Raises NotATrace if no table of events is there; those without rows may be absent."""
+    if not any(export.has(table) for table in EVENT_TABLES):
+        raise NotATrace(
+            "an export of Nsight Systems without a table of kernels, calls, ranges or other events "
+            "to load; record with nsys profile -t cuda,nvtx, and export the report again"
+        )
+
+
 @contextmanager
 def _file(path: Path) -> Iterator[Export]:
     """The opened export; errors name the file."""
     try:
         with converted(path) as sqlite, opened(sqlite) as export:
+            _require_events(export)
             yield export
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None

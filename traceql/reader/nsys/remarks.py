@@ -3,34 +3,19 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.job import time_changes
-from traceql.reader.nsys.processes import (
-    GPU_TABLES,
-    OF_PROCESS,
-    OF_THREAD,
-    PID_BITS,
-    RUNTIME,
-    RankPart,
-)
+from traceql.reader.nsys.not_loaded import not_loaded
+from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, PID_BITS, RankPart
+from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import IS_WHOLE_REPLAY, backward, sources
 from traceql.reader.remarks import Remark
 
 _REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _DIAGNOSTICS = "DIAGNOSTIC_EVENT"
 _SEVERITY = {2: "warnings", 3: "errors"}
-# Tables with events that no table of the database holds.
-_NOT_LOADED = (
-    "COMPOSITE_EVENTS",
-    "SAMPLING_CALLCHAINS",
-    "CUDA_CALLCHAINS",
-    "OSRT_CALLCHAINS",
-    "CUDA_UM_CPU_PAGE_FAULT_EVENTS",
-    "CUDA_UM_GPU_PAGE_FAULT_EVENTS",
-    "GENERIC_EVENTS",
-    "NIC_ID_MAP",
-    "NET_NIC_METRIC",
-)
+_MOST_MESSAGES = 10
 
 
 class GraphLaunches(NamedTuple):
@@ -60,7 +45,7 @@ def remarks(
     if not is_first:
         return
     yield from _calls(export)
-    yield from _tables_not_loaded(export)
+    yield from not_loaded(export)
     yield from _diagnostics(export)
     if changed := time_changes(export):
         listed = ", ".join(f"{name}={value}" for name, value in changed.items())
@@ -174,14 +159,6 @@ def _calls(export: Export) -> Iterator[Remark]:
         )
 
 
-def _tables_not_loaded(export: Export) -> Iterator[Remark]:
-    for table in _NOT_LOADED:
-        if export.has(table) and (rows := export.value(f"SELECT COUNT(*) FROM {table}")):
-            yield Remark(
-                f"table {table}", 0, rows, None, "rows loaded; rows in the file (not loaded)"
-            )
-
-
 def _diagnostics(export: Export) -> Iterator[Remark]:
     """What the profiler said while it recorded."""
     if not export.has(_DIAGNOSTICS, "severity", "text"):
@@ -194,7 +171,10 @@ def _diagnostics(export: Export) -> Iterator[Remark]:
         )
         if rows:
             total = sum(count for _, count in rows)
-            listed = "; ".join(str(text).strip() for text, _ in rows)
+            said = list(dict.fromkeys(shown(text) for text, _ in rows))
+            listed = "; ".join(said[:_MOST_MESSAGES])
+            if len(said) > _MOST_MESSAGES:
+                listed += f"; and {len(said) - _MOST_MESSAGES} other messages"
             yield Remark(
                 f"{what} of the profiler", total, total, None, f"while it recorded: {listed}"
             )

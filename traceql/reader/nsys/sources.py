@@ -7,8 +7,9 @@ import pyarrow as pa
 
 from traceql.dialect.nsys.vocabulary import UNRECORDED_GRAPH, Category
 from traceql.reader.json_objects import json_objects
+from traceql.reader.nsys.event_tables import CUPTI_OVERHEAD, RUNTIME
 from traceql.reader.nsys.export import Export
-from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, RUNTIME, RankPart
+from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, RankPart
 from traceql.reader.nsys.windows import Window
 
 START = "start"  # the column of the start, in all tables of events with a duration
@@ -36,10 +37,12 @@ EVENT = pa.schema(
     ]
 )
 # Events that do not nest with those of their thread or stream have a track of their own.
-PLACES = ("", "synchronization", "ranges", "scheduling")
-ITSELF, SYNCHRONIZATION, RANGES, SCHEDULING = range(len(PLACES))
+PLACES = ("", "synchronization", "ranges", "scheduling", "overhead")
+ITSELF, SYNCHRONIZATION, RANGES, SCHEDULING, OVERHEAD = range(len(PLACES))
 
-PUSH_POP, START_END, MARK = 59, 60, 34  # NVTX_EVENTS.eventType
+# NVTX_EVENTS.eventType; nsys calls the second of each Nvtxt, which have the same columns.
+START_ENDS, MARKS = (60, 71), (34, 65)
+RANGE_TYPES = (59, 70, *START_ENDS)  # pushed and popped, or started and ended
 # ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND; copies are named as PyTorch's profiler names them.
 _COPIES = {
     1: "HtoD",
@@ -339,16 +342,25 @@ def _on_host(export: Export) -> Iterator[Source]:
         columns={
             "name": export.column("NVTX_EVENTS", "text"),
             "correlation": "NULL",
-            "place": f"CASE eventType WHEN {START_END} THEN {RANGES} ELSE {ITSELF} END",
+            "place": f"CASE WHEN eventType IN {START_ENDS} THEN {RANGES} ELSE {ITSELF} END",
             "args": "CAST(rowid AS TEXT)",  # from which traceql.reader.nsys.nvtx makes them
         },
-        where=f'eventType IN ({PUSH_POP}, {START_END}) AND "end" IS NOT NULL',
+        where=f'eventType IN {RANGE_TYPES} AND "end" IS NOT NULL',
         needs=(*_TIMES, "eventType"),
     )
     name = export.column("OSRT_API", "nameId")
     yield Source("OSRT_API", Category.OS, name, is_id=True, on_gpu=False, args=("returnValue",))
     name = export.column("PROFILER_OVERHEAD", "nameId")
     yield Source("PROFILER_OVERHEAD", Category.OVERHEAD, name, is_id=True, on_gpu=False)
+    yield Source(
+        CUPTI_OVERHEAD,
+        Category.OVERHEAD,
+        export.column(CUPTI_OVERHEAD, "nameId"),
+        is_id=True,
+        on_gpu=False,
+        columns={"correlation": _NULL, "place": str(OVERHEAD)},
+        args=("correlationId", "overheadType"),
+    )
     yield Source(
         "SCHED_EVENTS",
         Category.OFF_CPU,

@@ -10,14 +10,16 @@ import pyarrow as pa
 from traceql.reader.arguments import int64_column
 from traceql.reader.coded import DistinctValues, distinct_rows
 from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.gpu_metrics import gpu_of
 from traceql.reader.nsys.processes import pid_of, tid_of
+from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import PLACES
 from traceql.reader.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
 _NO_STREAM = -1
-_METRICS = "GPU metrics"
-_Key = tuple[bool, int, int, int]  # on a GPU, global id, stream, place
+# On a GPU, global id, stream and place; tracks of GPU metrics have the number of a type instead.
+_Key = tuple[bool, int, int, int]
 
 
 class TrackNumbers:
@@ -41,17 +43,18 @@ class TrackNumbers:
         known: list[_Key] = [(bool(gpu), g, s, p) for gpu, g, s, p in keys]
         return self._numbers.of(known)[at] if known else np.empty(0, np.int64)
 
-    def metrics_track(self) -> int:
-        """The track of the GPU metrics."""
-        return int(self._numbers.of([_METRICS])[0])
+    def of_metrics(self, types: Int64s) -> Int64s:
+        """The track of each sample of GPU metrics, by its type: one for each GPU."""
+        known, at = np.unique(types, return_inverse=True)
+        return self._numbers.of(known.tolist())[at]
 
     def places(self) -> tuple[pa.Array, pa.Array]:
         """The process and the thread of each track, or the device and the stream; else NULL."""
         found = [self._place(key) for key in self._numbers]
         return int64_column([pid for pid, _ in found]), int64_column([tid for _, tid in found])
 
-    def _place(self, key: _Key | str) -> tuple[int | None, int | None]:
-        if isinstance(key, str):
+    def _place(self, key: _Key | int) -> tuple[int | None, int | None]:
+        if isinstance(key, int):
             return None, None
         on_gpu, number, stream, _ = key
         if on_gpu:
@@ -63,9 +66,11 @@ class TrackNumbers:
         """All tracks by number."""
         return [self._track(key) for key in self._numbers]
 
-    def _track(self, key: _Key | str) -> Track:
-        if isinstance(key, str):
-            return Track(key, None, process_name=key)
+    def _track(self, key: _Key | int) -> Track:
+        if isinstance(key, int):
+            return Track(
+                f"GPU metrics {key}", None, process_name=f"GPU metrics of GPU {gpu_of(key)}"
+            )
         on_gpu, number, stream, place = key
         if on_gpu:
             known = f"stream {stream}" if stream != _NO_STREAM else "all streams"
@@ -89,14 +94,14 @@ class TrackNumbers:
     def _process_names(self) -> dict[int, str]:
         if not self._export.has("PROCESSES", "pid", "name"):
             return {}
-        return dict(self._export.rows("SELECT pid, name FROM PROCESSES WHERE name IS NOT NULL"))
+        rows = self._export.rows("SELECT pid, name FROM PROCESSES WHERE name IS NOT NULL")
+        return {pid: shown(name) for pid, name in rows}
 
     @cached_property
     def _thread_names(self) -> dict[int, str]:
         if not self._export.has("ThreadNames", "nameId", "globalTid"):
             return {}
-        return dict(
-            self._export.rows(
-                "SELECT globalTid, value FROM ThreadNames JOIN StringIds ON id = nameId"
-            )
+        rows = self._export.rows(
+            "SELECT globalTid, value FROM ThreadNames JOIN StringIds ON id = nameId"
         )
+        return {thread: shown(name) for thread, name in rows}
