@@ -9,7 +9,7 @@
 -- @advice     idle.gaps lists the longest gaps, with the kernels before and after them.
 -- @source     rule of thumb: a GPU should be busy for more than 80% of the time
 -- @threshold  long = 100000  Mean length of the gaps, ns, from which single gaps are to blame rather than the delay of each kernel.
--- @needs      finding_rule, lost_time, rank_window, run_window, step, waiting
+-- @needs      finding_rule, lost_time, rank_window, run_window, step, waiting, wording
 WITH caused AS (
     SELECT
         rank,
@@ -61,7 +61,7 @@ SELECT
         ELSE '' END
     ) AS finding,
     CASE
-        WHEN idle.cause = 'unknown' THEN 'Record launch calls (CPU activities) too.'
+        WHEN idle.cause = 'unknown' THEN wording.calls_advice
         WHEN idle.mean_ns < rule.thresholds['long']
             THEN 'Larger batches give each kernel more work for the same delay; kernels that are fused need fewer starts.'
     END AS advice,
@@ -71,6 +71,7 @@ SELECT
 FROM idle
 INNER JOIN rank_window USING (rank)
 CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'GPU idle') AS rule
+CROSS JOIN wording
 LEFT JOIN phase USING (rank)
 -- If the others wait for this rank for the same reason, late rank tells of it.
 WHERE idle.rank NOT IN (

@@ -2,7 +2,7 @@
 --
 -- value is the time that each rank lost this way, as a share of the run. The time is that of the
 -- steps in which the host was late, on whichever rank it was lost. The saving is an upper limit: it
--- assumes that these steps would lose as little to the host as decode steps do in CUDA graphs.
+-- assumes that these steps would lose as little to the host as decode steps do in graphs.
 -- Without enough such steps, and for these steps themselves, it is all the time lost. If the
 -- profiler's overhead was measured, its part of the time is taken off value and saving.
 -- docs/definitions.md says how good the estimate is.
@@ -10,12 +10,12 @@
 -- @notable    5
 -- @severe     20
 -- @unit       % of the run
--- @threshold  graph_steps = 5  Decode steps in CUDA graphs, on each rank, from which their average is a fair comparison.
+-- @threshold  graph_steps = 5  Decode steps in graphs, on each rank, from which their average is a fair comparison.
 -- @threshold  share = 0.6  Share of the lost time, and of the steps, from which the advice says that one rank's host is slower than the others.
 -- @evidence   time.lost phase=phase
 -- @advice     See what the host does in these steps: idle.host.
 -- @source     own: from 5% of the run, lost time is worth a look
--- @needs      device_part, finding_rule, host_doing, host_loss, run_window, setting, step_kind
+-- @needs      device_part, finding_rule, host_doing, host_loss, run_window, setting, step_kind, wording
 WITH rule AS (
     SELECT thresholds FROM finding_rule WHERE finding = 'host-bound steps'
 ),
@@ -30,14 +30,14 @@ own_part AS (
 step_loss AS (
     SELECT kind, step_id, SUM(ns) AS ns FROM host_loss GROUP BY ALL
 ),
--- What a decode step in a CUDA graph loses to the host on average.
+-- What a decode step in a graph loses to the host on average.
 decode_loss AS (
     SELECT AVG(COALESCE(step_loss.ns, 0)) AS ns
     FROM step_kind
     LEFT JOIN step_loss USING (step_id)
     CROSS JOIN rule
     CROSS JOIN run_window
-    WHERE step_kind.phase = 'decode' AND step_kind.graph_mode <> 'none'
+    WHERE step_kind.phase = 'decode' AND step_kind.graph_mode IS DISTINCT FROM 'none'
     HAVING COUNT(*) >= ANY_VALUE(rule.thresholds['graph_steps'] * run_window.ranks)
 ),
 lost AS (
@@ -109,10 +109,10 @@ whole AS (
     FROM (
         SELECT
             COUNT(*) AS steps,
-            BOOL_OR(graph_mode <> 'none') AS uses_graphs,
+            BOOL_OR(graph_mode IS DISTINCT FROM 'none') AS uses_graphs,
             BOOL_OR(source = 'execute_context') AS is_vllm,
             BOOL_OR(source <> 'trace') AS has_steps,
-            MAX(tokens) FILTER (graph_mode <> 'none') AS graph_tokens
+            MAX(tokens) FILTER (graph_mode IS DISTINCT FROM 'none') AS graph_tokens
         FROM step_kind
         GROUP BY rank
     )
@@ -128,10 +128,12 @@ told AS (
         worst.* EXCLUDE (kind),
         worst.root_ns / lost.ns >= rule.thresholds['share'] AND root_share.root_share >= rule.thresholds['share'] AS is_alone,
         setting.*,
+        wording.*,
         counted.steps,
         counted.most_tokens,
         100.0 * time_of_kind.gpu_ns / run_window.ranks / run_window.ns AS steps_pct,
         whole.*,
+        whole.has_steps AND whole.all_steps > 1 AS are_several,
         synchronising.sync_share,
         host_doing.doing,
         phase.phases,
@@ -141,6 +143,7 @@ told AS (
     CROSS JOIN rule
     CROSS JOIN whole
     CROSS JOIN setting
+    CROSS JOIN wording
     LEFT JOIN own_part ON TRUE
     LEFT JOIN decode_loss ON TRUE
     INNER JOIN worst USING (kind)
@@ -161,7 +164,8 @@ SELECT
             ELSE concat(
                 CASE
                     WHEN NOT has_steps THEN 'The program runs'
-                    WHEN NOT uses_graphs THEN 'All steps run'
+                    WHEN NOT are_several THEN 'The only step runs'
+                    WHEN NOT uses_graphs AND steps = all_steps THEN 'All steps run'
                     WHEN phases IS NULL THEN 'Steps run'
                     ELSE concat(
                         upper(phases[1][1]), phases[1][2:],
@@ -170,25 +174,25 @@ SELECT
                     )
                 END,
                 CASE graph_mode
-                    WHEN 'none' THEN ' without CUDA graphs'
-                    WHEN 'piecewise' THEN ' in piecewise CUDA graphs'
-                    ELSE ' in full CUDA graphs'
+                    WHEN 'none' THEN ' without ' || graphs
+                    WHEN 'unrecorded' THEN format(' in {} whose kernels were not recorded', graphs)
+                    ELSE format(' in {} {}', graph_mode, graphs)
                 END,
-                CASE WHEN has_steps THEN ' and wait for the host' ELSE ' and waits for the host' END,
-                CASE WHEN has_steps THEN format(
+                CASE WHEN are_several THEN ' and wait for the host' ELSE ' and waits for the host' END,
+                CASE WHEN are_several THEN format(
                     ': {:,} of {:,} steps, which take {:.0f}% of the run', steps, all_steps, steps_pct
                 ) ELSE '' END
             )
         END,
         '. ',
         CASE
-            WHEN ranks = 1 AND NOT has_steps
+            WHEN ranks = 1 AND NOT are_several
                 THEN format('The GPU is idle for {:.1f} ms until the host launches the next kernel', ns / 1e6)
             WHEN ranks = 1
                 THEN format('In them, the GPU is idle for {:.1f} ms until the host launches the next kernel', ns / 1e6)
             ELSE format(
                 '{} rank loses {:.1f} ms on average until a host launches the next kernel. {:.0f}% of it is due to the host of rank {}: its GPU is idle for {:.1f} ms{}',
-                CASE WHEN has_steps THEN 'In them, each' ELSE 'Each' END,
+                CASE WHEN are_several THEN 'In them, each' ELSE 'Each' END,
                 ns / ranks / 1e6, 100.0 * root_ns / ns, root_rank, idle_ns / 1e6,
                 CASE WHEN wait_ns > 0 THEN format(', and other ranks wait {:.1f} ms for it', wait_ns / 1e6) ELSE '' END
             )
@@ -203,8 +207,8 @@ SELECT
         CASE
             WHEN decode_ns IS NULL THEN 'if the host never held them up'
             ELSE format(
-                'if these steps lost as little to the host as decode steps do in CUDA graphs ({:.2f} ms each)',
-                decode_ns / 1e6
+                'if these steps lost as little to the host as decode steps do in {} ({:.2f} ms each)',
+                graphs, decode_ns / 1e6
             )
         END,
         CASE WHEN overhead_pct > 0
@@ -218,9 +222,9 @@ SELECT
                 ' .item() and .cpu() between launches.'
             )
             WHEN graph_mode = 'none' AND uses_graphs AND is_vllm AND most_tokens <= graph_tokens
-                THEN 'Let these steps run in CUDA graphs: larger ones do, so see which sizes are captured (cudagraph_capture_sizes) and in which mode (cudagraph_mode).'
+                THEN format('Let these steps run in {}: larger ones do, so see which sizes are captured (cudagraph_capture_sizes) and in which mode (cudagraph_mode).', graphs)
             WHEN graph_mode = 'none' AND uses_graphs AND is_vllm THEN concat(
-                'Let these steps run in CUDA graphs: raise max_cudagraph_capture_size',
+                format('Let these steps run in {}: raise max_cudagraph_capture_size', graphs),
                 CASE WHEN max_cudagraph_capture_size IS NOT NULL
                     THEN format(' (now {:,})', max_cudagraph_capture_size)
                 ELSE '' END,
@@ -235,13 +239,13 @@ SELECT
                     ELSE '.' END
                 ELSE '' END
             )
-            WHEN graph_mode = 'none' AND is_vllm THEN 'Use CUDA graphs: remove enforce_eager.'
-            WHEN graph_mode = 'none' THEN 'Use CUDA or HIP graphs, compile the model, or give each launch more work.'
+            WHEN graph_mode = 'none' AND is_vllm THEN format('Use {}: remove enforce_eager.', graphs)
+            WHEN graph_mode = 'none' THEN format('Use {}, compile the model, or give each launch more work.', graphs)
             WHEN graph_mode = 'piecewise' AND is_vllm
-                THEN 'Use full CUDA graphs for these steps if the attention backend allows it (cudagraph_mode).'
-            WHEN graph_mode = 'full' AND async_scheduling AND is_vllm
+                THEN format('Use full {} for these steps if the attention backend allows it (cudagraph_mode).', graphs)
+            WHEN graph_mode IN ('full', 'unrecorded') AND async_scheduling AND is_vllm
                 THEN 'Asynchronous scheduling is on already; look for what else the host does between launches.'
-            WHEN graph_mode = 'full' AND is_vllm
+            WHEN graph_mode IN ('full', 'unrecorded') AND is_vllm
                 THEN 'Use asynchronous scheduling, so that the host prepares the next step while the GPU works.'
             ELSE 'Use larger batches, or give the GPU more work at a time.'
         END,

@@ -5,7 +5,7 @@
 -- @unit       % of the peak unused
 -- @threshold  least_bytes = 16777216  Size from which a message should use a link fully: 16 MiB.
 -- @evidence   comm.bandwidth
--- @advice     Check NCCL's algorithm and protocol, and the topology (is traffic routed over PCIe?).
+-- @advice     Check the algorithm and protocol of the communication library (NCCL, RCCL or HCCL), and the topology (is traffic routed over PCIe?).
 -- @advice     Send larger messages.
 -- @source     rule of thumb: above 50% of the peak is good, below 30% is poor
 -- @needs      collective, finding_rule, group_link

@@ -21,7 +21,7 @@ FROM (
         1,
         'padding',
         'work for rows that belong to no token',
-        'CUDA graphs pad a batch to the next captured size: add the usual ones to cudagraph_capture_sizes.'
+        'Graphs pad a batch to the next captured size: add the usual ones to cudagraph_capture_sizes.'
     ),
     (
         2,
@@ -81,7 +81,7 @@ FROM (
         11,
         'idle',
         'nothing runs',
-        'idle.by_cause has the causes. CUDA graphs remove gaps of cause host, larger kernels those of cause launch.'
+        'idle.by_cause has the causes. Graph replays remove gaps of cause host, larger kernels those of cause launch.'
     ),
     (
         12,

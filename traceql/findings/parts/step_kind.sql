@@ -1,6 +1,6 @@
 -- One row per step with work: the kind of step that the host is blamed for together.
 --
--- Steps without CUDA graphs are of one kind, whatever their phase, because they have one cause. Steps
+-- Steps without graphs are of one kind, whatever their phase, because they have one cause. Steps
 -- without work (phase idle) are left out: there, a GPU waits for requests or for its turn in the
 -- pipeline.
 -- @needs  step, step_kind_name

@@ -1,0 +1,72 @@
+"""Findings about NPUs, GPUs of AMD, and graphs that were recorded as one interval each."""
+
+from pathlib import Path
+
+import ascend_like
+import pytest
+import rocpd_like
+from databases import ROOT
+
+import traceql
+
+_WHOLE_GRAPHS = ROOT / "tests" / "data" / "nsys" / "qwen3-8b-2layers-graph-whole.sqlite.gz"
+
+
+def host_bound(path: Path, target: Path) -> list[tuple[str, str]]:
+    """The first two sentences of each finding about the host, and the first one of its advice."""
+    traceql.load(path, target)
+    with traceql.Trace(target) as trace:
+        return [
+            (". ".join(row["finding"].split(". ")[:2]), row["advice"].split(". ")[0])
+            for row in trace.run("overview.findings")
+            if row["kind"] == "host-bound steps"
+        ]
+
+
+def test_steps_in_graphs_that_were_not_recorded_are_no_full_graphs(tmp_path: Path) -> None:
+    prefill, decode = host_bound(_WHOLE_GRAPHS, tmp_path / "run.duckdb")
+    assert prefill[0].startswith(
+        "Prefill and mixed steps run without CUDA graphs and wait for the host: 2 of 7 steps"
+    )
+    assert decode[0].startswith(
+        "Decode steps run in CUDA graphs whose kernels were not recorded and wait for the host: "
+        "5 of 7 steps"
+    )
+
+
+def test_an_npu_has_acl_graphs(tmp_path: Path) -> None:
+    """Three tasks, each of which is launched 400 ns after the one before ended."""
+    folder = tmp_path / "in"
+    events = []
+    for n in range(3):
+        events += [
+            ascend_like.call(ts=500 * n, dur=50, connection=n + 1),
+            ascend_like.task("aclnnMm_MatMulV2", ts=500 * n + 60, dur=40, connection=n + 1),
+        ]
+    ascend_like.write(folder / "w_1_2_ascend_pt", *events)
+    assert host_bound(folder, tmp_path / "run.duckdb") == [
+        (
+            "The program runs without ACL graphs and waits for the host. "
+            "The GPU is idle for 0.0 ms until the host launches the next kernel",
+            "Use ACL graphs, compile the model, or give each launch more work",
+        )
+    ]
+
+
+@pytest.mark.parametrize(("steps", "subject"), [(1, "The only step runs"), (2, "All steps run")])
+def test_a_gpu_of_amd_has_hip_graphs(tmp_path: Path, steps: int, subject: str) -> None:
+    records = []
+    for n in range(3 * steps):
+        at = 1_000 + 500 * n
+        if n % 3 == 0:
+            name = "execute_context_0(0)_generation_1(1)"
+            records.append(rocpd_like.marker(name, ts=at, dur=1_200, correlation=100 + n))
+        records += [
+            rocpd_like.call(ts=at, dur=50, correlation=n + 1),
+            rocpd_like.kernel(ts=at + 60, dur=40, correlation=n + 1, dispatch=n + 1),
+        ]
+    recorded = rocpd_like.Recorded(rocpd_like.PID, records)
+    path = rocpd_like.write_rocpd(tmp_path / "1_results.db", [recorded])
+    ((finding, advice),) = host_bound(path, tmp_path / "run.duckdb")
+    assert finding.startswith(f"{subject} without HIP graphs and wait")
+    assert advice == "Use HIP graphs: remove enforce_eager"

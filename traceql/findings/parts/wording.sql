@@ -1,0 +1,26 @@
+-- One row: what graphs are called on the devices of the run, and how its profilers record launch calls.
+-- @needs  launch, trace
+WITH told AS (
+    SELECT
+        CASE
+            WHEN dialect = 'ascend' THEN 'ACL graphs'
+            WHEN
+                dialect = 'rocprof'
+                OR starts_with(device_name, 'AMD')
+                OR rank IN (SELECT DISTINCT rank FROM launch WHERE starts_with(name, 'hip'))
+                THEN 'HIP graphs'
+            ELSE 'CUDA graphs'
+        END AS graphs,
+        CASE dialect
+            WHEN 'ascend' THEN 'Record at level 1, which has launch calls.'
+            WHEN 'rocprof' THEN 'Record launch calls too (--hip-trace).'
+            WHEN 'nsys' THEN 'Record launch calls too (-t cuda).'
+            ELSE 'Record launch calls (CPU activities) too.'
+        END AS calls_advice
+    FROM trace
+)
+SELECT
+    CASE WHEN COUNT(DISTINCT graphs) > 1 THEN 'graphs' ELSE ANY_VALUE(graphs) END AS graphs,
+    CASE WHEN COUNT(DISTINCT calls_advice) > 1 THEN 'Record launch calls too.' ELSE ANY_VALUE(calls_advice) END
+        AS calls_advice
+FROM told
