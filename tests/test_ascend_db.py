@@ -507,7 +507,7 @@ def test_tables_of_version_1_2_are_read(small: traceql.Trace) -> None:
     assert rows == [
         (5, 100, 50, "aclnnMm_MatMulV2", "kernel", "gemm", 2, None),
         (5, 160, 10, "MEMCPY_ASYNC", "memcpy", "memcpy", 2, 4096),
-        (5, 200, 90, "hcom_allReduce__1_0_1", "kernel", "collective", 4, None),
+        (5, 200, 90, "hcom_allReduce_", "kernel", "collective", 4, None),
     ]
     assert values(small, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
     assert values(small, "SELECT wait_ns, transfer_ns, late_place FROM collective") == [(70, 20, 3)]
@@ -601,6 +601,17 @@ def test_a_captured_graph_has_the_call_that_replayed_it(tmp_path: Path) -> None:
             "LEFT JOIN launch ON launch_id = launch.id ORDER BY 1",
         )
     assert found == [(10, 0, True), (15, 0, True), (40, 30, True), (45, 30, True)]
+
+
+def test_operations_of_communication_add_up_under_one_name(trace: traceql.Trace) -> None:
+    rows = [row for row in trace.run("kernels.top", limit=100) if row["category"] == "collective"]
+    assert [(row["name"], row["calls"]) for row in rows] == [("hcom_allReduce_", 8)]
+    full = values(
+        trace,
+        "SELECT COUNT(DISTINCT slice.name) FROM kernel JOIN slice USING (id) "
+        "WHERE category = 'collective'",
+    )
+    assert full == [(_OPERATIONS,)]
 
 
 @pytest.mark.parametrize("waited", [True, False])

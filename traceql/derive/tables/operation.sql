@@ -3,7 +3,7 @@
 -- It has what the rank's own trace tells: the kind of operation, its communicator and its size.
 -- @kind   scratch
 -- @scope  run
--- @needs  communication_args, has_block_per_token, kernel, model_config, operator_shape, step
+-- @needs  communication_args, has_block_per_token, kernel, model_config, operator_shape, slice, step
 -- @column kernel_id      BIGINT   Kernel of the operation (kernel.id).
 -- @column rank           BIGINT   Rank.
 -- @column ts             BIGINT   Start of the kernel by the rank's own clock, ns since the run's first event.
@@ -30,12 +30,12 @@ WITH named AS (
         kernel.rank,
         kernel.ts,
         kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
-        kernel.name,
+        slice.name,  -- with the numbers of the call, where the profiler tells them
         kernel.step_id,
         kernel.layer,
         kernel.role,
         kernel.launch_id,
-        lower(replace(COALESCE(described.operation, kernel.name), '_', '')) AS called,
+        lower(replace(COALESCE(described.operation, slice.name), '_', '')) AS called,
         described.group_name,
         described.group_ranks,
         described.group_size,
@@ -46,6 +46,7 @@ WITH named AS (
         described.destination,
         described.sequence
     FROM kernel
+    INNER JOIN slice USING (id)
     LEFT JOIN communication_args AS described ON kernel.id = described.kernel_id
     WHERE kernel.category = 'collective'
 ),
