@@ -54,8 +54,15 @@ fact AS (
     UNION ALL
     SELECT 5, 'GPUs', device_names FROM profiled WHERE NOT EXISTS (FROM trace)
     UNION ALL
-    SELECT 6, 'ranks', COUNT(*) || ' of ' || COALESCE(MAX(world_size), COUNT(*)) || ' loaded' FROM trace
-    HAVING COUNT(*) > 0
+    SELECT 6, 'ranks', format(
+        '{} of {}{} loaded',
+        COUNT(*),
+        CASE WHEN largest.ranks > GREATEST(MAX(world_size), COUNT(*)) THEN 'at least ' ELSE '' END,
+        GREATEST(MAX(world_size), COUNT(*), largest.ranks)
+    )
+    FROM trace
+    CROSS JOIN (SELECT MAX(group_size) AS ranks FROM communicator) AS largest
+    GROUP BY largest.ranks
     UNION ALL
     SELECT 7, 'versions', versions FROM directory
     UNION ALL
@@ -64,6 +71,12 @@ fact AS (
     SELECT 10, 'profiler overhead', overhead FROM directory
     UNION ALL
     SELECT 11, 'incomplete', incomplete FROM directory
+    UNION ALL
+    SELECT 9, 'profiler', CASE
+        WHEN COUNT(*) OVER () = 1 THEN profiler
+        ELSE format('{} on rank{} {}', profiler, CASE len(ranks) WHEN 1 THEN '' ELSE 's' END, array_to_string(ranks, ', '))
+    END
+    FROM (SELECT profiler, list(rank ORDER BY rank) AS ranks FROM recorder GROUP BY profiler)
     UNION ALL
     SELECT 12, 'trace files', string_agg(parse_filename(path), ', ' ORDER BY rank) FROM trace
     HAVING COUNT(*) > 0

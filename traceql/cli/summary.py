@@ -15,7 +15,9 @@ _COUNTS = """
         (SELECT COUNT(*) FROM kernel) AS kernels,
         (SELECT COUNT(*) FROM step) AS steps,
         (SELECT COUNT(*) FROM trace) AS ranks,
-        (SELECT MAX(world_size) FROM trace) AS world_size,
+        GREATEST(
+            (SELECT MAX(world_size) FROM trace), (SELECT MAX(group_size) FROM communicator)
+        ) AS world_size,
         (SELECT COUNT(*) FROM profiled_launch) AS profiled,
         COUNT(ok) AS checks,
         COUNT(*) FILTER (NOT ok) AS failed,
