@@ -2,13 +2,13 @@
 --
 -- Use it as the shortest summary of a run. Shares are relative to the GPU spans of all ranks
 -- together; they add up to 100%. Rows about waiting, phases and tokens are missing if the trace does
--- not tell them.
+-- not tell them. Without a trace, the numbers are those of the profiles of Nsight Compute.
 -- @column headline  VARCHAR  What the number is.
 -- @column value     DOUBLE   The number.
--- @column unit      VARCHAR  ns, percent, tokens/s or checks.
+-- @column unit      VARCHAR  ns, percent, tokens/s, launches, GB/s or checks.
 -- @column note      VARCHAR  What the number refers to, or how it was measured.
 -- @key    headline value unit note
--- @empty  the database has neither GPU activity nor checks in its ledger
+-- @empty  the database has neither GPU activity nor profiles nor checks in its ledger
 -- @chart  none
 WITH rank_part AS (
     SELECT
@@ -67,6 +67,22 @@ first_rank AS (
 proof AS (
     SELECT COUNT(*) FILTER (ok) AS held, COUNT(ok) AS checks FROM ledger
 ),
+-- A profile without a trace.
+profiled AS (
+    SELECT
+        COUNT(*) AS launches,
+        SUM(work.dur_ns ORDER BY work.launch) AS ns,
+        SUM(work.dram_bytes ORDER BY work.launch)
+        / NULLIF(SUM(work.dur_ns ORDER BY work.launch) FILTER (work.dram_bytes IS NOT NULL), 0) AS gbps,
+        CASE WHEN COUNT(DISTINCT launch.device_name) = 1 THEN ANY_VALUE(launch.device_name) END AS device_name
+    FROM profiled_launch AS launch
+    INNER JOIN profiled_work AS work ON launch.id = work.launch
+    WHERE NOT EXISTS (FROM trace)
+    HAVING COUNT(*) > 0
+),
+memory_peak AS (
+    SELECT device_name, MAX(hbm_gbps) AS gbps FROM peak WHERE kind = 'data sheet' GROUP BY device_name
+),
 headline AS (
     SELECT 1 AS place, 'recorded' AS headline, longest_ns AS value, 'ns' AS unit,
         'longest GPU span of ' || ranks || CASE ranks WHEN 1 THEN ' rank' ELSE ' ranks' END AS note
@@ -84,6 +100,17 @@ headline AS (
     SELECT 11, 'output', 1e9 * tokens / span_ns, 'tokens/s', tokens || ' tokens generated'
     FROM first_rank
     WHERE tokens > 0 AND span_ns > 0
+    UNION ALL
+    SELECT 1, 'profiled', launches, 'launches', 'by Nsight Compute; it has no timeline' FROM profiled
+    UNION ALL
+    SELECT 2, 'kernel time', ns, 'ns', 'of these launches, each of which ran alone' FROM profiled WHERE ns IS NOT NULL
+    UNION ALL
+    SELECT 3, 'memory', profiled.gbps, 'GB/s',
+        'read and written during these launches'
+        || COALESCE(format('; {:.0f}% of the peak', 100 * profiled.gbps / memory_peak.gbps), '')
+    FROM profiled
+    LEFT JOIN memory_peak USING (device_name)
+    WHERE profiled.gbps IS NOT NULL
     UNION ALL
     SELECT 12, 'ledger', held, 'checks', 'of ' || checks || ' hold'
     FROM proof

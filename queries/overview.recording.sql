@@ -2,11 +2,12 @@
 --
 -- Use it to see which model, hardware and software a trace is from. Model, parallelism, versions
 -- and profiler overhead are known only for run directories; the architecture is recognized from the
--- kernels.
+-- kernels. A profile of Nsight Compute has no timeline: loaded without a trace, it tells the GPU and
+-- what was counted.
 -- @column fact   VARCHAR  Name of the fact.
 -- @column value  VARCHAR  Value of the fact, as text.
 -- @key    fact value
--- @empty  the database has no trace
+-- @empty  the database has neither a trace nor a profile
 -- @chart  none
 WITH recognised AS (
     SELECT family, MAX(first_layer + layers) FILTER (stage = stages - 1) AS layers FROM rank_model GROUP BY family
@@ -26,6 +27,19 @@ directory AS (
         CASE WHEN status != 'complete' THEN concat_ws(': ', status, reason) END AS incomplete
     FROM run
 ),
+profiled AS (
+    SELECT
+        format(
+            'Nsight Compute: {:,} {}{}',
+            COUNT(*),
+            CASE COUNT(*) WHEN 1 THEN 'launch' ELSE 'launches' END,
+            COALESCE(format(', at a median clock of {:.2f} GHz', MEDIAN(work.sm_hz) / 1e9), '')
+        ) AS counters,
+        string_agg(DISTINCT launch.device_name, ', ' ORDER BY launch.device_name) AS device_names
+    FROM profiled_launch AS launch
+    INNER JOIN profiled_work AS work ON launch.id = work.launch
+    HAVING COUNT(*) > 0
+),
 fact AS (
     SELECT 1 AS place, 'model' AS fact, model AS value FROM directory
     UNION ALL
@@ -38,18 +52,42 @@ fact AS (
     SELECT 5, 'GPUs', COUNT(*) || ' × ' || device_name FROM trace WHERE device_name IS NOT NULL
     GROUP BY device_name
     UNION ALL
-    SELECT 6, 'ranks', COUNT(*) || ' of ' || COALESCE(MAX(world_size), COUNT(*)) || ' loaded' FROM trace
+    SELECT 5, 'GPUs', device_names FROM profiled WHERE NOT EXISTS (FROM trace)
+    UNION ALL
+    SELECT 6, 'ranks', format(
+        '{} of {}{} loaded',
+        COUNT(*),
+        CASE WHEN largest.ranks > GREATEST(MAX(world_size), COUNT(*)) THEN 'at least ' ELSE '' END,
+        GREATEST(MAX(world_size), COUNT(*), largest.ranks)
+    )
+    FROM trace
+    CROSS JOIN (SELECT MAX(group_size) AS ranks FROM communicator) AS largest
+    GROUP BY largest.ranks
     UNION ALL
     SELECT 7, 'versions', versions FROM directory
     UNION ALL
     SELECT 8, 'started', replace(start[:16], 'T', ' ') || ' UTC' FROM directory
     UNION ALL
-    SELECT 9, 'profiler overhead', overhead FROM directory
+    SELECT 10, 'profiler overhead', overhead FROM directory
     UNION ALL
-    SELECT 10, 'incomplete', incomplete FROM directory
+    SELECT 11, 'incomplete', incomplete FROM directory
     UNION ALL
-    SELECT 11, 'trace files', string_agg(parse_filename(path), ', ' ORDER BY rank) FROM trace
+    SELECT 9, 'profiler', CASE
+        WHEN COUNT(*) OVER () = 1 THEN profiler
+        ELSE format('{} on rank{} {}', profiler, CASE len(ranks) WHEN 1 THEN '' ELSE 's' END, array_to_string(ranks, ', '))
+    END
+    FROM (SELECT profiler, list(rank ORDER BY rank) AS ranks FROM recorder GROUP BY profiler)
+    UNION ALL
+    SELECT 12, 'trace files', string_agg(parse_filename(path), ', ' ORDER BY rank) FROM trace
     HAVING COUNT(*) > 0
+    UNION ALL
+    SELECT 13, 'counters', counters FROM profiled
+    UNION ALL
+    SELECT 14, 'profiles', string_agg(parse_filename(path), ', ' ORDER BY id) FROM profile_file
+    UNION ALL
+    SELECT 15, 'timeline', 'none: load a trace of the same program with the profile (traceql load TRACE PROFILE)'
+    FROM profiled
+    WHERE NOT EXISTS (FROM trace)
 )
 SELECT fact, value
 FROM fact

@@ -125,6 +125,7 @@ def test_units(unit: str, base: str, factor: float) -> None:
             "vllm::norm<c10::BFloat16, 8, 1>(T1 *, long)",
             "norm",
         ),
+        ("copy[abi:v1,cw51cXTLSUwv1sD](Array<long long, 1, C>, long long)", "copy"),
         ("void f<(cudaDataType)14, std::array<char*, 2ul> >(int) [clone .kd]", "f"),
         ("void at::native::g<float, h<int>(A)::{lambda(at::cuda::detail::", "g"),  # cut off
     ],

@@ -17,8 +17,9 @@ from shared_files import shared_file
 
 import traceql
 from traceql.files import write_whole
+from traceql.findings.nothing import nothing_found
 from traceql.report.facts import answers
-from traceql.report.findings import findings
+from traceql.report.findings import findings, no_findings
 from traceql.report.layout import columns_in_order, wide_ones
 from traceql.report.page import page
 from traceql.report.picture import inline
@@ -227,7 +228,8 @@ def test_no_findings_are_said_so(tmp_path: Path) -> None:
     path = databases.trace("qwen3-8b-tp1-graph").path
     with traceql.Trace(path, queries=[tmp_path]) as trace:
         found = next(a for a in answers(trace) if a.query.name == "overview.findings")
-    assert "No number reaches its threshold" in findings(found, path.name, {})
+        told = no_findings(found, nothing_found(trace))
+    assert "No findings: no number reaches its threshold" in told
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from traceql.cli.console import print_command, print_text
 from traceql.findings.evidence import evidence_command, saving
+from traceql.findings.nothing import nothing_found
 from traceql.printable import one_line, shortened
 from traceql.trace import Trace
 
@@ -15,8 +16,7 @@ def write_findings(trace: Trace, database: Path) -> None:
     """Prints each finding: the sentence, what it would save, the command that shows it, advice."""
     findings = trace.run("overview.findings").rows()
     if not findings:
-        none = "✓ no findings: no number reaches its threshold (table finding_rule)"
-        print_text(none, hanging="  ")
+        print_text(f"no findings: {nothing_found(trace)}", hanging="  ")
     for row in findings:
         print_text(_line(row["finding"]), before=f"{_MARKS[row['severity']]} ", bold=True)
         if row["saving_ns"] is not None:

@@ -85,12 +85,14 @@ def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
         write_run(trace)
         click.echo()
         write_findings(trace, database)
-        print_answer(trace, "overview.run")
+        files = trace.sql(_FILES)
+        print_answer(trace, "overview.run" if len(files) else "ncu.kernels")
         if len(models := trace.sql(_MODELS)):
             print_table(models)
         for row in trace.sql(_WITHOUT_LAYERS):
             print_text(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
-        print_table(trace.sql(_FILES))
+        if len(files):
+            print_table(files)
         if len(profiles := trace.sql(_PROFILES)):
             print_table(profiles)
         click.echo()

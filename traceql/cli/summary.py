@@ -15,7 +15,9 @@ _COUNTS = """
         (SELECT COUNT(*) FROM kernel) AS kernels,
         (SELECT COUNT(*) FROM step) AS steps,
         (SELECT COUNT(*) FROM trace) AS ranks,
-        (SELECT MAX(world_size) FROM trace) AS world_size,
+        GREATEST(
+            (SELECT MAX(world_size) FROM trace), (SELECT MAX(group_size) FROM communicator)
+        ) AS world_size,
         (SELECT COUNT(*) FROM profiled_launch) AS profiled,
         COUNT(ok) AS checks,
         COUNT(*) FILTER (NOT ok) AS failed,
@@ -36,7 +38,7 @@ _PHASES = """
 _RECORDED = """
     SELECT MAX(ns) / 1e6 AS ms FROM (SELECT SUM(dur) AS ns FROM device_state GROUP BY rank)
 """
-_FACTS = ("model", "architecture", "parallelism", "mode", "GPUs", "ranks", "versions")
+_FACTS = ("model", "architecture", "parallelism", "mode", "GPUs", "ranks", "versions", "counters")
 
 
 def write_run(trace: Trace) -> None:
@@ -51,6 +53,8 @@ def write_run(trace: Trace) -> None:
         f"{row['steps']:,} {row['phase']}" + (f" ({row['ms']:,.1f} ms)" if row["ms"] else "")
         for row in trace.sql(_PHASES)
     ]
+    if "timeline" in facts:
+        return
     parts = [f"{recorded:,.1f} ms recorded" if recorded else "no GPU activity"]
     parts += [f"steps: {', '.join(phases)}"] if phases else []
     print_text("; ".join(parts), hanging="  ")

@@ -35,6 +35,8 @@ class FileFacts:
         device_names: the name of each device, by its number on its host.
         has_shared_group_names: whether a group has the same name in the events of all its ranks,
             and no other group has it.
+        profiler: what recorded the file, with its version and those of its options that are known,
+            such as `Nsight Systems 2025.3.2 (CUDA graphs: node)`.
     """
 
     rank: int | None = None
@@ -48,6 +50,7 @@ class FileFacts:
     base_time_ns: int | None = None
     device_names: Mapping[int, str] = field(default_factory=dict)
     has_shared_group_names: bool = False
+    profiler: str = ""
 
     def shift(self, rank: int) -> int:
         """The rank in the run minus the rank in the file.
@@ -65,6 +68,12 @@ class FileFacts:
 def is_ranks(value: object) -> bool:
     """Whether this is a list of ranks that is not empty."""
     return isinstance(value, list) and bool(value) and all(isinstance(r, int) for r in value)
+
+
+def profiler(name: str, *options: str) -> str:
+    """What recorded a file, for FileFacts.profiler; options that are empty are unknown."""
+    known = ", ".join(filter(None, options))
+    return f"{name} ({known})" if known else name
 
 
 def process_on_gpu(process: int | None, device: int | None) -> str:

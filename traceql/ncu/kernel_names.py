@@ -12,6 +12,7 @@ _UNNAMED = re.compile(r"\(anonymous namespace\)|<unnamed>")
 _LAMBDA = re.compile(r"\[lambda(\([^\[\]]*?\)) \(instance (\d+)\)\]")
 _CALL = re.compile(r"\boperator ?\(\)")
 _BEHIND = re.compile(r"( const| \[clone [^\]]*\])+$")
+_NUMBA_ABI = re.compile(r"\[[\w:,=-]*\]$")  # copy[abi:v1,cw51](Array<float>): the function is copy
 _LAST_WORD = re.compile(r"[\w$~]+$")
 _BEFORE_BRACKET = re.compile(r"([\w$~]+)\s*[<(]")
 _NAMESPACE = re.compile(r"\b\w+::")
@@ -36,7 +37,7 @@ def kernel_name(name: str) -> KernelName:
     text = _CALL.sub("operator_call", _UNNAMED.sub("unnamed", name))
     text = _BEHIND.sub("", _lambdas(text)).rstrip()
     if text.endswith(")"):
-        text = text[: _start(text)].rstrip()
+        text = _NUMBA_ABI.sub("", text[: _start(text)].rstrip())
     arguments = None
     if text.endswith(">"):
         start = _start(text)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,7 @@ def export_runs(runs: Sequence[ShownRun], path: str | Path) -> Path:
     target = Path(path)
     for run in runs:
         _require_not_loaded(run.trace, target)
+        _require_timeline(run.trace)
     with whole_file(target) as draft, draft.open("wb") as file:
         file.writelines(compressed(_packets(runs)))
     return target
@@ -54,6 +56,18 @@ def _require_not_loaded(trace: Trace, target: Path) -> None:
     loaded = {row["path"] for row in trace.sql("SELECT path FROM trace")}
     if path_text(Path(os.path.realpath(target))) in loaded:
         raise TraceqlError(f"{target} is a trace of this run; name another file with -o")
+
+
+def _require_timeline(trace: Trace) -> None:
+    """Raises TraceqlError if nothing in the database has a time."""
+    if len(trace.sql("SELECT 1 FROM slice UNION ALL SELECT 1 FROM memory LIMIT 1")):
+        return
+    if len(trace.sql("FROM profile_file LIMIT 1")):
+        raise TraceqlError(
+            f"{trace.path} has counters of Nsight Compute, which have no timeline; load a trace of "
+            f"the same program into it: traceql load TRACE -o {quote(str(trace.path))}"
+        )
+    raise TraceqlError(f"{trace.path} has no events to show: its recording is empty")
 
 
 def _packets(runs: Sequence[ShownRun]) -> Iterator[bytes]:

@@ -26,8 +26,6 @@ def findings(answer: Answer, database: str, figures: dict[str, Answer]) -> str:
     Args:
         figures: for each query of the page its first figure.
     """
-    if not len(answer.result):
-        return f'<p class="none">{escape(answer.figure.empty)}</p>'
     items = (
         f'<li class="{escape(row["severity"])}"><b>{escape(row["finding"])}</b>'
         f'<p><span class="severity">{escape(row["severity"])}</span> {escape(row["advice"])}</p>'
@@ -35,6 +33,11 @@ def findings(answer: Answer, database: str, figures: dict[str, Answer]) -> str:
         for row in answer.result
     )
     return f'<ol class="findings">{"".join(items)}</ol>'
+
+
+def no_findings(answer: Answer, reason: str) -> str:
+    """What stands in the place of findings where there are none."""
+    return f'<p class="none">{escape(f"{answer.figure.empty} {reason}.")}</p>'
 
 
 def _places(row: dict[str, Any], database: str, figures: dict[str, Answer]) -> str:

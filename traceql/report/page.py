@@ -5,10 +5,11 @@ from contextlib import closing
 from html import escape
 from itertools import groupby
 
+from traceql.findings.nothing import nothing_found
 from traceql.report.drawing import PageDrawing
 from traceql.report.facts import Answer, answers
 from traceql.report.figure import Drawn, begun, figure
-from traceql.report.findings import findings, headlines
+from traceql.report.findings import findings, headlines, no_findings
 from traceql.report.layout import wide_ones
 from traceql.report.phases import phases_of
 from traceql.report.sections import Section
@@ -85,5 +86,8 @@ def _part(drawn: Drawn, found: list[Answer], trace: Trace) -> str:
     if answer.query.name == "overview.headlines":
         return headlines(answer)
     if answer.query.name == "overview.findings":
-        return findings(answer, database, {one.query.name: one for one in reversed(found)})
+        shown = {one.query.name: one for one in reversed(found)}
+        if not len(answer.result):
+            return no_findings(answer, nothing_found(trace))
+        return findings(answer, database, shown)
     return figure(drawn)

@@ -35,10 +35,7 @@ SECTIONS = (
         "What costs the most time, and what can be done about it?",
         (
             Figure("overview.headlines"),
-            Figure(
-                "overview.findings",
-                empty="No number reaches its threshold (table finding_rule).",
-            ),
+            Figure("overview.findings", empty="No findings:"),
         ),
     ),
     Section(
@@ -73,6 +70,23 @@ SECTIONS = (
             Figure("moe.balance"),
         ),
         needs="SELECT 1 FROM cost WHERE hbm_bytes > 0 LIMIT 1",
+    ),
+    Section(
+        "counters",
+        "Hardware counters",
+        "What did the kernels move and compute, as Nsight Compute counted?",
+        (
+            Figure("ncu.roofline", unfolded=True),
+            Figure("ncu.joined", title="Kernels of the trace and launches of the profiles"),
+        ),
+        needs="SELECT 1 FROM profiled_launch WHERE EXISTS (FROM trace) LIMIT 1",
+    ),
+    Section(
+        "profile",
+        "Profiled kernels",
+        "Which kernels did Nsight Compute profile, and how near are they to the peaks?",
+        (Figure("ncu.kernels", unfolded=True),),
+        needs="SELECT 1 FROM profiled_launch WHERE NOT EXISTS (FROM trace) LIMIT 1",
     ),
     Section(
         "layers",

@@ -1,9 +1,9 @@
--- One row per GPU name of the loaded traces, type of numbers and kind: what the GPU can reach at most.
+-- One row per GPU name of the loaded traces and profiles, type of numbers and kind: what the GPU can reach at most.
 --
 -- Peaks of data sheets and measured ceilings are never mixed in a row. A GPU that is not listed has no row.
 -- @scope  run
--- @needs  data_sheet_peak, measured_collective, measured_device, measured_memory, measured_product, trace
--- @column device_name   VARCHAR  Name of the GPU (trace.device_name).
+-- @needs  data_sheet_peak, measured_collective, measured_device, measured_memory, measured_product, profiled_launch, trace
+-- @column device_name   VARCHAR  Name of the GPU (trace.device_name, profiled_launch.device_name).
 -- @column dtype         VARCHAR  Type of the numbers that are multiplied: bf16 (also fp16), fp8, int8 or fp4 (mxfp4, nvfp4).
 -- @column kind          VARCHAR  data sheet (also the values that a user gave with --peaks), or measured (the best of peaks.json).
 -- @column tflops        DOUBLE   Dense peak, 1e12 floating-point operations per second; a multiply-add is two. NULL if unknown.
@@ -15,7 +15,9 @@
 -- @column memory_bytes  BIGINT   Size of the memory, bytes; NULL if unknown.
 -- @column source        VARCHAR  Where the values come from.
 WITH device AS (
-    SELECT DISTINCT device_name FROM trace WHERE device_name IS NOT NULL
+    SELECT device_name FROM trace WHERE device_name IS NOT NULL
+    UNION
+    SELECT device_name FROM profiled_launch WHERE device_name IS NOT NULL
 ),
 stated AS (
     SELECT device.device_name, data_sheet_peak.*

@@ -1,7 +1,6 @@
 # One row per distinct name of a kernel or of a profiled launch: what tells that two names mean the same kernel.
 #
 # It is empty as long as no profile of Nsight Compute is loaded.
-# @kind   scratch
 # @scope  run
 # @needs  kernel, profiled_launch
 # @column name       VARCHAR  Name as in the file.

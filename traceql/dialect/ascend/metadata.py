@@ -1,10 +1,11 @@
 """Reads what the readers of Ascend profiles tell of a rank."""
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from traceql.dialect.ascend.vocabulary import Metadata
-from traceql.dialect.facts import FileFacts, ProcessGroup, is_ranks
+from traceql.dialect.facts import FileFacts, ProcessGroup, is_ranks, profiler
 
 _MOST_RANKS = 2**31
 
@@ -22,6 +23,18 @@ def facts(metadata: Mapping[str, Any]) -> FileFacts:
         base_time_ns=0,  # times are Unix time
         device_names={} if device is None or name is None else {device: name},
         has_shared_group_names=True,
+        profiler=_profiler(metadata),
+    )
+
+
+def _profiler(metadata: Mapping[str, Any]) -> str:
+    torch_npu, cann = metadata.get(Metadata.TORCH_NPU), metadata.get(Metadata.CANN)
+    return profiler(
+        "Ascend profiler",
+        re.sub("^Level", "level ", str(metadata.get(Metadata.LEVEL, ""))),
+        f"torch_npu {torch_npu}" if torch_npu else "",
+        f"CANN {cann}" if cann else "",
+        f"form {metadata[Metadata.EXPORT]}" if Metadata.EXPORT in metadata else "",
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from traceql.dialect.facts import FileFacts, process_on_gpu
+from traceql.dialect.facts import FileFacts, process_on_gpu, profiler
 from traceql.dialect.nsys.vocabulary import Metadata
 
 
@@ -18,4 +18,13 @@ def facts(metadata: Mapping[str, Any]) -> FileFacts:
         job_source=str(metadata.get(Metadata.RANK_SOURCE)),
         base_time_ns=metadata.get(Metadata.BASE_TIME),
         device_names={} if device is None or name is None else {device: name},
+        profiler=_profiler(metadata),
+    )
+
+
+def _profiler(metadata: Mapping[str, Any]) -> str:
+    version, graphs = metadata.get(Metadata.VERSION), metadata.get(Metadata.GRAPH_MODE)
+    return profiler(
+        f"Nsight Systems {version}" if version else "Nsight Systems",
+        f"--cuda-graph-trace={str(graphs).lower()}" if graphs else "",
     )

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from traceql.dialect.facts import FileFacts, ProcessGroup, is_ranks
-from traceql.dialect.pytorch.vocabulary import Metadata
+from traceql.dialect.facts import FileFacts, ProcessGroup, is_ranks, profiler
+from traceql.dialect.pytorch.vocabulary import OPTIONS, Metadata
 
 
 def facts(metadata: Mapping[str, Any]) -> FileFacts:
@@ -22,7 +22,15 @@ def facts(metadata: Mapping[str, Any]) -> FileFacts:
         groups=list(_groups(info.get(Metadata.PROCESS_GROUPS))),
         base_time_ns=_base_time_ns(metadata.get(Metadata.BASE_TIME)),
         device_names=dict(_devices(metadata.get(Metadata.DEVICE_PROPERTIES))),
+        profiler=_profiler(metadata),
     )
+
+
+def _profiler(metadata: Mapping[str, Any]) -> str:
+    """Only PyTorch's profiler writes its options or the properties of devices."""
+    if not metadata.keys() & {Metadata.DEVICE_PROPERTIES, *OPTIONS}:
+        return ""
+    return profiler("PyTorch profiler", *(OPTIONS[key] for key in OPTIONS if metadata.get(key)))
 
 
 def _base_time_ns(given: object) -> int | None:

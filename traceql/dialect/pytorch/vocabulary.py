@@ -84,6 +84,16 @@ class Metadata(StrEnum):
     GROUP_RANKS = "ranks"
 
 
+# Keys at the top of a file, which are 1 where the option was set: what the option records.
+OPTIONS: Mapping[str, str] = {
+    "record_shapes": "shapes",
+    "with_stack": "stacks",
+    "with_modules": "modules",
+    "profile_memory": "memory",
+    "with_flops": "FLOPs",
+}
+
+
 class EventName(StrEnum):
     """Names of events, or how they begin, that mean something by themselves."""
 

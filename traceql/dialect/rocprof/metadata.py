@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from traceql.dialect.facts import FileFacts, process_on_gpu
+from traceql.dialect.facts import FileFacts, process_on_gpu, profiler
 from traceql.dialect.rocprof.vocabulary import Metadata
 
 
@@ -14,4 +14,13 @@ def facts(metadata: Mapping[str, Any]) -> FileFacts:
         recorded=process_on_gpu(metadata.get(Metadata.PROCESS), device),
         form=str(metadata.get(Metadata.FORM, "")),
         device_names={} if device is None or name is None else {device: name},
+        profiler=_profiler(metadata),
+    )
+
+
+def _profiler(metadata: Mapping[str, Any]) -> str:
+    """Its outputs do not tell its version, only that of the tables of a database."""
+    form, schema = metadata.get(Metadata.FORM), metadata.get(Metadata.SCHEMA)
+    return profiler(
+        "rocprofv3", f"form {form}" if form else "", f"schema {schema}" if schema else ""
     )
