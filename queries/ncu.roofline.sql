@@ -37,7 +37,7 @@
 -- @column grid             VARCHAR  Blocks in x, y and z.
 -- @column block            VARCHAR  Threads of a block in x, y and z.
 -- @key    kernel role phase calls mean_ns ncu_ns dram_bytes expected_bytes achieved_gbps memory_pct achieved_tflops compute_pct bound bytes_spread_pct intensity how
--- @empty  no kernel of a trace that passes the filters has counters: ncu.joined says which have, and ncu.kernels shows a profile without a trace
+-- @empty  no kernel of a trace that passes the filters has counters: ncu.joined says which have, and ncu.profile shows a profile without a trace
 -- @chart  roofline x=intensity y=achieved_tflops color=phase label=role size=total_ns dtype=dtype roofs=peak_tflops,peak_gbps
 -- @title  Roofline by counters
 WITH counted AS (

@@ -69,7 +69,7 @@ def test_kernels_of_a_profile_have_a_place_in_the_roofline(alone: Path) -> None:
     """2.4 and 7.2 MB in 1 and 3 us are 2,400 GB/s, half of the 4,800 GB/s of an H200."""
     columns = ("kernel", "launches", "total_ns", "share_pct", "achieved_gbps", "memory_pct")
     with traceql.open(alone) as trace:
-        rows = trace.run("ncu.kernels").rows()
+        rows = trace.run("ncu.profile").rows()
     assert [tuple(row[column] for column in columns) for row in rows] == [
         ("norm", 1, 3_000, 60, 2_400, 50),
         ("gemm", 2, 2_000, 40, 2_400, 50),
@@ -86,7 +86,7 @@ def test_kernels_of_one_name_and_size_are_told_apart_by_their_template(tmp_path:
     path.write_text(ncu_like.raw(*(launch(name, 1_000, 0, 1_000) for name in names)))
     traceql.load(path, tmp_path / "run.duckdb")
     with traceql.open(tmp_path / "run.duckdb") as trace:
-        kernels = [row["kernel"] for row in trace.run("ncu.kernels")]
+        kernels = [row["kernel"] for row in trace.run("ncu.profile")]
     assert kernels == ["f<float>", "f<int>", "g"]
 
 
@@ -110,7 +110,7 @@ def test_a_profile_alone_says_what_it_has_and_what_it_needs(alone: Path) -> None
 
 
 def test_the_report_has_the_counters(alone: Path, joined: Path) -> None:
-    assert sections(alone)["profile"] == ["ncu.kernels"]
+    assert sections(alone)["profile"] == ["ncu.profile"]
     assert "counters" not in sections(alone)
     assert sections(joined)["counters"] == ["ncu.roofline", "ncu.joined"]
     assert "profile" not in sections(joined)

@@ -86,7 +86,7 @@ def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
         click.echo()
         write_findings(trace, database)
         files = trace.sql(_FILES)
-        print_answer(trace, "overview.run" if len(files) else "ncu.kernels")
+        print_answer(trace, "overview.run" if len(files) else "ncu.profile")
         if len(models := trace.sql(_MODELS)):
             print_table(models)
         for row in trace.sql(_WITHOUT_LAYERS):

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from traceql.cli.progress import progress
-from traceql.cli.summary import write_summary
+from traceql.cli.summary import write_summary, write_warnings
 from traceql.printable import one_line
 
 _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cannot read, in one line
@@ -97,3 +97,4 @@ def command(
     for other in loaded.others:
         click.echo(one_line(f"skipped: {other}"), err=True)
     write_summary(loaded.database)
+    write_warnings(loaded.database)

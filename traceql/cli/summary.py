@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import click
+
 from traceql.cli.console import print_text
 from traceql.cli.output import print_answer
 from traceql.printable import one_line
@@ -73,6 +75,21 @@ def write_summary(database: Path) -> None:
         print_text(_verdict(row["checks"], row["failed"], row["other_pct"]), hanging="  ")
         if row["failed"]:
             print_answer(trace, "quality.ledger", failed=True)
+
+
+def write_warnings(database: Path) -> None:
+    """Prints a line to stderr if ranks were recorded at other times than the lowest rank."""
+    with Trace(database) as trace:
+        apart = trace.sql("FROM time_apart ORDER BY rank").rows()
+    if apart:
+        ranks = ", ".join(str(row["rank"]) for row in apart)
+        seconds = min(row["apart_ns"] for row in apart) / 1e9
+        click.echo(
+            f"warning: recorded at another time than rank {apart[0]['reference_rank']}: "
+            f"{'rank' if len(apart) == 1 else 'ranks'} {ranks} ({seconds:,.1f} s apart); "
+            "load each run into a database of its own (-o)",
+            err=True,
+        )
 
 
 def _of_traces(row: Mapping[str, Any]) -> Iterator[str]:

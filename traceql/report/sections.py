@@ -85,7 +85,7 @@ SECTIONS = (
         "profile",
         "Profiled kernels",
         "Which kernels did Nsight Compute profile, and how near are they to the peaks?",
-        (Figure("ncu.kernels", unfolded=True),),
+        (Figure("ncu.profile", unfolded=True),),
         needs="SELECT 1 FROM profiled_launch WHERE NOT EXISTS (FROM trace) LIMIT 1",
     ),
     Section(

@@ -1,0 +1,32 @@
+-- One row per rank that was recorded at another time than the lowest rank with events.
+--
+-- Such recordings are not ranks of one run: nothing that compares the times of ranks holds. Clocks that
+-- count from the start of a machine tell it only if they are less than a minute apart; clocks of
+-- different machines have nothing to do with each other.
+-- @scope  run
+-- @needs  recorder
+-- @column rank            BIGINT  Rank.
+-- @column reference_rank  BIGINT  The lowest rank with events.
+-- @column apart_ns        BIGINT  Time between the end of one recording and the start of the other, ns.
+WITH reference AS (
+    SELECT rank, first_ns, last_ns
+    FROM recorder
+    WHERE first_ns IS NOT NULL
+    ORDER BY rank
+    LIMIT 1
+),
+compared AS (
+    SELECT
+        recorder.rank,
+        reference.rank AS reference_rank,
+        GREATEST(recorder.first_ns - reference.last_ns, reference.first_ns - recorder.last_ns) AS apart_ns,
+        -- Unix time is after 2001; no machine has been running for that long.
+        LEAST(recorder.first_ns, reference.first_ns) > 1000000000000000000 AS are_unix_times
+    FROM recorder
+    CROSS JOIN reference
+    WHERE recorder.rank <> reference.rank
+)
+SELECT rank, reference_rank, apart_ns
+FROM compared
+WHERE apart_ns > 0 AND (are_unix_times OR apart_ns <= 60000000000)
+ORDER BY rank
