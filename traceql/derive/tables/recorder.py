@@ -1,10 +1,11 @@
 # One row per rank: the profiler that recorded it, and when.
 # @scope  rank
 # @needs  slice, trace
-# @column rank      BIGINT   Rank.
-# @column profiler  VARCHAR  Name of the profiler, with its version and options as far as the file tells them; NULL if it does not tell the profiler.
-# @column first_ns  BIGINT   Time of the first event by the clock of the file, ns: Unix time, or since the start of the machine; NULL without events.
-# @column last_ns   BIGINT   Time of the last end of an event by that clock, ns; NULL without events.
+# @column rank        BIGINT   Rank.
+# @column profiler    VARCHAR  Name of the profiler, with its version and options as far as the file tells them; NULL if it does not tell the profiler.
+# @column world_size  BIGINT  Number of ranks of the job, as the file states it; NULL if it does not.
+# @column first_ns    BIGINT   Time of the first event by the clock of the file, ns: Unix time, or since the start of the machine; NULL without events.
+# @column last_ns     BIGINT   Time of the last end of an event by that clock, ns; NULL without events.
 
 """Asks the dialect of each file, which knows how its profiler names itself and counts time."""
 
@@ -37,6 +38,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
             {
                 "rank": rank,
                 "profiler": told.profiler or None,
+                "world_size": told.world_size,
                 "first_ns": None if first is None else base + first,
                 "last_ns": None if last is None else base + last,
             }
