@@ -54,7 +54,7 @@ def command(output: Path) -> None:
     with Trace(output) as trace:
         write_findings(trace, output)
         click.echo()
-        write_summary(output)
+        write_summary(trace, output)
         for question, query, parameters in _QUESTIONS:
             options = "".join(f" --{name} {value}" for name, value in parameters.items())
             click.secho(f"\n{question}", bold=True)

@@ -96,6 +96,6 @@ def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
         if len(profiles := trace.sql(_PROFILES)):
             print_table(profiles)
         click.echo()
-        write_summary(database)
+        write_summary(trace, database)
         checks = f"traceql run quality.ledger {quote(str(database))}"
         print_command(one_line(checks), before="    see  ")

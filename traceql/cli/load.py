@@ -7,6 +7,7 @@ import click
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary, write_warnings
 from traceql.printable import one_line
+from traceql.trace import Trace
 
 _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cannot read, in one line
 
@@ -96,5 +97,6 @@ def command(
         click.echo(one_line(f"skipped: already loaded: {path}"), err=True)
     for other in loaded.others:
         click.echo(one_line(f"skipped: {other}"), err=True)
-    write_summary(loaded.database)
-    write_warnings(loaded.database)
+    with Trace(loaded.database) as trace:
+        write_summary(trace, loaded.database)
+        write_warnings(trace)

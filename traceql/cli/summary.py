@@ -62,25 +62,23 @@ def write_run(trace: Trace) -> None:
     print_text("; ".join(parts), hanging="  ")
 
 
-def write_summary(database: Path) -> None:
+def write_summary(trace: Trace, database: Path) -> None:
     """Prints a line of counts and a line with the verdict of the ledger."""
-    with Trace(database) as trace:
-        (row,) = trace.sql(_COUNTS).rows()
-        counts = [*_of_traces(row)] if row["ranks"] else ["no trace"]
-        if row["profiled"]:
-            counts.append(_number(row["profiled"], "profiled launch", "profiled launches"))
-        print_text(one_line(f"{database}: {', '.join(counts)}"), hanging="  ")
-        if row["ranks"] and not row["slices"]:
-            print_text("! no events: was the profiler stopped before anything ran?", hanging="  ")
-        print_text(_verdict(row["checks"], row["failed"], row["other_pct"]), hanging="  ")
-        if row["failed"]:
-            print_answer(trace, "quality.ledger", failed=True)
+    (row,) = trace.sql(_COUNTS).rows()
+    counts = [*_of_traces(row)] if row["ranks"] else ["no trace"]
+    if row["profiled"]:
+        counts.append(_number(row["profiled"], "profiled launch", "profiled launches"))
+    print_text(one_line(f"{database}: {', '.join(counts)}"), hanging="  ")
+    if row["ranks"] and not row["slices"]:
+        print_text("! no events: was the profiler stopped before anything ran?", hanging="  ")
+    print_text(_verdict(row["checks"], row["failed"], row["other_pct"]), hanging="  ")
+    if row["failed"]:
+        print_answer(trace, "quality.ledger", failed=True)
 
 
-def write_warnings(database: Path) -> None:
+def write_warnings(trace: Trace) -> None:
     """Prints a line to stderr if ranks were recorded at other times than the lowest rank."""
-    with Trace(database) as trace:
-        apart = trace.sql("FROM time_apart ORDER BY rank").rows()
+    apart = trace.sql("FROM time_apart ORDER BY rank").rows()
     if apart:
         ranks = ", ".join(str(row["rank"]) for row in apart)
         seconds = min(row["apart_ns"] for row in apart) / 1e9
