@@ -4,10 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from traceql.dialect.ascend.vocabulary import Metadata
+from traceql.dialect.ascend.vocabulary import MOST_RANKS, Metadata
 from traceql.dialect.facts import FileFacts, ProcessGroup, is_ranks, profiler
-
-_MOST_RANKS = 2**31
 
 
 def facts(metadata: Mapping[str, Any]) -> FileFacts:
@@ -41,7 +39,7 @@ def _profiler(metadata: Mapping[str, Any]) -> str:
 def least_world_size(metadata: Mapping[str, Any]) -> int:
     """The number of ranks that the job must have had, by all that names some of them."""
     groups = _groups(metadata.get(Metadata.GROUPS))
-    in_groups = [rank + 1 for group in groups for rank in group.ranks if rank < _MOST_RANKS]
+    in_groups = [rank + 1 for group in groups for rank in group.ranks if rank < MOST_RANKS]
     rank = metadata.get(Metadata.RANK)
     largest = metadata.get(Metadata.LARGEST_GROUP) or 0
     return max(largest, 0 if rank is None else rank + 1, *in_groups)

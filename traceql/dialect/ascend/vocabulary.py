@@ -67,6 +67,8 @@ IS_PART_KERNEL = r"AicpuKernel$|AivKernel$|^aiv_|^hccl_aiv"
 IS_KERNEL_OF_COMMUNICATION = r"(Aicpu|Aiv)Kernel$"
 # Model Id of tasks that belong to no captured graph.
 EAGER = 4294967295
+# Numbers of ranks from here on stand for none.
+MOST_RANKS = 2**31
 
 
 class Argument(StrEnum):

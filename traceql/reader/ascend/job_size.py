@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeGuard
 
 from traceql.dialect.ascend.metadata import least_world_size
-from traceql.dialect.ascend.vocabulary import Metadata
+from traceql.dialect.ascend.vocabulary import MOST_RANKS, Metadata
 from traceql.reader.remarks import Remark
-
-_MOST_RANKS = 2**31
 
 
 def largest_group(sizes: Iterable[object], peers: Iterable[object]) -> int | None:
@@ -18,8 +16,8 @@ def largest_group(sizes: Iterable[object], peers: Iterable[object]) -> int | Non
         peers: the places in their communicators of ranks that parts of operations are with. The
             largest number of 32 bits stands for none.
     """
-    known = [size for size in sizes if _is_number(size)]
-    known += [peer + 1 for peer in peers if _is_number(peer)]
+    known = [size for size in sizes if is_number_of_ranks(size)]
+    known += [peer + 1 for peer in peers if is_number_of_ranks(peer)]
     return max(known, default=None)
 
 
@@ -37,5 +35,6 @@ def job_size_remarks(metadata: Mapping[str, Any]) -> Iterator[Remark]:
         )
 
 
-def _is_number(value: object) -> TypeGuard[int]:
-    return type(value) is int and 0 <= value < _MOST_RANKS
+def is_number_of_ranks(value: object) -> TypeGuard[int]:
+    """Whether this is a rank or a number of ranks; -1 and the largest of 32 bits mean none."""
+    return type(value) is int and 0 <= value < MOST_RANKS

@@ -12,7 +12,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from traceql.dialect.ascend.vocabulary import Metadata
+from traceql.dialect.ascend.vocabulary import MOST_RANKS, Metadata
 from traceql.dialect.facts import is_ranks
 from traceql.errors import TraceCorrupt
 from traceql.reader.ascend.layout import OUTPUTS
@@ -161,4 +161,4 @@ def _number(value: object) -> int | None:
         number = int(value) if isinstance(value, int | str) else -1
     except ValueError:
         return None
-    return number if 0 <= number < 2**31 else None
+    return number if 0 <= number < MOST_RANKS else None

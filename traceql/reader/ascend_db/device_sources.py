@@ -21,11 +21,8 @@ OF_PROFILER = ("MEM_WAIT", "MEM_WRITE", "CAPTURE_WAIT", "CAPTURE_RECORD")
 _OVERLAP_NAMES = {0: "Computing", 1: "Communication", 2: "Communication(Not Overlapped)", 3: "Free"}
 
 
-def device_sources(profile: Profile, *, has_undescribed: bool) -> Iterator[Source]:
-    """The kinds of events of the device.
-
-    Args:
-        has_undescribed: whether table UNDESCRIBED has rows.
+def device_sources(profile: Profile) -> Iterator[Source]:
+    """The kinds of events of the device; `find_undescribed` comes before.
 
     Raises:
         TraceCorrupt: a table has rows, but not the columns without which they cannot be read.
@@ -43,7 +40,7 @@ def device_sources(profile: Profile, *, has_undescribed: bool) -> Iterator[Sourc
     if profile.has(_TASK) and (profile.has(_COMPUTE) or profile.has(_PART)):
         profile.require(_TASK, "globalTaskId")
     if profile.has(_TASK, *needed[_TASK]):
-        yield _tasks(profile, has_undescribed=has_undescribed)
+        yield _tasks(profile)
     if profile.has(_OPERATION, *needed[_OPERATION]):
         yield _operations(profile)
     if profile.has(_PART, "globalTaskId") and profile.has(_TASK, *needed[_TASK], "globalTaskId"):
@@ -52,15 +49,11 @@ def device_sources(profile: Profile, *, has_undescribed: bool) -> Iterator[Sourc
         yield _overlap(profile)
 
 
-def _tasks(profile: Profile, *, has_undescribed: bool) -> Source:
+def _tasks(profile: Profile) -> Source:
     relation, is_described = _TASK, "FALSE"
     if profile.has(_COMPUTE, "globalTaskId") and profile.has(_TASK, "globalTaskId"):
         relation += f" LEFT JOIN {_described(profile, _COMPUTE)} USING (globalTaskId)"
         is_described = f"{_COMPUTE}.globalTaskId IS NOT NULL"
-    is_compute = is_described
-    if has_undescribed:
-        in_table = f"{_TASK}.rowid IN (SELECT task_row FROM {UNDESCRIBED})"
-        is_compute = f"({is_described} OR {in_table})"
     size = operation = "NULL"
     if profile.has(_COPY, "globalTaskId") and profile.has(_TASK, "globalTaskId"):
         relation += f" LEFT JOIN {_described(profile, _COPY)} USING (globalTaskId)"
@@ -70,8 +63,7 @@ def _tasks(profile: Profile, *, has_undescribed: bool) -> Source:
     name = kind
     if is_described != "FALSE" and profile.has(_COMPUTE, "name"):
         name = f"CASE WHEN {is_described} THEN {profile.text(_COMPUTE, 'name')} ELSE {kind} END"
-    device, joined = _device(profile, _TASK), _connection(profile, _TASK)
-    stream = profile.whole(_TASK, "streamId")
+    joined, stream = _connection(profile, _TASK), profile.whole(_TASK, "streamId")
     args = {
         Argument.TASK_TYPE: profile.quoted(_TASK, "taskType"),
         Argument.MODEL: profile.whole(_TASK, "modelId"),
@@ -82,29 +74,36 @@ def _tasks(profile: Profile, *, has_undescribed: bool) -> Source:
         Argument.SIZE: size,
         "operation": operation,
     }
-    is_part = _carries_out(profile, name)
     if is_described != "FALSE":
         args |= _compute_args(profile)
     return Source(
         _TASK,
         relation,
-        f"CASE WHEN {is_compute} AND {is_part} THEN '{Category.TASK}' "
-        f"WHEN {is_compute} THEN '{Category.KERNEL}' "
-        f"WHEN {kind} = 'MEMCPY_ASYNC' THEN '{Category.MEMCPY}' "
-        f"WHEN {_is_event(kind)} THEN '{Category.EVENT}' "
-        f"ELSE '{Category.TASK}' END",
+        _category(kind, is_described, is_part=_carries_out(profile, name)),
         name,
         f"{_TASK}.startNs",
         f"{_TASK}.endNs",
         Place.HARDWARE,
         columns={
-            "pid": device,
+            "pid": _device(profile, _TASK),
             "tid": stream,
             "stream": stream,
             "connection": joined,
             "bytes": size,
         },
         args=args,
+    )
+
+
+def _category(kind: str, is_described: str, *, is_part: str) -> str:
+    """SQL of the category of a task."""
+    is_compute = f"({is_described} OR {_TASK}.rowid IN (SELECT task_row FROM {UNDESCRIBED}))"
+    return (
+        f"CASE WHEN {is_compute} AND {is_part} THEN '{Category.TASK}' "
+        f"WHEN {is_compute} THEN '{Category.KERNEL}' "
+        f"WHEN {kind} = 'MEMCPY_ASYNC' THEN '{Category.MEMCPY}' "
+        f"WHEN {_is_event(kind)} THEN '{Category.EVENT}' "
+        f"ELSE '{Category.TASK}' END"
     )
 
 

@@ -5,8 +5,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from traceql.dialect.ascend.vocabulary import Metadata
-from traceql.reader.ascend.job_size import job_size_remarks, largest_group
+from traceql.dialect.ascend.vocabulary import MOST_RANKS, Metadata
+from traceql.reader.ascend.job_size import (
+    is_number_of_ranks,
+    job_size_remarks,
+    largest_group,
+)
 from traceql.reader.ascend.layout import others_beside
 from traceql.reader.ascend.side_files import SideFiles
 from traceql.reader.ascend_db.names import PROFILES
@@ -18,7 +22,6 @@ _OF_TORCH = "ascend_pytorch_profiler"
 # The table of metadata also has a part of the environment, which is not read.
 _STATED = ("distributed_args", "parallel_group_info")
 _OPERATION, _PART = ("COMMUNICATION_OP", "rankSize"), ("COMMUNICATION_TASK_INFO", "dstRank")
-_MOST_RANKS = 2**31
 
 
 class Job:
@@ -80,7 +83,7 @@ class Job:
         """The rank by the place that states it, the most reliable one first."""
         if self._profile.has(_MAP, "rankId"):
             rows = self._profile.rows(f"SELECT DISTINCT rankId FROM {_MAP} LIMIT 2")
-            if len(rows) == 1 and _is_rank(rows[0][0]):
+            if len(rows) == 1 and is_number_of_ranks(rows[0][0]):
                 yield _MAP, rows[0][0]
         source, rank = beside.get(Metadata.RANK_SOURCE), beside.get(Metadata.RANK)
         by_folder = source == "name of the folder"
@@ -88,7 +91,7 @@ class Job:
             yield str(source), rank
         named = PROFILES.search(path.name)
         is_rank = named and named["number"] and path.name.startswith(_OF_TORCH)
-        if named and is_rank and _is_rank(number := int(named["number"][:20])):
+        if named and is_rank and is_number_of_ranks(number := int(named["number"][:20])):
             yield "file name", number
         if rank is not None and by_folder:
             yield str(source), rank
@@ -99,7 +102,7 @@ class Job:
         if not self._profile.has(table, column):
             return []
         number = f"SELECT MAX({column}) FROM {table} WHERE typeof({column}) = 'integer'"
-        return [self._profile.value(f"{number} AND {column} < {_MOST_RANKS}")]
+        return [self._profile.value(f"{number} AND {column} < {MOST_RANKS}")]
 
     def _device(self) -> tuple[int | None, str | None]:
         """The number and the name of the only NPU of the file."""
@@ -135,8 +138,3 @@ def _about(profile: Profile, name: str) -> str | None:
         return None
     value = profile.value(f"SELECT value FROM {_ABOUT} WHERE name = ?", [name])
     return value if isinstance(value, str) else None
-
-
-def _is_rank(value: object) -> bool:
-    """Whether this is a rank; -1 stands for none."""
-    return type(value) is int and 0 <= value < _MOST_RANKS

@@ -52,10 +52,7 @@ class RankEvents:
         self._analysis = analysis
         self.step_spans = step_spans(profile)
         self.undescribed = find_undescribed(profile)
-        self.sources = [
-            *host_sources(profile),
-            *device_sources(profile, has_undescribed=self.undescribed > 0),
-        ]
+        self.sources = [*host_sources(profile), *device_sources(profile)]
         self._numbers = TrackNumbers()
         tables = [EVENT.empty_table(), *(events(profile, source) for source in self.sources)]
         rows = pa.concat_tables(tables).unify_dictionaries()

@@ -333,21 +333,7 @@ def _on_host(export: Export) -> Iterator[Source]:
             where=f"eventClass = {event_class}",
             needs=(*_TIMES, "eventClass"),
         )
-    yield Source(
-        "NVTX_EVENTS",
-        Category.NVTX,
-        export.column("NVTX_EVENTS", "textId"),
-        is_id=True,
-        on_gpu=False,
-        columns={
-            "name": export.column("NVTX_EVENTS", "text"),
-            "correlation": "NULL",
-            "place": f"CASE WHEN eventType IN {START_ENDS} THEN {RANGES} ELSE {ITSELF} END",
-            "args": "CAST(rowid AS TEXT)",  # from which traceql.reader.nsys.nvtx makes them
-        },
-        where=f'eventType IN {RANGE_TYPES} AND "end" IS NOT NULL',
-        needs=(*_TIMES, "eventType"),
-    )
+    yield _ranges(export)
     name = export.column("OSRT_API", "nameId")
     yield Source("OSRT_API", Category.OS, name, is_id=True, on_gpu=False, args=("returnValue",))
     name = export.column("PROFILER_OVERHEAD", "nameId")
@@ -374,6 +360,24 @@ def _on_host(export: Export) -> Iterator[Source]:
         args=("threadState",),
         where='isSchedIn = 0 AND "end" IS NOT NULL',
         needs=("start", "isSchedIn"),
+    )
+
+
+def _ranges(export: Export) -> Source:
+    return Source(
+        "NVTX_EVENTS",
+        Category.NVTX,
+        export.column("NVTX_EVENTS", "textId"),
+        is_id=True,
+        on_gpu=False,
+        columns={
+            "name": export.column("NVTX_EVENTS", "text"),
+            "correlation": "NULL",
+            "place": f"CASE WHEN eventType IN {START_ENDS} THEN {RANGES} ELSE {ITSELF} END",
+            "args": "CAST(rowid AS TEXT)",  # from which traceql.reader.nsys.nvtx makes them
+        },
+        where=f'eventType IN {RANGE_TYPES} AND "end" IS NOT NULL',
+        needs=(*_TIMES, "eventType"),
     )
 
 
