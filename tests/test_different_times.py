@@ -36,7 +36,7 @@ def test_ranks_that_do_not_overlap_are_told_once_they_are_loaded(tmp_path: Path)
     )
     assert found(tmp_path) == [
         "Rank 1 was recorded at another time than rank 0: 2.0 s lie between them. "
-        "These are no ranks of one run."
+        "They are not ranks of one run."
     ]
 
 

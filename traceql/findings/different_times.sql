@@ -11,7 +11,7 @@ SELECT
     COUNT(*) AS value,
     NULL::BIGINT AS cost_ns,
     format(
-        'Rank{} {} {} recorded at another time than rank {}: {:,.1f} s lie between them. These are no ranks of one run.',
+        'Rank{} {} {} recorded at another time than rank {}: {:,.1f} s lie between them. They are not ranks of one run.',
         CASE COUNT(*) WHEN 1 THEN '' ELSE 's' END,
         string_agg(CAST(rank AS VARCHAR), ', ' ORDER BY rank),
         CASE COUNT(*) WHEN 1 THEN 'was' ELSE 'were' END,
