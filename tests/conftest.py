@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 import shared_files
+from drawn_once import draw_each_picture_once
 from reading_here import read_all_in_processes, read_small_files_here
 from undescribed import leave_out_comments, with_comments
 
@@ -27,6 +28,13 @@ def small_files_load_fast() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         read_small_files_here(monkeypatch)
         leave_out_comments(monkeypatch)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def pictures_are_drawn_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        draw_each_picture_once(monkeypatch)
         yield
 
 

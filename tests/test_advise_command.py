@@ -2,6 +2,7 @@
 
 import csv
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,22 @@ pytestmark = pytest.mark.slow
 TP1, TP2 = "qwen3-8b-tp1-graph", databases.BATCH16
 PEAKS = databases.EXAMPLES / TP2 / "peaks.json"
 SHEET = ("advise", "--model", "qwen3-8b", "--gpu", "h200", "--gpus", "2")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def predictions_are_asked_for_once() -> Iterator[None]:
+    """The answers of whatif, which questions about one recording have in common."""
+    run, known = traceql.Trace.run, dict[Any, traceql.Result]()
+
+    def run_once(trace: traceql.Trace, name: str, /, **parameters: Any) -> traceql.Result:
+        key = (trace.path, name, *sorted(parameters.items()))
+        if key not in known:
+            known[key] = run(trace, name, **parameters)
+        return known[key]
+
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(traceql.Trace, "run", run_once)
+        yield
 
 
 def loaded(run: str) -> Path:

@@ -13,6 +13,7 @@ import databases
 import pytest
 import traces
 from databases import EXAMPLES, SHARED
+from needed_tables import only_tables
 
 import traceql
 
@@ -90,6 +91,12 @@ def moved(document: dict[str, Any], clock: Callable[[float], float]) -> dict[str
                 event["dur"] = clock(end) - event["ts"]
         events.append(event)
     return document | {"traceEvents": events}
+
+
+def matched(folder: Path, *more: str) -> traceql.Trace:
+    """A database of the traces in a folder, with the tables that tell of operations, and more."""
+    with only_tables("collective", "clock", "group_link", *more):
+        return traceql.open(traceql.load(folder, folder / "run.duckdb").database)
 
 
 def matched_by_order(trace: traceql.Trace) -> None:
@@ -266,7 +273,7 @@ def check_recovered(
 ) -> None:
     """The clock is known within 2 us, and every rank waits as long as it did."""
     expected = waits_in_order(run)
-    with traceql.open(written(folder, documents)) as trace:
+    with matched(written(folder, documents), "straggler") as trace:
         clocks = {row["rank"]: row for row in trace.sql("FROM clock")}
         (changed,) = [row for row in clocks.values() if row["source"] == "ends of operations"]
         at = changed["at_ns"]
@@ -292,7 +299,7 @@ def check_recovered(
 def test_an_uncertain_clock_marks_what_it_cannot_tell(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     documents[1] = moved(documents[1], lambda ts: ts + 777.0)
-    with traceql.open(written(tmp_path, documents)) as trace:
+    with matched(written(tmp_path, documents)) as trace:
         rows = trace.sql("SELECT * FROM collective WHERE wait_ns > 0").rows()
         assert {row["uncertainty_ns"] > 0 for row in rows} == {True}
         for row in rows:
@@ -342,7 +349,7 @@ def test_a_rank_that_begins_later_and_one_that_ends_earlier_match_where_they_ove
     begin, end = spans[len(spans) // 3], spans[2 * len(spans) // 3]
     documents[1] = without(documents[1], lambda e: "ts" in e and e["ts"] < begin)
     documents[3] = without(documents[3], lambda e: "ts" in e and e["ts"] > end)
-    with traceql.open(written(tmp_path, documents)) as trace:
+    with matched(written(tmp_path, documents)) as trace:
         found = matches(trace)
         assert all(len(set(numbers)) == 1 for numbers in found)
         assert sum(len(numbers) == 4 for numbers in found) >= 780 // 3 - 2
@@ -355,7 +362,7 @@ def test_lost_operations_are_lost_alone(tmp_path: Path) -> None:
     with_numbers(documents)
     chosen = set(random.Random(7).sample(range(780), 25))
     documents[2] = without(documents[2], lambda e: is_operation(e) and e["args"]["truth"] in chosen)
-    with traceql.open(written(tmp_path, documents)) as trace:
+    with matched(written(tmp_path, documents)) as trace:
         found = matches(trace)
         assert all(len(set(numbers)) == 1 for numbers in found)
         whole = {numbers[0] for numbers in found if len(numbers) == 4}
@@ -369,7 +376,7 @@ def test_one_operation_may_be_another_kernel_on_another_rank(tmp_path: Path) -> 
     for event in documents[1]["traceEvents"]:
         if is_operation(event) and "AllReduce" in event["name"]:
             event["name"] = "void vllm::cross_device_reduce_2stage<__nv_bfloat16, 4>(...)"
-    with traceql.open(written(tmp_path, documents)) as trace:
+    with matched(written(tmp_path, documents)) as trace:
         matched_by_order(trace)
 
 
@@ -387,11 +394,11 @@ def nccl(op: str, *, ts: float, dur: float, ranks: Sequence[int], **args: Any) -
     )
 
 
-def opened(folder: Path, *ranks: list[Event]) -> traceql.Trace:
+def files_of(folder: Path, *ranks: list[Event]) -> Path:
     for rank, events in enumerate(ranks):
         info = {"rank": rank, "world_size": len(ranks)}
         traces.write(folder / f"rank{rank}.json", *events, distributedInfo=info)
-    return traceql.open(folder)
+    return folder
 
 
 @pytest.mark.slow
@@ -405,7 +412,7 @@ def test_groups_at_once_do_not_mix(tmp_path: Path) -> None:
             for n, ranks in enumerate([pair, across] * 6)
         ]
 
-    with opened(tmp_path, *(events(rank) for rank in range(4))) as trace:
+    with matched(files_of(tmp_path, *(events(rank) for rank in range(4)))) as trace:
         rows = trace.sql("""
             SELECT match_id, list(rank ORDER BY rank) AS ranks, ANY_VALUE(group_ranks) AS label
             FROM collective GROUP BY match_id
@@ -422,7 +429,7 @@ def test_sequence_numbers_decide_where_the_profiler_has_them(tmp_path: Path) -> 
     second = [
         nccl("allreduce", ts=100 * n, dur=50, ranks=[0, 1], Seq=n) for n in range(8) if n != 4
     ]
-    with opened(tmp_path, first, second) as trace:
+    with matched(files_of(tmp_path, first, second)) as trace:
         rows = trace.sql("""
             SELECT match_id, list(CAST(args ->> '$.Seq' AS BIGINT)) AS numbers
             FROM collective JOIN slice ON collective.kernel_id = slice.id
@@ -441,7 +448,7 @@ def test_what_cannot_be_one_operation_is_not_matched(tmp_path: Path) -> None:
     first = [nccl("allreduce", ts=1000 * n, dur=10, ranks=[0, 1]) for n in range(6)]
     second = [nccl("allreduce", ts=1000 * n, dur=10, ranks=[0, 1]) for n in range(6)]
     second[3]["ts"] += 400
-    with opened(tmp_path, first, second) as trace:
+    with matched(files_of(tmp_path, first, second)) as trace:
         rows = trace.sql("""
             SELECT ts, match_id FROM collective JOIN kernel ON kernel_id = kernel.id ORDER BY ts
         """).rows()
@@ -453,7 +460,7 @@ def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
     factors = {"allreduce": 1.5, "_allgather_base": 0.75, "reduce_scatter": 0.75, "broadcast": 1.0}
     early = [nccl(op, ts=100 * n, dur=50, ranks=range(4)) for n, op in enumerate(factors)]
     late = [nccl(op, ts=100 * n + 10, dur=40, ranks=range(4)) for n, op in enumerate(factors)]
-    with opened(tmp_path, early, early, early, late) as trace:
+    with matched(files_of(tmp_path, early, early, early, late)) as trace:
         for n, (op, factor) in enumerate(factors.items()):
             rows = trace.sql(
                 """
@@ -533,7 +540,7 @@ def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(
     tmp_path: Path, scatter_us: float
 ) -> None:
     ranks = [rhythm(rank, ahead_us=900.0 * rank, scatter_us=scatter_us) for rank in range(2)]
-    with opened(tmp_path, *ranks) as trace:
+    with matched(files_of(tmp_path, *ranks)) as trace:
         (clock,) = trace.sql("FROM clock WHERE rank = 1").rows()
         assert abs(clock["offset_ns"] - 900_000) < 1000 * scatter_us
         assert all(numbers == [numbers[0]] * 2 for numbers in matches(trace))
@@ -543,7 +550,7 @@ def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(
 @pytest.mark.slow
 def test_clocks_that_were_never_compared_make_nothing_reliable(tmp_path: Path) -> None:
     ranks = [rhythm(rank, ahead_us=900.0 * rank, scatter_us=0, calls=4) for rank in range(2)]
-    with opened(tmp_path, *ranks) as trace:
+    with traceql.open(files_of(tmp_path, *ranks)) as trace:
         rows = trace.sql("FROM collective").rows()
         assert {(row["uncertainty_ns"], row["reliable"]) for row in rows} == {(None, None)}
         lost = trace.run("time.lost").rows()
@@ -560,7 +567,7 @@ def test_late_receives_are_no_difference_of_clocks(tmp_path: Path) -> None:
     source: dict[str, Any] = {"Src Rank": 0}
     sends = [nccl("send", ts=1000.0 * n, dur=5, ranks=[0, 1], **to) for n in range(30)]
     receives = [nccl("recv", ts=1000.0 * n + 200, dur=5, ranks=[0, 1], **source) for n in range(30)]
-    with opened(tmp_path, sends, receives) as trace:
+    with matched(files_of(tmp_path, sends, receives)) as trace:
         assert {row["offset_ns"] for row in trace.sql("FROM clock")} == {0}
         late = trace.sql("SELECT DISTINCT late_ns FROM collective WHERE op = 'recv'").rows()
         assert late == [{"late_ns": 200_000}]
@@ -570,7 +577,7 @@ def test_late_receives_are_no_difference_of_clocks(tmp_path: Path) -> None:
 def test_ranks_whose_clocks_differ_are_on_several_hosts(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     documents[3] = moved(documents[3], lambda ts: ts + 700)
-    with traceql.open(written(tmp_path, documents)) as trace:
+    with matched(written(tmp_path, documents)) as trace:
         (row,) = trace.sql("FROM group_link").rows()
         assert (row["link"], row["peak_gbps"]) == (None, None)
         assert "on several hosts" in row["source"]

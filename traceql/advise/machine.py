@@ -4,12 +4,11 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import duckdb
 
 from traceql.advise.collective_times import CollectiveTimes
-from traceql.derive.definition import Kind
+from traceql.derive.definition import Definition, Kind
 from traceql.derive.execute import create_sources, make
 from traceql.derive.registry import definitions
 from traceql.errors import UnknownGpu
@@ -69,14 +68,14 @@ def machine_named(gpu: str, peaks: Iterable[Path] = ()) -> Machine:
         UnknownGpu: no list of peaks has it, or not its memory.
         PeaksInvalid: a file cannot be used.
     """
-    con = duckdb.connect()
+    con, defined = duckdb.connect(), definitions()
     create_sources(con)
     write_peaks(con, list(peaks))
-    _make(con, "data_sheet_peak", "fixed_cost", "measured_collective")
+    _make(con, defined, "data_sheet_peak", "fixed_cost", "measured_collective")
     listed = con.execute(f"{_NAMED} ORDER BY position").fetchall()
     name = _full_name(gpu, list(dict.fromkeys(example for example, _ in listed)))
     con.execute("INSERT INTO trace (rank, device_name) VALUES (0, ?)", [name])
-    _make(con, "peak")
+    _make(con, defined, "peak")
     sheet = con.execute(_PEAKS, {"kind": "data sheet"}).fetchall()
     measured = con.execute(_PEAKS, {"kind": "measured"}).fetchall()
     if not sheet or None in (sheet[0][2], sheet[0][6]):
@@ -124,11 +123,10 @@ def _full_name(gpu: str, names: list[str]) -> str:
     raise UnknownGpu(f"no peaks of a GPU '{gpu}'; {hint}")
 
 
-def _make(con: duckdb.DuckDBPyConnection, *names: str) -> None:
+def _make(con: duckdb.DuckDBPyConnection, defined: Mapping[str, Definition], *names: str) -> None:
     """Makes derived tables and what they need, without those of a recording."""
-    listed: Mapping[str, Any] = definitions()
     made = {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     for name in names:
-        if name not in made and listed[name].kind is not Kind.SOURCE:
-            _make(con, *listed[name].needs)
-            make(con, listed[name])
+        if name not in made and defined[name].kind is not Kind.SOURCE:
+            _make(con, defined, *defined[name].needs)
+            make(con, defined[name])
