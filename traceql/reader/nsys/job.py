@@ -116,7 +116,7 @@ def _nccl_ranks(export: Export, parts: Sequence[RankPart], nvtx: Nvtx) -> list[d
     if not export.has(EVENTS, "binaryData", "domainId", "globalTid"):
         return nothing
     largest: dict[int, tuple[int, int]] = {}
-    for thread, domain, blob in export.rows(
+    for thread, domain, blob in export.each(
         f"SELECT globalTid, domainId, binaryData FROM {EVENTS} WHERE binaryData IS NOT NULL"
     ):
         told = nvtx.payload(domain, blob) if isinstance(blob, bytes) else {}

@@ -11,12 +11,11 @@ from traceql.reader import feed
 from traceql.reader.nsys.converted import converted
 from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.nsys.export import Export, opened
-from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.job import metadata
-from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.processes import RankPart, pid_of, rank_parts
+from traceql.reader.nsys.processes import RankPart, pid_of
 from traceql.reader.nsys.rank_events import RankEvents
 from traceql.reader.nsys.rank_tables import rank_tables
+from traceql.reader.nsys.recording import Recording
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.tables import TraceTables
 from traceql.reader.timeline import complete_timeline
@@ -30,19 +29,13 @@ def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
         TraceCorrupt: the file is damaged, or another SQLite database.
     """
     with _file(path) as export:
-        parts, nvtx = rank_parts(export), Nvtx(export)
-        metrics = GpuMetrics(export, parts)
+        recording = Recording(export)
+        parts = recording.parts
         for number, (part, about) in enumerate(
-            zip(parts, metadata(export, parts, nvtx), strict=True)
+            zip(parts, metadata(export, parts, recording.nvtx), strict=True)
         ):
             found = rank_tables(
-                export,
-                part,
-                nvtx,
-                metrics,
-                alone=len(parts) == 1,
-                is_first=number == 0,
-                trace_processor=trace_processor,
+                recording.rank(part), is_first=number == 0, trace_processor=trace_processor
             )
             for window in found:
                 yield TraceTables(window.tables, about, continues=not window.is_last)
@@ -51,17 +44,11 @@ def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
 def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterator[bytes]:
     """One rank as JSON that the trace processor accepts, with times relative to `base_ns`."""
     with _file(path) as export:
-        parts = rank_parts(export)
+        recording = Recording(export)
+        parts = recording.parts
         wanted = about.get(Metadata.PROCESS), about.get(Metadata.DEVICE)
         number = [_key(part) for part in parts].index(wanted)
-        found = RankEvents(
-            export,
-            parts[number],
-            Nvtx(export),
-            TrackNumbers(export),
-            alone=len(parts) == 1,
-            metrics=None,
-        )
+        found = RankEvents(recording.rank(parts[number]), TrackNumbers(export))
         timeline = complete_timeline(found.ts, found.dur, found.track)
         yield from feed.described_feed(
             timeline,

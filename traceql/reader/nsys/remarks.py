@@ -8,8 +8,9 @@ from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.job import time_changes
 from traceql.reader.nsys.not_loaded import not_loaded
 from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, PID_BITS, RankPart
+from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.shown import shown
-from traceql.reader.nsys.sources import IS_WHOLE_REPLAY, backward, sources
+from traceql.reader.nsys.sources import IS_WHOLE_REPLAY
 from traceql.reader.remarks import Remark
 
 _REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -26,26 +27,26 @@ class GraphLaunches(NamedTuple):
 
 
 def remarks(
-    export: Export,
+    rank: RankRecording,
     launched: GraphLaunches,
-    part: RankPart,
     *,
-    alone: bool,
     is_first: bool,
 ) -> Iterator[Remark]:
     """Statements about one rank; those about the whole file are with the first rank.
 
     Args:
         launched: the calls of the rank that launch a CUDA graph.
-        alone: whether the export has no other rank.
     """
-    yield from _backward(export, part, alone=alone)
+    export, part = rank.export, rank.part
+    yield from _backward(rank)
     yield from _replays(export, launched, part)
-    yield from _launches_elsewhere(export, part)
+    if rank.shares_process:
+        yield from _launches_elsewhere(export, part)
     if not is_first:
         return
     yield from _calls(export)
     yield from not_loaded(export)
+    yield from rank.metrics.remarks()
     yield from _diagnostics(export)
     if changed := time_changes(export):
         listed = ", ".join(f"{name}={value}" for name, value in changed.items())
@@ -58,8 +59,8 @@ def remarks(
         )
 
 
-def _backward(export: Export, part: RankPart, *, alone: bool) -> Iterator[Remark]:
-    found = sum(backward(export, source, part, alone=alone) for source in sources(export))
+def _backward(rank: RankRecording) -> Iterator[Remark]:
+    found = sum(rows.left_out for _, rows in rank.events)
     if found:
         yield Remark(
             "events that end before they begin",
