@@ -119,6 +119,24 @@ def test_a_graph_of_which_nothing_was_recorded_fails_the_ledger(tmp_path: Path) 
     assert remarks(tables)["graph launches without work"] == (1, 2, False)
 
 
+@pytest.mark.slow
+def test_a_step_whose_graphs_left_nothing_has_no_graph_mode(tmp_path: Path) -> None:
+    step = "execute_context_0(0)_generation_1(1)"
+    path = write(
+        tmp_path / "run.sqlite",
+        *(nvtx(step, ts=ts, dur=90) for ts in (0, 100)),
+        call("cudaGraphLaunch_v10000", ts=10, dur=5, correlation=1),
+        call(ts=20, dur=5, correlation=2),
+        kernel("sample", ts=30, dur=5, correlation=2),
+        call(ts=120, dur=5, correlation=3),
+        kernel("sample", ts=130, dur=5, correlation=3),
+    )
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        modes = trace.sql("SELECT graph_mode FROM step ORDER BY ts").rows()
+    assert [row["graph_mode"] for row in modes] == [None, "none"]
+
+
 def test_a_table_without_names_is_loaded(tmp_path: Path) -> None:
     path = write(tmp_path / "run.sqlite", *_EVENTS)
     with closing(sqlite3.connect(path)) as con, con:

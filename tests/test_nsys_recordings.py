@@ -149,6 +149,11 @@ def test_a_replay_without_its_kernels_is_busy_time_and_told(databases: Path) -> 
         assert "--cuda-graph-trace=node" in note
         modes = "SELECT DISTINCT graph_mode FROM step WHERE phase = 'decode'"
         assert rows(trace, modes) == [(None,)]
+        replays = [
+            (row["kernels"], row["layers"], row["replay_ns"] > 0, row["busy_ns"] > 0)
+            for row in trace.run("graphs.replays").rows()
+        ]
+        assert replays == [(None, None, True, True)] * 5
 
 
 @pytest.mark.slow
