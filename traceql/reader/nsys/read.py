@@ -12,7 +12,7 @@ from traceql.reader.nsys.converted import converted
 from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.nsys.export import Export, opened
 from traceql.reader.nsys.job import metadata
-from traceql.reader.nsys.processes import RankPart, pid_of
+from traceql.reader.nsys.processes import RankPart, machine_of, pid_of
 from traceql.reader.nsys.rank_events import RankEvents
 from traceql.reader.nsys.rank_tables import rank_tables
 from traceql.reader.nsys.recording import Recording
@@ -45,10 +45,8 @@ def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterato
     """One rank as JSON that the trace processor accepts, with times relative to `base_ns`."""
     with _file(path) as export:
         recording = Recording(export)
-        parts = recording.parts
-        wanted = about.get(Metadata.PROCESS), about.get(Metadata.DEVICE)
-        number = [_key(part) for part in parts].index(wanted)
-        found = RankEvents(recording.rank(parts[number]), TrackNumbers(export))
+        part = next(part for part in recording.parts if _is_of(part, about))
+        found = RankEvents(recording.rank(part), TrackNumbers(export))
         timeline = complete_timeline(found.ts, found.dur, found.track)
         yield from feed.described_feed(
             timeline,
@@ -60,8 +58,13 @@ def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterato
         )
 
 
-def _key(part: RankPart) -> tuple[int | None, int | None]:
-    return None if part.process is None else pid_of(part.process), part.device
+def _is_of(part: RankPart, about: Mapping[str, Any]) -> bool:
+    """Whether it is the rank of these metadata; those of older databases tell no machine."""
+    if part.process is None:
+        return about.get(Metadata.PROCESS) is None
+    machine = machine_of(part.process)
+    found = about.get(Metadata.MACHINE, machine), about.get(Metadata.PROCESS)
+    return (*found, about.get(Metadata.DEVICE)) == (machine, pid_of(part.process), part.device)
 
 
 def _require_events(export: Export) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from traceql.dialect.nsys.vocabulary import Category
 from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.job import time_changes
@@ -39,6 +40,7 @@ def remarks(
     """
     export, part = rank.export, rank.part
     yield from _backward(rank)
+    yield from _odd_sizes(rank)
     yield from _replays(export, launched, part)
     if rank.shares_process:
         yield from _launches_elsewhere(export, part)
@@ -69,6 +71,19 @@ def _backward(rank: RankRecording) -> Iterator[Remark]:
             False,
             "events loaded; events whose end is before their start, or that ran on the GPU and "
             "have no end. They are not loaded: export the report again",
+        )
+
+
+def _odd_sizes(rank: RankRecording) -> Iterator[Remark]:
+    kernels = [rows for source, rows in rank.events if source.category == Category.KERNEL]
+    if odd := sum(rows.odd for rows in kernels):
+        yield Remark(
+            "kernels with an impossible grid or block",
+            odd,
+            sum(rows.kept for rows in kernels),
+            False,
+            "kernels of which a size has more than 32 bits, so that grid or block is NULL; all "
+            "kernels: export the report again",
         )
 
 

@@ -79,6 +79,7 @@ class Source:
         columns: SQL of columns of EVENT, by name, where it is not as usual.
         args: the columns that become arguments.
         where: SQL that chooses the rows of this kind.
+        odd: SQL of the condition for rows of which a value is not loaded.
         needs: the columns without which they cannot be read, beside those that say where it ran.
     """
 
@@ -90,6 +91,7 @@ class Source:
     columns: dict[str, str] = field(default_factory=dict)
     args: Sequence[str] = ()
     where: str = "TRUE"
+    odd: str = "FALSE"
     needs: Sequence[str] = ("start", "end")
 
     @property
@@ -109,6 +111,7 @@ class Source:
             where=self.where,
             kept=is_forward,
             dur=self.columns.get("dur", _DURATION),
+            odd=self.odd,
         )
 
 
@@ -221,6 +224,11 @@ def _on_gpu(export: Export) -> Iterator[Source]:
 
 def _kernels(export: Export) -> Source:
     kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
+    sizes = {
+        f"{what}_{axis}": export.column(kernels, f"{what}{axis.upper()}")
+        for what in ("grid", "block")
+        for axis in "xyz"
+    }
     name = export.column(
         kernels, "demangledName" if export.has(kernels, "demangledName") else "shortName"
     )
@@ -231,10 +239,10 @@ def _kernels(export: Export) -> Source:
         is_id=True,
         on_gpu=True,
         columns={
-            f"{what}_{axis}": export.column(kernels, f"{what}{axis.upper()}")
-            for what in ("grid", "block")
-            for axis in "xyz"
+            name: sql if sql == _NULL else f"CASE WHEN {_fits(sql)} THEN {sql} END"
+            for name, sql in sizes.items()
         },
+        odd=" OR ".join(f"NOT {_fits(sql)}" for sql in sizes.values() if sql != _NULL) or "FALSE",
         args=(
             "contextId",
             "greenContextId",
@@ -248,6 +256,11 @@ def _kernels(export: Export) -> Source:
             "graphId",
         ),
     )
+
+
+def _fits(column: str) -> str:
+    """The condition that a number has no more than 32 bits; what is no number is refused later."""
+    return f"(typeof({column}) <> 'integer' OR {column} BETWEEN {-(2**31)} AND {2**31 - 1})"
 
 
 def _copies(export: Export) -> Source:
