@@ -76,23 +76,32 @@ class Blocks:
     def _scanned(self, export: Export) -> Iterator[Block]:
         rows, owners = self._rows, len(self._rows.owner)
         kept = f"({rows.kept}) IS TRUE"
-        time = f"CASE WHEN {kept} AND typeof({rows.start}) = 'integer' THEN {rows.start} END"
-        dur = f"CASE WHEN {kept} THEN COALESCE({rows.dur}, 0) ELSE 0 END"
+        keys = ", ".join(f"owner_{number}" for number in range(owners))
         sql = f"""
             SELECT
-                {", ".join(rows.owner)},
-                rowid / {self._size},
-                SUM({kept}),
-                SUM(NOT {kept}),
-                SUM({kept} AND {rows.odd}),
-                SUM(({dur}) >> 32),
-                SUM(({dur}) & {2**32 - 1}),
-                SUM({kept} AND typeof({rows.start}) <> 'integer'),
-                MIN({time}),
-                MAX({time})
-            FROM {rows.table}
-            WHERE {rows.where}
-            GROUP BY {", ".join(str(number + 1) for number in range(owners + 1))}
+                {keys},
+                block,
+                SUM(is_kept),
+                SUM(NOT is_kept),
+                SUM(is_odd),
+                SUM(dur >> 32),
+                SUM(dur & {2**32 - 1}),
+                SUM(is_kept AND start IS NULL),
+                MIN(start),
+                MAX(start)
+            FROM (
+                SELECT
+                    {", ".join(f"{sql} AS owner_{n}" for n, sql in enumerate(rows.owner))},
+                    rowid / {self._size} AS block,
+                    {kept} AS is_kept,
+                    {kept} AND ({rows.odd}) AS is_odd,
+                    CASE WHEN {kept} THEN COALESCE({rows.dur}, 0) ELSE 0 END AS dur,
+                    CASE WHEN {kept} AND typeof({rows.start}) = 'integer' THEN {rows.start} END
+                        AS start
+                FROM {rows.table}
+                WHERE {rows.where}
+            )
+            GROUP BY {keys}, block
         """
         for row in export.rows(sql):
             number, n, left_out, odd, high, low, odd_times, first, last = row[owners:]
