@@ -10,8 +10,8 @@
 -- @column phase           VARCHAR  Phase of the step: prefill, decode, mixed or idle.
 -- @column ts              BIGINT   Start of the launch call, ns since the run's first event.
 -- @column call_ns         BIGINT   Duration of the launch call on the host, ns.
--- @column kernels         BIGINT   GPU activities in the replay.
--- @column layers          BIGINT   Model layers in the replay.
+-- @column kernels         BIGINT   GPU activities in the replay; NULL if they were not recorded, but the replay as a whole.
+-- @column layers          BIGINT   Model layers in the replay; NULL like kernels.
 -- @column first_kernel_ns BIGINT   From the start of the launch call to the start of the first GPU activity, ns.
 -- @column replay_ns       BIGINT   From the start of the first GPU activity to the end of the last one, ns.
 -- @column busy_ns         BIGINT   Part of replay_ns in which an activity of the replay ran, ns.
@@ -35,6 +35,7 @@ WITH activity AS (
 replay AS (
     SELECT
         launch_id,
+        BOOL_OR(category = 'graph') AS is_unrecorded,
         COUNT(*) AS kernels,
         COUNT(DISTINCT layer) AS layers,
         MIN(ts) AS ts,
@@ -51,8 +52,8 @@ SELECT
     step.phase,
     launch.ts,
     launch.dur AS call_ns,
-    replay.kernels,
-    replay.layers,
+    CASE WHEN NOT replay.is_unrecorded THEN replay.kernels END AS kernels,
+    CASE WHEN NOT replay.is_unrecorded THEN replay.layers END AS layers,
     replay.ts - launch.ts AS first_kernel_ns,
     replay.end_ts - replay.ts AS replay_ns,
     replay.busy_ns,

@@ -211,7 +211,7 @@ _TOLD = {
     "text that controls a terminal": (
         f"UPDATE {KERNEL} SET streamId = char(27) || '[31m' || char(10)", "\\x1b[31m\\n",
     ),
-    "blocks beyond 32 bits": (f"UPDATE {KERNEL} SET gridX = {2**40}", str(2**40)),
+    "text for blocks": (f"UPDATE {KERNEL} SET gridX = 'wide'", "'wide'"),
     "a start of 2**63-1": (
         f'UPDATE {KERNEL} SET start = {2**63 - 1}, "end" = {2**63 - 1}', "is no time",
     ),

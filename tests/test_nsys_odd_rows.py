@@ -66,6 +66,32 @@ def test_an_event_that_ends_before_it_begins_is_left_out_and_told(odd: Row, tmp_
     assert sum(tables["count"]["events"].to_pylist()) == len(_EVENTS)
 
 
+def test_a_kernel_with_an_impossible_grid_is_loaded_without_it(tmp_path: Path) -> None:
+    sizes = {f"{what}{axis}": 2 for what in ("grid", "block") for axis in "XYZ"}
+    odd = kernel("huge", ts=30, dur=5, **(sizes | {"gridX": 2**31}))
+    (tables,) = ranks(tmp_path, *_EVENTS, kernel("usual", ts=40, dur=5, **sizes), odd)
+    found = [(row["grid"], row["block"]) for row in tables["activity"].to_pylist()]
+    assert found == [(None, None), (None, [2, 2, 2]), ([2, 2, 2], [2, 2, 2])]
+    assert remarks(tables) == {"kernels with an impossible grid or block": (1, 3, False)}
+
+
+@pytest.mark.slow
+def test_processes_of_two_machines_with_one_id_are_two_ranks(tmp_path: Path) -> None:
+    other = 2 << 48 | PID << 24
+    path = write(
+        tmp_path / "run.sqlite",
+        *_EVENTS,
+        call(ts=5, dur=3, correlation=1, globalTid=other | PID),
+        kernel("softmax", ts=20, dur=6, correlation=1, globalPid=other),
+    )
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        for rank, kernels in {0: ["nvjet_sm90_gemm"], 1: ["softmax"]}.items():
+            with trace.perfetto(rank=rank) as tp:
+                rows = tp.query("SELECT name FROM slice WHERE category = 'kernel'")
+                assert [row.name for row in rows] == kernels
+
+
 def test_without_such_events_nothing_is_told(tmp_path: Path) -> None:
     (tables,) = ranks(tmp_path, *_EVENTS)
     assert remarks(tables) == {}
@@ -117,6 +143,24 @@ def test_a_graph_of_which_nothing_was_recorded_fails_the_ledger(tmp_path: Path) 
     inside = kernel("gemm", ts=70, dur=5, correlation=2, graphNodeId=1)
     (tables,) = ranks(tmp_path, *_EVENTS, *graph, inside)
     assert remarks(tables)["graph launches without work"] == (1, 2, False)
+
+
+@pytest.mark.slow
+def test_a_step_whose_graphs_left_nothing_has_no_graph_mode(tmp_path: Path) -> None:
+    step = "execute_context_0(0)_generation_1(1)"
+    path = write(
+        tmp_path / "run.sqlite",
+        *(nvtx(step, ts=ts, dur=90) for ts in (0, 100)),
+        call("cudaGraphLaunch_v10000", ts=10, dur=5, correlation=1),
+        call(ts=20, dur=5, correlation=2),
+        kernel("sample", ts=30, dur=5, correlation=2),
+        call(ts=120, dur=5, correlation=3),
+        kernel("sample", ts=130, dur=5, correlation=3),
+    )
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        modes = trace.sql("SELECT graph_mode FROM step ORDER BY ts").rows()
+    assert [row["graph_mode"] for row in modes] == [None, "none"]
 
 
 def test_a_table_without_names_is_loaded(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import gzip
 import json
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -148,6 +149,11 @@ def test_a_replay_without_its_kernels_is_busy_time_and_told(databases: Path) -> 
         assert "--cuda-graph-trace=node" in note
         modes = "SELECT DISTINCT graph_mode FROM step WHERE phase = 'decode'"
         assert rows(trace, modes) == [(None,)]
+        replays = [
+            (row["kernels"], row["layers"], row["replay_ns"] > 0, row["busy_ns"] > 0)
+            for row in trace.run("graphs.replays").rows()
+        ]
+        assert replays == [(None, None, True, True)] * 5
 
 
 @pytest.mark.slow
@@ -272,12 +278,18 @@ def test_the_report_beside_its_export_is_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("order", ["start", "start % 97, start"], ids=["in order", "shuffled"])
 def test_windows_of_a_large_export_give_the_tables_of_the_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parents, launches and activities may be in different windows. Tracks are numbered anew."""
     path = tmp_path / "export.sqlite"
     path.write_bytes(gzip.decompress((FOLDER / "qwen3-8b-2layers-eager.sqlite.gz").read_bytes()))
+    with closing(sqlite3.connect(path)) as con, con:
+        for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
+            con.execute(f"CREATE TABLE other AS SELECT * FROM {table} ORDER BY {order}")
+            con.execute(f"DROP TABLE {table}")
+            con.execute(f"ALTER TABLE other RENAME TO {table}")
     (whole,) = read_export(path, trace_processor=None)
     monkeypatch.setattr(windows, "ROWS", 50)
     parts = list(read_export(path, trace_processor=None))

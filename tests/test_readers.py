@@ -13,7 +13,7 @@ import traceql
 import traceql.dialect
 import traceql.reader
 from traceql.dialect.registry import categories
-from traceql.errors import DefinitionInvalid
+from traceql.errors import DefinitionInvalid, TraceNotFound
 from traceql.reader.registry import reader_of, readers, suffixes
 
 _JSON, _PACKET = b' {"traceEvents": []}', b"\x0a\x00"
@@ -47,6 +47,15 @@ def test_a_file_is_recognised_by_its_name_and_first_bytes(
 def test_a_file_that_does_not_exist_has_a_reader_that_can_say_so(tmp_path: Path) -> None:
     assert reader_of(tmp_path / "none.pftrace").name == "perfetto"
     assert reader_of(tmp_path / "none").name == "kineto"
+
+
+def test_a_folder_without_traces_is_told_with_each_kind_of_file_once(tmp_path: Path) -> None:
+    with pytest.raises(TraceNotFound) as error:
+        traceql.load(tmp_path, tmp_path / "run.duckdb")
+    assert str(error.value) == (
+        f"{tmp_path}: no traces in this folder; the names of traces end with .json, .db, .pftrace, "
+        ".perfetto-trace, .csv, .sqlite or .nsys-rep, perhaps followed by .gz"
+    )
 
 
 def test_one_reader_is_the_fallback() -> None:

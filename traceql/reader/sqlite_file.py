@@ -86,6 +86,11 @@ class SqliteFile:
         with _one_line():
             return self._con.execute(sql, values).fetchall()
 
+    def each(self, sql: str) -> Iterator[tuple[Any, ...]]:
+        """The rows of a result of any length, one after the other."""
+        with _one_line():
+            yield from self._con.execute(sql)
+
     def value(self, sql: str, values: Sequence[Any] = ()) -> Any:
         """The only value of a result; None if it has no row."""
         found = self.rows(sql, values)

@@ -2,7 +2,7 @@
 --
 -- Prefill processes prompts, decode generates tokens.
 -- @scope  rank
--- @needs  classified_kernel, iteration
+-- @needs  classified_kernel, iteration, launch
 -- @column step_id              BIGINT   Id of the step, unique across all ranks.
 -- @column rank                 BIGINT   Rank that ran it.
 -- @column number               BIGINT   Position among the steps of its rank, from 0.
@@ -28,6 +28,9 @@ WITH on_gpu AS (
         BOOL_OR(category = 'graph') AS has_unrecorded_graphs
     FROM classified_kernel
     GROUP BY step_id
+),
+graph_call AS (
+    SELECT DISTINCT step_id FROM launch WHERE name LIKE '%GraphLaunch%'
 ),
 counted AS (
     SELECT
@@ -59,11 +62,13 @@ SELECT
     counted.generation_tokens,
     CASE
         WHEN on_gpu.step_id IS NULL OR on_gpu.has_unrecorded_graphs THEN NULL
-        WHEN on_gpu.graph_launches = 0 THEN 'none'
+        WHEN on_gpu.graph_launches = 0 AND graph_call.step_id IS NULL THEN 'none'
+        WHEN on_gpu.graph_launches = 0 THEN NULL  -- of what was replayed, nothing is in the file
         WHEN on_gpu.attention_in_graph THEN 'full'
         ELSE 'piecewise'
     END AS graph_mode,
     counted.source
 FROM counted
 LEFT JOIN on_gpu USING (step_id)
+LEFT JOIN graph_call ON counted.step_id = graph_call.step_id
 ORDER BY counted.step_id

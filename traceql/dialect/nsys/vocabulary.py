@@ -58,6 +58,7 @@ class Metadata(StrEnum):
 
     VERSION = "version"  # of Nsight Systems
     SCHEMA = "schema"  # version of the export's tables
+    MACHINE = "machine"  # number of the machine in the report, where process ids are unique
     PROCESS = "process"  # id of the process
     PROCESS_NAME = "process_name"
     DEVICE = "device"  # number of the GPU in its process

@@ -22,9 +22,18 @@ class Export(SqliteFile):
 
     def __init__(self, con: sqlite3.Connection) -> None:
         super().__init__(con, anew=_ANEW)
+        self._integers: dict[tuple[str, tuple[str, ...]], bool] = {}
         self.copy_views(EVENT_TABLES)
         if not self.has(*_STRINGS):
             raise NotATrace(_OTHER)
+
+    def are_integers(self, table: str, columns: tuple[str, ...]) -> bool:
+        """Whether columns hold nothing but integers and NULL, as the profiler writes them."""
+        if (table, columns) not in self._integers:
+            odd = " OR ".join(f"typeof(\"{name}\") NOT IN ('integer', 'null')" for name in columns)
+            first = f"SELECT 1 FROM {table} WHERE {odd} LIMIT 1"
+            self._integers[table, columns] = not columns or not self.rows(first)
+        return self._integers[table, columns]
 
     def texts(self, ids: Collection[int]) -> dict[int, str]:
         """The texts of these ids, and no others: the table also holds the program's environment."""

@@ -11,6 +11,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from traceql.reader.coded import distinct_rows
+from traceql.reader.nsys.blocks import Blocks, RankRows, Rows
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.processes import RankPart, is_number, pid_of
 from traceql.reader.nsys.windows import Window
@@ -55,26 +56,26 @@ class GpuMetrics:
     def __init__(self, export: Export, parts: Sequence[RankPart]) -> None:
         self._export, self._parts = export, parts
 
-    def samples(self, part: RankPart, window: Window) -> pa.Table:
-        """The samples of the GPU of a rank, as the table SAMPLE."""
-        if not (chosen := self._chosen(part)):
+    def rows(self, part: RankPart) -> RankRows | None:
+        """The samples of the GPU of a rank; None if the export has no such table."""
+        if self._blocks is None:
+            return None
+        first = self._parts[0]
+        types = [one for one in self._types if self._owners.get(one, first) is part]
+        return self._blocks.of_rank([(one,) for one in types])
+
+    def samples(self, chosen: RankRows, window: Window) -> pa.Table:
+        """The samples of a rank in a window, as the table SAMPLE."""
+        if (condition := chosen.condition(window)) is None:
             return SAMPLE.empty_table()
         rows = self._export.table(
-            f"SELECT typeId, metricId, {TIME}, value FROM {METRICS} "
-            f"WHERE {chosen} AND {window.sql(TIME)}",
-            _ROW,
+            f"SELECT typeId, metricId, {TIME}, value FROM {METRICS} WHERE {condition}", _ROW
         )
         ids = [rows[name].to_numpy() for name in ("type_id", "metric_id")]
         found, place = distinct_rows(ids)
         names = pa.array([self._name(*metric) for metric in found], pa.large_string())
         name = pa.DictionaryArray.from_arrays(pa.array(place, pa.int64()), names)
         return pa.table([name, rows["ts"], rows["value"], rows["type_id"]], schema=SAMPLE)
-
-    def count(self, part: RankPart) -> int:
-        """The number of these samples, counted by SQLite alone."""
-        chosen = self._chosen(part)
-        where = f"SELECT COUNT(*) FROM {METRICS} WHERE {chosen}"
-        return int(self._export.value(where)) if chosen else 0
 
     @cached_property
     def in_hertz(self) -> bool:
@@ -105,12 +106,6 @@ class GpuMetrics:
                 f"{', '.join(map(str, gpus))}; all samples of GPU metrics",
             )
 
-    def _chosen(self, part: RankPart) -> str:
-        """The condition for the samples of a rank; empty if it has none."""
-        first = self._parts[0]
-        types = [one for one in self._types if self._owners.get(one, first) is part]
-        return f"typeId IN ({', '.join(map(str, types))})" if types else ""
-
     def _name(self, type_id: int, metric_id: int) -> str:
         metric = type_id, metric_id
         name = self._names.get(metric, f"metric {metric_id}")
@@ -120,12 +115,18 @@ class GpuMetrics:
         return f"{what} ({metric_id}){bracket}{unit}"
 
     @cached_property
+    def _blocks(self) -> Blocks | None:
+        if not self._export.has(METRICS, *NEEDED):
+            return None
+        return Blocks(self._export, Rows(METRICS, ("typeId",), TIME))
+
+    @cached_property
     def _types(self) -> Mapping[int, int]:
         """The number of samples of each type."""
-        if not self._export.has(METRICS, *NEEDED):
+        if self._blocks is None:
             return {}
-        rows = self._export.rows(f"SELECT typeId, COUNT(*) FROM {METRICS} GROUP BY 1 ORDER BY 1")
-        return {one: n for one, n in rows if is_number(METRICS, "typeId", one)}
+        types = [one for (one,) in self._blocks.owners if is_number(METRICS, "typeId", one)]
+        return {one: self._blocks.of_rank([(one,)]).kept for one in sorted(types)}
 
     @cached_property
     def _names(self) -> Mapping[tuple[int, int], str]:

@@ -7,7 +7,7 @@ from typing import Any
 from traceql.dialect.nsys.vocabulary import Argument, Metadata
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.nvtx import EVENTS, Nvtx
-from traceql.reader.nsys.processes import RankPart, pid_of
+from traceql.reader.nsys.processes import PID_BITS, RankPart, machine_of, pid_of
 from traceql.reader.nsys.shown import shown
 
 _MOST_RANKS = 2**31 - 1  # of a communicator: NCCL counts in 32 bits
@@ -89,6 +89,7 @@ def _process(export: Export, part: RankPart) -> dict[Metadata, Any]:
     if export.has("PROCESSES", "globalPid", "name"):
         name = export.value("SELECT name FROM PROCESSES WHERE globalPid = ?", [part.process])
     return {
+        Metadata.MACHINE: machine_of(part.process),
         Metadata.PROCESS: pid_of(part.process),
         Metadata.PROCESS_NAME: None if name is None else shown(name),
     }
@@ -116,7 +117,7 @@ def _nccl_ranks(export: Export, parts: Sequence[RankPart], nvtx: Nvtx) -> list[d
     if not export.has(EVENTS, "binaryData", "domainId", "globalTid"):
         return nothing
     largest: dict[int, tuple[int, int]] = {}
-    for thread, domain, blob in export.rows(
+    for thread, domain, blob in export.each(
         f"SELECT globalTid, domainId, binaryData FROM {EVENTS} WHERE binaryData IS NOT NULL"
     ):
         told = nvtx.payload(domain, blob) if isinstance(blob, bytes) else {}
@@ -124,10 +125,10 @@ def _nccl_ranks(export: Export, parts: Sequence[RankPart], nvtx: Nvtx) -> list[d
         if not isinstance(world, int) or not isinstance(rank, int) or type(thread) is not int:
             continue
         if 0 <= rank < world <= _MOST_RANKS:
-            pid = pid_of(thread)
-            if world > largest.get(pid, (0, 0))[0]:
-                largest[pid] = world, rank
-    found = [largest.get(pid_of(part.process)) if part.process else None for part in parts]
+            process = thread >> PID_BITS
+            if world > largest.get(process, (0, 0))[0]:
+                largest[process] = world, rank
+    found = [largest.get(part.process >> PID_BITS) if part.process else None for part in parts]
     known = [one for one in found if one is not None]
     if len(known) < len(parts) or len(set(known)) < len(parts) or len({w for w, _ in known}) > 1:
         return nothing

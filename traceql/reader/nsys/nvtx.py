@@ -48,6 +48,7 @@ _FORMATS = {
 _PART = struct.Struct("<QQQ")  # schema, size, offset
 _COUNT = struct.Struct("<Q")
 _MOST_PARTS = 64
+_MOST_KNOWN = 10_000  # payloads that are remembered, because many are the same
 _Schema = tuple[int, int]  # domain and number of a schema
 
 
@@ -56,20 +57,25 @@ class Nvtx:
     """The NVTX ranges of an export."""
 
     export: Export
-    _known: dict[bytes, Mapping[str, Any]] = field(default_factory=dict)
+    _known: dict[tuple[Any, bytes], Mapping[str, Any]] = field(default_factory=dict)
 
-    @cached_property
-    def arguments(self) -> dict[int, str]:
-        """The arguments of each event that has any, as JSON, by rowid."""
-        if not self.export.has(EVENTS, "start", "globalTid"):
+    def arguments(self, condition: str | None) -> dict[int, str]:
+        """The arguments of those of some events that have any, as JSON, by rowid.
+
+        Args:
+            condition: that for the events, in SQL; None for no event.
+        """
+        if condition is None:
             return {}
         column = {name: self.export.column(EVENTS, name) for name in _COLUMNS}
-        rows = self.export.rows(
+        rows = self.export.each(
             f"""
             SELECT rowid, globalTid, {", ".join(column.values())}
             FROM {EVENTS}
-            WHERE {" OR ".join(f"{text} <> 0" for text in column.values())}
+            WHERE {condition} AND (
+                {" OR ".join(f"{text} <> 0" for text in column.values())}
                 OR {column["binaryData"]} IS NOT NULL
+            )
             """
         )
         return {row: text for row, *told in rows if (text := self._text(*told))}
@@ -98,9 +104,11 @@ class Nvtx:
 
     def payload(self, domain: Any, blob: bytes) -> Mapping[str, Any]:
         """The values in a blob by their names; empty if its layout is unknown."""
-        if blob not in self._known:
-            self._known[blob] = dict(self._values(domain, blob))
-        return self._known[blob]
+        if (domain, blob) not in self._known:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[domain, blob] = dict(self._values(domain, blob))
+        return self._known[domain, blob]
 
     def _values(self, domain: Any, blob: bytes) -> Iterator[tuple[str, Any]]:
         try:

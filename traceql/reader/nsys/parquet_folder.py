@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from traceql.errors import TraceCorrupt, reason
-from traceql.reader.nsys.parquet_layout import SUFFIX
+from traceql.reader.nsys.parquet_layout import SUFFIX, TEXTS
 from traceql.reader.unpacked import ANEW
 
 _BATCH_ROWS = 10_000
@@ -55,6 +55,8 @@ def _write_table(con: sqlite3.Connection, path: Path) -> None:
         for batch in file.iter_batches(_BATCH_ROWS):
             rows = zip(*(_values(column) for column in batch.columns), strict=True)
             con.executemany(f"INSERT INTO {_quoted(table)} VALUES ({values})", rows)
+        if table == TEXTS and "id" in schema.names:  # as nsys itself has it in SQLite
+            con.execute(f"CREATE INDEX text_by_id ON {_quoted(table)} (id)")
 
 
 def _placeholder(field: pa.Field) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 SUFFIX = ".parquet"
-_TEXTS = "StringIds"
+TEXTS = "StringIds"
 # One file stands for the folder: one whose content no other recording has.
 _STANDING = (
     "CUPTI_ACTIVITY_KIND_KERNEL",
@@ -12,7 +12,7 @@ _STANDING = (
     "CUPTI_ACTIVITY_KIND_RUNTIME",
     "NVTX_EVENTS",
     "OSRT_API",
-    _TEXTS,
+    TEXTS,
 )
 
 
@@ -33,7 +33,7 @@ def exports_of_folder(folder: Path) -> Sequence[Path]:
 
 
 def _holds_export(folder: Path) -> bool:
-    return (folder / f"{_TEXTS}{SUFFIX}").is_file()
+    return (folder / f"{TEXTS}{SUFFIX}").is_file()
 
 
 def _standing(folder: Path) -> Iterator[Path]:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from traceql.dialect.nsys.vocabulary import Category
+from traceql.reader.nsys.blocks import RankRows, Rows
 from traceql.reader.nsys.export import Export
-from traceql.reader.nsys.gpu_metrics import METRICS, TIME
-from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, RankPart
+from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD
 from traceql.reader.nsys.sources import MARKS, RANGE_TYPES
 from traceql.reader.nsys.windows import Window
 
@@ -27,7 +27,7 @@ _MEMORY = "CUDA_GPU_MEMORY_USAGE_EVENTS"
 _EVENTS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Points:
     """A kind of event without a duration: its category, and the SQL of its rows."""
 
@@ -38,24 +38,15 @@ class Points:
     selected: str
     where: str = "TRUE"
 
-    def sql(self, part: RankPart, window: Window, *, alone: bool) -> str:
-        chosen = self._chosen(part, alone=alone)
-        return f"SELECT {self.selected} FROM {chosen} AND {window.sql(self.start)}"
+    def rows(self) -> Rows:
+        owner = (OF_PROCESS, "deviceId") if self.on_gpu else (OF_THREAD,)
+        return Rows(self.table, owner, self.start, self.where)
 
-    def count_sql(self, part: RankPart, *, alone: bool) -> str:
-        return f"SELECT COUNT(*) FROM {self._chosen(part, alone=alone)}"
-
-    def _chosen(self, part: RankPart, *, alone: bool) -> str:
-        pairs = ", ".join(f"({process}, {device})" for process, device in part.gpus)
-        threads = ", ".join(map(str, part.threads))
-        belongs = (
-            f"({OF_PROCESS}, deviceId) IN (VALUES {pairs})"
-            if self.on_gpu and pairs
-            else f"{OF_THREAD} IN ({threads})"
-            if not self.on_gpu
-            else "FALSE"
-        )
-        return f"{self.table} WHERE {self.where}{'' if alone else f' AND {belongs}'}"
+    def found(self, export: Export, rows: RankRows, window: Window) -> pa.Table:
+        """Those of a rank in a window, as the table POINT."""
+        if (condition := rows.condition(window)) is None:
+            return POINT.empty_table()
+        return export.table(f"SELECT {self.selected} FROM {self.table} WHERE {condition}", POINT)
 
 
 def points(export: Export) -> Iterator[Points]:
@@ -93,9 +84,3 @@ def points(export: Export) -> Iterator[Points]:
             "ELSE 'memory operation ' || memoryOperationType END, start, deviceId, NULL, "
             f"json_patch('{{}}', json_object({pairs}))",
         )
-
-
-def starts(export: Export) -> list[tuple[str, str]]:
-    """The tables of events without a duration and of samples, and the column of their times."""
-    found = [(kind.table, kind.start) for kind in points(export)]
-    return [*found, (METRICS, TIME)] if export.has(METRICS, TIME) else found

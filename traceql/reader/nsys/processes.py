@@ -28,6 +28,11 @@ def pid_of(global_id: int) -> int:
     return (global_id >> PID_BITS) & _MASK
 
 
+def machine_of(global_id: int) -> int:
+    """The number of the machine in a globalPid or globalTid; each numbers its own processes."""
+    return global_id >> 2 * PID_BITS
+
+
 def tid_of(global_tid: int) -> int:
     return global_tid & _MASK
 
@@ -50,8 +55,8 @@ class RankPart:
 
 
 def rank_parts(export: Export) -> list[RankPart]:
-    """The ranks of an export, by process id and device; one if nothing ran on a GPU."""
-    worked = sorted(_gpus(export, _WORK), key=lambda gpu: (pid_of(gpu[0]), gpu[1]))
+    """The ranks of an export, by machine, process and device; one if nothing ran on a GPU."""
+    worked = sorted(_gpus(export, _WORK))
     parts = [RankPart(process, device, [(process, device)]) for process, device in worked]
     parts = parts or [RankPart(None, None)]
     by_process: defaultdict[int, list[RankPart]] = defaultdict(list)

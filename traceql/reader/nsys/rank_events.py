@@ -12,12 +12,10 @@ from traceql.dialect.nsys.vocabulary import CATEGORIES, Category
 from traceql.errors import TraceCorrupt
 from traceql.reader.coded import DistinctValues
 from traceql.reader.nesting import Nesting
-from traceql.reader.nsys.export import Export
-from traceql.reader.nsys.gpu_metrics import GpuMetrics
-from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.points import POINT, points
-from traceql.reader.nsys.processes import PID_BITS, RankPart
-from traceql.reader.nsys.sources import EVENT, Source, events, sources
+from traceql.reader.nsys.blocks import RankRows
+from traceql.reader.nsys.processes import PID_BITS
+from traceql.reader.nsys.recording import RankRecording
+from traceql.reader.nsys.sources import EVENT, Source, events
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.nsys.windows import WHOLE, Window
 from traceql.reader.tables import (
@@ -45,8 +43,6 @@ class RankEvents:
     Args:
         numbers: the tracks of the rank, with those of earlier windows.
         first: the index of the first event, which is the number of events in earlier windows.
-        alone: whether the export has no other rank.
-        metrics: the samples of GPU metrics; None to leave them out.
 
     Attributes:
         ts: the start of each event, ns since the session began, sorted.
@@ -56,20 +52,14 @@ class RankEvents:
 
     def __init__(
         self,
-        export: Export,
-        part: RankPart,
-        nvtx: Nvtx,
+        rank: RankRecording,
         numbers: TrackNumbers,
         window: Window = WHOLE,
         *,
         first: int = 0,
-        alone: bool,
-        metrics: GpuMetrics | None,
     ) -> None:
-        self._export, self._part, self._alone = export, part, alone
-        self._window, self._first = window, first
-        self._metrics = metrics
-        found = [(source, self._named(source, nvtx)) for source in sources(export)]
+        self._rank, self._window, self._first = rank, window, first
+        found = [(source, self._named(source, rows)) for source, rows in rank.events]
         self._sources = [one for one, _ in found]
         self._numbers = numbers
         rows = pa.concat_tables([table for _, table in found] or [EVENT.empty_table()])
@@ -141,9 +131,9 @@ class RankEvents:
     def _is_own(self) -> npt.NDArray[np.bool_]:
         """Whether each call is of the process whose GPU this is."""
         thread = _int64(self._column("global_id"))[self.of_kind(EventKind.LAUNCH)]
-        if self._part.process is None:
+        if self._rank.part.process is None:
             return np.ones(len(thread), np.bool_)
-        own: npt.NDArray[np.bool_] = thread >> PID_BITS == self._part.process >> PID_BITS
+        own: npt.NDArray[np.bool_] = thread >> PID_BITS == self._rank.part.process >> PID_BITS
         return own
 
     def tables(self, nested: Nesting) -> dict[str, pa.Table]:
@@ -159,15 +149,15 @@ class RankEvents:
             "counter": self._counters(),
         }
 
-    def _named(self, source: Source, nvtx: Nvtx) -> pa.Table:
+    def _named(self, source: Source, found: RankRows) -> pa.Table:
         """The events of one kind, with names in place of their ids."""
-        rows = events(self._export, source, self._part, self._window, alone=self._alone)
+        rows = events(self._rank.export, source, found, self._window)
         name = self._texts(rows["name_id"], rows["name"])
         if source.category in (Category.RUNTIME, Category.DRIVER):
             name = _without_suffix(name)
         rows = rows.set_column(rows.schema.get_field_index("name"), EVENT.field("name"), name)
         if source.category == Category.NVTX:
-            known = nvtx.arguments
+            known = self._rank.nvtx.arguments(found.condition(self._window))
             told = [known.get(int(row)) for row in rows["args"].to_pylist()]
             args = pa.chunked_array([pa.array(told, pa.large_string())])
             rows = rows.set_column(rows.schema.get_field_index("args"), EVENT.field("args"), args)
@@ -176,7 +166,7 @@ class RankEvents:
     def _texts(self, ids: pa.ChunkedArray, name: pa.ChunkedArray) -> pa.ChunkedArray:
         """The name of each event: given, or that of its id."""
         codes = ids.combine_chunks().dictionary_encode()
-        known = self._export.texts([i for i in codes.dictionary.to_pylist() if i is not None])
+        known = self._rank.export.texts([i for i in codes.dictionary.to_pylist() if i is not None])
         texts = pa.array([known.get(i) for i in codes.dictionary.to_pylist()], pa.large_string())
         by_id = texts.take(codes.indices)
         return pa.chunked_array([pc.coalesce(name.combine_chunks(), by_id)], pa.large_string())
@@ -221,8 +211,8 @@ class RankEvents:
 
     def _instants(self) -> pa.Table:
         found = []
-        for kind in points(self._export):
-            rows = self._export.table(kind.sql(self._part, self._window, alone=self._alone), POINT)
+        for kind, chosen in self._rank.points:
+            rows = kind.found(self._rank.export, chosen, self._window)
             name = self._texts(rows["name_id"], rows["name"])
             track = self._numbers.of(rows, np.full(rows.num_rows, kind.on_gpu))
             pid, tid = self._numbers.places()
@@ -239,10 +229,9 @@ class RankEvents:
         return pa.concat_tables(found).unify_dictionaries() if found else INSTANT.empty_table()
 
     def _counters(self) -> pa.Table:
-        if self._metrics is None:
-            return COUNTER.empty_table()
-        rows = self._metrics.samples(self._part, self._window)
-        if not rows.num_rows:
+        metrics, chosen = self._rank.metrics, self._rank.samples
+        rows = metrics.samples(chosen, self._window) if chosen else None
+        if rows is None or not rows.num_rows:
             return COUNTER.empty_table()
         codes = rows["name"].combine_chunks()
         split = pc.extract_regex(codes.dictionary, _UNIT)
@@ -250,7 +239,7 @@ class RankEvents:
             pc.struct_field(split, part).cast(NAME.value_type) for part in ("name", "unit")
         )
         unit = pc.if_else(pc.equal(unit, ""), pa.scalar(None, NAME.value_type), unit)
-        if self._metrics.in_hertz:
+        if metrics.in_hertz:
             unit = pc.if_else(pc.equal(unit, "MHz"), pa.scalar("Hz", NAME.value_type), unit)
         columns = [
             name.take(codes.indices).dictionary_encode(),

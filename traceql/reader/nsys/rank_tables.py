@@ -11,14 +11,9 @@ import pyarrow as pa
 from traceql.reader.nesting import Nesting, nesting
 from traceql.reader.nsys.arrows import Arrows
 from traceql.reader.nsys.counts import counts
-from traceql.reader.nsys.export import Export
-from traceql.reader.nsys.gpu_metrics import GpuMetrics
-from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.points import starts
-from traceql.reader.nsys.processes import RankPart
 from traceql.reader.nsys.rank_events import ON_GPU, RankEvents
+from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.remarks import GraphLaunches, remarks
-from traceql.reader.nsys.sources import START, sources
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.nsys.windows import windows
 from traceql.reader.remarks import remark_table
@@ -61,29 +56,22 @@ class WindowTables:
 
 
 def rank_tables(
-    export: Export,
-    part: RankPart,
-    nvtx: Nvtx,
-    metrics: GpuMetrics,
+    rank: RankRecording,
     *,
-    alone: bool,
     is_first: bool,
     trace_processor: Path | None,
 ) -> Iterator[WindowTables]:
     """The tables of one rank.
 
     Args:
-        alone: whether the export has no other rank.
         is_first: whether it is the first rank, which also has what exports say of none.
     """
-    numbers, arrows = TrackNumbers(export), Arrows()
+    numbers, arrows = TrackNumbers(rank.export), Arrows()
     carried, first = _Spans(_NOTHING, _NOTHING, _NOTHING, _NOTHING), 0
     launches = worked = _NOTHING
-    parts = windows(export, {*((s.table, START) for s in sources(export)), *starts(export)})
+    parts = windows(rank.rows)
     for number, window in enumerate(parts, 1):
-        found = RankEvents(
-            export, part, nvtx, numbers, window, first=first, alone=alone, metrics=metrics
-        )
+        found = RankEvents(rank, numbers, window, first=first)
         spans = carried.then(_Spans(found.index, found.ts, found.dur, found.track))
         nested = _nested(spans, len(carried.ts), found.tracks, trace_processor)
         tables = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
@@ -97,11 +85,9 @@ def rank_tables(
             carried = spans.open_at(window.end)
         if number == len(parts):
             tables["track"] = track_table(found.tracks)
-            tables["count"] = counts(export, part, metrics, alone=alone)
+            tables["count"] = counts(rank)
             launched = GraphLaunches(len(launches), len(np.setdiff1d(launches, worked)))
-            said = remarks(export, launched, part, alone=alone, is_first=is_first)
-            of_metrics = metrics.remarks() if is_first else ()
-            tables["remark"] = remark_table([*said, *of_metrics])
+            tables["remark"] = remark_table(remarks(rank, launched, is_first=is_first))
         del found, spans, nested
         yield WindowTables(tables, number == len(parts))
 

@@ -11,12 +11,11 @@ from traceql.reader import feed
 from traceql.reader.nsys.converted import converted
 from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.nsys.export import Export, opened
-from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.job import metadata
-from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.processes import RankPart, pid_of, rank_parts
+from traceql.reader.nsys.processes import RankPart, machine_of, pid_of
 from traceql.reader.nsys.rank_events import RankEvents
 from traceql.reader.nsys.rank_tables import rank_tables
+from traceql.reader.nsys.recording import Recording
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.tables import TraceTables
 from traceql.reader.timeline import complete_timeline
@@ -30,19 +29,13 @@ def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
         TraceCorrupt: the file is damaged, or another SQLite database.
     """
     with _file(path) as export:
-        parts, nvtx = rank_parts(export), Nvtx(export)
-        metrics = GpuMetrics(export, parts)
+        recording = Recording(export)
+        parts = recording.parts
         for number, (part, about) in enumerate(
-            zip(parts, metadata(export, parts, nvtx), strict=True)
+            zip(parts, metadata(export, parts, recording.nvtx), strict=True)
         ):
             found = rank_tables(
-                export,
-                part,
-                nvtx,
-                metrics,
-                alone=len(parts) == 1,
-                is_first=number == 0,
-                trace_processor=trace_processor,
+                recording.rank(part), is_first=number == 0, trace_processor=trace_processor
             )
             for window in found:
                 yield TraceTables(window.tables, about, continues=not window.is_last)
@@ -51,17 +44,9 @@ def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
 def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterator[bytes]:
     """One rank as JSON that the trace processor accepts, with times relative to `base_ns`."""
     with _file(path) as export:
-        parts = rank_parts(export)
-        wanted = about.get(Metadata.PROCESS), about.get(Metadata.DEVICE)
-        number = [_key(part) for part in parts].index(wanted)
-        found = RankEvents(
-            export,
-            parts[number],
-            Nvtx(export),
-            TrackNumbers(export),
-            alone=len(parts) == 1,
-            metrics=None,
-        )
+        recording = Recording(export)
+        part = next(part for part in recording.parts if _is_of(part, about))
+        found = RankEvents(recording.rank(part), TrackNumbers(export))
         timeline = complete_timeline(found.ts, found.dur, found.track)
         yield from feed.described_feed(
             timeline,
@@ -73,8 +58,13 @@ def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterato
         )
 
 
-def _key(part: RankPart) -> tuple[int | None, int | None]:
-    return None if part.process is None else pid_of(part.process), part.device
+def _is_of(part: RankPart, about: Mapping[str, Any]) -> bool:
+    """Whether it is the rank of these metadata; those of older databases tell no machine."""
+    if part.process is None:
+        return about.get(Metadata.PROCESS) is None
+    machine = machine_of(part.process)
+    found = about.get(Metadata.MACHINE, machine), about.get(Metadata.PROCESS)
+    return (*found, about.get(Metadata.DEVICE)) == (machine, pid_of(part.process), part.device)
 
 
 def _require_events(export: Export) -> None:

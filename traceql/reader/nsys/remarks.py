@@ -3,13 +3,15 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from traceql.dialect.nsys.vocabulary import Category
 from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.job import time_changes
 from traceql.reader.nsys.not_loaded import not_loaded
 from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, PID_BITS, RankPart
+from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.shown import shown
-from traceql.reader.nsys.sources import IS_WHOLE_REPLAY, backward, sources
+from traceql.reader.nsys.sources import IS_WHOLE_REPLAY
 from traceql.reader.remarks import Remark
 
 _REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -26,26 +28,27 @@ class GraphLaunches(NamedTuple):
 
 
 def remarks(
-    export: Export,
+    rank: RankRecording,
     launched: GraphLaunches,
-    part: RankPart,
     *,
-    alone: bool,
     is_first: bool,
 ) -> Iterator[Remark]:
     """Statements about one rank; those about the whole file are with the first rank.
 
     Args:
         launched: the calls of the rank that launch a CUDA graph.
-        alone: whether the export has no other rank.
     """
-    yield from _backward(export, part, alone=alone)
+    export, part = rank.export, rank.part
+    yield from _backward(rank)
+    yield from _odd_sizes(rank)
     yield from _replays(export, launched, part)
-    yield from _launches_elsewhere(export, part)
+    if rank.shares_process:
+        yield from _launches_elsewhere(export, part)
     if not is_first:
         return
     yield from _calls(export)
     yield from not_loaded(export)
+    yield from rank.metrics.remarks()
     yield from _diagnostics(export)
     if changed := time_changes(export):
         listed = ", ".join(f"{name}={value}" for name, value in changed.items())
@@ -58,8 +61,8 @@ def remarks(
         )
 
 
-def _backward(export: Export, part: RankPart, *, alone: bool) -> Iterator[Remark]:
-    found = sum(backward(export, source, part, alone=alone) for source in sources(export))
+def _backward(rank: RankRecording) -> Iterator[Remark]:
+    found = sum(rows.left_out for _, rows in rank.events)
     if found:
         yield Remark(
             "events that end before they begin",
@@ -68,6 +71,19 @@ def _backward(export: Export, part: RankPart, *, alone: bool) -> Iterator[Remark
             False,
             "events loaded; events whose end is before their start, or that ran on the GPU and "
             "have no end. They are not loaded: export the report again",
+        )
+
+
+def _odd_sizes(rank: RankRecording) -> Iterator[Remark]:
+    kernels = [rows for source, rows in rank.events if source.category == Category.KERNEL]
+    if odd := sum(rows.odd for rows in kernels):
+        yield Remark(
+            "kernels with an impossible grid or block",
+            odd,
+            sum(rows.kept for rows in kernels),
+            False,
+            "kernels of which a size has more than 32 bits, so that grid or block is NULL; all "
+            "kernels: export the report again",
         )
 
 

@@ -1,15 +1,16 @@
 """The tables of an export that hold events with a duration, and how to read each of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from traceql.dialect.nsys.vocabulary import UNRECORDED_GRAPH, Category
 from traceql.reader.json_objects import json_objects
+from traceql.reader.nsys.blocks import RankRows, Rows
 from traceql.reader.nsys.event_tables import CUPTI_OVERHEAD, RUNTIME
 from traceql.reader.nsys.export import Export
-from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, RankPart
+from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD
 from traceql.reader.nsys.windows import Window
 
 START = "start"  # the column of the start, in all tables of events with a duration
@@ -68,15 +69,17 @@ _MEMORY = {
 _SYNCS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Source:
     """A kind of event in one table.
 
     Attributes:
+        table: the table of the export.
         name: SQL of the name, or of its id in StringIds if `is_id`.
         columns: SQL of columns of EVENT, by name, where it is not as usual.
         args: the columns that become arguments.
         where: SQL that chooses the rows of this kind.
+        odd: SQL of the condition for rows of which a value is not loaded.
         needs: the columns without which they cannot be read, beside those that say where it ran.
     """
 
@@ -88,7 +91,28 @@ class Source:
     columns: dict[str, str] = field(default_factory=dict)
     args: Sequence[str] = ()
     where: str = "TRUE"
+    odd: str = "FALSE"
     needs: Sequence[str] = ("start", "end")
+
+    @property
+    def relation(self) -> str:
+        """The table that is read."""
+        return _OFF_CPU if self.category == Category.OFF_CPU else self.table
+
+    def rows(self) -> Rows:
+        """Its rows. Those that end before they begin are left out; odd times are refused later."""
+        is_forward = "\"end\" >= start OR typeof(start) <> 'integer'"
+        if not self.on_gpu:
+            is_forward = f'"end" IS NULL OR {is_forward}'
+        return Rows(
+            table=self.relation,
+            owner=(OF_PROCESS, "deviceId") if self.on_gpu else (OF_THREAD,),
+            start=START,
+            where=self.where,
+            kept=is_forward,
+            dur=self.columns.get("dur", _DURATION),
+            odd=self.odd,
+        )
 
 
 def sources(export: Export) -> Iterator[Source]:
@@ -106,14 +130,11 @@ def sources(export: Export) -> Iterator[Source]:
             yield source
 
 
-def events(
-    export: Export, source: Source, part: RankPart, window: Window, *, alone: bool
-) -> pa.Table:
-    """The events of one kind that belong to a rank, as the table EVENT.
-
-    Args:
-        alone: whether the export has no other rank, so that nothing has to be left out.
-    """
+def events(export: Export, source: Source, rows: RankRows, window: Window) -> pa.Table:
+    """The events of one kind that belong to a rank and begin in a window, as the table EVENT."""
+    condition = rows.condition(window)
+    if condition is None:
+        return EVENT.empty_table()
     usual = {
         "name_id": source.name if source.is_id else _NULL,
         "name": _NULL if source.is_id else source.name,
@@ -127,31 +148,45 @@ def events(
     }
     given = {name: sql for name, sql in (usual | source.columns).items() if sql != _NULL}
     args = [name for name in source.args if export.has(source.table, name)]
-    if not _are_integers(export, source.table, args):
+    if not export.are_integers(source.table, tuple(args)):
         given["args"], args = _json(args), []
     fields = [field for field in EVENT if field.name in given]
     selected = [given[field.name] for field in fields] + [f'"{name}"' for name in args]
-    rows = export.table(
-        f"SELECT {', '.join(selected)} FROM {_relation(source)} "
-        f"WHERE {chosen(source, part, alone=alone)} AND {window.sql(START)}",
+    found = export.table(
+        f"SELECT {', '.join(selected)} FROM {source.relation} WHERE {condition}",
         pa.schema([*fields, *((f"{_ARGUMENT}{name}", pa.int64()) for name in args)]),
     )
-    known = {field.name: rows[field.name] for field in fields}
+    known = {field.name: found[field.name] for field in fields}
     if args:
-        of_args = {name: rows[f"{_ARGUMENT}{name}"] for name in args}
-        known["args"] = json_objects(of_args, rows.num_rows)
-    columns = [known.get(field.name, pa.nulls(rows.num_rows, field.type)) for field in EVENT]
+        of_args = {name: found[f"{_ARGUMENT}{name}"] for name in args}
+        known["args"] = json_objects(of_args, found.num_rows)
+    columns = [known.get(field.name, pa.nulls(found.num_rows, field.type)) for field in EVENT]
     return pa.table(columns, schema=EVENT)
 
 
-def counted(export: Export, source: Source, part: RankPart, *, alone: bool) -> tuple[int, int]:
-    """The number of such events and their duration, counted by SQLite alone."""
-    where = chosen(source, part, alone=alone)
-    rows = export.rows(
-        f"SELECT COUNT(*), COALESCE(SUM({source.columns.get('dur', _DURATION)}), 0) "
-        f"FROM {_relation(source)} WHERE {where}"
+def schedule(export: Export, threads: Collection[int]) -> None:
+    """Makes a table of the times in which these threads were on no CPU: until their next row."""
+    if not export.has("SCHED_EVENTS", START, "isSchedIn", "globalTid"):
+        return
+    state = export.column("SCHED_EVENTS", "threadState")
+    export.rows(
+        f"""
+        CREATE TEMP TABLE {_OFF_CPU} AS
+        SELECT start, "end", globalTid, threadState
+        FROM (
+            SELECT
+                start,
+                LEAD(start) OVER (PARTITION BY globalTid ORDER BY start, rowid) AS "end",
+                globalTid,
+                {state} AS threadState,
+                isSchedIn
+            FROM SCHED_EVENTS
+            WHERE {OF_THREAD} IN ({", ".join(map(str, threads))})
+        )
+        WHERE isSchedIn = 0 AND "end" IS NOT NULL
+        ORDER BY start
+        """
     )
-    return int(rows[0][0]), int(rows[0][1])
 
 
 _TIMES = ("start", "end")
@@ -162,54 +197,7 @@ _DURATION = """
     CASE WHEN typeof("end") IN ('text', 'blob') THEN "end" ELSE COALESCE("end", start) - start END
 """
 IS_WHOLE_REPLAY = 'start > 0 AND "end" >= start'  # others are incomplete: nsys gives no times
-_SCHEDULED = """(
-    SELECT
-        *,
-        LEAD(start) OVER (PARTITION BY globalTid ORDER BY start, rowid) AS "end"
-    FROM SCHED_EVENTS
-)"""
-
-
-def _relation(source: Source) -> str:
-    return _SCHEDULED if source.category == Category.OFF_CPU else source.table
-
-
-def backward(export: Export, source: Source, part: RankPart, *, alone: bool) -> int:
-    """The number of such events that are not loaded, because they end before they begin.
-
-    Activities of a GPU without an end are among them.
-    """
-    if source.category in (Category.GRAPH, Category.OFF_CPU):
-        return 0  # the one has a remark of its own; the other ends with the next row
-    where = f"{_belongs(source, part, alone=alone)} AND ({_is_forward(source)}) IS NOT TRUE"
-    return int(export.value(f"SELECT COUNT(*) FROM {_relation(source)} WHERE {where}"))
-
-
-def chosen(source: Source, part: RankPart, *, alone: bool) -> str:
-    """The condition for events of this kind and rank."""
-    return f"{_belongs(source, part, alone=alone)} AND ({_is_forward(source)})"
-
-
-def _is_forward(source: Source) -> str:
-    """The condition that an event does not end before it begins; odd times are refused later."""
-    is_forward = "\"end\" >= start OR typeof(start) <> 'integer'"
-    return is_forward if source.on_gpu else f'"end" IS NULL OR {is_forward}'
-
-
-def _belongs(source: Source, part: RankPart, *, alone: bool) -> str:
-    if source.on_gpu:
-        pairs = ", ".join(f"({process}, {device})" for process, device in part.gpus)
-        belongs = f"({OF_PROCESS}, deviceId) IN (VALUES {pairs})" if pairs else "FALSE"
-    else:
-        belongs = f"{OF_THREAD} IN ({', '.join(map(str, part.threads))})"
-    is_all = alone and source.category != Category.OFF_CPU
-    return source.where if is_all else f"{source.where} AND {belongs}"
-
-
-def _are_integers(export: Export, table: str, columns: Sequence[str]) -> bool:
-    """Whether columns hold nothing but integers and NULL, as the profiler writes them."""
-    odd = " OR ".join(f"typeof(\"{name}\") NOT IN ('integer', 'null')" for name in columns)
-    return not columns or not export.rows(f"SELECT 1 FROM {table} WHERE {odd} LIMIT 1")
+_OFF_CPU = "off_cpu"  # a table beside those of the export
 
 
 def _json(columns: Sequence[str]) -> str:
@@ -236,6 +224,11 @@ def _on_gpu(export: Export) -> Iterator[Source]:
 
 def _kernels(export: Export) -> Source:
     kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
+    sizes = {
+        f"{what}_{axis}": export.column(kernels, f"{what}{axis.upper()}")
+        for what in ("grid", "block")
+        for axis in "xyz"
+    }
     name = export.column(
         kernels, "demangledName" if export.has(kernels, "demangledName") else "shortName"
     )
@@ -246,10 +239,10 @@ def _kernels(export: Export) -> Source:
         is_id=True,
         on_gpu=True,
         columns={
-            f"{what}_{axis}": export.column(kernels, f"{what}{axis.upper()}")
-            for what in ("grid", "block")
-            for axis in "xyz"
+            name: sql if sql == _NULL else f"CASE WHEN {_fits(sql)} THEN {sql} END"
+            for name, sql in sizes.items()
         },
+        odd=" OR ".join(f"NOT {_fits(sql)}" for sql in sizes.values() if sql != _NULL) or "FALSE",
         args=(
             "contextId",
             "greenContextId",
@@ -263,6 +256,11 @@ def _kernels(export: Export) -> Source:
             "graphId",
         ),
     )
+
+
+def _fits(column: str) -> str:
+    """The condition that a number has no more than 32 bits; what is no number is refused later."""
+    return f"(typeof({column}) <> 'integer' OR {column} BETWEEN {-(2**31)} AND {2**31 - 1})"
 
 
 def _copies(export: Export) -> Source:
@@ -358,7 +356,6 @@ def _on_host(export: Export) -> Iterator[Source]:
             "correlation": "NULL",
         },
         args=("threadState",),
-        where='isSchedIn = 0 AND "end" IS NOT NULL',
         needs=("start", "isSchedIn"),
     )
 

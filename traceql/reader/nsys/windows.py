@@ -1,15 +1,17 @@
 """Parts of the time of a recording, which are read one after the other to bound the memory."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from traceql.reader.nsys.export import Export
+if TYPE_CHECKING:
+    from traceql.reader.nsys.blocks import Block, RankRows
 
 ROWS = 500_000  # of a window, about; each takes about 1 kB while it is read
-_SAMPLES = 100_000  # starts that are looked at to choose the windows
+_POINTS = 8  # of time that stand for the rows of a block
 
 
 @dataclass(frozen=True)
@@ -31,27 +33,26 @@ class Window:
 WHOLE = Window()
 
 
-def windows(export: Export, starts: Collection[tuple[str, str]]) -> list[Window]:
-    """Windows of about as many rows each, in the order of time; one for a small file.
+def windows(found: Collection["RankRows"]) -> list[Window]:
+    """Windows of about as many rows of a rank each, in the order of time; one for few rows.
 
     Args:
-        starts: the tables of events, and the column of each that has the start.
+        found: the rows of the rank, of all kinds.
     """
-    sizes = [int(export.value(f"SELECT MAX(rowid) FROM {table}") or 0) for table, _ in starts]
-    if sum(sizes) <= ROWS:
+    number = -(-sum(rows.kept for rows in found) // ROWS)
+    blocks = [block for rows in found for block in rows.blocks if block.first is not None]
+    if number <= 1 or not blocks:
         return [WHOLE]
-    step = max(1, sum(sizes) // _SAMPLES)
-    found = [
-        int(start)
-        for table, column in starts
-        for (start,) in export.rows(
-            f"SELECT {column} FROM {table} "
-            f"WHERE rowid % {step} = 0 AND typeof({column}) = 'integer'"
-        )
-    ]
-    if not found:
-        return [WHOLE]
-    number = -(-sum(sizes) // ROWS)
-    shares = np.arange(1, number) / number
-    borders = np.unique(np.quantile(np.array(found), shares, method="lower")).tolist()
+    times = np.array([_times(block) for block in blocks])
+    weights = np.repeat([block.kept for block in blocks], _POINTS)
+    order = np.argsort(times, axis=None, kind="stable")
+    rows = np.cumsum(weights[order])
+    shares = rows[-1] * np.arange(1, number) / number
+    borders = np.unique(times.ravel()[order][np.searchsorted(rows, shares)]).tolist()
     return [Window(begin, end) for begin, end in pairwise([None, *borders, None])]
+
+
+def _times(block: "Block") -> Sequence[int]:
+    """Times from the first to the last start of a block, as if the rows were spread evenly."""
+    first, last = block.first or 0, block.last or 0
+    return [first + (last - first) * point // (_POINTS - 1) for point in range(_POINTS)]
