@@ -40,16 +40,6 @@ profiled AS (
     INNER JOIN profiled_work AS work ON launch.id = work.launch
     HAVING COUNT(*) > 0
 ),
--- Where no number of ranks is stated, it is that of the ranks that are loaded or in a communicator.
-job AS (
-    SELECT
-        COUNT(*) AS loaded,
-        CASE WHEN EXISTS (FROM run) THEN MAX(trace.world_size) ELSE MAX(recorder.world_size) END AS stated,
-        GREATEST(COUNT(*), MAX(trace.world_size), (SELECT MAX(group_size) FROM communicator)) AS ranks
-    FROM trace
-    LEFT JOIN recorder USING (rank)
-    HAVING COUNT(*) > 0
-),
 fact AS (
     SELECT 1 AS place, 'model' AS fact, model AS value FROM directory
     UNION ALL
@@ -64,10 +54,8 @@ fact AS (
     UNION ALL
     SELECT 5, 'GPUs', device_names FROM profiled WHERE NOT EXISTS (FROM trace)
     UNION ALL
-    SELECT 6, 'ranks', format(
-        '{} of {}{} loaded', loaded, CASE WHEN ranks > GREATEST(loaded, stated) THEN 'at least ' ELSE '' END, ranks
-    )
-    FROM job
+    SELECT 6, 'ranks', format('{} of {}{} loaded', loaded, CASE WHEN at_least THEN 'at least ' ELSE '' END, ranks)
+    FROM job_size
     UNION ALL
     SELECT 7, 'versions', versions FROM directory
     UNION ALL

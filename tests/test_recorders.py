@@ -8,6 +8,7 @@ import pytest
 import rocpd_like
 import traces
 from ascend_like import operation, part, task
+from command_line import output
 from databases import ROOT
 
 import traceql
@@ -93,3 +94,4 @@ def test_a_communicator_tells_of_ranks_that_are_not_loaded(tmp_path: Path) -> No
         *(part("Memcpy", ts=1000, dur=700, peer=peer, plane=peer) for peer in range(4)),
     )
     assert facts([tmp_path / "in"], tmp_path)["ranks"] == ["1 of at least 4 loaded"]
+    assert ": 1 of at least 4 ranks, " in output("info", tmp_path / "run.duckdb")

@@ -17,9 +17,8 @@ _COUNTS = """
         (SELECT COUNT(*) FROM kernel) AS kernels,
         (SELECT COUNT(*) FROM step) AS steps,
         (SELECT COUNT(*) FROM trace) AS ranks,
-        GREATEST(
-            (SELECT MAX(world_size) FROM trace), (SELECT MAX(group_size) FROM communicator)
-        ) AS world_size,
+        (SELECT ranks FROM job_size) AS world_size,
+        (SELECT at_least FROM job_size) AS has_perhaps_more,
         (SELECT COUNT(*) FROM profiled_launch) AS profiled,
         COUNT(ok) AS checks,
         COUNT(*) FILTER (NOT ok) AS failed,
@@ -91,7 +90,8 @@ def write_warnings(trace: Trace) -> None:
 
 
 def _of_traces(row: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{row['ranks']} of {_number(row['world_size'], 'rank', 'ranks')}"
+    least = "at least " if row["has_perhaps_more"] else ""
+    yield f"{row['ranks']} of {least}{_number(row['world_size'], 'rank', 'ranks')}"
     yield _number(row["slices"], "slice", "slices")
     yield _number(row["kernels"], "GPU activity", "GPU activities")
     yield _number(row["steps"], "step", "steps")
