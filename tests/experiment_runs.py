@@ -27,7 +27,7 @@ def repeats_of(folder: Path) -> dict[str, dict[str, Any]]:
     points = folder / "points"
     return {
         str(file.parent.relative_to(points)): json.loads(file.read_text())
-        for file in sorted(points.glob("*/*/*/run.json"))
+        for file in sorted(points.glob("*/*/[!.]*/run.json"))  # not of drafts, which are renamed
     }
 
 

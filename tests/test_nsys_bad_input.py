@@ -12,6 +12,7 @@ from typing import Any
 import nsys_like
 import pytest
 from command_line import called
+from needed_tables import only_tables
 from nsys_like import KERNEL, MEMCPY, MEMSET, NVTX, PID, RUNTIME, Row, call, global_id, kernel, nvtx
 
 import traceql
@@ -47,7 +48,14 @@ def export(folder: Path, *statements: Statement, rows: tuple[Row, ...] = _ROWS) 
     return path
 
 
-def loaded(path: Path) -> traceql.Trace:
+def loaded(path: Path, *tables: str) -> traceql.Trace:
+    """The database of an export with the tables that loading fills, and these."""
+    with only_tables(*tables):
+        return derived(path)
+
+
+def derived(path: Path) -> traceql.Trace:
+    """The database of an export with all tables."""
     database = path.parent.parent / "run.duckdb"
     traceql.load(path, database)
     return traceql.Trace(database)
@@ -151,7 +159,7 @@ _QUICK_TABLES = (KERNEL,)
     [pytest.param(t, marks=() if t in _QUICK_TABLES else pytest.mark.slow) for t in _TABLES],
 )
 def test_a_table_that_is_absent_counts_as_empty(table: str, tmp_path: Path) -> None:
-    with loaded(export(tmp_path, f"DROP TABLE {table}")) as trace:
+    with loaded(export(tmp_path, f"DROP TABLE {table}"), "kernel") as trace:
         ((slices,),) = values(trace, "SELECT COUNT(*) FROM slice")
         ((kernels,),) = values(trace, "SELECT COUNT(*) FROM kernel")
     assert (slices, kernels) == _WITHOUT_TABLE.get(table, (_SLICES, 3))
@@ -194,6 +202,19 @@ def test_another_column_that_is_absent_counts_as_null(
     with loaded(path) as trace:
         rows = values(trace, "SELECT ts, dur FROM slice ORDER BY ts")
     assert rows == [(0, 50), (10, 2), (20, 5), (40, 5), (50, 1)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("table", sorted({table for table, _ in _OPTIONAL}))
+def test_all_tables_are_made_without_any_of_the_other_columns(table: str, tmp_path: Path) -> None:
+    dropped = [column for other, column in _OPTIONAL if other == table]
+    kept = [column for other, column in _COLUMNS if other == table and column not in dropped]
+    # SQLite keeps at least one column.
+    changes = [f'ALTER TABLE {table} DROP COLUMN "{c}"' for c in dropped[0 if kept else 1 :]]
+    with derived(export(tmp_path, *changes)) as trace:
+        assert values(trace, "SELECT COUNT(*) FROM slice") == [(_SLICES,)]
+        failed = values(trace, "SELECT check_name FROM ledger WHERE ok IS FALSE")
+    assert failed == ([("time classified other",)] if table == KERNEL else [])  # without names
 
 
 _TOLD = {
@@ -248,7 +269,7 @@ def test_odd_descriptions_do_not_hinder_a_load(value: str, tmp_path: Path) -> No
         "ThreadNames SET nameId",
     )
     path = export(tmp_path, *(f"UPDATE {column} = {value}" for column in columns))
-    with loaded(path) as trace:
+    with derived(path) as trace:
         assert values(trace, "SELECT COUNT(*) FROM slice") == [(_SLICES,)]
 
 
@@ -261,7 +282,7 @@ def test_rows_of_no_process_are_loaded_beside_those_of_two(tmp_path: Path) -> No
         f"UPDATE {NVTX} SET globalTid = NULL {_FIRST}",
         rows=_ROWS + _OF_ANOTHER_PROCESS,
     )
-    with loaded(path) as trace:
+    with derived(path) as trace:
         assert values(trace, "SELECT ts, name FROM slice ORDER BY ts") == [
             (0, "execute_context_0(0)_generation_1(1)"),
             (10, "cudaLaunchKernel"),
@@ -280,7 +301,7 @@ def test_times_below_zero_and_calls_without_an_end_are_loaded(tmp_path: Path) ->
         f'UPDATE {NVTX} SET start = -1000, "end" = -900 {_FIRST}',
         f'UPDATE {RUNTIME} SET "end" = NULL {_FIRST}',
     )
-    with loaded(path) as trace:
+    with derived(path) as trace:
         rows = values(trace, "SELECT ts, dur, cat FROM slice ORDER BY ts LIMIT 3")
         assert values(trace, "SELECT base_time_ns FROM trace") == [(nsys_like.SESSION_NS - 1000,)]
     assert rows[:2] == [(0, 100, "nvtx"), (1010, 0, "cuda_runtime")]
@@ -290,13 +311,13 @@ def test_times_below_zero_and_calls_without_an_end_are_loaded(tmp_path: Path) ->
 def test_times_of_146_years_are_loaded(tmp_path: Path) -> None:
     late = 2**62
     path = export(tmp_path, f'UPDATE {KERNEL} SET start = {late}, "end" = {late + 5}')
-    with loaded(path) as trace:
+    with derived(path) as trace:
         assert values(trace, "SELECT ts, dur FROM kernel WHERE name = 'gemm'") == [(late, 5)]
 
 
 @pytest.mark.slow
 def test_an_empty_recording_is_one_rank_without_events(tmp_path: Path) -> None:
-    with loaded(export(tmp_path, rows=())) as trace:
+    with derived(export(tmp_path, rows=())) as trace:
         assert values(trace, "SELECT rank, world_size FROM trace") == [(0, 1)]
         assert values(trace, "SELECT COUNT(*) FROM slice") == [(0,)]
         assert values(trace, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
@@ -318,7 +339,7 @@ def test_names_may_be_absent_or_odd(tmp_path: Path) -> None:
          (b"ge\0mm\x1b[31m\n\xff",)),
         "DELETE FROM StringIds WHERE value = 'cudaLaunchKernel_v7000'",
     )  # fmt: skip
-    with loaded(path) as trace:
+    with derived(path) as trace:
         sql = "SELECT name FROM slice WHERE cat IN ('kernel', 'cuda_runtime') ORDER BY ts"
         assert values(trace, sql) == [(None,), (odd,)]
         shown = called("sql", trace.path, "SELECT name FROM kernel").stdout
