@@ -229,6 +229,16 @@ def test_one_rank_names_the_late_peer(
     assert tuple(round(value / 1000) for value in found) == (waited_us, whole_us, moved_us)
 
 
+def test_lost_time_blames_the_late_peer_that_the_devices_name() -> None:
+    with loaded(ALEXNET) as trace:
+        waits = [row for row in trace.run("time.lost").rows() if row["wait_ns"]]
+        exposed = trace.run("time.breakdown").rows()
+    (wait,) = waits
+    # The job does not say how many ranks it has, so that a place in the communicator is no rank.
+    assert (wait["cause"], wait["late_place"], wait["rank"]) == ("peer", 5, None)
+    assert wait["wait_ns"] == sum(row["exposed_wait_ns"] for row in exposed)
+
+
 def test_moving_is_the_union_over_the_planes() -> None:
     whole = [e for e in complete(alexnet(0), "HCCL") if e["thread"].startswith("Group")]
     moves = [e for e in complete(alexnet(0), "HCCL") if e["name"] in ("Memcpy", "Reduce_Inline")]
