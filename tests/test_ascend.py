@@ -239,6 +239,16 @@ def test_lost_time_blames_the_late_peer_that_the_devices_name() -> None:
     assert wait["wait_ns"] == sum(row["exposed_wait_ns"] for row in exposed)
 
 
+def test_host_time_is_that_of_the_threads_whose_operators_ask_for_work() -> None:
+    """One for forward, one for backward; the queue of torch_npu launches what both ask for."""
+    with loaded(ALEXNET) as trace:
+        flame = trace.run("host.flame", rank=0, min_pct=0).rows()
+    threads = {row["name"] for row in flame if row["depth"] == 0}
+    operators = {e["tid"] for e in complete(alexnet(0), "Python") if e.get("cat") == "cpu_op"}
+    assert threads == {f"rank 0, Thread {tid}" for tid in operators}
+    assert not [row for row in flame if row["kind"] == "runtime"]
+
+
 def test_moving_is_the_union_over_the_planes() -> None:
     whole = [e for e in complete(alexnet(0), "HCCL") if e["thread"].startswith("Group")]
     moves = [e for e in complete(alexnet(0), "HCCL") if e["name"] in ("Memcpy", "Reduce_Inline")]
