@@ -1,6 +1,7 @@
 """Damaged databases of Ascend's profiler: one line that says what is wrong, or little is lost."""
 
 import gzip
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -305,6 +306,58 @@ def test_odd_descriptions_do_not_hinder_a_load(value: str, tmp_path: Path) -> No
     )
     found = Read(database(tmp_path, *(f"UPDATE {column} = {value}" for column in columns)))
     assert found.counts[0] == _ALL
+
+
+_ARGS = '{"rank": 0, "world_size": 8}'
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("META_DATA", "value", b"\0\xff"),
+        ("META_DATA", "value", '{"rank": 0'),
+        ("META_DATA", "value", "[" * 100_000),
+        ("NPU_INFO", "name", b"\0\xff"),
+    ],
+)
+def test_what_the_file_says_of_itself_is_unknown_and_told_where_it_is_damaged(
+    table: str, column: str, value: object, tmp_path: Path
+) -> None:
+    path = database(
+        tmp_path,
+        ("INSERT INTO META_DATA VALUES ('distributed_args', ?)", (_ARGS,)),
+        (f"UPDATE {table} SET {column} = ? WHERE {column} IN (?, 'Ascend910B')", (value, _ARGS)),
+    )
+    found = Read(path)
+    assert (found.counts[0], found.failures) == (_ALL, {f"values of {table}"})
+    told = found.remarks[f"values of {table}"]
+    assert told.value == 1
+    assert "distributed_args" in told.note or "name of NPU 0" in told.note
+
+
+def test_what_the_file_says_of_itself_is_told_where_it_is_no_utf8(tmp_path: Path) -> None:
+    odd = "UPDATE NPU_INFO SET name = CAST(x'41ff' AS TEXT)"
+    path = database(tmp_path, odd)
+    with opened(path) as profile:
+        name = Job(profile, path).metadata["device_name"]
+    assert name == "A\N{REPLACEMENT CHARACTER}"
+    told = Read(path).remarks["texts of NPU_INFO that are no UTF-8"]
+    assert (told.value, told.ok) == (1, None)
+
+
+@pytest.mark.slow
+def test_names_of_groups_that_no_encoding_has_are_loaded(tmp_path: Path) -> None:
+    """A surrogate without its other half is spelled out, in the file as in one beside it."""
+    groups = '{"g\\ud800": {"group_name": "tp\\ud800", "global_ranks": [0]}}'
+    path = database(
+        tmp_path, ("INSERT INTO META_DATA VALUES ('parallel_group_info', ?)", (groups,))
+    )
+    (path.parent / "profiler_info_0.json").write_text('{"cann_version": "8\\ud800", "x": NaN}')
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        (row,) = trace.sql("SELECT metadata FROM trace").rows()
+    found = json.loads(row["metadata"])
+    assert (found["cann_version"], found["groups"][0]["name"]) == ("8\\ud800", "g\\ud800")
 
 
 @pytest.mark.slow
