@@ -15,6 +15,7 @@ from command_line import called
 
 import traceql
 from traceql.errors import TraceCorrupt
+from traceql.reader import ascend_db
 from traceql.reader.ascend_db.analysis import NO_ANALYSIS
 from traceql.reader.ascend_db.job import Job
 from traceql.reader.ascend_db.profile import opened
@@ -121,6 +122,24 @@ def test_a_packed_database_in_write_ahead_mode_gives_what_it_gives_unpacked(
     packed = gzip.compress(content[:18] + b"\2\2" + content[20:])
     found = Read(written(tmp_path, f"{NAME}.gz", packed))
     assert (found.counts, found.failures) == ((_ALL, 3), set())
+
+
+def test_a_large_packed_database_is_known_by_the_tables_that_it_creates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ascend_db, "_MOST_PACKED_BYTES", 0)
+    mine = gzip.compress(database(tmp_path).read_bytes())
+    with closing(sqlite3.connect(tmp_path / "other")) as con:
+        con.execute("CREATE TABLE STRING_IDS (id, value)")
+    other = gzip.compress((tmp_path / "other").read_bytes())
+    for name, content, is_known in (
+        ("mine.db.gz", mine, True),
+        ("other.db.gz", other, False),
+        ("cut.db.gz", mine[:900], False),
+        ("mine.sqlite.gz", mine, False),  # as large exports of Nsight Systems are called
+    ):
+        found = ascend_db.READER.recognises(written(tmp_path, name, content))
+        assert found is is_known, name
 
 
 @pytest.mark.parametrize("page", [1, 2, 9])
