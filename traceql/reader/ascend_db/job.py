@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 from traceql.dialect.ascend.vocabulary import MOST_RANKS, Metadata
+from traceql.reader.ascend.common_remarks import files_beside
 from traceql.reader.ascend.job_size import (
     is_number_of_ranks,
     job_size_remarks,
     largest_group,
 )
-from traceql.reader.ascend.layout import others_beside
 from traceql.reader.ascend.side_files import SideFiles
 from traceql.reader.ascend_db.about import NPU, About
 from traceql.reader.ascend_db.names import PROFILES
@@ -66,12 +66,7 @@ class Job:
                 f"places that agree with the first one, which is used; all that state it: {listed}",
             )
         yield from job_size_remarks(self.metadata)
-        if others := others_beside(self._path):
-            listed = ", ".join(other.name for other in others)
-            note = f"traces read of those beside {self._path.name}: {listed}"
-            yield Remark("other traces of the rank", 0, len(others), None, f"{note}. One is read")
-        for reason in self._files.damaged:
-            yield Remark("file beside the profile", 0, 1, False, f"not used: {reason}")
+        yield from files_beside(self._path, self._files.damaged)
         yield from self._about.remarks()
         if (version := self._version) and not version.startswith("1."):
             yield Remark(
