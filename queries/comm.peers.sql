@@ -19,13 +19,7 @@
 -- @empty  no device tells whom it waited for; only Ascend profiles of level 1 and more do
 -- @chart  bar x=wait_ns y=rank color=late_place
 -- @title  Whom each rank waited for, by its own device
-WITH known_member AS (
-    SELECT member.communicator_id, member.place, member.rank
-    FROM communicator_member AS member
-    INNER JOIN communicator USING (communicator_id)
-    QUALIFY COUNT(*) OVER (PARTITION BY member.communicator_id) = communicator.group_size
-),
-waited AS (
+WITH waited AS (
     SELECT
         collective.*,
         kernel.ts,
@@ -44,16 +38,13 @@ SELECT
     ANY_VALUE(waited.group_ranks) AS group_ranks,
     ANY_VALUE(waited.group_size) AS group_size,
     waited.late_place,
-    ANY_VALUE(known_member.rank) AS late_rank,
+    ANY_VALUE(waited.late_rank) AS late_rank,
     COUNT(*) AS operations,
     CAST(SUM(waited.plane_wait_ns) AS BIGINT) AS wait_ns,
     100.0 * SUM(waited.plane_wait_ns) / NULLIF(SUM(SUM(waited.plane_wait_ns)) OVER (), 0) AS share_pct,
     MAX(waited.peer_ns) AS longest_ns,
     arg_max(waited.ts, waited.peer_ns) AS ts
 FROM waited
-LEFT JOIN known_member
-    ON waited.communicator_id = known_member.communicator_id
-    AND waited.late_place = known_member.place
 GROUP BY waited.rank, waited.communicator_id, waited.late_place
 ORDER BY wait_ns DESC, waited.rank, waited.communicator_id, waited.late_place
 LIMIT $limit::INTEGER

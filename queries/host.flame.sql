@@ -1,6 +1,7 @@
 -- One row per rank, phase and stack of host events: how long the host was in this stack.
 --
--- Use it to see which code, operators and runtime calls the launching thread spends its time in. A
+-- Use it to see which code, operators and runtime calls the launching thread spends its time in; on
+-- Ascend, the threads whose operators ask for work, not torch_npu's queue, which launches it. A
 -- stack is an event and all events around it, as recorded: Python frames, annotations, operators,
 -- and runtime or driver calls. Events of the same name in the same stack are one row. Names count
 -- as the same if only hashes, counts, addresses or the number of a module differ.
@@ -37,12 +38,14 @@ WITH RECURSIVE host_slice AS (
     WHERE event_kind.kind IN ('launch', 'operator', 'annotation', 'frame')
         AND ($rank::BIGINT IS NULL OR slice.rank = $rank::BIGINT)
 ),
--- The threads that launched GPU activities; of a rank without any, those with operators, if there are any.
+-- The threads that asked for GPU activities: those of the operators where these are known (issuer), else
+-- those that launched them; of a rank without any, those with operators, if there are any.
 chosen AS MATERIALIZED (
     SELECT
         rank,
         track_id,
         CASE
+            WHEN track_id IN (SELECT track_id FROM issuer) THEN 3
             WHEN BOOL_OR(id IN (SELECT launch_id FROM kernel)) THEN 2
             WHEN BOOL_OR(kind = 'operator') THEN 1
             ELSE 0

@@ -1,9 +1,10 @@
--- One row per rank and cause: how much of the GPU's idle time the launching thread was off the CPU.
+-- One row per rank and cause: how much of the GPU's idle time the thread that asked for the next kernel was off the CPU.
 --
--- Use it to tell a host that is too slow from one that is not allowed to run. Time off the CPU while
--- the thread waits for the GPU (cause sync) is harmless. If it is high for the cause host, other
--- programs compete for the cores: pin the threads, give the container more CPUs, or move the others
--- away. The part of a gap counts that lies before the launch call of the next kernel. The recording
+-- Use it to tell a host that is too slow from one that is not allowed to run. The thread is the
+-- launching one, or the one that had asked it to launch (gap.track_id). Time off the CPU while it
+-- waits for the GPU (cause sync) is harmless. If it is high for the cause host, other programs
+-- compete for the cores: pin the threads, give the container more CPUs, or move the others away.
+-- The part of a gap counts that lies before the launch call of the next kernel. The recording
 -- must have scheduling (nsys profile --cpuctxsw=process-tree).
 -- @param  rank         BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  phase        VARCHAR = NULL  Only gaps of steps of this phase; all by default.
@@ -12,7 +13,7 @@
 -- @column cause        VARCHAR  host or sync.
 -- @column gaps         BIGINT   Number of gaps.
 -- @column waiting_ns   BIGINT   Time in these gaps before the launch call of the next kernel, ns.
--- @column off_cpu_ns   BIGINT   Part of it in which the launching thread was on no CPU, ns.
+-- @column off_cpu_ns   BIGINT   Part of it in which that thread was on no CPU, ns.
 -- @column off_cpu_pct  DOUBLE   The same in percent.
 -- @column longest_ns   BIGINT   Longest such time in one gap, ns.
 -- @key    rank cause waiting_ns off_cpu_ns off_cpu_pct gaps longest_ns
@@ -32,10 +33,11 @@ waiting AS (
         gap.cause,
         gap.ts,
         LEAST(gap.ts + gap.dur, launch.ts) AS end_ts,
-        launch.tid
+        track.tid
     FROM gap
     INNER JOIN kernel ON gap.next_kernel_id = kernel.id
     INNER JOIN launch ON kernel.launch_id = launch.id
+    INNER JOIN track ON gap.track_id = track.id
     LEFT JOIN step ON gap.step_id = step.step_id
     WHERE
         gap.cause IN ('host', 'sync')

@@ -5,7 +5,7 @@
 -- not tell them. Without a trace, the numbers are those of the profiles of Nsight Compute.
 -- @column headline  VARCHAR  What the number is.
 -- @column value     DOUBLE   The number.
--- @column unit      VARCHAR  ns, percent, tokens/s, launches, GB/s or checks.
+-- @column unit      VARCHAR  ns, percent, tokens/s, launches, GB/s, check or checks.
 -- @column note      VARCHAR  What the number refers to, or how it was measured.
 -- @key    headline value unit note
 -- @empty  the database has neither GPU activity nor profiles nor checks in its ledger
@@ -112,7 +112,8 @@ headline AS (
     LEFT JOIN memory_peak USING (device_name)
     WHERE profiled.gbps IS NOT NULL
     UNION ALL
-    SELECT 12, 'ledger', held, 'checks', 'of ' || checks || ' hold'
+    SELECT 12, 'ledger', held, CASE held WHEN 1 THEN 'check' ELSE 'checks' END,
+        'of ' || checks || CASE checks WHEN 1 THEN ' holds' ELSE ' hold' END
     FROM proof
     WHERE checks > 0
 )

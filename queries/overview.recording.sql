@@ -40,6 +40,19 @@ profiled AS (
     INNER JOIN profiled_work AS work ON launch.id = work.launch
     HAVING COUNT(*) > 0
 ),
+-- Files of the same name are shown with the nearest folder that tells them apart.
+file AS (
+    SELECT parse_path(path) AS parts, MIN(rank) AS rank FROM trace GROUP BY path
+),
+nearest AS (
+    SELECT CASE
+        WHEN COUNT(DISTINCT parts[-1]) = COUNT(*) THEN 1
+        WHEN COUNT(DISTINCT parts[-2]) = COUNT(*) THEN 2
+        WHEN COUNT(DISTINCT parts[-3]) = COUNT(*) THEN 3
+        ELSE 4
+    END AS depth
+    FROM file
+),
 fact AS (
     SELECT 1 AS place, 'model' AS fact, model AS value FROM directory
     UNION ALL
@@ -71,7 +84,12 @@ fact AS (
     END
     FROM (SELECT profiler, list(rank ORDER BY rank) AS ranks FROM recorder GROUP BY profiler)
     UNION ALL
-    SELECT 12, 'trace files', string_agg(parse_filename(path), ', ' ORDER BY rank) FROM trace
+    SELECT 12, 'trace files', string_agg(
+        CASE depth WHEN 1 THEN '' WHEN 2 THEN parts[-2] || '/' ELSE parts[-depth] || '/.../' END || parts[-1],
+        ', ' ORDER BY rank
+    )
+    FROM file
+    CROSS JOIN nearest
     HAVING COUNT(*) > 0
     UNION ALL
     SELECT 13, 'counters', counters FROM profiled

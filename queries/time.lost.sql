@@ -12,6 +12,7 @@
 -- - dependency: the next kernel waited for another stream
 -- - kernel, preemption, copy: the late rank spent more time in compute kernels, in those of another stream, or in copies
 -- - communication: the late rank was held up by another communicator
+-- - peer: the devices that waited name the late rank, but not why it was late: not all ranks are loaded (see comm.peers)
 -- - pipeline: a stage of the pipeline waited for another one
 -- - start: the first operation of a communicator in the trace; what came before was not recorded
 -- - clock: the clocks of the ranks are too uncertain to tell
@@ -23,7 +24,8 @@
 -- @column rank        BIGINT   Rank that the cause is on; NULL if unknown.
 -- @column phase       VARCHAR  Phase of the steps; NULL if unknown.
 -- @column graph_mode  VARCHAR  How these steps used CUDA graphs: full, piecewise or none.
--- @column cause       VARCHAR  host, sync, dependency, launch, kernel, preemption, copy, communication, pipeline, start, clock or unknown.
+-- @column cause       VARCHAR  host, sync, dependency, launch, kernel, preemption, copy, communication, peer, pipeline, start, clock or unknown.
+-- @column late_place  BIGINT   Number of the late rank in its communicator, from 0, if the cause is peer.
 -- @column lost_ns     BIGINT   Time that it cost all ranks together, ns: idle_ns and wait_ns.
 -- @column idle_ns     BIGINT   Part of lost_ns in which the rank itself was idle, ns.
 -- @column wait_ns     BIGINT   Part of lost_ns in which other ranks waited for it, ns.
@@ -31,7 +33,7 @@
 -- @column steps       BIGINT   Steps of the rank that have the cause.
 -- @column doing       VARCHAR  What the host of the rank did most while the GPU waited for it, if the cause is host or sync.
 -- @column doing_pct   DOUBLE   doing in percent of that time.
--- @key    rank phase cause lost_ns wait_ns idle_ns graph_mode share_pct doing
+-- @key    rank phase cause late_place lost_ns wait_ns idle_ns graph_mode share_pct doing
 -- @empty  no time was lost, or the trace has no GPU activity
 -- @chart  stacked x=idle_ns,wait_ns y=phase
 -- @title  Lost time by phase
@@ -49,6 +51,7 @@ blamed AS (
         step.phase,
         step.graph_mode,
         lost_time.cause,
+        lost_time.late_place,
         SUM(lost_time.ns) AS lost_ns,
         COALESCE(SUM(lost_time.ns) FILTER (lost_time.part = 'idle'), 0) AS idle_ns,
         COALESCE(SUM(lost_time.ns) FILTER (lost_time.part = 'exposed_wait'), 0) AS wait_ns,
@@ -65,6 +68,7 @@ SELECT
     blamed.phase,
     blamed.graph_mode,
     blamed.cause,
+    blamed.late_place,
     CAST(blamed.lost_ns AS BIGINT) AS lost_ns,
     CAST(blamed.idle_ns AS BIGINT) AS idle_ns,
     CAST(blamed.wait_ns AS BIGINT) AS wait_ns,
@@ -81,5 +85,5 @@ LEFT JOIN doing
     AND blamed.cause = doing.cause
     -- Not if most of the gaps of this cause were launched early: their time is in another row.
     AND doing.ns < 2 * blamed.idle_ns
-ORDER BY lost_ns DESC, blamed.rank, blamed.phase, blamed.graph_mode, blamed.cause
+ORDER BY lost_ns DESC, blamed.rank, blamed.phase, blamed.graph_mode, blamed.cause, blamed.late_place
 LIMIT $limit::INTEGER

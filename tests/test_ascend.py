@@ -15,6 +15,7 @@ from command_line import called
 from shared_files import shared_file
 
 import traceql
+from traceql.report.page import recording_name
 
 SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "ascend"
 ALEXNET, OLD = "alexnet-910b-level1-text", "old-2024-01-trace-view"
@@ -227,6 +228,38 @@ def test_one_rank_names_the_late_peer(
     assert row["wait_ns"] + row["transfer_ns"] == row["dur"]
     found = (row["peer_ns"], row["dur"], row["transfer_ns"])
     assert tuple(round(value / 1000) for value in found) == (waited_us, whole_us, moved_us)
+
+
+def test_lost_time_blames_the_late_peer_that_the_devices_name() -> None:
+    with loaded(ALEXNET) as trace:
+        waits = [row for row in trace.run("time.lost").rows() if row["wait_ns"]]
+        exposed = trace.run("time.breakdown").rows()
+    (wait,) = waits
+    # The job does not say how many ranks it has, so that a place in the communicator is no rank.
+    assert (wait["cause"], wait["late_place"], wait["rank"]) == ("peer", 5, None)
+    assert wait["wait_ns"] == sum(row["exposed_wait_ns"] for row in exposed)
+
+
+def test_host_time_is_that_of_the_threads_whose_operators_ask_for_work() -> None:
+    """One for forward, one for backward; the queue of torch_npu launches what both ask for."""
+    with loaded(ALEXNET) as trace:
+        flame = trace.run("host.flame", rank=0, min_pct=0).rows()
+    threads = {row["name"] for row in flame if row["depth"] == 0}
+    operators = {e["tid"] for e in complete(alexnet(0), "Python") if e.get("cat") == "cpu_op"}
+    assert threads == {f"rank 0, Thread {tid}" for tid in operators}
+    assert not [row for row in flame if row["kind"] == "runtime"]
+
+
+def test_a_report_names_the_recording_and_tells_its_files_apart() -> None:
+    with loaded(ALEXNET) as trace:
+        facts = {row["fact"]: row["value"] for row in trace.run("overview.recording")}
+        found = {row["finding"] for row in trace.run("overview.findings")}
+        assert recording_name(trace) == ALEXNET
+    assert facts["trace files"].split(", ") == [
+        f"rank{rank}_ascend_pt/.../trace_view.json.gz" for rank in (0, 1)
+    ]
+    assert any("its NPU is idle" in one for one in found)
+    assert not any("GPU" in one for one in found)
 
 
 def test_moving_is_the_union_over_the_planes() -> None:

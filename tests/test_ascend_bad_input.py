@@ -15,6 +15,7 @@ import traceql
 from traceql.dialect.ascend.metadata import facts
 from traceql.dialect.ascend.vocabulary import Category
 from traceql.errors import TraceCorrupt
+from traceql.loading.discovery import trace_files
 from traceql.reader.ascend.events import ascend_events
 from traceql.reader.ascend.layout import traces_of_folder
 from traceql.reader.ascend.read import read_ascend
@@ -187,7 +188,7 @@ def test_tasks_on_tracks_without_names_fail_the_ledger(tmp_path: Path) -> None:
                 "PROF_1/mindstudio_profiler_output/msprof_slice_0_2025.json",
                 "PROF_1/mindstudio_profiler_output/msprof_slice_1_2025.json",
             ),
-            "into 2 slices",
+            "2 of them here",
         ),
     ],
 )
@@ -203,6 +204,29 @@ def test_a_rank_without_a_trace_is_refused(
         err = refused(given, tmp_path)
         assert said in err
         assert "b_ascend_pt" in err
+
+
+@pytest.mark.parametrize("name", ["msprof_slice_0_20250109.json", "msprof_slice_12.json.gz"])
+def test_a_slice_of_a_timeline_is_refused(name: str, tmp_path: Path) -> None:
+    """By its name: it looks like a whole trace."""
+    path = tmp_path / "in" / name
+    path.parent.mkdir()
+    content = json.dumps(ascend_like.named(EVENTS)).encode()
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    for given in (path, path.parent):
+        err = refused(given, tmp_path)
+        assert "one of the slices" in err
+        assert '"slice_switch" to "off"' in err
+
+
+@pytest.mark.slow
+def test_the_folder_of_a_rank_is_found_from_within(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, files={"communication.json": "{}"})
+    for place, given in ((trace.parent, "."), (trace.parent, ".."), (trace.parents[1], "")):
+        monkeypatch.chdir(place)
+        assert trace_files([Path(given)]) == [trace]
 
 
 def test_output_of_msprof_in_the_folder_of_torch_npu_is_found(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import traceql
 from traceql.reader.ascend_db.profile import opened
 from traceql.reader.ascend_db.rank_events import RankEvents
 from traceql.reader.registry import reader_of
+from traceql.reader.sqlite_file import created_tables, table_names
 
 SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "ascend" / "alexnet-910b-level1-db"
 # What the profiler itself says of each rank in analysis.db, us: computing, communication, its part
@@ -68,6 +69,11 @@ def union_ns(intervals: list[tuple[int, int]]) -> int:
         total += max(0, end - max(start, covered_to))
         covered_to = max(covered_to, end)
     return total
+
+
+def test_the_tables_that_the_file_creates_are_those_that_it_has() -> None:
+    for rank in (0, 1):
+        assert set(created_tables(sample(rank))) == table_names(sample(rank))
 
 
 _LOADED = """

@@ -1,6 +1,7 @@
 """Damaged databases of Ascend's profiler: one line that says what is wrong, or little is lost."""
 
 import gzip
+import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ from command_line import called
 
 import traceql
 from traceql.errors import TraceCorrupt
+from traceql.reader import ascend_db
 from traceql.reader.ascend_db.analysis import NO_ANALYSIS
 from traceql.reader.ascend_db.job import Job
 from traceql.reader.ascend_db.profile import opened
@@ -120,6 +122,24 @@ def test_a_packed_database_in_write_ahead_mode_gives_what_it_gives_unpacked(
     packed = gzip.compress(content[:18] + b"\2\2" + content[20:])
     found = Read(written(tmp_path, f"{NAME}.gz", packed))
     assert (found.counts, found.failures) == ((_ALL, 3), set())
+
+
+def test_a_large_packed_database_is_known_by_the_tables_that_it_creates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ascend_db, "_MOST_PACKED_BYTES", 0)
+    mine = gzip.compress(database(tmp_path).read_bytes())
+    with closing(sqlite3.connect(tmp_path / "other")) as con:
+        con.execute("CREATE TABLE STRING_IDS (id, value)")
+    other = gzip.compress((tmp_path / "other").read_bytes())
+    for name, content, is_known in (
+        ("mine.db.gz", mine, True),
+        ("other.db.gz", other, False),
+        ("cut.db.gz", mine[:900], False),
+        ("mine.sqlite.gz", mine, False),  # as large exports of Nsight Systems are called
+    ):
+        found = ascend_db.READER.recognises(written(tmp_path, name, content))
+        assert found is is_known, name
 
 
 @pytest.mark.parametrize("page", [1, 2, 9])
@@ -305,6 +325,58 @@ def test_odd_descriptions_do_not_hinder_a_load(value: str, tmp_path: Path) -> No
     )
     found = Read(database(tmp_path, *(f"UPDATE {column} = {value}" for column in columns)))
     assert found.counts[0] == _ALL
+
+
+_ARGS = '{"rank": 0, "world_size": 8}'
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "value"),
+    [
+        ("META_DATA", "value", b"\0\xff"),
+        ("META_DATA", "value", '{"rank": 0'),
+        ("META_DATA", "value", "[" * 100_000),
+        ("NPU_INFO", "name", b"\0\xff"),
+    ],
+)
+def test_what_the_file_says_of_itself_is_unknown_and_told_where_it_is_damaged(
+    table: str, column: str, value: object, tmp_path: Path
+) -> None:
+    path = database(
+        tmp_path,
+        ("INSERT INTO META_DATA VALUES ('distributed_args', ?)", (_ARGS,)),
+        (f"UPDATE {table} SET {column} = ? WHERE {column} IN (?, 'Ascend910B')", (value, _ARGS)),
+    )
+    found = Read(path)
+    assert (found.counts[0], found.failures) == (_ALL, {f"values of {table}"})
+    told = found.remarks[f"values of {table}"]
+    assert told.value == 1
+    assert "distributed_args" in told.note or "name of NPU 0" in told.note
+
+
+def test_what_the_file_says_of_itself_is_told_where_it_is_no_utf8(tmp_path: Path) -> None:
+    odd = "UPDATE NPU_INFO SET name = CAST(x'41ff' AS TEXT)"
+    path = database(tmp_path, odd)
+    with opened(path) as profile:
+        name = Job(profile, path).metadata["device_name"]
+    assert name == "A\N{REPLACEMENT CHARACTER}"
+    told = Read(path).remarks["texts of NPU_INFO that are no UTF-8"]
+    assert (told.value, told.ok) == (1, None)
+
+
+@pytest.mark.slow
+def test_names_of_groups_that_no_encoding_has_are_loaded(tmp_path: Path) -> None:
+    """A surrogate without its other half is spelled out, in the file as in one beside it."""
+    groups = '{"g\\ud800": {"group_name": "tp\\ud800", "global_ranks": [0]}}'
+    path = database(
+        tmp_path, ("INSERT INTO META_DATA VALUES ('parallel_group_info', ?)", (groups,))
+    )
+    (path.parent / "profiler_info_0.json").write_text('{"cann_version": "8\\ud800", "x": NaN}')
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        (row,) = trace.sql("SELECT metadata FROM trace").rows()
+    found = json.loads(row["metadata"])
+    assert (found["cann_version"], found["groups"][0]["name"]) == ("8\\ud800", "g\\ud800")
 
 
 @pytest.mark.slow

@@ -69,6 +69,23 @@ def test_waiting_is_what_no_plane_moves(one: traceql.Trace) -> None:
     assert (peer["late_place"], peer["operations"], peer["longest_ns"]) == (2, 1, 700)
 
 
+def test_a_group_of_the_whole_job_tells_the_number_of_the_late_rank(tmp_path: Path) -> None:
+    """The operation of `ONE` has four ranks, and so has the job."""
+    document: dict[str, Any] = {
+        "step1": {"p2p": {}, "collective": {"hcom_allReduce__123_0_1@77": {}}}
+    }
+    files = {"communication.json": json.dumps(document)}
+    layout = {"rank": 0, "world_size": 4}
+    folder = written(tmp_path, *ONE, rank=0, distributed=layout, files=files)
+    with loaded(folder, tmp_path / "run.duckdb") as trace:
+        lost = values(
+            trace, "SELECT root_rank, cause, late_place, ns FROM lost_time WHERE ns = 750"
+        )
+        (peer,) = trace.run("comm.peers").rows()
+    assert lost == [(2, "peer", 2, 750)]
+    assert (peer["late_rank"], peer["group_ranks"]) == (2, "0 1 2 3")
+
+
 def test_a_wait_for_an_event_is_a_dependency(one: traceql.Trace) -> None:
     found = values(one, "SELECT dur, cause FROM gap ORDER BY ts")
     assert found == [(500, "dependency"), (200, "launch")]

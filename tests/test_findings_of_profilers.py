@@ -47,7 +47,7 @@ def test_an_npu_has_acl_graphs(tmp_path: Path) -> None:
     assert host_bound(folder, tmp_path / "run.duckdb") == [
         (
             "The program runs without ACL graphs and waits for the host. "
-            "The GPU is idle for 0.0 ms until the host launches the next kernel",
+            "The NPU is idle for 0.0 ms until the host launches the next kernel",
             "Use ACL graphs, compile the model, or give each launch more work",
         )
     ]

@@ -148,6 +148,7 @@ CAUSES = {
     "preemption": "#882255",
     "copy": "#7A0177",
     "communication": _COMMUNICATION,
+    "peer": "#E8A0BF",
     "skew": "#767676",
     "start": "#117733",
     "pipeline": "#CC79A7",

@@ -65,15 +65,19 @@ class ProcessGroups:
             (f.world_size or 0 for f in files.values()), default=0
         )
         self._is_complete &= any(f.world_size for f in files.values())
+        self._world = {rank: facts.world_size for rank, facts in files.items()}
 
     def loaded(self, rank: int, name: str | None, size: int | None) -> "Group | None":
         """The group of the loaded ranks whose events name it, if all ranks use the same name.
 
         Its size is unknown if the event does not tell it and not all ranks of the job are loaded.
+        A group as large as the job has all ranks of the job, also those that are not loaded.
         """
         members = self._loaded.get((rank, name or ""))
         if not members:
             return None
+        if size is not None and size == self._world[rank]:
+            return Group(tuple(r + self._shift[rank] for r in range(size)), size)
         return Group(tuple(members), size or (len(members) if self._is_complete else None))
 
     def of_event(self, rank: int, name: str | None, listed: str | None) -> Sequence[int]:

@@ -47,8 +47,8 @@ SELECT
     100.0 * idle.ns / rank_window.ns AS value,
     idle.all_ns AS cost_ns,
     format(
-        'The GPU of rank {} is idle for {:.1f} ms, {:.0f}% of its span{}. {:.0f}% of it has the cause ''{}''{}{}.',
-        idle.rank, idle.ns / 1e6, 100.0 * idle.ns / rank_window.ns,
+        'The {} of rank {} is idle for {:.1f} ms, {:.0f}% of its span{}. {:.0f}% of it has the cause ''{}''{}{}.',
+        wording.device, idle.rank, idle.ns / 1e6, 100.0 * idle.ns / rank_window.ns,
         CASE WHEN idle.cause = 'unknown' THEN '' ELSE ', although its host is not late' END,
         100.0 * idle.cause_ns / idle.ns, idle.cause,
         CASE idle.cause

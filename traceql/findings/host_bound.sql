@@ -187,13 +187,13 @@ SELECT
         '. ',
         CASE
             WHEN ranks = 1 AND NOT are_several
-                THEN format('The GPU is idle for {:.1f} ms until the host launches the next kernel', ns / 1e6)
+                THEN format('The {} is idle for {:.1f} ms until the host launches the next kernel', device, ns / 1e6)
             WHEN ranks = 1
-                THEN format('In them, the GPU is idle for {:.1f} ms until the host launches the next kernel', ns / 1e6)
+                THEN format('In them, the {} is idle for {:.1f} ms until the host launches the next kernel', device, ns / 1e6)
             ELSE format(
-                '{} rank loses {:.1f} ms on average until a host launches the next kernel. {:.0f}% of it is due to the host of rank {}: its GPU is idle for {:.1f} ms{}',
+                '{} rank loses {:.1f} ms on average until a host launches the next kernel. {:.0f}% of it is due to the host of rank {}: its {} is idle for {:.1f} ms{}',
                 CASE WHEN are_several THEN 'In them, each' ELSE 'Each' END,
-                ns / ranks / 1e6, 100.0 * root_ns / ns, root_rank, idle_ns / 1e6,
+                ns / ranks / 1e6, 100.0 * root_ns / ns, root_rank, device, idle_ns / 1e6,
                 CASE WHEN wait_ns > 0 THEN format(', and other ranks wait {:.1f} ms for it', wait_ns / 1e6) ELSE '' END
             )
         END,
@@ -246,8 +246,8 @@ SELECT
             WHEN graph_mode IN ('full', 'unrecorded') AND async_scheduling AND is_vllm
                 THEN 'Asynchronous scheduling is on already; look for what else the host does between launches.'
             WHEN graph_mode IN ('full', 'unrecorded') AND is_vllm
-                THEN 'Use asynchronous scheduling, so that the host prepares the next step while the GPU works.'
-            ELSE 'Use larger batches, or give the GPU more work at a time.'
+                THEN format('Use asynchronous scheduling, so that the host prepares the next step while the {} works.', device)
+            ELSE format('Use larger batches, or give the {} more work at a time.', device)
         END,
         CASE
             WHEN ranks = 1 THEN ''

@@ -76,6 +76,8 @@ def _files(path: Path) -> list[Path]:
 
 
 def _files_of_folder(folder: Path) -> list[Path]:
+    if folder.name in ("", ".."):  # readers know folders by their names
+        folder = folder.resolve()
     ends = suffixes()
     laid_out = [trace_path(file) for file in traces_of_folder(folder)]
     if (files := [*laid_out, *_files_in_places(folder, ends)]) or _profiles(folder):

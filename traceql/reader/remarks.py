@@ -1,6 +1,6 @@
 """Remarks: what a reader states about its own work, for the ledger."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -16,6 +16,16 @@ class Remark(NamedTuple):
     total: int
     ok: bool | None
     note: str
+
+
+def left_out(check_name: str, rows: int, total: int, odd: str) -> Iterator[Remark]:
+    """Rows without times that can be, such as those that end before they begin; else nothing.
+
+    Args:
+        odd: which rows they are.
+    """
+    if rows:
+        yield Remark(check_name, rows, total, False, f"{odd}, which are left out; all of this kind")
 
 
 def remark_table(remarks: Iterable[Remark]) -> pa.Table:

@@ -5,6 +5,7 @@ and every column is asked for before it is read, and what is absent counts as em
 add columns and indexes; they are ignored.
 """
 
+import re
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -22,6 +23,8 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _JOURNAL_MAGIC = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"  # zeros or nothing once all is in the file
 _PIECE_BYTES = 4 << 20
 _HEAD_BYTES = 100
+_CREATED = re.compile(rb"CREATE TABLE\s{1,9}[\"'`\[]?([A-Za-z_][A-Za-z0-9_]{0,99})")
+_LONGEST_STATEMENT = 128  # to the end of the name
 _BATCH_ROWS = 10_000
 _PARAMETERS = 500  # SQLite takes at least 999
 
@@ -171,6 +174,22 @@ def table_names(path: Path) -> frozenset[str]:
             )
     except (TraceCorrupt, sqlite3.Error, OSError, UnicodeError):
         return frozenset()
+
+
+def created_tables(path: Path) -> Iterator[str]:
+    """The names of tables in the order of a file, which is unpacked piece by piece.
+
+    They are all that follows CREATE TABLE, also in a text that mentions it. It ends where the file
+    cannot be read.
+    """
+    before = b""
+    try:
+        for piece in pieces(path, _PIECE_BYTES):
+            for found in _CREATED.finditer(before + piece):
+                yield found[1].decode()
+            before = piece[-_LONGEST_STATEMENT:]
+    except (TraceCorrupt, OSError):
+        return
 
 
 def _connection(path: Path) -> sqlite3.Connection:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from html import escape
 from itertools import groupby
+from os.path import commonpath
+from pathlib import Path
 
 from traceql.findings.nothing import nothing_found
 from traceql.report.drawing import PageDrawing
@@ -15,6 +17,8 @@ from traceql.report.phases import phases_of
 from traceql.report.sections import Section
 from traceql.report.shell import definitions, html_page, section_html, section_links
 from traceql.trace import Trace
+
+_ALIKE = ("traces", "ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
 
 
 def page(trace: Trace) -> str:
@@ -45,7 +49,23 @@ def page(trace: Trace) -> str:
 
 
 def _title(found: list[Answer], trace: Trace) -> str:
-    return _fact(found, "model") or trace.path.stem
+    return _fact(found, "model") or recording_name(trace) or trace.path.stem
+
+
+def recording_name(trace: Trace) -> str:
+    """The name of the only trace file, or of the folder of all; empty if there is none.
+
+    Folders in which a profiler puts its files of every recording are no names.
+    """
+    paths = [Path(row["path"]) for row in trace.sql("SELECT DISTINCT path FROM trace")]
+    if not paths:
+        return ""
+    folder = Path(commonpath([path.parent for path in paths]))
+    if len(paths) == 1 and folder.name not in _ALIKE:
+        return paths[0].name.partition(".")[0]
+    while folder.name in _ALIKE:
+        folder = folder.parent
+    return folder.name
 
 
 def _subtitle(found: list[Answer]) -> str:

@@ -4,7 +4,7 @@
 -- (operation, role, layer and size), the same unit (step) and the same position among equal
 -- operations of the unit. No match is forced: what does not fit stays unmatched.
 -- @scope  run
--- @needs  clock, communicator, on_reference_clock, operation, paired, plane_wait
+-- @needs  clock, communicator, communicator_member, on_reference_clock, operation, paired, plane_wait
 -- @column id               BIGINT   Id of the row.
 -- @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank.
 -- @column rank             BIGINT   Rank.
@@ -20,6 +20,7 @@
 -- @column wait_ns          BIGINT   Wait time, ns: the part of the kernel's duration before the last rank had begun or, if not all ranks are loaded, that in which no plane of the device moved data; NULL if neither is known.
 -- @column wait_source      VARCHAR  Where wait_ns comes from: ranks (the operation was found on all its ranks) or planes (the tasks of an Ascend device that it consists of); NULL if wait_ns is.
 -- @column late_place       BIGINT   Number of the rank, in its communicator from 0, that this rank waited for longest, as the planes of its Ascend device tell; NULL if they do not.
+-- @column late_rank        BIGINT   The same rank as late_place, as the run numbers it; NULL if not all ranks of the communicator are known.
 -- @column transfer_ns      BIGINT   Transfer time: the rest of the kernel's duration, ns; NULL if wait_ns is.
 -- @column algbw_gbps       DOUBLE   Algorithm bandwidth: bytes / transfer_ns, 1e9 bytes per second.
 -- @column busbw_gbps       DOUBLE   Bus bandwidth as nccl-tests defines it: algbw_gbps x 2(n-1)/n for all_reduce, x (n-1)/n for all_gather, reduce_scatter and all_to_all, x 1 for broadcast, reduce, send and recv, 1e9 bytes per second; NULL for other operations.
@@ -85,6 +86,12 @@ matched AS (
     FROM placed
     INNER JOIN fitting USING (communicator_id, shared_unit, key, place)
 ),
+known_member AS (
+    SELECT member.communicator_id, member.place, member.rank
+    FROM communicator_member AS member
+    INNER JOIN communicator USING (communicator_id)
+    QUALIFY COUNT(*) OVER (PARTITION BY member.communicator_id) = communicator.group_size
+),
 timed AS (
     SELECT
         operation.kernel_id,
@@ -111,12 +118,17 @@ timed AS (
             )
             ELSE plane_wait.wait_ns
         END AS wait_ns,
-        plane_wait.late_place
+        plane_wait.late_place,
+        known_member.rank AS late_rank
     FROM operation
     INNER JOIN paired USING (kernel_id)
     INNER JOIN communicator USING (communicator_id)
     LEFT JOIN matched USING (kernel_id)
     LEFT JOIN plane_wait USING (kernel_id)
+    LEFT JOIN known_member
+        ON
+            communicator.communicator_id = known_member.communicator_id
+            AND plane_wait.late_place = known_member.place
 ),
 moved AS (
     SELECT *, dur - wait_ns AS transfer_ns, bytes / NULLIF(dur - wait_ns, 0) AS algbw_gbps
@@ -138,6 +150,7 @@ SELECT
     wait_ns,
     CASE WHEN wait_ns IS NOT NULL THEN CASE WHEN is_on_all_ranks THEN 'ranks' ELSE 'planes' END END AS wait_source,
     late_place,
+    late_rank,
     transfer_ns,
     algbw_gbps,
     algbw_gbps * CASE

@@ -8,10 +8,11 @@
 -- @column rank             BIGINT   Rank that lost the time.
 -- @column step_id          BIGINT   Step of that rank (device_part.step_id); NULL if unknown.
 -- @column part             VARCHAR  idle or exposed_wait.
--- @column root_rank        BIGINT   Rank that the cause is on: the rank itself if it was idle, the late rank if it waited.
+-- @column root_rank        BIGINT   Rank that the cause is on: the rank itself if it was idle, the late rank if it waited; NULL if unknown.
 -- @column root_step_id     BIGINT   Step of the root rank; NULL if unknown.
--- @column cause            VARCHAR  Of idle time, gap.cause: sync, host, dependency, launch or unknown; launch also if the next kernel had been launched before the middle of the gap. Of wait time, straggler.cause of the late rank: host, kernel, preemption, copy, communication, launch, start or unknown; pipeline if a pipeline stage waited for another one; clock if the clocks of the ranks differ by more than the operation lasts.
+-- @column cause            VARCHAR  Of idle time, gap.cause: sync, host, dependency, launch or unknown; launch also if the next kernel had been launched before the middle of the gap. Of wait time, straggler.cause of the late rank: host, kernel, preemption, copy, communication, launch, start or unknown; peer if only the devices that waited tell which rank was late, so that it is unknown why; pipeline if a pipeline stage waited for another one; clock if the clocks of the ranks differ by more than the operation lasts.
 -- @column communicator_id  BIGINT   Communicator of the operations that waited; NULL if idle.
+-- @column late_place       BIGINT   Number of the late rank in that communicator, from 0, if the cause is peer.
 -- @column intervals        BIGINT   Number of intervals.
 -- @column ns               BIGINT   Total duration, ns.
 -- @column longest_ts       BIGINT   Start of the longest interval, ns since the run's first event.
@@ -28,6 +29,7 @@ WITH lost AS (
             ELSE gap.cause
         END AS cause,
         NULL AS communicator_id,
+        NULL AS late_place,
         gap.ts,
         gap.dur
     FROM gap
@@ -38,7 +40,7 @@ WITH lost AS (
         device_part.rank,
         device_part.step_id,
         device_part.part,
-        straggler.rank,
+        COALESCE(straggler.rank, collective.late_rank) AS root_rank,
         straggler.step_id,
         CASE
             WHEN
@@ -47,9 +49,11 @@ WITH lost AS (
             WHEN
                 COALESCE(collective.uncertainty_ns > collective.wait_ns + collective.transfer_ns, TRUE)
                 THEN 'clock'
+            WHEN collective.wait_source = 'planes' AND collective.late_place IS NOT NULL THEN 'peer'
             ELSE COALESCE(straggler.cause, 'unknown')
-        END,
+        END AS cause,
         collective.communicator_id,
+        collective.late_place,
         device_part.ts,
         device_part.dur
     FROM device_part
@@ -66,10 +70,11 @@ SELECT
     root_step_id,
     cause,
     communicator_id,
+    CASE WHEN cause = 'peer' THEN late_place END AS late_place,
     COUNT(*) AS intervals,
     CAST(SUM(dur) AS BIGINT) AS ns,
     arg_max(ts, dur) AS longest_ts,
     MAX(dur) AS longest_ns
 FROM lost
-GROUP BY rank, step_id, part, root_rank, root_step_id, cause, communicator_id
-ORDER BY rank, step_id, part, ns DESC, root_rank, root_step_id, cause, communicator_id
+GROUP BY ALL
+ORDER BY rank, step_id, part, ns DESC, root_rank, root_step_id, cause, communicator_id, late_place

@@ -1,4 +1,4 @@
--- One row: what graphs are called on the devices of the run, and how its profilers record launch calls.
+-- One row: what the devices of the run and graphs on them are called, and how its profilers record launch calls.
 -- @needs  launch, trace
 WITH told AS (
     SELECT
@@ -11,6 +11,7 @@ WITH told AS (
                 THEN 'HIP graphs'
             ELSE 'CUDA graphs'
         END AS graphs,
+        CASE WHEN dialect = 'ascend' THEN 'NPU' ELSE 'GPU' END AS device,
         CASE dialect
             WHEN 'ascend' THEN 'Record at level 1, which has launch calls.'
             WHEN 'rocprof' THEN 'Record launch calls too (--hip-trace).'
@@ -21,6 +22,7 @@ WITH told AS (
 )
 SELECT
     CASE WHEN COUNT(DISTINCT graphs) > 1 THEN 'graphs' ELSE ANY_VALUE(graphs) END AS graphs,
+    CASE WHEN COUNT(DISTINCT device) > 1 THEN 'device' ELSE COALESCE(ANY_VALUE(device), 'GPU') END AS device,
     CASE WHEN COUNT(DISTINCT calls_advice) > 1 THEN 'Record launch calls too.' ELSE ANY_VALUE(calls_advice) END
         AS calls_advice
 FROM told

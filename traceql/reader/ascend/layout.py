@@ -22,6 +22,7 @@ _TRACES = (
 _RECORDED = ("PROF_*", "FRAMEWORK")  # what the profiler leaves before it is analysed
 _FOLDER = "*_ascend_pt"
 _SLICES = "msprof_slice_*.json*"
+WHOLE_AGAIN = 'set "slice_switch" to "off" in msprof_slice.json, and export it again'
 
 
 def traces_of_folder(folder: Path) -> Sequence[Path]:
@@ -44,6 +45,11 @@ def is_superseded(path: Path) -> bool:
     return path.name.startswith(("profiler_info", "profiler_metadata"))
 
 
+def is_slice(path: Path) -> bool:
+    """Whether a file is a part of a timeline that msprof cut, by its name."""
+    return path.match(_SLICES)
+
+
 def others_beside(path: Path) -> list[Path]:
     """The traces beside the one that is read: of another form, or of another export."""
     if path.parent.name not in OUTPUTS:
@@ -61,8 +67,8 @@ def _trace_of_rank(folder: Path) -> Path:
         return trace
     if slices := [path for output in _outputs(folder) for path in output.glob(_SLICES)]:
         raise TraceNotFound(
-            f"{folder}: msprof cut the timeline into {len(slices)} slices, each a part of "
-            'the rank; set "slice_switch" to "off" in msprof_slice.json, and export it again'
+            f"{folder}: msprof cut the timeline into slices (msprof_slice_*.json, "
+            f"{len(slices)} of them here), each a part of the rank; {WHOLE_AGAIN}"
         )
     if tables := [path for output in _outputs(folder) for path in output.glob("*.csv")]:
         raise TraceNotFound(

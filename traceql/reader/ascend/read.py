@@ -9,6 +9,7 @@ from traceql.reader import feed
 from traceql.reader.ascend.events import AscendEvents, ascend_events
 from traceql.reader.ascend.job_size import job_size_remarks, largest_group
 from traceql.reader.ascend.kernel_details import kernel_details
+from traceql.reader.ascend.layout import WHOLE_AGAIN, is_slice
 from traceql.reader.ascend.recognition import is_graph_dump
 from traceql.reader.ascend.remarks import remarks
 from traceql.reader.ascend.side_files import SideFiles
@@ -22,7 +23,7 @@ def read_ascend(path: Path, *, trace_processor: Path | None) -> TraceTables:
     """The tables of a rank.
 
     Raises:
-        NotATrace: the file shows a captured graph.
+        NotATrace: the file shows a captured graph, or is a part of a timeline.
         TraceCorrupt: the file is damaged, or has events without a time.
     """
     events, files = _events(path), SideFiles(path)
@@ -62,5 +63,9 @@ def _events(path: Path) -> AscendEvents:
         raise NotATrace(
             f"{path}: the dump of a captured graph, whose times are invented; "
             "load the trace_view.json of the run instead"
+        )
+    if is_slice(path):
+        raise NotATrace(
+            f"{path}: one of the slices that msprof cut the timeline of a rank into; {WHOLE_AGAIN}"
         )
     return ascend_events(path)

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 
 from traceql.errors import TraceCorrupt
-from traceql.reader.ascend.layout import OUTPUTS
+from traceql.reader.ascend.layout import OUTPUTS, is_slice
 from traceql.reader.unpacked import pieces
 
 _PIECE_BYTES = 1 << 18
@@ -26,7 +26,7 @@ _DUMP = re.compile(rb'"pid"\s*:\s*"[^"]*aclGraph[_0-9]*"')
 
 
 def is_ascend(path: Path) -> bool:
-    """Whether a file is a trace of Ascend, or the dump of one of its graphs, which is refused."""
+    """Whether a file is a trace of Ascend, or what is refused: a slice, or the dump of a graph."""
     try:
         return _is_ascend(path)
     except (OSError, TraceCorrupt):  # which the reader that gets the file explains
@@ -43,6 +43,8 @@ def _is_ascend(path: Path) -> bool:
     first = next(filter(None, starts), b"")[:1]
     if first not in (b"[", b"{"):
         return False
+    if is_slice(path):
+        return True
     head = _head(path)
     if first == b"{" and (_WRAPPED not in head or _OF_PYTORCH in head):
         return False

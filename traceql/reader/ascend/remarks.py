@@ -7,10 +7,16 @@ from pathlib import Path
 import numpy as np
 
 from traceql.dialect.ascend.vocabulary import EAGER, Category
+from traceql.reader.ascend.common_remarks import (
+    calls_missing,
+    captured_tasks,
+    files_beside,
+    owned_parts,
+    waits_of_profiler,
+)
 from traceql.reader.ascend.events import HARDWARE, AscendEvents
 from traceql.reader.ascend.groups import operation_of_parts, operations
 from traceql.reader.ascend.kernel_details import KernelDetails
-from traceql.reader.ascend.layout import others_beside
 from traceql.reader.ascend.overlap import overlap_remarks
 from traceql.reader.ascend.side_files import SideFiles
 from traceql.reader.kineto.remarks import remarks as of_json
@@ -38,12 +44,7 @@ def remarks(
             True if details.joined == details.rows else None,
             "rows joined to a task of the trace, by start and name; rows in the file",
         )
-    if others := others_beside(path):
-        listed = ", ".join(other.name for other in others)
-        note = f"traces read of those beside {path.name}: {listed}. One is read for each rank"
-        yield Remark("other traces of the rank", 0, len(others), None, note)
-    for reason in files.damaged:
-        yield Remark("file beside the trace", 0, 1, False, f"not used: {reason}")
+    yield from files_beside(path, files.damaged)
 
 
 def _tasks(events: AscendEvents) -> Iterator[Remark]:
@@ -69,47 +70,18 @@ def _tasks(events: AscendEvents) -> Iterator[Remark]:
         "rest are waits, records and parts of communication, whose operations count as a whole",
     )
     waits = np.array([name.startswith(_OF_PROFILER) for name in events.names], np.bool_)
-    if own := int((waits & tasks).sum()):
-        yield Remark(
-            "waits of the profiler",
-            own,
-            int(tasks.sum()),
-            None,
-            "tasks by which the profiler made the device wait, to read memory or a graph; all "
-            "tasks. Gaps behind them are its own",
-        )
+    yield from waits_of_profiler(int((waits & tasks).sum()), int(tasks.sum()))
     captured = np.array([a.model not in (None, EAGER) for a in events.arguments], np.bool_)
-    if inside := int((captured & counted).sum()):
-        yield Remark(
-            "tasks of captured graphs",
-            inside,
-            int(counted.sum()),
-            None,
-            "compute tasks and copies of captured graphs, which have no launch call of their own; "
-            "all compute tasks and copies",
-        )
+    inside = int((captured & counted).sum())
+    yield from captured_tasks(inside, int(counted.sum()), copies=" and copies")
     if events.of(Category.KERNEL).any() and not events.on("CANN").any():
-        yield Remark(
-            "calls of CANN",
-            0,
-            0,
-            None,
-            "the trace has no calls of CANN (profiler level 0), so that launches are unknown; "
-            "record with profiler_level=Level1",
-        )
+        yield calls_missing(" (profiler level 0)")
 
 
 def _communication(events: AscendEvents, files: SideFiles) -> Iterator[Remark]:
     parts = int(events.of(Category.PLANE).sum())
     if parts:
-        owned = len(operation_of_parts(events)[0])
-        yield Remark(
-            "parts of communication",
-            owned,
-            parts,
-            owned == parts,
-            "tasks on planes that belong to an operation; all tasks on planes",
-        )
+        yield owned_parts(len(operation_of_parts(events)[0]), parts)
     listed = operations(files)
     own = defaultdict(list)  # groups may have operations of the same name
     for index in _whole(events):

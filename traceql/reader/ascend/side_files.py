@@ -16,6 +16,7 @@ from traceql.dialect.ascend.vocabulary import MOST_RANKS, Metadata
 from traceql.dialect.facts import is_ranks
 from traceql.errors import TraceCorrupt
 from traceql.reader.ascend.layout import OUTPUTS
+from traceql.reader.kineto.json_repair import repaired_json
 from traceql.reader.unpacked import pieces
 
 _INFO = re.compile(r"profiler_info(_\d+)?\.json(\.gz)?")
@@ -133,7 +134,7 @@ class SideFiles:
     def _document(self, path: Path) -> Mapping[str, Any]:
         text = self._text(path)
         try:
-            found = json.loads(text or "{}")
+            found = json.loads(repaired_json((text or "{}").encode()))
         except (ValueError, RecursionError):
             self.damaged.append(f"{path.name}: damaged JSON")
             return {}

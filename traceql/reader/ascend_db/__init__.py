@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
 
 _SUFFIXES = (".db", ".db.gz")
-_MOST_PACKED_BYTES = 64 << 20  # to unpack only for the names of the tables
+_MOST_PACKED_BYTES = 64 << 20  # to unpack into memory only for the names of the tables
 
 
 def _recognises(path: Path) -> bool:
@@ -23,8 +23,21 @@ def _recognises(path: Path) -> bool:
         return True
     from traceql.reader.sqlite_file import table_names
 
-    is_long = path.name.endswith(".gz") and path.stat().st_size > _MOST_PACKED_BYTES
-    return not is_long and is_of_ascend(table_names(path))
+    if path.name.endswith(".gz") and path.stat().st_size > _MOST_PACKED_BYTES:
+        return path.name.endswith(_SUFFIXES) and _creates_tables_of_ascend(path)
+    return is_of_ascend(table_names(path))
+
+
+def _creates_tables_of_ascend(path: Path) -> bool:
+    """Whether a file too large to be unpacked into memory for that has the tables."""
+    from traceql.reader.sqlite_file import created_tables
+
+    found: set[str] = set()
+    for name in created_tables(path):
+        found.add(name)
+        if is_of_ascend(found):
+            return True
+    return False
 
 
 def _is_superseded(path: Path) -> bool:

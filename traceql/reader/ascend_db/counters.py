@@ -93,20 +93,32 @@ class Samples:
 
 def _kinds(profile: Profile) -> Iterator[_Kind]:
     yield _Kind("AI Core Freq", "AICORE_FREQ", "'AI Core Freq'", "freq", "MHz")
+    yield from _memory()
+    yield from _bandwidths()
+    yield from _levels()
+    yield _of_modules(profile)
+    yield from _allocators()
+
+
+def _memory() -> Iterator[_Kind]:
     owner = _word("type", app="APP", device="Device")
     for value, what in (("ddr", "DDR"), ("hbm", "HBM")):
         yield _Kind("NPU MEM", "NPU_MEM", f"{owner} || '/{what}'", value, "B", needs=("type",))
-    yield _Kind(
-        "HBM",
-        "HBM",
-        f"'HBM ' || hbmId || '/' || {_word('type', read='Read', write='Write')}",
-        "bandwidth",
-        "B/s",
-        needs=("hbmId", "type"),
-    )
+
+
+def _bandwidths() -> Iterator[_Kind]:
+    """Of the HBM, the last-level cache and the classes of service."""
+    memory = f"'HBM ' || hbmId || '/' || {_word('type', read='Read', write='Write')}"
+    yield _Kind("HBM", "HBM", memory, "bandwidth", "B/s", needs=("hbmId", "type"))
     cache = f"'LLC ' || llcId || ' ' || {_word('mode', read='Read', write='Write')}"
     for value, what, unit in (("hitRate", "Hit Rate", "%"), ("throughput", "Throughput", "B/s")):
         yield _Kind("LLC", "LLC", f"{cache} || '/{what}'", value, unit, needs=("llcId", "mode"))
+    quality = f"'QoS ' || {_word('eventName')}"
+    yield _Kind("QoS", "QOS", quality, "bandwidth", None, needs=("eventName",))
+
+
+def _levels() -> Iterator[_Kind]:
+    """Of accelerators and of the chip, which have no unit."""
     for value, what in (
         ("readBwLevel", "read_bandwidth"),
         ("writeBwLevel", "write_band_width"),
@@ -117,20 +129,18 @@ def _kinds(profile: Profile) -> Iterator[_Kind]:
         yield _Kind("Acc PMU", "ACC_PMU", name, value, None, needs=("accId",))
     for value, what in (("l2BufferBwLevel", "L2 Buffer"), ("mataBwLevel", "Mata")):
         yield _Kind("Stars Soc Info", "SOC_BANDWIDTH_LEVEL", f"'{what} Bw Level'", value, None)
-    name = f"'QoS ' || {_word('eventName')}"
-    yield _Kind("QoS", "QOS", name, "bandwidth", None, needs=("eventName",))
+
+
+def _of_modules(profile: Profile) -> _Kind:
     module = "moduleId"
     if profile.has(_MODULES, "id", "name"):
         named = f"SELECT CAST(name AS TEXT) FROM {_MODULES} WHERE id = moduleId"
         module = f"COALESCE(({named}), {module})"
-    yield _Kind(
-        "NPU MEM",
-        "NPU_MODULE_MEM",
-        f"'module ' || {module} || ' Total Reserved'",
-        "totalReserved",
-        "B",
-        needs=("moduleId",),
-    )
+    name = f"'module ' || {module} || ' Total Reserved'"
+    return _Kind("NPU MEM", "NPU_MODULE_MEM", name, "totalReserved", "B", needs=("moduleId",))
+
+
+def _allocators() -> Iterator[_Kind]:
     for value, what in (
         ("totalAllocated", "Total Allocated"),
         ("totalReserved", "Total Reserved"),

@@ -1,25 +1,24 @@
 """What a database and the files beside it tell of the job: rank, device, versions, groups."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from traceql.dialect.ascend.vocabulary import MOST_RANKS, Metadata
+from traceql.reader.ascend.common_remarks import files_beside
 from traceql.reader.ascend.job_size import (
     is_number_of_ranks,
     job_size_remarks,
     largest_group,
 )
-from traceql.reader.ascend.layout import others_beside
 from traceql.reader.ascend.side_files import SideFiles
+from traceql.reader.ascend_db.about import NPU, About
 from traceql.reader.ascend_db.names import PROFILES
 from traceql.reader.ascend_db.profile import Profile
 from traceql.reader.remarks import Remark
 
-_MAP, _ABOUT = "RANK_DEVICE_MAP", "META_DATA"
+_MAP = "RANK_DEVICE_MAP"
 _OF_TORCH = "ascend_pytorch_profiler"
-# The table of metadata also has a part of the environment, which is not read.
 _STATED = ("distributed_args", "parallel_group_info")
 _OPERATION, _PART = ("COMMUNICATION_OP", "rankSize"), ("COMMUNICATION_TASK_INFO", "dstRank")
 
@@ -32,8 +31,11 @@ class Job:
     """
 
     def __init__(self, profile: Profile, path: Path) -> None:
-        self._profile, self._path = profile, path
-        self._files = SideFiles(path, export="db", stated=_stated(profile))
+        self._profile, self._path, self._about = profile, path, About(profile)
+        self._version = self._about.text("SCHEMA_VERSION")
+        found = {name: self._about.document(name) for name in _STATED}
+        stated = {name: value for name, value in found.items() if value is not None}
+        self._files = SideFiles(path, export="db", stated=stated)
         beside = self._files.metadata
         self._ranks = dict(self._stated_ranks(path, beside))
         rank, source = next(
@@ -64,13 +66,9 @@ class Job:
                 f"places that agree with the first one, which is used; all that state it: {listed}",
             )
         yield from job_size_remarks(self.metadata)
-        if others := others_beside(self._path):
-            listed = ", ".join(other.name for other in others)
-            note = f"traces read of those beside {self._path.name}: {listed}"
-            yield Remark("other traces of the rank", 0, len(others), None, f"{note}. One is read")
-        for reason in self._files.damaged:
-            yield Remark("file beside the profile", 0, 1, False, f"not used: {reason}")
-        if (version := _about(self._profile, "SCHEMA_VERSION")) and not version.startswith("1."):
+        yield from files_beside(self._path, self._files.damaged)
+        yield from self._about.remarks()
+        if (version := self._version) and not version.startswith("1."):
             yield Remark(
                 "version of the tables",
                 0,
@@ -108,7 +106,7 @@ class Job:
         """The number and the name of the only NPU of the file."""
         devices = [
             row
-            for table, column in ((_MAP, "deviceId"), ("NPU_INFO", "id"))
+            for table, column in ((_MAP, "deviceId"), (NPU, "id"))
             if self._profile.has(table, column)
             for row in self._profile.rows(f"SELECT DISTINCT {column} FROM {table} LIMIT 2")
         ]
@@ -116,25 +114,4 @@ class Job:
         if len(numbers) != 1:
             return None, None
         number = numbers.pop()
-        name = None
-        if self._profile.has("NPU_INFO", "id", "name"):
-            name = self._profile.value("SELECT name FROM NPU_INFO WHERE id = ?", [number])
-        return number, str(name) if name is not None else None
-
-
-def _stated(profile: Profile) -> dict[str, Any]:
-    found = {}
-    for name in _STATED:
-        try:
-            found[name] = json.loads(_about(profile, name) or "null")
-        except (ValueError, RecursionError):
-            continue
-    return {name: value for name, value in found.items() if value is not None}
-
-
-def _about(profile: Profile, name: str) -> str | None:
-    """A text in the table of metadata."""
-    if not profile.has(_ABOUT, "name", "value"):
-        return None
-    value = profile.value(f"SELECT value FROM {_ABOUT} WHERE name = ?", [name])
-    return value if isinstance(value, str) else None
+        return number, self._about.device_name(number)

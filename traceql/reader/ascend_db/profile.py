@@ -88,7 +88,7 @@ class Profile(SqliteFile):
         """The number of texts that are not UTF-8, whose odd bytes are replaced."""
         suspects = [n for n, text in self._texts.items() if "\N{REPLACEMENT CHARACTER}" in text]
         sql = f"SELECT CAST(value AS BLOB) FROM {STRINGS} WHERE id = ?"
-        return sum(not _is_utf8(self.value(sql, [number])) for number in suspects)
+        return sum(not is_utf8(self.value(sql, [number])) for number in suspects)
 
     def values_that_are_no_texts(self) -> int:
         """The number of values in the table of texts that are none, which count as unknown."""
@@ -184,7 +184,7 @@ def time(value: str) -> str:
     return f"CASE WHEN {number} BETWEEN 1 AND {_FARTHEST_NS} THEN {number} END"
 
 
-def _is_utf8(text: bytes) -> bool:
+def is_utf8(text: bytes) -> bool:
     try:
         text.decode()
     except UnicodeDecodeError:

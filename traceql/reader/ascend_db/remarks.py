@@ -5,6 +5,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from traceql.dialect.ascend.vocabulary import EAGER, Category
+from traceql.reader.ascend.common_remarks import (
+    calls_missing,
+    captured_tasks,
+    owned_parts,
+    waits_of_profiler,
+)
 from traceql.reader.ascend_db.analysis import Analysis
 from traceql.reader.ascend_db.event import without_time
 from traceql.reader.ascend_db.host_sources import has_swapped_inputs
@@ -14,7 +20,7 @@ from traceql.reader.ascend_db.points import of_other_allocators
 from traceql.reader.ascend_db.profile import CALL_CHAINS, Profile
 from traceql.reader.ascend_db.rank_events import RankEvents
 from traceql.reader.ascend_db.undescribed import UNDESCRIBED
-from traceql.reader.remarks import Remark
+from traceql.reader.remarks import Remark, left_out
 
 # Tables that are read, beside those with events and samples.
 _READ = frozenset(
@@ -68,15 +74,13 @@ def remarks(profile: Profile, found: RankEvents, analysis: Analysis) -> Iterator
 def _odd_rows(profile: Profile, found: RankEvents) -> Iterator[Remark]:
     """Rows that no table can hold, and values that count as NULL."""
     for source in found.sources:
-        if rows := without_time(profile, source):
-            yield Remark(
-                f"rows of {source.table} without a time",
-                rows,
-                profile.count(source.table),
-                False,
-                "rows whose start or end is no time after 1970, that end before they start, or "
-                "whose task is not in the file, which are left out; all rows",
-            )
+        yield from left_out(
+            f"rows of {source.table} without a time",
+            without_time(profile, source),
+            profile.count(source.table),
+            "rows whose start or end is no time after 1970, that end before they start, or whose "
+            "task is not in the file",
+        )
     for table, columns in profile.asked.items():
         odd = {name: n for name in sorted(columns) if (n := _not_whole(profile, table, name))}
         if odd:
@@ -176,40 +180,18 @@ def _of_graphs(profile: Profile, counted: int) -> Iterator[Remark]:
         f"AND ({computes})",
         [EAGER],
     )
-    if inside:
-        yield Remark(
-            "tasks of captured graphs",
-            inside,
-            counted,
-            None,
-            "compute tasks of captured graphs, which have no launch call of their own; all "
-            "compute tasks and copies",
-        )
+    yield from captured_tasks(inside, counted, copies="")
 
 
 def _waits_of_profiler(found: RankEvents, tasks: int) -> Iterator[Remark]:
     names = found.name.take(np.flatnonzero(found.of(Category.EVENT))).to_pylist()
-    if own := sum(str(name).startswith(("MEM_WAIT", "CAPTURE_WAIT")) for name in names):
-        yield Remark(
-            "waits of the profiler",
-            own,
-            tasks,
-            None,
-            "tasks by which the profiler made the device wait, to read memory or a graph; all "
-            "tasks. Gaps behind them are its own",
-        )
+    own = sum(str(name).startswith(("MEM_WAIT", "CAPTURE_WAIT")) for name in names)
+    yield from waits_of_profiler(own, tasks)
 
 
 def _calls_missing(profile: Profile, found: RankEvents) -> Iterator[Remark]:
     if found.of(Category.KERNEL).any() and not profile.has_rows("CANN_API"):
-        yield Remark(
-            "calls of CANN",
-            0,
-            0,
-            None,
-            "the profile has no calls of CANN, so that launches are unknown; record with "
-            "profiler_level=Level1",
-        )
+        yield calls_missing()
 
 
 def _descriptions(profile: Profile) -> Iterator[Remark]:
@@ -252,13 +234,7 @@ def _parts(profile: Profile) -> Iterator[Remark]:
                 "SELECT COUNT(*) FROM COMMUNICATION_TASK_INFO "
                 "WHERE opId IN (SELECT opId FROM COMMUNICATION_OP)"
             )
-        yield Remark(
-            "parts of communication",
-            owned,
-            parts,
-            owned == parts,
-            "tasks on planes that belong to an operation; all tasks on planes",
-        )
+        yield owned_parts(owned, parts)
 
 
 def _tables_not_loaded(profile: Profile, found: RankEvents) -> Iterator[Remark]:

@@ -12,7 +12,7 @@ from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, PID_BITS, RankP
 from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import IS_WHOLE_REPLAY
-from traceql.reader.remarks import Remark
+from traceql.reader.remarks import Remark, left_out
 
 _REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _DIAGNOSTICS = "DIAGNOSTIC_EVENT"
@@ -62,16 +62,14 @@ def remarks(
 
 
 def _backward(rank: RankRecording) -> Iterator[Remark]:
-    found = sum(rows.left_out for _, rows in rank.events)
-    if found:
-        yield Remark(
-            "events that end before they begin",
-            0,
-            found,
-            False,
-            "events loaded; events whose end is before their start, or that ran on the GPU and "
-            "have no end. They are not loaded: export the report again",
-        )
+    backward = sum(rows.left_out for _, rows in rank.events)
+    yield from left_out(
+        "events that end before they begin",
+        backward,
+        backward + sum(rows.kept for _, rows in rank.events),
+        "events whose end is before their start, or that ran on the GPU and have no end (export "
+        "the report again)",
+    )
 
 
 def _odd_sizes(rank: RankRecording) -> Iterator[Remark]:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.dialect.rocprof.vocabulary import GRAPH_LAUNCH
-from traceql.reader.remarks import Remark
+from traceql.reader.remarks import Remark, left_out
 from traceql.reader.rocprof.graph_losses import advice, graph_remarks
 from traceql.reader.rocprof.launches import is_call
 from traceql.reader.rocprof.rank_events import RankEvents
@@ -89,22 +89,11 @@ def _advice(process: Process, missing: int) -> str:
 
 
 def _of_process(process: Process) -> Iterator[Remark]:
-    if process.without_times:
-        yield Remark(
-            "records without times",
-            process.without_times,
-            process.without_times + process.events.num_rows,
-            False,
-            "records that the profiler wrote with zeros for times, which are not loaded; all",
-        )
-    if process.backward:
-        yield Remark(
-            "records that end before they begin",
-            process.backward,
-            process.backward + process.events.num_rows,
-            False,
-            "records whose times cannot be, which are not loaded; all",
-        )
+    for name, rows, odd in (
+        ("records without times", process.without_times, "records with zeros for times"),
+        ("records that end before they begin", process.backward, "records whose times cannot be"),
+    ):
+        yield from left_out(name, rows, rows + process.events.num_rows, odd)
     for what, number in process.unread.items():
         yield Remark(
             "records that cannot be read", number, number, False, f"in {what}, which are left out"

@@ -3,7 +3,6 @@
 -- torch_npu puts tasks into a queue, and another thread launches them. The operator tells which thread
 -- could have been blocked; where the launch call is not recorded (profiler level 0), it tells the step
 -- and the time too.
--- @kind   scratch
 -- @scope  rank
 -- @needs  activity, event_kind, iteration, slice, trace
 -- @column id        BIGINT  Activity; the same number as slice.id.

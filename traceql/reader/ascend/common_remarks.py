@@ -1,0 +1,72 @@
+"""What the ledger has to say about a profile of Ascend in either form."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from traceql.reader.ascend.layout import others_beside
+from traceql.reader.remarks import Remark
+
+
+def files_beside(path: Path, damaged: list[str]) -> Iterator[Remark]:
+    """Other traces of the rank, and files that could not be used.
+
+    Args:
+        damaged: a sentence for each of the latter.
+    """
+    if others := others_beside(path):
+        listed = ", ".join(other.name for other in others)
+        note = f"traces read of those beside {path.name}: {listed}. One is read for each rank"
+        yield Remark("other traces of the rank", 0, len(others), None, note)
+    for reason in damaged:
+        yield Remark("file beside the trace", 0, 1, False, f"not used: {reason}")
+
+
+def waits_of_profiler(own: int, tasks: int) -> Iterator[Remark]:
+    if own:
+        yield Remark(
+            "waits of the profiler",
+            own,
+            tasks,
+            None,
+            "tasks by which the profiler made the device wait, to read memory or a graph; all "
+            "tasks. Gaps behind them are its own",
+        )
+
+
+def captured_tasks(inside: int, counted: int, *, copies: str) -> Iterator[Remark]:
+    """Tasks of captured graphs, of all that are counted.
+
+    Args:
+        copies: " and copies" where copies of graphs are known too, else empty.
+    """
+    if inside:
+        yield Remark(
+            "tasks of captured graphs",
+            inside,
+            counted,
+            None,
+            f"compute tasks{copies} of captured graphs, which have no launch call of their own; "
+            "all compute tasks and copies",
+        )
+
+
+def calls_missing(level: str = "") -> Remark:
+    """Args: the level at which there are none, in brackets, where that is known."""
+    return Remark(
+        "calls of CANN",
+        0,
+        0,
+        None,
+        f"the profile has no calls of CANN{level}, so that launches are unknown; record with "
+        "profiler_level=Level1",
+    )
+
+
+def owned_parts(owned: int, parts: int) -> Remark:
+    return Remark(
+        "parts of communication",
+        owned,
+        parts,
+        owned == parts,
+        "tasks on planes that belong to an operation; all tasks on planes",
+    )
