@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import fast_folder
 import pytest
 import shared_files
 from drawn_once import draw_each_picture_once
@@ -13,14 +14,22 @@ def is_started_by_another(config: pytest.Config) -> bool:
     return hasattr(config, "workerinput")
 
 
+def is_split(config: pytest.Config) -> bool:
+    """Whether several processes run the tests; else the files are kept to look at."""
+    return bool(config.getoption("numprocesses", None))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not is_started_by_another(config):
+        if is_split(config):
+            fast_folder.begin()
         shared_files.begin()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     if not is_started_by_another(config):
         shared_files.end()
+        fast_folder.end()
 
 
 @pytest.fixture(scope="session", autouse=True)
