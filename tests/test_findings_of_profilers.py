@@ -5,6 +5,7 @@ from pathlib import Path
 import ascend_like
 import pytest
 import rocpd_like
+import traces
 from databases import ROOT
 
 import traceql
@@ -70,3 +71,20 @@ def test_a_gpu_of_amd_has_hip_graphs(tmp_path: Path, steps: int, subject: str) -
     ((finding, advice),) = host_bound(path, tmp_path / "run.duckdb")
     assert finding.startswith(f"{subject} without HIP graphs and wait")
     assert advice == "Use HIP graphs: remove enforce_eager"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["Pageable", "Pinned"])
+def test_pinned_memory_is_advised_where_copies_are_from_other_memory(
+    kind: str, tmp_path: Path
+) -> None:
+    name = f"Memcpy HtoD ({kind} -> Device)"
+    copies = [traces.kernel(name, ts=100 * n + 50, dur=40, cat="gpu_memcpy") for n in range(9)]
+    kernels = [traces.kernel("gemm", ts=100 * n, dur=40) for n in range(9)]
+    traces.write(tmp_path / "a.json", *copies, *kernels)
+    traceql.load(tmp_path / "a.json", tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        findings = trace.run("overview.findings").rows()
+    (advice,) = [row["advice"] for row in findings if row["kind"] == "exposed copies"]
+    assert "non-blocking copies" in advice
+    assert ("Use pinned memory" in advice) == (kind == "Pageable")

@@ -1,5 +1,6 @@
 """An export of Nsight Systems gives what the PyTorch trace of the same run gives."""
 
+import json
 import shutil
 from functools import cache
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import databases
 import nsys_like
 import pytest
+from command_line import output
 from of_any_profiler import FIRST, GAPS, STEPS
 from shared_files import shared_file
 
@@ -78,3 +80,13 @@ def test_ranks_of_one_export_have_their_processes() -> None:
     assert [tuple(row.values()) for row in rows.rows()] == [
         (rank, 4, "NVIDIA H200", nsys_like.PID + rank) for rank in range(4)
     ]
+
+
+@pytest.mark.slow
+def test_a_comparison_tells_that_another_profiler_recorded() -> None:
+    name = databases.BUNDLED[0]
+    base, new = databases.trace(name).path, export_of(name).path
+    rows = json.loads(output("diff", base, new, "--query", "setup", "--format", "json"))
+    (by,) = [row for row in rows if row["name"] == "recorded.by"]
+    assert by["base"] == "PyTorch profiler"
+    assert by["new"].startswith("Nsight Systems 2026.1")

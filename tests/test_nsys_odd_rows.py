@@ -1,5 +1,6 @@
 """Rows of an export of Nsight Systems that a rank must not take at their word."""
 
+import gzip
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -12,6 +13,7 @@ from nsys_like import PID, Row, call, global_id, kernel, nvtx, write
 
 import traceql
 from traceql.loading.discovery import trace_files
+from traceql.reader.nsys.processes import pid_of
 from traceql.reader.nsys.read import read_export
 
 SERVER, WORKER = PID - 1, PID
@@ -123,6 +125,77 @@ def test_a_process_without_a_gpu_launches_nothing(tmp_path: Path) -> None:
         kernel("gemm", ts=20, dur=5, correlation=1, pid=WORKER),
     )
     assert launches(tables) == [(WORKER, "gemm")]
+    assert tables["slice"]["correlation"].to_pylist() == [None, 1, 1]
+
+
+@pytest.mark.slow
+def test_kernels_of_a_worker_keep_their_calls_where_those_of_another_were_not_recorded(
+    tmp_path: Path,
+) -> None:
+    """Both workers replay the same graphs, so their correlations are the same."""
+    whole = traceql.load(DATA / "two-processes-graph-whole.sqlite.gz", tmp_path / "whole.duckdb")
+    path = tmp_path / "cut.sqlite"
+    path.write_bytes(gzip.decompress((DATA / "two-processes-graph-whole.sqlite.gz").read_bytes()))
+    kernels, graphs = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+    with closing(sqlite3.connect(path)) as con, con:
+        first, second = sorted(con.execute(f"SELECT DISTINCT globalPid FROM {kernels}"))
+        for table in (kernels, graphs):
+            con.execute(f"DELETE FROM {table} WHERE globalPid = ?", second)
+    traceql.load(path, tmp_path / "cut.duckdb")
+    calls = """
+        SELECT kernel.dur, kernel.name, call.pid, kernel.ts - call.ts AS after_ns
+        FROM kernel
+        LEFT JOIN slice AS call ON kernel.launch_id = call.id
+        WHERE kernel.rank = 0
+        ORDER BY kernel.ts
+    """
+    failed = "SELECT check_name, total - value AS missing, note FROM ledger WHERE ok IS FALSE"
+    with traceql.open(whole.database) as trace:
+        expected = trace.sql(calls).rows()
+        assert {row["pid"] for row in expected} == {pid_of(*first)}
+        assert trace.sql(failed).rows() == []
+    with traceql.open(tmp_path / "cut.duckdb") as trace:
+        assert trace.sql(calls).rows() == expected
+        lost = {row["check_name"]: row for row in trace.sql(failed)}
+        launched = lost["launches with recorded kernels"]
+        assert launched["missing"] > 0
+        assert f"The kernels of process {pid_of(*second)} were not recorded" in launched["note"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kept", [0, 1], ids=["no GPU activity", "copies alone"])
+def test_calls_without_their_kernels_fail_the_ledger(kept: int, tmp_path: Path) -> None:
+    path = tmp_path / "run.sqlite"
+    path.write_bytes(gzip.decompress((DATA / "qwen3-8b-2layers-eager.sqlite.gz").read_bytes()))
+    tables = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")[: 1 if kept else None]
+    with closing(sqlite3.connect(path)) as con, con:
+        for table in tables:
+            con.execute(f"DROP TABLE IF EXISTS CUPTI_ACTIVITY_KIND_{table}")
+        ((calls,),) = con.execute(
+            "SELECT COUNT(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN StringIds ON nameId = id "
+            "WHERE value LIKE '%LaunchKernel%' OR value LIKE '%LaunchCooperativeKernel%'"
+        )
+    traceql.load(path, tmp_path / "run.duckdb")
+    with traceql.open(tmp_path / "run.duckdb") as trace:
+        found = trace.sql("SELECT check_name, value, total FROM ledger WHERE ok IS FALSE").rows()
+    assert [row["check_name"] for row in found] == ["launches with recorded kernels"]
+    assert (found[0]["value"], found[0]["total"]) == (0, calls)
+    assert calls > 100
+
+
+@pytest.mark.parametrize("size", [0, -5, 2**31])
+def test_a_grid_that_cannot_be_is_unknown_and_told(size: int, tmp_path: Path) -> None:
+    (tables,) = ranks(tmp_path, *_EVENTS, kernel("odd", ts=30, dur=5, correlation=2, gridX=size))
+    assert tables["activity"]["grid"].to_pylist()[-1] is None
+    assert [ok for _, _, ok in remarks(tables).values()] == [False]
+
+
+def test_bytes_in_place_of_a_name_are_no_name(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.sqlite", *_EVENTS)
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute("UPDATE NVTX_EVENTS SET text = x'fffe41', textId = NULL")
+    (part,) = read_export(path, trace_processor=None)
+    assert part.tables["slice"].num_rows == 3
 
 
 def test_calls_of_a_thread_that_launches_on_two_gpus_are_told(tmp_path: Path) -> None:

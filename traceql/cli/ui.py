@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 @click.option(
     "--offline", is_flag=True, help="Use the installed copy of the Perfetto UI; needs no internet."
 )
-@click.option("--raw", is_flag=True, help="Open the original trace file of one rank.")
+@click.option(
+    "--raw",
+    is_flag=True,
+    help="Open the original file of one rank, or the slices of one that Perfetto cannot open.",
+)
 @click.option("--rank", type=int, help="With --raw: the rank to open.  [default: the lowest]")
 @click.option(
     "--step",

@@ -108,10 +108,13 @@ class SqliteFile:
         batches = []
         with _one_line():
             cursor = self._con.execute(sql)
+            told = [name for name, *_ in cursor.description]
             while rows := cursor.fetchmany(_BATCH_ROWS):
                 columns = [
-                    _array(values, field)
-                    for values, field in zip(zip(*rows, strict=True), schema, strict=True)
+                    _array(values, field, name if name.isidentifier() else field.name)
+                    for values, field, name in zip(
+                        zip(*rows, strict=True), schema, told, strict=True
+                    )
                 ]
                 batches.append(pa.record_batch(columns, schema=schema))
         return pa.Table.from_batches(batches, schema)
@@ -128,16 +131,17 @@ class SqliteFile:
         return found
 
 
-def _array(values: Sequence[Any], field: pa.Field) -> pa.Array:
+def _array(values: Sequence[Any], field: pa.Field, told: str) -> pa.Array:
+    """A column; errors tell it by its name in the file."""
     try:
         array = pa.array(values, field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         odd = next(value for value in values if not _fits(value, field.type))
         raise TraceCorrupt(
-            f"column {field.name} has the value {str(odd)[:60]!r}, which is no {field.type}; {ANEW}"
+            f"column {told} has the value {str(odd)[:60]!r}, which is no {field.type}; {ANEW}"
         ) from None
     if array.null_count and not field.nullable:
-        raise TraceCorrupt(f"column {field.name} has no value in a row; {ANEW}")
+        raise TraceCorrupt(f"column {told} has no value in a row; {ANEW}")
     return array
 
 

@@ -56,6 +56,11 @@ seen AS (
     UNION ALL
     SELECT 'trace.sha256', sha256 FROM trace
     UNION ALL
+    -- Options of PyTorch's profiler are facts of their own.
+    SELECT 'recorded.by', CASE trace.dialect WHEN 'pytorch' THEN 'PyTorch profiler' ELSE recorder.profiler END
+    FROM trace
+    LEFT JOIN recorder USING (rank)
+    UNION ALL
     SELECT 'time.first_event_unix_ns', CAST(MIN(base_time_ns) AS VARCHAR) FROM trace
     UNION ALL
     SELECT 'ranks.loaded', CAST(COUNT(*) AS VARCHAR) FROM trace

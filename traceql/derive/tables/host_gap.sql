@@ -2,7 +2,7 @@
 --
 -- The rows of a rank, phase, graph mode and cause add up to the gaps of that cause.
 -- @scope  rank
--- @needs  event_kind, gap, host_name, host_time, is_caused_by_host, slice, step
+-- @needs  event_kind, gap, host_name, host_time, is_caused_by_host, slice, step, trace
 -- @column rank        BIGINT   Rank.
 -- @column phase       VARCHAR  Phase of the gap's step; NULL if unknown.
 -- @column graph_mode  VARCHAR  How the gap's step used CUDA graphs (step.graph_mode); NULL if unknown.
@@ -35,8 +35,11 @@ total AS (
     WHERE is_caused_by_host(gap.cause)
     GROUP BY ALL
 ),
-with_stacks AS (
-    SELECT DISTINCT slice.rank
+-- Other profilers than PyTorch's record no stacks.
+without_stacks AS (
+    SELECT rank FROM trace WHERE dialect = 'pytorch'
+    EXCEPT
+    SELECT slice.rank
     FROM slice
     INNER JOIN event_kind USING (rank, cat)
     WHERE event_kind.kind = 'frame'
@@ -49,8 +52,9 @@ SELECT
     total.graph_mode,
     total.cause,
     CASE
-        WHEN total.rank IN (FROM with_stacks) THEN '(no event recorded)'
-        ELSE '(no event recorded; with Python stacks, the trace would show more)'
+        WHEN total.rank IN (FROM without_stacks)
+            THEN '(no event recorded; with Python stacks, the trace would show more)'
+        ELSE '(no event recorded)'
     END,
     NULL,
     CAST(total.ns - COALESCE(known.ns, 0) AS BIGINT)

@@ -1,6 +1,6 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @scope  run
--- @needs  clock, collective, configured_shape, cost, counter, device_state, file_count, gap, instant, kernel, model_config, noted_length,
+-- @needs  clock, collective, configured_shape, cost, counter, device_state, file_count, gap, instant, kernel, launch, model_config, noted_length,
 -- @needs  own_peak, peak_file, profile_check, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
 -- @needs  step_line, trace
 -- @column rank        BIGINT   Rank that the check is about.
@@ -52,6 +52,19 @@ gpu AS (
         CAST(COALESCE(SUM(dur) FILTER (category = 'other'), 0) AS BIGINT) AS other_dur
     FROM kernel
     GROUP BY rank
+),
+-- Calls that launch kernels or graphs, by process, and whether any kernel of them is in the file.
+launching AS (
+    SELECT
+        launch.rank,
+        slice.pid,
+        COUNT(*) AS launches,
+        COUNT(started.launch_id) > 0 AS has_kernels
+    FROM launch
+    INNER JOIN slice USING (id)
+    LEFT JOIN (SELECT DISTINCT launch_id FROM kernel) AS started ON launch.id = started.launch_id
+    WHERE regexp_matches(launch.name, 'Launch(Cooperative)?Kernel|GraphLaunch')
+    GROUP BY launch.rank, slice.pid
 ),
 gap_total AS (
     SELECT rank, CAST(SUM(dur) AS BIGINT) AS dur FROM gap GROUP BY rank
@@ -156,6 +169,19 @@ entry AS (
         50, rank, 'kernels with a launch', launched, kernels, NULL,
         'GPU activities whose launch call is in the file; all GPU activities'
     FROM gpu
+    UNION ALL
+    SELECT
+        50, rank, 'launches with recorded kernels',
+        CAST(COALESCE(SUM(launches) FILTER (has_kernels), 0) AS BIGINT), CAST(SUM(launches) AS BIGINT), FALSE,
+        'launch calls of processes of which kernels are in the file; all launch calls. The kernels of '
+        || string_agg('process ' || pid, ', ' ORDER BY pid) FILTER (NOT has_kernels)
+        || ' were not recorded, so what looks like idle time may be theirs'
+    FROM launching
+    LEFT JOIN gpu USING (rank)
+    -- Where no kernel has a launch, correlations are missing and not kernels.
+    WHERE gpu.rank IS NULL OR gpu.launched > 0
+    GROUP BY rank
+    HAVING NOT BOOL_AND(has_kernels)
     UNION ALL
     SELECT
         51, rank, 'kernels in a step', in_step, kernels, NULL,

@@ -136,6 +136,12 @@ class RankEvents:
         own: npt.NDArray[np.bool_] = thread >> PID_BITS == self._rank.part.process >> PID_BITS
         return own
 
+    def _own_correlations(self) -> pa.Array:
+        """The correlation of each event; NULL for calls of another process, which has the same."""
+        foreign = np.zeros(len(self), np.bool_)
+        foreign[self.of_kind(EventKind.LAUNCH)] = ~self._is_own()
+        return pc.if_else(pa.array(foreign), None, self._column("correlation"))
+
     def tables(self, nested: Nesting) -> dict[str, pa.Table]:
         """The tables with the events of the window.
 
@@ -190,7 +196,7 @@ class RankEvents:
             nested.parent,
             nested.depth,
             pa.nulls(len(self), pa.int64()),
-            self._column("correlation"),
+            self._own_correlations(),
             self.args,
         ]
         return pa.table(columns, schema=SLICE)

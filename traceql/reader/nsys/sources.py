@@ -259,8 +259,8 @@ def _kernels(export: Export) -> Source:
 
 
 def _fits(column: str) -> str:
-    """The condition that a number has no more than 32 bits; what is no number is refused later."""
-    return f"(typeof({column}) <> 'integer' OR {column} BETWEEN {-(2**31)} AND {2**31 - 1})"
+    """The condition for a possible size of a grid or block; what is no number is refused later."""
+    return f"(typeof({column}) <> 'integer' OR {column} BETWEEN 1 AND {2**31 - 1})"
 
 
 def _copies(export: Export) -> Source:
@@ -368,7 +368,7 @@ def _ranges(export: Export) -> Source:
         is_id=True,
         on_gpu=False,
         columns={
-            "name": export.column("NVTX_EVENTS", "text"),
+            "name": _text(export.column("NVTX_EVENTS", "text")),
             "correlation": "NULL",
             "place": f"CASE WHEN eventType IN {START_ENDS} THEN {RANGES} ELSE {ITSELF} END",
             "args": "CAST(rowid AS TEXT)",  # from which traceql.reader.nsys.nvtx makes them
@@ -376,6 +376,11 @@ def _ranges(export: Export) -> Source:
         where=f'eventType IN {RANGE_TYPES} AND "end" IS NOT NULL',
         needs=(*_TIMES, "eventType"),
     )
+
+
+def _text(column: str) -> str:
+    """SQL of a text that is NULL where bytes are in its place."""
+    return column if column == _NULL else f"CASE WHEN typeof({column}) <> 'blob' THEN {column} END"
 
 
 def _case(column: str, texts: dict[int, str]) -> str:
