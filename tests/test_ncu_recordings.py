@@ -229,6 +229,8 @@ def test_a_profile_may_be_loaded_alone_before_its_trace(tmp_path: Path) -> None:
         assert sum(row["launches"] for row in rows) == 155
         assert {row["joined"] for row in rows} == {"only profile"}
         assert alone.run("quality.ledger", failed=True).rows() == []
+        with pytest.raises(traceql.TraceqlError, match="has no trace; load one"):
+            alone.file_of()
     traceql.load(TRACES / f"{EAGER}.pt.trace.json.gz", database)
     again = traceql.load(NCU / f"{EAGER}-raw-base.csv.gz", database)
     assert (again.added, len(again.skipped)) == ([], 1)

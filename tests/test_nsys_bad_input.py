@@ -126,7 +126,9 @@ def test_another_database_is_told_with_what_to_do(tmp_path: Path) -> None:
     path = written(tmp_path, "other.sqlite", b"")
     with closing(sqlite3.connect(path)) as con, con:
         con.execute("CREATE TABLE song (id INTEGER, title TEXT)")
-    assert "nsys export --type sqlite" in refused(path)
+    err = refused(path)
+    assert "neither of rocprofv3 or Ascend" in err
+    assert "nsys export --type sqlite" in err
 
 
 @pytest.mark.slow

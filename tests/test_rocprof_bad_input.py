@@ -229,6 +229,7 @@ _CHANGES: dict[str, tuple[Callable[[str], str], str]] = {
     "below zero": (lambda text: text.replace(",1020,", ",-1020,"), "below zero"),
     "cut": (lambda text: text[:-3], "ends within a line"),
     "empty": (lambda _: "", "empty file"),
+    "nothing but a header": (lambda text: text.split("\n", 1)[0], "ends in its header"),
     "no header": (lambda text: text.split("\n", 1)[1], "which is no header of rocprofv3"),
 }
 

@@ -141,9 +141,11 @@ class Trace(AbstractContextManager["Trace"]):
             "SELECT rank, path, size_bytes, file_offset_ns FROM trace ORDER BY rank"
         ).rows()
         row = next((r for r in rows if rank is None or r["rank"] == rank), None)
+        if not rows:
+            raise TraceNotFound(f"{self.path} has no trace; load one with traceql load TRACE")
         if row is None:
             loaded = ", ".join(str(r["rank"]) for r in rows)
-            raise TraceNotFound(f"{self.path} has no rank {rank} (it has: {loaded or 'none'})")
+            raise TraceNotFound(f"{self.path} has no rank {rank} (it has: {loaded})")
         path = Path(row["path"])
         if not path.is_file() or path.stat().st_size != row["size_bytes"]:
             raise TraceNotFound(f"{path} was moved or changed after it was loaded; load it again")

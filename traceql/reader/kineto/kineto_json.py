@@ -214,7 +214,9 @@ def _require_json(text: bytes) -> None:
     if not first:
         raise TraceCorrupt("empty file; was the process killed before it was written?")
     if first not in b"{[":
-        raise TraceCorrupt("not a trace (neither JSON nor a native Perfetto trace)")
+        raise TraceCorrupt(
+            "not a trace (neither JSON, nor a native Perfetto trace, nor a CSV file of a profiler)"
+        )
 
 
 def _metadata(text: bytes) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from traceql.reader.sqlite_file import SqliteFile, connected
 _STRINGS = "StringIds", "id", "value"
 _ANEW = "make the file again with nsys export --type sqlite"
 _OTHER = (
-    "is an SQLite database, but no export of Nsight Systems (no table StringIds with texts); "
-    "make one with nsys export --type sqlite REPORT.nsys-rep"
+    "is an SQLite database, but neither of rocprofv3 or Ascend nor an export of Nsight Systems (no "
+    "table StringIds with texts); make one with nsys export --type sqlite REPORT.nsys-rep"
 )
 
 

@@ -190,6 +190,8 @@ def _require_header(text: bytes) -> None:
     except UnicodeDecodeError as error:
         raise TraceCorrupt(f"is not UTF-8 at byte {error.start:,}; {ANEW}") from None
     if _is_header(first):
+        if len(lines) == 1:
+            raise TraceCorrupt(f"ends in its header; {ANEW}")
         return
     if any(separator in first and _is_header(first, separator) for separator in ";\t"):
         raise TraceCorrupt(f"its columns are not separated by commas; {_AS_WRITTEN}")
