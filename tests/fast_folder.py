@@ -13,7 +13,7 @@ _DISK = tempfile.gettempdir()
 def begin() -> None:
     """Lets this process and those that it starts write their temporary files to memory."""
     if _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _LEAST_FREE:
-        _use(tempfile.mkdtemp(prefix="traceql-tests-", dir=_MEMORY))
+        _use(tempfile.mkdtemp(prefix="t-", dir=_MEMORY))
 
 
 def end() -> None:
