@@ -13,6 +13,7 @@ from pathlib import Path
 
 from browser import Browser
 from filelock import FileLock
+from traces import hears_ctrl_c
 
 import traceql
 from traceql.resources import EXAMPLE_TRACE, EXAMPLES
@@ -57,7 +58,7 @@ def served(
         process = subprocess.Popen(
             [sys.executable, "-m", "traceql", *map(str, arguments)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"BROWSER": "true"} | environment,
+            env=os.environ | {"BROWSER": "true"} | environment, preexec_fn=hears_ctrl_c,
         )  # fmt: skip
         try:
             assert process.stdout

@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 from experiment_runs import TESTS, repeats_of, statuses, use_stand_in
 from stand_in_vllm import itl_s, ttft_s
+from traces import hears_ctrl_c
 
 from capture.cli.experiment import command
 from capture.experiment.results import opened
@@ -131,7 +132,7 @@ def started(repeats: int, monkeypatch: pytest.MonkeyPatch) -> "subprocess.Popen[
     """An experiment in a process of its own, when so many of its repeats are done."""
     monkeypatch.setenv("STAND_IN", "slow")
     words = [sys.executable, str(TESTS / "experiment_runs.py"), "plan.yaml", "-o", "out"]
-    process = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(words, stderr=subprocess.DEVNULL, preexec_fn=hears_ctrl_c)
     while len(statuses(Path("out"))) < repeats:
         assert process.poll() is None
         time.sleep(0.05)
