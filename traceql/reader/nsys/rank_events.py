@@ -1,6 +1,7 @@
 """The events of one rank of an export in a window of time, as columns in the order of time."""
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -117,7 +118,7 @@ class RankEvents:
         Correlations are those of a process: another one, such as an API server, has the same.
         """
         index, correlation = self.correlations(EventKind.LAUNCH)
-        own = self._is_own()
+        own = self._is_own
         return index[own], correlation[own]
 
     def graph_launches(self) -> Int64s:
@@ -126,8 +127,9 @@ class RankEvents:
         launches: npt.NDArray[np.bool_] = pc.fill_null(
             pc.match_substring(name, "GraphLaunch"), False
         ).to_numpy(zero_copy_only=False)
-        return self.correlations(EventKind.LAUNCH)[1][launches & self._is_own()]
+        return self.correlations(EventKind.LAUNCH)[1][launches & self._is_own]
 
+    @cached_property
     def _is_own(self) -> npt.NDArray[np.bool_]:
         """Whether each call is of the process whose GPU this is."""
         thread = _int64(self._column("global_id"))[self.of_kind(EventKind.LAUNCH)]
@@ -139,7 +141,7 @@ class RankEvents:
     def _own_correlations(self) -> pa.Array:
         """The correlation of each event; NULL for calls of another process, which has the same."""
         foreign = np.zeros(len(self), np.bool_)
-        foreign[self.of_kind(EventKind.LAUNCH)] = ~self._is_own()
+        foreign[self.of_kind(EventKind.LAUNCH)] = ~self._is_own
         return pc.if_else(pa.array(foreign), None, self._column("correlation"))
 
     def tables(self, nested: Nesting) -> dict[str, pa.Table]:

@@ -80,8 +80,8 @@ def _odd_sizes(rank: RankRecording) -> Iterator[Remark]:
             odd,
             sum(rows.kept for rows in kernels),
             False,
-            "kernels of which a size has more than 32 bits, so that grid or block is NULL; all "
-            "kernels: export the report again",
+            f"kernels of which a size is not between 1 and {2**31 - 1:,}, so that grid or block is "
+            "NULL; all kernels: export the report again",
         )
 
 
