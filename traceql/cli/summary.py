@@ -18,7 +18,7 @@ _COUNTS = """
         (SELECT COUNT(*) FROM step) AS steps,
         (SELECT COUNT(*) FROM trace) AS ranks,
         (SELECT ranks FROM job_size) AS world_size,
-        (SELECT at_least FROM job_size) AS has_perhaps_more,
+        (SELECT at_least FROM job_size) AS at_least,
         (SELECT COUNT(*) FROM profiled_launch) AS profiled,
         COUNT(ok) AS checks,
         COUNT(*) FILTER (NOT ok) AS failed,
@@ -90,7 +90,7 @@ def write_warnings(trace: Trace) -> None:
 
 
 def _of_traces(row: Mapping[str, Any]) -> Iterator[str]:
-    least = "at least " if row["has_perhaps_more"] else ""
+    least = "at least " if row["at_least"] else ""
     yield f"{row['ranks']} of {least}{_number(row['world_size'], 'rank', 'ranks')}"
     yield _number(row["slices"], "slice", "slices")
     yield _number(row["kernels"], "GPU activity", "GPU activities")
