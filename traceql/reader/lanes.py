@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
-_NEVER = 2**65  # after every doubled time
+NEVER = 2**65  # after every doubled time
 _MANY_TRACKS = 1000  # more than this many would take long one by one
 _LARGEST_TIME = 2**62 - 1  # that can be doubled
-_DEEPEST = 500  # the trace processor drops events that are nested 512 deep
+DEEPEST = 500  # the trace processor drops events that are nested 512 deep
 
 
 def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
@@ -84,7 +84,7 @@ def _nested(start: Int64s, end: Int64s) -> bool:
     """
     closed = np.searchsorted(np.sort(end), start, side="right")
     depth = np.arange(len(start)) - closed
-    if depth.max() >= _DEEPEST:
+    if depth.max() >= DEEPEST:
         return False
     parents = np.flatnonzero(depth == 0)
     for level in range(1, int(depth.max()) + 1):
@@ -100,13 +100,13 @@ def _nested(start: Int64s, end: Int64s) -> bool:
 
 def _first_fit(start: list[int], end: list[int]) -> list[int]:
     """For each event, sorted by (start, -end), lane 0 or another where it nests or is alone."""
-    others = _Lanes()
-    first = [_NEVER]  # ends of the events that are open in lane 0, the innermost last
+    others = OtherLanes()
+    first = [NEVER]  # ends of the events that are open in lane 0, the innermost last
     found = []
     for begin, finish in zip(start, end, strict=True):
         while first[-1] <= begin:
             first.pop()
-        if finish <= first[-1] and len(first) <= _DEEPEST:
+        if finish <= first[-1] and len(first) <= DEEPEST:
             first.append(finish)
             found.append(0)
         else:
@@ -114,7 +114,7 @@ def _first_fit(start: list[int], end: list[int]) -> list[int]:
     return found
 
 
-class _Lanes:
+class OtherLanes:
     """Lanes sorted by the end of their innermost open event, so that none has to be searched for.
 
     There can be as many lanes as events: events that all overlap each other need one each.
@@ -133,7 +133,7 @@ class _Lanes:
             lane = self._fitting.pop(at)[1]
         else:
             lane = len(self._ends)
-            self._ends.append([_NEVER])
+            self._ends.append([NEVER])
         self._ends[lane].append(finish)
         heappush(self._closing, (finish, lane))
         self._offer(lane)
@@ -151,5 +151,5 @@ class _Lanes:
 
     def _offer(self, lane: int) -> None:
         """Lists a lane, by its innermost event, if another event can nest in it."""
-        if len(self._ends[lane]) <= _DEEPEST:
+        if len(self._ends[lane]) <= DEEPEST:
             insort(self._fitting, (self._ends[lane][-1], lane))

@@ -4,17 +4,28 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from traceql.reader.coded import DistinctValues, concatenated
 from traceql.reader.flows import EndKind, Flows
 from traceql.reader.kineto.event_times import times
 from traceql.reader.kineto.kineto_json import Event, Raw
 from traceql.reader.kineto.track_numbers import TrackNumbers
-from traceql.reader.phases import FLOW_ENDS
+from traceql.reader.phases import FLOW_ENDS, FLOW_FINISHES
 from traceql.reader.timeline import Timeline, point_timeline
 
 Int64s = npt.NDArray[np.int64]
 _ZERO = Raw(b"0")
+END = pa.schema(
+    [
+        ("ts", pa.int64()),  # ns
+        ("phase", pa.int64()),  # place in FLOW_ENDS
+        ("is_late", pa.bool_()),  # whether it is bound to the slice that begins next
+        ("family", pa.int64()),  # name and category of its flow, as a number
+        ("id", pa.binary()),  # of its flow, as in the file
+        ("place", pa.int64()),  # process and thread, as a number
+    ]
+)
 
 
 class FlowEnds:
@@ -42,6 +53,28 @@ class FlowEnds:
             kind = (phases.pop(), names.pop(), cats.pop(), bindings.pop())
             return np.full(len(events), self._kinds[kind])
         return self._kinds.of([(e.ph, e.name, e.cat, e.bp) for e in events])
+
+    def table(self, families: DistinctValues, places: DistinctValues) -> pa.Table:
+        """The ends in the order of the file, with the columns of `END`.
+
+        Args:
+            families: numbers the names and categories of flows, also for other sections of a file.
+            places: numbers the processes and threads of ends likewise.
+        """
+        kind, kinds = concatenated(self._kind), list(self._kinds)
+        phase = np.array([FLOW_ENDS.index(phase) for phase, *_ in kinds], np.int64)
+        is_late = np.array([phase == FLOW_FINISHES and bp != "e" for phase, *_, bp in kinds], bool)
+        family = families.of([(name, cat) for _, name, cat, _ in kinds])
+        ids = pa.array(list(self._ids), pa.binary())
+        of_columns = [
+            pa.array(concatenated(self._ts)),
+            pa.array(phase[kind]),
+            pa.array(is_late[kind]),
+            pa.array(family[kind]),
+            ids.take(pa.array(concatenated(self._id))),
+            pa.array(places.of(list(self._places))[concatenated(self._place)]),
+        ]
+        return pa.table(of_columns, schema=END)
 
     def flows(self, slices: Timeline) -> Flows:
         """All flows that begin; the profiler also writes ends of flows that never began."""

@@ -23,11 +23,18 @@ Int64s = npt.NDArray[np.int64]
 
 
 class Gathered:
-    """All events of a file: slices, instants and flow ends each in their own columns."""
+    """Events of a file: slices, instants and flow ends each in their own columns.
 
-    def __init__(self, batches: Iterable[Sequence[Event]]) -> None:
+    Args:
+        batches: all events, or those of a section of the file.
+        tracks: numbers the tracks, also those of the sections before.
+    """
+
+    def __init__(
+        self, batches: Iterable[Sequence[Event]], tracks: TrackNumbers | None = None
+    ) -> None:
         self.phases: Counter[str] = Counter()
-        self.tracks = TrackNumbers()
+        self.tracks = TrackNumbers() if tracks is None else tracks
         self.slices = SliceColumns(self.tracks)
         self.instants = EventColumns(self.tracks)
         self.flow_ends = FlowEnds(self.tracks)

@@ -15,13 +15,13 @@ from traceql.reader.arguments import int64_column, whole_numbers
 from traceql.reader.flows import Flows
 from traceql.reader.kineto.gathering import Gathered
 from traceql.reader.kineto.kineto_json import Event, KinetoJson
+from traceql.reader.kineto.counting import counted
 from traceql.reader.kineto.remarks import remarks
+from traceql.reader.kineto.span import Span
 from traceql.reader.nesting import Nesting, nesting
-from traceql.reader.phases import COMPLETE
 from traceql.reader.remarks import remark_table
-from traceql.reader.tables import COUNT, COUNTER, FLOW, INSTANT, SLICE, TraceTables
+from traceql.reader.tables import COUNTER, FLOW, INSTANT, SLICE, TraceTables
 from traceql.reader.timeline import Timeline, complete_timeline, point_timeline
-from traceql.reader.total_time import require_total_fits
 from traceql.reader.tracks import Track, track_table
 
 Int64s = npt.NDArray[np.int64]
@@ -51,7 +51,7 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
         "instant": instant_table(kineto),
         "counter": COUNTER.empty_table(),
         "track": track_table(kineto.tracks),
-        "count": _count_table(kineto),
+        "count": counted(kineto.columns).table(),
         "remark": remark_table(list(remarks(kineto.columns, kineto.slices, kineto.flows, nested))),
     }
     return TraceTables(tables, kineto.metadata)
@@ -70,7 +70,9 @@ def kineto_events(path: Path, *, kept: Kept = lambda batches: batches) -> Kineto
     try:
         columns = Gathered(kept(trace))
         complete, points = columns.slices, columns.instants
-        _require_span(complete.ts, complete.dur, points.ts)
+        span = Span()
+        span.add(complete.ts, complete.dur, points.ts)
+        span.require_fits()
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None
     slices = complete_timeline(complete.ts, complete.dur, complete.track)
@@ -78,16 +80,6 @@ def kineto_events(path: Path, *, kept: Kept = lambda batches: batches) -> Kineto
     flows = columns.flow_ends.flows(slices)
     tracks = columns.tracks.named(columns.about_tracks)
     return KinetoEvents(columns, slices, instants, flows, tracks, trace.metadata)
-
-
-def _require_span(ts: Int64s, dur: Int64s, instants: Int64s) -> None:
-    """Raises if an event's end, the time between two events, or all durations exceed 64 bits."""
-    ends = ts + np.maximum(dur, 0)
-    every = np.concatenate((ts, ends, instants))
-    span = int(every.max()) - int(every.min()) if len(every) else 0
-    if (ends < ts).any() or span > np.iinfo(np.int64).max:
-        raise TraceCorrupt("events are more than 292 years apart; one of their times is wrong")
-    require_total_fits(dur)
 
 
 def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
@@ -135,26 +127,3 @@ def places(timeline: Timeline, tracks: Sequence[Track]) -> tuple[pa.Array, pa.Ar
     pid = int64_column(whole_numbers([track.pid for track in tracks]))
     tid = int64_column(whole_numbers([track.tid for track in tracks]))
     return pid.take(number), tid.take(number), number
-
-
-def _count_table(kineto: KinetoEvents) -> pa.Table:
-    """Events by kind and category, with durations computed independently of the slices'."""
-    columns = kineto.columns
-    cats = columns.slices.cat
-    by_code = pa.table({"code": cats.indices, "dur": columns.slices.counted_dur}).group_by("code")
-    totals = by_code.aggregate([("dur", "count"), ("dur", "sum")])
-    names = cats.dictionary.fill_null("").take(totals["code"])
-    by_name = totals.append_column("cat", names).group_by("cat")  # null and "" have the same name
-    rows: list[dict[str, Any]] = [
-        {
-            "phase": "slice",
-            "cat": row["cat"],
-            "events": row["dur_count_sum"],
-            "dur": row["dur_sum_sum"],
-        }
-        for row in by_name.aggregate([("dur_count", "sum"), ("dur_sum", "sum")]).to_pylist()
-    ]
-    for phase, n in columns.phases.items():
-        if phase != COMPLETE:
-            rows.append({"phase": phase, "cat": "", "events": n, "dur": 0})
-    return pa.Table.from_pylist(rows, COUNT)

@@ -1,6 +1,7 @@
 """What the reader of JSON traces states about a file, for the ledger."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from traceql.reader.flows import Flows
 from traceql.reader.kineto.gathering import Gathered
@@ -23,17 +24,64 @@ _NEGATIVE = (
     "events with a negative duration, which are loaded unchanged "
     "and count as empty wherever time is measured; all events"
 )
+_NESTED = "events whose parent was computed without the trace processor; all events"
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found in a file.
+
+    Attributes:
+        slices: all of them.
+        overlapping: slices that begin inside another one of their track and end after it.
+        negative: slices with a negative duration.
+        arrows: flows that are loaded.
+        finishes: ends of flows whose begin is in the file.
+        metadata: metadata events.
+        unread: those of them whose content is in no column.
+    """
+
+    slices: int
+    overlapping: int
+    negative: int
+    arrows: int
+    finishes: int
+    metadata: int
+    unread: int
 
 
 def remarks(columns: Gathered, slices: Timeline, flows: Flows, nested: Nesting) -> Iterator[Remark]:
+    """Those about a file that was nested by a trace processor, all at once."""
+    found = Found(
+        slices=len(slices),
+        overlapping=int((slices.lane > 0).sum()),
+        negative=int((slices.dur < 0).sum()),
+        arrows=len(nested.slice_out),
+        finishes=flows.finishes,
+        metadata=columns.phases[METADATA],
+        unread=unread(columns.about_tracks),
+    )
+    return stated(found, by_engine(nested.engine))
+
+
+def by_engine(engine: str) -> Remark:
+    """How slices got their parents: by a trace processor, which drops no event without saying."""
+    return Remark("trace processor errors", 0, 0, True, f"errors reported by {engine}")
+
+
+def by_streaming(nested: int, slices: int) -> Remark:
+    """How slices got their parents: one after the other, without a trace processor."""
+    return Remark("nested events", nested, slices, nested == slices, _NESTED)
+
+
+def stated(found: Found, nested: Remark) -> Iterator[Remark]:
     """Those that every file gets, and those about something that the file has."""
-    overlapping, total = int((slices.lane > 0).sum()), len(slices)
-    yield Remark("overlapping events", overlapping, total, None, _OVERLAPPING)
-    yield Remark("trace processor errors", 0, 0, True, f"errors reported by {nested.engine}")
-    arrows, ends = len(nested.slice_out), flows.finishes
+    yield Remark("overlapping events", found.overlapping, found.slices, None, _OVERLAPPING)
+    yield nested
+    arrows, ends = found.arrows, found.finishes
     yield Remark("flows bound to slices", arrows, ends, True if arrows == ends else None, _ARROWS)
-    if metadata := columns.phases[METADATA]:
-        unknown = unread(columns.about_tracks)
-        yield Remark("metadata events", metadata - unknown, metadata, not unknown, _METADATA)
-    if negative := int((slices.dur < 0).sum()):
-        yield Remark("negative durations", negative, total, False, _NEGATIVE)
+    if found.metadata:
+        read = found.metadata - found.unread
+        yield Remark("metadata events", read, found.metadata, not found.unread, _METADATA)
+    if found.negative:
+        yield Remark("negative durations", found.negative, found.slices, False, _NEGATIVE)

@@ -37,6 +37,10 @@ class TrackNumbers:
         distinct, place = np.unique(codes, return_inverse=True)
         return self._numbers.of([pairs[code] for code in distinct.tolist()])[place]
 
+    def known(self, pairs: Sequence[tuple[Any, Any]]) -> Int64s:
+        """The track of each pair; -1 for pairs that have none yet."""
+        return np.array([self._numbers.get(pair, -1) for pair in pairs], np.int64)
+
     def named(self, metadata: Sequence[Event]) -> list[Track]:
         """All tracks by number, with what the metadata events of the file say about them.
 

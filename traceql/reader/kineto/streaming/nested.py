@@ -1,0 +1,110 @@
+"""The parents of all slices of a file, and its arrows, track by track in the order of time."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.reader.kineto.streaming.sections import NUMBERED_END, SPAN, Sections
+from traceql.reader.track_nesting import NONE, Nested, TrackNesting
+
+Int64s = npt.NDArray[np.int64]
+_PLACED = pa.schema([(name, pa.int64()) for name in ("index", "parent", "depth")])
+_BOUND = pa.schema(
+    [
+        *((name, pa.int64()) for name in ("end", "bound", "bound_ts", "bound_at")),
+        ("binds_late", pa.bool_()),
+    ]
+)
+_BY_TRACK = """
+    SELECT track, ts, dur, number, 0 AS kind
+    FROM span
+    UNION ALL
+    SELECT track, ts, 0, number, 1 + is_late::BIGINT
+    FROM "end"
+    INNER JOIN place_track USING (place)
+    ORDER BY track, ts, kind > 0, dur DESC, number
+"""
+_BY_INDEX = "SELECT parent, depth FROM placed ORDER BY index"
+_BY_FLOW = f"""
+    SELECT
+        family,
+        id,
+        phase,
+        place,
+        is_late,
+        COALESCE(bound, {NONE}) AS bound,
+        COALESCE(bound_ts, 0) AS bound_ts
+    FROM "end"
+    LEFT JOIN bound ON number = bound."end"
+    ORDER BY family, id, COALESCE(bound_at, ts), COALESCE(binds_late, FALSE) DESC, phase, number
+"""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """How many slices got their place among the others, and how many of them overlap."""
+
+    slices: int
+    overlapping: int
+
+
+def nest(found: Sections) -> Placed:
+    """Finds the parents of all slices and the slices of flow ends.
+
+    They go into the tables placed and bound of the scratch folder.
+    """
+    slices = overlapping = 0
+    track, nesting = None, TrackNesting()
+    for batch in found.scratch.ask(
+        _BY_TRACK, {"span": SPAN, "end": NUMBERED_END}, place_track=_track_of_places(found)
+    ):
+        tracks, *columns = (batch[name].to_numpy() for name in batch.schema.names)
+        borders = [0, *(np.flatnonzero(np.diff(tracks)) + 1).tolist(), len(batch)]
+        nested = Nested()
+        for begin, end in zip(borders[:-1], borders[1:], strict=True):
+            if begin < end and tracks[begin] != track:
+                track, nesting = tracks[begin], TrackNesting()
+            nesting.add(*(column[begin:end].tolist() for column in columns), found=nested)
+        slices += len(nested.index)
+        overlapping += nested.overlapping
+        _keep(found, nested)
+    return Placed(slices, overlapping)
+
+
+def _keep(found: Sections, nested: Nested) -> None:
+    placed = [nested.index, nested.parent, nested.depth]
+    found.scratch.add("placed", pa.table(list(map(pa.array, placed)), schema=_PLACED))
+    bound = [nested.end, nested.bound, nested.bound_ts, nested.at, nested.is_late]
+    of_columns = [
+        pa.array(column, kind.type) for column, kind in zip(bound, _BOUND, strict=True)
+    ]
+    found.scratch.add("bound", pa.table(of_columns, schema=_BOUND))
+
+
+def _track_of_places(found: Sections) -> pa.Table:
+    """The track of each place of flow ends; those without a slice or instant have none yet."""
+    tracks = found.tracks.known(list(found.end_places))
+    return pa.table({"place": np.arange(len(tracks)), "track": tracks}).filter(
+        pa.array(tracks != NONE)
+    )
+
+
+def places_of_slices(found: Sections) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """The parent and the depth of the slices of each section, in the order of the file."""
+    batches = found.scratch.ask(_BY_INDEX, {"placed": _PLACED})
+    left = pa.table({"parent": pa.array([], pa.int64()), "depth": pa.array([], pa.int64())})
+    for size in found.slices:
+        while len(left) < size and (batch := next(batches, None)) is not None:
+            left = pa.concat_tables([left, pa.Table.from_batches([batch])])
+        part = left.slice(0, size).combine_chunks()
+        left = left.slice(size)
+        parent = part["parent"].to_numpy()
+        yield pa.array(parent, mask=parent == NONE), part["depth"].combine_chunks()
+
+
+def ends_by_flow(found: Sections) -> Iterator[pa.RecordBatch]:
+    """The ends of flows with their slices, flow by flow, as `Arrows` wants them."""
+    return found.scratch.ask(_BY_FLOW, {"end": NUMBERED_END, "bound": _BOUND})

@@ -1,0 +1,105 @@
+"""Reads a JSON trace of any size in bounded memory, without the trace processor.
+
+The events are parsed once and written to disk in sections. What needs another order is sorted
+there by DuckDB: slices by track and time to find their parents, flow ends by flow to find arrows.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+
+from traceql.reader.arguments import int64_column, whole_numbers
+from traceql.reader.kineto.remarks import Found, by_streaming, stated
+from traceql.reader.kineto.streaming.arrows import Arrows
+from traceql.reader.kineto.streaming.nested import Placed, ends_by_flow, nest, places_of_slices
+from traceql.reader.kineto.streaming.scratch import Scratch
+from traceql.reader.kineto.streaming.sections import Sections, sections
+from traceql.reader.kineto.track_numbers import unread
+from traceql.reader.phases import METADATA
+from traceql.reader.remarks import remark_table
+from traceql.reader.tables import INSTANT, SCHEMAS, SLICE, TraceTables
+from traceql.reader.tracks import Track, track_table
+
+_EMPTY = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
+
+
+def stream_kineto(path: Path, *, folder: Path, memory_bytes: int) -> Iterator[TraceTables]:
+    """The tables of a JSON trace of PyTorch's profiler, section by section.
+
+    Args:
+        folder: where to write about as many bytes as the JSON has; what is written is removed.
+        memory_bytes: for sorting.
+
+    Raises:
+        TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
+    """
+    with (
+        TemporaryDirectory(dir=folder) as name,
+        closing(Scratch(Path(name), memory_bytes=memory_bytes)) as scratch,
+    ):
+        found = sections(path, scratch)
+        placed = nest(found)
+        arrows = Arrows(found.first)
+        for flows in arrows.tables(ends_by_flow(found)):
+            yield _part({"flow": flows})
+        found.number_tracks_of(arrows.places)
+        tracks = found.tracks.named(found.about_tracks)
+        for section in _sections(found, tracks):
+            yield _part(section)
+        about = {
+            "track": track_table(tracks),
+            "count": found.counts.table(),
+            "remark": remark_table(stated(_found(found, arrows, placed), by_streaming(placed.slices, sum(found.slices)))),
+        }
+        yield TraceTables(_EMPTY | about, found.metadata)
+
+
+def _part(tables: dict[str, pa.Table]) -> TraceTables:
+    return TraceTables(_EMPTY | tables, continues=True)
+
+
+def _sections(found: Sections, tracks: Sequence[Track]) -> Iterator[dict[str, pa.Table]]:
+    pids = int64_column(whole_numbers([track.pid for track in tracks]))
+    tids = int64_column(whole_numbers([track.tid for track in tracks]))
+    first = 0
+    for number, (parent, depth) in enumerate(places_of_slices(found)):
+        known = found.scratch.part("slice", number)
+        points = found.scratch.part("instant", number)
+        more = {
+            "index": pa.array(np.arange(first, first + len(known))),
+            "parent": parent,
+            "depth": depth,
+        }
+        yield {
+            "slice": _with(known, _place(known["track"], pids, tids) | more, SLICE),
+            "activity": found.scratch.part("activity", number),
+            "instant": _with(points, _place(points["track"], pids, tids), INSTANT),
+        }
+        first += len(known)
+
+
+def _place(track: pa.ChunkedArray, pids: pa.Array, tids: pa.Array) -> dict[str, pa.Array]:
+    return {"pid": pids.take(track), "tid": tids.take(track)}
+
+
+def _with(known: pa.Table, more: dict[str, pa.Array], schema: pa.Schema) -> pa.Table:
+    """A table of the contract, of columns that were known before and those that were found."""
+    return pa.table(
+        [more[name] if name in more else known[name] for name in schema.names], schema=schema
+    )
+
+
+def _found(found: Sections, arrows: Arrows, placed: Placed) -> Found:
+    return Found(
+        slices=sum(found.slices),
+        overlapping=placed.overlapping,
+        negative=found.negative,
+        arrows=arrows.drawn,
+        finishes=arrows.finishes,
+        metadata=found.counts.phases[METADATA],
+        unread=unread(found.about_tracks),
+    )

@@ -1,0 +1,136 @@
+"""The events of a file on disk, section by section, before their parents are known."""
+
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from traceql.errors import TraceCorrupt
+from traceql.reader.coded import DistinctValues
+from traceql.reader.kineto.counting import Counts
+from traceql.reader.kineto.flow_ends import END
+from traceql.reader.kineto.gathering import Gathered
+from traceql.reader.kineto.kineto_json import Event, KinetoJson
+from traceql.reader.kineto.span import Span
+from traceql.reader.kineto.streaming.scratch import Scratch
+from traceql.reader.kineto.track_numbers import TrackNumbers
+from traceql.reader.tables import ACTIVITY, INSTANT, SLICE
+
+_EVENTS = 200_000  # of a section, at least
+# Columns of the contract that are known before the tracks and parents are.
+_LATER = ("index", "pid", "tid", "parent", "depth")
+KNOWN = pa.schema([field_ for field_ in SLICE if field_.name not in _LATER])
+POINT = pa.schema([field_ for field_ in INSTANT if field_.name not in _LATER])
+NUMBERED_END = pa.schema([("number", pa.int64()), *END])  # numbers in the order of the file
+# Slices again, all that their nesting needs: durations are not negative, numbers are their indices.
+SPAN = pa.schema([(name, pa.int64()) for name in ("track", "ts", "dur", "number")])
+
+
+@dataclass
+class Sections:
+    """What is known of a file when all of it is on disk.
+
+    The tables in `scratch` are slice (columns `KNOWN`), span (`SPAN`), activity, instant (`POINT`)
+    and end (`NUMBERED_END`), each with a part for each section.
+
+    Attributes:
+        slices: the number of slices in each section.
+        negative: the number of slices with a negative duration.
+        first: index and start, ns, of the slice that begins first; of those, the longest.
+        about_tracks: the metadata events.
+        end_places: the process and thread of each place of an end.
+    """
+
+    scratch: Scratch
+    slices: list[int] = field(default_factory=list)
+    ends: int = 0
+    negative: int = 0
+    counts: Counts = field(default_factory=Counts)
+    tracks: TrackNumbers = field(default_factory=TrackNumbers)
+    about_tracks: list[Event] = field(default_factory=list)
+    end_places: DistinctValues = field(default_factory=DistinctValues)
+    metadata: dict[str, Any] = field(default_factory=dict)
+    _families: DistinctValues = field(default_factory=DistinctValues)
+    _first: tuple[int, int, int] | None = None  # start, duration below zero, index
+
+    @property
+    def first(self) -> tuple[int, int]:
+        ts, _, index = self._first or (0, 0, -1)
+        return index, ts
+
+    def number_tracks_of(self, places: Set[int]) -> None:
+        """Numbers the tracks of places of flow ends that have none yet, as no slice is there."""
+        self.tracks.numbered(list(self.end_places), np.array(sorted(places), np.int64))
+
+    def add(self, columns: Gathered) -> None:
+        """Writes the events of the next section."""
+        slices, points, before = columns.slices, columns.instants, sum(self.slices)
+        ts, dur = slices.ts, slices.dur
+        known = [
+            slices.cat,
+            slices.name,
+            pa.array(ts),
+            pa.array(dur),
+            pa.array(slices.track),
+            slices.external_id,
+            slices.correlation,
+            slices.args,
+        ]
+        self.scratch.add("slice", pa.table(known, schema=KNOWN))
+        span = [slices.track, ts, np.maximum(dur, 0), np.arange(before, before + len(ts))]
+        self.scratch.add("span", pa.table(list(map(pa.array, span)), schema=SPAN))
+        activity = slices.activity
+        later = pa.array(activity["index"].to_numpy() + before)
+        self.scratch.add("activity", activity.set_column(0, ACTIVITY.field(0), later))
+        point = [points.cat, points.name, pa.array(points.ts), pa.array(points.track), points.args]
+        self.scratch.add("instant", pa.table(point, schema=POINT))
+        ends = columns.flow_ends.table(self._families, self.end_places)
+        numbers = pa.array(np.arange(self.ends, self.ends + len(ends)))
+        self.scratch.add("end", ends.add_column(0, NUMBERED_END.field(0), numbers))
+        self.slices.append(len(ts))
+        self.ends += len(ends)
+        self.negative += int((dur < 0).sum())
+        self.counts.add(columns)
+        self.about_tracks += columns.about_tracks
+        if len(ts):
+            at = int(np.lexsort((-np.maximum(dur, 0), ts))[0])
+            begun = (int(ts[at]), -max(int(dur[at]), 0), before + at)
+            self._first = min(begun, self._first or begun)
+
+
+def sections(path: Path, scratch: Scratch) -> Sections:
+    """Parses a file and writes its events to disk.
+
+    Raises:
+        TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
+    """
+    trace = KinetoJson(path)
+    found, span = Sections(scratch), Span()
+    try:
+        for batches in _grouped(trace):
+            columns = Gathered(batches, found.tracks)
+            span.add(columns.slices.ts, columns.slices.dur, columns.instants.ts)
+            found.add(columns)
+        span.require_fits()
+    except TraceCorrupt as error:
+        raise type(error)(f"{path}: {error}") from None
+    found.metadata = trace.metadata
+    return found
+
+
+def _grouped(trace: Iterable[list[Event]]) -> Iterator[Iterator[list[Event]]]:
+    """The batches of one section after the other; a batch is parsed when it is asked for."""
+    batches = iter(trace)
+    for first in batches:
+        yield _section(first, batches)
+
+
+def _section(first: list[Event], batches: Iterator[list[Event]]) -> Iterator[list[Event]]:
+    events = len(first)
+    yield first
+    while events < _EVENTS and (batch := next(batches, None)) is not None:
+        events += len(batch)
+        yield batch
