@@ -54,6 +54,21 @@ _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cann
     help="Load ranks of one run that were recorded by different profilers.",
 )
 @click.option(
+    "--reader",
+    type=click.Choice(["auto", "perfetto", "stream"]),
+    default="auto",
+    show_default=True,
+    help="How to read JSON traces: perfetto has Perfetto's trace processor nest the events of a file at "
+    "once, stream reads it section by section in bounded memory, auto streams from 400 MiB of "
+    "JSON on. The tables are the same.",
+)
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    help="How much memory to use, about, such as 4GB; what does not fit goes to disk beside the "
+    "output.  [default: half of the machine's or the container's]",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(1),
     help="Number of files to read in parallel.  [default: number of CPUs]",
@@ -66,6 +81,8 @@ def command(
     model_config: Path | None,
     peaks: tuple[Path, ...],
     mix_profilers: bool,
+    reader: str,
+    memory: str | None,
     jobs: int | None,
 ) -> None:
     """Load traces, profiles, folders of these or run directories into one DuckDB file.
@@ -90,6 +107,8 @@ def command(
             model_config=model_config,
             peaks=peaks,
             mix_profilers=mix_profilers,
+            reader=reader,
+            memory=memory,
             jobs=jobs,
             done=done,
         )

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from traceql.derive.execute import create_sources
 from traceql.dialect.registry import loaded_facts
@@ -110,7 +108,7 @@ def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> 
     firsts = []
     for one in placed:
         firsts.append(first)
-        slices, tracks = (one.file.table(name).num_rows for name in ("slice", "track"))
+        slices, tracks = (one.file.rows(name) for name in ("slice", "track"))
         first = _FirstIds(first.slice + slices, first.track + tracks)
     return firsts
 
@@ -170,7 +168,6 @@ def _insert(
     bound = {"rank": rank.rank, "offset": offset}
     ids, tracks = {"first_id": first.slice}, {"first_track": first.track}
     con.begin()
-    _insert_trace(con, placed, base_ns, offset)
     _insert_from(con, file, "slice", _SLICE, bound | ids | tracks)
     _insert_from(con, file, "activity", _ACTIVITY, ids)
     _insert_from(con, file, "instant", _INSTANT, bound | tracks)
@@ -179,6 +176,7 @@ def _insert(
     _insert_from(con, file, "track", _TRACK, {"rank": rank.rank} | tracks)
     _insert_from(con, file, "count", _COUNT, {"rank": rank.rank})
     _insert_from(con, file, "remark", _REMARK, {"rank": rank.rank})
+    _insert_trace(con, placed, base_ns, offset)
     _insert_own_remarks(con, placed)
     write_graph_nodes(con, rank.rank, file.path)
     con.commit()
@@ -228,9 +226,11 @@ _REMARK = "INSERT INTO remark SELECT $rank, check_name, value, total, ok, note F
 def _insert_from(
     con: duckdb.DuckDBPyConnection, file: FileRead, table: str, sql: str, bound: dict[str, int]
 ) -> None:
-    con.register("incoming", file.table(table))
-    con.execute(sql, bound)
-    con.unregister("incoming")
+    for part in file.take(table):
+        if len(part):
+            con.register("incoming", part)
+            con.execute(sql, bound)
+            con.unregister("incoming")
 
 
 def _number(con: duckdb.DuckDBPyConnection, sql: str) -> int:
@@ -250,7 +250,7 @@ def _insert_trace(
             rank.pp_rank,
             rank.dp_rank,
             rank.ep_rank,
-            _device_name(file),
+            file.facts.device_names.get(_first_device(con, rank.rank)),
             base_ns,
             offset,
             str(file.path),
@@ -264,14 +264,11 @@ def _insert_trace(
     )
 
 
-def _device_name(file: FileRead) -> str | None:
-    """The name of the first device that ran a GPU activity."""
-    activity, slices = file.table("activity"), file.table("slice")
-    if not activity.num_rows:
-        return None
-    pid = slices["pid"].take(activity["index"])
-    device = pc.min(pc.coalesce(activity["device"], pid, pa.scalar(-1, pa.int64()))).as_py()
-    return file.facts.device_names.get(device)
+def _first_device(con: duckdb.DuckDBPyConnection, rank: int) -> int | None:
+    """The least number of a device that ran a GPU activity; None without any."""
+    own = "FROM activity INNER JOIN slice USING (id) WHERE rank = ?"
+    found = con.execute(f"SELECT MIN(COALESCE(device, pid, -1)) {own}", [rank]).fetchall()
+    return found[0][0]
 
 
 def _insert_own_remarks(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> None:

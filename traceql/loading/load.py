@@ -26,10 +26,13 @@ from traceql.loading.reading import FileRead, read_files
 from traceql.loading.run_directory import RunDirectory, run_directories
 from traceql.loading.run_files import add_runs
 from traceql.loading.workspace import workspace
+from traceql.memory import memory_bytes
 from traceql.ncu.profile import Profile
 from traceql.opening import opened_database
+from traceql.reader.ways import named_way
 
 DEFAULT_DATABASE = Path("run.duckdb")
+_SHARE_OF_DUCKDB = 0.6  # of a load's memory; the rest is for Python and Arrow
 _OTHERWISE = "name another file with -o"
 
 
@@ -58,6 +61,8 @@ def load(
     model_config: str | Path | None = None,
     peaks: Sequence[str | Path] = (),
     mix_profilers: bool = False,
+    reader: str = "auto",
+    memory: int | str | None = None,
     jobs: int | None = None,
     done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
 ) -> Loaded:
@@ -78,6 +83,12 @@ def load(
             of `traceql experiment peaks`; a peaks.json in a run directory is found by itself.
         mix_profilers: whether the files may be of several profilers; otherwise they cannot be of
             one run, and that is an error.
+        reader: how to read JSON traces: perfetto has the trace processor nest the events of a file at
+            once, stream reads it section by section in bounded memory, auto streams files of
+            400 MiB and more (of JSON, when unpacked). The tables are the same.
+        memory: how much memory a load may use, about, in bytes or as text such as "4GB"; what does
+            not fit goes to disk, beside the database. By default half of what the machine or the
+            container has.
         jobs: the number of files to read at once; None for one per processor.
         done: called for progress, with what was done (files or database), how many, and of how
             many; also with engine, before the trace processor is compiled.
@@ -87,6 +98,7 @@ def load(
     """
     if jobs is not None and jobs < 1:
         raise TraceqlError(f"jobs is {jobs}; give a number of processes from 1")
+    budget, way = memory_bytes(memory), named_way(reader)
     given = [paths] if isinstance(paths, str | Path) else paths
     files = trace_files([Path(p) for p in given])
     profiles = profile_files([Path(p) for p in given])
@@ -107,6 +119,8 @@ def load(
             named=named,
             loaded=loaded,
             trace_processor=native,
+            way=way,
+            memory_bytes=budget,
             jobs=jobs,
             done=_counted(done, len(files)),
         )
@@ -128,6 +142,7 @@ def load(
                     rules=[Path(r) for r in rules],
                     model_config=config,
                     peaks=[Path(p) for p in peaks],
+                    budget=budget,
                 )
                 _require_no_log(target)
             done("database", 1, 1)
@@ -215,6 +230,14 @@ def _require_no_log(database: Path) -> None:
             )
 
 
+def _limits(draft: Path, budget: int) -> dict[str, str]:
+    """DuckDB's settings: it gets most of the memory, and writes beside the draft what is more."""
+    return {
+        "memory_limit": f"{int(budget * _SHARE_OF_DUCKDB)}B",
+        "temp_directory": str(draft.with_name("sorting")),
+    }
+
+
 def _brings_in(database: Path) -> str:
     return f"import duckdb; duckdb.connect({str(database)!r}).close()"
 
@@ -229,11 +252,12 @@ def _write(
     rules: Sequence[Path],
     model_config: Path | None,
     peaks: Sequence[Path],
+    budget: int,
 ) -> None:
     try:
         if target.exists():
             shutil.copyfile(target, draft)
-        with duckdb.connect(str(draft)) as con:
+        with duckdb.connect(str(draft), config=_limits(draft, budget)) as con:
             con.execute("SET preserve_insertion_order = true")
             con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many
             fresh = not target.exists()

@@ -6,7 +6,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -19,6 +19,7 @@ import pyarrow as pa
 from traceql import errors
 from traceql.dialect.facts import FileFacts
 from traceql.dialect.registry import file_facts
+from traceql.reader.ways import Way
 from traceql.reader.worker import RESULT, Request
 
 # -P: do not import modules from the current folder of the user.
@@ -58,11 +59,20 @@ class FileRead:
         """What the file says about itself and its job."""
         return file_facts(self.dialect, self.metadata or {})
 
-    def table(self, name: str) -> pa.Table:
-        """One of the tables that the reader wrote, in one part or several, mapped from disk."""
+    def rows(self, name: str) -> int:
+        """The number of rows of one of the tables that the reader wrote."""
+        return sum(_mapped(file).num_rows for file in self._parts(name))
+
+    def take(self, name: str) -> Iterator[pa.Table]:
+        """One of the tables, part after part, mapped from disk, where they are removed."""
+        for file in self._parts(name):
+            part = _mapped(file)
+            file.unlink()
+            yield part
+
+    def _parts(self, name: str) -> list[Path]:
         assert self.folder is not None
-        parts = [_mapped(file) for file in sorted(self.folder.glob(f"{name}.*.arrow"))]
-        return pa.concat_tables(parts).unify_dictionaries() if len(parts) > 1 else parts[0]
+        return sorted(self.folder.glob(f"{name}.*.arrow"))
 
 
 def _mapped(file: Path) -> pa.Table:
@@ -77,6 +87,8 @@ def read_files(
     named: Collection[Path],
     loaded: Collection[str],
     trace_processor: Path | None,
+    way: Way,
+    memory_bytes: int,
     jobs: int | None,
     done: Callable[[Path], None],
 ) -> tuple[list[FileRead], list[errors.NotATrace]]:
@@ -90,6 +102,8 @@ def read_files(
             other files are skipped.
         loaded: SHA-256 of the files that are already in the database, which are not read again.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
+        way: how to read JSON traces.
+        memory_bytes: how much all processes together may use.
         jobs: the number of processes at once; None for one per processor.
         done: called with each file when it has been read.
 
@@ -98,12 +112,21 @@ def read_files(
     """
     nonce = secrets.token_hex(8)
     native = str(trace_processor) if trace_processor else None
+    at_once = min(jobs or os.cpu_count() or 1, max(1, len(files)))
     requests = [
-        Request(str(file), str(workspace / str(i)), nonce, list(loaded), native)
+        Request(
+            str(file),
+            str(workspace / str(i)),
+            nonce,
+            list(loaded),
+            native,
+            way,
+            memory_bytes // at_once,
+        )
         for i, file in enumerate(files)
     ]
     workers = Workers()
-    with ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         running = {
             pool.submit(workers.read, request): file
             for file, request in zip(files, requests, strict=True)

@@ -36,6 +36,9 @@ class Reader:
         recognises: whether a file is of this format. It may read the first bytes of the file, and
             must not raise for files that are damaged.
         read: reads a file into tables. It imports what it needs when it is called.
+        stream: reads a file section by section, in bounded memory and without the trace processor;
+            None if `read` is the only way. It may write into the given folder, and is told how
+            many bytes of memory it may use.
         feed: the file in a form that the trace processor accepts, in pieces, with times relative
             to the given nanosecond; the metadata say which rank of the file. None if the trace
             processor opens the file itself.
@@ -59,6 +62,7 @@ class Reader:
     dialect: str
     recognises: Callable[[Path], bool]
     read: ReadFile
+    stream: Callable[[Path, Path, int], "Iterator[TraceTables]"] | None = None
     feed: Callable[[Path, int, Mapping[str, Any]], Iterator[bytes]] | None = None
     opens_in_perfetto: bool = True
     is_superseded: Callable[[Path], bool] = lambda _path: False

@@ -37,6 +37,8 @@ class Request(NamedTuple):
         nonce: what the answer repeats, so that it is known to be for this request.
         loaded: SHA-256 of the files that need not be read.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
+        way: how to read JSON, a word of traceql.reader.ways.
+        memory_bytes: how much memory this process may use.
     """
 
     file: str
@@ -44,6 +46,8 @@ class Request(NamedTuple):
     nonce: str = ""
     loaded: Sequence[str] = ()
     trace_processor: str | None = None
+    way: str = "auto"
+    memory_bytes: int = 1 << 30
 
 
 def main() -> int:
@@ -99,13 +103,12 @@ def read(request: Request) -> None:
     from traceql.errors import TraceCorrupt
 
     file, folder = Path(request.file), Path(request.folder)
-    native = Path(request.trace_processor) if request.trace_processor else None
     folder.mkdir()
     before = _version(file)
     sha256 = _sha256(file)
     result: dict[str, Any] = {"sha256": sha256, "size_bytes": file.stat().st_size}
     if sha256 not in request.loaded:
-        result["recordings"] = _tables_on_disk(file, folder, native)
+        result["recordings"] = _tables_on_disk(file, folder, request)
     if _version(file) != before:
         raise TraceCorrupt(f"{file} changed while it was read; load it when it is complete")
     answer = {"nonce": request.nonce, "path": request.file, "result": result}
@@ -132,12 +135,17 @@ def _sha256(file: Path) -> str:
         raise TraceNotFound(f"{file}: {error.strerror}") from None
 
 
-def _tables_on_disk(file: Path, folder: Path, trace_processor: Path | None) -> list[dict[str, Any]]:
+def _tables_on_disk(file: Path, folder: Path, request: Request) -> list[dict[str, Any]]:
     """Writes a folder per rank in the file; returns what else is known of each."""
     from traceql.reader.registry import reader_of
+    from traceql.reader.ways import is_streamed
 
     reader = reader_of(file)
-    read = reader.read(file, trace_processor=trace_processor)
+    if reader.stream and is_streamed(request.way, file):
+        read: Any = reader.stream(file, folder, request.memory_bytes)
+    else:
+        native = Path(request.trace_processor) if request.trace_processor else None
+        read = reader.read(file, trace_processor=native)
     found: list[dict[str, Any]] = []
     extent: dict[str, int] = {}
     part = 0

@@ -24,6 +24,12 @@ def _read(path: Path, *, trace_processor: Path | None) -> "TraceTables":
     return read_kineto(path, trace_processor=trace_processor)
 
 
+def _stream(path: Path, folder: Path, memory_bytes: int) -> "Iterator[TraceTables]":
+    from traceql.reader.kineto.streaming.read import stream_kineto
+
+    return stream_kineto(path, folder=folder, memory_bytes=memory_bytes)
+
+
 def _feed(path: Path, base_ns: int, _metadata: Mapping[str, Any]) -> Iterator[bytes]:
     from traceql.reader.kineto.read import perfetto_feed
 
@@ -37,6 +43,7 @@ READER = Reader(
     dialect="pytorch",
     recognises=_recognises,
     read=_read,
+    stream=_stream,
     feed=_feed,
     is_fallback=True,
 )

@@ -1,0 +1,49 @@
+"""How much memory a load may use."""
+
+import os
+import re
+from pathlib import Path
+
+from traceql.errors import TraceqlError
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
+          "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}  # fmt: skip
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
+_LEAST = 256 << 20  # with less, nothing of use fits
+# Limits of a container, for both versions of control groups.
+_GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def memory_bytes(given: int | str | None) -> int:
+    """A number of bytes, or a size such as "4GB"; half of the machine's memory for None.
+
+    Raises:
+        TraceqlError: it is no size, or less than 256 MiB.
+    """
+    if given is None:
+        return max(_LEAST, machine_bytes() // 2)
+    size = given if isinstance(given, int) else _parsed(given)
+    if size < _LEAST:
+        raise TraceqlError(f"a memory of {given} is too little; give 256MiB or more")
+    return size
+
+
+def _parsed(text: str) -> int:
+    found = _SIZE.fullmatch(text)
+    if not found:
+        raise TraceqlError(f"'{text}' is not a size of memory; write it like 4GB or 512MiB")
+    return int(float(found[1]) * _UNITS[(found[2] or "").lower()])
+
+
+def machine_bytes() -> int:
+    """The memory that this process may use at most."""
+    machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limits = [limit for path in _GROUP_LIMITS if (limit := _limit(Path(path))) is not None]
+    return min([machine, *limits])
+
+
+def _limit(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):  # no such file, or "max"
+        return None

@@ -1,0 +1,37 @@
+"""The two ways to read a JSON trace: with the trace processor, or streaming in bounded memory."""
+
+from enum import StrEnum
+from pathlib import Path
+
+from traceql.errors import TraceqlError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_USUAL_RATIO = 15  # about how much smaller gzip makes a trace
+_STREAMED_BYTES = 400 << 20  # of JSON; from there on the trace processor needs over 2 GB
+
+
+class Way(StrEnum):
+    """How traces are read; the tables are the same."""
+
+    AUTO = "auto"  # by size
+    PERFETTO = "perfetto"  # the trace processor nests the slices of a file at once
+    STREAM = "stream"  # section by section
+
+
+def named_way(name: str) -> Way:
+    """The way with this name; raises TraceqlError if there is none."""
+    if name not in list(Way):
+        raise TraceqlError(f"no reader '{name}' (there is: {', '.join(Way)})")
+    return Way(name)
+
+
+def is_streamed(way: str, path: Path) -> bool:
+    """Whether a JSON trace is read section by section."""
+    return way == Way.STREAM or (way == Way.AUTO and unpacked_bytes(path) >= _STREAMED_BYTES)
+
+
+def unpacked_bytes(path: Path) -> int:
+    """About how many bytes a file has when it is unpacked."""
+    with path.open("rb") as file:
+        is_packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+    return path.stat().st_size * (_USUAL_RATIO if is_packed else 1)
