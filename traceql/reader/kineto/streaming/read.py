@@ -32,14 +32,14 @@ def stream_kineto(path: Path, *, folder: Path, memory_bytes: int) -> Iterator[Tr
 
     Args:
         folder: where to write about as many bytes as the JSON has; what is written is removed.
-        memory_bytes: for sorting.
+        memory_bytes: about how much to use; half of it is for sorting.
 
     Raises:
         TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
     """
     with (
         TemporaryDirectory(dir=folder) as name,
-        closing(Scratch(Path(name), memory_bytes=memory_bytes)) as scratch,
+        closing(Scratch(Path(name), memory_bytes=memory_bytes // 2)) as scratch,
     ):
         found = sections(path, scratch)
         placed = nest(found)

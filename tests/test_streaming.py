@@ -1,0 +1,195 @@
+"""The streaming reader gives the tables that the trace processor gives, row for row."""
+
+import gzip
+import json
+import random
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import databases
+import pyarrow as pa
+import pytest
+import traces
+
+from traceql.errors import TraceqlError
+from traceql.reader.kineto.read import read_kineto
+from traceql.reader.kineto.streaming import scratch, sections
+from traceql.reader.kineto.streaming.read import stream_kineto
+from traceql.reader.tables import TraceTables
+
+Event = dict[str, Any]
+_MEMORY = 512 << 20
+# How the parents were found is told in the ledger, and is the one thing that may differ.
+_OF_ONE_WAY = {"trace processor errors", "nested events"}
+_IN_ANY_ORDER = {"flow", "count", "remark"}
+
+
+@pytest.fixture(autouse=True)
+def small_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sections, "_EVENTS", 1)
+    monkeypatch.setattr(scratch, "_ROWS", 333)
+
+
+def by_engine(path: Path) -> dict[str, Any]:
+    return _compared([read_kineto(path, trace_processor=None)])
+
+
+def streamed(path: Path) -> dict[str, Any]:
+    return _compared(stream_kineto(path, folder=path.parent, memory_bytes=_MEMORY))
+
+
+def _compared(parts: Iterable[TraceTables]) -> dict[str, Any]:
+    """All rows of each table, and the metadata of the file."""
+    parts = list(parts)
+    found: dict[str, Any] = {"metadata": parts[-1].metadata}
+    for name in parts[0].tables:
+        rows = pa.concat_tables([part.tables[name] for part in parts]).to_pylist()
+        rows = [row for row in rows if row.get("check_name") not in _OF_ONE_WAY]
+        found[name] = sorted(rows, key=str) if name in _IN_ANY_ORDER else rows
+    return found
+
+
+def outcome(read: Callable[[Path], dict[str, Any]], path: Path) -> Any:
+    """What a reader gives for a file, or the error that it raises."""
+    try:
+        return read(path)
+    except TraceqlError as error:
+        return type(error), str(error)
+
+
+def require_equal(path: Path) -> Any:
+    """What both readers give for a file."""
+    wanted, got = outcome(by_engine, path), outcome(streamed, path)
+    if isinstance(wanted, dict) and isinstance(got, dict):
+        for name, rows in wanted.items():
+            assert got[name] == rows, name
+    assert got == wanted
+    return got
+
+
+def recordings() -> Iterator[Any]:
+    for name in databases.RUNS:
+        slow = [] if name == "qwen3-8b-tp1-graph" else [pytest.mark.slow]
+        if name != databases.SERVING:
+            yield pytest.param(name, marks=slow)
+
+
+@pytest.mark.parametrize("run", [*recordings()])
+def test_recordings_give_the_same_tables(run: str, tmp_path: Path) -> None:
+    for file in databases.files(run):
+        if not file.exists():
+            pytest.skip("needs a trace that is not bundled")
+        path = tmp_path / file.name
+        path.symlink_to(file)
+        got = require_equal(path)
+        assert len(got["slice"]) > 1000
+
+
+@pytest.mark.slow
+def test_a_recording_of_many_sections_gives_the_same_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()  # sections as large as they are for users
+    file = databases.files(databases.SERVING)[0]
+    if not file.exists():
+        pytest.skip("needs a trace that is not bundled")
+    path = tmp_path / file.name
+    path.symlink_to(file)
+    got = require_equal(path)
+    assert len(got["slice"]) > sections._EVENTS
+
+
+def crowded(draw: random.Random) -> list[Event]:
+    """Few instants and threads, so that most slices touch others, and flows of every shape."""
+    until = draw.choice([4, 8, 50, 1000])
+    found: list[Event] = []
+    for _ in range(draw.choice([3, 20, 200])):
+        dur = draw.choice([0, 0, 1, 2, -1, draw.randrange(until)])
+        tid = draw.randrange(3)
+        found.append(traces.host("x", ts=draw.randrange(until), dur=dur, tid=tid))
+    flows = draw.choice([1, 5, 30])
+    for _ in range(draw.choice([0, 4, 60])):
+        end = {"ph": draw.choice("ssttff"), "id": draw.randrange(flows), "name": draw.choice("ab"),
+               "pid": traces.PID, "tid": draw.randrange(4), "ts": draw.randrange(until)}  # fmt: skip
+        found.append(end | draw.choice([{"bp": "e"}, {}]))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_crowded_events_give_the_same_tables(seed: int, tmp_path: Path) -> None:
+    draw = random.Random(seed)
+    for number in range(6):
+        path = tmp_path / f"{number}.json"
+        path.write_text(json.dumps({"traceEvents": crowded(draw)}))
+        require_equal(path)
+
+
+def damaged(events: list[Event], draw: random.Random) -> list[Event]:
+    """Some of the events of a recording, changed in every way that a reader accepts or refuses."""
+    first = draw.randrange(max(1, len(events) - 3000))
+    found = [dict(event) for event in events[first : first + 3000]]
+    for kind in draw.sample(sorted(_DAMAGE), draw.randint(1, 4)):
+        for event in draw.sample(found, min(len(found), draw.choice([1, 10, 300]))):
+            _DAMAGE[kind](event, draw)
+    if draw.random() < 0.3:
+        draw.shuffle(found)
+    return found
+
+
+def _moved(event: Event, draw: random.Random) -> None:
+    if isinstance(event.get("ts"), int | float):
+        event["ts"] += draw.choice([-1, 1, 1000, -100_000])
+
+
+def _set(name: str, *values: Any) -> Callable[[Event, random.Random], None]:
+    def set_one(event: Event, draw: random.Random) -> None:
+        event[name] = draw.choice(values)
+
+    return set_one
+
+
+def _without(event: Event, draw: random.Random) -> None:
+    event.pop(draw.choice(["cat", "name", "args", "id", "bp", "tid", "pid", "dur"]), None)
+
+
+_DAMAGE: dict[str, Callable[[Event, random.Random], None]] = {
+    "moved": _moved,
+    "dur": _set("dur", 0, -5, 0.001, 1e6, None),
+    "tid": _set("tid", 1, 2, "stream 7", None, -1),
+    "pid": _set("pid", 0, "Spans", None),
+    "phase": _set("ph", "X", "s", "f", "t", "i", "M", "B", "C"),
+    "id": _set("id", 1, 2, "0x1"),
+    "binding": _set("bp", "e", None, "x"),
+    "name": _set("name", None, 7, "", "ü"),
+    "cat": _set("cat", None, "kernel", "cpu_op", "new"),
+    "args": _set("args", {}, None, {"correlation": "x"}, {"stream": 2**70}),
+    "without": _without,
+    "without a time": lambda event, draw: event.pop("ts", None) if draw.random() < 0.002 else None,
+}
+_SOURCES = ("qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl")
+
+
+@cache
+def document(run: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(gzip.decompress(databases.files(run)[0].read_bytes()))
+    return found
+
+
+@pytest.mark.parametrize(
+    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 15))]
+)
+def test_damaged_recordings_give_the_same_tables_or_errors(part: int, tmp_path: Path) -> None:
+    """Three hundred of them in all."""
+    refused = 0
+    for number in range(20 * part, 20 * part + 20):
+        draw = random.Random(number)
+        source = document(draw.choice(_SOURCES))
+        text = json.dumps(source | {"traceEvents": damaged(source["traceEvents"], draw)})
+        if draw.random() < 0.1:
+            text = text[: draw.randrange(len(text))]
+        path = tmp_path / "trace.json"
+        path.write_text(text)
+        refused += not isinstance(require_equal(path), dict)
+    assert refused < 15  # of twenty
