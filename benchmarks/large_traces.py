@@ -57,7 +57,7 @@ def _period(kinds: list[str], values: list[str]) -> Decimal:
 
 def _changed(kind: str, value: str, copy: int, period: Decimal) -> str:
     if kind == '"ts"':
-        return f'{kind}: {Decimal(value) + period * copy if copy else value}'
+        return f"{kind}: {Decimal(value) + period * copy if copy else value}"
     return f"{kind}: {int(value) + _ID_STEP * copy if value != '0' else value}"
 
 

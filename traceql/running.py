@@ -1,13 +1,11 @@
 """Finds which kinds of activity run on a device at any time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
-
-from traceql.arrow_duckdb import Columns, rows_where
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -44,8 +42,10 @@ class Running:
             what: the place in `kinds` of each activity.
             ts: its start, ns.
             end_ts: its end, ns; not before its start.
-            span: start and end of the time that the intervals cover, ns; no activity lies outside.
+            span: start and end of the time that the intervals cover, ns; what lies outside does not
+                count.
         """
+        ts, end_ts = np.clip(ts, *span), np.clip(end_ts, *span)
         instants = np.concatenate((ts, end_ts, span))
         order = np.argsort(instants, kind="stable")
         # Of several edges at one instant, only the last one has an interval after it. Its running
@@ -79,21 +79,3 @@ def last_running(ts: Int64s, end_ts: Int64s, instants: Int64s) -> Int64s:
         # If the one that began last has ended, the wanted one ends after the one that follows it.
         kept = kept[:-1][end_ts[kept[:-1]] > end_ts[kept[1:]]]
     return found
-
-
-def running_by_device(
-    kinds: Sequence[str], activities: Columns
-) -> Iterator[tuple[int, int, Running]]:
-    """The rank, the device and what runs on it, for each device of each rank.
-
-    All devices of a rank cover one time: from its first start to its last end.
-
-    Args:
-        activities: columns rank, device, what (place in `kinds`), ts and end_ts.
-    """
-    for rank in np.unique(activities["rank"]).tolist():
-        of_rank = rows_where(activities, activities["rank"] == rank)
-        span = int(of_rank["ts"].min()), int(of_rank["end_ts"].max())
-        for device in np.unique(of_rank["device"]).tolist():
-            own = rows_where(of_rank, of_rank["device"] == device)
-            yield rank, device, Running.of(kinds, own["what"], own["ts"], own["end_ts"], span=span)

@@ -14,11 +14,11 @@ SELECT ...
 The table is named after the file. A SQL file of kind table, view or scratch holds one SELECT, and
 the executor creates a table or view from it. The file of a source table holds its CREATE TABLE,
 that of a macro its CREATE MACRO. A Python file has the same head in `#` comments and a function
-`rows(con)` that returns the rows as an Arrow table.
+`rows(con)` that returns the rows as an Arrow table, or yields them in several tables.
 """
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -33,7 +33,7 @@ from traceql.errors import DefinitionInvalid, reason
 from traceql.table_head import table_head
 
 Choice = TypeVar("Choice", bound=StrEnum)
-Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table]
+Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table | Iterator[pa.Table]]
 
 
 class Kind(StrEnum):

@@ -19,6 +19,7 @@ from traceql.derive.describe import comments
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
 from traceql.findings.view import FINDING_VIEW, finding_files, selects_by_file
+from traceql.spooled import spooled
 
 _AT_ONCE = 2  # tables made at once; DuckDB runs each query on all processors
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
@@ -113,7 +114,8 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
         if one.kind.is_macro:
             _run_creates(con, one)
         elif one.is_python:
-            create_table(con, one.name, _rows(con, one))
+            with spooled(_parts(con, one), beside=_place_of(con)) as found:
+                create_table(con, one.name, found)
         else:
             _create_as(con, one)
 
@@ -184,13 +186,23 @@ def _statements(sql: str) -> list[duckdb.Statement]:
     return duckdb.extract_statements(sql)
 
 
-def _rows(con: duckdb.DuckDBPyConnection, one: Definition) -> pa.Table:
-    """The rows that a Python file returns."""
+def _parts(con: duckdb.DuckDBPyConnection, one: Definition) -> Iterator[pa.Table]:
+    """The rows that a Python file returns, in one table or in several."""
     found = one.rows(con)
-    if not isinstance(found, pa.Table):
-        returned = type(found).__name__
-        raise DefinitionInvalid(f"{one.path}: rows(con) returned {returned}, not a pyarrow.Table")
-    return found
+    for part in found if isinstance(found, Iterator) else [found]:
+        if not isinstance(part, pa.Table):
+            returned = type(part).__name__
+            raise DefinitionInvalid(
+                f"{one.path}: rows(con) returned {returned}, not a pyarrow.Table"
+            )
+        yield part
+
+
+def _place_of(con: duckdb.DuckDBPyConnection) -> Path | None:
+    """The folder of the database that is written; None if it is in memory."""
+    asked = "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL ORDER BY database_oid"
+    found = con.execute(asked).fetchall()
+    return Path(found[0][0]).parent if found else None
 
 
 def _heights(needs: Mapping[str, Set[str]]) -> Mapping[str, int]:

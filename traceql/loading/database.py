@@ -250,7 +250,7 @@ def _insert_trace(
             rank.pp_rank,
             rank.dp_rank,
             rank.ep_rank,
-            file.facts.device_names.get(_first_device(con, rank.rank)),
+            _device_name(con, file, rank.rank),
             base_ns,
             offset,
             str(file.path),
@@ -264,11 +264,12 @@ def _insert_trace(
     )
 
 
-def _first_device(con: duckdb.DuckDBPyConnection, rank: int) -> int | None:
-    """The least number of a device that ran a GPU activity; None without any."""
+def _device_name(con: duckdb.DuckDBPyConnection, file: FileRead, rank: int) -> str | None:
+    """The name of the first device that ran a GPU activity."""
     own = "FROM activity INNER JOIN slice USING (id) WHERE rank = ?"
-    found = con.execute(f"SELECT MIN(COALESCE(device, pid, -1)) {own}", [rank]).fetchall()
-    return found[0][0]
+    least = f"SELECT COALESCE(MIN(COALESCE(device, pid, -1)), -1) {own}"
+    device: int = con.execute(least, [rank]).fetchall()[0][0]
+    return file.facts.device_names.get(device)
 
 
 def _insert_own_remarks(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> None:

@@ -83,8 +83,8 @@ def load(
             of `traceql experiment peaks`; a peaks.json in a run directory is found by itself.
         mix_profilers: whether the files may be of several profilers; otherwise they cannot be of
             one run, and that is an error.
-        reader: how to read JSON traces: perfetto has the trace processor nest the events of a file at
-            once, stream reads it section by section in bounded memory, auto streams files of
+        reader: how to read JSON traces: perfetto has the trace processor nest the events of a file
+            at once, stream reads it section by section in bounded memory, auto streams files of
             400 MiB and more (of JSON, when unpacked). The tables are the same.
         memory: how much memory a load may use, about, in bytes or as text such as "4GB"; what does
             not fit goes to disk, beside the database. By default half of what the machine or the
@@ -230,7 +230,7 @@ def _require_no_log(database: Path) -> None:
             )
 
 
-def _limits(draft: Path, budget: int) -> dict[str, str]:
+def _limits(draft: Path, budget: int) -> dict[str, str | bool | int | float | list[str]]:
     """DuckDB's settings: it gets most of the memory, and writes beside the draft what is more."""
     return {
         "memory_limit": f"{int(budget * _SHARE_OF_DUCKDB)}B",

@@ -14,33 +14,37 @@
 
 """Counts the activities that run between any two consecutive starts and ends of activities."""
 
+from collections.abc import Iterator
+
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from traceql.arrow_duckdb import columns_of
-from traceql.running import running_by_device
+from traceql.parts_of_time import parts_of_time
+from traceql.running import Running
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
 _WHAT = ("compute", "comm", "copy")
 _KERNELS = """
     SELECT
-        rank,
-        device,
         ts,
         ts + GREATEST(dur, 0) AS end_ts,
         list_position($what, work_class(category)) - 1 AS what
     FROM classified_kernel
-    ORDER BY rank, device
+    WHERE rank = $rank AND device = $device AND ts < $end AND ts + GREATEST(dur, 0) >= $begin
 """
 
 
-def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    kernels = columns_of(con.sql(_KERNELS, params={"what": list(_WHAT)}))
-    tables = [_SCHEMA.empty_table()]
-    for rank, device, running in running_by_device(_WHAT, kernels):
-        places = (np.full(len(running.ts), number) for number in (rank, device))
+def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
+    yield _SCHEMA.empty_table()
+    for part in parts_of_time(con, "classified_kernel"):
+        asked = {"what": list(_WHAT), **part.parameters}
+        kernels = columns_of(con.sql(_KERNELS, params=asked))
+        running = Running.of(
+            _WHAT, kernels["what"], kernels["ts"], kernels["end_ts"], span=(part.begin, part.end)
+        )
+        places = (np.full(len(running.ts), number) for number in (part.rank, part.device))
         columns = [*places, running.ts, running.dur, *running.kinds.values()]
-        tables.append(pa.table(columns, schema=_SCHEMA))
-    return pa.concat_tables(tables)
+        yield pa.table(columns, schema=_SCHEMA)

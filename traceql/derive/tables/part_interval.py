@@ -15,12 +15,15 @@
 
 """Counts activities, where a matched operation first waits and then transfers."""
 
+from collections.abc import Iterator
+
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from traceql.arrow_duckdb import Columns, columns_of, rows_where
-from traceql.running import Int64s, Running, last_running, running_by_device
+from traceql.parts_of_time import Part, parts_of_time
+from traceql.running import Int64s, Running, last_running
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
@@ -35,68 +38,71 @@ _PARTS = {
 }
 _COMM = ("transfer", "unmatched", "wait")
 _KERNELS = """
-    SELECT id, rank, device, ts FROM kernel ORDER BY rank, device, ts, id
+    SELECT id, ts
+    FROM kernel
+    WHERE rank = $rank AND device = $device AND ts >= $begin AND ts <= $end
+    ORDER BY ts, id
 """
 _ACTIVITIES = """
     WITH phased AS (
         SELECT
             kernel.id,
-            kernel.rank,
-            kernel.device,
             kernel.ts,
             kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
             work_class(kernel.category) AS class,
             kernel.ts + collective.wait_ns AS arrival_ts
         FROM kernel
         LEFT JOIN collective ON kernel.id = collective.kernel_id
+        WHERE
+            kernel.rank = $rank AND kernel.device = $device
+            AND kernel.ts < $end AND kernel.ts + GREATEST(kernel.dur, 0) >= $begin
     ),
     activity AS (
         SELECT
             id,
-            rank,
-            device,
             ts,
             end_ts,
             CASE WHEN class = 'comm' THEN 'unmatched' ELSE class END AS what
         FROM phased
         WHERE arrival_ts IS NULL
         UNION ALL
-        SELECT id, rank, device, ts, arrival_ts, 'wait' FROM phased WHERE arrival_ts IS NOT NULL
+        SELECT id, ts, arrival_ts, 'wait' FROM phased WHERE arrival_ts IS NOT NULL
         UNION ALL
-        SELECT id, rank, device, arrival_ts, end_ts, 'transfer' FROM phased WHERE arrival_ts IS NOT NULL
+        SELECT id, arrival_ts, end_ts, 'transfer' FROM phased WHERE arrival_ts IS NOT NULL
     )
-    SELECT id, rank, device, ts, end_ts, list_position($what, what) - 1 AS what
+    SELECT id, ts, end_ts, list_position($what, what) - 1 AS what
     FROM activity
-    ORDER BY rank, device, ts, id
+    ORDER BY ts, id
 """
 
 
-def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    activities = columns_of(con.sql(_ACTIVITIES, params={"what": list(_PARTS)}))
-    kernels = columns_of(con.sql(_KERNELS))
-    tables = [_SCHEMA.empty_table()]
-    for rank, device, running in running_by_device(list(_PARTS), activities):
-        begun, own = (
-            rows_where(columns, (columns["rank"] == rank) & (columns["device"] == device))
-            for columns in (kernels, activities)
+def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
+    yield _SCHEMA.empty_table()
+    for part in parts_of_time(con, "kernel"):
+        asked = {"what": list(_PARTS), **part.parameters}
+        activities = columns_of(con.sql(_ACTIVITIES, params=asked))
+        kernels = columns_of(con.sql(_KERNELS, params=part.parameters))
+        running = Running.of(
+            list(_PARTS),
+            activities["what"],
+            activities["ts"],
+            activities["end_ts"],
+            span=(part.begin, part.end),
         )
-        tables.append(_intervals(rank, device, running, begun, own))
-    return pa.concat_tables(tables)
+        yield _intervals(part, running, kernels, activities)
 
 
-def _intervals(
-    rank: int, device: int, running: Running, kernels: Columns, activities: Columns
-) -> pa.Table:
-    """The rows of one device; its kernels and activities are in the order of their starts."""
+def _intervals(part: Part, running: Running, kernels: Columns, activities: Columns) -> pa.Table:
+    """The rows of a part; its kernels and activities are in the order of their starts."""
     kind = np.select(list(running.kinds.values()), list(range(len(_PARTS))), len(_PARTS))
-    part = np.array([*_PARTS.values(), "idle"], object)[kind]
+    counts_for = np.array([*_PARTS.values(), "idle"], object)[kind]
     comm = np.logical_or.reduce([running.kinds[comm] for comm in _COMM])
     columns = [
-        np.full(len(part), rank),
-        np.full(len(part), device),
+        np.full(len(kind), part.rank),
+        np.full(len(kind), part.device),
         running.ts,
         running.dur,
-        part,
+        counts_for,
         comm & running.kinds["compute"],
         _begun_last(kernels, running.ts),
         _credited(activities, running.ts, kind),

@@ -1,4 +1,4 @@
-"""Arrows between slices, from flow ends that come flow by flow, as the trace processor draws them."""
+"""Arrows between slices, from flow ends that come flow by flow."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -68,9 +68,7 @@ class Arrows:
         found = []
         starts = _starts_of_flows(batch)
         sizes = np.diff(np.append(starts, len(batch)))
-        columns = {
-            name: batch[name].to_numpy() for name in ("phase", "place", "bound", "bound_ts")
-        }
+        columns = {name: batch[name].to_numpy() for name in ("phase", "place", "bound", "bound_ts")}
         usual = _are_usual(starts, sizes, columns)
         first = starts[usual]
         out, in_ = columns["bound"][first], columns["bound"][first + 1]
@@ -135,7 +133,7 @@ def _starts_of_flows(batch: pa.RecordBatch) -> Int64s:
 
 def _are_usual(starts: Int64s, sizes: Int64s, columns: dict[str, Int64s]) -> Bools:
     """Whether a flow, neither the first nor the last, begins at a slice and finishes at another."""
-    usual = sizes == 2
+    usual: Bools = sizes == 2
     usual[[0, -1]] = False
     first = starts[usual]
     phase, bound = columns["phase"], columns["bound"]

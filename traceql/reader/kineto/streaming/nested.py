@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -61,13 +62,15 @@ def nest(found: Sections) -> Placed:
     for batch in found.scratch.ask(
         _BY_TRACK, {"span": SPAN, "end": NUMBERED_END}, place_track=_track_of_places(found)
     ):
-        tracks, *columns = (batch[name].to_numpy() for name in batch.schema.names)
+        tracks, ts, dur, number, kind = (batch[name].to_numpy() for name in batch.schema.names)
         borders = [0, *(np.flatnonzero(np.diff(tracks)) + 1).tolist(), len(batch)]
         nested = Nested()
-        for begin, end in zip(borders[:-1], borders[1:], strict=True):
+        for begin, end in pairwise(borders):
             if begin < end and tracks[begin] != track:
                 track, nesting = tracks[begin], TrackNesting()
-            nesting.add(*(column[begin:end].tolist() for column in columns), found=nested)
+            own = slice(begin, end)
+            events = [column[own].tolist() for column in (ts, dur, number, kind)]
+            nesting.add(events[0], events[1], events[2], events[3], nested)
         slices += len(nested.index)
         overlapping += nested.overlapping
         _keep(found, nested)
@@ -78,9 +81,7 @@ def _keep(found: Sections, nested: Nested) -> None:
     placed = [nested.index, nested.parent, nested.depth]
     found.scratch.add("placed", pa.table(list(map(pa.array, placed)), schema=_PLACED))
     bound = [nested.end, nested.bound, nested.bound_ts, nested.at, nested.is_late]
-    of_columns = [
-        pa.array(column, kind.type) for column, kind in zip(bound, _BOUND, strict=True)
-    ]
+    of_columns = [pa.array(column, kind.type) for column, kind in zip(bound, _BOUND, strict=True)]
     found.scratch.add("bound", pa.table(of_columns, schema=_BOUND))
 
 

@@ -20,7 +20,7 @@ from traceql.reader.kineto.streaming.scratch import Scratch
 from traceql.reader.kineto.streaming.sections import Sections, sections
 from traceql.reader.kineto.track_numbers import unread
 from traceql.reader.phases import METADATA
-from traceql.reader.remarks import remark_table
+from traceql.reader.remarks import Remark, remark_table
 from traceql.reader.tables import INSTANT, SCHEMAS, SLICE, TraceTables
 from traceql.reader.tracks import Track, track_table
 
@@ -53,7 +53,7 @@ def stream_kineto(path: Path, *, folder: Path, memory_bytes: int) -> Iterator[Tr
         about = {
             "track": track_table(tracks),
             "count": found.counts.table(),
-            "remark": remark_table(stated(_found(found, arrows, placed), by_streaming(placed.slices, sum(found.slices)))),
+            "remark": remark_table(_stated(found, arrows, placed)),
         }
         yield TraceTables(_EMPTY | about, found.metadata)
 
@@ -93,8 +93,8 @@ def _with(known: pa.Table, more: dict[str, pa.Array], schema: pa.Schema) -> pa.T
     )
 
 
-def _found(found: Sections, arrows: Arrows, placed: Placed) -> Found:
-    return Found(
+def _stated(found: Sections, arrows: Arrows, placed: Placed) -> Iterator[Remark]:
+    about = Found(
         slices=sum(found.slices),
         overlapping=placed.overlapping,
         negative=found.negative,
@@ -103,3 +103,4 @@ def _found(found: Sections, arrows: Arrows, placed: Placed) -> Found:
         metadata=found.counts.phases[METADATA],
         unread=unread(found.about_tracks),
     )
+    return stated(about, by_streaming(placed.slices, about.slices))

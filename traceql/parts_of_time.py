@@ -1,0 +1,58 @@
+"""Parts of the time of each device, so that many activities need not be in memory at once."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+
+import duckdb
+
+_ROWS = 250_000  # of a part, about
+_SAMPLED = 1024  # one kernel of so many is looked at to find where parts begin
+
+_SPANS = """
+    SELECT rank, device, COUNT(*), MIN(MIN(ts)) OVER own, MAX(MAX(ts + GREATEST(dur, 0))) OVER own
+    FROM {table}
+    GROUP BY rank, device
+    WINDOW own AS (PARTITION BY rank)
+    ORDER BY rank, device
+"""
+_STARTS = """
+    SELECT DISTINCT ts
+    FROM {table}
+    WHERE rank = ? AND device = ? AND id % {sampled} = 0
+    ORDER BY ts
+"""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the time of a device of a rank, from `begin` until before `end`, ns."""
+
+    rank: int
+    device: int
+    begin: int
+    end: int
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """The parameters of SQL that asks for the rows of a part."""
+        return asdict(self)
+
+
+def parts_of_time(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[Part]:
+    """The time of all kernels of each rank, device by device, in parts that begin with a kernel.
+
+    Together, the parts of a device cover the time from the first start to the last end on its rank.
+
+    Args:
+        table: a table of kernels, with columns id, rank, device, ts and dur.
+    """
+    for rank, device, rows, first, last in con.execute(_SPANS.format(table=table)).fetchall():
+        inner: list[int] = []
+        if rows > _ROWS:
+            asked = _STARTS.format(table=table, sampled=_SAMPLED)
+            starts = [ts for (ts,) in con.execute(asked, [rank, device]).fetchall()]
+            inner = starts[:: max(1, _ROWS * len(starts) // rows)]
+        borders = [first, *(ts for ts in inner if first < ts < last), last]
+        for begin, end in pairwise(borders):
+            yield Part(rank, device, begin, end)
