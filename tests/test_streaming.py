@@ -111,10 +111,9 @@ def crowded(draw: random.Random) -> list[Event]:
         found.append(traces.host("x", ts=draw.randrange(until), dur=dur, tid=tid))
     flows = draw.choice([1, 5, 30])
     for _ in range(draw.choice([0, 4, 60])):
-        end = {"ph": draw.choice("ssttff"), "name": draw.choice("ab"),
-               "id": draw.randrange(flows),
-               "ts": draw.randrange(until), "pid": traces.PID, "tid": draw.randrange(4)}  # fmt: skip
-        found.append(end | draw.choice([{"bp": "e"}, {}]))
+        place = {"ts": draw.randrange(until), "pid": traces.PID, "tid": draw.randrange(4)}
+        end = {"ph": draw.choice("ssttff"), "id": draw.randrange(flows), "name": draw.choice("ab")}
+        found.append(place | end | draw.choice([{"bp": "e"}, {}]))
     return found
 
 

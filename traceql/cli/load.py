@@ -59,8 +59,8 @@ _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cann
     default="auto",
     show_default=True,
     help="How to read JSON traces: perfetto has Perfetto's trace processor nest the events of a "
-    "file at once, stream reads it section by section in bounded memory, auto streams from 400 MiB of "
-    "JSON on. The tables are the same.",
+    "file at once, stream reads it section by section in bounded memory, auto streams from "
+    "400 MiB of JSON on. The tables are the same.",
 )
 @click.option(
     "--memory",
