@@ -1,11 +1,17 @@
 """Compressed files are unpacked piece by piece, and only as far as a trace can go."""
 
 import gzip
+import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+import traces
 
+import traceql
 from traceql.errors import TraceCorrupt
+from traceql.loading.load import load
 from traceql.reader.unpacked import pieces
 
 _EVENT = b'{"ph":"X","name":"op","pid":1,"tid":1,"ts":1,"dur":1},'
@@ -51,3 +57,77 @@ def test_a_piece_is_never_much_longer_than_asked_for(tmp_path: Path) -> None:
 def test_a_small_file_may_be_as_repetitive_as_it_likes(tmp_path: Path) -> None:
     path = gzipped(tmp_path, b"", _EVENT, size=32 << 20)
     assert sum(map(len, pieces(path, 1 << 20))) > 200 * path.stat().st_size
+
+
+def as_zstd(path: Path, content: bytes) -> None:
+    """Two frames, as some tools write them for each block."""
+    half = len(content) // 2
+    codec = pa.Codec("zstd")
+    frames = [codec.compress(part, asbytes=True) for part in (content[:half], content[half:])]
+    path.write_bytes(b"".join(frames))
+
+
+def as_zip(path: Path, content: bytes) -> None:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.mkdir("trace")
+        archive.writestr("trace/rank0.json", content)
+
+
+_PACKED = [("zst", as_zstd), ("zip", as_zip)]
+
+
+@pytest.mark.parametrize(("ending", "pack"), _PACKED)
+def test_zstd_and_zip_are_unpacked(
+    ending: str, pack: Callable[[Path, bytes], None], tmp_path: Path
+) -> None:
+    content = bytes(range(256)) * 4096
+    pack(path := tmp_path / f"rank0.json.{ending}", content)
+    assert b"".join(pieces(path, 1000)) == content
+
+
+@pytest.mark.parametrize(("ending", "pack"), _PACKED)
+def test_zstd_and_zip_that_end_too_early_are_refused(
+    ending: str, pack: Callable[[Path, bytes], None], tmp_path: Path
+) -> None:
+    pack(path := tmp_path / f"rank0.json.{ending}", bytes(range(256)) * 4096)
+    path.write_bytes(path.read_bytes()[:-30])
+    with pytest.raises(TraceCorrupt, match="damaged or truncated"):
+        list(pieces(path, 1000))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("ending", "pack"), _PACKED)
+def test_zstd_and_zip_that_unpack_into_far_too_much_are_refused(
+    ending: str, pack: Callable[[Path, bytes], None], tmp_path: Path
+) -> None:
+    pack(path := tmp_path / f"rank0.json.{ending}", bytes(_LARGE))
+    taken: list[int] = []
+    with pytest.raises(TraceCorrupt, match="unpacks into more than 200 times its size"):
+        taken.extend(map(len, pieces(path, 1 << 18)))
+    assert sum(taken) <= 65 << 20
+
+
+def test_an_archive_of_several_files_is_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "traces.json.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("rank0.json", b"{}")
+        archive.writestr("rank1.json", b"{}")
+    with pytest.raises(TraceCorrupt, match="an archive of 2 files; unpack it"):
+        list(pieces(path, 1000))
+
+
+@pytest.mark.parametrize(("ending", "pack"), _PACKED)
+def test_packed_traces_in_a_folder_are_loaded(
+    ending: str, pack: Callable[[Path, bytes], None], tmp_path: Path
+) -> None:
+    plain = traces.write(
+        tmp_path / "plain.json", traces.kernel(ts=0, dur=5), traces.kernel(ts=9, dur=3)
+    )
+    pack(tmp_path / f"rank0.json.{ending}", plain.read_bytes())
+    plain.unlink()
+    load(tmp_path, tmp_path / "x.duckdb")
+    with traceql.open(tmp_path / "x.duckdb") as trace:
+        assert trace.sql("SELECT ts, dur FROM kernel ORDER BY ts").rows() == [
+            {"ts": 0, "dur": 5000},
+            {"ts": 9000, "dur": 3000},
+        ]

@@ -106,9 +106,9 @@ def _both(
 
 def _opens_as_it_is(path: Path) -> bool:
     """Whether the Perfetto UI opens a file, which need not be loaded for that."""
-    from traceql.reader.registry import reader_of
+    from traceql.reader.registry import opens_in_perfetto
 
-    return path.is_file() and not is_database(path) and reader_of(path).opens_in_perfetto
+    return path.is_file() and not is_database(path) and opens_in_perfetto(path)
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def _files_of_folder(folder: Path) -> list[Path]:
             f"{folder}: no traces directly in this folder; load one of its folders that have some: "
             f"{', '.join(below)}"
         )
-    *kinds, last = dict.fromkeys(f".{end.removesuffix('.gz').rpartition('.')[2]}" for end in ends)
+    *kinds, last = dict.fromkeys(f".{end.split('.')[1]}" for end in ends)
     raise TraceNotFound(
         f"{folder}: no traces in this folder; the names of traces end with {', '.join(kinds)} or "
         f"{last}, perhaps followed by .gz"

@@ -4,6 +4,9 @@ import gzip
 import zlib
 from pathlib import Path
 
+from traceql.errors import TraceCorrupt
+from traceql.reader.packing import Packing, packing_of
+
 _HEAD_BYTES = 256
 _SQLITE = b"SQLite format 3\0"
 
@@ -23,9 +26,14 @@ def head(path: Path, size: int = _HEAD_BYTES) -> bytes:
     try:
         with path.open("rb") as file:
             found = file.read(size)
-        if found.startswith(b"\x1f\x8b"):
+        packing = packing_of(found)
+        if packing is Packing.GZIP:
             with gzip.open(path) as unpacked:
                 found = unpacked.read(size)
-    except (OSError, EOFError, zlib.error):
+        elif packing:
+            from traceql.reader.unpacked import pieces
+
+            found = next(pieces(path, size), b"")
+    except (OSError, EOFError, zlib.error, TraceCorrupt):
         return b""
     return found

@@ -9,6 +9,7 @@ import traceql.reader
 from traceql.dialect.registry import dialects
 from traceql.errors import DefinitionInvalid, reason
 from traceql.reader.contract import Reader
+from traceql.reader.packing import MAGIC_BYTES, Packing, packing_of
 
 
 def readers() -> list[Reader]:
@@ -56,6 +57,13 @@ def reader_of(path: Path) -> Reader:
     """The first reader that recognizes a file, else the fallback."""
     every = readers()
     return next((reader for reader in every if reader.recognises(path)), every[-1])
+
+
+def opens_in_perfetto(path: Path) -> bool:
+    """Whether the Perfetto UI opens a file as it is."""
+    with path.open("rb") as file:
+        packing = packing_of(file.read(MAGIC_BYTES))
+    return packing in (None, Packing.GZIP) and reader_of(path).opens_in_perfetto
 
 
 def is_superseded(path: Path) -> bool:

@@ -1,14 +1,17 @@
-"""Reads a file, compressed by gzip or not, piece by piece."""
+"""Reads a file, compressed by gzip, zstd or zip or not, piece by piece."""
 
+import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+import pyarrow as pa
 from isal import isal_zlib
 
 from traceql.errors import TraceCorrupt
+from traceql.reader.packing import MAGIC_BYTES, Packing, packing_of
 
-_GZIP_MAGIC = b"\x1f\x8b"
 _GZIP = 31  # zlib's number for the gzip format
 _USUAL_RATIO = 8  # about how much smaller gzip makes a profiler trace
 # No trace is nearly as repetitive as this: gzip makes traces 8 to 60 times smaller.
@@ -21,16 +24,16 @@ def pieces(path: Path, size: int) -> Iterator[bytes]:
     """The unpacked content of a file, in pieces of about `size` bytes and never much longer.
 
     Raises:
-        TraceCorrupt: damaged gzip, or gzip that unpacks into so much that it cannot be a trace;
-            the message does not name the file.
+        TraceCorrupt: damaged compression, or some that unpacks into so much that it cannot be a
+            trace; the message does not name the file.
     """
     with path.open("rb") as file:
-        magic = file.read(len(_GZIP_MAGIC))
+        packing = packing_of(file.read(MAGIC_BYTES))
         file.seek(0)
-        if magic == _GZIP_MAGIC:
-            yield from _unpacked(file, size)
-        else:
+        if packing is None:
             yield from _raw_pieces(file, size)
+        else:
+            yield from _UNPACK[packing](file, size)
 
 
 def require_plausible_size(packed_bytes: int, unpacked_bytes: int) -> None:
@@ -63,7 +66,7 @@ def _raw_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
         yield piece
 
 
-def _unpacked(file: BinaryIO, size: int) -> Iterator[bytes]:
+def _gzip_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
     """The content of a gzip file, which may have several members and zeros at the end."""
     member = None
     unpacked_bytes = 0
@@ -84,3 +87,41 @@ def _unpacked(file: BinaryIO, size: int) -> Iterator[bytes]:
             raise EOFError("it ends before its end-of-stream marker")
     except (EOFError, isal_zlib.IsalError) as error:
         raise TraceCorrupt(f"damaged or truncated gzip ({error}); {ANEW}") from None
+
+
+def _zstd_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The content of a zstd file, which may have several frames."""
+    try:
+        with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
+            yield from _plausible(file, _raw_pieces(stream, size))
+    except OSError as error:
+        raise TraceCorrupt(f"damaged or truncated zstd ({error}); {ANEW}") from None
+
+
+def _zip_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+    """The content of the only file in an archive."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = [info.filename for info in archive.infolist() if not info.is_dir()]
+            if len(names) != 1:
+                raise TraceCorrupt(
+                    f"an archive of {len(names)} files; unpack it and load the traces"
+                )
+            with archive.open(names[0]) as member:
+                yield from _plausible(file, _raw_pieces(member, size))
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise TraceCorrupt(f"damaged or truncated zip ({error}); {ANEW}") from None
+    except (NotImplementedError, RuntimeError) as error:  # another method, or encrypted
+        raise TraceCorrupt(f"a zip that cannot be read ({error}); unpack it first") from None
+
+
+def _plausible(packed: BinaryIO, unpacked: Iterator[bytes]) -> Iterator[bytes]:
+    """The same pieces, as long as they are not far too much for what was read of the file."""
+    unpacked_bytes = 0
+    for piece in unpacked:
+        unpacked_bytes += len(piece)
+        require_plausible_size(packed.tell(), unpacked_bytes)
+        yield piece
+
+
+_UNPACK = {Packing.GZIP: _gzip_pieces, Packing.ZSTD: _zstd_pieces, Packing.ZIP: _zip_pieces}

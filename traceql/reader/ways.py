@@ -4,9 +4,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from traceql.errors import TraceqlError
+from traceql.reader.packing import MAGIC_BYTES, packing_of
 
-_GZIP_MAGIC = b"\x1f\x8b"
-_USUAL_RATIO = 15  # about how much smaller gzip makes a trace
+_USUAL_RATIO = 15  # about how much smaller compression makes a trace
 _STREAMED_BYTES = 400 << 20  # of JSON; from there on the trace processor needs over 2 GB
 
 
@@ -33,5 +33,5 @@ def is_streamed(way: str, path: Path) -> bool:
 def unpacked_bytes(path: Path) -> int:
     """About how many bytes a file has when it is unpacked."""
     with path.open("rb") as file:
-        is_packed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
-    return path.stat().st_size * (_USUAL_RATIO if is_packed else 1)
+        packing = packing_of(file.read(MAGIC_BYTES))
+    return path.stat().st_size * (_USUAL_RATIO if packing else 1)

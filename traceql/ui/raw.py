@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from traceql.reader.registry import reader_of
+from traceql.reader.registry import opens_in_perfetto
 from traceql.trace import Trace
 
 
@@ -17,7 +17,7 @@ def raw_file(trace: Trace, rank: int | None) -> Iterator[tuple[Path, int]]:
     as JSON, until the block ends.
     """
     path, to_file_ns = trace.file_of(rank)
-    fed = None if reader_of(path).opens_in_perfetto else trace.feed(rank)
+    fed = None if opens_in_perfetto(path) else trace.feed(rank)
     if fed is None:
         yield path, to_file_ns
         return

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from traceql.reader.contract import Reader
 from traceql.reader.first_bytes import begins_like_json
+from traceql.reader.packing import Packing
 
 if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
 
-_SUFFIXES = (".json", ".json.gz")
+_SUFFIXES = (".json", *(f".json{packing.suffix}" for packing in Packing))
 
 
 def _recognises(path: Path) -> bool:
