@@ -4,7 +4,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
 
 import pyarrow as pa
 from isal import isal_zlib
@@ -61,7 +61,7 @@ def inflated(packed: bytes) -> bytes:
     return unpacked
 
 
-def _raw_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
+def _raw_pieces(file: IO[bytes], size: int) -> Iterator[bytes]:
     while piece := file.read(size):
         yield piece
 
