@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from traceql.layers.attribution import KernelStream, Model, attributed
 from traceql.layers.numbering import Layers, numbered
@@ -49,7 +48,7 @@ def layer_of_kernels(stream: Stream) -> Int64s:
 def known(stream: Stream, model_type: str | None = None) -> Known:
     total = len(stream.letters)
     ts = np.arange(total, dtype=np.int64) * 10
-    place = KernelStream(0, 0, 7, pa.array(range(total), pa.int64()), ts, ts + 8, stream)
+    place = KernelStream(0, 0, 7, np.arange(total), ts, ts + 8, stream)
     layer = np.full(total, -1, np.int64)
     role: list[str | None] = [None] * total
     family = None

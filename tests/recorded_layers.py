@@ -13,7 +13,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from needed_tables import only_tables
 from recordings import Place, Recording, Truth, layers_of_activities, load_without_modules
 from shared_files import shared_file
@@ -103,7 +102,7 @@ def _stream(found: Sequence[tuple[int, Kernel]]) -> KernelStream:
         0,
         rows[0].device,
         rows[0].stream,
-        pa.array([n for n, _ in found], pa.int64()),
+        np.array([n for n, _ in found], np.int64),
         ts,
         ts + np.array([one.dur for one in rows], np.int64),
         Stream(folded_letters(rows), np.array([one.step_id for one in rows], np.int64)),

@@ -10,7 +10,13 @@ _ROWS = 250_000  # of a part, about
 _SAMPLED = 1024  # one kernel of so many is looked at to find where parts begin
 
 _SPANS = """
-    SELECT rank, device, COUNT(*), MIN(MIN(ts)) OVER own, MAX(MAX(ts + GREATEST(dur, 0))) OVER own
+    SELECT
+        rank,
+        device,
+        COUNT(*),
+        MIN(MIN(ts)) OVER own,
+        MAX(MAX(ts + GREATEST(dur, 0))) OVER own,
+        MAX(dur)
     FROM {table}
     GROUP BY rank, device
     WINDOW own AS (PARTITION BY rank)
@@ -26,12 +32,19 @@ _STARTS = """
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the time of a device of a rank, from `begin` until before `end`, ns."""
+    """A part of the time of a device of a rank.
+
+    Attributes:
+        begin: its start, ns.
+        end: its end, ns, which is not in it.
+        since: what began before this time, ns, has ended at `begin`.
+    """
 
     rank: int
     device: int
     begin: int
     end: int
+    since: int
 
     @property
     def parameters(self) -> dict[str, int]:
@@ -47,7 +60,9 @@ def parts_of_time(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[Part]:
     Args:
         table: a table of kernels, with columns id, rank, device, ts and dur.
     """
-    for rank, device, rows, first, last in con.execute(_SPANS.format(table=table)).fetchall():
+    for rank, device, rows, first, last, longest in con.execute(
+        _SPANS.format(table=table)
+    ).fetchall():
         inner: list[int] = []
         if rows > _ROWS:
             asked = _STARTS.format(table=table, sampled=_SAMPLED)
@@ -55,4 +70,4 @@ def parts_of_time(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[Part]:
             inner = starts[:: max(1, _ROWS * len(starts) // rows)]
         borders = [first, *(ts for ts in inner if first < ts < last), last]
         for begin, end in pairwise(borders):
-            yield Part(rank, device, begin, end)
+            yield Part(rank, device, begin, end, since=max(first, begin - max(longest, 0)))

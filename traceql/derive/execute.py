@@ -114,8 +114,9 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
         if one.kind.is_macro:
             _run_creates(con, one)
         elif one.is_python:
-            with spooled(_parts(con, one), beside=_place_of(con)) as found:
+            with spooled(con, _parts(con, one)) as found:
                 create_table(con, one.name, found)
+            pa.default_memory_pool().release_unused()
         else:
             _create_as(con, one)
 
@@ -196,13 +197,6 @@ def _parts(con: duckdb.DuckDBPyConnection, one: Definition) -> Iterator[pa.Table
                 f"{one.path}: rows(con) returned {returned}, not a pyarrow.Table"
             )
         yield part
-
-
-def _place_of(con: duckdb.DuckDBPyConnection) -> Path | None:
-    """The folder of the database that is written; None if it is in memory."""
-    asked = "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL ORDER BY database_oid"
-    found = con.execute(asked).fetchall()
-    return Path(found[0][0]).parent if found else None
 
 
 def _heights(needs: Mapping[str, Set[str]]) -> Mapping[str, int]:

@@ -1,7 +1,7 @@
 """Attributes the kernels of one rank to layers and roles, by the order of its kernels."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,6 +17,8 @@ from traceql.layers.numbering import Layers, numbered
 from traceql.layers.outside import outer_spans, roles_by_symbol
 from traceql.layers.passes import passes
 from traceql.layers.stream import Int64s, Stream
+
+_ROWS = 250_000  # of a table
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class KernelStream:
     rank: int
     device: int
     number: int
-    ids: pa.Array
+    ids: Int64s
     ts: Int64s
     end_ts: Int64s
     stream: Stream
@@ -63,25 +65,26 @@ class _Recognized:
     @cached_property
     def texts(self) -> list[str]:
         """The letters of each layer."""
-        spans = zip(self.layers.start.tolist(), self.layers.end.tolist(), strict=True)
-        return [self.place.stream.letters[start:end] for start, end in spans]
+        return self.place.stream.texts(self.layers.start.tolist(), self.layers.end.tolist())
 
 
-def attributed(streams: Sequence[KernelStream], model: Model) -> list[pa.Table]:
-    """Rows of table `kernel_layer` for the streams of one rank, one Arrow table per stream.
+def attributed(streams: Sequence[KernelStream], model: Model) -> Iterator[pa.Table]:
+    """Rows of table `kernel_layer` for the streams of one rank, in Arrow tables of bounded size.
 
     There are none if no layers are found.
     """
     found = _recognized(streams, model.layers)
     if not found:
-        return []
+        return
     texts = Counter(text for one in found for text in one.texts)
     chosen = family(texts, model.model_type)
     ordinals = _pass_ordinals(found)
-    on_main = [_on_main(one, chosen, ordinal) for one, ordinal in zip(found, ordinals, strict=True)]
+    for one, ordinal in zip(found, ordinals, strict=True):
+        yield from _on_main(one, chosen, ordinal)
     main = {id(one.place) for one in found}
-    others = [place for place in streams if id(place) not in main]
-    return on_main + [_beside(place, found, ordinals, chosen) for place in others]
+    for place in streams:
+        if id(place) not in main:
+            yield from _beside(place, found, ordinals, chosen)
 
 
 def _recognized(places: Sequence[KernelStream], configured: int | None) -> Sequence[_Recognized]:
@@ -150,18 +153,27 @@ class _Rows:
     def __init__(self, place: KernelStream, labels: _Labels) -> None:
         total = len(place.stream.letters)
         self._place, self._labels = place, labels
-        self.layer = np.full(total, -1, np.int64)
-        self.in_pass = np.full(total, -1, np.int64)
+        self.layer = np.full(total, -1, np.int32)
+        self.in_pass = np.full(total, -1, np.int32)
         self.role = np.zeros(total, np.int32)
 
-    def table(self, layers: Layers, chosen: Family | None, *, confirmed: int | None) -> pa.Table:
+    def tables(
+        self, layers: Layers, chosen: Family | None, *, confirmed: int | None
+    ) -> Iterator[pa.Table]:
         """The rows of kernels that have a layer or a role."""
-        rows = np.flatnonzero((self.role > 0) | (self.layer >= 0))
-        layer, in_pass = self.layer[rows], self.in_pass[rows]
+        found = np.flatnonzero((self.role > 0) | (self.layer >= 0))
+        for first in range(0, len(found), _ROWS):
+            rows = found[first : first + _ROWS]
+            yield self._table(rows, layers, chosen, confirmed=confirmed)
+
+    def _table(
+        self, rows: Int64s, layers: Layers, chosen: Family | None, *, confirmed: int | None
+    ) -> pa.Table:
+        layer, in_pass = (known[rows].astype(np.int64) for known in (self.layer, self.in_pass))
         family = pa.scalar(chosen.name if chosen else None, pa.string())
         return pa.table(
             {
-                "id": self._place.ids.take(pa.array(rows)),
+                "id": self._place.ids[rows],
                 "rank": np.full(len(rows), self._place.rank),
                 "device": np.full(len(rows), self._place.device),
                 "stream": np.full(len(rows), self._place.number),
@@ -175,7 +187,9 @@ class _Rows:
         )
 
 
-def _on_main(one: _Recognized, chosen: Family | None, ordinal: Mapping[int, int]) -> pa.Table:
+def _on_main(
+    one: _Recognized, chosen: Family | None, ordinal: Mapping[int, int]
+) -> Iterator[pa.Table]:
     """The rows of a stream on which layers are found."""
     stream, layers = one.place.stream, one.layers
     labels = _Labels()
@@ -192,7 +206,7 @@ def _on_main(one: _Recognized, chosen: Family | None, ordinal: Mapping[int, int]
     ):
         rows.layer[start:end], rows.in_pass[start:end] = number, ordinal[of]
         rows.role[start:end] = numbers[text]
-    return rows.table(layers, chosen, confirmed=layers.confirmed)
+    return rows.tables(layers, chosen, confirmed=layers.confirmed)
 
 
 def _beside(
@@ -200,7 +214,7 @@ def _beside(
     found: Sequence[_Recognized],
     ordinals: Sequence[Mapping[int, int]],
     chosen: Family | None,
-) -> pa.Table:
+) -> Iterator[pa.Table]:
     """The rows of another stream: kernels that run within the time of a layer."""
     labels = _Labels()
     rows = _Rows(place, labels)
@@ -221,7 +235,7 @@ def _beside(
         for group in np.split(inside, np.flatnonzero(np.diff(of[inside])) + 1):
             text = "".join(place.stream.letters[n] for n in group.tolist())
             rows.role[group] = labels.numbers(roles_beside(text))
-    return rows.table(found[0].layers, chosen, confirmed=None)
+    return rows.tables(found[0].layers, chosen, confirmed=None)
 
 
 def _until(place: KernelStream, layers: Layers) -> Int64s:

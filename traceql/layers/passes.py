@@ -57,9 +57,8 @@ class _Segmentation:
     @cached_property
     def between(self) -> list[str]:
         """The kernels between each anchor and the next one."""
-        letters = self.stream.letters
-        first, last = self.anchors.first.tolist(), self.anchors.last.tolist()
-        return [letters[begin + 1 : end] for begin, end in zip(last, first[1:], strict=False)]
+        last, first = self.anchors.last[:-1], self.anchors.first[1:]
+        return self.stream.texts((last + 1).tolist(), first.tolist())
 
     @cached_property
     def inside(self) -> set[str]:

@@ -1,5 +1,6 @@
 """The kernels of one stream as a text."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,6 +21,12 @@ class Stream:
 
     letters: str
     step: Int64s
+
+    def texts(self, starts: Iterable[int], ends: Iterable[int]) -> list[str]:
+        """The letters from each start to its end; those that are equal are one object in memory."""
+        found: dict[str, str] = {}
+        texts = (self.letters[start:end] for start, end in zip(starts, ends, strict=True))
+        return [found.setdefault(text, text) for text in texts]
 
     @cached_property
     def codes(self) -> npt.NDArray[np.uint8]:

@@ -16,15 +16,19 @@
 
 """Adds up what each device did between two operations, by differences of running totals."""
 
+from collections.abc import Iterator
+
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.arrow_duckdb import Columns, columns_of, rows_where
-from traceql.elapsed import Elapsed
+from traceql.arrow_duckdb import Columns, rows_where
+from traceql.elapsed import Elapsed, Int64s
+from traceql.spooled import mapped_columns
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
+_STATES_AT_ONCE = 100_000
 _SPENT_ON = {
     "compute_ns": "kernel",
     "comm_ns": "communication",
@@ -59,7 +63,13 @@ _OPERATIONS = """
     ) AS span USING (rank)
     WHERE late_ns IS NOT NULL
 """
-_STATES = "SELECT rank, device, ts, dur, spent_on FROM device_time"
+_PLACES = "SELECT DISTINCT rank, device FROM device_state ORDER BY ALL"
+_STATES = """
+    SELECT ts, dur, list_position($kinds, spent_on) AS kind
+    FROM device_time
+    WHERE rank = $rank AND device = $device AND list_contains($kinds, spent_on)
+    ORDER BY ts
+"""
 # Compute kernels on all streams but the one with the most compute time.
 _SIDE_KERNELS = """
     WITH computing AS (
@@ -77,16 +87,13 @@ _SIDE_KERNELS = """
 """
 
 
-def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    operations, states = columns_of(con.sql(_OPERATIONS)), columns_of(con.sql(_STATES))
-    side = columns_of(con.sql(_SIDE_KERNELS))
-    tables = [_SCHEMA.empty_table()]
-    for rank, device in _places(operations):
-        own, of_device, beside = (
-            _of_device(columns, rank, device) for columns in (operations, states, side)
-        )
-        tables.append(_spent(own, of_device, beside))
-    return pa.concat_tables(tables)
+def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
+    yield _SCHEMA.empty_table()
+    operations, side = (mapped_columns(con, sql) for sql in (_OPERATIONS, _SIDE_KERNELS))
+    for rank, device in con.execute(_PLACES).fetchall():
+        own, beside = (_of_device(columns, rank, device) for columns in (operations, side))
+        if len(own["ts"]):
+            yield _spent(con, rank, device, own, beside)
 
 
 def _of_device(columns: Columns, rank: int, device: int) -> Columns:
@@ -94,17 +101,15 @@ def _of_device(columns: Columns, rank: int, device: int) -> Columns:
     return rows_where(columns, own)
 
 
-def _places(operations: Columns) -> set[tuple[int, int]]:
-    return {*zip(operations["rank"].tolist(), operations["device"].tolist(), strict=True)}
-
-
-def _spent(operations: Columns, states: Columns, side: Columns) -> pa.Table:
+def _spent(
+    con: duckdb.DuckDBPyConnection, rank: int, device: int, operations: Columns, side: Columns
+) -> pa.Table:
     """The rows of one device."""
     since, ts = operations["since_ts"], operations["ts"]
-    known = {}
-    for what, spent_on in _SPENT_ON.items():
-        of_kind = states["spent_on"] == spent_on
-        known[what] = Elapsed.of(states["ts"][of_kind], states["dur"][of_kind]).between(since, ts)
+    instants, place = np.unique(np.concatenate((since, ts)), return_inverse=True)
+    begin, end = np.split(place, 2)
+    before = _before(con, rank, device, instants)
+    known = {what: total[end] - total[begin] for what, total in before.items()}
     begun = np.append(0, np.cumsum(side["dur"]))
     columns = {
         "kernel_id": operations["kernel_id"],
@@ -116,3 +121,32 @@ def _spent(operations: Columns, states: Columns, side: Columns) -> pa.Table:
         "is_first": operations["is_first"],
     }
     return pa.table(columns, schema=_SCHEMA)
+
+
+def _before(
+    con: duckdb.DuckDBPyConnection, rank: int, device: int, instants: Int64s
+) -> dict[str, Int64s]:
+    """What a device did before each instant, ns, by column.
+
+    Its states do not overlap. They are read piece by piece, since there are several for each kernel.
+
+    Args:
+        instants: sorted, ns.
+    """
+    asked = {"rank": rank, "device": device, "kinds": [*_SPENT_ON.values()]}
+    found = {what: np.empty(len(instants), np.int64) for what in _SPENT_ON}
+    total = dict.fromkeys(_SPENT_ON, 0)
+    done = 0  # instants
+    for states in con.sql(_STATES, params=asked).to_arrow_reader(_STATES_AT_ONCE):
+        ts, dur, kind = (states[name].to_numpy() for name in ("ts", "dur", "kind"))
+        first, after = np.searchsorted(instants, (ts[0], ts[-1] + dur[-1]))
+        for number, what in enumerate(_SPENT_ON, 1):
+            own = Elapsed.of(ts[kind == number], dur[kind == number])
+            found[what][done:first] = total[what]
+            within = own.between(ts[:1], instants[first:after])
+            found[what][first:after] = total[what] + within
+            total[what] += int(dur[kind == number].sum())
+        done = after
+    for what, spent in total.items():
+        found[what][done:] = spent
+    return found

@@ -33,7 +33,9 @@ _KERNELS = """
         ts + GREATEST(dur, 0) AS end_ts,
         list_position($what, work_class(category)) - 1 AS what
     FROM classified_kernel
-    WHERE rank = $rank AND device = $device AND ts < $end AND ts + GREATEST(dur, 0) >= $begin
+    WHERE
+        rank = $rank AND device = $device
+        AND ts >= $since AND ts < $end AND ts + GREATEST(dur, 0) >= $begin
 """
 
 

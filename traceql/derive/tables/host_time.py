@@ -10,12 +10,17 @@
 
 """Goes through the events of each such thread, once for each cause and kind of step."""
 
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
 import duckdb
 import numpy as np
 import pyarrow as pa
 
 from traceql.arrow_duckdb import Columns, columns_of, rows_where
 from traceql.elapsed import Elapsed, Int64s
+from traceql.spooled import mapped_columns
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
@@ -33,31 +38,70 @@ _GAPS = """
     WHERE is_caused_by_host(gap.cause) AND gap.track_id IS NOT NULL
 """
 _GROUPS = f"SELECT DISTINCT group_number, cause, phase, graph_mode FROM ({_GAPS}) ORDER BY ALL"
-_EVENTS = """
-    SELECT id, COALESCE(parent_id, -1) AS parent_id, depth, track_id, ts, ts + dur AS end_ts
-    FROM slice
-    WHERE dur > 0 AND track_id IN (SELECT unnest($tracks))
+# Events of one thread, without those that have no duration and therefore take no time of a gap.
+_OF_TRACK = "FROM slice WHERE track_id = $track AND dur > 0"
+_NUMBER = f"SELECT COUNT(*) {_OF_TRACK}"
+_STARTS = f"SELECT DISTINCT ts {_OF_TRACK} AND id % $sampled = 0 ORDER BY ts"
+_EVENTS = f"""
+    SELECT id, COALESCE(parent_id, -1) AS parent_id, depth, ts, ts + dur AS end_ts
+    {_OF_TRACK} AND ts >= $begin AND ts < $end
 """
+_AT_ONCE = 250_000  # events, about
+_SAMPLED = 1024  # one event of so many is looked at to find where parts of the time begin
+_FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
-def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    gaps = columns_of(con.sql(f"SELECT group_number, track_id, ts, dur FROM ({_GAPS})"))
-    groups = con.execute(_GROUPS).fetchall()
-    tracks = np.unique(gaps["track_id"]).tolist()
-    events = columns_of(con.sql(_EVENTS, params={"tracks": tracks}))
-    tables = [_SCHEMA.empty_table()]
-    for track in tracks:
+def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
+    yield _SCHEMA.empty_table()
+    gaps = mapped_columns(con, f"SELECT group_number, track_id, ts, dur FROM ({_GAPS})")
+    kinds = {number: what for number, *what in con.execute(_GROUPS).fetchall()}
+    for track in np.unique(gaps["track_id"]).tolist():
         of_track = rows_where(gaps, gaps["track_id"] == track)
-        on_track = rows_where(events, events["track_id"] == track)
-        touching = _during(on_track, Elapsed.of(of_track["ts"], of_track["dur"]))
-        for number, *what in groups:
+        groups = {}
+        for number in np.unique(of_track["group_number"]).tolist():
             own = rows_where(of_track, of_track["group_number"] == number)
-            if len(own["ts"]):
-                idle = Elapsed.of(own["ts"], own["dur"])
-                slice_id, ns = _innermost(_during(touching, idle), idle)
-                constant = (pa.repeat(pa.scalar(text, pa.string()), len(ns)) for text in what)
-                tables.append(pa.table([*constant, slice_id, ns], schema=_SCHEMA))
-    return pa.concat_tables(tables)
+            groups[number] = Elapsed.of(own["ts"], own["dur"])
+        for number, slice_id, ns in _of_thread(con, track, groups):
+            constant = (pa.repeat(pa.scalar(text, pa.string()), len(ns)) for text in kinds[number])
+            yield pa.table([*constant, slice_id, ns], schema=_SCHEMA)
+
+
+def _of_thread(
+    con: duckdb.DuckDBPyConnection, track: int, groups: Mapping[int, Elapsed]
+) -> Iterator[tuple[int, Int64s, Int64s]]:
+    """A group of gaps, events of a thread, and the time in these gaps, ns; each event once."""
+    still_open: Columns = {}
+    spent = {number: Counter[int]() for number in groups}  # so far, in events that are still open
+    for begin, end in pairwise(_borders(con, track)):
+        asked = {"track": track, "begin": begin, "end": end}
+        events = columns_of(con.sql(_EVENTS, params=asked))
+        if still_open:
+            events = {name: np.append(still_open[name], events[name]) for name in events}
+        still_open = rows_where(events, events["end_ts"] > end)
+        open_ids = set(still_open["id"].tolist())
+        inside = {
+            **events,
+            "ts": np.maximum(events["ts"], begin),
+            "end_ts": np.minimum(events["end_ts"], end),
+        }
+        for number, idle in groups.items():
+            slice_id, ns = _innermost(_during(inside, idle), idle)
+            total = spent[number]
+            total.update(dict(zip(slice_id.tolist(), ns.tolist(), strict=True)))
+            ended = sorted(total.keys() - open_ids)
+            found = np.array([total.pop(one) for one in ended], np.int64)
+            yield number, np.array(ended, np.int64), found
+
+
+def _borders(con: duckdb.DuckDBPyConnection, track: int) -> list[int]:
+    """The borders of parts of a thread's time, each with about so many events that begin in it."""
+    number = con.execute(_NUMBER, {"track": track}).fetchall()[0][0]
+    if number <= _AT_ONCE:
+        return [_FIRST, _LAST]
+    asked = {"track": track, "sampled": _SAMPLED}
+    starts = [ts for (ts,) in con.execute(_STARTS, asked).fetchall()]
+    every = max(1, _AT_ONCE * len(starts) // number)
+    return [_FIRST, *starts[every::every], _LAST]
 
 
 def _during(events: Columns, idle: Elapsed) -> Columns:

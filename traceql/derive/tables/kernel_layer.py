@@ -16,23 +16,28 @@
 """Finds layers and roles by the order of kernels, one rank at a time."""
 
 from collections.abc import Iterator
-from itertools import groupby
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from traceql.layers.attribution import KernelStream, Model, attributed
 from traceql.layers.stream import Stream
 from traceql.layers.symbols import letter
 from traceql.layers.unfused import folded, part
+from traceql.spooled import mapped_columns
 from traceql.table_head import declared_schema
 
 _CONFIGURED = "SELECT MAX(model_type), MAX(layers) FROM model_config"
 # Streams of ranks with anchors: writes to a KV cache, or updates of the state of linear attention.
-_STREAMS = """
+_ANCHORED = """
+    SELECT DISTINCT classified_kernel.rank
+    FROM classified_kernel
+    INNER JOIN symbol ON classified_kernel.symbol = symbol.letter
+    WHERE list_contains(symbol.traits, 'anchors_layer')
+    ORDER BY ALL
+"""
+_PLACED = """
     SELECT
-        rank,
         device,
         COALESCE(awaited_stream.stream, classified_kernel.stream) AS stream,
         id,
@@ -44,35 +49,26 @@ _STREAMS = """
     FROM classified_kernel
     LEFT JOIN incoming AS part USING (name)
     LEFT JOIN awaited_stream USING (id)
-    WHERE rank IN (
-        SELECT classified_kernel.rank
-        FROM classified_kernel
-        INNER JOIN symbol ON classified_kernel.symbol = symbol.letter
-        WHERE list_contains(symbol.traits, 'anchors_layer')
-    )
-    ORDER BY rank, device, 3, ts, id
+    WHERE rank = $rank
+"""
+_STREAMS = f"SELECT DISTINCT device, stream FROM ({_PLACED}) ORDER BY ALL"
+_KERNELS = f"""
+    SELECT id, ts, end_ts, code, part, step
+    FROM ({_PLACED})
+    WHERE device = $device AND stream IS NOT DISTINCT FROM $stream
+    ORDER BY ts, id
 """
 _ELEMENTWISE = "SELECT DISTINCT name FROM classified_kernel WHERE symbol = ?"
 
 
-def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
+def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
+    yield declared_schema(__file__).empty_table()
     model = Model(*con.execute(_CONFIGURED).fetchall()[0])
-    by_rank = groupby(_streams(con), key=lambda one: one.rank)
-    found = [table for _, streams in by_rank for table in attributed(list(streams), model)]
-    return pa.concat_tables(found) if found else declared_schema(__file__).empty_table()
-
-
-def _streams(con: duckdb.DuckDBPyConnection) -> Iterator[KernelStream]:
-    """Every stream of the ranks that run layers, in the order of ranks."""
     con.register("incoming", _norm_parts(con))
-    table = con.sql(_STREAMS).to_arrow_table()
+    for (rank,) in con.execute(_ANCHORED).fetchall():
+        places = con.execute(_STREAMS, {"rank": rank}).fetchall()
+        yield from attributed([_stream(con, rank, *place) for place in places], model)
     con.unregister("incoming")
-    place = np.stack([table[name].to_numpy() for name in ("rank", "device", "stream")])
-    borders = np.flatnonzero((np.diff(place) != 0).any(axis=0)) + 1
-    starts, ends = np.append(0, borders), np.append(borders, table.num_rows)
-    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        if end > start:
-            yield _stream(table.slice(start, end - start))
 
 
 def _norm_parts(con: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -82,16 +78,17 @@ def _norm_parts(con: duckdb.DuckDBPyConnection) -> pa.Table:
     return pa.table({"name": pa.array(names, pa.string()), "letter": pa.array(parts, pa.uint8())})
 
 
-def _stream(table: pa.Table) -> KernelStream:
-    letters, parts = (table[name].to_numpy().tobytes().decode("ascii") for name in ("code", "part"))
+def _stream(con: duckdb.DuckDBPyConnection, rank: int, device: int, stream: int) -> KernelStream:
+    asked = {"rank": rank, "device": device, "stream": stream}
+    kernels = mapped_columns(con, _KERNELS, asked)
+    letters, parts = (kernels[name].tobytes().decode("ascii") for name in ("code", "part"))
+    symbols = folded(letters, parts, letter("norm"), letter("unclassified"))
     return KernelStream(
-        table["rank"][0].as_py(),
-        table["device"][0].as_py(),
-        table["stream"][0].as_py(),
-        table["id"].combine_chunks(),
-        table["ts"].to_numpy(),
-        table["end_ts"].to_numpy(),
-        Stream(
-            folded(letters, parts, letter("norm"), letter("unclassified")), table["step"].to_numpy()
-        ),
+        rank,
+        device,
+        stream,
+        kernels["id"],
+        kernels["ts"],
+        kernels["end_ts"],
+        Stream(symbols, kernels["step"]),
     )

@@ -40,7 +40,9 @@ _COMM = ("transfer", "unmatched", "wait")
 _KERNELS = """
     SELECT id, ts
     FROM kernel
-    WHERE rank = $rank AND device = $device AND ts >= $begin AND ts <= $end
+    WHERE
+        rank = $rank AND device = $device
+        AND ts >= $since AND ts >= $begin AND ts <= $end
     ORDER BY ts, id
 """
 _ACTIVITIES = """
@@ -55,7 +57,8 @@ _ACTIVITIES = """
         LEFT JOIN collective ON kernel.id = collective.kernel_id
         WHERE
             kernel.rank = $rank AND kernel.device = $device
-            AND kernel.ts < $end AND kernel.ts + GREATEST(kernel.dur, 0) >= $begin
+            AND kernel.ts >= $since AND kernel.ts < $end
+            AND kernel.ts + GREATEST(kernel.dur, 0) >= $begin
     ),
     activity AS (
         SELECT

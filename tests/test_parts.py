@@ -1,0 +1,61 @@
+"""Tables made in parts, as for large recordings, are the same as those made at once."""
+
+from pathlib import Path
+
+import databases
+import duckdb
+import pytest
+
+from traceql import parts_of_time, spooled
+from traceql.derive.registry import definitions
+from traceql.layers import attribution
+from traceql.loading.load import load
+
+_DIFFERENT = """
+    (FROM small.{table} EXCEPT ALL FROM whole.{table})
+    UNION ALL
+    (FROM whole.{table} EXCEPT ALL FROM small.{table})
+"""
+_RUNS = [
+    "qwen3-32b-tp4-graph-nccl",
+    pytest.param("qwen3-8b-tp2-eager-stack-4layers", marks=pytest.mark.slow),
+    pytest.param("qwen3-30b-a3b-tp2-ep-eager-stack-6layers", marks=pytest.mark.slow),
+    pytest.param("mi300x-sglang", marks=pytest.mark.slow),
+    pytest.param("a100-graph-launches", marks=pytest.mark.slow),
+    pytest.param(databases.SERVING, marks=pytest.mark.slow),
+]
+
+
+@pytest.fixture
+def tiny_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts_of_time, "_ROWS", 50)
+    monkeypatch.setattr(parts_of_time, "_SAMPLED", 7)
+    monkeypatch.setattr(spooled, "_IN_MEMORY_BYTES", 1000)
+    monkeypatch.setattr(spooled, "_BATCH_ROWS", 100)
+    monkeypatch.setattr(attribution, "_ROWS", 100)
+    for table, name, value in (
+        ("host_time", "_AT_ONCE", 50),
+        ("host_time", "_SAMPLED", 7),
+        ("device_spent", "_STATES_AT_ONCE", 100),
+    ):
+        module = definitions()[table].rows.__globals__
+        assert name in module
+        monkeypatch.setitem(module, name, value)
+
+
+@pytest.mark.parametrize("run", _RUNS)
+def test_tables_made_in_parts_are_those_made_at_once(
+    run: str, tiny_parts: None, tmp_path: Path
+) -> None:
+    files = databases.files(run)
+    if not files[0].exists():
+        pytest.skip("needs a trace that is not bundled")
+    whole = databases.trace(run).path
+    load(files, small := tmp_path / "small.duckdb")
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{small}' AS small (READ_ONLY); ATTACH '{whole}' AS whole (READ_ONLY)")
+        names = "SELECT table_name FROM duckdb_tables() WHERE database_name = 'whole' ORDER BY 1"
+        tables = [name for (name,) in con.execute(names).fetchall()]
+        assert {"device_state", "gap", "kernel", "device_part", "arrival"} <= {*tables}
+        different = {name: con.sql(_DIFFERENT.format(table=name)).fetchall() for name in tables}
+    assert {name: rows[:3] for name, rows in different.items() if rows} == {}
