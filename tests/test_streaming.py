@@ -4,6 +4,7 @@ import gzip
 import json
 import random
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,15 @@ import pyarrow as pa
 import pytest
 import traces
 
-from traceql.errors import TraceqlError
+from traceql.errors import TraceCorrupt, TraceqlError
 from traceql.reader.kineto.read import read_kineto
-from traceql.reader.kineto.streaming import scratch, sections
+from traceql.reader.kineto.streaming import by_range, ranges, scratch, sections
+from traceql.reader.kineto.streaming.ranges import Range
 from traceql.reader.kineto.streaming.read import stream_kineto
 from traceql.reader.tables import TraceTables
 
 Event = dict[str, Any]
-_MEMORY = 512 << 20
+_MEMORY = 1 << 30
 # How the parents were found is told in the ledger, and is the one thing that may differ.
 _OF_ONE_WAY = {"trace processor errors", "nested events"}
 _IN_ANY_ORDER = {"flow", "count", "remark"}
@@ -37,7 +39,7 @@ def by_engine(path: Path) -> dict[str, Any]:
 
 
 def streamed(path: Path) -> dict[str, Any]:
-    return _compared(stream_kineto(path, folder=path.parent, memory_bytes=_MEMORY))
+    return _compared(stream_kineto(path, folder=path.parent, memory_bytes=_MEMORY, processes=3))
 
 
 def _compared(parts: Iterable[TraceTables]) -> dict[str, Any]:
@@ -193,3 +195,78 @@ def test_damaged_recordings_give_the_same_tables_or_errors(part: int, tmp_path: 
         path.write_text(text)
         refused += not isinstance(require_equal(path), dict)
     assert refused < 15  # of twenty
+
+
+def unpacked(run: str, folder: Path) -> Path:
+    path = folder / "trace.json"
+    path.write_bytes(gzip.decompress(databases.files(run)[0].read_bytes()))
+    return path
+
+
+@pytest.fixture
+def small_ranges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Ranges of few bytes, in threads instead of processes; how many each file was given."""
+    found: list[int] = []
+
+    def noted(path: Path, wanted: int) -> list[Range]:
+        parts = ranges.ranges(path, wanted)
+        found.append(len(parts))
+        return parts
+
+    monkeypatch.setattr(ranges, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(by_range, "ranges", noted)
+    monkeypatch.setattr(by_range, "ProcessPoolExecutor", lambda n, _: ThreadPoolExecutor(n))
+    return found
+
+
+def test_ranges_of_a_file_give_the_same_tables(small_ranges: list[int], tmp_path: Path) -> None:
+    for run in _SOURCES:
+        require_equal(unpacked(run, tmp_path))
+    assert small_ranges == [3, 3]
+
+
+@pytest.mark.slow
+def test_processes_that_read_ranges_give_the_same_tables(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ranges, "_LEAST_BYTES", 1)
+    require_equal(unpacked(_SOURCES[0], tmp_path))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_ranges_of_crowded_events_give_the_same_tables(
+    seed: int, small_ranges: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(json.dumps({"traceEvents": crowded(random.Random(seed)), "after": 7}))
+    require_equal(path)
+    assert len(small_ranges) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"ph":"X","name":"},{\\"ph\\":\\"X\\"","ts":1,"dur":2,"pid":1,"tid":1}',
+        '{"ph":"X","ts":1,"dur":2,"pid":1,"tid":1,"args":{"all":[{"ph":"X"},{"ph":"X"},{"ph":7}]}}',
+    ],
+)
+def test_what_looks_like_a_seam_inside_an_event_is_none(
+    text: str, small_ranges: list[int], tmp_path: Path
+) -> None:
+    path = tmp_path / "trace.json"
+    path.write_text(f'{{"traceEvents":[{",".join([text] * 40)}]}}')
+    assert len(require_equal(path)["slice"]) == 40
+    assert small_ranges[0] > 1
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_damage_in_a_range_is_told_as_for_the_whole_file(
+    share: float, small_ranges: list[int], tmp_path: Path
+) -> None:
+    path = unpacked(_SOURCES[0], tmp_path)
+    text = path.read_bytes()
+    at = text.index(b'"ph"', int(len(text) * share))
+    path.write_bytes(text[:at] + b"}" + text[at + 1 :])
+    kind, message = require_equal(path)
+    assert kind is TraceCorrupt
+    assert "truncated or damaged JSON" in message

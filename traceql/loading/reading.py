@@ -112,7 +112,8 @@ def read_files(
     """
     nonce = secrets.token_hex(8)
     native = str(trace_processor) if trace_processor else None
-    at_once = min(jobs or os.cpu_count() or 1, max(1, len(files)))
+    processes = jobs or os.cpu_count() or 1
+    at_once = min(processes, max(1, len(files)))
     requests = [
         Request(
             str(file),
@@ -122,6 +123,7 @@ def read_files(
             native,
             way,
             memory_bytes // at_once,
+            max(1, processes // at_once),
         )
         for i, file in enumerate(files)
     ]

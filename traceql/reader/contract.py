@@ -38,7 +38,7 @@ class Reader:
         read: reads a file into tables. It imports what it needs when it is called.
         stream: reads a file section by section, in bounded memory and without the trace processor;
             None if `read` is the only way. It may write into the given folder, and is told how
-            many bytes of memory it may use.
+            many bytes of memory and how many processes it may use.
         feed: the file in a form that the trace processor accepts, in pieces, with times relative
             to the given nanosecond; the metadata say which rank of the file. None if the trace
             processor opens the file itself.
@@ -62,7 +62,7 @@ class Reader:
     dialect: str
     recognises: Callable[[Path], bool]
     read: ReadFile
-    stream: Callable[[Path, Path, int], "Iterator[TraceTables]"] | None = None
+    stream: Callable[[Path, Path, int, int], "Iterator[TraceTables]"] | None = None
     feed: Callable[[Path, int, Mapping[str, Any]], Iterator[bytes]] | None = None
     opens_in_perfetto: bool = True
     is_superseded: Callable[[Path], bool] = lambda _path: False

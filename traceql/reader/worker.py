@@ -38,7 +38,8 @@ class Request(NamedTuple):
         loaded: SHA-256 of the files that need not be read.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
         way: how to read JSON, a word of traceql.reader.ways.
-        memory_bytes: how much memory this process may use.
+        memory_bytes: how much memory this process, and those that it starts, may use.
+        processes: how many processes may read the file.
     """
 
     file: str
@@ -48,6 +49,7 @@ class Request(NamedTuple):
     trace_processor: str | None = None
     way: str = "auto"
     memory_bytes: int = 1 << 30
+    processes: int = 1
 
 
 def main() -> int:
@@ -142,7 +144,7 @@ def _tables_on_disk(file: Path, folder: Path, request: Request) -> list[dict[str
 
     reader = reader_of(file)
     if reader.stream and is_streamed(request.way, file):
-        read: Any = reader.stream(file, folder, request.memory_bytes)
+        read: Any = reader.stream(file, folder, request.memory_bytes, request.processes)
     else:
         native = Path(request.trace_processor) if request.trace_processor else None
         read = reader.read(file, trace_processor=native)

@@ -25,10 +25,10 @@ def _read(path: Path, *, trace_processor: Path | None) -> "TraceTables":
     return read_kineto(path, trace_processor=trace_processor)
 
 
-def _stream(path: Path, folder: Path, memory_bytes: int) -> "Iterator[TraceTables]":
+def _stream(path: Path, folder: Path, memory_bytes: int, processes: int) -> "Iterator[TraceTables]":
     from traceql.reader.kineto.streaming.read import stream_kineto
 
-    return stream_kineto(path, folder=folder, memory_bytes=memory_bytes)
+    return stream_kineto(path, folder=folder, memory_bytes=memory_bytes, processes=processes)
 
 
 def _feed(path: Path, base_ns: int, _metadata: Mapping[str, Any]) -> Iterator[bytes]:

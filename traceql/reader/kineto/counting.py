@@ -29,6 +29,12 @@ class Counts:
             self._slices[names[row["code"]]] += row["dur_count"]
             self._dur[names[row["code"]]] += row["dur_sum"]
 
+    def include(self, other: "Counts") -> None:
+        """Takes the events of another part of the file."""
+        self.phases += other.phases
+        self._slices += other._slices
+        self._dur.update(other._dur)  # durations may be negative
+
     def table(self) -> pa.Table:
         """The table `count` of the contract."""
         rows: list[dict[str, Any]] = [

@@ -1,6 +1,6 @@
 """Collects events into columns, batch by batch, while the CPU's cache still holds the batch."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import count, islice
 
@@ -44,23 +44,22 @@ class Gathered:
 
     def _add(self, events: Sequence[Event]) -> None:
         complete: list[Event] = []  # most events
-        by_phase: defaultdict[str, list[Event]] = defaultdict(list)
+        others: list[Event] = []
         for event in events:
-            if event.ph == COMPLETE:
-                complete.append(event)
-            else:
-                by_phase[event.ph].append(event)
+            (complete if event.ph == COMPLETE else others).append(event)
+        points = [event for event in others if event.ph in INSTANTS]
+        ends = [event for event in others if event.ph in FLOW_ENDS]
+        if points:  # tracks are numbered in the order of the file, however it is cut into batches
+            self.tracks.of([e for e in events if e.ph == COMPLETE or e.ph in INSTANTS])
         if complete:
-            self.phases[COMPLETE] += len(complete)
             self.slices.add(complete)
-        for phase, members in by_phase.items():
-            self.phases[phase] += len(members)
-            if phase in FLOW_ENDS:
-                self.flow_ends.add(members)
-            elif phase in INSTANTS:
-                self.instants.add(members)
-            elif phase == METADATA:
-                self.about_tracks += members
+        if points:
+            self.instants.add(points)
+        if ends:
+            self.flow_ends.add(ends)
+        self.phases.update(Counter(event.ph for event in others))
+        self.phases[COMPLETE] += len(complete)
+        self.about_tracks += [event for event in others if event.ph == METADATA]
 
 
 class EventColumns:

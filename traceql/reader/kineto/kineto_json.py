@@ -11,7 +11,7 @@ import codecs
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -80,8 +80,9 @@ class KinetoJson:
             it does not name the file.
     """
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, texts: Iterable[bytes] | None = None) -> None:
+        """Takes a file, or the texts to read instead of it, in small pieces."""
+        self._texts = _text_pieces(path) if texts is None else texts
         self.metadata: dict[str, Any] = {}  # top-level keys but traceEvents, set at the end
 
     def __iter__(self) -> Iterator[list[Event]]:
@@ -91,7 +92,7 @@ class KinetoJson:
         """
         text, head, taken = bytearray(), b"", _Taken()
         enough = _BATCH_BYTES
-        for piece in _text_pieces(self._path):
+        for piece in self._texts:
             text += piece
             if len(text) < enough:
                 continue

@@ -34,3 +34,10 @@ class Span:
         if not self._ends_fit or last - first > _LARGEST_NS:
             raise TraceCorrupt("events are more than 292 years apart; one of their times is wrong")
         require_sum_fits(self._total)
+
+    def include(self, other: "Span") -> None:
+        """Takes the events of another part of the file."""
+        self._ends_fit &= other._ends_fit
+        self._total += other._total
+        borders = (*(other._borders or ()), *(self._borders or ()))
+        self._borders = (min(borders), max(borders)) if borders else None

@@ -37,6 +37,10 @@ class TrackNumbers:
         distinct, place = np.unique(codes, return_inverse=True)
         return self._numbers.of([pairs[code] for code in distinct.tolist()])[place]
 
+    def merged(self, others: "TrackNumbers") -> Int64s:
+        """The number here of each track of another part of the file, which may be new."""
+        return self._numbers.of(list(others._numbers))
+
     def known(self, pairs: Sequence[tuple[Any, Any]]) -> Int64s:
         """The track of each pair; -1 for pairs that have none yet."""
         return np.array([self._numbers.get(pair, -1) for pair in pairs], np.int64)

@@ -12,9 +12,11 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
+from traceql.errors import TraceCorrupt
 from traceql.reader.arguments import int64_column, whole_numbers
 from traceql.reader.kineto.remarks import Found, by_streaming, stated
 from traceql.reader.kineto.streaming.arrows import Arrows
+from traceql.reader.kineto.streaming.by_range import sections_by_range
 from traceql.reader.kineto.streaming.nested import Placed, ends_by_flow, nest, places_of_slices
 from traceql.reader.kineto.streaming.scratch import Scratch
 from traceql.reader.kineto.streaming.sections import Sections, sections
@@ -24,15 +26,19 @@ from traceql.reader.remarks import Remark, remark_table
 from traceql.reader.tables import INSTANT, SCHEMAS, SLICE, TraceTables
 from traceql.reader.tracks import Track, track_table
 
+_PROCESS_BYTES = 300 << 20
 _EMPTY = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
 
 
-def stream_kineto(path: Path, *, folder: Path, memory_bytes: int) -> Iterator[TraceTables]:
+def stream_kineto(
+    path: Path, *, folder: Path, memory_bytes: int, processes: int = 1
+) -> Iterator[TraceTables]:
     """The tables of a JSON trace of PyTorch's profiler, section by section.
 
     Args:
         folder: where to write about as many bytes as the JSON has; what is written is removed.
         memory_bytes: about how much to use; half of it is for sorting.
+        processes: how many may parse the file at once; each takes about 300 MB.
 
     Raises:
         TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
@@ -41,7 +47,7 @@ def stream_kineto(path: Path, *, folder: Path, memory_bytes: int) -> Iterator[Tr
         TemporaryDirectory(dir=folder) as name,
         closing(Scratch(Path(name), memory_bytes=memory_bytes // 2)) as scratch,
     ):
-        found = sections(path, scratch)
+        found = _parsed(path, scratch, min(processes, memory_bytes // _PROCESS_BYTES))
         placed = nest(found)
         arrows = Arrows(found.first)
         for flows in arrows.tables(ends_by_flow(found)):
@@ -56,6 +62,15 @@ def stream_kineto(path: Path, *, folder: Path, memory_bytes: int) -> Iterator[Tr
             "remark": remark_table(_stated(found, arrows, placed)),
         }
         yield TraceTables(_EMPTY | about, found.metadata)
+
+
+def _parsed(path: Path, scratch: Scratch, processes: int) -> Sections:
+    try:
+        found = sections_by_range(path, scratch, processes) or sections(path, scratch)
+        found.span.require_fits()
+    except TraceCorrupt as error:
+        raise type(error)(f"{path}: {error}") from None
+    return found
 
 
 def _part(tables: dict[str, pa.Table]) -> TraceTables:

@@ -1,12 +1,15 @@
 """Tables on disk, in parts, and their rows in another order, by DuckDB in bounded memory."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 _ROWS = 100_000  # of a sorted batch
+Change = Callable[[pa.Table], pa.Table]
 
 
 class Scratch:
@@ -19,33 +22,60 @@ class Scratch:
 
     def __init__(self, folder: Path, *, memory_bytes: int) -> None:
         self._folder = folder
-        self._parts: dict[str, int] = {}
-        self._con = duckdb.connect(
+        self._memory_bytes = memory_bytes
+        self._parts: defaultdict[str, list[tuple[Path, Change | None]]] = defaultdict(list)
+
+    @cached_property
+    def _con(self) -> duckdb.DuckDBPyConnection:
+        return duckdb.connect(
             config={
-                "memory_limit": f"{memory_bytes}B",
-                "temp_directory": str(folder / "sorting"),
+                "memory_limit": f"{self._memory_bytes}B",
+                "temp_directory": str(self._folder / "sorting"),
                 "preserve_insertion_order": "false",
             }
         )
 
     def close(self) -> None:
-        self._con.close()
+        if "_con" in self.__dict__:
+            self._con.close()
+
+    def folder_for(self, name: str) -> Path:
+        """A new folder in that of the tables."""
+        folder = self._folder / name
+        folder.mkdir()
+        return folder
+
+    @property
+    def files(self) -> dict[str, list[Path]]:
+        """The files of each table."""
+        return {name: [path for path, _ in parts] for name, parts in self._parts.items()}
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Appends rows to a table, as its next part."""
-        number = self._parts.get(name, 0)
-        with pa.ipc.new_file(self._path(name, number), rows.schema) as sink:
+        path = self._folder / f"{name}.{len(self._parts[name]):06}.arrow"
+        with pa.ipc.new_file(path, rows.schema) as sink:
             sink.write_table(rows)
-        self._parts[name] = number + 1
+        self._parts[name].append((path, None))
+
+    def adopt(self, files: Mapping[str, list[Path]], changes: Mapping[str, Change]) -> None:
+        """Appends files of another process to the tables.
+
+        Args:
+            changes: what becomes of the rows of a table when they are read; nothing if absent.
+        """
+        for name, paths in files.items():
+            self._parts[name] += [(path, changes.get(name)) for path in paths]
 
     def part(self, name: str, number: int) -> pa.Table:
         """A part of a table, mapped from disk; parts have numbers from 0."""
-        with pa.memory_map(str(self._path(name, number))) as source:
-            return pa.ipc.open_file(source).read_all()
+        path, change = self._parts[name][number]
+        with pa.memory_map(str(path)) as source:
+            rows = pa.ipc.open_file(source).read_all()
+        return change(rows) if change else rows
 
     def parts(self, name: str) -> Iterator[pa.Table]:
         """The parts of a table in the order in which they were added."""
-        for number in range(self._parts.get(name, 0)):
+        for number in range(len(self._parts[name])):
             yield self.part(name, number)
 
     def ask(
@@ -69,6 +99,3 @@ class Scratch:
     def _batches(self, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for part in self.parts(name):
             yield from part.select(schema.names).to_batches()
-
-    def _path(self, name: str, number: int) -> Path:
-        return self._folder / f"{name}.{number:06}.arrow"

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from traceql.errors import TraceCorrupt
 from traceql.reader.coded import DistinctValues
 from traceql.reader.kineto.counting import Counts
 from traceql.reader.kineto.flow_ends import END
@@ -42,6 +41,7 @@ class Sections:
         first: index and start, ns, of the slice that begins first; of those, the longest.
         about_tracks: the metadata events.
         end_places: the process and thread of each place of an end.
+        families: the name and category of each family of flows.
     """
 
     scratch: Scratch
@@ -53,7 +53,8 @@ class Sections:
     about_tracks: list[Event] = field(default_factory=list)
     end_places: DistinctValues = field(default_factory=DistinctValues)
     metadata: dict[str, Any] = field(default_factory=dict)
-    _families: DistinctValues = field(default_factory=DistinctValues)
+    span: Span = field(default_factory=Span)
+    families: DistinctValues = field(default_factory=DistinctValues)
     _first: tuple[int, int, int] | None = None  # start, duration below zero, index
 
     @property
@@ -64,6 +65,20 @@ class Sections:
     def number_tracks_of(self, places: Set[int]) -> None:
         """Numbers the tracks of places of flow ends that have none yet, as no slice is there."""
         self.tracks.numbered(list(self.end_places), np.array(sorted(places), np.int64))
+
+    def include(self, other: "Sections") -> None:
+        """Takes what is known of the next range of the file; its tables are adopted apart."""
+        before = sum(self.slices)
+        if other._first:
+            ts, shorter, index = other._first
+            begun = ts, shorter, before + index
+            self._first = min(begun, self._first or begun)
+        self.slices += other.slices
+        self.ends += other.ends
+        self.negative += other.negative
+        self.counts.include(other.counts)
+        self.span.include(other.span)
+        self.about_tracks += other.about_tracks
 
     def add(self, columns: Gathered) -> None:
         """Writes the events of the next section."""
@@ -87,9 +102,10 @@ class Sections:
         self.scratch.add("activity", activity.set_column(0, ACTIVITY.field(0), later))
         point = [points.cat, points.name, pa.array(points.ts), pa.array(points.track), points.args]
         self.scratch.add("instant", pa.table(point, schema=POINT))
-        ends = columns.flow_ends.table(self._families, self.end_places)
+        ends = columns.flow_ends.table(self.families, self.end_places)
         numbers = pa.array(np.arange(self.ends, self.ends + len(ends)))
         self.scratch.add("end", ends.add_column(0, NUMBERED_END.field(0), numbers))
+        self.span.add(ts, dur, points.ts)
         self.slices.append(len(ts))
         self.ends += len(ends)
         self.negative += int((dur < 0).sum())
@@ -101,22 +117,17 @@ class Sections:
             self._first = min(begun, self._first or begun)
 
 
-def sections(path: Path, scratch: Scratch) -> Sections:
-    """Parses a file and writes its events to disk.
+def sections(path: Path, scratch: Scratch, texts: Iterable[bytes] | None = None) -> Sections:
+    """Parses a file, or the given texts of it, and writes its events to disk.
 
     Raises:
-        TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
+        TraceCorrupt: it is not a trace, is damaged, or has events without a time. The message does
+            not name the file.
     """
-    trace = KinetoJson(path)
-    found, span = Sections(scratch), Span()
-    try:
-        for batches in _grouped(trace):
-            columns = Gathered(batches, found.tracks)
-            span.add(columns.slices.ts, columns.slices.dur, columns.instants.ts)
-            found.add(columns)
-        span.require_fits()
-    except TraceCorrupt as error:
-        raise type(error)(f"{path}: {error}") from None
+    trace = KinetoJson(path, texts)
+    found = Sections(scratch)
+    for batches in _grouped(trace):
+        found.add(Gathered(batches, found.tracks))
     found.metadata = trace.metadata
     return found
 
