@@ -21,7 +21,6 @@ from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reaso
 from traceql.findings.view import FINDING_VIEW, finding_files, selects_by_file
 from traceql.spooled import spooled
 
-_AT_ONCE = 2  # tables made at once; DuckDB runs each query on all processors
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
 
 
@@ -36,19 +35,27 @@ def create_sources(con: duckdb.DuckDBPyConnection) -> None:
     con.commit()
 
 
-def derive(con: duckdb.DuckDBPyConnection) -> None:
-    """Makes and describes all other tables, views and macros, from the source tables."""
+def derive(con: duckdb.DuckDBPyConnection, *, at_once: int = 2) -> None:
+    """Makes and describes all other tables, views and macros, from the source tables.
+
+    Args:
+        at_once: how many tables are made at the same time, each by a query that uses all
+            processors. Their memory adds up.
+    """
     derived = {n: one for n, one in definitions().items() if one.kind is not Kind.SOURCE}
     database = con.execute("SELECT current_database()").fetchall()[0][0]
     con.execute(f"ATTACH ':memory:' AS {_SCRATCH}")
     try:
-        _make_all(con, database, derived)
+        _make_all(con, database, derived, at_once)
     finally:
         con.execute(f"DETACH {_SCRATCH}")
 
 
 def _make_all(
-    con: duckdb.DuckDBPyConnection, database: str, derived: Mapping[str, Definition]
+    con: duckdb.DuckDBPyConnection,
+    database: str,
+    derived: Mapping[str, Definition],
+    at_once: int,
 ) -> None:
     needs = {name: derived.keys() & set(one.needs) for name, one in derived.items()}
     order = TopologicalSorter(needs)
@@ -61,10 +68,10 @@ def _make_all(
     readers = Counter(needed for one in derived.values() for needed in one.needs)
     running: dict[Future[None], Definition] = {}
     connections = {
-        is_scratch: _connections(con, database, is_scratch=is_scratch)
+        is_scratch: _connections(con, database, at_once, is_scratch=is_scratch)
         for is_scratch in (False, True)
     }
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         while order.is_active():
             for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):
                 one = derived[name]
@@ -212,7 +219,7 @@ def _heights(needs: Mapping[str, Set[str]]) -> Mapping[str, int]:
 
 
 def _connections(
-    con: duckdb.DuckDBPyConnection, database: str, *, is_scratch: bool
+    con: duckdb.DuckDBPyConnection, database: str, at_once: int, *, is_scratch: bool
 ) -> SimpleQueue[duckdb.DuckDBPyConnection]:
     """One connection for each table made at once, which sees the database and the scratch tables.
 
@@ -222,7 +229,7 @@ def _connections(
     in_order = reversed(places) if is_scratch else places
     search_path = ",".join(in_order)
     free = SimpleQueue[duckdb.DuckDBPyConnection]()
-    for _ in range(_AT_ONCE):
+    for _ in range(at_once):
         cursor = con.cursor()
         cursor.execute(f"SET search_path = '{search_path}'")
         free.put(cursor)

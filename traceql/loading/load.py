@@ -33,6 +33,7 @@ from traceql.reader.ways import named_way
 
 DEFAULT_DATABASE = Path("run.duckdb")
 _SHARE_OF_DUCKDB = 0.6  # of a load's memory; the rest is for Python and Arrow
+_AMPLE_BYTES = 4 << 30  # with less memory, tables are made one by one
 _OTHERWISE = "name another file with -o"
 
 
@@ -271,7 +272,7 @@ def _write(
             add_files(con, files, new)
             add_profiles(con, profiles)
             add_runs(con, new)
-            derive(con)
+            derive(con, at_once=2 if budget >= _AMPLE_BYTES else 1)
             con.execute("CHECKPOINT")
     except (duckdb.Error, OSError) as error:
         reason = str(error).splitlines()[0]

@@ -81,9 +81,10 @@ def _sections(found: Sections, tracks: Sequence[Track]) -> Iterator[dict[str, pa
     pids = int64_column(whole_numbers([track.pid for track in tracks]))
     tids = int64_column(whole_numbers([track.tid for track in tracks]))
     first = 0
-    for number, (parent, depth) in enumerate(places_of_slices(found)):
-        known = found.scratch.part("slice", number)
-        points = found.scratch.part("instant", number)
+    tables = (found.scratch.take(name) for name in ("slice", "activity", "instant"))
+    for known, activity, points, (parent, depth) in zip(
+        *tables, places_of_slices(found), strict=True
+    ):
         more = {
             "index": pa.array(np.arange(first, first + len(known))),
             "parent": parent,
@@ -91,7 +92,7 @@ def _sections(found: Sections, tracks: Sequence[Track]) -> Iterator[dict[str, pa
         }
         yield {
             "slice": _with(known, _place(known["track"], pids, tids) | more, SLICE),
-            "activity": found.scratch.part("activity", number),
+            "activity": activity,
             "instant": _with(points, _place(points["track"], pids, tids), INSTANT),
         }
         first += len(known)

@@ -66,17 +66,17 @@ class Scratch:
         for name, paths in files.items():
             self._parts[name] += [(path, changes.get(name)) for path in paths]
 
-    def part(self, name: str, number: int) -> pa.Table:
-        """A part of a table, mapped from disk; parts have numbers from 0."""
-        path, change = self._parts[name][number]
-        with pa.memory_map(str(path)) as source:
-            rows = pa.ipc.open_file(source).read_all()
-        return change(rows) if change else rows
-
     def parts(self, name: str) -> Iterator[pa.Table]:
-        """The parts of a table in the order in which they were added."""
-        for number in range(len(self._parts[name])):
-            yield self.part(name, number)
+        """The parts of a table in the order in which they were added, mapped from disk."""
+        for path, change in self._parts[name]:
+            yield _mapped(path, change)
+
+    def take(self, name: str) -> Iterator[pa.Table]:
+        """The same parts, which are removed from disk."""
+        for path, change in self._parts.pop(name, []):
+            rows = _mapped(path, change)
+            path.unlink()
+            yield rows
 
     def ask(
         self, sql: str, schemas: Mapping[str, pa.Schema], **others: pa.Table
@@ -99,3 +99,9 @@ class Scratch:
     def _batches(self, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for part in self.parts(name):
             yield from part.select(schema.names).to_batches()
+
+
+def _mapped(path: Path, change: Change | None) -> pa.Table:
+    with pa.memory_map(str(path)) as source:
+        rows = pa.ipc.open_file(source).read_all()
+    return change(rows) if change else rows
