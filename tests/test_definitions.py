@@ -128,7 +128,7 @@ def example() -> duckdb.DuckDBPyConnection:
         patch.setattr(execute, "_drop_unread", lambda *_: None)
         con.execute("ATTACH ':memory:' AS scratch")
         derived = {one.name: one for one in DERIVED}
-        execute._make_all(con, "memory", derived)
+        execute._make_all(con, "memory", derived, 2)
     con.execute("SET search_path = 'memory.main,scratch.main'")
     return con
 

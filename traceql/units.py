@@ -44,6 +44,11 @@ class Scale:
         """The divisors of the smaller units, the largest first."""
         return [smaller for _, smaller, _ in self.steps if smaller < divisor]
 
+    def text(self, value: float) -> str:
+        """A value with its unit, such as 1.5 GiB."""
+        divisor = self.divisor(value)
+        return f"{value / divisor:.1f} {self.symbol(divisor)}"
+
     def symbol(self, divisor: float) -> str:
         return next(symbol for _, each, symbol in self.steps if each == divisor)
 

@@ -6,7 +6,15 @@ from contextlib import contextmanager
 
 import click
 
+from traceql.units import SIZE
+
 _COMPILING = "compiling Perfetto's trace processor, once per machine (5 to 20 s) ..."
+_TOLD: dict[str, Callable[[int, int], str]] = {
+    "engine": lambda _count, _total: _COMPILING,
+    "disk": lambda needed, free: (
+        f"needs about {SIZE.text(needed)} of disk while it runs; {SIZE.text(free)} are free"
+    ),
+}
 _LABELS = {"files": "reading traces", "database": "writing database"}
 
 
@@ -26,14 +34,14 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
         task = bar.add_task(_LABELS["files"], total=None)
 
         def done(what: str, count: int, total: int) -> None:
-            if what == "engine":
-                bar.console.print(_COMPILING, highlight=False)
+            if what in _TOLD:
+                bar.console.print(_TOLD[what](count, total), highlight=False)
                 return
             bar.update(task, description=_LABELS[what], completed=count, total=total)
 
         yield done
 
 
-def _say_if_silent(what: str, _count: int, _total: int) -> None:
-    if what == "engine":
-        click.echo(_COMPILING, err=True)
+def _say_if_silent(what: str, count: int, total: int) -> None:
+    if what in _TOLD:
+        click.echo(_TOLD[what](count, total), err=True)

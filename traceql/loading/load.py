@@ -19,6 +19,7 @@ from traceql.errors import DatabaseError, TraceqlError
 from traceql.files import whole_file
 from traceql.loading.database import add_files, create_tables
 from traceql.loading.discovery import profile_files, trace_files, trace_path
+from traceql.loading.disk import require_room
 from traceql.loading.model_config import write_model_config
 from traceql.loading.peaks import write_peaks
 from traceql.loading.profiles import add_profiles, read_profiles
@@ -92,7 +93,8 @@ def load(
             container has.
         jobs: the number of files to read at once; None for one per processor.
         done: called for progress, with what was done (files or database), how many, and of how
-            many; also with engine, before the trace processor is compiled.
+            many; also with engine, before the trace processor is compiled, and with disk, the bytes
+            that a large load needs there and those that are free.
 
     Raises:
         TraceqlError: nothing was written; the message says what is wrong and what to do.
@@ -107,6 +109,7 @@ def load(
     runs = run_directories(files)
     target = Path(database).absolute()
     with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
+        require_room(files, folder.parent, done)
         loaded = _loaded_files(target)
         _require_no_log(target)
         counters = read_profiles(profiles, named=named if files else profiles, loaded=loaded)

@@ -1,0 +1,98 @@
+"""What a load of large files asks for before it starts, and the limits that it is given."""
+
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+import traces
+from command_line import refusal
+
+from traceql import memory
+from traceql.errors import DatabaseError, TraceqlError
+from traceql.loading import disk, load
+from traceql.memory import memory_bytes
+from traceql.reader.packing import Packing
+from traceql.reader.ways import Way, is_streamed
+
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return traces.write(tmp_path / "trace.json", traces.kernel(ts=0, dur=5))
+
+
+def of_size(path: Path, size: int, begin: bytes = b"{") -> Path:
+    """A file without content, which takes no room on the disk."""
+    with path.open("wb") as file:
+        file.write(begin)
+        file.truncate(size)
+    return path
+
+
+def test_large_json_is_streamed(tmp_path: Path) -> None:
+    for size, wanted in ((399 << 20, False), (400 << 20, True)):
+        assert is_streamed(Way.AUTO, of_size(tmp_path / "x.json", size)) is wanted
+    packed = of_size(tmp_path / "x.json.gz", 40 << 20, Packing.GZIP.magic)
+    assert is_streamed(Way.AUTO, packed)
+    assert not is_streamed(Way.PERFETTO, packed)
+
+
+def test_room_for_a_large_load_is_told_and_required(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = of_size(tmp_path / "x.json", 10 << 30)
+    told: list[tuple[str, int, int]] = []
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: Usage(0, 0, 40 << 30))
+    disk.require_room([large], tmp_path, lambda *what: told.append(what))
+    assert [(what, free) for what, _, free in told] == [("disk", 40 << 30)]
+    assert told[0][1] > 10 << 30
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: Usage(0, 0, 9 << 30))
+    with pytest.raises(DatabaseError, match=r"needs about .* GiB of disk .*, where 9.0 GiB are"):
+        disk.require_room([large], tmp_path, lambda *_: None)
+
+
+def test_room_for_a_small_load_is_not_told(
+    trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: Usage(0, 0, 1))
+    disk.require_room([trace], tmp_path, lambda *_: pytest.fail("told"))
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [("4GB", 4 * 10**9), ("512MiB", 512 << 20), ("2g", 2 * 10**9), ("1.5 GiB", 3 << 29)],
+)
+def test_sizes_of_memory(given: str, size: int) -> None:
+    assert memory_bytes(given) == size
+
+
+@pytest.mark.parametrize("given", ["", "4 apples", "GB", "-1GB", "100MB", "0"])
+def test_what_is_no_size_of_memory_is_refused_in_one_line(
+    given: str, trace: Path, tmp_path: Path
+) -> None:
+    database = tmp_path / "x.duckdb"
+    assert "memory" in refusal("load", trace, "-o", database, "--memory", given)
+    assert not database.exists()
+
+
+def test_a_container_limits_the_usual_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = memory_bytes(None)
+    (tmp_path / "limit").write_text(f"{1 << 30}\n")
+    (tmp_path / "unlimited").write_text("max\n")
+    monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "unlimited"),))
+    assert memory_bytes(None) >= whole
+    monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "limit"),))
+    assert memory_bytes(None) == 1 << 29
+
+
+def test_no_reader_of_that_name(trace: Path, tmp_path: Path) -> None:
+    with pytest.raises(TraceqlError, match=r"no reader 'fast' \(there is: auto"):
+        load.load(trace, tmp_path / "x.duckdb", reader="fast")
+
+
+def test_a_load_with_little_memory_answers(trace: Path, tmp_path: Path) -> None:
+    loaded = load.load(trace, tmp_path / "x.duckdb", reader="stream", memory="300MB")
+    assert loaded.added == [trace]
