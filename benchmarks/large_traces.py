@@ -1,16 +1,24 @@
-"""A JSON trace of any size, made by repeating a real one, each time later and with ids of its own.
+"""Loads of JSON traces of any size: time, memory and disk, and how long queries take then.
 
-    python benchmarks/large_traces.py TRACE.json.gz LARGE.json [--copies 7]
+    python benchmarks/large_traces.py TRACE.json.gz [--copies 7 65] [--memory 1700MiB] [--keep DIR]
 
-What a database of the large one says is known in advance: so many times the slices, kernels, arrows
-and time of the small one.
+A large trace is a real one, repeated so many times, each time later and with ids of its own. What
+its database says is known in advance: so many times the slices, kernels and steps of the small one.
 """
 
 import argparse
 import gzip
 import re
+import subprocess
+import sys
+import tempfile
+import time
 from decimal import Decimal
 from pathlib import Path
+
+from measured_load import load
+
+import traceql
 
 # Times in µs and ids that must differ between copies; a flow's id is the only "id" of an event.
 _CHANGED = re.compile(r'("ts"|"correlation"|"External id"|"id"): ?(-?\d+(?:\.\d+)?)')
@@ -22,11 +30,57 @@ _PAUSE_US = 1000
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("trace", type=Path)
-    parser.add_argument("large", type=Path)
-    parser.add_argument("--copies", type=int, default=7)
+    parser.add_argument("--copies", type=int, nargs="+", default=[7, 65])
+    parser.add_argument("--memory", default="1700MiB")
+    parser.add_argument("--keep", type=Path, help="folder for the large traces, which are kept")
     options = parser.parse_args()
-    repeat(options.trace, options.large, options.copies)
-    print(f"{options.large}: {options.large.stat().st_size / 1e9:.2f} GB")
+    with tempfile.TemporaryDirectory(dir=options.keep) as scratch:
+        load(options.trace, Path(scratch), options.memory)
+        once = counts(Path(scratch))
+        for copies in options.copies:
+            large = (options.keep or Path(scratch)) / f"{copies}.json"
+            if not large.exists():
+                repeat(options.trace, large, copies)
+            size = large.stat().st_size
+            found = load(large, Path(scratch), options.memory)
+            print(
+                f"{size / 1e9:.2f} GB: {found.seconds:.0f} s, {found.cpu_seconds:.0f} s of CPU, "
+                f"{found.seconds / size * 1e9:.1f} s a GB; peak of memory "
+                f"{found.peak_bytes / 1e6:,.0f} MB, of disk {found.disk_bytes / 1e9:.1f} GB"
+            )
+            wanted = {what: number * copies for what, number in once.items()}
+            assert counts(Path(scratch)) == wanted, (counts(Path(scratch)), wanted)
+            ask(Path(scratch) / "x.duckdb")
+
+
+def counts(folder: Path) -> dict[str, int]:
+    """How many rows some tables of the database have."""
+    with traceql.open(folder / "x.duckdb") as trace:
+        return {
+            table: trace.sql(f"SELECT COUNT(*) AS n FROM {table}").rows()[0]["n"]
+            for table in ("slice", "flow", "kernel", "launch", "step")
+        }
+
+
+def ask(database: Path) -> None:
+    """Prints how long commands take: those of one step, and those of the whole recording."""
+    step = "SELECT step_id FROM step WHERE gpu_dur IS NOT NULL ORDER BY step_id LIMIT 1"
+    with traceql.open(database) as trace:
+        number = trace.sql(step).rows()[0]["step_id"]
+    for command in (
+        ["run", "step.waterfall", str(database), "--step", str(number)],
+        ["sql", f"SELECT name, dur FROM kernel WHERE step_id = {number}", str(database)],
+        ["run", "overview.findings", str(database)],
+        ["run", "kernels.top", str(database)],
+        ["run", "time.breakdown", str(database)],
+        ["run", "ops.top", str(database)],
+    ):
+        begin = time.perf_counter()
+        ended = subprocess.run(
+            [sys.executable, "-m", "traceql", *command], stdout=subprocess.DEVNULL, check=False
+        )
+        took = time.perf_counter() - begin
+        print(f"  {' '.join(command[:2])[:60]}: {took:.2f} s (exit status {ended.returncode})")
 
 
 def repeat(trace: Path, large: Path, copies: int) -> None:

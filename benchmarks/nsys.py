@@ -1,6 +1,6 @@
 """An export of Nsight Systems against the JSON of the same events: time and memory of a load.
 
-    python benchmarks/nsys.py [EXPORT.sqlite.gz] [--mb 200] [--runs 3]
+    python benchmarks/nsys.py [EXPORT.sqlite.gz] [--mb 200] [--runs 3] [--memory 2GiB]
 
 The export is repeated, each time later and with correlation ids of its own, up to so many MB.
 """
@@ -10,16 +10,13 @@ import gzip
 import json
 import sqlite3
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psutil
+from measured_load import load
 
 _ROOT = Path(__file__).resolve().parent.parent
 _EXPORT = _ROOT / "tests" / "data" / "nsys" / "qwen3-8b-2layers-eager.sqlite.gz"
@@ -33,7 +30,6 @@ _OF_KERNEL = (
     "gridX, gridY, gridZ, blockX, blockY, blockZ"
 )
 _SMS = 132
-_POLL_S = 0.05
 
 
 def main() -> None:
@@ -41,6 +37,7 @@ def main() -> None:
     parser.add_argument("export", type=Path, nargs="?", default=_EXPORT)
     parser.add_argument("--mb", type=int, default=200)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--memory", default="2GiB")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         export, trace = Path(scratch) / "export.sqlite", Path(scratch) / "trace.json"
@@ -50,16 +47,19 @@ def main() -> None:
         sizes = [file.stat().st_size / 1e6 for file in (export, trace)]
         print(f"{events:,} events: {sizes[0]:.0f} MB of SQLite, {sizes[1]:.0f} MB of JSON")
         measured = [
-            [load(file, Path(scratch)) for file in (export, trace)] for _ in range(options.runs)
+            [load(file, Path(scratch), options.memory) for file in (export, trace)]
+            for _ in range(options.runs)
         ]
     for number, name in enumerate(("SQLite", "JSON")):
-        seconds, peaks = zip(*(run[number] for run in measured), strict=True)
-        print(
-            f"load of {name:7} {statistics.median(seconds):7.1f} s   peak of all processes "
-            f"{statistics.median(peaks) / 1e6:,.0f} MB, {statistics.median(peaks) / events:.0f} B "
-            "for each event"
+        seconds, peak = (
+            statistics.median(getattr(run[number], what) for run in measured)
+            for what in ("seconds", "peak_bytes")
         )
-    ratios = sorted(of_export[0] / of_json[0] for of_export, of_json in measured)
+        print(
+            f"load of {name:7} {seconds:7.1f} s   peak of all processes {peak / 1e6:,.0f} MB, "
+            f"{peak / events:.0f} B for each event"
+        )
+    ratios = sorted(of_export.seconds / of_json.seconds for of_export, of_json in measured)
     print(f"time, run by run: {', '.join(f'{ratio:.2f}' for ratio in ratios)}  (goal: at most 1)")
 
 
@@ -162,34 +162,6 @@ def event(
 ) -> dict[str, Any]:
     return {"ph": "X", "cat": cat, "name": name, "pid": pid, "tid": tid, "ts": start / 1000,
             "dur": (end - start) / 1000, "args": args}  # fmt: skip
-
-
-def load(file: Path, scratch: Path) -> tuple[float, int]:
-    """Seconds and the peak of the memory of all processes, bytes."""
-    database = scratch / "x.duckdb"
-    database.unlink(missing_ok=True)
-    begin, peak = time.perf_counter(), 0
-    process = psutil.Popen(
-        [sys.executable, "-m", "traceql", "load", str(file), "-o", str(database)],
-        stdout=subprocess.DEVNULL,
-    )
-    while process.poll() is None:
-        peak = max(peak, memory(process))
-        time.sleep(_POLL_S)
-    if process.returncode:
-        raise SystemExit(f"{file} was not loaded")
-    return time.perf_counter() - begin, peak
-
-
-def memory(process: psutil.Process) -> int:
-    """Memory that a process and those it started have for themselves, bytes."""
-    total = 0
-    try:
-        for one in (process, *process.children(recursive=True)):
-            total += one.memory_info().rss - one.memory_info().shared
-    except psutil.NoSuchProcess:
-        return total
-    return total
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What a load of large files asks for before it starts, and the limits that it is given."""
 
+import shutil
 from collections import namedtuple
 from pathlib import Path
 
@@ -43,11 +44,11 @@ def test_room_for_a_large_load_is_told_and_required(
 ) -> None:
     large = of_size(tmp_path / "x.json", 10 << 30)
     told: list[tuple[str, int, int]] = []
-    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: Usage(0, 0, 40 << 30))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 40 << 30))
     disk.require_room([large], tmp_path, lambda *what: told.append(what))
     assert [(what, free) for what, _, free in told] == [("disk", 40 << 30)]
     assert told[0][1] > 10 << 30
-    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: Usage(0, 0, 9 << 30))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 9 << 30))
     with pytest.raises(DatabaseError, match=r"needs about .* GiB of disk .*, where 9.0 GiB are"):
         disk.require_room([large], tmp_path, lambda *_: None)
 
@@ -55,7 +56,7 @@ def test_room_for_a_large_load_is_told_and_required(
 def test_room_for_a_small_load_is_not_told(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk.shutil, "disk_usage", lambda _: Usage(0, 0, 1))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 1))
     disk.require_room([trace], tmp_path, lambda *_: pytest.fail("told"))
 
 
