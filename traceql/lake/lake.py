@@ -21,7 +21,6 @@ from traceql.resources import QUERIES
 from traceql.result import Result
 from traceql.row_stream import without_statement
 from traceql.statement import relation, require_select, result
-from traceql.suggestions import suggestion
 
 _FLEET = "fleet"
 _LISTED_BY = "traceql lake run --lake DIR"
@@ -193,15 +192,3 @@ def open_lake(folder: str | Path, *, queries: Sequence[str | Path] = ()) -> Lake
     """
     return Lake(folder, queries=queries)
 
-
-def named_run(found: Sequence[Entry], run: str) -> Entry:
-    """The run of a name.
-
-    Raises:
-        RunNotFound: there is none; the message suggests names that are close.
-    """
-    names = {one.run: one for one in found}
-    if run in names:
-        return names[run]
-    hint = suggestion(run, names) or "list them with traceql lake run fleet.runs"
-    raise RunNotFound(f"no run '{run}'; {hint}")

@@ -1,7 +1,7 @@
 """The manifest: one small file per run, so that writers never share a file."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -115,7 +115,7 @@ def write_entry(store: Store, entry: Entry) -> None:
 
 def read_entry(store: Store, digest: str) -> Entry | None:
     """The manifest row of the run with this digest; None if there is none."""
-    return _entry(store, row_name(digest))
+    return read_row(store, row_name(digest))
 
 
 def entries(store: Store) -> list[Entry]:
@@ -125,7 +125,7 @@ def entries(store: Store) -> list[Entry]:
         LakeError: this is no lake, another version of traceql made it, or a row is damaged.
     """
     require_lake(store)
-    found = [_entry(store, name) for name in row_names(store)]
+    found = [read_row(store, name) for name in row_names(store)]
     return sorted((one for one in found if one), key=lambda one: one.run)
 
 
@@ -168,7 +168,7 @@ def require_lake(store: Store) -> None:
         )
 
 
-def _entry(store: Store, name: str) -> Entry | None:
+def read_row(store: Store, name: str) -> Entry | None:
     """A manifest row; None if it is gone, as another process may have removed the run."""
     try:
         found = json.loads(store.read(name))
@@ -206,6 +206,6 @@ def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def files_of(found: Sequence[Entry]) -> dict[str, StoredFile]:
+def files_of(found: Iterable[Entry]) -> dict[str, StoredFile]:
     """All files that runs name, by name."""
     return {one.file: one for entry in found for one in entry.tables.values()}

@@ -40,7 +40,10 @@ def write_tables(store: Store, database: Path, run: str, drafts: Path) -> dict[s
     """
     computed = _computed(database)
     try:
-        with duckdb.connect(str(database), read_only=True) as con:
+        with duckdb.connect() as con:
+            # Attached: a database that this process has open is open with other settings.
+            con.execute(f"ATTACH '{_quoted(database)}' AS one_run (READ_ONLY)")
+            con.execute("USE one_run")
             drafted = {
                 one.name: draft
                 for one in stored_tables().values()
@@ -67,7 +70,7 @@ def _draft(
     drafts: Path,
 ) -> tuple[Path, int] | None:
     """Writes the rows of a table to a file; None if there are none."""
-    made = f"({table.sql})" if table.sql else f'main."{table.name}"'
+    made = f"({table.sql})" if table.sql else f'"{table.name}"'
     if table.name in computed:
         con.register("computed_rows", computed[table.name])
         made = "computed_rows"
@@ -76,9 +79,8 @@ def _draft(
         for one, name in zip(table.columns, table.names, strict=True)
     )
     draft = drafts / f"{table.name}.parquet"
-    target = str(draft).replace("'", "''")
     ((rows,),) = con.execute(
-        f"COPY (SELECT {columns} FROM {made}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)"
+        f"COPY (SELECT {columns} FROM {made}) TO '{_quoted(draft)}' (FORMAT parquet, COMPRESSION zstd)"
     ).fetchall()
     return (draft, int(rows)) if rows else None
 
@@ -90,3 +92,7 @@ def _put(store: Store, table: str, run: str, draft: Path, rows: int) -> StoredFi
     return StoredFile(name, rows, size, sha256)
 
 
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
