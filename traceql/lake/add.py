@@ -11,7 +11,7 @@ from traceql.lake.places import store_at
 from traceql.lake.source import Source, database_inputs, digest_of, source_at
 from traceql.lake.store import Store
 from traceql.lake.tables import layout, stored_tables
-from traceql.lake.write import about, write_tables
+from traceql.lake.write import write_run
 from traceql.printable import one_line
 from traceql.resources import SCHEMA_VERSION
 
@@ -121,7 +121,7 @@ def _write(
     run = known.run if known else run_name(source.name, digest)
     inputs = database_inputs(database)
     with store.drafts() as drafts:
-        tables = write_tables(store, database, run, drafts)
+        about, tables = write_run(store, database, run, drafts)
     entry = Entry(
         run=run,
         digest=digest,
@@ -132,7 +132,7 @@ def _write(
         added=_now(),
         schema_version=SCHEMA_VERSION,
         layout=layout(),
-        about=about(database),
+        about=about,
         inputs=inputs,
         tables=tables,
     )

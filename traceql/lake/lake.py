@@ -23,7 +23,7 @@ from traceql.row_stream import without_statement
 from traceql.statement import relation, require_select, result
 
 _FLEET = "fleet"
-_LISTED_BY = "traceql lake run --lake DIR"
+LISTED_BY = "traceql lake run"
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -71,7 +71,7 @@ class Lake(AbstractContextManager["Lake"]):
             QueryInvalid: an unknown parameter, a value that is not allowed, or invalid SQL.
             RunNotFound: no run to which `where` applies.
         """
-        query = query_named(name, {**self.queries, **self.fleet_queries}, listed_by=_LISTED_BY)
+        query = query_named(name, {**self.queries, **self.fleet_queries}, listed_by=LISTED_BY)
         values = bound(query, parameters)
         found = self._chosen(where)
         with self._told():

@@ -64,6 +64,7 @@ class About:
     pp: int | None = None
     dp: int | None = None
     ep: bool | None = None
+    setup: str | None = None
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ COLUMNS = (
     Column("pp", "BIGINT", "Pipeline-parallel size; NULL if unknown."),
     Column("dp", "BIGINT", "Data-parallel size; NULL if unknown."),
     Column("ep", "BOOLEAN", "Whether experts were spread over the ranks; NULL if unknown."),
+    Column("setup", "VARCHAR", "Equal where the set-ups forbid no comparison of speed: model, GPU, "
+           "parallelism, number types and loaded ranks."),
     Column("kernels", "BIGINT", "GPU activities."),
     Column("size_bytes", "BIGINT", "Size of its files in the lake; of files of several runs, whole."),
     Column("source", "VARCHAR", "Path that was added."),

@@ -15,7 +15,8 @@ from traceql.derive.definition import Definition, Kind
 from traceql.derive.registry import definitions
 from traceql.query import shipped_queries
 
-SUMMARIES = Path(__file__).parent / "summaries"
+FOLDER = Path(__file__).parent / "summaries"
+SUMMARIES = ("rank_summary", "step_summary", "role_summary")  # in the order of their needs
 PROFILE = "profile_"  # before the names of the tables of `traceql.compare.profile`
 RUN = "run"  # the column that tells the runs apart
 # A column of that name in a table itself: the path of a run directory.
@@ -55,7 +56,7 @@ def stored_tables() -> Mapping[str, StoredTable]:
         if one.kind in _STORED
     ]
     found += [_of_query(name, query) for name, query in QUERIES.items()]
-    found += [_summary(file) for file in sorted(SUMMARIES.glob("*.sql"))]
+    found += [_summary(FOLDER / f"{name}.sql") for name in SUMMARIES]
     found += [StoredTable(PROFILE + name, summary_of(name), columns_of(name)) for name in RESULTS]
     return {one.name: one for one in found}
 

@@ -1,13 +1,14 @@
 """Writes the tables of one run as Parquet files."""
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 
 from traceql.compare.profile import profile_of
+from traceql.compare.setup import forbids, keeps_apart
 from traceql.errors import LakeError
 from traceql.lake.layout import own_name
 from traceql.lake.local_store import file_sha256
@@ -20,25 +21,26 @@ from traceql.trace import Trace
 _ABOUT = (PACKAGE / "lake" / "about.sql").read_text(encoding="utf-8")
 
 
-def about(database: Path) -> About:
-    """What a run says of itself."""
-    with Trace(database) as trace:
-        ((row),) = trace.sql(_ABOUT).rows()
-    lists = {name: tuple(row[name] or ()) for name in ("hosts", "gpus")}
-    return About(**{one.name: row[one.name] for one in fields(About)} | lists)
-
-
-def write_tables(store: Store, database: Path, run: str, drafts: Path) -> dict[str, StoredFile]:
-    """Puts the tables of a run that have rows into the lake; their files by name of the table.
+def write_run(
+    store: Store, database: Path, run: str, drafts: Path
+) -> tuple[About, dict[str, StoredFile]]:
+    """Puts the tables of a run that have rows into the lake.
 
     Args:
         database: of this version of traceql.
         drafts: an empty folder of the lake.
 
+    Returns:
+        What the run says of itself, and its files by name of the table.
+
     Raises:
         LakeError: a table cannot be written.
     """
-    computed = _computed(database)
+    profile = profile_of(database)
+    with Trace(database) as trace:
+        said = _about(trace, profile["fact"])
+        computed = {name: trace.run(query).arrow() for name, query in QUERIES.items()}
+    computed |= {PROFILE + name: rows for name, rows in profile.items()}
     try:
         with duckdb.connect() as con:
             # Attached: a database that this process has open is open with other settings.
@@ -51,16 +53,23 @@ def write_tables(store: Store, database: Path, run: str, drafts: Path) -> dict[s
             }
     except duckdb.Error as error:
         raise LakeError(f"cannot write {store.place}: {str(error).splitlines()[0]}") from None
-    return {name: _put(store, name, run, *draft) for name, draft in drafted.items()}
+    return said, {name: _put(store, name, run, *draft) for name, draft in drafted.items()}
 
 
-def _computed(database: Path) -> Mapping[str, pa.Table]:
-    """The tables that are not in the database."""
-    found = {PROFILE + name: rows for name, rows in profile_of(database).items()}
-    with Trace(database) as trace:
-        for name, query in QUERIES.items():
-            found[name] = trace.run(query).arrow()
-    return found
+def _about(trace: Trace, facts: pa.Table) -> About:
+    (row,) = trace.sql(_ABOUT).rows()
+    lists = {name: tuple(row[name] or ()) for name in ("hosts", "gpus")}
+    return About(**{**row, **lists}, setup=_setup(facts))
+
+
+def _setup(facts: pa.Table) -> str:
+    """The same for runs whose times may be compared."""
+    known = sorted(
+        (one["name"], one["value"])
+        for one in facts.to_pylist()
+        if forbids(one["name"]) or keeps_apart(one["name"])
+    )
+    return hashlib.sha256(repr(known).encode()).hexdigest()[:8]
 
 
 def _draft(
@@ -70,17 +79,18 @@ def _draft(
     drafts: Path,
 ) -> tuple[Path, int] | None:
     """Writes the rows of a table to a file; None if there are none."""
-    made = f"({table.sql})" if table.sql else f'"{table.name}"'
-    if table.name in computed:
-        con.register("computed_rows", computed[table.name])
-        made = "computed_rows"
+    if table.sql:
+        con.execute(f"CREATE TEMP VIEW {table.name} AS {table.sql}")
+    elif table.name in computed:
+        con.register(table.name, computed[table.name])
     columns = ", ".join(
         f'CAST("{one.name}" AS {one.type}) AS "{name}"'
         for one, name in zip(table.columns, table.names, strict=True)
     )
     draft = drafts / f"{table.name}.parquet"
+    select = f'SELECT {columns} FROM "{table.name}"'
     ((rows,),) = con.execute(
-        f"COPY (SELECT {columns} FROM {made}) TO '{_quoted(draft)}' (FORMAT parquet, COMPRESSION zstd)"
+        f"COPY ({select}) TO '{_quoted(draft)}' (FORMAT parquet, COMPRESSION zstd)"
     ).fetchall()
     return (draft, int(rows)) if rows else None
 

@@ -4,6 +4,7 @@
 -- @column host                  VARCHAR  Name of its host; NULL if the run does not tell.
 -- @column gpu                   VARCHAR  Identifier of its GPU; NULL if the run does not tell.
 -- @column device_name           VARCHAR  Kind of its GPU; NULL if the file does not have it.
+-- @column pp_rank               BIGINT   Its pipeline stage, from 0; 0 if unknown.
 -- @column path                  VARCHAR  Its trace file, when it was loaded.
 -- @column kernels               BIGINT   GPU activities.
 -- @column steps                 BIGINT   Steps with kernels.
@@ -53,6 +54,7 @@ SELECT
     described.host,
     described.gpu,
     trace.device_name,
+    COALESCE(layout.pp_rank, 0) AS pp_rank,
     trace.path,
     COALESCE(counted.kernels, 0) AS kernels,
     COALESCE(counted.steps, 0) AS steps,
@@ -66,6 +68,7 @@ SELECT
     CAST(COALESCE(caused.ns, 0) AS BIGINT) AS caused_wait_ns,
     CAST(COALESCE(by_host.ns, 0) AS BIGINT) AS idle_host_ns
 FROM trace
+LEFT JOIN layout USING (rank)
 LEFT JOIN described USING (rank)
 LEFT JOIN counted USING (rank)
 LEFT JOIN parts USING (rank)
