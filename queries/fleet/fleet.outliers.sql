@@ -27,7 +27,7 @@
 -- @column step_id     BIGINT   Step in the run (step.step_id).
 -- @column path        VARCHAR  Trace of the rank, when it was loaded.
 -- @column source      VARCHAR  Path that was added.
--- @key    run rank number phase rows_to gpu_ns typical_ns times z wait_ns idle_ns path
+-- @key    run rank number phase gpu_ns typical_ns times path z rows_to wait_ns idle_ns
 -- @empty  no step is that far from its peers, of which there must be eight
 -- @chart  bar x=lost_ns y=run,rank,number color=phase
 -- @title  Steps that took far longer than their peers

@@ -6,10 +6,20 @@ from pathlib import Path
 
 from traceql.errors import TraceqlError, reason
 from traceql.lake.layout import lock_key, run_folder, run_name
-from traceql.lake.manifest import FAILED, OK, Entry, create_lake, entries, read_entry, write_entry
+from traceql.lake.manifest import (
+    FAILED,
+    OK,
+    Entry,
+    create_lake,
+    entries,
+    files_of,
+    read_entry,
+    write_entry,
+)
 from traceql.lake.places import store_at
 from traceql.lake.source import Source, database_inputs, digest_of, source_at
 from traceql.lake.store import Store
+from traceql.lake.strays import remove_unnamed
 from traceql.lake.tables import layout, stored_tables
 from traceql.lake.write import write_run
 from traceql.printable import one_line
@@ -23,10 +33,12 @@ class Added:
     Attributes:
         entry: its manifest row.
         is_new: whether something was done.
+        before: the row that this one replaces.
     """
 
     entry: Entry
     is_new: bool
+    before: Entry | None = None
 
 
 def add_run(
@@ -54,7 +66,20 @@ def add_run(
     """
     store = store_at(lake)
     create_lake(store)
-    found = source_at(Path(source))
+    added = _added(store, source_at(Path(source)), jobs, trace_processor, again=again)
+    if added.before:
+        remove_unnamed(store, files_of([added.before]))
+    return added
+
+
+def _added(
+    store: Store,
+    found: Source,
+    jobs: int | None,
+    trace_processor: str | Path | None,
+    *,
+    again: bool,
+) -> Added:
     given = found.digest
     with store.locked(lock_key(given)):
         if not again and (known := _known(store, given)):
@@ -138,7 +163,7 @@ def _write(
     )
     write_entry(store, entry)
     _remove_others(store, entry)
-    return Added(entry, is_new=True)
+    return Added(entry, is_new=True, before=known)
 
 
 def _remove_others(store: Store, entry: Entry) -> None:

@@ -46,20 +46,23 @@ class LocalStore:
         It and its name are on the disk before this returns, so that what names it may be written.
         """
         target = self._root / name
-        target.parent.mkdir(parents=True, exist_ok=True)
         _sync(draft)
-        draft.replace(target)
+        while True:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                draft.replace(target)
+                break
+            except FileNotFoundError:  # another process removed the empty folder meanwhile
+                draft.stat()
         if os.name == "posix":  # Windows cannot open folders
             _sync(target.parent)
 
     def remove(self, name: str) -> None:
         path = self._root / name
         path.unlink(missing_ok=True)
-        for folder in path.parents:
-            if folder == self._root:
-                break
+        if path.parent != self._root:
             with suppress(OSError):  # it is not empty
-                folder.rmdir()
+                path.parent.rmdir()
 
     def url(self, name: str) -> str:
         return str(self._root / name)

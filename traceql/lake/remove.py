@@ -7,7 +7,7 @@ from traceql.lake.manifest import Entry, entries, files_of
 from traceql.lake.naming import named_run
 from traceql.lake.places import store_at
 from traceql.lake.store import Store
-from traceql.lake.strays import SHARED_LOCK
+from traceql.lake.strays import remove_unnamed
 
 
 def remove_runs(lake: str, runs: Sequence[str]) -> list[Entry]:
@@ -26,9 +26,6 @@ def remove_runs(lake: str, runs: Sequence[str]) -> list[Entry]:
 
 def _remove(store: Store, entry: Entry) -> None:
     """The manifest row first: without it, the run is gone, whatever is left."""
-    with store.locked(SHARED_LOCK), store.locked(lock_key(entry.digest)):
+    with store.locked(lock_key(entry.digest)):
         store.remove(row_name(entry.digest))
-        named = files_of(entries(store))
-        for one in entry.tables.values():
-            if one.file not in named:
-                store.remove(one.file)
+    remove_unnamed(store, files_of([entry]))

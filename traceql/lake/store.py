@@ -44,7 +44,7 @@ class Store(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Removes a file, and the folders that this leaves empty; nothing if there is none."""
+        """Removes a file, and its folder if that is empty then; nothing if there is none."""
         ...
 
     def url(self, name: str) -> str:

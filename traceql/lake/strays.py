@@ -29,6 +29,15 @@ def remove_strays(store: Store) -> list[str]:
     return removed
 
 
+def remove_unnamed(store: Store, names: Iterable[str]) -> None:
+    """Removes those of these files that no run names any more. The caller holds no lock."""
+    with store.locked(SHARED_LOCK):
+        named = files_of(entries(store))
+        for name in names:
+            if name not in named:
+                store.remove(name)
+
+
 def _by_lock(store: Store, found: Sequence[Entry]) -> dict[str, list[str]]:
     """The files that no run names, by the lock that whoever writes them holds."""
     named = files_of(found)
