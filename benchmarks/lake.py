@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -109,8 +110,8 @@ def _ask(lake: Path) -> None:
     found = opened.entries
     print(f"{len(found)} runs, {_kernels(found):,} kernels")
     asked: dict[str, Callable[[], object]] = {
-        **{name: lambda name=name: opened.run(name) for name in opened.fleet_queries},
-        **{name: lambda sql=sql: opened.sql(sql) for name, sql in _SQL.items()},
+        **{name: partial(opened.run, name) for name in opened.fleet_queries},
+        **{name: partial(opened.sql, sql) for name, sql in _SQL.items()},
     }
     for name, ask in asked.items():
         with _told(name):

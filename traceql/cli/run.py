@@ -29,6 +29,7 @@ from traceql.result import Result
 from traceql.trace import Trace
 from traceql.ui.place import has_place
 
+
 class _Queries(click.Group):
     """A subcommand for each query; its options come from the head of the query file."""
 

@@ -136,9 +136,7 @@ def _database(
     return database
 
 
-def _write(
-    store: Store, source: Source, database: Path, digest: str, *, again: bool
-) -> Added:
+def _write(store: Store, source: Source, database: Path, digest: str, *, again: bool) -> Added:
     """Writes a loaded run. The caller holds the lock of the digest."""
     known = read_entry(store, digest)
     if known and known.is_ok and not again:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -48,23 +49,24 @@ def add_runs(
         require_path(source)
     create_lake(store_at(lake))
     at_once = jobs or _jobs(sources)
-    options = {
-        "jobs": max(1, (os.cpu_count() or 1) // at_once),
-        "trace_processor": trace_processor,
-        "again": again,
-    }
+    add = partial(
+        add_run,
+        lake=lake,
+        jobs=max(1, (os.cpu_count() or 1) // at_once),
+        trace_processor=trace_processor,
+        again=again,
+    )
     if at_once == 1:
-        for source in sources:
-            yield add_run(source, lake, **options)
+        yield from map(add, sources)
         return
     killed = []
-    for source, future in _submitted(sources, lake, at_once, options):
+    for source, future in _submitted(add, sources, at_once):
         try:
             yield future.result()
         except BrokenProcessPool:  # the death of one process ends the others
             killed.append(source)
     for source in killed:
-        ((_, future),) = _submitted([source], lake, 1, options)
+        ((_, future),) = _submitted(add, [source], 1)
         try:
             yield future.result()
         except BrokenProcessPool:
@@ -72,15 +74,14 @@ def add_runs(
 
 
 def _submitted(
-    sources: Sequence[Path], lake: str | Path, at_once: int, options: dict[str, object]
+    add: Callable[[Path], Added], sources: Sequence[Path], at_once: int
 ) -> Iterator[tuple[Path, Future[Added]]]:
     """The sources and what became of them, in the order in which they are done."""
     with ProcessPoolExecutor(at_once, mp_context=get_context("spawn")) as pool:
-        function: Callable[..., Added] = add_run
         futures: dict[Future[Added], Path] = {}
         for source in sorted(sources, key=_bytes, reverse=True):  # the longest is not the last
             with suppress(BrokenProcessPool):
-                futures[pool.submit(function, source, lake, **options)] = source
+                futures[pool.submit(add, source)] = source
                 continue
             broken: Future[Added] = Future()
             broken.set_exception(BrokenProcessPool())

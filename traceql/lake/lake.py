@@ -1,5 +1,6 @@
 """An open lake: canned queries of each run, queries over all runs, and SQL."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -23,6 +24,8 @@ from traceql.row_stream import without_statement
 from traceql.statement import relation, require_select, result
 
 _FLEET = "fleet"
+# What errors about files say that are missing or damaged.
+_ABOUT_FILES = re.compile(r"(?i)parquet|zstd|no files found|cannot open file")
 LISTED_BY = "traceql lake run"
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": "false",
@@ -64,7 +67,7 @@ class Lake(AbstractContextManager["Lake"]):
         included; the column run, the first one, says which.
 
         Args:
-            where: a condition on table lake_run, such as "model = 'qwen3-32b'"; all runs by default.
+            where: a condition on table lake_run, such as "model = 'qwen3-32b'"; all runs if None.
 
         Raises:
             QueryNotFound: no such query; the message suggests the closest name.
@@ -129,9 +132,7 @@ class Lake(AbstractContextManager["Lake"]):
             self._register(INTERVALS, interval_places())
         self._views.show_runs([one for one in found if one.is_ok], sql)
 
-    def _of_each(
-        self, query: Query, values: Mapping[str, Any], found: Sequence[Entry]
-    ) -> Result:
+    def _of_each(self, query: Query, values: Mapping[str, Any], found: Sequence[Entry]) -> Result:
         loaded = [one for one in found if one.is_ok]
         if not loaded:
             raise RunNotFound("no run here was loaded; see traceql lake run fleet.runs")
@@ -144,8 +145,6 @@ class Lake(AbstractContextManager["Lake"]):
         self._views.show_run(entry, query.sql)
         try:
             rows = relation(self._con, query.sql, values).to_arrow_table()
-        except duckdb.OperationalError:
-            raise
         except duckdb.Error as error:
             raise QueryInvalid(f"{entry.run}: {without_statement(error)}") from None
         names = pa.array([entry.run], pa.string()).take(pa.array([0] * len(rows), pa.int64()))
@@ -158,21 +157,17 @@ class Lake(AbstractContextManager["Lake"]):
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Turns an error about a file into a line that says what to do."""
+        """Turns an error of DuckDB into a line, with what to do if it is about a file."""
         try:
             yield
-        except duckdb.OperationalError as error:
+        except (duckdb.Error, QueryInvalid) as error:
             said = without_statement(error)
-        except QueryInvalid as error:
-            if not isinstance(error.__context__, duckdb.OperationalError):
-                raise
-            said = str(error)
-        else:
-            return
-        raise LakeError(
-            f"{said}; if the lake changed meanwhile, ask again, else see traceql lake check "
-            f"--lake {self._store.place}"
-        ) from None
+            if not _ABOUT_FILES.search(said):
+                raise QueryInvalid(said) from None
+            raise LakeError(
+                f"{said}; if the lake changed meanwhile, ask again, else see traceql lake check "
+                f"--lake {self._store.place}"
+            ) from None
 
 
 def fleet_queries() -> dict[str, Query]:
@@ -191,4 +186,3 @@ def open_lake(folder: str | Path, *, queries: Sequence[str | Path] = ()) -> Lake
         LakeError: it is not a lake, or it is damaged.
     """
     return Lake(folder, queries=queries)
-

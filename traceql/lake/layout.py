@@ -28,7 +28,7 @@ def row_name(digest: str) -> str:
 
 
 def run_name(name: str, digest: str) -> str:
-    """The name of a run: that of its source, in letters that any file system takes, and its digest."""
+    """The name of a run: its source in letters that any file system takes, and its digest."""
     plain = _NOT_IN_NAMES.sub("-", name).strip("-.")[:_LONGEST_NAME] or "run"
     return f"{plain}-{digest[:_SHORT_DIGEST]}"
 

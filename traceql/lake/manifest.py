@@ -161,7 +161,7 @@ def require_lake(store: Store) -> None:
             f"{store.place} is not a lake; make one with traceql lake add RUN --lake {store.place}"
         ) from None
     except (ValueError, KeyError, TypeError):
-        raise LakeError(f"{store.place}/{MARK} is damaged; write {{\"format\": 1}} into it") from None
+        raise LakeError(f'{store.place}/{MARK} is damaged; write {{"format": 1}} into it') from None
     if known != FORMAT:
         raise LakeError(
             f"{store.place} was made by another version of traceql (format {known}, this one "

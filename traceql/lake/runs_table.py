@@ -30,10 +30,16 @@ COLUMNS = (
     Column("pp", "BIGINT", "Pipeline-parallel size; NULL if unknown."),
     Column("dp", "BIGINT", "Data-parallel size; NULL if unknown."),
     Column("ep", "BOOLEAN", "Whether experts were spread over the ranks; NULL if unknown."),
-    Column("setup", "VARCHAR", "Equal where the set-ups forbid no comparison of speed: model, GPU, "
-           "parallelism, number types and loaded ranks."),
+    Column(
+        "setup",
+        "VARCHAR",
+        "Equal where the set-ups forbid no comparison of speed: model, GPU, "
+        "parallelism, number types and loaded ranks.",
+    ),
     Column("kernels", "BIGINT", "GPU activities."),
-    Column("size_bytes", "BIGINT", "Size of its files in the lake; of files of several runs, whole."),
+    Column(
+        "size_bytes", "BIGINT", "Size of its files in the lake; of files of several runs, whole."
+    ),
     Column("source", "VARCHAR", "Path that was added."),
     Column("added", "VARCHAR", "When it was added, UTC, ISO 8601."),
     Column("schema_version", "BIGINT", "Version of its tables; NULL if it failed."),

@@ -1,4 +1,4 @@
-"""The views that statements see: of one run, like its own database, or of several, with a column run."""
+"""The views that statements see: of one run, like its database, or of several, by column run."""
 
 import re
 from collections.abc import Collection, Iterator, Sequence
@@ -46,9 +46,7 @@ class Views:
     def _create_macros(self, words: Collection[str]) -> None:
         """Creates the macros that a statement calls; some of them read tables, which are there."""
         known = macros()
-        needed = {
-            name: known.keys() & set(known[name].needs) for name in known.keys() & set(words)
-        }
+        needed = {name: known.keys() & set(known[name].needs) for name in known.keys() & set(words)}
         for name in TopologicalSorter(needed).static_order():
             if name not in self._macros:
                 make(self._con, known[name])
@@ -140,7 +138,9 @@ def _select(
         for one, name in zip(table.columns, table.names, strict=True)
     ]
     options = "union_by_name = " + ("false" if _is_current(found) else "true")
-    options += ", hive_partitioning = " + ("false" if shared else "true, hive_types_autocast = false")
+    options += ", hive_partitioning = " + (
+        "false" if shared else "true, hive_types_autocast = false"
+    )
     where = ""
     if shared:
         runs = ", ".join(_text(one.run) for one in found)

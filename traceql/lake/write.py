@@ -102,7 +102,5 @@ def _put(store: Store, table: str, run: str, draft: Path, rows: int) -> StoredFi
     return StoredFile(name, rows, size, sha256)
 
 
-
-
 def _quoted(path: Path) -> str:
     return str(path).replace("'", "''")

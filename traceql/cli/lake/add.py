@@ -49,9 +49,7 @@ def command(
     from traceql.lake.fan_out import add_runs
 
     failures = 0
-    for added in add_runs(
-        runs, lake, jobs=jobs, trace_processor=trace_processor, again=again
-    ):
+    for added in add_runs(runs, lake, jobs=jobs, trace_processor=trace_processor, again=again):
         click.echo(one_line(_told(added)), err=True)
         failures += not added.entry.is_ok
     if failures:

@@ -1,8 +1,6 @@
 """Options of all commands of a lake."""
 
-
 import click
-
 
 lake_option = click.option(
     "--lake",

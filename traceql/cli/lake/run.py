@@ -78,9 +78,7 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     return lake_option(command)
 
 
-def _write(
-    query: Query, rows: Result, format_: str, spreadsheet_safe: bool, wide: bool
-) -> None:
+def _write(query: Query, rows: Result, format_: str, spreadsheet_safe: bool, wide: bool) -> None:
     if not len(rows) and format_ == "table" and query.head.empty:
         print_text(one_line(f"no rows: {query.head.empty}"), err=True)
         return
