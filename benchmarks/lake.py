@@ -1,6 +1,6 @@
 """Seconds to fill a lake with two processes, and of each fleet query on it.
 
-    python benchmarks/lake.py [--loads 4] [--runs 500] [DATABASE...]
+    python benchmarks/lake.py [--loads 4] [--runs 500] [--compact] [DATABASE...]
 
 Adds copies of databases (by default of a bundled run, which is loaded first), whose traces get
 other SHA-256, with two `traceql lake add` at once. More runs are links to the files of these, with
@@ -50,9 +50,10 @@ def main() -> None:
         shutil.rmtree(Path(folder) / "copies")
         _repeat(store_at(lake), lake, options.runs)
         _ask(lake)
-        with _told("compact"):
-            print(compact(str(lake)))
-        _ask(lake)
+        if options.compact:
+            with _told("compact"):
+                print(compact(str(lake)))
+            _ask(lake)
 
 
 def _options() -> argparse.Namespace:
@@ -60,6 +61,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("databases", nargs="*", type=Path)
     parser.add_argument("--loads", type=int, default=4)
     parser.add_argument("--runs", type=int, default=500)
+    parser.add_argument("--compact", action="store_true", help="ask again after a compaction")
     parser.add_argument("--folder", type=Path, help="where the lake is made for the time")
     return parser.parse_args()
 

@@ -407,6 +407,9 @@ def test_a_removed_run_is_gone(tmp_path: Path, small: Path) -> None:
     assert told.exit_code == 0
     assert kernels(lake) == [{"run": kept.run, "kernels": 1, "ns": 3_000}]
     assert check_lake(str(lake)).problems == ()
+    compact(str(lake))
+    (file,) = (lake / "table=kernel").iterdir()  # without the rows of the removed run
+    assert duckdb.sql(f"SELECT run, dur FROM '{file}'").fetchall() == [(kept.run, 3_000)]
     with pytest.raises(RunNotFound, match=f"did you mean '{kept.run}'"):
         remove_runs(str(lake), [kept.run[:-1]])
     assert add_run(small, lake).is_new

@@ -48,6 +48,8 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
         moved: dict[str, dict[str, StoredFile]] = {}
         for table in stored_tables().values():
             for group in _groups(table.name, found, small_bytes):
+                if not _is_worthwhile(con, store, table.name, group):
+                    continue
                 for run, file in _merged(con, store, table, group, drafts).items():
                     moved.setdefault(run, {})[table.name] = file
         for entry in found:
@@ -73,16 +75,26 @@ def _groups(table: str, found: Sequence[Entry], small_bytes: int) -> Iterator[li
     for one in sorted(small, key=lambda entry: entry.run):
         stored = one.tables[table]
         if sum(files.values()) >= _MOST_BYTES and stored.file not in files:
-            yield from _worthwhile(group, files)
+            yield group
             group, files = [], {}
         group.append(one)
         files[stored.file] = stored.size_bytes
-    yield from _worthwhile(group, files)
+    yield group
 
 
-def _worthwhile(group: list[Entry], files: Mapping[str, int]) -> Iterator[list[Entry]]:
-    if len(files) > 1:
-        yield group
+def _is_worthwhile(
+    con: duckdb.DuckDBPyConnection, store: Store, table: str, group: Sequence[Entry]
+) -> bool:
+    """Whether there are several files, or one with rows of runs that are gone."""
+    files = {one.tables[table].file for one in group}
+    if len(files) != 1:
+        return bool(files)
+    ((name, rows),) = [(name, sum(one.tables[table].rows for one in group)) for name in files]
+    counted = "SELECT SUM(num_rows) FROM parquet_file_metadata($url)"
+    try:
+        return con.execute(counted, {"url": store.url(name)}).fetchall() != [(rows,)]
+    except duckdb.Error as error:
+        raise LakeError(f"{str(error).splitlines()[0]}; {_see_check(store)}") from None
 
 
 def _merged(

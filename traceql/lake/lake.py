@@ -9,10 +9,13 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from traceql.derive.describe import described
 from traceql.errors import LakeError, QueryInvalid, RunNotFound
 from traceql.lake.manifest import Entry, entries
 from traceql.lake.places import store_at
+from traceql.lake.runs_table import COLUMNS as RUN_COLUMNS
 from traceql.lake.runs_table import NAME as RUNS_TABLE
+from traceql.lake.runs_table import SUMMARY as RUNS_SUMMARY
 from traceql.lake.runs_table import runs_table
 from traceql.lake.statistics import INTERVALS, interval_places
 from traceql.lake.tables import RUN
@@ -53,7 +56,7 @@ class Lake(AbstractContextManager["Lake"]):
         self._con = duckdb.connect(config=_CONFIG)
         self._store.confine(self._con)
         self._views = Views(self._con, self._store)
-        self._register(RUNS_TABLE, runs_table(self.entries))
+        self._register_runs(self.entries)
 
     @property
     def runs(self) -> Result:
@@ -116,7 +119,7 @@ class Lake(AbstractContextManager["Lake"]):
             return self.entries
         statement = f"SELECT {RUN} FROM {RUNS_TABLE} WHERE ({where}\n)"
         require_select(statement, what="a lake")
-        self._register(RUNS_TABLE, runs_table(self.entries))
+        self._register_runs(self.entries)
         try:
             rows = relation(self._con, statement, {}).fetchall()
         except duckdb.Error as error:
@@ -127,7 +130,7 @@ class Lake(AbstractContextManager["Lake"]):
         return [one for one in self.entries if one.run in names]
 
     def _prepare(self, found: Sequence[Entry], sql: str) -> None:
-        self._register(RUNS_TABLE, runs_table(found))
+        self._register_runs(found)
         if INTERVALS in sql:
             self._register(INTERVALS, interval_places())
         self._views.show_runs([one for one in found if one.is_ok], sql)
@@ -149,6 +152,11 @@ class Lake(AbstractContextManager["Lake"]):
             raise QueryInvalid(f"{entry.run}: {without_statement(error)}") from None
         names = pa.array([entry.run], pa.string()).take(pa.array([0] * len(rows), pa.int64()))
         return rows.add_column(0, RUN, names)
+
+    def _register_runs(self, found: Sequence[Entry]) -> None:
+        self._register(RUNS_TABLE, runs_table(found))
+        texts = {one.name: one.text for one in RUN_COLUMNS}
+        self._con.execute(described("TABLE", RUNS_TABLE, RUNS_SUMMARY, texts))
 
     def _register(self, name: str, rows: pa.Table) -> None:
         self._con.register("rows_of_table", rows)

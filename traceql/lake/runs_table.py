@@ -8,6 +8,7 @@ from traceql.comment_head import Column
 from traceql.lake.manifest import Entry
 
 NAME = "lake_run"
+SUMMARY = "One row per run of the lake: what it is, and whether it could be loaded."
 COLUMNS = (
     Column("run", "VARCHAR", "Name of the run in the lake."),
     Column("status", "VARCHAR", "ok, or failed: it could not be loaded, and has no other rows."),

@@ -19,6 +19,7 @@ FOLDER = Path(__file__).parent / "summaries"
 SUMMARIES = ("rank_summary", "step_summary", "role_summary")  # in the order of their needs
 PROFILE = "profile_"  # before the names of the tables of `traceql.compare.profile`
 RUN = "run"  # the column that tells the runs apart
+RUN_TEXT = "Name of the run in the lake (lake_run.run)."
 # A column of that name in a table itself: the path of a run directory.
 OWN_RUN = "run_directory"
 # Tables that are the rows of a query.

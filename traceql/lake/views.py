@@ -6,11 +6,12 @@ from graphlib import TopologicalSorter
 
 import duckdb
 
+from traceql.derive.describe import described
 from traceql.derive.execute import make
 from traceql.lake.layout import is_shared
 from traceql.lake.manifest import Entry
 from traceql.lake.store import Store
-from traceql.lake.tables import RUN, StoredTable, layout, macros, stored_tables
+from traceql.lake.tables import RUN, RUN_TEXT, StoredTable, layout, macros, stored_tables
 
 _WORD = re.compile(r"\w+")
 _ROW = "rowid"  # the place of a row in its table, which a view has only where it is asked for
@@ -38,10 +39,17 @@ class Views:
         words = _with_words_of_macros(sql)
         for table in _named(words, sql):
             self._create(table, of_runs(self._con, self._store, table, found))
+            if _CATALOG.search(sql):
+                self._describe(table)
         self._create_macros(words)
 
     def _create(self, table: StoredTable, select: str) -> None:
         self._con.execute(f'CREATE OR REPLACE VIEW "{table.name}" AS {select}')
+
+    def _describe(self, table: StoredTable) -> None:
+        texts = {name: one.text for one, name in zip(table.columns, table.names, strict=True)}
+        texts = {RUN: RUN_TEXT, **texts}
+        self._con.execute(described("VIEW", table.name, table.summary, texts))
 
     def _create_macros(self, words: Collection[str]) -> None:
         """Creates the macros that a statement calls; some of them read tables, which are there."""
