@@ -194,6 +194,39 @@ def test_a_failed_load_is_a_row_and_the_others_are_added(tmp_path: Path) -> None
     assert add_run(bad, lake).entry.status == "ok"
 
 
+def test_a_failed_load_does_not_replace_what_is_there(
+    tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    entry = add_run(small, lake).entry
+
+    def odd(*_: object) -> None:
+        raise KeyError("pid")
+
+    monkeypatch.setattr("traceql.lake.add.write_run", odd)
+    done = add_run(small, lake, again=True)
+    assert (done.entry.status, done.entry.error) == ("failed", "KeyError: 'pid'")
+    assert entries(store_at(lake)) == [entry]
+    assert add_run(loaded(tmp_path, "new", 3), lake).entry.status == "failed"
+    assert [one.status for one in entries(store_at(lake))] == ["failed", "ok"]
+    monkeypatch.undo()
+    assert add_run(tmp_path / "new.duckdb", lake).entry.status == "ok"
+    assert [row["ns"] for row in kernels(lake)] == [3_000, 12_000]
+
+
+def test_other_databases_are_failed_runs(tmp_path: Path) -> None:
+    lake, other = tmp_path / "lake", tmp_path / "other.duckdb"
+    with duckdb.connect(str(other)) as con:
+        con.execute("CREATE TABLE t AS SELECT 1 AS x")
+    assert "is not a traceql database" in str(add_run(other, lake).entry.error)
+    other.write_bytes(other.read_bytes()[:9_000])
+    assert add_run(other, lake).entry.status == "failed"
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    assert str(folder) in str(add_run(folder, lake).entry.error)
+    assert len(entries(store_at(lake))) == 3
+
+
 def test_what_is_no_run_is_refused_before_anything_is_done(tmp_path: Path) -> None:
     told = command("add", tmp_path / "no.json", lake=tmp_path / "lake")
     assert isinstance(told.exception, TraceqlError)
@@ -409,7 +442,9 @@ def test_a_removed_run_is_gone(tmp_path: Path, small: Path) -> None:
     assert check_lake(str(lake)).problems == ()
     compact(str(lake))
     (file,) = (lake / "table=kernel").iterdir()  # without the rows of the removed run
-    assert duckdb.sql(f"SELECT run, dur FROM '{file}'").fetchall() == [(kept.run, 3_000)]
+    with duckdb.connect() as con:
+        found = con.execute(f"SELECT run, dur FROM '{file}'").fetchall()
+    assert found == [(kept.run, 3_000)]
     with pytest.raises(RunNotFound, match=f"did you mean '{kept.run}'"):
         remove_runs(str(lake), [kept.run[:-1]])
     assert add_run(small, lake).is_new

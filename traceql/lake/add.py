@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from traceql.errors import TraceqlError, reason
-from traceql.lake.layout import lock_key, run_folder, run_name
+from traceql.lake.layout import lock_key, row_name, run_folder, run_name
 from traceql.lake.manifest import (
     FAILED,
     OK,
     Entry,
+    Input,
     create_lake,
     entries,
     files_of,
@@ -84,19 +85,20 @@ def _added(
     with store.locked(lock_key(given)):
         if not again and (known := _known(store, given)):
             return Added(known, is_new=False)
-        with store.drafts() as drafts:
-            try:
+        try:
+            with store.drafts() as drafts:
                 database = _database(found, drafts, jobs, trace_processor)
-                inputs = database_inputs(database) or found.inputs
-            except (TraceqlError, OSError, MemoryError) as error:
-                entry = failed(found, error)
-                write_entry(store, entry)
-                return Added(entry, is_new=True)
-            digest = digest_of(inputs, otherwise=str(found.path))
-            if lock_key(digest) == lock_key(given):
-                return _write(store, found, database, digest, again=again)
-            with store.locked(lock_key(digest)):
-                return _write(store, found, database, digest, again=again)
+                return _written(store, found, database, again=again)
+        except Exception as error:  # one run of a fleet, however odd, must not stop the others
+            return noted(store, failed(found, error))
+
+
+def noted(store: Store, entry: Entry) -> Added:
+    """Notes a failure; where an add before it succeeded, that stays. The caller holds the lock."""
+    known = read_entry(store, entry.digest)
+    if known is None or not known.is_ok:
+        write_entry(store, entry)
+    return Added(entry, is_new=True)
 
 
 def failed(source: Source, error: Exception) -> Entry:
@@ -136,13 +138,32 @@ def _database(
     return database
 
 
-def _write(store: Store, source: Source, database: Path, digest: str, *, again: bool) -> Added:
+def _written(store: Store, source: Source, database: Path, *, again: bool) -> Added:
+    """Writes a loaded run. The caller holds the lock of what was given."""
+    inputs = database_inputs(database) or source.inputs
+    digest = digest_of(inputs, otherwise=str(source.path))
+    if lock_key(digest) == lock_key(source.digest):
+        return _write(store, source, database, digest, inputs, again=again)
+    with store.locked(lock_key(digest)):
+        added = _write(store, source, database, digest, inputs, again=again)
+    store.remove(row_name(source.digest))  # of a failure
+    return added
+
+
+def _write(
+    store: Store,
+    source: Source,
+    database: Path,
+    digest: str,
+    inputs: tuple[Input, ...],
+    *,
+    again: bool,
+) -> Added:
     """Writes a loaded run. The caller holds the lock of the digest."""
     known = read_entry(store, digest)
     if known and known.is_ok and not again:
         return Added(known, is_new=False)
     run = known.run if known else run_name(source.name, digest)
-    inputs = database_inputs(database)
     with store.drafts() as drafts:
         about, tables = write_run(store, database, run, drafts)
     entry = Entry(

@@ -14,9 +14,9 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from traceql.errors import EngineError
-from traceql.lake.add import Added, add_run, failed
+from traceql.lake.add import Added, add_run, failed, noted
 from traceql.lake.layout import lock_key
-from traceql.lake.manifest import create_lake, write_entry
+from traceql.lake.manifest import create_lake
 from traceql.lake.places import store_at
 from traceql.lake.source import require_path, source_at
 
@@ -95,10 +95,8 @@ def _submitted(
 
 def _killed(source: Path, lake: str | Path) -> Added:
     store, found = store_at(lake), source_at(source)
-    entry = failed(found, EngineError(_KILLED))
-    with store.locked(lock_key(entry.digest)):
-        write_entry(store, entry)
-    return Added(entry, is_new=True)
+    with store.locked(lock_key(found.digest)):
+        return noted(store, failed(found, EngineError(_KILLED)))
 
 
 def _jobs(sources: Sequence[Path]) -> int:

@@ -23,7 +23,7 @@ from traceql.lake.views import Views
 from traceql.query import LIMIT, Query, bound, catalog, queries_in, query_named
 from traceql.resources import QUERIES
 from traceql.result import Result
-from traceql.row_stream import without_statement
+from traceql.row_stream import RowStream, without_statement
 from traceql.statement import relation, require_select, result
 
 _FLEET = "fleet"
@@ -103,6 +103,27 @@ class Lake(AbstractContextManager["Lake"]):
         with self._told():
             self._prepare(self._chosen(where), sql)
             return result(self._con, sql, parameters or {})
+
+    def batches(
+        self,
+        sql: str,
+        parameters: dict[str, Any] | None = None,
+        *,
+        rows: int,
+        where: str | None = None,
+    ) -> RowStream:
+        """Like `sql`, for results larger than memory: batches of at most `rows` rows, read once.
+
+        Raises:
+            QueryInvalid: with DuckDB's message in one line; for an error in a later row, when that
+                batch is read.
+            RunNotFound: no run to which `where` applies.
+        """
+        require_select(sql, what="a lake")
+        with self._told():
+            self._prepare(self._chosen(where), sql)
+            con = self._con.cursor()
+            return RowStream(con, relation(con, sql, parameters or {}).to_arrow_reader(rows))
 
     def close(self) -> None:
         self._con.close()

@@ -6,7 +6,9 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from traceql.errors import TraceqlError
+import duckdb
+
+from traceql.errors import DatabaseError, TraceqlError
 from traceql.files import is_database, is_sqlite
 from traceql.lake.local_store import file_sha256
 from traceql.lake.manifest import Input
@@ -82,7 +84,10 @@ def database_inputs(path: Path) -> tuple[Input, ...]:
     """
     otherwise = "add traces, or load them first: traceql load TRACE... -o RUN.duckdb"
     with closing(opened_database(path, otherwise=otherwise)) as con:
-        rows = con.execute(_TRACES).fetchall()
+        try:
+            rows = con.execute(_TRACES).fetchall()
+        except duckdb.Error as error:
+            raise DatabaseError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
     return tuple(Input(where, sha256, size or 0) for where, sha256, size in rows)
 
 

@@ -3,8 +3,7 @@
 import click
 
 from traceql.cli.lake.options import format_option, lake_option, where_option
-from traceql.cli.output import require_csv, spreadsheet_option, wide_option
-from traceql.cli.result_output import write_result
+from traceql.cli.output import TableForm, spreadsheet_option, wide_option, write_stream
 from traceql.cli.sql import given_statement
 
 
@@ -29,9 +28,13 @@ def command(
     run. If STATEMENT is -, it is read from stdin. A statement can neither write nor read files
     outside the lake.
     """
-    require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     from traceql.lake.lake import Lake
 
+    text = given_statement(statement)
     with Lake(lake) as opened:
-        rows = opened.sql(given_statement(statement), where=where)
-    write_result(rows, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
+        write_stream(
+            lambda rows: opened.batches(text, rows=rows, where=where),
+            format_=format_,
+            spreadsheet_safe=spreadsheet_safe,
+            table=TableForm(wide=wide),
+        )
