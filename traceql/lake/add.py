@@ -190,7 +190,7 @@ def _remove_others(store: Store, entry: Entry) -> None:
     named = {one.file for one in entry.tables.values()}
     for table in stored_tables():
         for name in store.names(run_folder(table, entry.run)):
-            if name not in named:
+            if name not in named and store.is_settled(name):
                 store.remove(name)
 
 

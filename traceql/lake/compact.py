@@ -16,7 +16,7 @@ from traceql.lake.local_store import file_sha256
 from traceql.lake.manifest import Entry, StoredFile, entries, files_of, read_entry, write_entry
 from traceql.lake.places import store_at
 from traceql.lake.store import Store
-from traceql.lake.strays import SHARED_LOCK, remove_strays
+from traceql.lake.strays import SHARED_LOCK, remove_strays, remove_unnamed
 from traceql.lake.tables import RUN, StoredTable, layout, stored_tables
 from traceql.lake.views import of_runs
 
@@ -44,6 +44,7 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
     swept = len(remove_strays(store))
     before = len(files_of(entries(store)))
     with store.locked(SHARED_LOCK), store.drafts() as drafts, duckdb.connect() as con:
+        store.connect(con)
         found = entries(store)
         moved: dict[str, dict[str, StoredFile]] = {}
         for table in stored_tables().values():
@@ -55,9 +56,8 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
         for entry in found:
             if entry.run in moved:
                 _rename(store, entry, moved[entry.run])
-    swept_after = len(remove_strays(store))
-    after = len(files_of(entries(store)))
-    return Compacted(before, after, swept + max(0, swept_after - before))
+    remove_unnamed(store, files_of(found))
+    return Compacted(before, len(files_of(entries(store))), swept)
 
 
 def _groups(table: str, found: Sequence[Entry], small_bytes: int) -> Iterator[list[Entry]]:

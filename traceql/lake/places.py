@@ -7,5 +7,13 @@ from traceql.lake.store import Store
 
 
 def store_at(lake: str | Path) -> Store:
-    """The files of a lake in this folder, which need not exist yet."""
+    """The files of a lake in this folder or at this URL, which need not exist yet.
+
+    Raises:
+        LakeError: it is a URL, and a package that it needs is not installed.
+    """
+    if "://" in str(lake):
+        from traceql.lake.object_store import ObjectStore
+
+        return ObjectStore(str(lake))
     return LocalStore(Path(lake))

@@ -47,6 +47,10 @@ class Store(Protocol):
         """Removes a file, and its folder if that is empty then; nothing if there is none."""
         ...
 
+    def is_settled(self, name: str) -> bool:
+        """Whether nobody can be writing a file that no run names, if its lock is held here."""
+        ...
+
     def url(self, name: str) -> str:
         """The file as SQL names it."""
         ...
@@ -61,6 +65,10 @@ class Store(Protocol):
 
     def is_locked(self, key: str) -> bool:
         """Whether another process or thread holds the lock."""
+        ...
+
+    def connect(self, con: duckdb.DuckDBPyConnection) -> None:
+        """Lets a connection read the files of this lake."""
         ...
 
     def confine(self, con: duckdb.DuckDBPyConnection) -> None:

@@ -12,41 +12,45 @@ SHARED_LOCK = "shared"  # held by whoever writes or removes files of several run
 
 def strays(store: Store, found: Sequence[Entry]) -> list[str]:
     """The files that no run names, and that nobody is writing now."""
-    by_lock = _by_lock(store, found)
-    return [name for lock, names in by_lock.items() if not store.is_locked(lock) for name in names]
+    by_lock = _by_lock(_unnamed(store, found))
+    free = [names for lock, names in by_lock.items() if not store.is_locked(lock)]
+    return [name for names in free for name in names if store.is_settled(name)]
 
 
 def remove_strays(store: Store) -> list[str]:
-    """Removes them, unless a run names them by now; waits for those that are being written."""
+    """Removes the files that no run names; waits for those that are being written."""
+    return remove_unnamed(store, _unnamed(store, entries(store)))
+
+
+def remove_unnamed(store: Store, names: Iterable[str]) -> list[str]:
+    """Removes those of these files that no run names by now. The caller holds no lock.
+
+    Returns:
+        The files that are gone.
+    """
     removed = []
-    for lock, names in _by_lock(store, entries(store)).items():
+    for lock, of_lock in _by_lock(names).items():
         with store.locked(lock):
             named = files_of(_of_lock(store, lock))
-            for name in names:
-                if name not in named:
+            for name in of_lock:
+                if name not in named and store.is_settled(name):
                     store.remove(name)
                     removed.append(name)
     return removed
 
 
-def remove_unnamed(store: Store, names: Iterable[str]) -> None:
-    """Removes those of these files that no run names any more. The caller holds no lock."""
-    with store.locked(SHARED_LOCK):
-        named = files_of(entries(store))
-        for name in names:
-            if name not in named:
-                store.remove(name)
-
-
-def _by_lock(store: Store, found: Sequence[Entry]) -> dict[str, list[str]]:
-    """The files that no run names, by the lock that whoever writes them holds."""
+def _unnamed(store: Store, found: Sequence[Entry]) -> list[str]:
     named = files_of(found)
-    unknown = defaultdict(list)
-    for name in store.names(""):
-        if name.startswith(TABLE) and name not in named:
-            run = run_of(name)
-            unknown[SHARED_LOCK if run is None else lock_key_of_run(run)].append(name)
-    return unknown
+    return [one for one in store.names("") if one.startswith(TABLE) and one not in named]
+
+
+def _by_lock(names: Iterable[str]) -> dict[str, list[str]]:
+    """Files of tables by the lock that whoever writes them holds."""
+    found = defaultdict(list)
+    for name in names:
+        run = run_of(name)
+        found[SHARED_LOCK if run is None else lock_key_of_run(run)].append(name)
+    return found
 
 
 def _of_lock(store: Store, lock: str) -> Iterable[Entry]:
