@@ -192,6 +192,7 @@ def test_a_failed_load_is_a_row_and_the_others_are_added(tmp_path: Path) -> None
     assert [(one.kind, one.name) for one in checked.problems] == [("failed", failed.run)]
     bad.write_bytes(good.read_bytes().replace(b"good", b"bad"))
     assert add_run(bad, lake).entry.status == "ok"
+    assert [one.status for one in entries(store_at(lake))] == ["ok", "ok"]
 
 
 def test_a_failed_load_does_not_replace_what_is_there(

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
@@ -102,12 +102,7 @@ def test_what_no_run_names_stays_for_a_day(
     assert store.size(stray)
     assert check_lake(memory).problems == ()
 
-    class Tomorrow(datetime):
-        @classmethod
-        def now(cls, tz: object = None) -> datetime:
-            return datetime.now(UTC) + timedelta(days=1, minutes=1)
-
-    monkeypatch.setattr("traceql.lake.object_store.datetime", Tomorrow)
+    monkeypatch.setattr("traceql.lake.object_store._SETTLED", timedelta())
     assert [one.name for one in check_lake(memory).problems] == [stray]
     compact(memory)
     assert store.size(stray) is None

@@ -70,7 +70,16 @@ def add_run(
     added = _added(store, source_at(Path(source)), jobs, trace_processor, again=again)
     if added.before:
         remove_unnamed(store, files_of([added.before]))
+    if added.is_new and added.entry.is_ok:
+        _forget_failures(store, added.entry.source)
     return added
+
+
+def _forget_failures(store: Store, source: str) -> None:
+    """Removes the rows that say that what is at this path could not be loaded."""
+    for one in entries(store):
+        if not one.is_ok and one.source == source:
+            store.remove(row_name(one.digest))
 
 
 def _added(
@@ -145,9 +154,7 @@ def _written(store: Store, source: Source, database: Path, *, again: bool) -> Ad
     if lock_key(digest) == lock_key(source.digest):
         return _write(store, source, database, digest, inputs, again=again)
     with store.locked(lock_key(digest)):
-        added = _write(store, source, database, digest, inputs, again=again)
-    store.remove(row_name(source.digest))  # of a failure
-    return added
+        return _write(store, source, database, digest, inputs, again=again)
 
 
 def _write(
