@@ -152,7 +152,7 @@ def worked(slow: Mapping[int, float]) -> dict[str, Rows]:
 
 def test_a_gpu_is_a_straggler_if_it_is_slower_than_its_peers() -> None:
     rows = asked("fleet.stragglers", worked({7: 1.05})).rows()
-    assert [one["gpu"] for one in rows if one["is_straggler"]] == ["g7"]
+    assert [one["gpu"] for one in rows if one["verdict"] == "slower"] == ["g7"]
     first = rows[0]
     assert (first["gpu"], first["host"], first["run"], first["path"]) == (
         "g7",
@@ -161,20 +161,30 @@ def test_a_gpu_is_a_straggler_if_it_is_slower_than_its_peers() -> None:
         "/7.json",
     )
     assert (first["peers"], first["compared"], first["role"]) == (10, 2, "attention")
-    assert first["slow_pct"] == pytest.approx(5, abs=0.1)
+    for column in ("slow_pct", "low_pct", "high_pct"):
+        assert first[column] == pytest.approx(5, abs=0.1)
     # The spread of the others is below 0.5% of the median, which counts instead: 5% / 0.5%.
     assert first["z"] == pytest.approx(10, abs=0.1)
 
 
 def test_without_a_slow_gpu_none_is_a_straggler() -> None:
     rows = asked("fleet.stragglers", worked({})).rows()
-    assert not any(one["is_straggler"] for one in rows)
+    assert {one["verdict"] for one in rows} == {"no change"}
     assert len(rows) == 10
+
+
+def test_a_gpu_may_be_faster_than_its_peers() -> None:
+    rows = asked("fleet.stragglers", worked({7: 0.9})).rows()
+    assert [(one["gpu"], one["verdict"]) for one in rows if one["verdict"] != "no change"] == [
+        ("g7", "faster")
+    ]
 
 
 def test_a_host_is_slow_if_its_gpus_are() -> None:
     rows = asked("fleet.stragglers", worked({6: 1.1, 7: 1.1}), by="host").rows()
-    assert [(one["host"], one["gpu"]) for one in rows if one["is_straggler"]] == [("h3", None)]
+    assert [(one["host"], one["gpu"]) for one in rows if one["verdict"] == "slower"] == [
+        ("h3", None)
+    ]
     assert rows[0]["runs"] == 2
 
 

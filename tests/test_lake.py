@@ -127,14 +127,33 @@ def test_the_folder_of_a_run_is_kept_beside_its_name(filled: Path) -> None:
     assert [row["run_directory"] for row in rows] == [row["run"] for row in own]
 
 
+def test_queries_of_the_fleet_run_and_can_be_drawn(filled: Path) -> None:
+    with traceql.open_lake(filled) as lake:
+        drawn = {
+            name: lake.run(name).chart().to_dict()
+            for name in lake.fleet_queries
+            if lake.run(name).can_be_drawn
+        }
+    assert {"fleet.runs", "fleet.waits", "fleet.efficiency", "fleet.coverage"} <= drawn.keys()
+
+
 def test_runs_are_chosen_by_what_they_are(filled: Path) -> None:
     with traceql.open_lake(filled) as lake:
         chosen = lake.run("time.breakdown", where="ranks = 2 AND list_contains(hosts, 'vm')")
         assert [row["rank"] for row in chosen] == [0, 1]
         with pytest.raises(RunNotFound, match="no run has ranks = 9"):
             lake.run("time.breakdown", where="ranks = 9")
-        with pytest.raises(QueryInvalid, match="--where"):
-            lake.run("time.breakdown", where="no_such_column = 1")
+        for wrong in ("no_such_column = 1", "model =", "1 = 1); DROP TABLE lake_run; SELECT (1"):
+            with pytest.raises(QueryInvalid, match="--where"):
+                lake.run("time.breakdown", where=wrong)
+
+
+def test_an_unknown_table_gives_a_hint(filled: Path) -> None:
+    with traceql.open_lake(filled) as lake:
+        with pytest.raises(QueryInvalid, match="no table 'kernels'; did you mean 'kernel'"):
+            lake.sql("FROM kernels")
+        with pytest.raises(QueryInvalid, match="no table 'xyz_abc'; list them with"):
+            lake.sql("FROM xyz_abc")
 
 
 @pytest.mark.parametrize(
@@ -507,3 +526,7 @@ def test_commands_write_rows_and_charts(filled: Path, tmp_path: Path) -> None:
     chart = tmp_path / "runs.svg"
     assert command("run", "fleet.runs", "--chart", chart, lake=filled).exit_code == 0
     assert chart.read_text().startswith("<svg")
+    told = command("run", "kernels.top", "--chart", chart, lake=filled)
+    assert "shows one run; choose it with --where" in str(told.exception)
+    one = ("--where", "ranks = 1")
+    assert command("run", "kernels.top", "--chart", chart, *one, lake=filled).exit_code == 0

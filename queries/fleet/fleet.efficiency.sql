@@ -5,7 +5,7 @@
 -- @param  limit          INTEGER = 50    Maximum number of rows.
 -- @param  phase          VARCHAR = NULL  Only this phase; all by default.
 -- @values phase          prefill decode mixed idle unknown all
--- @column model          VARCHAR  Name of the model, or else the family of its layers; unknown if neither is known.
+-- @column model          VARCHAR  Name of the model, or else the family and number of its layers; unknown if neither is known.
 -- @column gpu_name       VARCHAR  Kinds of the GPUs.
 -- @column phase          VARCHAR  Phase of the steps, or all.
 -- @column runs           BIGINT   Runs.
@@ -24,7 +24,7 @@
 WITH named AS (
     SELECT
         utilization.*,
-        COALESCE(lake_run.model, lake_run.family, 'unknown') AS model,
+        COALESCE(lake_run.model, format('{}, {} layers', lake_run.family, lake_run.layers), lake_run.family, 'unknown') AS model,
         COALESCE(lake_run.gpu_name, 'unknown') AS gpu_name
     FROM utilization
     INNER JOIN lake_run USING (run)

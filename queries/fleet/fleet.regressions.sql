@@ -16,7 +16,7 @@
 -- @param  role         VARCHAR = NULL          Only this role, such as step or attention; all by default.
 -- @values by           git_commit vllm_version torch_version
 -- @values phase        prefill decode mixed idle unknown
--- @column model        VARCHAR  Name of the model, or else the family of its layers.
+-- @column model        VARCHAR  Name of the model, or else the family and number of its layers.
 -- @column gpu_name     VARCHAR  Kinds of the GPUs.
 -- @column phase        VARCHAR  Phase of the steps.
 -- @column role         VARCHAR  Part of the model, or step for the GPU span of a step.
@@ -35,13 +35,13 @@
 -- @column new_run      VARCHAR  Latest run after, to look at.
 -- @key    model phase role base_commit new_commit base_ns new_ns change_pct low_pct high_pct verdict base_runs new_runs
 -- @empty  no set-up has runs of two commits that share a stratum; run.json notes the commit of captures that were started inside a git checkout, and --by vllm_version or torch_version compares versions
--- @chart  bar x=delta_ns y=role color=verdict
+-- @chart  forest x=change_pct,low_pct,high_pct y=phase,role,new_commit color=verdict
 -- @title  Change of a step's time by role, from commit to commit
 WITH versioned AS (
     SELECT
         run,
         setup,
-        COALESCE(model, family) AS model,
+        COALESCE(model, format('{}, {} layers', family, layers), family) AS model,
         gpu_name,
         started,
         CASE $by::VARCHAR

@@ -7,7 +7,7 @@
 -- @values status                ok failed
 -- @column run                   VARCHAR  Name of the run in the lake.
 -- @column status                VARCHAR  ok, or failed: it could not be loaded.
--- @column model                 VARCHAR  Name of the model, or else the family of its layers; NULL if both are unknown.
+-- @column model                 VARCHAR  Name of the model, or else the family and number of its layers; NULL if both are unknown.
 -- @column gpu_name              VARCHAR  Kinds of its GPUs.
 -- @column ranks                 BIGINT   Ranks that are loaded.
 -- @column world_size            BIGINT   Ranks of the run.
@@ -47,7 +47,7 @@ WITH summed AS (
 SELECT
     lake_run.run,
     lake_run.status,
-    COALESCE(lake_run.model, lake_run.family) AS model,
+    COALESCE(lake_run.model, format('{}, {} layers', lake_run.family, lake_run.layers), lake_run.family) AS model,
     lake_run.gpu_name,
     lake_run.ranks,
     lake_run.world_size,

@@ -5,8 +5,8 @@
 -- runs there, without waiting for late ranks, and is compared with the median of all GPUs that did the
 -- same work, in deviations: 1.4826 x the median distance from that median (MAD), at least 0.5% of it.
 -- Kernels of communication are left out, because a slow peer makes them slow too. z is the median over
--- all such work; a GPU or host is a straggler if z is 3.5 or more (Iglewicz and Hoaglin 1993) and its
--- work takes at least 1% more time.
+-- all such work; a GPU or host is slower if z is 3.5 or more (Iglewicz and Hoaglin 1993) and its work
+-- takes at least 1% more time, and faster if both are true the other way round.
 -- @param  limit         INTEGER = 20     Maximum number of rows.
 -- @param  by            VARCHAR = 'gpu'  What is compared: GPUs, or hosts.
 -- @param  peers         INTEGER = 3      Least number of GPUs or hosts that did the same work, the row's own included.
@@ -15,8 +15,10 @@
 -- @column gpu           VARCHAR  Identifier of the GPU; run and rank if the run does not tell it. NULL if by is host.
 -- @column host          VARCHAR  Host; NULL if the run does not tell.
 -- @column gpu_name      VARCHAR  Kind of the GPU.
--- @column is_straggler  BOOLEAN  Whether it is slow beyond the spread of its peers.
+-- @column verdict       VARCHAR  slower or faster, beyond the spread of its peers, or no change.
 -- @column slow_pct      DOUBLE   How much more time its work takes than that of the median peer, percent.
+-- @column low_pct       DOUBLE   The same of each kind of work, percent: a quarter of them are below this.
+-- @column high_pct      DOUBLE   A quarter of them are above this, percent.
 -- @column z             DOUBLE   Median of its deviations from its peers.
 -- @column peers         BIGINT   Most GPUs or hosts that it was compared with, itself included.
 -- @column compared      BIGINT   Kinds of work that were compared.
@@ -27,10 +29,10 @@
 -- @column runs          BIGINT   Its runs.
 -- @column run           VARCHAR  Run in which it lost most, to look at.
 -- @column path          VARCHAR  Its trace there.
--- @key    gpu host gpu_name is_straggler slow_pct z peers role phase role_pct runs run
+-- @key    gpu host gpu_name verdict slow_pct z peers role phase role_pct runs run
 -- @empty  no work was done by three GPUs or hosts; add more runs of one set-up, or see --by host
--- @chart  bar x=slow_pct y=gpu,host color=is_straggler
--- @title  GPUs slower than their peers
+-- @chart  forest x=slow_pct,low_pct,high_pct y=gpu,host color=verdict
+-- @title  GPUs or hosts slower than their peers
 WITH one_rank AS (
     SELECT
         rank_summary.run,
@@ -115,6 +117,8 @@ summed AS (
         MAX(peers) AS peers,
         COUNT(*) AS compared,
         MEDIAN(z) AS z,
+        quantile_cont(100 * (ns / middle_ns - 1), 0.25) AS low_pct,
+        quantile_cont(100 * (ns / middle_ns - 1), 0.75) AS high_pct,
         SUM(excess_ns ORDER BY excess_ns) AS excess_ns,
         SUM(middle_ns * steps ORDER BY middle_ns * steps) AS expected_ns,
         arg_max({'role': role, 'phase': phase, 'run': run, 'path': path, 'pct': 100 * (ns / middle_ns - 1)}, excess_ns)
@@ -137,8 +141,14 @@ SELECT
     placed.gpu,
     placed.host,
     placed.gpu_name,
-    summed.z >= 3.5 AND summed.excess_ns >= 0.01 * summed.expected_ns AS is_straggler,
+    CASE
+        WHEN summed.z >= 3.5 AND summed.excess_ns >= 0.01 * summed.expected_ns THEN 'slower'
+        WHEN summed.z <= -3.5 AND summed.excess_ns <= -0.01 * summed.expected_ns THEN 'faster'
+        ELSE 'no change'
+    END AS verdict,
     100 * summed.excess_ns / summed.expected_ns AS slow_pct,
+    summed.low_pct,
+    summed.high_pct,
     summed.z,
     summed.peers,
     summed.compared,
@@ -151,5 +161,5 @@ SELECT
     summed.worst.path AS path
 FROM summed
 INNER JOIN placed USING (unit)
-ORDER BY is_straggler DESC, summed.z DESC, placed.unit
+ORDER BY verdict = 'slower' DESC, summed.z DESC, placed.unit
 LIMIT $limit::INTEGER

@@ -30,7 +30,7 @@ WITH named AS (
                 WHEN 'host' THEN rank_summary.host
                 WHEN 'gpu' THEN rank_summary.gpu
                 WHEN 'run' THEN rank_summary.run
-                ELSE COALESCE(lake_run.model, lake_run.family)
+                ELSE COALESCE(lake_run.model, format('{}, {} layers', lake_run.family, lake_run.layers), lake_run.family)
             END,
             'unknown'
         ) AS name

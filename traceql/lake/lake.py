@@ -18,18 +18,21 @@ from traceql.lake.runs_table import NAME as RUNS_TABLE
 from traceql.lake.runs_table import SUMMARY as RUNS_SUMMARY
 from traceql.lake.runs_table import runs_table
 from traceql.lake.statistics import INTERVALS, interval_places
-from traceql.lake.tables import RUN
+from traceql.lake.tables import RUN, stored_tables
 from traceql.lake.views import Views
 from traceql.query import LIMIT, Query, bound, catalog, queries_in, query_named
 from traceql.resources import QUERIES
 from traceql.result import Result
 from traceql.row_stream import RowStream, without_statement
 from traceql.statement import relation, require_select, result
+from traceql.suggestions import suggestion
 
 _FLEET = "fleet"
 # What errors about files say that are missing or damaged.
 _ABOUT_FILES = re.compile(r"(?i)parquet|zstd|no files found|cannot open file")
 LISTED_BY = "traceql lake run"
+_NO_TABLE = re.compile(r"Table with name (\S+) does not exist")
+_SHOWS_TABLES = "list them with traceql lake sql 'SHOW TABLES'"
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
@@ -139,11 +142,11 @@ class Lake(AbstractContextManager["Lake"]):
         if where is None:
             return self.entries
         statement = f"SELECT {RUN} FROM {RUNS_TABLE} WHERE ({where}\n)"
-        require_select(statement, what="a lake")
         self._register_runs(self.entries)
         try:
+            require_select(statement, what="a lake")
             rows = relation(self._con, statement, {}).fetchall()
-        except duckdb.Error as error:
+        except (duckdb.Error, QueryInvalid) as error:
             raise QueryInvalid(f"--where: {without_statement(error)}") from None
         names = {run for (run,) in rows}
         if not names:
@@ -191,6 +194,9 @@ class Lake(AbstractContextManager["Lake"]):
             yield
         except (duckdb.Error, QueryInvalid) as error:
             said = without_statement(error)
+            if missing := _NO_TABLE.search(said):
+                hint = suggestion(missing[1], (RUNS_TABLE, *stored_tables())) or _SHOWS_TABLES
+                raise QueryInvalid(f"no table '{missing[1]}'; {hint}") from None
             if not _ABOUT_FILES.search(said):
                 raise QueryInvalid(said) from None
             raise LakeError(

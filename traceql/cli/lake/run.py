@@ -18,6 +18,7 @@ from traceql.cli.query_options import (
     with_underscores,
 )
 from traceql.cli.result_output import write_result
+from traceql.errors import TraceqlError
 from traceql.lake.lake import LISTED_BY, Lake, fleet_queries
 from traceql.printable import one_line, printable
 from traceql.query import Query, catalog, query_named
@@ -61,6 +62,7 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
         with Lake(lake, queries=folders) as opened:
             rows = opened.run(query.name, where=where, **parameters)
         if chart_file:
+            _require_one_run(query, rows)
             rows.save_chart(chart_file)
             click.echo(printable(f"wrote {chart_file}: a chart of {len(rows):,} rows"), err=True)
         else:
@@ -76,6 +78,17 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     for add in (wide_option, spreadsheet_option, format_option, chart_option, where_option):
         command = add(command)
     return lake_option(command)
+
+
+def _require_one_run(query: Query, rows: Result) -> None:
+    """Refuses to draw the rows of several runs into a chart that is made for one."""
+    if query.name in fleet_queries() or query.head.chart is None:
+        return
+    first, *others = dict.fromkeys(row["run"] for row in rows.select(["run"])) or [""]
+    if others:
+        raise TraceqlError(
+            f"a chart of {query.name} shows one run; choose it with --where \"run = '{first}'\""
+        )
 
 
 def _write(query: Query, rows: Result, format_: str, spreadsheet_safe: bool, wide: bool) -> None:
