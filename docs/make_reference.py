@@ -6,18 +6,22 @@ tests/test_docs.py fails where the pages are not what this writes.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from capture.experiment.plan import plan_schema
 from traceql import compare, experiment
 from traceql.advise.checklist import items
-from traceql.comment_head import CommentHead, comment_head, described_columns, source_text
+from traceql.comment_head import Column, CommentHead, comment_head, described_columns, source_text
 from traceql.compare import diff_queries
 from traceql.derive.definition import Definition, Kind
 from traceql.derive.registry import definitions
 from traceql.experiment.experiment import experiment_queries
+from traceql.lake import runs_table
+from traceql.lake.lake import fleet_queries
+from traceql.lake.tables import QUERIES as SUMMARY_QUERIES
+from traceql.lake.tables import RUN, RUN_TEXT, SUMMARIES, stored_tables
 from traceql.query import Parameter, Query, catalog
 
 FOLDER = Path(__file__).parent / "reference"
@@ -34,6 +38,7 @@ def pages() -> dict[str, str]:
         "comparisons.md": _comparisons(),
         "experiments.md": _experiments(),
         "checklist.md": _checklist(),
+        "lake.md": _lake(),
         "tables.md": _tables(),
         "plans.md": _plans(),
     }
@@ -124,6 +129,32 @@ def _experiments() -> str:
         "with a column `point_id`."
     )
     return _page(intro, experiment_queries()) + _tables_in(OF_EXPERIMENTS, "Tables of experiments")
+
+
+def _lake() -> str:
+    intro = (
+        "# Lake\n\n"
+        '`traceql lake run NAME --lake DIR`, or `traceql.open_lake("DIR").run("NAME")`, runs one '
+        "of these queries over all runs. `traceql lake sql` and `.sql(...)` run any SELECT over "
+        "the tables below, those of the databases ([tables](tables.md)), views included, and those "
+        "of a saved baseline ([experiments](experiments.md)), as `profile_metric`. Each has a "
+        "column `run` before the others; the path of a run directory, column `run` of a database, "
+        "is `run_directory`."
+    )
+    return _page(intro, fleet_queries()) + "\n# Tables of a lake\n\n" + "\n".join(_lake_tables())
+
+
+def _lake_tables() -> Iterator[str]:
+    yield _described_rows(runs_table.NAME, runs_table.SUMMARY, runs_table.COLUMNS)
+    for name in (*SUMMARIES, *SUMMARY_QUERIES):
+        one = stored_tables()[name]
+        yield _described_rows(name, one.summary, (Column(RUN, "VARCHAR", RUN_TEXT), *one.columns))
+
+
+def _described_rows(name: str, summary: str, columns: Iterable[Column]) -> str:
+    rows = [_row(f"`{c.name}`", c.type, c.text) for c in columns]
+    head = [f"## Table {name}\n", f"{summary}\n", "| column | type | |", "|---|---|---|"]
+    return "\n".join([*head, *rows, ""])
 
 
 def _tables_in(folder: Path, title: str) -> str:

@@ -58,6 +58,7 @@ Commands:
               are slower.
   experiment  Run a plan of measurements on vLLM, and measure what the machine
               can do.
+  lake        Keep many runs in one folder, and ask all of them at once.
   advise      Say which layout of a model to run, or check the set-up of a
               run.
   ui          Open a run in Perfetto, or two runs on one time axis.

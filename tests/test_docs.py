@@ -23,6 +23,7 @@ from traceql.cli.experiment.peaks.import_ import command as import_command
 from traceql.cli.experiment.peaks.show import command as show_command
 from traceql.cli.experiment.report import command as report_results_command
 from traceql.cli.experiment.show import command as show_results_command
+from traceql.cli.lake import command as lake_command
 
 DOCS = databases.ROOT / "docs"
 PAGES = [databases.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -32,12 +33,14 @@ READ: list[tuple[str, list[str]]] = [
     ("README.md", ["demo"]),  # by `make demo`
     ("docs/how-to.md", ["run", "before", "after"]),
     ("docs/compare.md", []),
+    ("docs/lake.md", ["run"]),
 ]
 _COMMANDS = re.compile(
     r"^```\w*\n(?P<block>.*?)^```|(?<=\| )`(?P<cell>traceql [^`]+)`(?= \|)",
     re.MULTILINE | re.DOTALL,
 )
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+LAKE_COMMANDS = ("add", "run", "sql", "check", "compact", "remove")
 _EXAMPLE = "qwen3-32b-tp4-graph-nccl"
 # Folders that stand for a reader's own runs, and the bundled run in their place.
 _OWN_RUNS = {
@@ -206,6 +209,16 @@ def test_every_command_of_experiments_has_options_that_exist_and_are_documented(
     told = (DOCS / "experiments.md").read_text(encoding="utf-8")
     options = (o for one in known.values() for given in one.params for o in given.opts)
     assert [option for option in options if option[:2] == "--" and option not in told] == []
+
+
+def test_every_option_of_a_lake_is_in_its_document() -> None:
+    told = (DOCS / "lake.md").read_text(encoding="utf-8")
+    context = lake_command.make_context("lake", [], resilient_parsing=True)
+    commands_of = {name: lake_command.get_command(context, name) for name in LAKE_COMMANDS}
+    assert list(commands_of) == lake_command.list_commands(context)
+    options = {o for one in commands_of.values() if one for given in one.params for o in given.opts}
+    common = {"--format", "--wide", "--spreadsheet-safe", "--trace-processor", "--queries"}
+    assert {one for one in options if one[:2] == "--" and one not in told} <= common
 
 
 def test_every_link_between_documents_leads_to_a_file() -> None:

@@ -21,7 +21,8 @@ OF_COMPARISONS = sorted((QUERIES / "diff").glob("*.sql"))
 OF_CHECKLIST = sorted((QUERIES / "advise").glob("*.sql"))
 OF_EXPERIMENTS = sorted((QUERIES / "experiment").glob("*.sql"))  # test_experiment_answers runs them
 EVERY = FILES + OF_COMPARISONS + OF_CHECKLIST
-DESCRIBED = EVERY + OF_EXPERIMENTS
+OF_FLEET = sorted((QUERIES / "fleet").glob("*.sql"))  # test_fleet runs them
+DESCRIBED = EVERY + OF_EXPERIMENTS + OF_FLEET
 Asked = Callable[[Path], traceql.Trace | traceql.Comparison]
 _CHANNELS = {
     "bar": {"x", "y"},

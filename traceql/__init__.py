@@ -7,6 +7,7 @@ from traceql.version import __version__
 
 if TYPE_CHECKING:
     from traceql.compare import Comparison, diff
+    from traceql.lake import Lake, open_lake
     from traceql.loading.load import load
     from traceql.result import Result
     from traceql.trace import Trace
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Comparison",
     "History",
+    "Lake",
     "Result",
     "Trace",
     "TraceqlError",
@@ -24,6 +26,7 @@ __all__ = [
     "history",
     "load",
     "open",
+    "open_lake",
 ]
 
 
@@ -48,6 +51,10 @@ def __getattr__(name: str) -> Any:
         from traceql import compare
 
         return getattr(compare, name)
+    if name in ("Lake", "open_lake"):
+        from traceql import lake
+
+        return getattr(lake, name)
     if name in ("History", "history"):
         from traceql import trend
 

@@ -43,10 +43,16 @@ def draft_folder(place: Path) -> Iterator[Path]:
 
 def _remove(folder: Path) -> None:
     until = time.monotonic() + _LAST_WRITES
-    shutil.rmtree(folder, ignore_errors=True)
+    _remove_now(folder)
     while folder.exists() and time.monotonic() < until:
         time.sleep(0.01)
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove_now(folder)
+
+
+def _remove_now(folder: Path) -> None:
+    """The mark last: a folder that a killed process had begun to remove is still known by it."""
+    shutil.rmtree(folder / _INSIDE, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_left_ones(place: Path) -> None:
@@ -56,7 +62,7 @@ def _remove_left_ones(place: Path) -> None:
         if folder.name.startswith(_PREFIX) and _is_ours(folder):
             # Filelock's Timeout, an OSError, says that the process which made the folder lives.
             with suppress(OSError), FileLock(folder / _LOCK, blocking=False):
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove_now(folder)
 
 
 def _is_ours(folder: Path) -> bool:

@@ -85,3 +85,11 @@ class UnknownModel(TraceqlError):
 
 class UnknownGpu(TraceqlError):
     """No list of peaks has a GPU of this name."""
+
+
+class LakeError(TraceqlError):
+    """A folder is not a lake, or a file of the lake is missing or damaged."""
+
+
+class RunNotFound(TraceqlError):
+    """There is no such run in a lake, or no run to which a condition applies."""

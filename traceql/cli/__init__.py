@@ -29,6 +29,7 @@ _COMMANDS = {
     "baseline": "Keep the numbers of runs, small, for a gate to compare with.",
     "history": "Chart many runs over time or commits, and say since when they are slower.",
     "experiment": "Run a plan of measurements on vLLM, and measure what the machine can do.",
+    "lake": "Keep many runs in one folder, and ask all of them at once.",
     "advise": "Say which layout of a model to run, or check the set-up of a run.",
     "ui": "Open a run in Perfetto, or two runs on one time axis.",
     "mcp": "Let an assistant ask: findings, queries and SQL as tools.",

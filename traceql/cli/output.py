@@ -83,8 +83,28 @@ def write_rows(
     table: TableForm = TableForm(),
 ) -> int:
     """Writes the rows of a statement to stdout, with memory for a batch of them; counts them."""
+    return write_stream(
+        lambda rows: trace.batches(sql, parameters, rows=rows),
+        format_=format_,
+        spreadsheet_safe=spreadsheet_safe,
+        table=table,
+    )
+
+
+def write_stream(
+    batches: Callable[[int], RowStream],
+    *,
+    format_: str,
+    spreadsheet_safe: bool = False,
+    table: TableForm = TableForm(),
+) -> int:
+    """Writes rows to stdout, with memory for a batch of them; counts them.
+
+    Args:
+        batches: gives the rows in batches of at most so many.
+    """
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
-    rows = _Counted(trace.batches(sql, parameters, rows=_BATCH_ROWS[format_]))
+    rows = _Counted(batches(_BATCH_ROWS[format_]))
     writers: dict[str, Callable[[], None]] = {
         "table": lambda: _write_table(rows, table),
         "csv": lambda: _write_csv(rows, spreadsheet_safe),

@@ -1,17 +1,29 @@
 """Writes a result that is in memory to stdout, in the formats of the other commands."""
 
 import sys
+from collections.abc import Collection
 
 from traceql.cli.console import print_table
 from traceql.errors import TraceqlError
 from traceql.result import Result
 
 
-def write_result(result: Result, *, format_: str, spreadsheet_safe: bool, wide: bool) -> None:
-    """Writes the rows: a table for people, or csv, json or parquet for programs."""
+def write_result(
+    result: Result,
+    *,
+    format_: str,
+    spreadsheet_safe: bool,
+    wide: bool,
+    keys: Collection[str] = (),
+) -> None:
+    """Writes the rows: a table for people, or csv, json or parquet for programs.
+
+    Args:
+        keys: the columns that stay longest in a table where the terminal is narrow.
+    """
     rows = result.arrow()
     if format_ == "table":
-        print_table(result, wide=wide, all_columns="--wide shows all")
+        print_table(result, keys=keys, wide=wide, all_columns="--wide shows all")
     elif format_ == "csv":
         from traceql.table.plain import csv_text
 

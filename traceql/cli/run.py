@@ -6,7 +6,6 @@ from typing import Any
 
 import click
 
-from traceql.cli.completion import complete_ranks
 from traceql.cli.folders import queries_option
 from traceql.cli.output import (
     TableForm,
@@ -17,25 +16,25 @@ from traceql.cli.output import (
     write_rows,
 )
 from traceql.cli.page import open_slowest_row
+from traceql.cli.query_options import (
+    chart_option,
+    folders_first,
+    help_text,
+    option,
+    with_underscores,
+)
 from traceql.printable import printable
-from traceql.query import LIMIT, Parameter, Query, bound, catalog, query_named
+from traceql.query import LIMIT, Query, bound, catalog, query_named
 from traceql.result import Result
 from traceql.trace import Trace
 from traceql.ui.place import has_place
-
-_chart_option = click.option(
-    "--chart",
-    "chart_file",
-    type=click.Path(path_type=Path),
-    help="Write a chart to this file (.html, .png or .svg) instead of printing rows.",
-)
 
 
 class _Queries(click.Group):
     """A subcommand for each query; its options come from the head of the query file."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, _folders_first(args))
+        return super().parse_args(ctx, folders_first(args))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(catalog(ctx.params.get("queries", ())))
@@ -48,19 +47,6 @@ class _Queries(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command:
         folders = ctx.params.get("queries", ())
         return _query_command(query_named(name, catalog(folders)), folders)
-
-
-def _folders_first(args: Sequence[str]) -> list[str]:
-    """Moves `--queries FOLDER` to the front, because the query's name is looked up there."""
-    first: list[str] = []
-    rest: list[str] = []
-    remaining = iter(args)
-    for arg in remaining:
-        if arg == "--queries":
-            first += [arg, *([value] if (value := next(remaining, None)) is not None else [])]
-        else:
-            (first if arg.startswith("--queries=") else rest).append(arg)
-    return first + rest
 
 
 def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
@@ -94,19 +80,14 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     command = click.Command(
         query.name,
         callback=run,
-        help=printable(f"{query.head.summary}\n\n{_wrapped(query.head.text)}"),
+        help=help_text(query),
         params=[click.Argument(["database"], type=click.Path(path_type=Path))],
-        context_settings={"token_normalize_func": _with_underscores},
+        context_settings={"token_normalize_func": with_underscores},
     )
-    command.params += [_option(parameter) for parameter in query.head.parameters]
+    command.params += [option(parameter) for parameter in query.head.parameters]
     if has_place(column.name for column in query.head.columns):
         command.params.append(_UI)
-    return format_option(wide_option(_chart_option(command)))
-
-
-def _with_underscores(token: str) -> str:
-    """Lets `--no-wait` stand for the parameter no_wait."""
-    return token.replace("-", "_")
+    return format_option(wide_option(chart_option(command)))
 
 
 def _form(trace: Trace, query: Query, parameters: dict[str, Any], wide: bool) -> TableForm:
@@ -114,11 +95,6 @@ def _form(trace: Trace, query: Query, parameters: dict[str, Any], wide: bool) ->
     if LIMIT in parameters:
         return TableForm(empty, query.head.keys, wide, most_rows=None)
     return TableForm(empty, query.head.keys, wide)
-
-
-def _wrapped(text: str) -> str:
-    """The text of a head for click, which wraps paragraphs: each item of a list becomes one."""
-    return text.replace("\n- ", "\n\n- ")
 
 
 def _missing_rank(trace: Trace, rank: int | None) -> str:
@@ -137,24 +113,6 @@ def _write_chart(result: Result, path: Path) -> None:
 _UI = click.Option(
     ["--ui"], is_flag=True, help="Open Perfetto at the row with the longest duration instead."
 )
-
-
-def _option(parameter: Parameter) -> click.Option:
-    kind: Any = click.IntRange(0) if parameter.is_limit else parameter.type
-    if parameter.values:
-        kind = click.Choice(parameter.values, case_sensitive=False)
-    text = printable(parameter.meaning)
-    names = [f"--{parameter.name}", parameter.name]
-    if parameter.type is bool:
-        return click.Option(names, is_flag=True, default=parameter.default, help=text)
-    return click.Option(
-        names,
-        type=kind,
-        default=parameter.default,
-        show_default=parameter.default is not None,
-        help=text,
-        shell_complete=complete_ranks if parameter.name == "rank" else None,
-    )
 
 
 @click.command("run", cls=_Queries)

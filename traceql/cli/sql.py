@@ -24,10 +24,7 @@ def command(
     If STATEMENT is -, it is read from stdin. The database is opened read-only: a statement can
     neither write nor read other files.
     """
-    if statement == "-":
-        statement = _given(sys.stdin.buffer.read())
-    elif not statement.isascii():
-        statement = _given(os.fsencode(statement))
+    statement = given_statement(statement)
     with Trace(database) as trace:
         write_rows(
             trace,
@@ -38,7 +35,18 @@ def command(
         )
 
 
-def _given(statement: bytes) -> str:
+def given_statement(statement: str) -> str:
+    """The statement of a command line, from stdin if it is -.
+
+    Raises:
+        QueryInvalid: it is not UTF-8.
+    """
+    if statement == "-":
+        return _decoded(sys.stdin.buffer.read())
+    return statement if statement.isascii() else _decoded(os.fsencode(statement))
+
+
+def _decoded(statement: bytes) -> str:
     try:
         return statement.decode()
     except UnicodeDecodeError:

@@ -63,6 +63,11 @@ def columns_of(name: str) -> tuple[Column, ...]:
     return described_columns(name, _head(name))
 
 
+def summary_of(name: str) -> str:
+    """What one row of a table is."""
+    return _head(name).summary
+
+
 @cache
 def _sql(name: str) -> str:
     return source_text(_FOLDER / f"{name}.sql")

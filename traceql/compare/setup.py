@@ -125,6 +125,11 @@ def is_ignored(name: str) -> bool:
     return _rule_of(name).effect is Effect.IGNORED
 
 
+def forbids(name: str) -> bool:
+    """Whether runs that differ in a fact of their set-up cannot be compared."""
+    return _rule_of(name).effect is Effect.FORBIDS and _kind(name) != "ledger"
+
+
 def keeps_apart(name: str) -> bool:
     """Whether a history has a series for each value of a fact, even if values can be compared."""
     return _rule_of(name).keeps_apart

@@ -32,7 +32,10 @@ _CHANNEL = re.compile(r"\w+=\S+")
 _TAGS = ("param", "values", "range", "column", "key", "chart", "title", "empty", "reads")
 LIMIT = "limit"  # the parameter that is the greatest number of rows; 0 for all of them
 _RANGE = re.compile(r"(\w+)\s+(-?\d+)\s+(-?\d+)")
-_RESERVED = {"chart", "database", "format", "help", "queries", "spreadsheet_safe", "ui", "wide"}
+_RESERVED = {
+    *("chart", "database", "format", "help", "lake", "queries", "spreadsheet_safe", "ui", "where"),
+    "wide",
+}
 _CONVERT: dict[str, type] = {
     "INTEGER": int,
     "BIGINT": int,

@@ -1,0 +1,103 @@
+-- One row per step that took far longer than its peers, by the time it lost: with the trace to open.
+--
+-- Use it to find the steps that are worth a look in Perfetto: traceql ui PATH, at ts. Peers are the
+-- steps of one phase and one number of rows, on one pipeline stage, of all runs of one set-up
+-- (lake_run.setup). A deviation is 1.4826 x the median distance from their median (MAD), at least 1% of
+-- it. Ranks of one step are rows of their own.
+-- @param  limit       INTEGER = 20    Maximum number of rows.
+-- @param  z           DOUBLE  = 5.0   From so many deviations on a step is an outlier.
+-- @param  phase       VARCHAR = NULL  Only steps of this phase; all by default.
+-- @values phase       prefill decode mixed idle unknown
+-- @column run         VARCHAR  Run in the lake.
+-- @column rank        BIGINT   Rank.
+-- @column number      BIGINT   Position of the step among those of its rank, from 0.
+-- @column phase       VARCHAR  Phase.
+-- @column rows_to     BIGINT   Rows that its kernels run, rounded up; NULL if unknown.
+-- @column gpu_ns      BIGINT   GPU span of the step, ns.
+-- @column typical_ns  DOUBLE   Median of its peers, ns.
+-- @column lost_ns     DOUBLE   gpu_ns - typical_ns, ns.
+-- @column times       DOUBLE   gpu_ns / typical_ns.
+-- @column z           DOUBLE   Deviations from the median of its peers.
+-- @column peers       BIGINT   Steps that it was compared with, itself included.
+-- @column wait_ns     BIGINT   Time of the step in which collectives only waited for a late rank, ns.
+-- @column idle_ns     BIGINT   Time of the step in which nothing ran, ns.
+-- @column host        VARCHAR  Host of the rank; NULL if the run does not tell.
+-- @column gpu         VARCHAR  GPU of the rank; NULL if the run does not tell.
+-- @column ts          BIGINT   Start of its first kernel, ns since the run's first event.
+-- @column step_id     BIGINT   Step in the run (step.step_id).
+-- @column path        VARCHAR  Trace of the rank, when it was loaded.
+-- @column source      VARCHAR  Path that was added.
+-- @key    run rank number phase gpu_ns typical_ns times path z rows_to wait_ns idle_ns
+-- @empty  no step is that far from its peers, of which there must be eight
+-- @chart  bar x=lost_ns y=run,rank,number color=phase
+-- @title  Steps that took far longer than their peers
+WITH placed AS (
+    SELECT
+        step_summary.*,
+        lake_run.setup,
+        lake_run.source,
+        rank_summary.pp_rank,
+        rank_summary.host,
+        rank_summary.gpu,
+        rank_summary.path
+    FROM step_summary
+    INNER JOIN lake_run USING (run)
+    INNER JOIN rank_summary ON step_summary.run = rank_summary.run AND step_summary.rank = rank_summary.rank
+    WHERE $phase::VARCHAR IS NULL OR step_summary.phase = $phase::VARCHAR
+),
+middle AS (
+    SELECT setup, pp_rank, phase, rows_to, COUNT(*) AS peers, MEDIAN(gpu_ns) AS typical_ns
+    FROM placed
+    GROUP BY setup, pp_rank, phase, rows_to
+    HAVING COUNT(*) >= 8
+),
+distant AS (
+    SELECT placed.*, middle.peers, middle.typical_ns, ABS(placed.gpu_ns - middle.typical_ns) AS distance_ns
+    FROM placed
+    INNER JOIN middle
+        ON placed.setup = middle.setup
+        AND placed.pp_rank = middle.pp_rank
+        AND placed.phase = middle.phase
+        AND placed.rows_to IS NOT DISTINCT FROM middle.rows_to
+),
+spread AS (
+    SELECT setup, pp_rank, phase, rows_to, MEDIAN(distance_ns) AS mad_ns
+    FROM distant
+    GROUP BY setup, pp_rank, phase, rows_to
+),
+measured AS (
+    SELECT
+        distant.*,
+        (distant.gpu_ns - distant.typical_ns)
+        / NULLIF(GREATEST(1.4826 * spread.mad_ns, 0.01 * distant.typical_ns), 0) AS z
+    FROM distant
+    INNER JOIN spread
+        ON distant.setup = spread.setup
+        AND distant.pp_rank = spread.pp_rank
+        AND distant.phase = spread.phase
+        AND distant.rows_to IS NOT DISTINCT FROM spread.rows_to
+)
+SELECT
+    run,
+    rank,
+    number,
+    phase,
+    rows_to,
+    gpu_ns,
+    typical_ns,
+    gpu_ns - typical_ns AS lost_ns,
+    gpu_ns / typical_ns AS times,
+    z,
+    peers,
+    wait_ns,
+    idle_ns,
+    host,
+    gpu,
+    ts,
+    step_id,
+    path,
+    source
+FROM measured
+WHERE z >= $z::DOUBLE
+ORDER BY lost_ns DESC, run, rank, number
+LIMIT $limit::INTEGER

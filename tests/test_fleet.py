@@ -1,0 +1,355 @@
+"""The queries over the runs of a lake, on small tables whose answers are counted by hand."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from traceql.compare.verdict import judged
+from traceql.lake.lake import fleet_queries
+from traceql.lake.runs_table import COLUMNS
+from traceql.lake.statistics import interval_places
+from traceql.lake.tables import RUN, stored_tables
+from traceql.query import bound
+from traceql.result import Result
+from traceql.statement import result
+
+Rows = Sequence[Mapping[str, Any]]
+TEN = range(10)
+
+
+def asked(name: str, tables: Mapping[str, Rows], **parameters: Any) -> Result:
+    """The rows of a query over tables of these rows; columns that a row lacks are NULL."""
+    query = fleet_queries()[name]
+    with lake_of(tables) as con:
+        return result(con, query.sql, bound(query, parameters), query.head.chart)
+
+
+def lake_of(tables: Mapping[str, Rows]) -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect()
+    described = {
+        one.name: [(RUN, "VARCHAR"), *zip(one.names, (c.type for c in one.columns), strict=True)]
+        for one in stored_tables().values()
+    }
+    described["lake_run"] = [(one.name, one.type) for one in COLUMNS]
+    for name, columns in described.items():
+        con.execute(f"CREATE TABLE {name} ({', '.join(f'{one} {kind}' for one, kind in columns)})")
+        if rows := tables.get(name):
+            con.register(
+                "given",
+                pa.Table.from_pylist([dict.fromkeys(keys(rows)) | dict(one) for one in rows]),
+            )
+            con.execute(f"INSERT INTO {name} BY NAME FROM given")
+    con.register("places", interval_places())
+    con.execute("CREATE TABLE interval_place AS FROM places")
+    return con
+
+
+def keys(rows: Rows) -> list[str]:
+    return list(dict.fromkeys(key for one in rows for key in one))
+
+
+def run(name: str, **facts: Any) -> dict[str, Any]:
+    return {"run": name, "status": "ok", "setup": "s", "model": "m", "gpu_name": "H200", **facts}
+
+
+@pytest.mark.parametrize("name", fleet_queries())
+def test_head_describes_the_statement(name: str) -> None:
+    query = fleet_queries()[name]
+    (statement,) = duckdb.extract_statements(query.sql)
+    assert statement.type == duckdb.StatementType.SELECT
+    assert statement.named_parameters == {p.name for p in query.head.parameters}
+    with lake_of({}) as con:
+        described = con.sql(f"DESCRIBE {query.sql}", params=bound(query, {})).fetchall()
+        assert [(row[0], row[1]) for row in described] == [
+            (column.name, column.type) for column in query.head.columns
+        ]
+        for parameter in query.head.parameters:
+            for value in parameter.values:
+                assert not len(result(con, query.sql, bound(query, {parameter.name: value})))
+    assert query.head.empty
+    assert query.head.chart
+
+
+def ranks(**more: Any) -> dict[str, Any]:
+    parts = ("computing", "exposed_transfer", "exposed_wait", "exposed_unmatched", "exposed_copy")
+    none = {f"{part}_ns": 0 for part in (*parts, "idle", "caused_wait", "idle_host")}
+    return {"rank": 0, "pp_rank": 0, "device_name": "H200", **none, "window_ns": 1_000, **more}
+
+
+def test_runs_add_up_their_ranks_and_keep_failures() -> None:
+    rows = asked(
+        "fleet.runs",
+        {
+            "lake_run": [
+                run("a", started="2026-01-01", hosts=["h1", "h2"]),
+                {"run": "b", "status": "failed", "error": "no trace"},
+            ],
+            "rank_summary": [
+                ranks(run="a", rank=0, computing_ns=700, idle_ns=300),
+                ranks(run="a", rank=1, computing_ns=400, idle_ns=600),
+            ],
+        },
+    ).rows()
+    assert [
+        (one["run"], one["window_ns"], one["computing_ns"], one["idle_ns"]) for one in rows
+    ] == [
+        ("a", 2_000, 1_100, 900),
+        ("b", None, None, None),
+    ]
+    assert (rows[0]["host"], rows[1]["error"]) == ("h1, h2", "no trace")
+
+
+def test_waits_of_a_host_are_those_of_its_ranks() -> None:
+    tables = {
+        "lake_run": [run("a"), run("b", model="n")],
+        "rank_summary": [
+            ranks(run="a", rank=0, host="slow", caused_wait_ns=500, idle_host_ns=200),
+            ranks(run="a", rank=1, host="fast", exposed_wait_ns=500),
+            ranks(run="b", rank=0, host="fast", exposed_wait_ns=100, window_ns=3_000),
+        ],
+    }
+    rows = asked("fleet.waits", tables).rows()
+    shares = [
+        (one["name"], one["runs"], one["wait_pct"], one["caused_pct"], one["idle_host_pct"])
+        for one in rows
+    ]
+    assert shares == [("fast", 2, 15.0, 0.0, 0.0), ("slow", 1, 0.0, 50.0, 20.0)]
+    assert rows[1]["run"] == "a"
+    assert [one["name"] for one in asked("fleet.waits", tables, by="model")] == ["m", "n"]
+
+
+def worked(slow: Mapping[int, float]) -> dict[str, Rows]:
+    """Ten GPUs on five hosts, two a host, that do the same two roles; some slower by a factor."""
+    spread = [1 + (number - 4.5) / 10_000 for number in TEN]
+    return {
+        "lake_run": [run(f"r{number}") for number in TEN],
+        "rank_summary": [
+            ranks(
+                run=f"r{number}", gpu=f"g{number}", host=f"h{number // 2}", path=f"/{number}.json"
+            )
+            for number in TEN
+        ],
+        "role_summary": [
+            {
+                **{"run": f"r{number}", "rank": 0, "phase": "decode", "rows_to": 8, "role": role},
+                **{"is_comm": role == "attn_allreduce", "steps": 10},
+                "median_ns": round(ns * spread[number] * slow.get(number, 1)),
+            }
+            for number in TEN
+            for role, ns in (("attention", 2_000_000), ("o_proj", 1_000_000))
+        ]
+        + [
+            {
+                **{"run": "r0", "rank": 0, "phase": "decode", "rows_to": 8, "steps": 10},
+                **{"role": "attn_allreduce", "is_comm": True, "median_ns": 9_000_000},
+            }
+        ],
+    }
+
+
+def test_a_gpu_is_a_straggler_if_it_is_slower_than_its_peers() -> None:
+    rows = asked("fleet.stragglers", worked({7: 1.05})).rows()
+    assert [one["gpu"] for one in rows if one["verdict"] == "slower"] == ["g7"]
+    first = rows[0]
+    assert (first["gpu"], first["host"], first["run"], first["path"]) == (
+        "g7",
+        "h3",
+        "r7",
+        "/7.json",
+    )
+    assert (first["peers"], first["compared"], first["role"]) == (10, 2, "attention")
+    for column in ("slow_pct", "low_pct", "high_pct"):
+        assert first[column] == pytest.approx(5, abs=0.1)
+    # The spread of the others is below 0.5% of the median, which counts instead: 5% / 0.5%.
+    assert first["z"] == pytest.approx(10, abs=0.1)
+
+
+def test_without_a_slow_gpu_none_is_a_straggler() -> None:
+    rows = asked("fleet.stragglers", worked({})).rows()
+    assert {one["verdict"] for one in rows} == {"no change"}
+    assert len(rows) == 10
+
+
+def test_a_gpu_may_be_faster_than_its_peers() -> None:
+    rows = asked("fleet.stragglers", worked({7: 0.9})).rows()
+    assert [(one["gpu"], one["verdict"]) for one in rows if one["verdict"] != "no change"] == [
+        ("g7", "faster")
+    ]
+
+
+def test_a_host_is_slow_if_its_gpus_are() -> None:
+    rows = asked("fleet.stragglers", worked({6: 1.1, 7: 1.1}), by="host").rows()
+    assert [(one["host"], one["gpu"]) for one in rows if one["verdict"] == "slower"] == [
+        ("h3", None)
+    ]
+    assert rows[0]["runs"] == 2
+
+
+def test_gpus_of_other_setups_are_no_peers() -> None:
+    tables = worked({})
+    apart = [{**one, "setup": one["run"]} for one in tables["lake_run"]]
+    assert not len(asked("fleet.stragglers", {**tables, "lake_run": apart}))
+
+
+def profiles(values: Mapping[str, Mapping[str, float]]) -> dict[str, Rows]:
+    """Runs with two strata of 2 and 1 steps on two lanes; attention takes these times there."""
+    strata = (("8 rows", 2), ("16 rows", 1))
+    return {
+        "profile_stratum": [
+            {
+                **{"run": name, "grain": "rows", "stratum": stratum, "phase": "decode"},
+                **{"units": units, "lanes": 2},
+            }
+            for name in values
+            for stratum, units in strata
+        ],
+        "profile_metric": [
+            {
+                **{"run": name, "grain": "rows", "stratum": stratum, "kind": "role"},
+                **{"metric": "attention", "ns": 2.0 * times[stratum]},
+            }
+            for name, times in values.items()
+            for stratum, _ in strata
+        ],
+    }
+
+
+def commits(base: Sequence[float], new: Sequence[float]) -> dict[str, Rows]:
+    """Runs of two commits, whose mean time of attention in a step is this, ns."""
+    given = [("old", value) for value in base] + [("new", value) for value in new]
+    named = [(f"r{number}", commit, value) for number, (commit, value) in enumerate(given)]
+    # (2 x value + 1 x value) / 3
+    times = {name: {"8 rows": value - 10, "16 rows": value + 20} for name, _, value in named}
+    return {
+        "lake_run": [
+            run(name, git_commit=commit, started=f"2026-01-{number + 1:02}")
+            for number, (name, commit, _) in enumerate(named)
+        ],
+        **profiles(times),
+    }
+
+
+BASE = (1_000.0, 1_004.0, 1_002.0, 999.0, 1_001.0)
+
+
+@pytest.mark.parametrize(
+    "new",
+    [
+        pytest.param((1_050.0, 1_052.0, 1_049.0, 1_055.0), id="slower"),
+        pytest.param((900.0, 902.0, 905.0, 899.0, 901.0, 903.0), id="faster"),
+        pytest.param((1_001.0, 1_000.0, 1_003.0, 1_002.0, 1_004.0), id="no change"),
+        pytest.param((1_050.0, 990.0, 1_000.0, 1_020.0), id="inconclusive"),
+        pytest.param((1_050.0, 1_049.0), id="no verdict"),
+    ],
+)
+def test_regressions_have_the_statistics_of_a_comparison(
+    new: tuple[float, ...], request: pytest.FixtureRequest
+) -> None:
+    (row,) = asked("fleet.regressions", commits(BASE, new))
+    expected = judged(BASE, new, whole=1_000)
+    assert row["verdict"] == expected.verdict == request.node.callspec.id
+    assert (row["base_commit"], row["new_commit"]) == ("old", "new")
+    assert (row["base_runs"], row["new_runs"]) == (len(BASE), len(new))
+    assert (row["base_ns"], row["new_ns"]) == (
+        pytest.approx(expected.base),
+        pytest.approx(expected.new),
+    )
+    assert row["change_pct"] == pytest.approx(100 * expected.shift.estimate)
+    if expected.shift.low is None or expected.shift.high is None:
+        assert (row["low_pct"], row["high_pct"]) == (None, None)
+    else:
+        assert row["low_pct"] == pytest.approx(100 * expected.shift.low)
+        assert row["high_pct"] == pytest.approx(100 * expected.shift.high)
+    assert row["new_run"] == f"r{len(BASE) + len(new) - 1}"
+
+
+def test_strata_that_a_run_lacks_are_left_out() -> None:
+    tables = commits(BASE, (1_100.0,) * 4)
+    for name in ("profile_stratum", "profile_metric"):
+        tables[name] = [
+            one for one in tables[name] if (one["run"], one["stratum"]) != ("r0", "16 rows")
+        ]
+    (row,) = asked("fleet.regressions", tables)
+    assert (row["base_ns"], row["new_ns"]) == (pytest.approx(991), pytest.approx(1_090))
+
+
+def test_a_role_that_came_has_no_ratio() -> None:
+    tables = commits(BASE, (1_100.0,) * 4)
+    tables["profile_metric"] = [
+        one for one in tables["profile_metric"] if int(one["run"][1:]) >= len(BASE)
+    ]
+    (row,) = asked("fleet.regressions", tables)
+    assert (row["base_ns"], row["new_ns"], row["change_pct"]) == (0, pytest.approx(1_100), None)
+
+
+def test_efficiency_counts_runs_by_their_time() -> None:
+    used = [("a", 10.0, 30.0, 100), ("b", 20.0, 60.0, 300), ("c", None, None, 50)]
+    (row,) = asked(
+        "fleet.efficiency",
+        {
+            "lake_run": [run(name) for name, *_ in used],
+            "utilization": [
+                {
+                    **{"run": name, "phase": "decode", "mfu_pct": mfu, "mbu_pct": mbu},
+                    **{"wall_ns": wall, "missing": None if mfu else "shapes"},
+                }
+                for name, mfu, mbu, wall in used
+            ],
+        },
+    )
+    assert (row["runs"], row["mfu_pct"], row["mbu_pct"]) == (3, 17.5, 52.5)
+    assert (row["least_mbu_pct"], row["most_mbu_pct"], row["least_run"]) == (30, 60, "a")
+    assert (row["wall_ns"], row["missing_runs"]) == (450, 1)
+
+
+def test_coverage_shows_the_worst_run_first() -> None:
+    checks = [
+        ("good", "time classified other", 0, 100, True),
+        ("bad", "time classified other", 5, 100, False),
+        ("bad", "time without a layer or role", 30, 200, True),
+        ("bad", "clock shift", 7, None, None),
+    ]
+    tables = {
+        "lake_run": [run("good"), run("bad"), {"run": "no", "status": "failed", "error": "e"}],
+        "ledger": [
+            {"run": name, "rank": 0, "check_name": check, "value": value, "total": total, "ok": ok}
+            for name, check, value, total, ok in checks
+        ],
+    }
+    rows = asked("fleet.coverage", tables).rows()
+    assert [(one["run"], one["checks"], one["failed_checks"]) for one in rows] == [
+        ("no", None, None),
+        ("bad", 2, 1),
+        ("good", 1, 0),
+    ]
+    assert rows[1]["first_failed"] == "rank 0: time classified other"
+    assert (rows[1]["unclassified_pct"], rows[1]["unattributed_pct"]) == (5, 15)
+    assert [one["run"] for one in asked("fleet.coverage", tables, failed=True)] == ["no", "bad"]
+
+
+def test_outliers_are_far_from_the_steps_of_all_runs() -> None:
+    lengths = [("a", 100), ("a", 101), ("a", 99), ("b", 100), ("b", 102), ("b", 98), ("b", 100)]
+    steps = [*lengths, ("b", 150)]
+    rows = asked(
+        "fleet.outliers",
+        {
+            "lake_run": [run("a"), run("b", source="/b")],
+            "rank_summary": [ranks(run="a"), ranks(run="b", path="/b/0.json", gpu="g")],
+            "step_summary": [
+                {
+                    **{"run": name, "rank": 0, "number": number, "step_id": number, "rows_to": 8},
+                    **{"phase": "decode", "ts": 0, "gpu_ns": ns, "wait_ns": 0, "idle_ns": 0},
+                }
+                for number, (name, ns) in enumerate(steps)
+            ],
+        },
+    ).rows()
+    # Their distances from the median of 100 are 0, 0, 0, 1, 1, 2, 2 and 50, with a median of 1.
+    assert [(one["run"], one["number"], one["lost_ns"], one["peers"]) for one in rows] == [
+        ("b", 7, 50, 8)
+    ]
+    assert rows[0]["z"] == pytest.approx(50 / 1.4826)
+    assert (rows[0]["path"], rows[0]["gpu"], rows[0]["source"]) == ("/b/0.json", "g", "/b")

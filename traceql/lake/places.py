@@ -1,0 +1,19 @@
+"""Finds the store of a lake that a user names."""
+
+from pathlib import Path
+
+from traceql.lake.local_store import LocalStore
+from traceql.lake.store import Store
+
+
+def store_at(lake: str | Path) -> Store:
+    """The files of a lake in this folder or at this URL, which need not exist yet.
+
+    Raises:
+        LakeError: it is a URL, and a package that it needs is not installed.
+    """
+    if "://" in str(lake):
+        from traceql.lake.object_store import ObjectStore
+
+        return ObjectStore(str(lake))
+    return LocalStore(Path(lake))
