@@ -181,3 +181,19 @@ def test_the_text_form_is_read_where_a_db_is_beside_it(tmp_path: Path) -> None:
     with loaded(folder, tmp_path / "run.duckdb") as trace:
         found = values(trace, "SELECT ok FROM ledger WHERE check_name = 'other traces of the rank'")
     assert found == [(None,)]
+
+
+def test_tasks_of_unknown_types_are_told_and_kept(tmp_path: Path) -> None:
+    events = (
+        task("aclnnMm_MatMulCommon_MatMulV2", ts=100, dur=100),
+        task("WaitAll", ts=250, dur=400, kind="NOTIFY_WAIT_SQE"),
+        task("Dance", ts=700, dur=100, kind="QUANTUM_CORE"),
+    )
+    with loaded(written(tmp_path, *events), tmp_path / "run.duckdb") as trace:
+        assert values(
+            trace,
+            "SELECT value, total, ok, contains(note, '''QUANTUM_CORE'' 1') FROM ledger "
+            "WHERE check_name = 'tasks of unknown type'",
+        ) == [(1, 3, False, True)]
+        assert values(trace, "SELECT dur FROM slice WHERE name = 'Dance'") == [(100,)]
+        assert values(trace, "SELECT name FROM kernel") == [("aclnnMm_MatMulCommon_MatMulV2",)]

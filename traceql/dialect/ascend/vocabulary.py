@@ -61,6 +61,12 @@ CATEGORIES: Mapping[str, EventKind] = {
 IS_ANNOTATION = r"^ProfilerStep#\d+$|^execute_|(^|\.)layers\.\d+(\.|$)"
 # Types of tasks that compute, with KERNEL_ before some of them in databases.
 IS_COMPUTE_TASK = r"(?i)^(KERNEL_\w+|AI_?CORE|AI_VECTOR_CORE|AIV|MIX_AI[CV]|AI_?CPU|DSA(_SQE)?)$"
+# Types of tasks that do not compute: they copy, wait, record, or serve the profiler and CANN.
+IS_OTHER_TASK = (
+    r"(?i)^(Other|STARS_COMMON|FFTS_PLUS|FLIP|NOP|BARRIER|CMO\w*|DATA_DUMP|MAINTENANCE|"
+    r"(EVENT|NOTIFY|WRITE|MEM|MEMCPY|CAPTURE|SDMA|PCIE_DMA|PLACE_HOLDER|PROFILING|RDMA|STREAM|"
+    r"MODEL|LABEL|CREATE|ACTIVE|COND|VALUE)([ _].*)?)$"
+)
 # Names of kernels that carry out an operation of communication; its own row has the time.
 IS_PART_KERNEL = r"AicpuKernel$|AivKernel$|^aiv_|^hccl_aiv"
 # Names of kernels that the profiler does not count as computing.

@@ -1,8 +1,11 @@
 """What the ledger has to say about a profile of Ascend in either form."""
 
+import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from traceql.dialect.ascend.vocabulary import IS_COMPUTE_TASK, IS_OTHER_TASK
 from traceql.reader.ascend.layout import others_beside
 from traceql.reader.remarks import Remark
 
@@ -19,6 +22,31 @@ def files_beside(path: Path, damaged: list[str]) -> Iterator[Remark]:
         yield Remark("other traces of the rank", 0, len(others), None, note)
     for reason in damaged:
         yield Remark("file beside the trace", 0, 1, False, f"not used: {reason}")
+
+
+def unknown_tasks(types: Counter[str], tasks: int) -> Iterator[Remark]:
+    """Tasks whose type says neither that they compute nor that they do not.
+
+    Args:
+        types: the types of all tasks, with their numbers.
+        tasks: the number of all tasks.
+    """
+    known = IS_COMPUTE_TASK, IS_OTHER_TASK
+    unknown = {
+        kind: number
+        for kind, number in sorted(types.items())
+        if not any(re.fullmatch(pattern, kind) for pattern in known)
+    }
+    if unknown:
+        listed = ", ".join(f"'{kind or 'none'}' {n:,}" for kind, n in unknown.items())
+        yield Remark(
+            "tasks of unknown type",
+            sum(unknown.values()),
+            tasks,
+            False,
+            f"tasks of types that are not known ({listed}), which are loaded, but do not count as "
+            "kernels; all tasks",
+        )
 
 
 def waits_of_profiler(own: int, tasks: int) -> Iterator[Remark]:

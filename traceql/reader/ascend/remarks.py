@@ -1,6 +1,6 @@
 """What the ledger has to say about a trace of Ascend."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from traceql.reader.ascend.common_remarks import (
     captured_tasks,
     files_beside,
     owned_parts,
+    unknown_tasks,
     waits_of_profiler,
 )
 from traceql.reader.ascend.events import HARDWARE, AscendEvents
@@ -50,6 +51,7 @@ def remarks(
 def _tasks(events: AscendEvents) -> Iterator[Remark]:
     """Of the device's own tasks, how many are in table kernel."""
     tasks = events.on(HARDWARE)
+    carried_out = set(events.carried_out.tolist())
     elsewhere = sum(a.task_type is not None for a in events.arguments)
     if elsewhere and not tasks.any():
         yield Remark(
@@ -69,6 +71,12 @@ def _tasks(events: AscendEvents) -> Iterator[Remark]:
         "compute tasks and copies, which are in table kernel; all tasks of Ascend Hardware. The "
         "rest are waits, records and parts of communication, whose operations count as a whole",
     )
+    types = Counter(
+        str(events.arguments[index].task_type or "")
+        for index in np.flatnonzero(tasks & events.of(Category.TASK)).tolist()
+        if events.parsed.slices.dur[index] > 0 and index not in carried_out
+    )
+    yield from unknown_tasks(types, int(tasks.sum()))
     waits = np.array([name.startswith(_OF_PROFILER) for name in events.names], np.bool_)
     yield from waits_of_profiler(int((waits & tasks).sum()), int(tasks.sum()))
     captured = np.array([a.model not in (None, EAGER) for a in events.arguments], np.bool_)

@@ -1,5 +1,6 @@
 """What the ledger has to say about a database of Ascend's profiler."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -9,6 +10,7 @@ from traceql.reader.ascend.common_remarks import (
     calls_missing,
     captured_tasks,
     owned_parts,
+    unknown_tasks,
     waits_of_profiler,
 )
 from traceql.reader.ascend_db.analysis import Analysis
@@ -124,6 +126,25 @@ def _not_whole(profile: Profile, table: str, column: str) -> int:
     )
 
 
+def _types_of_undescribed(profile: Profile) -> Counter[str]:
+    """The types of the tasks that last and that no other table describes, with their numbers."""
+    if not profile.has("TASK", "startNs", "endNs", "taskType"):
+        return Counter()
+    conditions = ["endNs > startNs"]
+    for table in ("COMPUTE_TASK_INFO", "COMMUNICATION_TASK_INFO"):
+        if profile.has(table, "globalTaskId") and profile.has("TASK", "globalTaskId"):
+            conditions.append(f"globalTaskId NOT IN (SELECT globalTaskId FROM {table})")
+    kind = profile.text("TASK", "taskType")
+    return Counter(
+        dict(
+            profile.rows(
+                f"SELECT COALESCE({kind}, ''), COUNT(*) FROM TASK "
+                f"WHERE {' AND '.join(conditions)} GROUP BY 1"
+            )
+        )
+    )
+
+
 def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
     """Of the device's own tasks, how many are in table kernel, and which are not the program's."""
     tasks = profile.count("TASK")
@@ -147,6 +168,7 @@ def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
             "compute tasks. They are in table kernel by the name of their type, because their own "
             "is not in the file; analyse the recording again",
         )
+    yield from unknown_tasks(_types_of_undescribed(profile), tasks)
     yield from _devices(profile)
     yield from _of_graphs(profile, counted)
     yield from _waits_of_profiler(found, tasks)
