@@ -197,3 +197,48 @@ def test_tasks_of_unknown_types_are_told_and_kept(tmp_path: Path) -> None:
         ) == [(1, 3, False, True)]
         assert values(trace, "SELECT dur FROM slice WHERE name = 'Dance'") == [(100,)]
         assert values(trace, "SELECT name FROM kernel") == [("aclnnMm_MatMulCommon_MatMulV2",)]
+
+
+_DETAILS = (
+    "Name,Type,Start Time(us),Duration(us),Input Shapes",
+    f'aclnnMm,MatMulV2,{ascend_like.us(100)},0.1,"""4,8;8,16"""',
+)
+
+
+@pytest.mark.parametrize("is_local", [False, True])
+def test_kernel_details_of_any_locale_are_joined(is_local: bool, tmp_path: Path) -> None:
+    """With semicolons and decimal commas, as spreadsheets of some countries save them."""
+    start = ascend_like.us(100)
+    local = (
+        "Name;Type;Start Time(us);Duration(us);Input Shapes",
+        f'aclnnMm;MatMulV2;{start.replace(".", ",")};0,1;"""4,8;8,16"""',
+    )
+    files = {"kernel_details.csv": "\n".join(local if is_local else _DETAILS)}
+    folder = written(tmp_path, task("aclnnMm", ts=100, dur=100), files=files)
+    with loaded(folder, tmp_path / "run.duckdb") as trace:
+        found = "SELECT args ->> 'Type', args ->> 'Input Shapes' FROM kernel JOIN slice USING (id)"
+        assert values(trace, found) == [("MatMulV2", "4,8;8,16")]
+
+
+def test_kernel_details_of_another_recording_are_told(tmp_path: Path) -> None:
+    files = {"kernel_details.csv": "\n".join(_DETAILS)}
+    folder = written(tmp_path, task("aclnnMm", ts=900, dur=100), files=files)
+    with loaded(folder, tmp_path / "run.duckdb") as trace:
+        told = "SELECT value, total, ok, note FROM ledger WHERE check_name = 'kernel_details.csv'"
+        ((*numbers, note),) = values(trace, told)
+    assert numbers == [0, 1, None]
+    assert "of another recording" in note
+
+
+def test_an_arrow_tells_the_call_of_a_task_whose_number_no_call_has(tmp_path: Path) -> None:
+    """As in traces of 2024-01: the arrow begins within the call, and ends where the task begins."""
+    outer = call("AscendCL@aclnnMm", ts=0, dur=90, connection=3, level="acl")
+    lone = task("aclnnMm_MatMulCommon_MatMulV2", ts=200, dur=50, connection=8)
+    arrow = {"cat": "HostToDevice", "name": "HostToDevice38654705663", "id": "38654705663"}
+    begin = {**arrow, "ph": "s", "pid": outer["pid"], "tid": outer["tid"], "ts": ascend_like.us(40)}
+    end = {**arrow, "ph": "f", "bp": "e", "pid": lone["pid"], "tid": lone["tid"], "ts": lone["ts"]}
+    other = call("AscendCL@aclrtSynchronizeStream", ts=95, dur=400, connection=4, level="acl")
+    folder = written(tmp_path, outer, other, lone, begin, end)
+    with loaded(folder, tmp_path / "run.duckdb") as trace:
+        found = "SELECT launch.name FROM kernel JOIN launch ON kernel.launch_id = launch.id"
+        assert values(trace, found) == [("AscendCL@aclnnMm",)]

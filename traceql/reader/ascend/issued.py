@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.dialect.ascend.vocabulary import Category
+from traceql.reader.ascend.arrows import by_start, ends
 from traceql.reader.ascend.events import AscendEvents
 from traceql.reader.nesting import Nesting
 from traceql.reader.phases import FLOW_BEGINS, FLOW_FINISHES
@@ -23,21 +24,12 @@ def external_ids(events: AscendEvents, nested: Nesting) -> pa.Array:
     found = np.full(len(events), _NONE, np.int64)
     asked = _operators(events, nested)
     at = events.of(Category.KERNEL, Category.MEMCPY, Category.COMMUNICATION)
-    begun = _by_start(events, np.flatnonzero(at))
-    for number, place in _ends(events, FLOW_FINISHES):
+    begun = by_start(events, np.flatnonzero(at))
+    for number, place in ends(events, _ARROWS, FLOW_FINISHES):
         task, operator = begun.get(place), asked.get(number)
         if task is not None and operator is not None:
             found[task] = found[operator] = operator
     return pa.array(found, mask=found == _NONE)
-
-
-def _ends(events: AscendEvents, phase: str) -> list[tuple[int, tuple[int, int]]]:
-    """The number of each arrow that has such an end, and the track and the time of the end."""
-    flows = events.parsed.flows
-    chosen = np.array([(p, cat) == (phase, _ARROWS) for p, _, cat, _ in flows.kinds], np.bool_)
-    at = np.flatnonzero(chosen[flows.kind]) if len(chosen) else np.empty(0, np.int64)
-    places = zip(flows.ends.track[at].tolist(), flows.ends.ts[at].tolist(), strict=True)
-    return list(zip(flows.number[at].tolist(), places, strict=True))
 
 
 def _operators(events: AscendEvents, nested: Nesting) -> dict[int, int]:
@@ -51,7 +43,7 @@ def _operators(events: AscendEvents, nested: Nesting) -> dict[int, int]:
     starts = {track: slices.ts[members].tolist() for track, members in by_track.items()}
     end_ts = slices.ts + slices.dur
     found = {}
-    for number, (track, ts) in _ends(events, FLOW_BEGINS):
+    for number, (track, ts) in ends(events, _ARROWS, FLOW_BEGINS):
         place = bisect_right(starts.get(track, []), ts) - 1
         around = by_track[track][place] if place >= 0 else None
         inside = []
@@ -63,9 +55,3 @@ def _operators(events: AscendEvents, nested: Nesting) -> dict[int, int]:
         if inside:
             found[number] = next(named, inside[0])
     return found
-
-
-def _by_start(events: AscendEvents, at: Int64s) -> dict[tuple[int, int], int]:
-    slices = events.parsed.slices
-    places = zip(slices.track[at].tolist(), slices.ts[at].tolist(), strict=True)
-    return dict(zip(places, at.tolist(), strict=True))

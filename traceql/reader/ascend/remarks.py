@@ -38,13 +38,11 @@ def remarks(
     yield from _tasks(events)
     yield from _communication(events, files)
     if details.rows:
-        yield Remark(
-            "kernel_details.csv",
-            details.joined,
-            details.rows,
-            True if details.joined == details.rows else None,
-            "rows joined to a task of the trace, by start and name; rows in the file",
-        )
+        note = "rows joined to a task of the trace, by start and name; rows in the file"
+        if not details.joined:
+            note += ". None fits: the file is of another recording"
+        verdict = True if details.joined == details.rows else None
+        yield Remark("kernel_details.csv", details.joined, details.rows, verdict, note)
     yield from files_beside(path, files.damaged)
 
 

@@ -19,6 +19,7 @@ from traceql.reader.ascend.layout import OUTPUTS
 from traceql.reader.kineto.json_repair import repaired_json
 from traceql.reader.unpacked import pieces
 
+_LOCAL_NUMBER = re.compile(r"-?\d+,\d+")
 _INFO = re.compile(r"profiler_info(_\d+)?\.json(\.gz)?")
 _RANK_OF_FOLDER = re.compile(r"(?:^|[_\-.])rank[_\-]?([0-9]{1,9})(?=[^0-9]|$)", re.IGNORECASE)
 _DEVICE_COLUMNS = (("memory_record.csv", "Device Type"), ("npu_module_mem.csv", "Device"))
@@ -46,18 +47,32 @@ class SideFiles:
         self.damaged: list[str] = []
 
     def rows(self, name: str) -> Sequence[Row]:
-        """The rows of a CSV file beside the trace; cells without the tab that ends times."""
+        """The rows of a CSV file beside the trace; cells without the tab that ends times.
+
+        Programs of some locales save it with semicolons, and with commas in numbers.
+        """
         text = self._text(self._output / name)
+        header = text.partition("\n")[0]
+        is_local = header.count(";") > header.count(",")
         try:
-            read = csv.DictReader(StringIO(text), strict=True)
+            read = csv.DictReader(StringIO(text), strict=True, delimiter=";" if is_local else ",")
             return [
-                {key.strip(): (cell or "").strip() for key, cell in row.items() if key is not None}
+                {
+                    key.strip(): _cell(cell or "", is_local=is_local)
+                    for key, cell in row.items()
+                    if key is not None
+                }
                 for row in read
                 if None not in row
             ]
         except csv.Error as error:
-            self.damaged.append(f"{name}: {error}")
+            self._note(f"{name}: {error}")
             return []
+
+    def _note(self, reason: str) -> None:
+        """Notes once why a file could not be used."""
+        if reason not in self.damaged:
+            self.damaged.append(reason)
 
     def document(self, name: str) -> Mapping[str, Any]:
         """A JSON object beside the trace."""
@@ -136,10 +151,10 @@ class SideFiles:
         try:
             found = json.loads(repaired_json((text or "{}").encode()))
         except (ValueError, RecursionError):
-            self.damaged.append(f"{path.name}: damaged JSON")
+            self._note(f"{path.name}: damaged JSON")
             return {}
         if not isinstance(found, dict):
-            self.damaged.append(f"{path.name}: no JSON object")
+            self._note(f"{path.name}: no JSON object")
             return {}
         return found
 
@@ -151,9 +166,15 @@ class SideFiles:
                     content = b"".join(pieces(candidate, 1 << 20))
                     return content.decode("utf-8-sig")
                 except (OSError, TraceCorrupt, UnicodeDecodeError) as error:
-                    self.damaged.append(f"{candidate.name}: {error}")
+                    self._note(f"{candidate.name}: {error}")
                     return ""
         return ""
+
+
+def _cell(text: str, *, is_local: bool) -> str:
+    """A cell of a CSV file, with a point in its number."""
+    text = text.strip()
+    return text.replace(",", ".") if is_local and _LOCAL_NUMBER.fullmatch(text) else text
 
 
 def _number(value: object) -> int | None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from traceql.dialect.ascend.vocabulary import Category, Metadata
 from traceql.reader.arguments import int64_column
+from traceql.reader.ascend.arrows import connections
 from traceql.reader.ascend.counts import count_table
 from traceql.reader.ascend.events import AscendEvents
 from traceql.reader.ascend.groups import group_arguments, operation_of_parts
@@ -29,7 +30,7 @@ def tables(
 ) -> dict[str, pa.Table]:
     """All tables of the contract but the remarks."""
     parts, owners = operation_of_parts(events)
-    connection = events.connection.copy()
+    connection = connections(events)
     connection[parts] = connection[owners]
     beside = side_counters(events, files)
     counters = pa.concat_tables([events.counters.table(), beside])
