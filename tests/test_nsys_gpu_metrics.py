@@ -28,7 +28,7 @@ def device(gpu: int, cuda: int, pid: int) -> Row:
 
 def ranks(folder: Path, *rows: Row, without: str = "") -> list[Mapping[str, pa.Table]]:
     path = write(folder / "run.sqlite", *rows, without=without)
-    return [part.tables for part in read_export(path, trace_processor=None)]
+    return [part.tables for part in read_export(path)]
 
 
 def counters(tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:

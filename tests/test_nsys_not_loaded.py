@@ -25,7 +25,7 @@ def tables(folder: Path, *rows: Row, sql: str = "") -> Mapping[str, pa.Table]:
     path = write(folder / "run.sqlite", *_EVENTS, *rows)
     with closing(sqlite3.connect(path)) as con, con:
         con.executescript(sql)
-    (part,) = read_export(path, trace_processor=None)
+    (part,) = read_export(path)
     return part.tables
 
 

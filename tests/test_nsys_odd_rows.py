@@ -23,7 +23,7 @@ DATA = Path(__file__).parent / "data" / "nsys"
 def ranks(folder: Path, *rows: Row) -> list[Mapping[str, pa.Table]]:
     """The tables of each rank; these exports have one window."""
     path = write(folder / "run.sqlite", *rows)
-    return [part.tables for part in read_export(path, trace_processor=None)]
+    return [part.tables for part in read_export(path)]
 
 
 def remarks(tables: Mapping[str, pa.Table]) -> dict[str, tuple[int, int, bool | None]]:
@@ -194,7 +194,7 @@ def test_bytes_in_place_of_a_name_are_no_name(tmp_path: Path) -> None:
     path = write(tmp_path / "run.sqlite", *_EVENTS)
     with closing(sqlite3.connect(path)) as con, con:
         con.execute("UPDATE NVTX_EVENTS SET text = x'fffe41', textId = NULL")
-    (part,) = read_export(path, trace_processor=None)
+    (part,) = read_export(path)
     assert part.tables["slice"].num_rows == 3
 
 
@@ -241,7 +241,7 @@ def test_a_table_without_names_is_loaded(tmp_path: Path) -> None:
     with closing(sqlite3.connect(path)) as con, con:
         con.execute('CREATE TABLE OSRT_API (start INTEGER, "end" INTEGER, globalTid INTEGER)')
         con.execute("INSERT INTO OSRT_API VALUES (5, 9, ?)", [global_id(PID, PID)])
-    (part,) = read_export(path, trace_processor=None)
+    (part,) = read_export(path)
     assert sorted(durations(part.tables)) == [4, 5, 10, 50]
 
 

@@ -290,9 +290,9 @@ def test_windows_of_a_large_export_give_the_tables_of_the_whole(
             con.execute(f"CREATE TABLE other AS SELECT * FROM {table} ORDER BY {order}")
             con.execute(f"DROP TABLE {table}")
             con.execute(f"ALTER TABLE other RENAME TO {table}")
-    (whole,) = read_export(path, trace_processor=None)
+    (whole,) = read_export(path)
     monkeypatch.setattr(windows, "ROWS", 50)
-    parts = list(read_export(path, trace_processor=None))
+    parts = list(read_export(path))
     number = len(parts)
     assert number > 10
     assert [part.continues for part in parts] == [True] * (number - 1) + [False]

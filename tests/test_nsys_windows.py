@@ -48,7 +48,7 @@ def effort(path: Path, monkeypatch: pytest.MonkeyPatch, *, rows: int) -> tuple[i
     with monkeypatch.context() as patch:
         patch.setattr(sqlite_file, "_connection", connection)
         patch.setattr(windows, "ROWS", rows)
-        parts = sum(1 for _ in read_export(path, trace_processor=None))
+        parts = sum(1 for _ in read_export(path))
     return counted, parts
 
 
@@ -107,7 +107,7 @@ def test_arguments_of_ranges_are_those_of_a_window(
 
     monkeypatch.setattr(Nvtx, "arguments", spied)
     monkeypatch.setattr(windows, "ROWS", 10)
-    parts = list(read_export(path, trace_processor=None))
+    parts = list(read_export(path))
     assert sum(asked) == 100
     assert max(asked) <= 20
     slices = [row for part in parts for row in part.tables["slice"].to_pylist()]

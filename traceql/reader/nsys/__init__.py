@@ -42,7 +42,7 @@ def _traces_of_folder(folder: Path) -> list[Path]:
 def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
     from traceql.reader.nsys.read import read_export
 
-    return read_export(path, trace_processor=trace_processor)
+    return read_export(path)
 
 
 def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:

@@ -12,13 +12,13 @@ from traceql.dialect.event_kinds import EventKind
 from traceql.dialect.nsys.vocabulary import CATEGORIES, Category
 from traceql.errors import TraceCorrupt
 from traceql.reader.coded import DistinctValues
-from traceql.reader.nesting import Nesting
 from traceql.reader.nsys.blocks import RankRows
 from traceql.reader.nsys.processes import PID_BITS
 from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.sources import EVENT, Source, events
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.nsys.windows import WHOLE, Window
+from traceql.reader.parents import Parents
 from traceql.reader.tables import (
     ACTIVITY,
     COUNTER,
@@ -144,7 +144,7 @@ class RankEvents:
         foreign[self.of_kind(EventKind.LAUNCH)] = ~self._is_own
         return pc.if_else(pa.array(foreign), None, self._column("correlation"))
 
-    def tables(self, nested: Nesting) -> dict[str, pa.Table]:
+    def tables(self, nested: Parents) -> dict[str, pa.Table]:
         """The tables with the events of the window.
 
         Args:
@@ -183,7 +183,7 @@ class RankEvents:
         column = self._rows[name]
         return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
-    def _slices(self, nested: Nesting) -> pa.Table:
+    def _slices(self, nested: Parents) -> pa.Table:
         number = pa.array(self.track)
         pid, tid = self._numbers.places()
         columns = [

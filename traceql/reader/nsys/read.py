@@ -22,7 +22,7 @@ from traceql.reader.timeline import complete_timeline
 from traceql.reader.windowed_nesting import NO_FLOWS
 
 
-def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTables]:
+def read_export(path: Path) -> Iterator[TraceTables]:
     """The tables of each rank, which is a process and one of its GPUs.
 
     Raises:
@@ -34,9 +34,7 @@ def read_export(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
         for number, (part, about) in enumerate(
             zip(parts, metadata(export, parts, recording.nvtx), strict=True)
         ):
-            found = rank_tables(
-                recording.rank(part), is_first=number == 0, trace_processor=trace_processor
-            )
+            found = rank_tables(recording.rank(part), is_first=number == 0)
             for window in found:
                 yield TraceTables(window.tables, about, continues=not window.is_last)
 
