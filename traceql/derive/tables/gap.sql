@@ -47,8 +47,8 @@ bounded AS (
 ),
 -- Calls of a thread are nested. Only the outermost one counts, because the time of a call inside
 -- it is part of its own.
-blocking_call AS (
-    SELECT rank, tid, ts, ts + dur AS end_ts
+outermost_call AS (
+    SELECT rank, tid, ts, GREATEST(dur, 0) AS dur
     FROM launch
     WHERE regexp_matches(name, '(Device|Stream|Event|Ctx)Synchronize|aclrtSynchronize(Device|Stream|Event)|^(cuda|hip)Memcpy(WithStream)?$|aclrtMemcpy$')
     QUALIFY COALESCE(ts >= MAX(ts + dur) OVER (
@@ -56,25 +56,33 @@ blocking_call AS (
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ), TRUE)
 ),
+blocking_call AS (
+    SELECT
+        *,
+        COALESCE(SUM(dur) OVER (
+            PARTITION BY rank, tid ORDER BY ts, dur
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ), 0) AS before_ns
+    FROM outermost_call
+),
 -- Time that the thread which asked for the next kernel, mostly the launching one, was blocked between
--- the start of the gap and the launch call of the next kernel.
+-- the start of the gap and the launch call of the next kernel: the difference of running totals.
 blocked AS (
     SELECT
         bounded.rank,
         bounded.device,
         bounded.ts,
-        SUM(
-            LEAST(blocking_call.end_ts, bounded.issued_ts)
-            - GREATEST(blocking_call.ts, bounded.ts)
-        ) AS blocked_ns
-    FROM bounded
-    INNER JOIN blocking_call
-        ON bounded.rank = blocking_call.rank
-        AND blocking_call.ts < bounded.issued_ts
-        AND blocking_call.end_ts > bounded.ts
-        AND blocking_call.tid = bounded.issuing_tid
-    WHERE bounded.launch_ts > bounded.ts
-    GROUP BY ALL
+        COALESCE(until.before_ns + LEAST(until.dur, bounded.issued_ts - until.ts), 0)
+        - COALESCE(since.before_ns + LEAST(since.dur, bounded.ts - since.ts), 0) AS blocked_ns
+    FROM (FROM bounded WHERE launch_ts > ts) AS bounded
+    ASOF LEFT JOIN blocking_call AS until
+        ON bounded.rank = until.rank
+        AND bounded.issuing_tid = until.tid
+        AND bounded.issued_ts >= until.ts
+    ASOF LEFT JOIN blocking_call AS since
+        ON bounded.rank = since.rank
+        AND bounded.issuing_tid = since.tid
+        AND bounded.ts >= since.ts
 ),
 -- Time that the stream of the next kernel waited for events, as its device tells.
 device_waited AS (
