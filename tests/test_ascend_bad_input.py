@@ -133,7 +133,7 @@ def test_only_the_ends_of_long_files_that_others_may_have_written_are_searched(
 
 
 def told(trace: Path) -> dict[str, bool | None]:
-    rows = read_ascend(trace, trace_processor=None).tables["remark"].to_pylist()
+    rows = next(read_ascend(trace, trace_processor=None)).tables["remark"].to_pylist()
     return {row["check_name"]: row["ok"] for row in rows}
 
 
@@ -149,7 +149,7 @@ def test_a_job_smaller_than_its_communicators_is_told(about: str, tmp_path: Path
         distributed["parallel_group_info"] = {"a": {"global_ranks": [0, 7]}}
     trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, *more)
     (tmp_path / "a_ascend_pt" / "profiler_metadata.json").write_text(json.dumps(distributed))
-    tables = read_ascend(trace, trace_processor=None)
+    tables = next(read_ascend(trace, trace_processor=None))
     assert told(trace)["statements of the number of ranks"] is False
     assert facts(tables.metadata).world_size == 8
 

@@ -242,3 +242,41 @@ def test_an_arrow_tells_the_call_of_a_task_whose_number_no_call_has(tmp_path: Pa
     with loaded(folder, tmp_path / "run.duckdb") as trace:
         found = "SELECT launch.name FROM kernel JOIN launch ON kernel.launch_id = launch.id"
         assert values(trace, found) == [("AscendCL@aclnnMm",)]
+
+
+def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
+    """Streams of the same number, on two devices; a thread of the host starts tasks on each."""
+    zero = (
+        call(ts=0, dur=50, connection=1),
+        task("aclnnMm_MatMulCommon_MatMulV2", ts=100, dur=100, connection=1),
+        frequency(1800, ts=100),
+    )
+    one = (
+        call(ts=10, dur=50, connection=2, tid=102),
+        task("aclnnAdd_AddAiCore_Add", ts=120, dur=300, connection=2),
+        task("aclnnAdd_AddAiCore_Add", ts=720, dur=300, connection=3),
+    )
+    trace = ascend_like.write(tmp_path / "in" / "w_1_2_ascend_pt", *zero, rank=5)
+    of_one = [
+        event | {"pid": event["pid"] + (0 if event["pid"] == 3200 else 1000)}
+        for event in ascend_like.named(one, "NPU 4")
+    ]
+    trace.write_text(json.dumps(json.loads(trace.read_text()) + of_one))
+    with loaded(tmp_path / "in", tmp_path / "run.duckdb") as trace_of_both:
+        found = values(
+            trace_of_both,
+            "SELECT rank, device, stream, COUNT(*), SUM(dur), COUNT(launch_id) FROM kernel "
+            "GROUP BY ALL ORDER BY rank",
+        )
+        calls = values(trace_of_both, "SELECT rank, tid FROM launch ORDER BY rank")
+        gaps = values(trace_of_both, "SELECT rank, dur FROM gap")
+        failed = values(trace_of_both, "SELECT check_name FROM ledger WHERE ok IS FALSE")
+        told = values(
+            trace_of_both, "SELECT value FROM ledger WHERE check_name = 'devices in the file'"
+        )
+        fed = [b"".join(trace_of_both.feed(rank) or ()) for rank in (0, 1)]
+    assert found == [(0, 3, 2, 1, 100, 1), (1, 4, 2, 2, 600, 1)]
+    assert calls == [(0, 101), (1, 102)]
+    assert gaps == [(1, 300)]
+    assert (failed, told) == ([], [(2,), (2,)])
+    assert [text.count(b"AddAiCore") for text in fed] == [0, 2]

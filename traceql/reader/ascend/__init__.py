@@ -17,16 +17,16 @@ def _recognises(path: Path) -> bool:
     return is_ascend(path)
 
 
-def _read(path: Path, *, trace_processor: Path | None) -> "TraceTables":
+def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
     from traceql.reader.ascend.read import read_ascend
 
     return read_ascend(path, trace_processor=trace_processor)
 
 
-def _feed(path: Path, base_ns: int, _metadata: Mapping[str, Any]) -> Iterator[bytes]:
+def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
     from traceql.reader.ascend.read import perfetto_feed
 
-    return perfetto_feed(path, base_ns)
+    return perfetto_feed(path, base_ns, metadata)
 
 
 def _traces_of_folder(folder: Path) -> Sequence[Path]:

@@ -11,6 +11,7 @@ from traceql.reader.ascend.events import CANN, AscendEvents
 from traceql.reader.phases import FLOW_BEGINS, FLOW_FINISHES
 
 Int64s = npt.NDArray[np.int64]
+OF_OPERATORS = "async_npu"  # the category of arrows from an operator to a task
 _TO_DEVICE = "HostToDevice"  # the category of arrows from a call of CANN to a task
 
 

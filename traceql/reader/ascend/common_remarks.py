@@ -24,6 +24,17 @@ def files_beside(path: Path, damaged: list[str]) -> Iterator[Remark]:
         yield Remark("file beside the trace", 0, 1, False, f"not used: {reason}")
 
 
+def of_several_devices(devices: int) -> Remark:
+    return Remark(
+        "devices in the file",
+        devices,
+        devices,
+        None,
+        "devices whose tasks are in this one file; each is a rank of its own, with the threads of "
+        "the host that started most of its tasks. The file does not tell which ranks they are",
+    )
+
+
 def unknown_tasks(types: Counter[str], tasks: int) -> Iterator[Remark]:
     """Tasks whose type says neither that they compute nor that they do not.
 

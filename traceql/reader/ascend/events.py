@@ -1,7 +1,7 @@
 """The events of a trace, each with its category: what it is, by its track and its arguments."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -21,11 +21,13 @@ from traceql.dialect.ascend.vocabulary import (
 from traceql.errors import TraceCorrupt
 from traceql.reader.ascend.counters import Counters
 from traceql.reader.coded import DistinctValues
+from traceql.reader.kineto.kineto_json import Event
 from traceql.reader.kineto.read import KinetoEvents, kineto_events
 from traceql.reader.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
+Kept = Callable[[Iterable[list[Event]]], Iterator[list[Event]]]
 
 HARDWARE, PYTHON, CANN, OVERLAP = "Ascend Hardware", "Python", "CANN", "Overlap Analysis"
 _COMMUNICATION = ("HCCL", "Communication")
@@ -163,14 +165,17 @@ class AscendEvents:
         return parts[inside]
 
 
-def ascend_events(path: Path) -> AscendEvents:
+def ascend_events(path: Path, *, kept: Kept = iter) -> AscendEvents:
     """Parses a file.
+
+    Args:
+        kept: leaves out events that are not to be read.
 
     Raises:
         TraceCorrupt: the file is damaged, has no events, or events without a time after 1970.
     """
     counters = Counters()
-    parsed = kineto_events(path, kept=counters.kept)
+    parsed = kineto_events(path, kept=lambda batches: counters.kept(kept(batches)))
     if not len(parsed.slices):
         raise TraceCorrupt(
             f"{path}: has no events: nothing ran while it was recorded, or it was not analysed to "

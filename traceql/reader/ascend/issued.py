@@ -8,13 +8,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.dialect.ascend.vocabulary import Category
-from traceql.reader.ascend.arrows import by_start, ends
+from traceql.reader.ascend.arrows import OF_OPERATORS, by_start, ends
 from traceql.reader.ascend.events import AscendEvents
 from traceql.reader.nesting import Nesting
 from traceql.reader.phases import FLOW_BEGINS, FLOW_FINISHES
 
 Int64s = npt.NDArray[np.int64]
-_ARROWS = "async_npu"  # the category of arrows from an operator to a task
 _LIBRARY = "::"  # in the names of operators, such as aten::mm, but not in those of their parts
 _NONE = -1
 
@@ -25,7 +24,7 @@ def external_ids(events: AscendEvents, nested: Nesting) -> pa.Array:
     asked = _operators(events, nested)
     at = events.of(Category.KERNEL, Category.MEMCPY, Category.COMMUNICATION)
     begun = by_start(events, np.flatnonzero(at))
-    for number, place in ends(events, _ARROWS, FLOW_FINISHES):
+    for number, place in ends(events, OF_OPERATORS, FLOW_FINISHES):
         task, operator = begun.get(place), asked.get(number)
         if task is not None and operator is not None:
             found[task] = found[operator] = operator
@@ -43,7 +42,7 @@ def _operators(events: AscendEvents, nested: Nesting) -> dict[int, int]:
     starts = {track: slices.ts[members].tolist() for track, members in by_track.items()}
     end_ts = slices.ts + slices.dur
     found = {}
-    for number, (track, ts) in ends(events, _ARROWS, FLOW_BEGINS):
+    for number, (track, ts) in ends(events, OF_OPERATORS, FLOW_BEGINS):
         place = bisect_right(starts.get(track, []), ts) - 1
         around = by_track[track][place] if place >= 0 else None
         inside = []

@@ -1,11 +1,14 @@
 """Reads a trace of Ascend in text form, with the files beside it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from traceql.dialect.ascend.vocabulary import Metadata
 from traceql.errors import NotATrace
 from traceql.reader import feed
+from traceql.reader.ascend.common_remarks import of_several_devices
+from traceql.reader.ascend.devices import device_parts
 from traceql.reader.ascend.events import AscendEvents, ascend_events
 from traceql.reader.ascend.job_size import job_size_remarks, largest_group
 from traceql.reader.ascend.kernel_details import kernel_details
@@ -19,20 +22,41 @@ from traceql.reader.remarks import remark_table
 from traceql.reader.tables import TraceTables
 
 
-def read_ascend(path: Path, *, trace_processor: Path | None) -> TraceTables:
-    """The tables of a rank.
+def read_ascend(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTables]:
+    """The tables of a rank; of each device, if the file has several.
 
     Raises:
         NotATrace: the file shows a captured graph, or is a part of a timeline.
         TraceCorrupt: the file is damaged, or has events without a time.
     """
-    events, files = _events(path), SideFiles(path)
+    events = _events(path)
+    parts = device_parts(events)
+    if not parts:
+        yield _rank_tables(path, events, SideFiles(path), trace_processor)
+        return
+    del events
+    for part in parts:
+        found = ascend_events(path, kept=part.kept)
+        files = SideFiles(path, device=part.device)
+        yield _rank_tables(path, found, files, trace_processor, devices=len(parts))
+
+
+def _rank_tables(
+    path: Path,
+    events: AscendEvents,
+    files: SideFiles,
+    trace_processor: Path | None,
+    *,
+    devices: int = 1,
+) -> TraceTables:
     details = kernel_details(events, files)
     parsed = events.parsed
     nested = nesting(parsed.slices, parsed.flows, parsed.tracks, trace_processor=trace_processor)
     found = tables(events, files, details, nested)
     metadata = {**files.metadata, **_largest_group(events)}
     said = [*job_size_remarks(metadata), *remarks(path, events, files, details, nested)]
+    if devices > 1:
+        said.append(of_several_devices(devices))
     found["remark"] = remark_table(said)
     return TraceTables(found, metadata)
 
@@ -43,9 +67,13 @@ def _largest_group(events: AscendEvents) -> dict[str, int]:
     return {} if largest is None else {Metadata.LARGEST_GROUP: largest}
 
 
-def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
-    """The file as JSON that the trace processor accepts, with times relative to `base_ns`."""
+def perfetto_feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
+    """One rank as JSON that the trace processor accepts, with times relative to `base_ns`."""
     events, files = _events(path), SideFiles(path)
+    for part in device_parts(events):
+        if part.device == metadata.get(Metadata.DEVICE):
+            events = ascend_events(path, kept=part.kept)
+            files = SideFiles(path, device=part.device)
     parsed = events.parsed
     args = arguments(events, files, kernel_details(events, files))
     return feed.described_feed(

@@ -24,6 +24,7 @@ _INFO = re.compile(r"profiler_info(_\d+)?\.json(\.gz)?")
 _RANK_OF_FOLDER = re.compile(r"(?:^|[_\-.])rank[_\-]?([0-9]{1,9})(?=[^0-9]|$)", re.IGNORECASE)
 _DEVICE_COLUMNS = (("memory_record.csv", "Device Type"), ("npu_module_mem.csv", "Device"))
 _DEVICE = re.compile(r"NPU:?\s*([0-9]{1,6})")
+_OF_DEVICE = ("Device_id", "Device Type", "Device")
 Row = Mapping[str, str]
 
 
@@ -33,15 +34,22 @@ class SideFiles:
     Args:
         export: text or db, the form of the trace.
         stated: what the trace itself says of what profiler_metadata.json has.
+        device: the only device to read the rows of, where one trace is of several; then the files
+            do not tell the rank.
 
     Attributes:
         damaged: a sentence for each file that could not be used.
     """
 
     def __init__(
-        self, trace: Path, *, export: str = "text", stated: Mapping[str, Any] | None = None
+        self,
+        trace: Path,
+        *,
+        export: str = "text",
+        stated: Mapping[str, Any] | None = None,
+        device: int | None = None,
     ) -> None:
-        self._export, self._stated = export, stated or {}
+        self._export, self._stated, self._only = export, stated or {}, device
         self._output = trace.parent
         self._rank_folder = trace.parent.parent if trace.parent.name in OUTPUTS else trace.parent
         self.damaged: list[str] = []
@@ -56,7 +64,7 @@ class SideFiles:
         is_local = header.count(";") > header.count(",")
         try:
             read = csv.DictReader(StringIO(text), strict=True, delimiter=";" if is_local else ",")
-            return [
+            cells = (
                 {
                     key.strip(): _cell(cell or "", is_local=is_local)
                     for key, cell in row.items()
@@ -64,10 +72,16 @@ class SideFiles:
                 }
                 for row in read
                 if None not in row
-            ]
+            )
+            return [row for row in cells if self._only is None or self._is_of_device(row)]
         except csv.Error as error:
             self._note(f"{name}: {error}")
             return []
+
+    def _is_of_device(self, row: Row) -> bool:
+        """Whether a row is of the only device; so are those that tell none."""
+        cells = (row.get(column, "").removeprefix("NPU").lstrip(": ") for column in _OF_DEVICE)
+        return all(not cell.isdecimal() or int(cell) == self._only for cell in cells)
 
     def _note(self, reason: str) -> None:
         """Notes once why a file could not be used."""
@@ -99,6 +113,8 @@ class SideFiles:
         return {key.value: value for key, value in known.items() if value not in (None, {}, [])}
 
     def _rank_and_source(self, layout: Mapping[str, Any]) -> tuple[int | None, str]:
+        if self._only is not None:
+            return None, "order of devices"
         if (rank := _number(self._info.get("rank_id"))) is not None:
             return rank, "profiler_info"
         if (rank := _number(layout.get("rank"))) is not None:
@@ -138,6 +154,8 @@ class SideFiles:
     @cached_property
     def _device(self) -> int | None:
         """The number of the NPU, if the files name one and only one."""
+        if self._only is not None:
+            return self._only
         named = {
             found[1]
             for file, column in _DEVICE_COLUMNS

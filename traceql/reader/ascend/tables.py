@@ -10,6 +10,7 @@ from traceql.dialect.ascend.vocabulary import Category, Metadata
 from traceql.reader.arguments import int64_column
 from traceql.reader.ascend.arrows import connections
 from traceql.reader.ascend.counts import count_table
+from traceql.reader.ascend.devices import device_number
 from traceql.reader.ascend.events import AscendEvents
 from traceql.reader.ascend.groups import group_arguments, operation_of_parts
 from traceql.reader.ascend.issued import external_ids
@@ -111,8 +112,7 @@ def _streams(events: AscendEvents) -> dict[int, int]:
 
 def _device(events: AscendEvents, index: int, of_files: object) -> int | None:
     """The number of the NPU: in the label of the track ("NPU 1"), else as the files beside say."""
-    label = str(events.tracks[events.parsed.slices.track[index]].process_labels or "")
-    number = label.removeprefix("NPU").strip()
-    if number.isdecimal():
-        return int(number)
+    label = events.tracks[events.parsed.slices.track[index]].process_labels
+    if (number := device_number(label)) is not None:
+        return number
     return of_files if isinstance(of_files, int) else 0
