@@ -170,6 +170,25 @@ def test_operations_of_two_groups_may_have_one_name(tmp_path: Path) -> None:
     assert told(trace)["elapse times in communication.json"] is True
 
 
+def test_a_negative_size_of_a_copy_is_unknown_and_told(tmp_path: Path) -> None:
+    copies = [
+        task("MEMCPY_ASYNC", ts=900 + size, dur=5, kind="SDMA_SQE", **{"size(B)": size})
+        for size in (-7, 8)
+    ]
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, *copies)
+    tables = next(read_ascend(trace, trace_processor=None)).tables
+    assert sorted(filter(None, tables["activity"]["bytes"].to_pylist())) == [8]
+    assert told(trace)["sizes of copies"] is False
+
+
+def test_starts_of_kernel_details_that_are_no_times_are_no_other_recording(tmp_path: Path) -> None:
+    files = {"kernel_details.csv": "Name,Start Time(us)\naclnnAdd_AddAiCore_Add,1.79E+15x\n"}
+    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, files=files)
+    rows = next(read_ascend(trace, trace_processor=None)).tables["remark"].to_pylist()
+    (note,) = [row["note"] for row in rows if row["check_name"] == "kernel_details.csv"]
+    assert note.endswith("1 rows have a start that is no time")
+
+
 def test_tasks_on_tracks_without_names_fail_the_ledger(tmp_path: Path) -> None:
     trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS)
     trace.write_text(json.dumps(EVENTS))

@@ -67,7 +67,10 @@ class Read:
             found = RankEvents(profile)
             nothing = pa.nulls(len(found.timeline), pa.int64())
             self.tables = found.tables(Nesting(nothing, nothing, nothing, nothing, ""))
-            said = [*Job(profile, path).remarks(), *remarks(profile, found, NO_ANALYSIS)]
+            said = [
+                *Job(profile, path, NO_ANALYSIS).remarks(),
+                *remarks(profile, found, NO_ANALYSIS),
+            ]
         self.remarks = {one.check_name: one for one in said}
 
     @property
@@ -136,10 +139,26 @@ def test_a_large_packed_database_is_known_by_the_tables_that_it_creates(
         ("mine.db.gz", mine, True),
         ("other.db.gz", other, False),
         ("cut.db.gz", mine[:900], False),
-        ("mine.sqlite.gz", mine, False),  # as large exports of Nsight Systems are called
+        ("mine.sqlite.gz", mine, True),  # as large exports of Nsight Systems are called
     ):
         found = ascend_db.READER.recognises(written(tmp_path, name, content))
         assert found is is_known, name
+
+
+def test_a_negative_size_of_a_copy_is_unknown_and_told(tmp_path: Path) -> None:
+    found = Read(database(tmp_path, "UPDATE MEMCPY_INFO SET size = -4096"))
+    assert set(found.tables["activity"]["bytes"].to_pylist()) == {None}
+    told = found.remarks["sizes of copies"]
+    assert (told.value, told.total, told.ok) == (1, 1, False)
+
+
+def test_a_damaged_analysis_is_told_by_its_own_name(tmp_path: Path) -> None:
+    path = database(tmp_path)
+    path.with_name("analysis.db").write_bytes(b"SQLite format 3\0" + bytes(500))
+    (found,) = read_profile(path, trace_processor=None)
+    rows = found.tables["remark"].to_pylist()
+    (told,) = [row for row in rows if row["check_name"] == "file beside the trace"]
+    assert (told["ok"], told["note"].startswith("not used: analysis.db: ")) == (False, True)
 
 
 @pytest.mark.parametrize("page", [1, 2, 9])
@@ -358,7 +377,7 @@ def test_what_the_file_says_of_itself_is_told_where_it_is_no_utf8(tmp_path: Path
     odd = "UPDATE NPU_INFO SET name = CAST(x'41ff' AS TEXT)"
     path = database(tmp_path, odd)
     with opened(path) as profile:
-        name = Job(profile, path).metadata["device_name"]
+        name = Job(profile, path, NO_ANALYSIS).metadata["device_name"]
     assert name == "A\N{REPLACEMENT CHARACTER}"
     told = Read(path).remarks["texts of NPU_INFO that are no UTF-8"]
     assert (told.value, told.ok) == (1, None)

@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -180,15 +181,19 @@ def table_names(path: Path) -> frozenset[str]:
         return frozenset()
 
 
-def created_tables(path: Path) -> Iterator[str]:
+def created_tables(path: Path, *, most_bytes: int | None = None) -> Iterator[str]:
     """The names of tables in the order of a file, which is unpacked piece by piece.
 
     They are all that follows CREATE TABLE, also in a text that mentions it. It ends where the file
     cannot be read.
+
+    Args:
+        most_bytes: where to stop, unpacked; None to look at the whole file.
     """
     before = b""
+    most_pieces = None if most_bytes is None else max(1, most_bytes // _PIECE_BYTES)
     try:
-        for piece in pieces(path, _PIECE_BYTES):
+        for piece in islice(pieces(path, _PIECE_BYTES), most_pieces):
             for found in _CREATED.finditer(before + piece):
                 yield found[1].decode()
             before = piece[-_LONGEST_STATEMENT:]

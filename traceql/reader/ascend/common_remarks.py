@@ -35,6 +35,18 @@ def of_several_devices(devices: int) -> Remark:
     )
 
 
+def impossible_sizes(odd: int, copies: int) -> Iterator[Remark]:
+    if odd:
+        yield Remark(
+            "sizes of copies",
+            odd,
+            copies,
+            False,
+            "copies whose number of bytes is negative, or too large for one, and counts as "
+            "unknown; all copies",
+        )
+
+
 def unknown_tasks(types: Counter[str], tasks: int) -> Iterator[Remark]:
     """Tasks whose type says neither that they compute nor that they do not.
 

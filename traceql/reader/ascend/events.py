@@ -148,6 +148,11 @@ class AscendEvents:
         found = [-1 if a.connection is None else a.connection for a in self.arguments]
         return np.array([c if 0 <= c < 2**63 else -1 for c in found], np.int64)
 
+    def bytes(self, index: int) -> int | None:
+        """The bytes that a copy moved; None if the event tells none, or a size that is none."""
+        size = self.arguments[index].size
+        return int(size) if size is not None and 0 <= size < 2**63 else None
+
     @cached_property
     def carried_out(self) -> Int64s:
         """Kernels that are only how an operation of communication, which has a row, was done."""

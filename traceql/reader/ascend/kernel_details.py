@@ -36,11 +36,13 @@ class KernelDetails:
         arguments: by the index of the event, as JSON without braces.
         joined: the number of rows that belong to an event.
         rows: the number of rows in the file.
+        timed: those of them whose start is a time.
     """
 
     arguments: Mapping[int, str]
     joined: int
     rows: int
+    timed: int
 
 
 def kernel_details(events: AscendEvents, files: SideFiles) -> KernelDetails:
@@ -51,6 +53,7 @@ def kernel_details(events: AscendEvents, files: SideFiles) -> KernelDetails:
         start = next((row[column] for column in _START if column in row), None)
         if (start_ns := ns_of_us(start)) is not None:
             by_key[start_ns, row.get(_NAME, "")].append(row)
+    timed = sum(map(len, by_key.values()))
     arguments = {}
     kernels = events.of(Category.KERNEL, Category.COMMUNICATION, Category.MEMCPY, Category.TASK)
     ts = events.parsed.slices.ts
@@ -58,7 +61,7 @@ def kernel_details(events: AscendEvents, files: SideFiles) -> KernelDetails:
         keys = ((int(ts[index]) + shift, events.names[index]) for shift in _SHIFTS)
         if found := next((by_key[key] for key in keys if by_key.get(key)), None):
             arguments[index] = _arguments(found.pop())
-    return KernelDetails(arguments, len(arguments), len(rows))
+    return KernelDetails(arguments, len(arguments), len(rows), timed)
 
 
 def _arguments(row: Row) -> str:

@@ -11,6 +11,7 @@ from traceql.reader.ascend.common_remarks import (
     calls_missing,
     captured_tasks,
     files_beside,
+    impossible_sizes,
     owned_parts,
     unknown_tasks,
     waits_of_profiler,
@@ -39,7 +40,9 @@ def remarks(
     yield from _communication(events, files)
     if details.rows:
         note = "rows joined to a task of the trace, by start and name; rows in the file"
-        if not details.joined:
+        if details.timed < details.rows:
+            note += f". {details.rows - details.timed:,} rows have a start that is no time"
+        if details.timed and not details.joined:
             note += ". None fits: the file is of another recording"
         verdict = True if details.joined == details.rows else None
         yield Remark("kernel_details.csv", details.joined, details.rows, verdict, note)
@@ -74,6 +77,9 @@ def _tasks(events: AscendEvents) -> Iterator[Remark]:
         for index in np.flatnonzero(tasks & events.of(Category.TASK)).tolist()
         if events.parsed.slices.dur[index] > 0 and index not in carried_out
     )
+    copies = np.flatnonzero(events.of(Category.MEMCPY)).tolist()
+    odd = [i for i in copies if events.arguments[i].size is not None and events.bytes(i) is None]
+    yield from impossible_sizes(len(odd), len(copies))
     yield from unknown_tasks(types, int(tasks.sum()))
     waits = np.array([name.startswith(_OF_PROFILER) for name in events.names], np.bool_)
     yield from waits_of_profiler(int((waits & tasks).sum()), int(tasks.sum()))

@@ -183,7 +183,10 @@ class SideFiles:
                 try:
                     content = b"".join(pieces(candidate, 1 << 20))
                     return content.decode("utf-8-sig")
-                except (OSError, TraceCorrupt, UnicodeDecodeError) as error:
+                except UnicodeDecodeError:
+                    self._note(f"{candidate.name}: damaged, or no UTF-8")
+                    return ""
+                except (OSError, TraceCorrupt) as error:
                     self._note(f"{candidate.name}: {error}")
                     return ""
         return ""

@@ -81,12 +81,11 @@ def _activities(events: AscendEvents, metadata: Mapping[str, object]) -> pa.Tabl
     at = np.flatnonzero(events.of(Category.KERNEL, Category.MEMCPY, Category.COMMUNICATION))
     streams = _streams(events)
     device = metadata.get(Metadata.DEVICE)
-    found = [events.arguments[index] for index in at.tolist()]
     columns = [
         pa.array(at),
         int64_column([_device(events, index, device) for index in at.tolist()]),
         int64_column([streams.get(index) for index in at.tolist()]),
-        int64_column([None if a.size is None else int(a.size) for a in found]),
+        int64_column([events.bytes(index) for index in at.tolist()]),
         pa.nulls(len(at), ACTIVITY.field("grid").type),
         pa.nulls(len(at), ACTIVITY.field("block").type),
         pa.nulls(len(at), pa.int64()),

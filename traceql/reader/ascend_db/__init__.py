@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 _SUFFIXES = (".db", ".db.gz")
 _MOST_PACKED_BYTES = 64 << 20  # to unpack into memory only for the names of the tables
+_FIRST_BYTES = 64 << 20  # to look for tables in, of a file that is named like those of others
 
 
 def _recognises(path: Path) -> bool:
@@ -24,16 +25,17 @@ def _recognises(path: Path) -> bool:
     from traceql.reader.sqlite_file import table_names
 
     if path.name.endswith(".gz") and path.stat().st_size > _MOST_PACKED_BYTES:
-        return path.name.endswith(_SUFFIXES) and _creates_tables_of_ascend(path)
+        most_bytes = None if path.name.endswith(_SUFFIXES) else _FIRST_BYTES
+        return _creates_tables_of_ascend(path, most_bytes)
     return is_of_ascend(table_names(path))
 
 
-def _creates_tables_of_ascend(path: Path) -> bool:
+def _creates_tables_of_ascend(path: Path, most_bytes: int | None) -> bool:
     """Whether a file too large to be unpacked into memory for that has the tables."""
     from traceql.reader.sqlite_file import created_tables
 
     found: set[str] = set()
-    for name in created_tables(path):
+    for name in created_tables(path, most_bytes=most_bytes):
         found.add(name)
         if is_of_ascend(found):
             return True

@@ -46,10 +46,12 @@ class Analysis:
 
     Attributes:
         operations: the durations of the operations of each name, ns.
+        damaged: a sentence if there is one that cannot be read.
     """
 
     steps: list[StepSums]
     operations: dict[str, list[int]]
+    damaged: str | None = None
 
 
 NO_ANALYSIS = Analysis([], {})
@@ -58,11 +60,13 @@ NO_ANALYSIS = Analysis([], {})
 def analysis_beside(profile: Path) -> Analysis:
     """That of a profile."""
     path = profile.with_name(ANALYSIS)
+    if not path.is_file():
+        return NO_ANALYSIS
     try:
         with _opened(path) as file:
             return Analysis(list(_steps(file)), _operations(file))
-    except (TraceCorrupt, OSError):
-        return NO_ANALYSIS
+    except (TraceCorrupt, OSError) as error:
+        return Analysis([], {}, damaged=f"{ANALYSIS}: {error}")
 
 
 @contextmanager

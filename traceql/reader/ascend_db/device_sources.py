@@ -57,7 +57,8 @@ def _tasks(profile: Profile) -> Source:
     size = operation = "NULL"
     if profile.has(_COPY, "globalTaskId") and profile.has(_TASK, "globalTaskId"):
         relation += f" LEFT JOIN {_described(profile, _COPY)} USING (globalTaskId)"
-        size = profile.whole(_COPY, "size")
+        stated = profile.whole(_COPY, "size")
+        size = f"CASE WHEN {stated} >= 0 THEN {stated} END"
         operation = enumerated(profile, "ENUM_MEMCPY_OPERATION", _COPY, "memcpyOperation")
     kind = profile.text(_TASK, "taskType")
     name = kind

@@ -13,6 +13,7 @@ from traceql.reader.ascend.job_size import (
 )
 from traceql.reader.ascend.side_files import SideFiles
 from traceql.reader.ascend_db.about import NPU, About
+from traceql.reader.ascend_db.analysis import Analysis
 from traceql.reader.ascend_db.names import PROFILES
 from traceql.reader.ascend_db.profile import Profile
 from traceql.reader.remarks import Remark
@@ -26,16 +27,20 @@ _OPERATION, _PART = ("COMMUNICATION_OP", "rankSize"), ("COMMUNICATION_TASK_INFO"
 class Job:
     """What is known of the rank of a database.
 
+    Args:
+        analysis: the sums that the profiler left beside the file.
+
     Attributes:
         metadata: by the keys of the dialect; what is unknown has no key.
     """
 
-    def __init__(self, profile: Profile, path: Path) -> None:
+    def __init__(self, profile: Profile, path: Path, analysis: Analysis) -> None:
         self._profile, self._path, self._about = profile, path, About(profile)
         self._version = self._about.text("SCHEMA_VERSION")
         found = {name: self._about.document(name) for name in _STATED}
         stated = {name: value for name, value in found.items() if value is not None}
         self._files = SideFiles(path, export="db", stated=stated)
+        self._damaged = [analysis.damaged] if analysis.damaged else []
         beside = self._files.metadata
         self._ranks = dict(self._stated_ranks(path, beside))
         rank, source = next(
@@ -66,7 +71,7 @@ class Job:
                 f"places that agree with the first one, which is used; all that state it: {listed}",
             )
         yield from job_size_remarks(self.metadata)
-        yield from files_beside(self._path, self._files.damaged)
+        yield from files_beside(self._path, self._files.damaged + self._damaged)
         yield from self._about.remarks()
         if (version := self._version) and not version.startswith("1."):
             yield Remark(

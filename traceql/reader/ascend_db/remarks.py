@@ -9,6 +9,7 @@ from traceql.dialect.ascend.vocabulary import EAGER, Category
 from traceql.reader.ascend.common_remarks import (
     calls_missing,
     captured_tasks,
+    impossible_sizes,
     owned_parts,
     unknown_tasks,
     waits_of_profiler,
@@ -168,6 +169,9 @@ def _tasks(profile: Profile, found: RankEvents) -> Iterator[Remark]:
             "compute tasks. They are in table kernel by the name of their type, because their own "
             "is not in the file; analyse the recording again",
         )
+    if profile.has("MEMCPY_INFO", "size"):
+        odd = "SELECT COUNT(*) FROM MEMCPY_INFO WHERE typeof(size) = 'integer' AND size < 0"
+        yield from impossible_sizes(profile.value(odd), profile.count("MEMCPY_INFO"))
     yield from unknown_tasks(_types_of_undescribed(profile), tasks)
     yield from _devices(profile)
     yield from _of_graphs(profile, counted)
