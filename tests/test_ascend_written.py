@@ -9,6 +9,7 @@ import pytest
 from ascend_like import call, frequency, operation, operator, overlap, part, task
 
 import traceql
+from traceql.report.facts import answers
 
 DIALECT_ROWS = "SELECT DISTINCT dialect, format, reader FROM trace"
 
@@ -280,3 +281,15 @@ def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
     assert gaps == [(1, 300)]
     assert (failed, told) == ([], [(2,), (2,)])
     assert [text.count(b"AddAiCore") for text in fed] == [0, 2]
+
+
+def test_the_report_and_the_ledger_speak_of_npus(one: traceql.Trace) -> None:
+    """Of the words of traceql; SQL, and the names of columns, stay as they are."""
+    found = list(answers(one))
+    said = [one.title for one in found] + [one.section.question for one in found]
+    heads = [one.query.head for one in found]
+    said += [text for head in heads for text in (head.summary, head.text)]
+    said += [column.text for head in heads for column in head.columns]
+    said += [row["note"] for row in one.sql("SELECT note FROM ledger").rows()]
+    assert [text for text in said if "GPU" in text] == []
+    assert "NPU time by kernel" in said

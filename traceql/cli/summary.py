@@ -10,6 +10,7 @@ from traceql.cli.console import print_text
 from traceql.cli.output import print_answer
 from traceql.printable import one_line
 from traceql.trace import Trace
+from traceql.wording import Wording, wording
 
 _COUNTS = """
     SELECT
@@ -56,7 +57,8 @@ def write_run(trace: Trace) -> None:
     ]
     if "timeline" in facts:
         return
-    parts = [f"{recorded:,.1f} ms recorded" if recorded else "no GPU activity"]
+    said = wording(trace)
+    parts = [f"{recorded:,.1f} ms recorded" if recorded else said("no GPU activity")]
     parts += [f"steps: {', '.join(phases)}"] if phases else []
     print_text("; ".join(parts), hanging="  ")
 
@@ -64,13 +66,14 @@ def write_run(trace: Trace) -> None:
 def write_summary(trace: Trace, database: Path) -> None:
     """Prints a line of counts and a line with the verdict of the ledger."""
     (row,) = trace.sql(_COUNTS).rows()
-    counts = [*_of_traces(row)] if row["ranks"] else ["no trace"]
+    said = wording(trace)
+    counts = [*_of_traces(row, said)] if row["ranks"] else ["no trace"]
     if row["profiled"]:
         counts.append(_number(row["profiled"], "profiled launch", "profiled launches"))
     print_text(one_line(f"{database}: {', '.join(counts)}"), hanging="  ")
     if row["ranks"] and not row["slices"]:
         print_text("! no events: was the profiler stopped before anything ran?", hanging="  ")
-    print_text(_verdict(row["checks"], row["failed"], row["other_pct"]), hanging="  ")
+    print_text(said(_verdict(row["checks"], row["failed"], row["other_pct"])), hanging="  ")
     if row["failed"]:
         print_answer(trace, "quality.ledger", failed=True)
 
@@ -89,11 +92,11 @@ def write_warnings(trace: Trace) -> None:
         )
 
 
-def _of_traces(row: Mapping[str, Any]) -> Iterator[str]:
+def _of_traces(row: Mapping[str, Any], said: Wording) -> Iterator[str]:
     least = "at least " if row["at_least"] else ""
     yield f"{row['ranks']} of {least}{_number(row['world_size'], 'rank', 'ranks')}"
     yield _number(row["slices"], "slice", "slices")
-    yield _number(row["kernels"], "GPU activity", "GPU activities")
+    yield said(_number(row["kernels"], "GPU activity", "GPU activities"))
     yield _number(row["steps"], "step", "steps")
 
 

@@ -1,7 +1,8 @@
 """Finds the dialects, which are the folders of this package, and asks them.
 
 A dialect has a module `vocabulary` with CATEGORIES. It may have a module `metadata` with a function
-`facts`, and a folder `tables` with the tables that only its events can fill.
+`facts`, a module `wording` with WORDS (what traceql's texts call its devices), and a folder `tables`
+with the tables that only its events can fill.
 """
 
 import json
@@ -48,6 +49,15 @@ def file_facts(dialect: str, metadata: Mapping[str, Any]) -> FileFacts:
     if find_spec(name) is None:
         return FileFacts()
     found: FileFacts = import_module(name).facts(metadata)
+    return found
+
+
+def words(dialect: str) -> Mapping[str, str]:
+    """What to write for words that are said of GPUs alone, in this order; empty if they fit."""
+    name = f"traceql.dialect.{dialect}.wording"
+    if find_spec(name) is None:
+        return {}
+    found: Mapping[str, str] = import_module(name).WORDS
     return found
 
 

@@ -6,9 +6,14 @@
 -- @evidence   kernels.top category='other'
 -- @advice     Add rules for these kernels: traceql load --rules mine.csv.
 -- @source     own: the limit of the ledger
--- @needs      kernel
+-- @needs      kernel, wording
 SELECT
     100.0 * SUM(dur) FILTER (category = 'other') / SUM(dur) AS value,
     SUM(dur) FILTER (category = 'other') AS cost_ns,
-    format('No rule classifies {:.1f} ms of GPU time.', SUM(dur) FILTER (category = 'other') / 1e6) AS finding
+    format(
+        'No rule classifies {:.1f} ms of {} time.',
+        SUM(dur) FILTER (category = 'other') / 1e6,
+        ANY_VALUE(wording.device)
+    ) AS finding
 FROM kernel
+CROSS JOIN wording

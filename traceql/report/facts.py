@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from shlex import quote
 from types import MappingProxyType
@@ -11,6 +11,7 @@ from traceql.query import Query
 from traceql.report.sections import SECTIONS, Figure, Section
 from traceql.result import Result
 from traceql.trace import Trace
+from traceql.wording import wording
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,16 @@ def anchor(name: str) -> str:
 def answers(trace: Trace) -> Iterator[Answer]:
     """The figures of the report that have rows, in order. Queries run as the caller iterates."""
     named = {figure.query for section in SECTIONS for figure in section.figures}
+    said = wording(trace)
     for section in SECTIONS:
         if section.needs and not len(trace.sql(section.needs)):
             continue
+        worded = replace(section, title=said(section.title), question=said(section.question))
         for figure in section.figures:
             for name in _queries(figure.query, trace.queries, named):
                 result = trace.run(name, **figure.parameters)
                 if len(result) or figure.empty:
-                    yield Answer(section, figure, trace.queries[name], result)
+                    yield Answer(worded, figure, said.query(trace.queries[name]), result)
 
 
 def _queries(pattern: str, known: Mapping[str, Query], named: set[str]) -> list[str]:

@@ -17,6 +17,7 @@ from traceql.report.phases import phases_of
 from traceql.report.sections import Section
 from traceql.report.shell import definitions, html_page, section_html, section_links
 from traceql.trace import Trace
+from traceql.wording import wording
 
 _ALIKE = ("traces", "ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
 
@@ -104,7 +105,7 @@ def _section(section: Section, figures: list[Drawn], found: list[Answer], trace:
 def _part(drawn: Drawn, found: list[Answer], trace: Trace) -> str:
     answer, database = drawn.answer, trace.path.name
     if answer.query.name == "overview.headlines":
-        return headlines(answer)
+        return wording(trace)(headlines(answer))
     if answer.query.name == "overview.findings":
         shown = {one.query.name: one for one in reversed(found)}
         if not len(answer.result):

@@ -360,6 +360,13 @@ entry AS (
     UNION ALL
     SELECT 80, rank, check_name, value, total, ok, note FROM profile_check
 )
-SELECT rank, check_name, value, total, ok, note
+SELECT
+    entry.rank,
+    entry.check_name,
+    entry.value,
+    entry.total,
+    entry.ok,
+    CASE WHEN trace.dialect = 'ascend' THEN replace(entry.note, 'GPU', 'NPU') ELSE entry.note END AS note
 FROM entry
-ORDER BY rank, place, check_name
+LEFT JOIN trace ON entry.rank = trace.rank
+ORDER BY entry.rank, entry.place, entry.check_name

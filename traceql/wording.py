@@ -1,0 +1,56 @@
+"""What the devices of a run, and what is said of them, are called: on Ascend, a GPU is an NPU.
+
+Texts of traceql are written for GPUs. The dialect of a recording says what to write in their place.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from traceql.dialect.registry import words
+from traceql.query import Head, Query
+from traceql.trace import Trace
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Says texts of traceql in the words of a run.
+
+    Attributes:
+        words: what to write for which words, the longer ones first.
+    """
+
+    words: Mapping[str, str]
+
+    def __call__(self, text: str) -> str:
+        for general, own in self.words.items():
+            text = text.replace(general, own)
+        return text
+
+    def query(self, query: Query) -> Query:
+        """A query whose head is in these words."""
+        return _Worded(query.path, self) if self.words else query
+
+
+def wording(trace: Trace) -> Wording:
+    """That of a run of one kind of devices; of others, that of traceql."""
+    dialects = [row["dialect"] for row in trace.sql("SELECT DISTINCT dialect FROM trace")]
+    return Wording(words(dialects[0]) if len(dialects) == 1 else {})
+
+
+@dataclass(frozen=True)
+class _Worded(Query):
+    said: Wording
+
+    @cached_property
+    def head(self) -> Head:
+        head, said = super().head, self.said
+        columns = (replace(column, text=said(column.text)) for column in head.columns)
+        return replace(
+            head,
+            summary=said(head.summary),
+            text=said(head.text),
+            columns=tuple(columns),
+            chart=head.chart and replace(head.chart, title=said(head.chart.title)),
+            empty=said(head.empty),
+        )
