@@ -6,9 +6,12 @@ tests/test_docs.py fails where the pages are not what this writes.
 """
 
 import json
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the packages beside this folder
 
 from capture.experiment.plan import plan_schema
 from traceql import compare, experiment
