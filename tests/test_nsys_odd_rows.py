@@ -275,3 +275,13 @@ def test_the_name_of_a_file_with_several_ranks_is_none_of_them(tmp_path: Path) -
             (0, "rank from order of processes"),
             (1, "rank from order of processes"),
         ]
+
+
+def test_kernels_of_an_unknown_process_are_told_as_a_rank_of_their_own(tmp_path: Path) -> None:
+    lost = kernel("gemm", ts=200, dur=10)
+    lost.values["globalPid"] = None
+    unknown, known = ranks(tmp_path, kernel("gemm", ts=0, dur=10), kernel("a", ts=20, dur=5), lost)
+    told = "activities of an unknown process"
+    assert remarks(unknown)[told] == (1, 3, False)
+    assert durations(unknown) == [10]
+    assert told not in remarks(known)

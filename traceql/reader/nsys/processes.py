@@ -14,7 +14,7 @@ from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME, THREAD_TABLES
 from traceql.reader.nsys.export import Export
 from traceql.reader.unpacked import ANEW
 
-_WORK = GPU_TABLES[:4]
+WORK_TABLES = GPU_TABLES[:4]  # whose activities make a rank
 # Of a global thread id, the low 24 bits are the thread, and the next 24 bits the process; a global
 # process id has zeros for the thread (NVIDIA's documentation of the SQLite schema).
 # Both may be NULL, which is process 0 here.
@@ -56,7 +56,7 @@ class RankPart:
 
 def rank_parts(export: Export) -> list[RankPart]:
     """The ranks of an export, by machine, process and device; one if nothing ran on a GPU."""
-    worked = sorted(_gpus(export, _WORK))
+    worked = sorted(_gpus(export, WORK_TABLES))
     parts = [RankPart(process, device, [(process, device)]) for process, device in worked]
     parts = parts or [RankPart(None, None)]
     by_process: defaultdict[int, list[RankPart]] = defaultdict(list)

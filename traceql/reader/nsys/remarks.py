@@ -8,7 +8,7 @@ from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.job import time_changes
 from traceql.reader.nsys.not_loaded import not_loaded
-from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, PID_BITS, RankPart
+from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, PID_BITS, WORK_TABLES, RankPart
 from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import IS_WHOLE_REPLAY
@@ -41,6 +41,7 @@ def remarks(
     export, part = rank.export, rank.part
     yield from _backward(rank)
     yield from _odd_sizes(rank)
+    yield from _unknown_process(export, part)
     yield from _replays(export, launched, part)
     if rank.shares_process:
         yield from _launches_elsewhere(export, part)
@@ -83,6 +84,28 @@ def _odd_sizes(rank: RankRecording) -> Iterator[Remark]:
             f"kernels of which a size is not between 1 and {2**31 - 1:,}, so that grid or block is "
             "NULL; all kernels: export the report again",
         )
+
+
+def _unknown_process(export: Export, part: RankPart) -> Iterator[Remark]:
+    """Whether the rank is what no process is told of."""
+    if part.process != 0:
+        return
+    tables = [table for table in WORK_TABLES if export.has(table, "globalPid", "deviceId")]
+    places = " UNION ALL ".join(
+        f"SELECT {OF_PROCESS} AS process, deviceId FROM {t}" for t in tables
+    )
+    unknown, total = export.rows(
+        f"SELECT COALESCE(SUM(process = 0 AND deviceId = ?), 0), COUNT(*) FROM ({places})",
+        [part.device],
+    )[0]
+    yield Remark(
+        "activities of an unknown process",
+        unknown,
+        total,
+        False,
+        "GPU activities of which the export does not tell the process, so that they are a rank of "
+        "their own; all in the export: export the report again",
+    )
 
 
 def _launches_elsewhere(export: Export, part: RankPart) -> Iterator[Remark]:
