@@ -314,7 +314,7 @@ from traceql.loading import load
 
 deriving = Path(sys.argv.pop())
 
-def derive(con):
+def derive(con, **_):
     deriving.touch()
     for _ in range(1000):
         con.execute("CREATE OR REPLACE TABLE slow AS SELECT SUM(range) FROM range(100000000)")
