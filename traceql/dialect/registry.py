@@ -1,8 +1,8 @@
 """Finds the dialects, which are the folders of this package, and asks them.
 
 A dialect has a module `vocabulary` with CATEGORIES. It may have a module `metadata` with a function
-`facts`, a module `wording` with WORDS (what traceql's texts call its devices), and a folder `tables`
-with the tables that only its events can fill.
+`facts`, a module `wording` with WORDS (what traceql calls its devices), and a folder `tables` with
+the tables that only its events can fill.
 """
 
 import json
