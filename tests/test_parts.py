@@ -33,14 +33,9 @@ def tiny_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spooled, "_IN_MEMORY_BYTES", 1000)
     monkeypatch.setattr(spooled, "_BATCH_ROWS", 100)
     monkeypatch.setattr(attribution, "_ROWS", 100)
-    for table, name, value in (
-        ("host_time", "_AT_ONCE", 50),
-        ("host_time", "_SAMPLED", 7),
-        ("device_spent", "_STATES_AT_ONCE", 100),
-    ):
-        module = definitions()[table].rows.__globals__
-        assert name in module
-        monkeypatch.setitem(module, name, value)
+    of_device_spent = definitions()["device_spent"].rows.__globals__
+    assert "_STATES_AT_ONCE" in of_device_spent
+    monkeypatch.setitem(of_device_spent, "_STATES_AT_ONCE", 100)
 
 
 @pytest.mark.parametrize("run", _RUNS)

@@ -1,13 +1,13 @@
 """Parts of the time of each device, so that many activities need not be in memory at once."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 
 import duckdb
 
 _ROWS = 250_000  # of a part, about
-_SAMPLED = 1024  # one kernel of so many is looked at to find where parts begin
+_SAMPLED = 1024  # one row of so many is looked at to find where parts begin
 
 _SPANS = """
     SELECT
@@ -22,12 +22,7 @@ _SPANS = """
     WINDOW own AS (PARTITION BY rank)
     ORDER BY rank, device
 """
-_STARTS = """
-    SELECT DISTINCT ts
-    FROM {table}
-    WHERE rank = ? AND device = ? AND id % {sampled} = 0
-    ORDER BY ts
-"""
+_OF_DEVICE = "FROM {table} WHERE rank = $rank AND device = $device"
 
 
 @dataclass(frozen=True)
@@ -63,11 +58,24 @@ def parts_of_time(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[Part]:
     for rank, device, rows, first, last, longest in con.execute(
         _SPANS.format(table=table)
     ).fetchall():
-        inner: list[int] = []
-        if rows > _ROWS:
-            asked = _STARTS.format(table=table, sampled=_SAMPLED)
-            starts = [ts for (ts,) in con.execute(asked, [rank, device]).fetchall()]
-            inner = starts[:: max(1, _ROWS * len(starts) // rows)]
+        place = {"rank": rank, "device": device}
+        inner = starts_of_parts(con, _OF_DEVICE.format(table=table), place, rows)
         borders = [first, *(ts for ts in inner if first < ts < last), last]
         for begin, end in pairwise(borders):
             yield Part(rank, device, begin, end, since=max(first, begin - max(longest, 0)))
+
+
+def starts_of_parts(
+    con: duckdb.DuckDBPyConnection, source: str, parameters: Mapping[str, int], rows: int
+) -> list[int]:
+    """Where parts of about 250,000 rows begin, ns, sorted; none if there are no more than that.
+
+    Args:
+        source: FROM and WHERE of the rows, which have columns id and ts.
+        rows: their number.
+    """
+    if rows <= _ROWS:
+        return []
+    asked = f"SELECT DISTINCT ts {source} AND id % {_SAMPLED} = 0 ORDER BY ts"
+    starts = [ts for (ts,) in con.execute(asked, parameters).fetchall()]
+    return starts[:: max(1, _ROWS * len(starts) // rows)]

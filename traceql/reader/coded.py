@@ -1,6 +1,7 @@
 """Dictionary encoding: values as codes, which are positions among the distinct values."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,12 @@ class DistinctValues(dict[Any, int]):
 def concatenated(parts: Iterable[Int64s]) -> Int64s:
     """All parts as one array, which is empty if there are no parts."""
     return np.concatenate([np.empty(0, np.int64), *parts])
+
+
+def runs(values: Int64s) -> Iterator[slice]:
+    """The places of each run of equal values, in order."""
+    borders = [0, *(np.flatnonzero(np.diff(values)) + 1).tolist(), len(values)]
+    return (slice(begin, end) for begin, end in pairwise(borders) if begin < end)
 
 
 def distinct_rows(columns: Sequence[Int64s]) -> tuple[list[tuple[int, ...]], Int64s]:

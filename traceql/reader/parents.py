@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceql.reader.coded import runs
 from traceql.reader.track_nesting import NONE, SLICE, Nested, TrackNesting
 
 Int64s = npt.NDArray[np.int64]
@@ -40,14 +40,10 @@ class WindowedNesting:
         order = np.lexsort((index, -lasts, ts, track))
         ts, lasts, index, tracks = ts[order], lasts[order], index[order], track[order]
         found = Nested()
-        borders = [0, *(np.flatnonzero(np.diff(tracks)) + 1).tolist(), len(tracks)]
-        for begin, end in pairwise(borders):
-            if begin < end:
-                own = slice(begin, end)
-                starts, durations, numbers = (one[own].tolist() for one in (ts, lasts, index))
-                kinds = [SLICE] * (end - begin)
-                nesting = self._tracks[int(tracks[begin])]
-                nesting.add(starts, durations, numbers, kinds, found)
+        for own in runs(tracks):
+            starts, durations, numbers = (one[own].tolist() for one in (ts, lasts, index))
+            nesting = self._tracks[int(tracks[own.start])]
+            nesting.add(starts, durations, numbers, [SLICE] * len(starts), found)
         parent, depth = np.empty(len(order), np.int64), np.empty(len(order), np.int64)
         parent[order], depth[order] = found.parent, found.depth
         return Parents(pa.array(parent, mask=parent == NONE), pa.array(depth))

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from traceql.arrow_duckdb import Columns, columns_of, rows_where
 from traceql.elapsed import Elapsed, Int64s
+from traceql.parts_of_time import starts_of_parts
 from traceql.spooled import mapped_columns
 from traceql.table_head import declared_schema
 
@@ -41,13 +42,10 @@ _GROUPS = f"SELECT DISTINCT group_number, cause, phase, graph_mode FROM ({_GAPS}
 # Events of one thread, without those that have no duration and therefore take no time of a gap.
 _OF_TRACK = "FROM slice WHERE track_id = $track AND dur > 0"
 _NUMBER = f"SELECT COUNT(*) {_OF_TRACK}"
-_STARTS = f"SELECT DISTINCT ts {_OF_TRACK} AND id % $sampled = 0 ORDER BY ts"
 _EVENTS = f"""
     SELECT id, COALESCE(parent_id, -1) AS parent_id, depth, ts, ts + dur AS end_ts
     {_OF_TRACK} AND ts >= $begin AND ts < $end
 """
-_AT_ONCE = 250_000  # events, about
-_SAMPLED = 1024  # one event of so many is looked at to find where parts of the time begin
 _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
@@ -94,14 +92,10 @@ def _of_thread(
 
 
 def _borders(con: duckdb.DuckDBPyConnection, track: int) -> list[int]:
-    """The borders of parts of a thread's time, each with about so many events that begin in it."""
-    number = con.execute(_NUMBER, {"track": track}).fetchall()[0][0]
-    if number <= _AT_ONCE:
-        return [_FIRST, _LAST]
-    asked = {"track": track, "sampled": _SAMPLED}
-    starts = [ts for (ts,) in con.execute(_STARTS, asked).fetchall()]
-    every = max(1, _AT_ONCE * len(starts) // number)
-    return [_FIRST, *starts[every::every], _LAST]
+    """The borders of parts of a thread's time, in which about as many events begin."""
+    asked = {"track": track}
+    number = con.execute(_NUMBER, asked).fetchall()[0][0]
+    return [_FIRST, *starts_of_parts(con, _OF_TRACK, asked, number), _LAST]
 
 
 def _during(events: Columns, idle: Elapsed) -> Columns:

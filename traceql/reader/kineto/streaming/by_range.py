@@ -65,7 +65,7 @@ def _joined(parts: Sequence[Sections], scratch: Scratch) -> Sections:
 
 
 def _mapped(rows: pa.Table, **columns: Int64s | int) -> pa.Table:
-    """Rows with other numbers: those in an array at the places that they are, or larger by one."""
+    """Rows with other numbers: of each column, what an array has at that place, or a sum."""
     for name, change in columns.items():
         values = rows[name].to_numpy()
         numbers = values + change if isinstance(change, int) else change[values]

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceql.reader.coded import runs
 from traceql.reader.kineto.streaming.sections import NUMBERED_END, SPAN, Sections
 from traceql.reader.track_nesting import NONE, Nested, TrackNesting
 
@@ -63,12 +63,10 @@ def nest(found: Sections) -> Placed:
         _BY_TRACK, {"span": SPAN, "end": NUMBERED_END}, place_track=_track_of_places(found)
     ):
         tracks, ts, dur, number, kind = (batch[name].to_numpy() for name in batch.schema.names)
-        borders = [0, *(np.flatnonzero(np.diff(tracks)) + 1).tolist(), len(batch)]
         nested = Nested()
-        for begin, end in pairwise(borders):
-            if begin < end and tracks[begin] != track:
-                track, nesting = tracks[begin], TrackNesting()
-            own = slice(begin, end)
+        for own in runs(tracks):
+            if tracks[own.start] != track:
+                track, nesting = tracks[own.start], TrackNesting()
             events = [column[own].tolist() for column in (ts, dur, number, kind)]
             nesting.add(events[0], events[1], events[2], events[3], nested)
         slices += len(nested.index)
