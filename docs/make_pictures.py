@@ -28,6 +28,9 @@ def _draw_curves() -> None:
         for metric in ("ttft", "tpot"):
             picture = FOLDER / f"experiment-{metric}.png"
             results.run("latency", metric=metric).save_chart(picture, width=_CHART_WIDTH)
+    with experiment(EXAMPLES / "experiment-h100" / "results.duckdb") as results:
+        picture = FOLDER / "experiment-tp-overhead.png"
+        results.run("tp.overhead", phase="decode").save_chart(picture, width=_CHART_WIDTH)
 
 
 def _take_report() -> None:
