@@ -13,6 +13,7 @@ from traceql.reader.nsys.rank_events import ON_GPU, RankEvents
 from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.remarks import GraphLaunches, remarks
 from traceql.reader.nsys.track_numbers import TrackNumbers
+from traceql.reader.nsys.window_rows import window_rows
 from traceql.reader.nsys.windows import windows
 from traceql.reader.parents import WindowedNesting
 from traceql.reader.remarks import remark_table
@@ -42,7 +43,8 @@ def rank_tables(rank: RankRecording, *, is_first: bool) -> Iterator[WindowTables
     launches = worked = _NOTHING
     parts = windows(rank.rows)
     for number, window in enumerate(parts, 1):
-        found = RankEvents(rank, numbers, window, first=first)
+        rows = window_rows(rank.export, rank.nvtx, rank.events, window)
+        found = RankEvents(rank, rows, numbers, window, first=first)
         parents = nesting.of_window(found.ts, found.dur, found.track, found.index)
         tables = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
         tables |= found.tables(parents)

@@ -17,6 +17,8 @@ from traceql.reader.nsys.rank_events import RankEvents
 from traceql.reader.nsys.rank_tables import rank_tables
 from traceql.reader.nsys.recording import Recording
 from traceql.reader.nsys.track_numbers import TrackNumbers
+from traceql.reader.nsys.window_rows import window_rows
+from traceql.reader.nsys.windows import WHOLE
 from traceql.reader.tables import TraceTables
 from traceql.reader.timeline import complete_timeline
 from traceql.reader.windowed_nesting import NO_FLOWS
@@ -44,7 +46,9 @@ def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterato
     with _file(path) as export:
         recording = Recording(export)
         part = next(part for part in recording.parts if _is_of(part, about))
-        found = RankEvents(recording.rank(part), TrackNumbers(export))
+        rank = recording.rank(part)
+        rows = window_rows(export, rank.nvtx, rank.events, WHOLE)
+        found = RankEvents(rank, rows, TrackNumbers(export))
         timeline = complete_timeline(found.ts, found.dur, found.track)
         yield from feed.described_feed(
             timeline,
