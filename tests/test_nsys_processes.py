@@ -4,6 +4,7 @@ import gzip
 import multiprocessing
 import os
 import signal
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,12 @@ def values(found: list[TraceTables]) -> list[object]:
     ]
 
 
+def close(found: Iterator[TraceTables]) -> None:
+    """Does not want more of it."""
+    assert isinstance(found, Generator)
+    found.close()
+
+
 def folder_in(path: Path) -> Path:
     folder = path / "scratch"
     folder.mkdir()
@@ -68,7 +75,7 @@ def test_compressed_exports_are_read_by_one_process(tmp_path: Path) -> None:
     found = read_in_processes(_RECORDING, folder_in(tmp_path), 2)
     assert next(found).tables["slice"].num_rows
     assert not multiprocessing.active_children()
-    found.close()
+    close(found)
 
 
 def test_a_value_in_a_late_window_that_is_no_number_is_told_with_the_file(tmp_path: Path) -> None:
@@ -95,7 +102,7 @@ def test_a_reader_that_is_left_ends_its_processes(tmp_path: Path) -> None:
     found = read_in_processes(recorded(tmp_path), folder_in(tmp_path), 2)
     next(found)
     assert len(multiprocessing.active_children()) == 2
-    found.close()
+    close(found)
     assert not multiprocessing.active_children()
 
 

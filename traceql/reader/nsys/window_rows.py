@@ -43,7 +43,7 @@ def named(export: Export, ids: pa.ChunkedArray, name: pa.ChunkedArray) -> pa.Dic
     known = export.texts([i for i in codes.dictionary.to_pylist() if i is not None])
     texts = pa.array([known.get(i) for i in codes.dictionary.to_pylist()], pa.large_string())
     if name.null_count == len(name):
-        return pa.DictionaryArray.from_arrays(codes.indices, texts)
+        return _coded(codes.indices, texts)
     by_id = texts.take(codes.indices)
     return pc.coalesce(name.combine_chunks(), by_id).dictionary_encode()
 
@@ -57,7 +57,7 @@ def _each(
         name = named(export, rows["name_id"], rows["name"])
         if source.category in (Category.RUNTIME, Category.DRIVER):
             short = pc.replace_substring_regex(name.dictionary, _SUFFIX, "")
-            name = pa.DictionaryArray.from_arrays(name.indices, short)
+            name = _coded(name.indices, short)
         known = {field.name: rows[field.name] for field in EVENT}
         if source.category == Category.NVTX:
             told = nvtx.arguments(chosen.condition(window))
@@ -65,3 +65,10 @@ def _each(
             known["args"] = pa.array(args, pa.large_string())
         known |= {"name": name, "source": pa.array(np.full(rows.num_rows, number, np.int16))}
         yield pa.table([known[field.name] for field in ROWS], schema=ROWS)
+
+
+def _coded(codes: pa.Array, texts: pa.Array) -> pa.DictionaryArray:
+    """The texts of codes, each of which is in the dictionary once, and no NULL."""
+    if texts.null_count or pc.count_distinct(texts).as_py() < len(texts):
+        return texts.take(codes).dictionary_encode()
+    return pa.DictionaryArray.from_arrays(codes, texts)
