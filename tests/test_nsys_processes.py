@@ -18,6 +18,7 @@ from traceql.reader.ways import Way, is_streamed
 
 _RECORDING = Path(__file__).parent / "data" / "nsys" / "qwen3-8b-2layers-eager.sqlite.gz"
 _EVENTS = 200
+MEMORY = 4 << 30
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +58,7 @@ def folder_in(path: Path) -> Path:
 
 def test_the_tables_are_those_of_one_process(tmp_path: Path) -> None:
     path, folder = recorded(tmp_path), folder_in(tmp_path)
-    found = values(list(read_in_processes(path, folder, 2)))
+    found = values(list(read_in_processes(path, folder, MEMORY, 2)))
     assert len(found) > 4
     assert found == values(list(read_export(path)))
     assert not list(folder.iterdir())
@@ -66,16 +67,25 @@ def test_the_tables_are_those_of_one_process(tmp_path: Path) -> None:
 def test_so_are_those_of_a_recording(tmp_path: Path) -> None:
     path = tmp_path / "run.sqlite"
     path.write_bytes(gzip.decompress(_RECORDING.read_bytes()))
-    found = values(list(read_in_processes(path, folder_in(tmp_path), 3)))
+    found = values(list(read_in_processes(path, folder_in(tmp_path), MEMORY, 3)))
     assert len(found) > 3
     assert found == values(list(read_export(path)))
 
 
 def test_compressed_exports_are_read_by_one_process(tmp_path: Path) -> None:
-    found = read_in_processes(_RECORDING, folder_in(tmp_path), 2)
+    found = read_in_processes(_RECORDING, folder_in(tmp_path), MEMORY, 2)
     assert next(found).tables["slice"].num_rows
     assert not multiprocessing.active_children()
     close(found)
+
+
+def test_as_many_processes_read_as_the_memory_allows(tmp_path: Path) -> None:
+    path = recorded(tmp_path)
+    for memory, expected in ((1 << 30, 0), (1_500_000_000, 1), (MEMORY, 3)):
+        found = read_in_processes(path, tmp_path, memory, 3)
+        next(found)
+        assert len(multiprocessing.active_children()) == expected
+        close(found)
 
 
 def test_a_value_in_a_late_window_that_is_no_number_is_told_with_the_file(tmp_path: Path) -> None:
@@ -83,13 +93,13 @@ def test_a_value_in_a_late_window_that_is_no_number_is_told_with_the_file(tmp_pa
     late[1]["correlationId"] = "abc"
     path = recorded(tmp_path, late)
     with pytest.raises(TraceCorrupt, match=r"run.sqlite: column correlationId has the value 'abc'"):
-        list(read_in_processes(path, folder_in(tmp_path), 2))
+        list(read_in_processes(path, folder_in(tmp_path), MEMORY, 2))
     assert not multiprocessing.active_children()
 
 
 def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
     path = recorded(tmp_path)
-    found = read_in_processes(path, folder_in(tmp_path), 2)
+    found = read_in_processes(path, folder_in(tmp_path), MEMORY, 2)
     next(found)
     for process in multiprocessing.active_children():
         assert process.pid
@@ -99,7 +109,7 @@ def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
 
 
 def test_a_reader_that_is_left_ends_its_processes(tmp_path: Path) -> None:
-    found = read_in_processes(recorded(tmp_path), folder_in(tmp_path), 2)
+    found = read_in_processes(recorded(tmp_path), folder_in(tmp_path), MEMORY, 2)
     next(found)
     assert len(multiprocessing.active_children()) == 2
     close(found)

@@ -49,7 +49,7 @@ def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]
 def _stream(path: Path, folder: Path, memory_bytes: int, processes: int) -> "Iterator[TraceTables]":
     from traceql.reader.nsys.read import read_in_processes
 
-    return read_in_processes(path, folder, processes)
+    return read_in_processes(path, folder, memory_bytes, processes)
 
 
 def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from traceql.reader.nsys.rank_tables import rank_tables
 from traceql.reader.nsys.recording import Recording
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.nsys.window_rows import window_rows
-from traceql.reader.nsys.windows import WHOLE
+from traceql.reader.nsys.windows import PROCESS_BYTES, WHOLE
 from traceql.reader.sqlite_file import is_compressed
 from traceql.reader.tables import TraceTables
 from traceql.reader.timeline import complete_timeline
@@ -36,11 +36,15 @@ def read_export(path: Path) -> Iterator[TraceTables]:
         yield from _tables(Recording(export), None)
 
 
-def read_in_processes(path: Path, folder: Path, processes: int) -> Iterator[TraceTables]:
-    """The same, with windows of large ranks read by so many processes.
+def read_in_processes(
+    path: Path, folder: Path, memory_bytes: int, processes: int
+) -> Iterator[TraceTables]:
+    """The same, with windows of large ranks read by processes of their own.
 
     Args:
         folder: where they may write.
+        memory_bytes: how much this process and they may use.
+        processes: how many there may be.
 
     Raises:
         TraceCorrupt: the file is damaged, or another SQLite database.
@@ -48,10 +52,12 @@ def read_in_processes(path: Path, folder: Path, processes: int) -> Iterator[Trac
     """
     with _file(path) as (sqlite, export):
         recording = Recording(export)
-        if processes == 1 or is_compressed(sqlite):  # each process would unpack it
+        ahead_of_this = min(processes, memory_bytes // PROCESS_BYTES - 1)
+        # Each process would unpack a compressed file.
+        if processes == 1 or ahead_of_this < 1 or is_compressed(sqlite):
             yield from _tables(recording, None)
             return
-        with reading_ahead(sqlite, recording.threads, folder, processes) as ahead:
+        with reading_ahead(sqlite, recording.threads, folder, ahead_of_this) as ahead:
             yield from _tables(recording, ahead)
 
 
