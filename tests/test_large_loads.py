@@ -15,6 +15,7 @@ from traceql.memory import memory_bytes
 from traceql.reader.packing import Packing
 from traceql.reader.ways import Way, is_streamed
 
+FROM = 400 << 20  # bytes of JSON
 Usage = namedtuple("Usage", "total used free")
 
 
@@ -32,11 +33,11 @@ def of_size(path: Path, size: int, begin: bytes = b"{") -> Path:
 
 
 def test_large_json_is_streamed(tmp_path: Path) -> None:
-    for size, wanted in ((399 << 20, False), (400 << 20, True)):
-        assert is_streamed(Way.AUTO, of_size(tmp_path / "x.json", size)) is wanted
+    for size, wanted in ((FROM - (1 << 20), False), (FROM, True)):
+        assert is_streamed(Way.AUTO, of_size(tmp_path / "x.json", size), FROM) is wanted
     packed = of_size(tmp_path / "x.json.gz", 40 << 20, Packing.GZIP.magic)
-    assert is_streamed(Way.AUTO, packed)
-    assert not is_streamed(Way.PERFETTO, packed)
+    assert is_streamed(Way.AUTO, packed, FROM)
+    assert not is_streamed(Way.PERFETTO, packed, FROM)
 
 
 def test_room_for_a_large_load_is_told_and_required(

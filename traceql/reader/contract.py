@@ -39,6 +39,7 @@ class Reader:
         stream: reads a file section by section, in bounded memory and without the trace processor;
             None if `read` is the only way. It may write into the given folder, and is told how
             many bytes of memory and how many processes it may use.
+        streamed_bytes: from which size on files are streamed, unpacked, unless the user says how.
         feed: the file in a form that the trace processor accepts, in pieces, with times relative
             to the given nanosecond; the metadata say which rank of the file. None if the trace
             processor opens the file itself.
@@ -63,6 +64,7 @@ class Reader:
     recognises: Callable[[Path], bool]
     read: ReadFile
     stream: Callable[[Path, Path, int, int], "Iterator[TraceTables]"] | None = None
+    streamed_bytes: int = 400 << 20  # of JSON the trace processor needs over 2 GB there
     feed: Callable[[Path, int, Mapping[str, Any]], Iterator[bytes]] | None = None
     opens_in_perfetto: bool = True
     is_superseded: Callable[[Path], bool] = lambda _path: False

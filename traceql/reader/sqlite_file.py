@@ -201,6 +201,12 @@ def created_tables(path: Path, *, most_bytes: int | None = None) -> Iterator[str
         return
 
 
+def is_compressed(path: Path) -> bool:
+    """Whether a file is unpacked into memory when it is opened."""
+    with path.open("rb") as file:
+        return file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+
+
 def _connection(path: Path) -> sqlite3.Connection:
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES)

@@ -7,7 +7,6 @@ from traceql.errors import TraceqlError
 from traceql.reader.packing import MAGIC_BYTES, packing_of
 
 _USUAL_RATIO = 15  # about how much smaller compression makes a trace
-_STREAMED_BYTES = 400 << 20  # of JSON; from there on the trace processor needs over 2 GB
 
 
 class Way(StrEnum):
@@ -25,9 +24,9 @@ def named_way(name: str) -> Way:
     return Way(name)
 
 
-def is_streamed(way: str, path: Path) -> bool:
-    """Whether a JSON trace is read section by section."""
-    return way == Way.STREAM or (way == Way.AUTO and unpacked_bytes(path) >= _STREAMED_BYTES)
+def is_streamed(way: str, path: Path, from_bytes: int) -> bool:
+    """Whether a trace is read section by section; if nothing else is said, from a size on."""
+    return way == Way.STREAM or (way == Way.AUTO and unpacked_bytes(path) >= from_bytes)
 
 
 def unpacked_bytes(path: Path) -> int:

@@ -143,7 +143,7 @@ def _tables_on_disk(file: Path, folder: Path, request: Request) -> list[dict[str
     from traceql.reader.ways import is_streamed
 
     reader = reader_of(file)
-    if reader.stream and is_streamed(request.way, file):
+    if reader.stream and is_streamed(request.way, file, reader.streamed_bytes):
         read: Any = reader.stream(file, folder, request.memory_bytes, request.processes)
     else:
         native = Path(request.trace_processor) if request.trace_processor else None

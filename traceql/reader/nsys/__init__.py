@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
 
 _REPORT = ".nsys-rep"
+_SEVERAL_WINDOWS_BYTES = 50 << 20  # the start of processes costs less
 _SQLITE, _COMPRESSED = (".sqlite",), (".sqlite.gz",)
 _SUFFIXES = (*_SQLITE, *_COMPRESSED, _REPORT)
 
@@ -45,6 +46,12 @@ def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]
     return read_export(path)
 
 
+def _stream(path: Path, folder: Path, memory_bytes: int, processes: int) -> "Iterator[TraceTables]":
+    from traceql.reader.nsys.read import read_in_processes
+
+    return read_in_processes(path, folder, memory_bytes, processes)
+
+
 def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
     from traceql.reader.nsys.read import perfetto_feed
 
@@ -58,6 +65,8 @@ READER = Reader(
     dialect="nsys",
     recognises=_recognises,
     read=_read,
+    stream=_stream,
+    streamed_bytes=_SEVERAL_WINDOWS_BYTES,
     feed=_feed,
     opens_in_perfetto=False,
     is_superseded=_is_superseded,

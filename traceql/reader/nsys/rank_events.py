@@ -9,14 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.dialect.event_kinds import EventKind
-from traceql.dialect.nsys.vocabulary import CATEGORIES, Category
+from traceql.dialect.nsys.vocabulary import CATEGORIES
 from traceql.errors import TraceCorrupt
 from traceql.reader.coded import DistinctValues
-from traceql.reader.nsys.blocks import RankRows
 from traceql.reader.nsys.processes import PID_BITS
 from traceql.reader.nsys.recording import RankRecording
-from traceql.reader.nsys.sources import EVENT, Source, events
 from traceql.reader.nsys.track_numbers import TrackNumbers
+from traceql.reader.nsys.window_rows import named
 from traceql.reader.nsys.windows import WHOLE, Window
 from traceql.reader.parents import Parents
 from traceql.reader.tables import (
@@ -32,7 +31,6 @@ from traceql.reader.tracks import Track
 from traceql.reader.unpacked import ANEW
 
 Int64s = npt.NDArray[np.int64]
-_SUFFIX = r"(_v\d+)?(_pt(sz|ds))?$"  # of API calls: the version, and the kind of default stream
 _UNIT = r"^(?P<name>.*?)(?: \[(?P<unit>[^\]]*)\])?$"
 _FARTHEST_NS = 2**62  # 146 years
 ON_GPU = (EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET)
@@ -42,6 +40,7 @@ class RankEvents:
     """The events that belong to one rank, of all times or of one window.
 
     Args:
+        rows: the events, as `window_rows` has them.
         numbers: the tracks of the rank, with those of earlier windows.
         first: the index of the first event, which is the number of events in earlier windows.
 
@@ -54,31 +53,26 @@ class RankEvents:
     def __init__(
         self,
         rank: RankRecording,
+        rows: pa.Table,
         numbers: TrackNumbers,
         window: Window = WHOLE,
         *,
         first: int = 0,
     ) -> None:
-        self._rank, self._window, self._first = rank, window, first
-        found = [(source, self._named(source, rows)) for source, rows in rank.events]
-        self._sources = [one for one, _ in found]
+        self._rank, self._rows, self._window, self._first = rank, rows, window, first
         self._numbers = numbers
-        rows = pa.concat_tables([table for _, table in found] or [EVENT.empty_table()])
-        of_each = np.repeat(np.arange(len(found)), [table.num_rows for _, table in found])
-        ts, dur = _int64(rows["ts"]), _int64(rows["dur"])
-        order = np.lexsort((-dur, ts))  # what encloses others comes before them
-        self._rows = rows.take(pa.array(order)).combine_chunks()
-        source = of_each[order]
+        sources = [one for one, _ in rank.events]
+        source = rows["source"].to_numpy()
         cats = DistinctValues()
-        codes = cats.of([one.category.value for one in self._sources])
+        codes = cats.of([one.category.value for one in sources])
         self.cat = pa.DictionaryArray.from_arrays(
             pa.array(codes[source], pa.int32()), pa.array(list(cats), pa.large_string())
         )
-        on_gpu = np.array([one.on_gpu for one in self._sources], np.bool_)[source]
-        require_total_fits(dur)
-        _require_near_session(ts)
-        self.ts, self.dur = ts[order], dur[order]
-        self.track: Int64s = self._numbers.of(self._rows, on_gpu)
+        on_gpu = np.array([one.on_gpu for one in sources], np.bool_)[source]
+        self.ts, self.dur = _int64(rows["ts"]), _int64(rows["dur"])
+        require_total_fits(self.dur)
+        _require_near_session(self.ts)
+        self.track: Int64s = self._numbers.of(rows, on_gpu)
 
     def __len__(self) -> int:
         return len(self.ts)
@@ -89,7 +83,7 @@ class RankEvents:
 
     @property
     def name(self) -> pa.DictionaryArray:
-        return self._column("name").dictionary_encode()
+        return self._column("name")
 
     @property
     def args(self) -> pa.Array:
@@ -123,10 +117,11 @@ class RankEvents:
 
     def graph_launches(self) -> Int64s:
         """The correlation of each of these calls that launches a CUDA graph."""
-        name = self._column("name").take(pa.array(np.flatnonzero(self.of_kind(EventKind.LAUNCH))))
-        launches: npt.NDArray[np.bool_] = pc.fill_null(
-            pc.match_substring(name, "GraphLaunch"), False
-        ).to_numpy(zero_copy_only=False)
+        name = self.name.take(pa.array(np.flatnonzero(self.of_kind(EventKind.LAUNCH))))
+        is_launch = pc.match_substring(name.dictionary, "GraphLaunch").take(name.indices)
+        launches: npt.NDArray[np.bool_] = pc.fill_null(is_launch, False).to_numpy(
+            zero_copy_only=False
+        )
         return self.correlations(EventKind.LAUNCH)[1][launches & self._is_own]
 
     @cached_property
@@ -156,28 +151,6 @@ class RankEvents:
             "instant": self._instants(),
             "counter": self._counters(),
         }
-
-    def _named(self, source: Source, found: RankRows) -> pa.Table:
-        """The events of one kind, with names in place of their ids."""
-        rows = events(self._rank.export, source, found, self._window)
-        name = self._texts(rows["name_id"], rows["name"])
-        if source.category in (Category.RUNTIME, Category.DRIVER):
-            name = _without_suffix(name)
-        rows = rows.set_column(rows.schema.get_field_index("name"), EVENT.field("name"), name)
-        if source.category == Category.NVTX:
-            known = self._rank.nvtx.arguments(found.condition(self._window))
-            told = [known.get(int(row)) for row in rows["args"].to_pylist()]
-            args = pa.chunked_array([pa.array(told, pa.large_string())])
-            rows = rows.set_column(rows.schema.get_field_index("args"), EVENT.field("args"), args)
-        return rows
-
-    def _texts(self, ids: pa.ChunkedArray, name: pa.ChunkedArray) -> pa.ChunkedArray:
-        """The name of each event: given, or that of its id."""
-        codes = ids.combine_chunks().dictionary_encode()
-        known = self._rank.export.texts([i for i in codes.dictionary.to_pylist() if i is not None])
-        texts = pa.array([known.get(i) for i in codes.dictionary.to_pylist()], pa.large_string())
-        by_id = texts.take(codes.indices)
-        return pa.chunked_array([pc.coalesce(name.combine_chunks(), by_id)], pa.large_string())
 
     def _column(self, name: str) -> pa.Array:
         column = self._rows[name]
@@ -221,12 +194,12 @@ class RankEvents:
         found = []
         for kind, chosen in self._rank.points:
             rows = kind.found(self._rank.export, chosen, self._window)
-            name = self._texts(rows["name_id"], rows["name"])
+            name = named(self._rank.export, rows["name_id"], rows["name"])
             track = self._numbers.of(rows, np.full(rows.num_rows, kind.on_gpu))
             pid, tid = self._numbers.places()
             columns = [
                 pa.array([kind.category.value] * rows.num_rows, pa.large_string()).cast(NAME),
-                name.combine_chunks().dictionary_encode(),
+                name,
                 rows["ts"].combine_chunks(),
                 pid.take(pa.array(track)),
                 tid.take(pa.array(track)),
@@ -272,12 +245,6 @@ def _require_near_session(ts: Int64s) -> None:
 def _int64(column: pa.ChunkedArray | pa.Array) -> Int64s:
     values: Int64s = column.to_numpy()
     return values.astype(np.int64)
-
-
-def _without_suffix(name: pa.ChunkedArray) -> pa.ChunkedArray:
-    codes = name.combine_chunks().dictionary_encode()
-    short = pc.replace_substring_regex(codes.dictionary, _SUFFIX, "")
-    return pa.chunked_array([short.take(codes.indices)])
 
 
 def _triples(rows: pa.Table, what: str) -> pa.Array:

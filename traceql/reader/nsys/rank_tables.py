@@ -1,19 +1,21 @@
 """The tables of one rank, window after window, so that the memory does not grow with the file."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceql.reader.nsys.ahead import Ahead
 from traceql.reader.nsys.arrows import Arrows
 from traceql.reader.nsys.counts import counts
 from traceql.reader.nsys.rank_events import ON_GPU, RankEvents
 from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.remarks import GraphLaunches, remarks
 from traceql.reader.nsys.track_numbers import TrackNumbers
-from traceql.reader.nsys.windows import windows
+from traceql.reader.nsys.window_rows import window_rows
+from traceql.reader.nsys.windows import Window, windows
 from traceql.reader.parents import WindowedNesting
 from traceql.reader.remarks import remark_table
 from traceql.reader.tables import SCHEMAS
@@ -31,18 +33,22 @@ class WindowTables:
     is_last: bool
 
 
-def rank_tables(rank: RankRecording, *, is_first: bool) -> Iterator[WindowTables]:
+def rank_tables(
+    rank: RankRecording, *, is_first: bool, ahead: Ahead | None = None
+) -> Iterator[WindowTables]:
     """The tables of one rank.
 
     Args:
         is_first: whether it is the first rank, which also has what exports say of none.
+        ahead: reads windows in other processes.
     """
     numbers, arrows, nesting = TrackNumbers(rank.export), Arrows(), WindowedNesting()
     first = 0
     launches = worked = _NOTHING
     parts = windows(rank.rows)
-    for number, window in enumerate(parts, 1):
-        found = RankEvents(rank, numbers, window, first=first)
+    each = ahead.rows(rank, parts) if ahead and len(parts) > 1 else _rows(rank, parts)
+    for number, (window, rows) in enumerate(zip(parts, each, strict=True), 1):
+        found = RankEvents(rank, rows, numbers, window, first=first)
         parents = nesting.of_window(found.ts, found.dur, found.track, found.index)
         tables = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
         tables |= found.tables(parents)
@@ -56,5 +62,11 @@ def rank_tables(rank: RankRecording, *, is_first: bool) -> Iterator[WindowTables
             tables["count"] = counts(rank)
             launched = GraphLaunches(len(launches), len(np.setdiff1d(launches, worked)))
             tables["remark"] = remark_table(remarks(rank, launched, is_first=is_first))
-        del found, parents
+        del found, parents, rows
         yield WindowTables(tables, number == len(parts))
+
+
+def _rows(rank: RankRecording, windows: Sequence[Window]) -> Iterator[pa.Table]:
+    """The rows of each window, read when they are used."""
+    for window in windows:
+        yield window_rows(rank.export, rank.nvtx, rank.events, window)

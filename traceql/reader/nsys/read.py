@@ -8,6 +8,7 @@ from typing import Any
 from traceql.dialect.nsys.vocabulary import Metadata
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import feed
+from traceql.reader.nsys.ahead import Ahead, reading_ahead
 from traceql.reader.nsys.converted import converted
 from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.nsys.export import Export, opened
@@ -17,6 +18,9 @@ from traceql.reader.nsys.rank_events import RankEvents
 from traceql.reader.nsys.rank_tables import rank_tables
 from traceql.reader.nsys.recording import Recording
 from traceql.reader.nsys.track_numbers import TrackNumbers
+from traceql.reader.nsys.window_rows import window_rows
+from traceql.reader.nsys.windows import PROCESS_BYTES, WHOLE
+from traceql.reader.sqlite_file import is_compressed
 from traceql.reader.tables import TraceTables
 from traceql.reader.timeline import complete_timeline
 from traceql.reader.windowed_nesting import NO_FLOWS
@@ -28,23 +32,54 @@ def read_export(path: Path) -> Iterator[TraceTables]:
     Raises:
         TraceCorrupt: the file is damaged, or another SQLite database.
     """
-    with _file(path) as export:
+    with _file(path) as (_, export):
+        yield from _tables(Recording(export), None)
+
+
+def read_in_processes(
+    path: Path, folder: Path, memory_bytes: int, processes: int
+) -> Iterator[TraceTables]:
+    """The same, with windows of large ranks read by processes of their own.
+
+    Args:
+        folder: where they may write.
+        memory_bytes: how much this process and they may use.
+        processes: how many there may be.
+
+    Raises:
+        TraceCorrupt: the file is damaged, or another SQLite database.
+        TraceqlError: one of the processes was ended from outside.
+    """
+    with _file(path) as (sqlite, export):
         recording = Recording(export)
-        parts = recording.parts
-        for number, (part, about) in enumerate(
-            zip(parts, metadata(export, parts, recording.nvtx), strict=True)
-        ):
-            found = rank_tables(recording.rank(part), is_first=number == 0)
-            for window in found:
-                yield TraceTables(window.tables, about, continues=not window.is_last)
+        ahead_of_this = min(processes, memory_bytes // PROCESS_BYTES - 1)
+        # Each process would unpack a compressed file.
+        if processes == 1 or ahead_of_this < 1 or is_compressed(sqlite):
+            yield from _tables(recording, None)
+            return
+        with reading_ahead(sqlite, recording.threads, folder, ahead_of_this) as ahead:
+            yield from _tables(recording, ahead)
+
+
+def _tables(recording: Recording, ahead: Ahead | None) -> Iterator[TraceTables]:
+    """The tables of each rank."""
+    parts = recording.parts
+    for number, (part, about) in enumerate(
+        zip(parts, metadata(recording.export, parts, recording.nvtx), strict=True)
+    ):
+        found = rank_tables(recording.rank(part), is_first=number == 0, ahead=ahead)
+        for window in found:
+            yield TraceTables(window.tables, about, continues=not window.is_last)
 
 
 def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterator[bytes]:
     """One rank as JSON that the trace processor accepts, with times relative to `base_ns`."""
-    with _file(path) as export:
+    with _file(path) as (_, export):
         recording = Recording(export)
         part = next(part for part in recording.parts if _is_of(part, about))
-        found = RankEvents(recording.rank(part), TrackNumbers(export))
+        rank = recording.rank(part)
+        rows = window_rows(export, rank.nvtx, rank.events, WHOLE)
+        found = RankEvents(rank, rows, TrackNumbers(export))
         timeline = complete_timeline(found.ts, found.dur, found.track)
         yield from feed.described_feed(
             timeline,
@@ -75,11 +110,11 @@ def _require_events(export: Export) -> None:
 
 
 @contextmanager
-def _file(path: Path) -> Iterator[Export]:
-    """The opened export; errors name the file."""
+def _file(path: Path) -> Iterator[tuple[Path, Export]]:
+    """The SQLite file and the opened export; errors name the file that was given."""
     try:
         with converted(path) as sqlite, opened(sqlite) as export:
             _require_events(export)
-            yield export
+            yield sqlite, export
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None

@@ -49,11 +49,16 @@ class Recording:
     def __init__(self, export: Export) -> None:
         self.export = export
         self.parts = rank_parts(export)
-        schedule(export, [thread for part in self.parts for thread in part.threads])
+        schedule(export, self.threads)
         self.nvtx = Nvtx(export)
         self.metrics = GpuMetrics(export, self.parts)
         self._events = [(kind, Blocks(export, kind.rows())) for kind in sources(export)]
         self._points = [(kind, Blocks(export, kind.rows())) for kind in points(export)]
+
+    @property
+    def threads(self) -> Sequence[int]:
+        """The threads of all ranks."""
+        return [thread for part in self.parts for thread in part.threads]
 
     def rank(self, part: RankPart) -> RankRecording:
         """What belongs to one of the ranks."""

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from traceql.reader.nsys.blocks import Block, RankRows
 
 ROWS = 500_000  # of a window, about; each takes about 1 kB while it is read
+PROCESS_BYTES = 700_000_000  # about what a process needs that reads windows
 _POINTS = 8  # of time that stand for the rows of a block
 
 

@@ -1,0 +1,121 @@
+"""Reads the windows of a rank in processes of their own, before they are used."""
+
+import os
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from itertools import count, islice
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+
+import pyarrow as pa
+
+from traceql.errors import TraceqlError
+from traceql.reader.nsys.blocks import RankRows
+from traceql.reader.nsys.export import Export, opened
+from traceql.reader.nsys.nvtx import Nvtx
+from traceql.reader.nsys.recording import RankRecording
+from traceql.reader.nsys.sources import Source, schedule
+from traceql.reader.nsys.window_rows import window_rows
+from traceql.reader.nsys.windows import Window
+
+
+@dataclass
+class Ahead:
+    """Processes that have the file open and read windows.
+
+    Attributes:
+        path: the SQLite file.
+        folder: for what they have read, which is removed when it is used.
+        processes: how many there are, and how many windows are read before they are used.
+    """
+
+    path: Path
+    folder: Path
+    processes: int
+    pool: ProcessPoolExecutor
+    _numbers: "count[int]" = field(default_factory=count)
+
+    def rows(self, rank: RankRecording, windows: Sequence[Window]) -> Iterator[pa.Table]:
+        """The rows of each window, in their order.
+
+        Raises:
+            TraceCorrupt: a row cannot be read.
+            TraceqlError: a process was ended from outside.
+        """
+        running: deque[Future[Path]] = deque()
+        left = iter(windows)
+        try:
+            for window in islice(left, self.processes):
+                running.append(self._begun(rank, window))
+            while running:
+                file = running.popleft().result()
+                for window in islice(left, 1):
+                    running.append(self._begun(rank, window))
+                yield _taken(file)
+        except BrokenProcessPool:
+            raise TraceqlError(
+                f"{self.path}: a reading process was killed, perhaps for lack of "
+                "memory; try --jobs 1"
+            ) from None
+
+    def _begun(self, rank: RankRecording, window: Window) -> Future[Path]:
+        file = self.folder / f"window.{next(self._numbers)}.arrow"
+        return self.pool.submit(_written, rank.events, window, file)
+
+
+@contextmanager
+def reading_ahead(
+    path: Path, threads: Sequence[int], folder: Path, processes: int
+) -> Iterator[Ahead]:
+    """Starts the processes, which end after the block.
+
+    Args:
+        threads: the threads whose times off the CPU are read.
+    """
+    with ProcessPoolExecutor(
+        processes, get_context("spawn"), initializer=_open, initargs=(path, threads)
+    ) as pool:
+        try:
+            yield Ahead(path, folder, processes, pool)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+_file = ExitStack()  # of the process, which has it open until its end
+_export: Export
+
+
+def _open(path: Path, threads: Sequence[int]) -> None:
+    """Begins a process."""
+    global _export
+    Thread(target=_end_with_parent, daemon=True).start()
+    _export = _file.enter_context(opened(path))
+    schedule(_export, threads)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _written(sources: Sequence[tuple[Source, RankRows]], window: Window, file: Path) -> Path:
+    """Reads a window into a file."""
+    rows = window_rows(_export, Nvtx(_export), sources, window)
+    with pa.ipc.new_file(file, rows.schema) as sink:
+        sink.write_table(rows)
+    return file
+
+
+def _taken(file: Path) -> pa.Table:
+    """The rows of a file, which is mapped, and removed."""
+    with pa.memory_map(str(file)) as source:
+        rows = pa.ipc.open_file(source).read_all()
+    file.unlink()
+    return rows.combine_chunks()
