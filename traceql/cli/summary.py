@@ -40,7 +40,16 @@ _PHASES = """
 _RECORDED = """
     SELECT MAX(ns) / 1e6 AS ms FROM (SELECT SUM(dur) AS ns FROM device_state GROUP BY rank)
 """
-_FACTS = ("model", "architecture", "parallelism", "mode", "devices", "ranks", "versions", "counters")
+_FACTS = (
+    "model",
+    "architecture",
+    "parallelism",
+    "mode",
+    "devices",
+    "ranks",
+    "versions",
+    "counters",
+)
 
 
 def write_run(trace: Trace) -> None:

@@ -70,7 +70,8 @@ def recording_name(trace: Trace) -> str:
 
 def _subtitle(found: list[Answer]) -> str:
     facts = (
-        _fact(found, name) for name in ("architecture", "devices", "parallelism", "mode", "versions")
+        _fact(found, name)
+        for name in ("architecture", "devices", "parallelism", "mode", "versions")
     )
     return " · ".join(fact for fact in facts if fact)
 
