@@ -87,6 +87,19 @@ def test_a_group_of_the_whole_job_tells_the_number_of_the_late_rank(tmp_path: Pa
     assert (peer["late_rank"], peer["group_ranks"]) == (2, "0 1 2 3")
 
 
+def test_waiting_for_a_rank_that_is_not_loaded_is_in_the_phase_that_waited(tmp_path: Path) -> None:
+    """`ONE` in a decode step: 750 ns of its operation are waiting, and 700 ns are idle."""
+    step = operator("execute_context_0(0)_generation_4(4)", ts=0, dur=2000, cat="user_annotation")
+    with loaded(written(tmp_path, *ONE, step), tmp_path / "run.duckdb") as trace:
+        whole = trace.run("time.lost").rows()
+        decode = trace.run("time.lost", phase="decode").rows()
+        prefill = trace.run("time.lost", phase="prefill").rows()
+    waited = [(row["cause"], row["phase"], row["wait_ns"]) for row in decode if row["wait_ns"]]
+    assert waited == [("peer", "decode", 750)]
+    assert sum(row["idle_ns"] for row in decode) == 700
+    assert (decode, prefill) == (whole, [])
+
+
 def test_a_wait_for_an_event_is_a_dependency(one: traceql.Trace) -> None:
     found = values(one, "SELECT dur, cause FROM gap ORDER BY ts")
     assert found == [(500, "dependency"), (200, "launch")]
