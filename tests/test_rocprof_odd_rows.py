@@ -14,7 +14,6 @@ from rocpd_like import write_rocpd as write_database
 
 import traceql
 from traceql.errors import NotATrace, RankConflict, TraceCorrupt
-from traceql.reader import windowed_nesting
 from traceql.reader.registry import is_superseded, reader_of, whole
 from traceql.reader.rocprof import rank_events
 from traceql.reader.rocprof.read import read_recording
@@ -56,7 +55,7 @@ def counters(folder: Path, *lines: str) -> Path:
 
 def tables(path: Path) -> dict[str, list[dict[str, Any]]]:
     """What the reader makes of a file with one rank."""
-    (rank,) = read_recording(path, trace_processor=None)
+    (rank,) = read_recording(path)
     return {name: table.to_pylist() for name, table in rank.tables.items()}
 
 
@@ -278,10 +277,19 @@ def test_parts_of_a_large_recording_give_the_tables_of_the_whole(
         rows += [call(ts=100 + 100 * n, dur=90, correlation=n), kernel(ts=110 + 100 * n, dur=9)]
     path = written(tmp_path, "rocpd", *rows)
     whole = tables(path)
-    assert {row["depth"] for row in whole["slice"]} == {0, 1, 2}
-    monkeypatch.setattr(windowed_nesting, "ROWS", 3)
+    named = {row["index"]: row["name"] for row in whole["slice"]}
+    inside = [
+        (row["ts"], named[row["parent"]], row["depth"])
+        for row in whole["slice"]
+        if row["name"] in ("hipLaunchKernel", "inner")
+    ]
+    assert inside == [
+        (100, "outer", 1),
+        (200, "outer", 1),
+        *((200 + 100 * n, "inner", 2) for n in range(5)),
+    ]
     monkeypatch.setattr(rank_events, "ROWS", 4)
-    parts = list(read_recording(path, trace_processor=None))
+    parts = list(read_recording(path))
     assert [part.continues for part in parts] == [True, True, True, False]
     for name, table in whole.items():
         found = [row for part in parts for row in part.tables[name].to_pylist()]

@@ -8,6 +8,7 @@ from typing import Any
 from traceql.dialect.nsys.vocabulary import Metadata
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import feed
+from traceql.reader.flows import NO_FLOWS
 from traceql.reader.nsys.converted import converted
 from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.nsys.export import Export, opened
@@ -19,7 +20,6 @@ from traceql.reader.nsys.recording import Recording
 from traceql.reader.nsys.track_numbers import TrackNumbers
 from traceql.reader.tables import TraceTables
 from traceql.reader.timeline import complete_timeline
-from traceql.reader.windowed_nesting import NO_FLOWS
 
 
 def read_export(path: Path) -> Iterator[TraceTables]:

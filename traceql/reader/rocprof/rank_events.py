@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.reader.nesting import Nesting
+from traceql.reader.parents import WindowedNesting
 from traceql.reader.rocprof.launches import correlations, is_call
 from traceql.reader.rocprof.ranks import RankPart, of_part
 from traceql.reader.rocprof.recording import EVENT, MARK, SAMPLE, Process
@@ -57,10 +57,17 @@ class RankEvents:
         self.lane = _lanes(self.events)
         self._numbers = TrackNumbers(processes)
         rows = self.events.append_column("lane", self.lane)
-        track = self._numbers.of(rows, process.astype(np.int64)[order])
-        self.timeline: Timeline = complete_timeline(ts[order], dur[order], track)
+        self._ts, self._dur = ts[order], dur[order]
+        self._track = self._numbers.of(rows, process.astype(np.int64)[order])
         self._marks = [(n, marks) for n, _, marks, _ in found]
         self._samples = [samples for _, _, _, samples in found]
+
+    def __len__(self) -> int:
+        return len(self._ts)
+
+    @property
+    def timeline(self) -> Timeline:
+        return complete_timeline(self._ts, self._dur, self._track)
 
     @property
     def tracks(self) -> Sequence[Track]:
@@ -78,14 +85,15 @@ class RankEvents:
     def args(self) -> pa.Array:
         return pa.ExtensionArray.from_storage(JSON, self._column("args"))
 
-    def tables(self, nested: Nesting) -> Iterator[dict[str, pa.Table]]:
+    def tables(self) -> Iterator[dict[str, pa.Table]]:
         """All tables of the contract, part after part; the last has what is not of one slice."""
-        borders = [*range(0, len(self.timeline), ROWS), len(self.timeline)]
-        for first, after in pairwise(borders if len(self.timeline) else [0, 0]):
+        nesting = WindowedNesting()
+        borders = [*range(0, len(self), ROWS), len(self)]
+        for first, after in pairwise(borders if len(self) else [0, 0]):
             part = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
-            part["slice"] = self._slices(nested, first, after)
+            part["slice"] = self._slices(nesting, first, after)
             part["activity"] = self._activities(first, after)
-            if after == len(self.timeline):
+            if after == len(self):
                 part |= self._others()
             yield part
 
@@ -108,24 +116,25 @@ class RankEvents:
     def _column(self, name: str) -> pa.Array:
         return _flat(self.events[name])
 
-    def _slices(self, nested: Nesting, first: int, after: int) -> pa.Table:
+    def _slices(self, nesting: WindowedNesting, first: int, after: int) -> pa.Table:
         """The slices of these rows."""
-        rows, size = slice(first, after), after - first
+        rows, size, index = slice(first, after), after - first, np.arange(first, after)
         events = self.events.slice(first, size)
-        number = pa.array(self.timeline.track[rows])
+        ts, dur, track = self._ts[rows], self._dur[rows], self._track[rows]
+        number, nested = pa.array(track), nesting.of_window(ts, dur, track, index)
         correlation = self.correlation[rows]
         pid, tid = self._numbers.places()
         columns = [
-            pa.array(np.arange(first, after)),
+            pa.array(index),
             _flat(events["cat"]).dictionary_encode().cast(NAME),
             _flat(events["name"]).dictionary_encode().cast(NAME),
-            pa.array(self.timeline.ts[rows]),
-            pa.array(self.timeline.dur[rows]),
+            pa.array(ts),
+            pa.array(dur),
             pid.take(number),
             tid.take(number),
             number,
-            nested.parent.slice(first, size),
-            nested.depth.slice(first, size),
+            nested.parent,
+            nested.depth,
             pa.nulls(size, pa.int64()),
             pa.array(correlation, mask=correlation == 0),
             pa.ExtensionArray.from_storage(JSON, _flat(events["args"])),
