@@ -31,7 +31,7 @@ from traceql.reader.total_time import require_total_fits
 from traceql.reader.tracks import Track, track_table
 
 Int64s = npt.NDArray[np.int64]
-_LARGEST_SIZE = 2**31 - 1
+LARGEST_SIZE = 2**31 - 1
 ROWS = 250_000  # of a part of the tables
 
 
@@ -145,13 +145,13 @@ class RankEvents:
         """The activities among these rows."""
         at = first + np.flatnonzero(_int64(self.events["on_gpu"].slice(first, after - first)))
         rows = self.events.take(pa.array(at)).combine_chunks()
-        block = _triple(rows, "block")
+        grid, block = sizes(rows)
         columns = [
             pa.array(at),
             rows["device"],
             self.lane.take(pa.array(at)),
-            rows["bytes"],
-            _lists(_blocks(_triple(rows, "grid"), block)),
+            pc.if_else(pc.less(rows["bytes"], 0), None, rows["bytes"]),
+            _lists(grid),
             _lists(block),
             pa.nulls(len(at), pa.int64()),
         ]
@@ -242,6 +242,20 @@ class RankEvents:
         )
 
 
+def sizes(events: pa.Table) -> tuple[list[pa.Array], list[pa.Array]]:
+    """The axes of the grid, in blocks, and of the block of each kernel."""
+    grid, block = (
+        [_flat(events[f"{what}_{axis}"]) for axis in "xyz"] for what in ("grid", "block")
+    )
+    return _blocks(grid, block), block
+
+
+def are_possible(axes: Sequence[pa.Array]) -> pa.Array:
+    """Whether the numbers of all axes are known, and can be."""
+    fits = [pc.and_(pc.greater_equal(axis, 1), pc.less_equal(axis, LARGEST_SIZE)) for axis in axes]
+    return pc.fill_null(pc.and_(pc.and_(fits[0], fits[1]), fits[2]), False)
+
+
 def _lanes(events: pa.Table) -> pa.Array:
     """The stream of each activity: HIP's, or the queue of the GPU where no streams were told."""
     stream, queue = events["stream"], events["queue"]
@@ -251,26 +265,20 @@ def _lanes(events: pa.Table) -> pa.Array:
 
 def _blocks(grid: Sequence[pa.Array], block: Sequence[pa.Array]) -> list[pa.Array]:
     """The number of blocks: AMD counts the grid in threads."""
-    sizes = [pc.if_else(pc.greater(size, 0), size, None) for size in block]
+    positive = [pc.if_else(pc.greater(size, 0), size, None) for size in block]
     return [
         pc.divide(pc.add(threads, pc.subtract(size, 1)), size)
-        for threads, size in zip(grid, sizes, strict=True)
+        for threads, size in zip(grid, positive, strict=True)
     ]
 
 
-def _triple(rows: pa.Table, what: str) -> list[pa.Array]:
-    columns = [rows[f"{what}_{axis}"] for axis in "xyz"]
-    return [_flat(column) for column in columns]
-
-
 def _lists(axes: Sequence[pa.Array]) -> pa.Array:
-    """x, y and z as a list; NULL where one of them is, or is larger than 32 bits."""
-    fits = [pc.less_equal(pc.abs(axis), _LARGEST_SIZE) for axis in axes]
-    known = pc.fill_null(pc.and_(pc.and_(fits[0], fits[1]), fits[2]), False)
+    """x, y and z as a list; NULL where one of them is unknown or cannot be."""
+    known = are_possible(axes)
     at = pc.indices_nonzero(known)
     values = np.stack([_int64(axis.take(at)) for axis in axes], axis=1).ravel()
-    sizes = np.where(known.to_numpy(zero_copy_only=False), 3, 0)
-    offsets = pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
+    lengths = np.where(known.to_numpy(zero_copy_only=False), 3, 0)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int32())
     return pa.ListArray.from_arrays(
         offsets, pa.array(values, pa.int64()).cast(pa.int32()), mask=pc.invert(known)
     )
