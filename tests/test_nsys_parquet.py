@@ -80,6 +80,21 @@ def test_a_folder_of_folders_and_a_file_of_one_are_found(tmp_path: Path) -> None
     assert trace_files([folders[0] / "NVTX_EVENTS.parquet", folders[0]]) == expected[:1]
 
 
+def test_a_folder_without_texts_is_told_what_is_missing(tmp_path: Path) -> None:
+    folder = parquet_export(tmp_path, NAMES[0])
+    (folder / "StringIds.parquet").unlink()
+    for path in (folder, tmp_path, folder / "NVTX_EVENTS.parquet"):
+        with pytest.raises(TraceqlError, match=r"StringIds\.parquet is missing"):
+            traceql.load(path, tmp_path / "x.duckdb")
+    assert not (tmp_path / "x.duckdb").exists()
+
+
+def test_other_parquet_files_are_no_export(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "kernel.parquet")
+    with pytest.raises(TraceqlError, match="no traces in this folder"):
+        traceql.load(tmp_path, tmp_path / "x.duckdb")
+
+
 def test_a_damaged_table_is_told_by_its_name(tmp_path: Path) -> None:
     folder = parquet_export(tmp_path, NAMES[1])
     damaged = folder / "CUPTI_ACTIVITY_KIND_RUNTIME.parquet"
