@@ -1,20 +1,17 @@
 """The export of Nsight Systems in Parquet files: the same tables as in SQLite."""
 
-import gzip
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from nsys_samples import FOLDER, in_memory
 
 import traceql
 from traceql.errors import TraceqlError
 from traceql.loading.discovery import trace_files
 
-FOLDER = Path(__file__).parent / "data" / "nsys"
 NAMES = ("nccl-payloads", "qwen3-8b-2layers-nvtx-layers", "two-processes-graph-whole")
 _UNSIGNED = {"globalPid", "globalTid", "correlationId", "contextId", "streamId", "domainId"}
 _ALL = (
@@ -28,11 +25,9 @@ def parquet_export(tmp_path: Path, name: str) -> Path:
 
     Texts are of a type that has to be UTF-8, but payloads and some names are not.
     """
-    content = gzip.decompress((FOLDER / f"{name}.sqlite.gz").read_bytes())
     folder = tmp_path / f"{name}.parquetdir"
     folder.mkdir()
-    with closing(sqlite3.connect(":memory:")) as con:
-        con.deserialize(content)
+    with in_memory(FOLDER / f"{name}.sqlite.gz") as con:
         con.text_factory = bytes
         tables = con.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         for (table,) in tables:
