@@ -17,7 +17,7 @@
 -- @column mean_utilization_pct   DOUBLE   Mean utilization reported by NVML, percent.
 -- @column max_memory_used_bytes  BIGINT   Highest memory use of all programs on the GPU, bytes.
 -- @key    gpu rank throttled throttled_pct min_sm_clock_mhz mean_sm_clock_mhz mean_power_mw max_temperature_c
--- @empty  there is no telemetry; it comes with run directories that traceql capture recorded on NVIDIA GPUs
+-- @empty  there is no telemetry; it comes with run directories that traceql capture recorded where NVML is
 -- @chart  bar x=mean_sm_clock_mhz y=gpu color=throttled
 -- @title  SM clock of each GPU during the recording
 SELECT

@@ -17,7 +17,7 @@
 -- @column idle_start_p50_ns  DOUBLE   From the call to the start of its first kernel on an empty stream, median, ns.
 -- @column idle_start_p99_ns  DOUBLE   From the call to the start of its first kernel on an empty stream, 99th percentile, ns.
 -- @key    rank name launches call_p50_ns start_p50_ns idle_start_p50_ns call_p99_ns start_p99_ns
--- @empty  no kernel has a launch call in the trace; record CPU and CUDA activities
+-- @empty  no kernel has a launch call in the trace; record CPU and GPU activities
 -- @chart  bar x=start_p50_ns y=name group=rank
 -- @title  From a launch call to the start of its kernel
 WITH activity AS (

@@ -12,7 +12,7 @@
 -- @column mean_queued  DOUBLE  Kernels in the queue, average over time.
 -- @column max_queued   BIGINT  Kernels in the queue, maximum.
 -- @key    rank ts mean_queued max_queued dur
--- @empty  no kernel has a launch call in the trace; record CPU and CUDA activities
+-- @empty  no kernel has a launch call in the trace; record CPU and GPU activities
 -- @chart  line x=ts y=mean_queued color=rank
 -- @title  Kernels launched and not yet started
 WITH number AS (

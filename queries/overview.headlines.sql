@@ -117,6 +117,6 @@ headline AS (
     FROM proof
     WHERE checks > 0
 )
-SELECT headline, CAST(value AS DOUBLE) AS value, unit, note
+SELECT headline, CAST(value AS DOUBLE) AS value, unit, in_words_of_run(note) AS note
 FROM headline
 ORDER BY place

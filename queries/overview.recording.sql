@@ -62,10 +62,10 @@ fact AS (
     UNION ALL
     SELECT 4, 'mode', mode FROM directory
     UNION ALL
-    SELECT 5, 'GPUs', COUNT(*) || ' × ' || device_name FROM trace WHERE device_name IS NOT NULL
+    SELECT 5, 'devices', COUNT(*) || ' × ' || device_name FROM trace WHERE device_name IS NOT NULL
     GROUP BY device_name
     UNION ALL
-    SELECT 5, 'GPUs', device_names FROM profiled WHERE NOT EXISTS (FROM trace)
+    SELECT 5, 'devices', device_names FROM profiled WHERE NOT EXISTS (FROM trace)
     UNION ALL
     SELECT 6, 'ranks', format('{} of {}{} loaded', loaded, CASE WHEN at_least THEN 'at least ' ELSE '' END, ranks)
     FROM job_size

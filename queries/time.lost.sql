@@ -22,7 +22,7 @@
 -- @param  phase       VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase       prefill decode mixed idle
 -- @column rank        BIGINT   Rank that the cause is on; NULL if unknown.
--- @column phase       VARCHAR  Phase of the steps; NULL if unknown.
+-- @column phase       VARCHAR  Phase of the steps of that rank, or of those that waited for it if the cause is peer; NULL if unknown.
 -- @column graph_mode  VARCHAR  How these steps used CUDA graphs: full, piecewise or none.
 -- @column cause       VARCHAR  host, sync, dependency, launch, kernel, preemption, copy, communication, peer, pipeline, start, clock or unknown.
 -- @column late_place  BIGINT   Number of the late rank in its communicator, from 0, if the cause is peer.
@@ -55,9 +55,11 @@ blamed AS (
         SUM(lost_time.ns) AS lost_ns,
         COALESCE(SUM(lost_time.ns) FILTER (lost_time.part = 'idle'), 0) AS idle_ns,
         COALESCE(SUM(lost_time.ns) FILTER (lost_time.part = 'exposed_wait'), 0) AS wait_ns,
-        COUNT(DISTINCT step.step_id) AS steps
+        COUNT(DISTINCT lost_time.root_step_id) AS steps
     FROM lost_time
-    LEFT JOIN step ON lost_time.root_step_id = step.step_id
+    -- A rank that is not loaded has no steps here.
+    LEFT JOIN step
+        ON COALESCE(lost_time.root_step_id, CASE lost_time.cause WHEN 'peer' THEN lost_time.step_id END) = step.step_id
     WHERE
         ($rank::BIGINT IS NULL OR lost_time.root_rank = $rank::BIGINT)
         AND ($phase::VARCHAR IS NULL OR step.phase = $phase::VARCHAR)

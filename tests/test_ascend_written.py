@@ -9,6 +9,8 @@ import pytest
 from ascend_like import call, frequency, operation, operator, overlap, part, task
 
 import traceql
+from traceql.reader.ascend.devices import DevicePart
+from traceql.reader.ascend.read import read_ascend
 from traceql.report.facts import answers
 
 DIALECT_ROWS = "SELECT DISTINCT dialect, format, reader FROM trace"
@@ -85,6 +87,19 @@ def test_a_group_of_the_whole_job_tells_the_number_of_the_late_rank(tmp_path: Pa
         (peer,) = trace.run("comm.peers").rows()
     assert lost == [(2, "peer", 2, 750)]
     assert (peer["late_rank"], peer["group_ranks"]) == (2, "0 1 2 3")
+
+
+def test_waiting_for_a_rank_that_is_not_loaded_is_in_the_phase_that_waited(tmp_path: Path) -> None:
+    """`ONE` in a decode step: 750 ns of its operation are waiting, and 700 ns are idle."""
+    step = operator("execute_context_0(0)_generation_4(4)", ts=0, dur=2000, cat="user_annotation")
+    with loaded(written(tmp_path, *ONE, step), tmp_path / "run.duckdb") as trace:
+        whole = trace.run("time.lost").rows()
+        decode = trace.run("time.lost", phase="decode").rows()
+        prefill = trace.run("time.lost", phase="prefill").rows()
+    waited = [(row["cause"], row["phase"], row["wait_ns"]) for row in decode if row["wait_ns"]]
+    assert waited == [("peer", "decode", 750)]
+    assert sum(row["idle_ns"] for row in decode) == 700
+    assert (decode, prefill) == (whole, [])
 
 
 def test_a_wait_for_an_event_is_a_dependency(one: traceql.Trace) -> None:
@@ -245,7 +260,7 @@ def test_an_arrow_tells_the_call_of_a_task_whose_number_no_call_has(tmp_path: Pa
         assert values(trace, found) == [("AscendCL@aclnnMm",)]
 
 
-def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
+def two_devices(folder: Path) -> Path:
     """Streams of the same number, on two devices; a thread of the host starts tasks on each."""
     zero = (
         call(ts=0, dur=50, connection=1),
@@ -257,12 +272,17 @@ def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
         task("aclnnAdd_AddAiCore_Add", ts=120, dur=300, connection=2),
         task("aclnnAdd_AddAiCore_Add", ts=720, dur=300, connection=3),
     )
-    trace = ascend_like.write(tmp_path / "in" / "w_1_2_ascend_pt", *zero, rank=5)
+    trace = ascend_like.write(folder / "w_1_2_ascend_pt", *zero, rank=5)
     of_one = [
         event | {"pid": event["pid"] + (0 if event["pid"] == 3200 else 1000)}
         for event in ascend_like.named(one, "NPU 4")
     ]
     trace.write_text(json.dumps(json.loads(trace.read_text()) + of_one))
+    return trace
+
+
+def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
+    two_devices(tmp_path / "in")
     with loaded(tmp_path / "in", tmp_path / "run.duckdb") as trace_of_both:
         found = values(
             trace_of_both,
@@ -275,12 +295,36 @@ def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
         told = values(
             trace_of_both, "SELECT value FROM ledger WHERE check_name = 'devices in the file'"
         )
+        together = values(
+            trace_of_both,
+            "SELECT rank, value, total, ok FROM ledger WHERE check_name = 'kernels of all devices'",
+        )
         fed = [b"".join(trace_of_both.feed(rank) or ()) for rank in (0, 1)]
     assert found == [(0, 3, 2, 1, 100, 1), (1, 4, 2, 2, 600, 1)]
     assert calls == [(0, 101), (1, 102)]
     assert gaps == [(1, 300)]
     assert (failed, told) == ([], [(2,), (2,)])
+    assert together == [(1, 3, 3, True)]  # with the last of them
     assert [text.count(b"AddAiCore") for text in fed] == [0, 2]
+
+
+def test_a_kernel_that_no_device_has_fails_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = DevicePart.kept
+
+    def without_the_last(part: DevicePart, batches: Any) -> Any:
+        for events in whole(part, batches):
+            yield [event for event in events if ascend_like.us(720) not in bytes(event.ts).decode()]
+
+    monkeypatch.setattr(DevicePart, "kept", without_the_last)
+    *_, last = read_ascend(two_devices(tmp_path), trace_processor=None)
+    (row,) = [
+        row
+        for row in last.tables["remark"].to_pylist()
+        if row["check_name"] == "kernels of all devices"
+    ]
+    assert (row["value"], row["total"], row["ok"]) == (2, 3, False)
 
 
 def test_the_report_and_the_ledger_speak_of_npus(one: traceql.Trace) -> None:

@@ -3,7 +3,6 @@
 Stand-ins are on PATH instead of the tools: they pass the engine on, and write what they are told.
 """
 
-import gzip
 import json
 import shutil
 import sqlite3
@@ -15,6 +14,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
+from nsys_samples import FOLDER, unpacked
 
 import traceql
 from capture.annotation import annotate
@@ -25,7 +25,6 @@ from capture.profilers.contract import Profiler, ProfilerOptions
 from capture.run_directory import write_run_json
 from capture.supervise import run_engine
 
-DATA = Path(__file__).parent / "data" / "nsys"
 TOOLS = ("nsys", "ncu")
 
 
@@ -166,8 +165,7 @@ def processes(export: Path) -> list[int]:
 def test_ranks_of_one_report_are_told_apart_by_their_processes(
     tmp_path: Path, programs: Path
 ) -> None:
-    export = tmp_path / "export.sqlite"
-    export.write_bytes(gzip.decompress((DATA / "two-processes-graph-whole.sqlite.gz").read_bytes()))
+    export = unpacked("two-processes-graph-whole", tmp_path / "export.sqlite")
     stand_in(
         programs,
         "nsys",
@@ -230,7 +228,7 @@ def test_run_json_names_the_ranks_of_a_report_by_process(tmp_path: Path) -> None
     ranks = [{"rank": n, "trace": "traces/profile.sqlite", "pid": 7} for n in (0, 1)]
     (tmp_path / "traces").mkdir()
     shutil.copy(
-        DATA / "qwen3-8b-2layers-eager.sqlite.gz", tmp_path / "traces" / "profile.sqlite.gz"
+        FOLDER / "qwen3-8b-2layers-eager.sqlite.gz", tmp_path / "traces" / "profile.sqlite.gz"
     )
     (tmp_path / "run.json").write_text(json.dumps({"schema_version": 1, "ranks": ranks}))
     with pytest.raises(traceql.TraceqlError, match="and the process 7"):

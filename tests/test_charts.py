@@ -20,6 +20,7 @@ from traceql.chart.drawing import Drawing, Order
 from traceql.chart.files import picture
 from traceql.classification.rules import CATEGORIES
 from traceql.query import Chart, catalog
+from traceql.result import Result
 
 # Machado, Oliveira and Fernandes 2009: what a dichromat sees of linear RGB.
 _SEEN_BY = {
@@ -407,10 +408,24 @@ def test_sizes_are_drawn_as_they_are() -> None:
     assert [row["bytes"] for row in rows] == [8, 32, 12 << 20]
 
 
-def test_what_has_no_name_is_called_so() -> None:
-    table = pa.table({"role": ["qkv_proj", None], "dur": [5, 6]})
+def test_what_has_no_name_is_called_unknown() -> None:
+    table = pa.table({"role": ["qkv_proj", None], "layer": [3, None], "dur": [5, 6]})
     rows = rows_of(table, "bar", x="dur", y="role", color="role")
-    assert [row["role"] for row in rows] == ["qkv_proj", "(none)"]
+    assert [row["role"] for row in rows] == ["qkv_proj", "unknown"]
+    rows = rows_of(table, "bar", x="dur", y="role,layer")
+    assert [row["role, layer"] for row in rows] == ["qkv_proj, layer 3", "unknown"]
+
+
+def test_a_row_without_a_name_is_labelled_unknown(tmp_path: Path) -> None:
+    table = pa.table({"role": ["qkv_proj", None], "dur": [5, 6]})
+    Result(table, Chart("bar", {"x": "dur", "y": "role"})).save_chart(tmp_path / "bar.svg")
+    texts = re.findall(r">([^<]+)</text>", (tmp_path / "bar.svg").read_text())
+    assert {"qkv_proj", "unknown"} < set(texts)
+
+
+def test_an_unknown_phase_has_a_color_of_its_own() -> None:
+    phases = ("prefill", "decode", "mixed", "idle", palette.UNKNOWN)
+    assert len({palette.COLOURS[phase] for phase in phases}) == len(phases)
 
 
 @pytest.mark.slow

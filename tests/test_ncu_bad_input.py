@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from command_line import called
-from ncu_like import DURATION, READ, UNITS, WRITTEN, details, launch, raw
+from ncu_like import DURATION, READ, TENSOR, UNITS, WRITTEN, details, launch, raw
 
 import traceql
 from traceql.ncu.csv_file import csv_profile
@@ -159,6 +159,21 @@ def test_a_metric_that_is_missing_is_a_text(tmp_path: Path) -> None:
     found = read(tmp_path, raw(launch("a", {READ: "n/a", "launch__func_cache_config": "x"})))
     assert values(found.metrics, "value", "text") == [(None, "n/a"), (None, "x")]
     assert check(found, "values of the profile") == (2, 2, True)
+
+
+@pytest.mark.parametrize("metric", [READ, TENSOR])
+def test_a_text_in_place_of_a_number_is_unknown_and_told(metric: str, tmp_path: Path) -> None:
+    """The first metric has a unit, the second one a number in another launch."""
+    told = {"launch__func_cache_config": "x", "derived": "nan"}
+    texts = ("abc", "7", "n/a")
+    found = read(tmp_path, raw(*(launch("a", {metric: text, **told}) for text in texts)))
+    of_metric = [row for row in found.metrics.to_pylist() if row["metric"] == metric]
+    assert [(row["value"], row["text"]) for row in of_metric] == [
+        (None, "abc"), (7, None), (None, "n/a"),
+    ]  # fmt: skip
+    assert check(found, "values of the profile that are no numbers") == (1, 9, False)
+    (note,) = [one.note for one in found.remarks if one.check_name.endswith("no numbers")]
+    assert f"abc of {metric}" in note
 
 
 def test_time_series_are_counted_and_left_out(tmp_path: Path) -> None:

@@ -95,7 +95,7 @@ def test_a_profile_alone_says_what_it_has_and_what_it_needs(alone: Path) -> None
         facts = {row["fact"]: row["value"] for row in trace.run("overview.recording")}
         headlines = {row["headline"]: row["value"] for row in trace.run("overview.headlines")}
     assert facts == {
-        "GPUs": "NVIDIA H200",
+        "devices": "NVIDIA H200",
         "counters": "Nsight Compute: 3 launches",
         "profiles": "profile.csv",
         "timeline": "none: load a trace of the same program with the profile "

@@ -1,6 +1,5 @@
 """Exports of other people's programs: numbers counted by SQLite alone, ledger, ranks, secrets."""
 
-import gzip
 import json
 import sqlite3
 import zlib
@@ -14,6 +13,7 @@ import nsys_like
 import pytest
 from command_line import called
 from nsys_like import Row, call, global_id, kernel, nvtx
+from nsys_samples import content, in_memory
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as PerfettoTrace
 from shared_files import shared_file
 
@@ -54,9 +54,7 @@ def loaded(name: str) -> traceql.Trace:
 
 @contextmanager
 def read_by_sqlite(name: str) -> Iterator[sqlite3.Connection]:
-    content = sample(name).read_bytes()
-    with closing(sqlite3.connect(":memory:")) as con:
-        con.deserialize(gzip.decompress(content) if name.endswith(".gz") else content)
+    with in_memory(sample(name)) as con:
         con.text_factory = bytes
         yield con
 
@@ -167,8 +165,7 @@ def test_processes_that_use_the_same_correlation_have_their_own_launches(tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in KERNELS if name != _RANKS])
 def test_the_environment_of_the_recorded_program_appears_nowhere(name: str, tmp_path: Path) -> None:
-    content = sample(name).read_bytes()
-    assert SECRET in (gzip.decompress(content) if name.endswith(".gz") else content)
+    assert SECRET in content(sample(name))
     nothing_shows_it(sample(name), tmp_path)
 
 

@@ -1,6 +1,5 @@
 """Rows of an export of Nsight Systems that a rank must not take at their word."""
 
-import gzip
 import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -10,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nsys_like import PID, Row, call, global_id, kernel, nvtx, write
+from nsys_samples import FOLDER, unpacked
 
 import traceql
 from traceql.loading.discovery import trace_files
@@ -17,7 +17,6 @@ from traceql.reader.nsys.processes import pid_of
 from traceql.reader.nsys.read import read_export
 
 SERVER, WORKER = PID - 1, PID
-DATA = Path(__file__).parent / "data" / "nsys"
 
 
 def ranks(folder: Path, *rows: Row) -> list[Mapping[str, pa.Table]]:
@@ -133,9 +132,8 @@ def test_kernels_of_a_worker_keep_their_calls_where_those_of_another_were_not_re
     tmp_path: Path,
 ) -> None:
     """Both workers replay the same graphs, so their correlations are the same."""
-    whole = traceql.load(DATA / "two-processes-graph-whole.sqlite.gz", tmp_path / "whole.duckdb")
-    path = tmp_path / "cut.sqlite"
-    path.write_bytes(gzip.decompress((DATA / "two-processes-graph-whole.sqlite.gz").read_bytes()))
+    whole = traceql.load(FOLDER / "two-processes-graph-whole.sqlite.gz", tmp_path / "whole.duckdb")
+    path = unpacked("two-processes-graph-whole", tmp_path / "cut.sqlite")
     kernels, graphs = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
     with closing(sqlite3.connect(path)) as con, con:
         first, second = sorted(con.execute(f"SELECT DISTINCT globalPid FROM {kernels}"))
@@ -165,8 +163,7 @@ def test_kernels_of_a_worker_keep_their_calls_where_those_of_another_were_not_re
 @pytest.mark.slow
 @pytest.mark.parametrize("kept", [0, 1], ids=["no GPU activity", "copies alone"])
 def test_calls_without_their_kernels_fail_the_ledger(kept: int, tmp_path: Path) -> None:
-    path = tmp_path / "run.sqlite"
-    path.write_bytes(gzip.decompress((DATA / "qwen3-8b-2layers-eager.sqlite.gz").read_bytes()))
+    path = unpacked("qwen3-8b-2layers-eager", tmp_path / "run.sqlite")
     tables = ("KERNEL", "MEMCPY", "MEMSET", "GRAPH_TRACE")[: 1 if kept else None]
     with closing(sqlite3.connect(path)) as con, con:
         for table in tables:
@@ -266,7 +263,7 @@ def test_a_recording_is_not_loaded_twice(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_name_of_a_file_with_several_ranks_is_none_of_them(tmp_path: Path) -> None:
-    packed = (DATA / "two-processes-graph-whole.sqlite.gz").read_bytes()
+    packed = (FOLDER / "two-processes-graph-whole.sqlite.gz").read_bytes()
     (tmp_path / "node_rank0.sqlite.gz").write_bytes(packed)
     traceql.load(tmp_path, tmp_path / "run.duckdb")
     with traceql.open(tmp_path / "run.duckdb") as trace:

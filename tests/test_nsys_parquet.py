@@ -1,20 +1,17 @@
 """The export of Nsight Systems in Parquet files: the same tables as in SQLite."""
 
-import gzip
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from nsys_samples import FOLDER, in_memory
 
 import traceql
 from traceql.errors import TraceqlError
 from traceql.loading.discovery import trace_files
 
-FOLDER = Path(__file__).parent / "data" / "nsys"
 NAMES = ("nccl-payloads", "qwen3-8b-2layers-nvtx-layers", "two-processes-graph-whole")
 _UNSIGNED = {"globalPid", "globalTid", "correlationId", "contextId", "streamId", "domainId"}
 _ALL = (
@@ -28,11 +25,9 @@ def parquet_export(tmp_path: Path, name: str) -> Path:
 
     Texts are of a type that has to be UTF-8, but payloads and some names are not.
     """
-    content = gzip.decompress((FOLDER / f"{name}.sqlite.gz").read_bytes())
     folder = tmp_path / f"{name}.parquetdir"
     folder.mkdir()
-    with closing(sqlite3.connect(":memory:")) as con:
-        con.deserialize(content)
+    with in_memory(FOLDER / f"{name}.sqlite.gz") as con:
         con.text_factory = bytes
         tables = con.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
         for (table,) in tables:
@@ -78,6 +73,21 @@ def test_a_folder_of_folders_and_a_file_of_one_are_found(tmp_path: Path) -> None
     assert trace_files([tmp_path]) == expected
     assert trace_files([folders[0]]) == expected[:1]
     assert trace_files([folders[0] / "NVTX_EVENTS.parquet", folders[0]]) == expected[:1]
+
+
+def test_a_folder_without_texts_is_told_what_is_missing(tmp_path: Path) -> None:
+    folder = parquet_export(tmp_path, NAMES[0])
+    (folder / "StringIds.parquet").unlink()
+    for path in (folder, tmp_path, folder / "NVTX_EVENTS.parquet"):
+        with pytest.raises(TraceqlError, match=r"StringIds\.parquet is missing"):
+            traceql.load(path, tmp_path / "x.duckdb")
+    assert not (tmp_path / "x.duckdb").exists()
+
+
+def test_other_parquet_files_are_no_export(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"a": [1]}), tmp_path / "kernel.parquet")
+    with pytest.raises(TraceqlError, match="no traces in this folder"):
+        traceql.load(tmp_path, tmp_path / "x.duckdb")
 
 
 def test_a_damaged_table_is_told_by_its_name(tmp_path: Path) -> None:

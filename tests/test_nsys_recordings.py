@@ -1,6 +1,5 @@
 """Recordings of one H200 by Nsight Systems, beside those of the same programs by PyTorch."""
 
-import gzip
 import json
 import sqlite3
 from collections.abc import Iterator
@@ -10,13 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from nsys_samples import FOLDER, content, in_memory, unpacked
 
 import traceql
 from traceql.errors import TraceqlError
 from traceql.reader.nsys import windows
 from traceql.reader.nsys.read import read_export
 
-FOLDER = Path(__file__).parent / "data" / "nsys"
 # Two layers, and the program: three tokens for each of four requests, so one step with prompts and
 # two that generate. Another step has no requests.
 PHASES = ["decode", "decode", "idle", "prefill"]
@@ -77,10 +76,8 @@ def test_steps_are_those_of_the_program(pair: tuple[traceql.Trace, traceql.Trace
 def test_nothing_is_lost(databases: Path) -> None:
     """Against counts by sqlite3 alone."""
     for path in sorted(FOLDER.glob("*.sqlite.gz")):
-        con = sqlite3.connect(":memory:")
-        con.deserialize(gzip.decompress(path.read_bytes()))
-        there = {name for (name,) in con.execute("SELECT name FROM sqlite_master")}
-        with opened(databases, path.name.removesuffix(".gz")) as trace:
+        with in_memory(path) as con, opened(databases, path.name.removesuffix(".gz")) as trace:
+            there = {name for (name,) in con.execute("SELECT name FROM sqlite_master")}
             for table, cats in {
                 "CUPTI_ACTIVITY_KIND_KERNEL": "'kernel'",
                 "CUPTI_ACTIVITY_KIND_MEMCPY": "'gpu_memcpy'",
@@ -209,7 +206,7 @@ def test_metrics_are_counters(databases: Path) -> None:
 
 def test_the_environment_is_not_loaded(databases: Path) -> None:
     for path in sorted(FOLDER.glob("*.sqlite.gz")):
-        assert b"TRACEQL_CANARY" in gzip.decompress(path.read_bytes())
+        assert b"TRACEQL_CANARY" in content(path)
         opened(databases, path.name.removesuffix(".gz")).close()
         database = databases / f"{path.name.removesuffix('.gz')}.duckdb"
         assert b"CANARY" not in database.read_bytes()
@@ -217,21 +214,20 @@ def test_the_environment_is_not_loaded(databases: Path) -> None:
 
 def test_ranges_own_the_kernels_launched_inside_them(databases: Path) -> None:
     name = "qwen3-8b-2layers-eager.sqlite"
-    con = sqlite3.connect(":memory:")
-    con.deserialize(gzip.decompress((FOLDER / f"{name}.gz").read_bytes()))
-    expected = con.execute("""
-        SELECT COUNT(*), SUM(activity."end" - activity.start)
-        FROM NVTX_EVENTS AS range
-        JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS call
-            ON call.globalTid = range.globalTid
-            AND call.start >= range.start AND call.start < range."end"
-        JOIN (
-            SELECT correlationId, start, "end" FROM CUPTI_ACTIVITY_KIND_KERNEL
-            UNION ALL SELECT correlationId, start, "end" FROM CUPTI_ACTIVITY_KIND_MEMCPY
-            UNION ALL SELECT correlationId, start, "end" FROM CUPTI_ACTIVITY_KIND_MEMSET
-        ) AS activity USING (correlationId)
-        WHERE range.text = 'execute_context_4(700)_generation_0(0)'
-    """).fetchall()
+    with in_memory(FOLDER / f"{name}.gz") as con:
+        expected = con.execute("""
+            SELECT COUNT(*), SUM(activity."end" - activity.start)
+            FROM NVTX_EVENTS AS range
+            JOIN CUPTI_ACTIVITY_KIND_RUNTIME AS call
+                ON call.globalTid = range.globalTid
+                AND call.start >= range.start AND call.start < range."end"
+            JOIN (
+                SELECT correlationId, start, "end" FROM CUPTI_ACTIVITY_KIND_KERNEL
+                UNION ALL SELECT correlationId, start, "end" FROM CUPTI_ACTIVITY_KIND_MEMCPY
+                UNION ALL SELECT correlationId, start, "end" FROM CUPTI_ACTIVITY_KIND_MEMSET
+            ) AS activity USING (correlationId)
+            WHERE range.text = 'execute_context_4(700)_generation_0(0)'
+        """).fetchall()
     with opened(databases, name) as trace:
         found = trace.run("annotations.gpu", pattern="execute_context_4%").rows()
     assert [(row["kernels"], row["gpu_ns"]) for row in found] == expected
@@ -270,8 +266,7 @@ def test_one_run_is_of_one_profiler_unless_asked(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_report_beside_its_export_is_left_out(tmp_path: Path) -> None:
-    export = gzip.decompress((FOLDER / "qwen3-8b-2layers-eager.sqlite.gz").read_bytes())
-    (tmp_path / "run.sqlite").write_bytes(export)
+    unpacked("qwen3-8b-2layers-eager", tmp_path / "run.sqlite")
     (tmp_path / "run.nsys-rep").write_bytes(b"what only nsys can read")
     loaded = traceql.load([tmp_path], tmp_path / "run.duckdb")
     assert [path.name for path in loaded.added] == ["run.sqlite"]
@@ -283,8 +278,7 @@ def test_windows_of_a_large_export_give_the_tables_of_the_whole(
     order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Parents, launches and activities may be in different windows. Tracks are numbered anew."""
-    path = tmp_path / "export.sqlite"
-    path.write_bytes(gzip.decompress((FOLDER / "qwen3-8b-2layers-eager.sqlite.gz").read_bytes()))
+    path = unpacked("qwen3-8b-2layers-eager", tmp_path / "export.sqlite")
     with closing(sqlite3.connect(path)) as con, con:
         for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
             con.execute(f"CREATE TABLE other AS SELECT * FROM {table} ORDER BY {order}")

@@ -14,7 +14,6 @@ from rocpd_like import write_rocpd as write_database
 
 import traceql
 from traceql.errors import NotATrace, RankConflict, TraceCorrupt
-from traceql.reader import windowed_nesting
 from traceql.reader.registry import is_superseded, reader_of, whole
 from traceql.reader.rocprof import rank_events
 from traceql.reader.rocprof.read import read_recording
@@ -56,7 +55,7 @@ def counters(folder: Path, *lines: str) -> Path:
 
 def tables(path: Path) -> dict[str, list[dict[str, Any]]]:
     """What the reader makes of a file with one rank."""
-    (rank,) = read_recording(path, trace_processor=None)
+    (rank,) = read_recording(path)
     return {name: table.to_pylist() for name, table in rank.tables.items()}
 
 
@@ -94,6 +93,59 @@ def test_the_ledger_of_a_database_with_such_an_event_misses_nothing_else(tmp_pat
     with traceql.Trace(tmp_path / "run.duckdb") as trace:
         rows = [tuple(row.values()) for row in trace.sql(_FAILED).rows()]
     assert rows == [("records that end before they begin", 1, 4)]
+
+
+_BLOCK = (64, 1, 1)
+
+
+@pytest.mark.parametrize("form", ["rocpd", "json", "csv"])
+def test_sizes_that_cannot_be_are_null_and_told(form: str, tmp_path: Path) -> None:
+    odd = [
+        kernel(ts=2000, dur=5, grid=(0, 1, 1), block=_BLOCK),
+        kernel(ts=2010, dur=5, grid=(-2, 1, 1), block=_BLOCK),
+        kernel(ts=2020, dur=5, grid=(2, 1, 1), block=(0, 1, 1)),
+        copy("DtoH", ts=2030, dur=5, bytes=-8),
+    ]
+    found = tables(written(tmp_path, form, *_ROWS, *odd))
+    sizes = [(row["grid"], row["block"], row["bytes"]) for row in found["activity"]]
+    small = None if form == "csv" else 64  # its copies have no size
+    assert sizes == [
+        ([1, 1, 1], [64, 1, 1], None),
+        (None, None, small),
+        *[(None, [64, 1, 1], None)] * 2,
+        *[(None, None, None)] * 2,
+    ]
+    assert failed(found) == [
+        *([] if form == "csv" else [("copies of fewer than 0 bytes", 1, 2)]),
+        ("kernels with an impossible grid or block", 3, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("described", "found"),
+    [
+        pytest.param("id <> 2", [("kernels of unknown agents", 1, 2)], id="one is not described"),
+        pytest.param("FALSE", [("kernels of unknown agents", 2, 2)], id="none is described"),
+        pytest.param("TRUE", [], id="all are described"),
+    ],
+)
+def test_kernels_of_agents_that_no_table_describes_are_told(
+    described: str, found: list[Any], tmp_path: Path
+) -> None:
+    """Kernels of the first GPU, whose agent has the number 2, and of the second one."""
+    path = written(tmp_path, "rocpd", *_ROWS, kernel(ts=2000, dur=5, device=1))
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute(f'DELETE FROM "rocpd_info_agent{_ENDING}" WHERE NOT ({described})')
+    remarks = [row for rank in read_recording(path) for row in rank.tables["remark"].to_pylist()]
+    assert failed({"remark": remarks}) == found
+
+
+def test_kernels_of_an_agent_that_is_not_in_the_list_of_a_csv_are_told(tmp_path: Path) -> None:
+    path = written(tmp_path, "csv")
+    agents = path.with_name(f"{PID}_agent_info.csv")
+    header, *lines = agents.read_text().splitlines(keepends=True)
+    agents.write_text(header + "".join(line for line in lines if "GPU" not in line))
+    assert failed(tables(path)) == [("kernels of unknown agents", 1, 1)]
 
 
 _COUNTERS = "Correlation_Id,Dispatch_Id,Agent_Id,Kernel_Name,Counter_Name,Counter_Value"
@@ -278,10 +330,19 @@ def test_parts_of_a_large_recording_give_the_tables_of_the_whole(
         rows += [call(ts=100 + 100 * n, dur=90, correlation=n), kernel(ts=110 + 100 * n, dur=9)]
     path = written(tmp_path, "rocpd", *rows)
     whole = tables(path)
-    assert {row["depth"] for row in whole["slice"]} == {0, 1, 2}
-    monkeypatch.setattr(windowed_nesting, "ROWS", 3)
+    named = {row["index"]: row["name"] for row in whole["slice"]}
+    inside = [
+        (row["ts"], named[row["parent"]], row["depth"])
+        for row in whole["slice"]
+        if row["name"] in ("hipLaunchKernel", "inner")
+    ]
+    assert inside == [
+        (100, "outer", 1),
+        (200, "outer", 1),
+        *((200 + 100 * n, "inner", 2) for n in range(5)),
+    ]
     monkeypatch.setattr(rank_events, "ROWS", 4)
-    parts = list(read_recording(path, trace_processor=None))
+    parts = list(read_recording(path))
     assert [part.continues for part in parts] == [True, True, True, False]
     for name, table in whole.items():
         found = [row for part in parts for row in part.tables[name].to_pylist()]

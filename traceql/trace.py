@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -12,10 +13,11 @@ import duckdb
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
 from traceql.files import is_database
 from traceql.opening import opened_database
-from traceql.query import LIMIT, bound, catalog, query_named
+from traceql.query import LIMIT, Query, bound, catalog, query_named
 from traceql.result import Result
 from traceql.row_stream import RowStream, without_statement
 from traceql.statement import relation, result
+from traceql.wording import Wording, wording
 
 if TYPE_CHECKING:
     from traceql.engine import TraceProcessor
@@ -35,9 +37,19 @@ class Trace(AbstractContextManager["Trace"]):
 
     def __init__(self, database: str | Path, *, queries: Sequence[str | Path] = ()) -> None:
         self.path = Path(database)
-        self.queries = catalog([Path(folder) for folder in queries])
+        self._catalog = catalog([Path(folder) for folder in queries])
         self._con = _opened(self.path)
         self._cursors: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+
+    @cached_property
+    def wording(self) -> Wording:
+        """What to call the devices of the run."""
+        return wording([row["dialect"] for row in self.sql("SELECT DISTINCT dialect FROM trace")])
+
+    @cached_property
+    def queries(self) -> dict[str, Query]:
+        """The queries by name, with heads in the words of the run."""
+        return self.wording.queries(self._catalog)
 
     def run(self, name: str, /, **parameters: Any) -> Result:
         """Runs a query, e.g. `trace.run("kernels.top", limit=10)`; `limit=0` gives all rows.

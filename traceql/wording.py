@@ -3,13 +3,12 @@
 Texts of traceql are written for GPUs. The dialect of a recording says what to write in their place.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from traceql.dialect.registry import words
 from traceql.query import Head, Query
-from traceql.trace import Trace
 
 
 @dataclass(frozen=True)
@@ -31,11 +30,14 @@ class Wording:
         """A query whose head is in these words."""
         return _Worded(query.path, self) if self.words else query
 
+    def queries(self, queries: Mapping[str, Query]) -> dict[str, Query]:
+        """Queries, by name, whose heads are in these words."""
+        return {name: self.query(query) for name, query in queries.items()}
 
-def wording(trace: Trace) -> Wording:
-    """That of a run of one kind of devices; of others, that of traceql."""
-    dialects = [row["dialect"] for row in trace.sql("SELECT DISTINCT dialect FROM trace")]
-    return Wording(words(dialects[0]) if len(dialects) == 1 else {})
+
+def wording(dialects: Collection[str]) -> Wording:
+    """That of recordings of one dialect; of others, that of traceql."""
+    return Wording(words(*dialects) if len(dialects) == 1 else {})
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@
 -- @column new_samples             BIGINT   The same of new.
 -- @reads  base new
 -- @key    gpu base_sm_clock_mhz new_sm_clock_mhz base_throttled_pct new_throttled_pct base_power_mw new_power_mw
--- @empty  neither side has telemetry; it comes with run directories that traceql capture recorded on NVIDIA GPUs
+-- @empty  neither side has telemetry; it comes with run directories that traceql capture recorded where NVML is
 -- @chart  dumbbell x=base_sm_clock_mhz,new_sm_clock_mhz y=gpu
 -- @title  SM clock of each GPU, base against new
 WITH sampled AS (

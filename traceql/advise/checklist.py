@@ -1,6 +1,7 @@
 """The checklist of a run: each item is a query of the folder queries/advise."""
 
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -8,9 +9,11 @@ from traceql.query import Query, queries_in
 from traceql.resources import QUERIES
 from traceql.result import Result
 from traceql.trace import Trace
+from traceql.wording import Wording
 
 FOLDER: Path = QUERIES / "advise"
 _ORDER = ("look", "unknown", "ok")
+_SENTENCES = ("item", "evidence", "advice")
 
 
 def items() -> dict[str, Query]:
@@ -20,7 +23,12 @@ def items() -> dict[str, Query]:
 
 def checklist(trace: Trace) -> Result:
     """One row per item; what is worth a look first."""
-    rows = [row for query in items().values() for row in trace.sql(query.sql).rows()]
+    rows = [_said(trace.wording, row) for one in items().values() for row in trace.sql(one.sql)]
     rows.sort(key=lambda row: _ORDER.index(row["state"]))
     columns = [column.name for column in next(iter(items().values())).head.columns]
     return Result(pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in columns])))
+
+
+def _said(wording: Wording, row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose texts are in the words of the run."""
+    return row | {name: wording(row[name]) for name in _SENTENCES if row[name] is not None}

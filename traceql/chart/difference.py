@@ -15,7 +15,7 @@ import pyarrow as pa
 from traceql.chart.bar_labels import Area, beside, label_marks, percent, signed
 from traceql.chart.data import chart_of
 from traceql.chart.encodings import SHARE_OF_LABELS, across, beside_labels, coloured, hover
-from traceql.chart.palette import CHANGES, EQUAL, NOT_SURE, VERDICTS
+from traceql.chart.palette import CHANGES, EQUAL, NOT_SURE, UNKNOWN, VERDICTS
 from traceql.chart.theme import INK, PAPER, QUIET, ROW_HEIGHT
 from traceql.units import display_unit
 
@@ -69,7 +69,7 @@ def _rows(table: pa.Table, channels: dict[str, str]) -> pd.DataFrame:
     verdict = data[channels["verdict"]] if "verdict" in channels else None
     return pd.DataFrame(
         {
-            "name": data[channels["y"]].fillna("(none)").astype(str),
+            "name": data[channels["y"]].fillna(UNKNOWN).astype(str),
             "base": data[channels["base"]].fillna(0).astype("float64"),
             "new": data[channels["new"]].fillna(0).astype("float64"),
             "delta": data[channels["x"]].fillna(0).astype("float64"),

@@ -20,6 +20,7 @@ from traceql.chart.front import front
 from traceql.chart.heatmap import heatmap
 from traceql.chart.history import history
 from traceql.chart.labels import column_label, with_joined_rows, with_labels
+from traceql.chart.palette import UNKNOWN
 from traceql.chart.parts import parts
 from traceql.chart.plane import line, point
 from traceql.chart.roofline import roofline
@@ -105,10 +106,10 @@ def _with_tags(chart: Drawn, columns: list[str]) -> Drawn:
 
 
 def _named(table: pa.Table, channels: dict[str, str]) -> pa.Table:
-    """Replaces NULL by "(none)" in the columns that the legend shows."""
+    """Calls NULL unknown in the columns that the legend shows."""
     names = (channels.get(one, "") for one in ("color", "group"))
     for column in (column for name in names for column in name.split(",")):
         if column and pa.types.is_string(table.schema.field(column).type):
             place = table.schema.get_field_index(column)
-            table = table.set_column(place, column, pc.fill_null(table[column], "(none)"))
+            table = table.set_column(place, column, pc.fill_null(table[column], UNKNOWN))
     return table

@@ -9,7 +9,7 @@ import altair as alt
 import pandas as pd
 
 from traceql.chart.data import axis_title, field_of
-from traceql.chart.palette import SEQUENCE, colour
+from traceql.chart.palette import SEQUENCE, UNKNOWN, colour
 
 _LETTER, _SYMBOL = 5.8, 28  # pixels: a letter in a legend, and the symbol and space around the text
 _TICK = 90  # pixels between the ticks of an axis
@@ -19,7 +19,7 @@ SHARE_OF_LABELS = 1 / 3  # of the width
 # Shortened in the middle, because kernels differ at the end; and by letters, because measuring a
 # long template name takes a second.
 _SHORT_NAME = (
-    "datum.value === null ? '(none)' : length(datum.label) <= {letters} ? datum.label"
+    "datum.value === null ? '{null}' : length(datum.label) <= {letters} ? datum.label"
     " : slice(replace(datum.label, /^void /, ''), 0, {first}) + '…' + slice(datum.label, -{last})"
 )
 _BINARY_SIZE = (
@@ -105,7 +105,7 @@ def row_axis(
         title=axis_title(column) if numbered else None,
         axis=alt.Axis(
             labelLimit=width * SHARE_OF_LABELS,
-            labelExpr=_SHORT_NAME.format(letters=letters, first=half, last=half - 1),
+            labelExpr=_SHORT_NAME.format(null=UNKNOWN, letters=letters, first=half, last=half - 1),
             grid=False,
         ),
     )

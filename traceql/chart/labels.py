@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.chart.data import axis_title
+from traceql.chart.palette import UNKNOWN
 from traceql.printable import printable, shortened
 from traceql.table.names import distinct_names
 
@@ -42,13 +43,13 @@ def _rows(table: pa.Table, columns: list[str]) -> Iterator[tuple[Any, ...]]:
 
 
 def _joined(row: dict[str, Any]) -> str:
-    """The values that there are; numbers with what they count."""
+    """The values that there are; numbers with what they count. Unknown if there is none."""
     parts = (
         value if isinstance(value, str) else f"{axis_title(column)} {value}"
         for column, value in row.items()
         if value is not None
     )
-    return ", ".join(parts)
+    return ", ".join(parts) or UNKNOWN
 
 
 def _longest(column: pa.ChunkedArray) -> int:

@@ -19,6 +19,7 @@ CHANGES = {
 }
 NOT_SURE = ("no change", "inconclusive")
 VERDICTS = {"slower": LONGER, "faster": SHORTER, "no change": EQUAL}
+UNKNOWN = "unknown"  # what charts show for NULL
 _IDLE = "#B4BAC2"
 _WAIT = "#EBCB4A"  # as light as idle time is, so that a transfer is what stands out
 _BLUE, _ORANGE, _GREEN, _VERMILION = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -143,7 +144,7 @@ CAUSES = {
     "host": _ORANGE,
     "dependency": _GREEN,
     "launch": "#56B4E9",
-    "unknown": _IDLE,
+    UNKNOWN: "#55606B",  # darker than idle time, beside which it may stand
     "kernel": _BLUE,
     "preemption": "#882255",
     "copy": "#7A0177",
@@ -180,7 +181,7 @@ COLOURS = CATEGORY_COLOURS | ROLES | CLASSES_OF_TIME | LOSSES | BOUNDS | PHASES 
 COLOURS |= HOST_EVENTS | AROUND_HOST_EVENTS
 COLOURS |= PARTS_OF_STEPS
 COLOURS |= OPERATIONS | PASSES | {"throttled": _VERMILION, "not throttled": _BLUE}
-COLOURS |= CHANGES | VERDICTS | {"(none)": "#767676"}
+COLOURS |= CHANGES | VERDICTS
 COLOURS |= {"work": _BLUE, "speed": _ORANGE, "only one side": "#CC79A7", "outside": _IDLE}
 
 

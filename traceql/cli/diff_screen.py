@@ -118,7 +118,7 @@ def _write_numbers(comparison: Comparison) -> None:
     title = ["", "base", "new", "change", "95% interval" if has_interval else "spread", "verdict"]
     cells = [
         [
-            _name(row),
+            comparison.wording(_name(row)),
             _value(row, "base"),
             _value(row, "new"),
             signed(row["change_pct"]),
@@ -137,7 +137,7 @@ def _write_numbers(comparison: Comparison) -> None:
             "not comparable: the work of the GPU includes waiting for ranks that are not loaded; "
             "load the traces of all ranks to tell it apart"
         )
-        print_text(text, before=" ")
+        print_text(comparison.wording(text), before=" ")
 
 
 def _place(comparison: Comparison, row: dict[str, Any]) -> tuple[int, int]:
@@ -242,7 +242,9 @@ def _write_causes(
     name = "step" if scope == "unknown" else f"{scope} step"
     click.echo()
     click.secho(
-        f"Where the {signed_time(new - base)} of a {name} come from (mean of the GPUs):", bold=True
+        f"Where the {signed_time(new - base)} of a {name} come from "
+        f"({comparison.wording('mean of the GPUs')}):",
+        bold=True,
     )
     shown, rest = _shown(rows, details=details)
     cells = [

@@ -91,7 +91,7 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
 
 
 def _form(trace: Trace, query: Query, parameters: dict[str, Any], wide: bool) -> TableForm:
-    empty = _missing_rank(trace, parameters.get("rank")) or query.head.empty
+    empty = _missing_rank(trace, parameters.get("rank")) or trace.queries[query.name].head.empty
     if LIMIT in parameters:
         return TableForm(empty, query.head.keys, wide, most_rows=None)
     return TableForm(empty, query.head.keys, wide)

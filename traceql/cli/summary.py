@@ -10,7 +10,7 @@ from traceql.cli.console import print_text
 from traceql.cli.output import print_answer
 from traceql.printable import one_line
 from traceql.trace import Trace
-from traceql.wording import Wording, wording
+from traceql.wording import Wording
 
 _COUNTS = """
     SELECT
@@ -40,7 +40,16 @@ _PHASES = """
 _RECORDED = """
     SELECT MAX(ns) / 1e6 AS ms FROM (SELECT SUM(dur) AS ns FROM device_state GROUP BY rank)
 """
-_FACTS = ("model", "architecture", "parallelism", "mode", "GPUs", "ranks", "versions", "counters")
+_FACTS = (
+    "model",
+    "architecture",
+    "parallelism",
+    "mode",
+    "devices",
+    "ranks",
+    "versions",
+    "counters",
+)
 
 
 def write_run(trace: Trace) -> None:
@@ -57,7 +66,7 @@ def write_run(trace: Trace) -> None:
     ]
     if "timeline" in facts:
         return
-    said = wording(trace)
+    said = trace.wording
     parts = [f"{recorded:,.1f} ms recorded" if recorded else said("no GPU activity")]
     parts += [f"steps: {', '.join(phases)}"] if phases else []
     print_text("; ".join(parts), hanging="  ")
@@ -66,7 +75,7 @@ def write_run(trace: Trace) -> None:
 def write_summary(trace: Trace, database: Path) -> None:
     """Prints a line of counts and a line with the verdict of the ledger."""
     (row,) = trace.sql(_COUNTS).rows()
-    said = wording(trace)
+    said = trace.wording
     counts = [*_of_traces(row, said)] if row["ranks"] else ["no trace"]
     if row["profiled"]:
         counts.append(_number(row["profiled"], "profiled launch", "profiled launches"))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from itertools import islice
@@ -26,6 +27,7 @@ from traceql.query import Query, bound, queries_in, query_named
 from traceql.resources import QUERIES
 from traceql.result import Result, as_html, display_in_notebook
 from traceql.statement import require_select, result
+from traceql.wording import Wording, wording
 
 SIDES = ("base", "new")
 _TABLES = Path(__file__).parent / "tables"
@@ -54,6 +56,11 @@ _SHOWN = (
     "scope", "metric", "base", "new", "unit", "change_pct", "low_pct", "high_pct", "verdict",
     "reason",
 )  # fmt: skip
+_DIALECTS = """
+    SELECT DISTINCT UNNEST(string_split(value, ', ')) AS dialect
+    FROM profile_fact
+    WHERE name = 'recorded.dialect'
+"""
 _RECORDINGS = "SELECT value FROM profile_fact WHERE side = $side AND name = 'trace.sha256'"
 _PHASES = "SELECT scope FROM scope WHERE scope <> 'all' ORDER BY position"
 
@@ -93,8 +100,21 @@ class Comparison(AbstractContextManager["Comparison"]):
                 raise TraceqlError(f"there is no run on the side {side}")
         self._load()
         facts = self._con.execute(_FACTS).fetchall()
-        self.differences = tuple(differences(facts, accepted=accepted))
+        self.differences = tuple(
+            replace(one, title=self.wording(one.title), reason=self.wording(one.reason))
+            for one in differences(facts, accepted=accepted)
+        )
         self._compare()
+
+    @cached_property
+    def wording(self) -> Wording:
+        """What to call the devices of both sides."""
+        return wording([dialect for (dialect,) in self._con.execute(_DIALECTS).fetchall()])
+
+    @cached_property
+    def queries(self) -> dict[str, Query]:
+        """The queries of the folder queries/diff, with heads in the words of both sides."""
+        return self.wording.queries(diff_queries())
 
     @property
     def forbidden(self) -> str:
@@ -124,7 +144,7 @@ class Comparison(AbstractContextManager["Comparison"]):
             QueryInvalid: an unknown parameter, or a value that is not allowed; or the query reads
                 the databases, and a side is a baseline, which has none.
         """
-        query = query_named(name, diff_queries(), listed_by="traceql diff --query list")
+        query = query_named(name, self.queries, listed_by="traceql diff --query list")
         if missing := [side for side in query.head.reads if side not in self._databases]:
             raise QueryInvalid(
                 f"{name} reads the database of {missing[0]}, and a baseline does not hold it; "

@@ -84,8 +84,8 @@ def answers(comparison: "Comparison") -> Iterator[Sentence]:
         rows = {row["metric"]: row for row in comparison.table(_CHANGES, scope=scope)}
         yield Sentence(
             Verdict(rows["step"]["verdict"]),
-            f"{_step(scope, rows['step'])}{_work(rows)}{_named(comparison, scope)}"
-            f"{_share(comparison, scope)}",
+            f"{_step(scope, rows['step'])}{comparison.wording(_work(rows))}"
+            f"{_named(comparison, scope)}{_share(comparison, scope)}",
         )
     for row in comparison.table(_LACKING):
         yield Sentence(Verdict.NOT_COMPARABLE, f"{row['phase'].capitalize()} {_lacking(row)}.")
@@ -182,7 +182,7 @@ def roots(comparison: "Comparison", scope: str) -> Iterator[str]:
     Only a rank that is to blame in every run of the slower side is named: where hosts are as slow
     as each other, the blame changes from start to start.
     """
-    rows = comparison.table(_ROOTS, scope=scope)
+    rows, each = comparison.table(_ROOTS, scope=scope), comparison.wording("each GPU")
     for row in rows:
         rank, cause = row["metric"].removeprefix("rank ").split(": ")
         same = [one for one in rows if one["metric"].endswith(f": {cause}")]
@@ -197,7 +197,7 @@ def roots(comparison: "Comparison", scope: str) -> Iterator[str]:
             continue
         more = "more" if slower else "less"
         yield (
-            f"Rank {rank} ({cause}): each GPU loses {time(abs(row['new'] - row['base']))} {more} "
+            f"Rank {rank} ({cause}): {each} loses {time(abs(row['new'] - row['base']))} {more} "
             f"from step to step, idle or waiting for it: {time(row['base'])} to "
             f"{time(row['new'])} ({_certainty(row)})."
         )

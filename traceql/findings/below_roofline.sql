@@ -7,7 +7,7 @@
 -- @evidence   efficiency.roles phase=phase
 -- @advice     Compare the kernels of the role (efficiency.kernels): another GEMM or attention backend, tuned configurations, or another split of the tensors may choose better ones.
 -- @source     own: the best product of the same run shows what its kernels and clocks can reach
--- @needs      finding_rule, role_time, run_window, step
+-- @needs      finding_rule, role_time, run_window, step, wording
 WITH timed AS (
     SELECT
         step.phase,
@@ -61,10 +61,11 @@ SELECT
     CAST(summed.lost_ns / run_window.ranks AS BIGINT) AS saving_ns,
     format('if these parts came as close to the ceiling as {}', summed.best_role) AS assumption,
     format(
-        '{}: {} reach {} of what the GPU can do for them and lose {:.2f} ms a step against {}, which reaches {:.0f}%.',
+        '{}: {} reach {} of what the {} can do for them and lose {:.2f} ms a step against {}, which reaches {:.0f}%.',
         upper(summed.phase[1]) || summed.phase[2:], summed.losers,
-        summed.reached, summed.lost_ns / summed.steps / 1e6, summed.best_role, summed.best_pct
+        summed.reached, wording.device, summed.lost_ns / summed.steps / 1e6, summed.best_role, summed.best_pct
     ) AS finding,
     summed.phase
 FROM summed
 CROSS JOIN run_window
+CROSS JOIN wording

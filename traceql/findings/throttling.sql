@@ -10,7 +10,7 @@
 -- @evidence   gpu.telemetry
 -- @advice     Check the power cap and the cooling. Compare only runs with equal clocks.
 -- @source     own: a few percent of clock are the noise between equal runs
--- @needs      finding_rule, run_window, telemetry
+-- @needs      finding_rule, run_window, telemetry, wording
 WITH highest AS (
     SELECT run, gpu, MAX(sm_clock_mhz) AS mhz FROM telemetry GROUP BY run, gpu
 ),
@@ -40,11 +40,12 @@ SELECT
     worst.lost_pct / 100 * run_window.ns AS saving_ns,
     'if all of the run scaled with the SM clock' AS assumption,
     format(
-        'The GPU of rank {} lost {:.1f}% of its SM clock to throttling: {:,} of its {:,} samples were throttled{}.',
-        worst.rank, worst.lost_pct, worst.throttled, worst.samples,
+        'The {} of rank {} lost {:.1f}% of its SM clock to throttling: {:,} of its {:,} samples were throttled{}.',
+        wording.device, worst.rank, worst.lost_pct, worst.throttled, worst.samples,
         CASE WHEN worst.samples < rule.thresholds['samples'] THEN ', too few to be sure' ELSE '' END
     ) AS finding,
     worst.samples < rule.thresholds['samples'] AS is_uncertain
 FROM worst
 CROSS JOIN rule
 CROSS JOIN run_window
+CROSS JOIN wording

@@ -73,7 +73,8 @@ def csv_profile(text: CsvText) -> CsvProfile:
         raise Unusable("an empty profile: it has no launch; see that ncu profiles a kernel")
     if not rows.count:
         raise Unusable("it has no metric; print it with --page raw or --page details")
-    remarks = [_kept(rows, text), _marks(told, rows), *_not_loaded(left_out, text), *rows.rounded()]
+    remarks = [_kept(rows, text), _marks(told, rows), *rows.no_numbers()]
+    remarks += [*_not_loaded(left_out, text), *rows.rounded()]
     if not is_details and not _has_units(text):
         remarks.append(_UNITS_MISSING)
     return CsvProfile(page, _launches(launches, device_names), rows.table(), remarks)

@@ -10,7 +10,9 @@ from traceql.ncu.decimal_marks import Mark, Number, looks_like_number, number
 from traceql.ncu.profile import METRIC, Remark
 
 _BATCH_ROWS = 65_536
+_SHOWN = 40  # letters of a value that is told
 _SERIES = ("pmsampling:", "warpsampling:")
+_NO_VALUE = ("n/a", "nan", "inf", "-inf")
 
 
 def is_series(metric: str) -> bool:
@@ -31,14 +33,20 @@ class MetricRows:
         self._columns: list[list[object]] = [[] for _ in METRIC]
         self._batches: list[pa.RecordBatch] = []
         self._rounded: Counter[float] = Counter()
+        self._texts: Counter[tuple[str | None, str, str]] = Counter()  # section, metric, text
+        self._measured: set[tuple[str | None, str]] = set()  # section and metric with numbers
         self.unread: list[str] = []
         self.count = 0
 
     def add(self, launch: int, section: str | None, metric: str, unit: str, text: str) -> None:
         """Adds a value as it is printed."""
         found = number(text, self._mark)
+        if found or unit:
+            self._measured.add((section, metric))
         if found is None and looks_like_number(text):
             self.unread.append(text)
+        elif found is None and text and text.lower() not in _NO_VALUE:
+            self._texts[section, metric, text] += 1
         self.add_value(launch, section, metric, unit, found or text)
 
     def add_value(
@@ -69,6 +77,17 @@ class MetricRows:
         """Packs the last rows, which as Python objects take ten times the memory."""
         self._batches.append(pa.record_batch(self._columns, schema=METRIC))
         self._columns = [[] for _ in METRIC]
+
+    def no_numbers(self) -> Iterator[Remark]:
+        """A remark if metrics that are measured have values that are no numbers at all."""
+        odd = {key: n for key, n in self._texts.items() if key[:2] in self._measured}
+        if odd:
+            _, metric, text = next(iter(odd))
+            yield Remark(
+                "values of the profile that are no numbers", sum(odd.values()), self.count, False,
+                f"values such as {text[:_SHOWN]} of {metric}, which are unknown; all values; print "
+                "the profile again",
+            )  # fmt: skip
 
     def rounded(self) -> Iterator[Remark]:
         """A remark if sizes are rounded, because the file has them in large units."""

@@ -27,3 +27,7 @@ class Flows:
         """The number of ends that finish a flow."""
         finishes = np.array([phase == FLOW_FINISHES for phase, *_ in self.kinds], np.bool_)
         return int(finishes[self.kind].sum())
+
+
+_NOTHING = np.empty(0, np.int64)
+NO_FLOWS = Flows(Timeline(_NOTHING, _NOTHING, _NOTHING, _NOTHING), [], _NOTHING, _NOTHING)

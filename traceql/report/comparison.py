@@ -8,7 +8,7 @@ from itertools import takewhile
 from pathlib import Path, PurePath
 from typing import Any
 
-from traceql.compare import Comparison, diff_queries
+from traceql.compare import Comparison
 from traceql.compare.sentences import answers
 from traceql.compare.sides import Run
 from traceql.files import write_whole
@@ -46,7 +46,7 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
 
 def comparison_page(comparison: Comparison) -> str:
     """The HTML with styles, pictures and the script that sorts rows inside."""
-    subject = Subject(comparison.run, diff_queries(), "comparison", _HALF)
+    subject = Subject(comparison.run, comparison.queries, "comparison", _HALF)
     with closing(PageDrawing()) as drawing:
         body = page_body(subject, _sections(comparison), drawing, {ANSWER.name: _top(comparison)})
     return html_page(

@@ -11,7 +11,6 @@ from traceql.query import Query
 from traceql.report.sections import SECTIONS, Figure, Section
 from traceql.result import Result
 from traceql.trace import Trace
-from traceql.wording import wording
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ def anchor(name: str) -> str:
 def answers(trace: Trace) -> Iterator[Answer]:
     """The figures of the report that have rows, in order. Queries run as the caller iterates."""
     named = {figure.query for section in SECTIONS for figure in section.figures}
-    said = wording(trace)
+    said = trace.wording
     for section in SECTIONS:
         if section.needs and not len(trace.sql(section.needs)):
             continue
@@ -65,7 +64,7 @@ def answers(trace: Trace) -> Iterator[Answer]:
             for name in _queries(figure.query, trace.queries, named):
                 result = trace.run(name, **figure.parameters)
                 if len(result) or figure.empty:
-                    yield Answer(worded, figure, said.query(trace.queries[name]), result)
+                    yield Answer(worded, figure, trace.queries[name], result)
 
 
 def _queries(pattern: str, known: Mapping[str, Query], named: set[str]) -> list[str]:

@@ -17,7 +17,6 @@ from traceql.report.phases import phases_of
 from traceql.report.sections import Section
 from traceql.report.shell import definitions, html_page, section_html, section_links
 from traceql.trace import Trace
-from traceql.wording import wording
 
 _ALIKE = ("traces", "ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
 
@@ -71,7 +70,8 @@ def recording_name(trace: Trace) -> str:
 
 def _subtitle(found: list[Answer]) -> str:
     facts = (
-        _fact(found, name) for name in ("architecture", "GPUs", "parallelism", "mode", "versions")
+        _fact(found, name)
+        for name in ("architecture", "devices", "parallelism", "mode", "versions")
     )
     return " · ".join(fact for fact in facts if fact)
 
@@ -105,7 +105,7 @@ def _section(section: Section, figures: list[Drawn], found: list[Answer], trace:
 def _part(drawn: Drawn, found: list[Answer], trace: Trace) -> str:
     answer, database = drawn.answer, trace.path.name
     if answer.query.name == "overview.headlines":
-        return wording(trace)(headlines(answer))
+        return headlines(answer)
     if answer.query.name == "overview.findings":
         shown = {one.query.name: one for one in reversed(found)}
         if not len(answer.result):

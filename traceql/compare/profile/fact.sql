@@ -61,6 +61,8 @@ seen AS (
     FROM trace
     LEFT JOIN recorder USING (rank)
     UNION ALL
+    SELECT 'recorded.dialect', dialect FROM trace
+    UNION ALL
     SELECT 'time.first_event_unix_ns', CAST(MIN(base_time_ns) AS VARCHAR) FROM trace
     UNION ALL
     SELECT 'ranks.loaded', CAST(COUNT(*) AS VARCHAR) FROM trace

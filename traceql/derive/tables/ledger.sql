@@ -1,6 +1,6 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @scope  run
--- @needs  clock, collective, configured_shape, cost, counter, device_state, file_count, gap, instant, kernel, launch, model_config, noted_length,
+-- @needs  clock, collective, configured_shape, cost, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config, noted_length,
 -- @needs  own_peak, peak_file, profile_check, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
 -- @needs  step_line, trace
 -- @column rank        BIGINT   Rank that the check is about.
@@ -366,7 +366,7 @@ SELECT
     entry.value,
     entry.total,
     entry.ok,
-    CASE WHEN trace.dialect = 'ascend' THEN replace(entry.note, 'GPU', 'NPU') ELSE entry.note END AS note
+    in_words_of(trace.dialect, entry.note) AS note
 FROM entry
 LEFT JOIN trace ON entry.rank = trace.rank
 ORDER BY entry.rank, entry.place, entry.check_name

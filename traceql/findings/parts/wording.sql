@@ -1,17 +1,16 @@
 -- One row: what the devices of the run and graphs on them are called, and how its profilers record launch calls.
--- @needs  launch, trace
+-- @needs  in_words_of, launch, trace
 WITH told AS (
     SELECT
         CASE
-            WHEN dialect = 'ascend' THEN 'ACL graphs'
             WHEN
                 dialect = 'rocprof'
                 OR starts_with(device_name, 'AMD')
                 OR rank IN (SELECT DISTINCT rank FROM launch WHERE starts_with(name, 'hip'))
                 THEN 'HIP graphs'
-            ELSE 'CUDA graphs'
+            ELSE in_words_of(dialect, 'CUDA graphs')
         END AS graphs,
-        CASE WHEN dialect = 'ascend' THEN 'NPU' ELSE 'GPU' END AS device,
+        in_words_of(dialect, 'GPU') AS device,
         CASE dialect
             WHEN 'ascend' THEN 'Record at level 1, which has launch calls.'
             WHEN 'rocprof' THEN 'Record launch calls too (--hip-trace).'

@@ -35,6 +35,18 @@ def of_several_devices(devices: int) -> Remark:
     )
 
 
+def of_all_devices(loaded: int, total: int) -> Remark:
+    """What the parts of all devices have together, of what the file has."""
+    return Remark(
+        "kernels of all devices",
+        loaded,
+        total,
+        loaded == total,
+        "compute tasks, copies and operations of communication of all devices of the file, which "
+        "are ranks of their own; in the file, before its events are divided among the devices",
+    )
+
+
 def impossible_sizes(odd: int, copies: int) -> Iterator[Remark]:
     if odd:
         yield Remark(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from traceql.dialect.ascend.vocabulary import Category
 from traceql.reader.ascend.arrows import OF_OPERATORS, ends
 from traceql.reader.ascend.events import HARDWARE, AscendEvents
 from traceql.reader.kineto.kineto_json import Event
@@ -56,6 +57,17 @@ def device_parts(events: AscendEvents) -> list[DevicePart]:
     owners = _owners(events, found, devices)
     places = [(track.pid, track.tid) for track in events.tracks]
     return [_part(device, places, owners) for device in devices]
+
+
+def activities(events: AscendEvents) -> int:
+    """The number of compute tasks, copies and operations of communication.
+
+    Kernels that only carry out an operation count too: which ones do depends on the devices that
+    the events are of.
+    """
+    found = events.of(Category.KERNEL, Category.MEMCPY, Category.COMMUNICATION)
+    found[events.carried_out] = True
+    return int(found.sum())
 
 
 def device_number(label: object) -> int | None:

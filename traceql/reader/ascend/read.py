@@ -1,14 +1,14 @@
 """Reads a trace of Ascend in text form, with the files beside it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from traceql.dialect.ascend.vocabulary import Metadata
 from traceql.errors import NotATrace
 from traceql.reader import feed
-from traceql.reader.ascend.common_remarks import of_several_devices
-from traceql.reader.ascend.devices import device_parts
+from traceql.reader.ascend.common_remarks import of_all_devices, of_several_devices
+from traceql.reader.ascend.devices import activities, device_parts
 from traceql.reader.ascend.events import AscendEvents, ascend_events
 from traceql.reader.ascend.job_size import job_size_remarks, largest_group
 from traceql.reader.ascend.kernel_details import kernel_details
@@ -18,7 +18,7 @@ from traceql.reader.ascend.remarks import remarks
 from traceql.reader.ascend.side_files import SideFiles
 from traceql.reader.ascend.tables import arguments, tables
 from traceql.reader.nesting import nesting
-from traceql.reader.remarks import remark_table
+from traceql.reader.remarks import Remark, remark_table
 from traceql.reader.tables import TraceTables
 
 
@@ -34,11 +34,17 @@ def read_ascend(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTa
     if not parts:
         yield _rank_tables(path, events, SideFiles(path), trace_processor)
         return
+    total, loaded = activities(events), 0
     del events
     for part in parts:
         found = ascend_events(path, kept=part.kept)
-        files = SideFiles(path, device=part.device)
-        yield _rank_tables(path, found, files, trace_processor, devices=len(parts))
+        loaded += activities(found)
+        said = [of_several_devices(len(parts))]
+        if part is parts[-1]:
+            said.append(of_all_devices(loaded, total))
+        yield _rank_tables(
+            path, found, SideFiles(path, device=part.device), trace_processor, more=said
+        )
 
 
 def _rank_tables(
@@ -47,7 +53,7 @@ def _rank_tables(
     files: SideFiles,
     trace_processor: Path | None,
     *,
-    devices: int = 1,
+    more: Sequence[Remark] = (),
 ) -> TraceTables:
     details = kernel_details(events, files)
     parsed = events.parsed
@@ -55,9 +61,7 @@ def _rank_tables(
     found = tables(events, files, details, nested)
     metadata = {**files.metadata, **_largest_group(events)}
     said = [*job_size_remarks(metadata), *remarks(path, events, files, details, nested)]
-    if devices > 1:
-        said.append(of_several_devices(devices))
-    found["remark"] = remark_table(said)
+    found["remark"] = remark_table([*said, *more])
     return TraceTables(found, metadata)
 
 

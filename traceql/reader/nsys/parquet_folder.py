@@ -27,8 +27,13 @@ def write_sqlite(folder: Path, target: Path) -> None:
     """Writes the tables of a folder into an SQLite file.
 
     Raises:
-        TraceCorrupt: a file is damaged; the message names it.
+        TraceCorrupt: a file is damaged, or that of the texts is missing; the message names it.
     """
+    if not (folder / f"{TEXTS}{SUFFIX}").is_file():
+        raise TraceCorrupt(
+            f"{TEXTS}{SUFFIX} is missing in its folder, the table with the names of all events; "
+            "copy it there, or make the folder again with nsys export --type parquetdir"
+        )
     with closing(sqlite3.connect(target)) as con:
         con.execute("PRAGMA journal_mode = OFF")
         con.execute("PRAGMA synchronous = OFF")

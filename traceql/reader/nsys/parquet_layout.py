@@ -33,7 +33,8 @@ def exports_of_folder(folder: Path) -> Sequence[Path]:
 
 
 def _holds_export(folder: Path) -> bool:
-    return (folder / f"{TEXTS}{SUFFIX}").is_file()
+    """Whether a table that only exports have is there; reading says which one is missing."""
+    return any(True for _ in _standing(folder))
 
 
 def _standing(folder: Path) -> Iterator[Path]:

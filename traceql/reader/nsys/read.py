@@ -8,6 +8,7 @@ from typing import Any
 from traceql.dialect.nsys.vocabulary import Metadata
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import feed
+from traceql.reader.flows import NO_FLOWS
 from traceql.reader.nsys.ahead import Ahead, reading_ahead
 from traceql.reader.nsys.converted import converted
 from traceql.reader.nsys.event_tables import EVENT_TABLES
@@ -23,7 +24,6 @@ from traceql.reader.nsys.windows import PROCESS_BYTES, WHOLE
 from traceql.reader.sqlite_file import is_compressed
 from traceql.reader.tables import TraceTables
 from traceql.reader.timeline import complete_timeline
-from traceql.reader.windowed_nesting import NO_FLOWS
 
 
 def read_export(path: Path) -> Iterator[TraceTables]:

@@ -24,7 +24,7 @@ def _recognises(path: Path) -> bool:
 def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
     from traceql.reader.rocprof.read import read_recording
 
-    return read_recording(path, trace_processor=trace_processor)
+    return read_recording(path)  # its slices are nested without the trace processor
 
 
 def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.reader.nesting import Nesting
+from traceql.reader.parents import WindowedNesting
 from traceql.reader.rocprof.launches import correlations, is_call
 from traceql.reader.rocprof.ranks import RankPart, of_part
 from traceql.reader.rocprof.recording import EVENT, MARK, SAMPLE, Process
@@ -31,7 +31,7 @@ from traceql.reader.total_time import require_total_fits
 from traceql.reader.tracks import Track, track_table
 
 Int64s = npt.NDArray[np.int64]
-_LARGEST_SIZE = 2**31 - 1
+LARGEST_SIZE = 2**31 - 1
 ROWS = 250_000  # of a part of the tables
 
 
@@ -57,10 +57,17 @@ class RankEvents:
         self.lane = _lanes(self.events)
         self._numbers = TrackNumbers(processes)
         rows = self.events.append_column("lane", self.lane)
-        track = self._numbers.of(rows, process.astype(np.int64)[order])
-        self.timeline: Timeline = complete_timeline(ts[order], dur[order], track)
+        self._ts, self._dur = ts[order], dur[order]
+        self._track = self._numbers.of(rows, process.astype(np.int64)[order])
         self._marks = [(n, marks) for n, _, marks, _ in found]
         self._samples = [samples for _, _, _, samples in found]
+
+    def __len__(self) -> int:
+        return len(self._ts)
+
+    @property
+    def timeline(self) -> Timeline:
+        return complete_timeline(self._ts, self._dur, self._track)
 
     @property
     def tracks(self) -> Sequence[Track]:
@@ -78,14 +85,15 @@ class RankEvents:
     def args(self) -> pa.Array:
         return pa.ExtensionArray.from_storage(JSON, self._column("args"))
 
-    def tables(self, nested: Nesting) -> Iterator[dict[str, pa.Table]]:
+    def tables(self) -> Iterator[dict[str, pa.Table]]:
         """All tables of the contract, part after part; the last has what is not of one slice."""
-        borders = [*range(0, len(self.timeline), ROWS), len(self.timeline)]
-        for first, after in pairwise(borders if len(self.timeline) else [0, 0]):
+        nesting = WindowedNesting()
+        borders = [*range(0, len(self), ROWS), len(self)]
+        for first, after in pairwise(borders if len(self) else [0, 0]):
             part = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
-            part["slice"] = self._slices(nested, first, after)
+            part["slice"] = self._slices(nesting, first, after)
             part["activity"] = self._activities(first, after)
-            if after == len(self.timeline):
+            if after == len(self):
                 part |= self._others()
             yield part
 
@@ -108,24 +116,25 @@ class RankEvents:
     def _column(self, name: str) -> pa.Array:
         return _flat(self.events[name])
 
-    def _slices(self, nested: Nesting, first: int, after: int) -> pa.Table:
+    def _slices(self, nesting: WindowedNesting, first: int, after: int) -> pa.Table:
         """The slices of these rows."""
-        rows, size = slice(first, after), after - first
+        rows, size, index = slice(first, after), after - first, np.arange(first, after)
         events = self.events.slice(first, size)
-        number = pa.array(self.timeline.track[rows])
+        ts, dur, track = self._ts[rows], self._dur[rows], self._track[rows]
+        number, nested = pa.array(track), nesting.of_window(ts, dur, track, index)
         correlation = self.correlation[rows]
         pid, tid = self._numbers.places()
         columns = [
-            pa.array(np.arange(first, after)),
+            pa.array(index),
             _flat(events["cat"]).dictionary_encode().cast(NAME),
             _flat(events["name"]).dictionary_encode().cast(NAME),
-            pa.array(self.timeline.ts[rows]),
-            pa.array(self.timeline.dur[rows]),
+            pa.array(ts),
+            pa.array(dur),
             pid.take(number),
             tid.take(number),
             number,
-            nested.parent.slice(first, size),
-            nested.depth.slice(first, size),
+            nested.parent,
+            nested.depth,
             pa.nulls(size, pa.int64()),
             pa.array(correlation, mask=correlation == 0),
             pa.ExtensionArray.from_storage(JSON, _flat(events["args"])),
@@ -136,13 +145,13 @@ class RankEvents:
         """The activities among these rows."""
         at = first + np.flatnonzero(_int64(self.events["on_gpu"].slice(first, after - first)))
         rows = self.events.take(pa.array(at)).combine_chunks()
-        block = _triple(rows, "block")
+        grid, block = sizes(rows)
         columns = [
             pa.array(at),
             rows["device"],
             self.lane.take(pa.array(at)),
-            rows["bytes"],
-            _lists(_blocks(_triple(rows, "grid"), block)),
+            pc.if_else(pc.less(rows["bytes"], 0), None, rows["bytes"]),
+            _lists(grid),
             _lists(block),
             pa.nulls(len(at), pa.int64()),
         ]
@@ -233,6 +242,20 @@ class RankEvents:
         )
 
 
+def sizes(events: pa.Table) -> tuple[list[pa.Array], list[pa.Array]]:
+    """The axes of the grid, in blocks, and of the block of each kernel."""
+    grid, block = (
+        [_flat(events[f"{what}_{axis}"]) for axis in "xyz"] for what in ("grid", "block")
+    )
+    return _blocks(grid, block), block
+
+
+def are_possible(axes: Sequence[pa.Array]) -> pa.Array:
+    """Whether the numbers of all axes are known, and can be."""
+    fits = [pc.and_(pc.greater_equal(axis, 1), pc.less_equal(axis, LARGEST_SIZE)) for axis in axes]
+    return pc.fill_null(pc.and_(pc.and_(fits[0], fits[1]), fits[2]), False)
+
+
 def _lanes(events: pa.Table) -> pa.Array:
     """The stream of each activity: HIP's, or the queue of the GPU where no streams were told."""
     stream, queue = events["stream"], events["queue"]
@@ -242,26 +265,20 @@ def _lanes(events: pa.Table) -> pa.Array:
 
 def _blocks(grid: Sequence[pa.Array], block: Sequence[pa.Array]) -> list[pa.Array]:
     """The number of blocks: AMD counts the grid in threads."""
-    sizes = [pc.if_else(pc.greater(size, 0), size, None) for size in block]
+    positive = [pc.if_else(pc.greater(size, 0), size, None) for size in block]
     return [
         pc.divide(pc.add(threads, pc.subtract(size, 1)), size)
-        for threads, size in zip(grid, sizes, strict=True)
+        for threads, size in zip(grid, positive, strict=True)
     ]
 
 
-def _triple(rows: pa.Table, what: str) -> list[pa.Array]:
-    columns = [rows[f"{what}_{axis}"] for axis in "xyz"]
-    return [_flat(column) for column in columns]
-
-
 def _lists(axes: Sequence[pa.Array]) -> pa.Array:
-    """x, y and z as a list; NULL where one of them is, or is larger than 32 bits."""
-    fits = [pc.less_equal(pc.abs(axis), _LARGEST_SIZE) for axis in axes]
-    known = pc.fill_null(pc.and_(pc.and_(fits[0], fits[1]), fits[2]), False)
+    """x, y and z as a list; NULL where one of them is unknown or cannot be."""
+    known = are_possible(axes)
     at = pc.indices_nonzero(known)
     values = np.stack([_int64(axis.take(at)) for axis in axes], axis=1).ravel()
-    sizes = np.where(known.to_numpy(zero_copy_only=False), 3, 0)
-    offsets = pa.array(np.concatenate(([0], np.cumsum(sizes))), pa.int32())
+    lengths = np.where(known.to_numpy(zero_copy_only=False), 3, 0)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths))), pa.int32())
     return pa.ListArray.from_arrays(
         offsets, pa.array(values, pa.int64()).cast(pa.int32()), mask=pc.invert(known)
     )

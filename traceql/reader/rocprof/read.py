@@ -7,6 +7,7 @@ from typing import Any
 from traceql.dialect.rocprof.vocabulary import Metadata
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader import feed
+from traceql.reader.flows import NO_FLOWS
 from traceql.reader.remarks import remark_table
 from traceql.reader.rocprof.csv_run import read_csv
 from traceql.reader.rocprof.forms import Form, form_of
@@ -17,7 +18,6 @@ from traceql.reader.rocprof.remarks import remarks
 from traceql.reader.rocprof.rocpd import read_rocpd
 from traceql.reader.rocprof.tool_json import read_json
 from traceql.reader.tables import TraceTables
-from traceql.reader.windowed_nesting import NO_FLOWS, windowed_nesting
 
 _FORMS = {Form.ROCPD: read_rocpd, Form.JSON: read_json, Form.CSV: read_csv}
 _EMPTY = (
@@ -35,7 +35,7 @@ _WITHOUT_GPU = (
 )
 
 
-def read_recording(path: Path, *, trace_processor: Path | None) -> Iterator[TraceTables]:
+def read_recording(path: Path) -> Iterator[TraceTables]:
     """The tables of each rank, which is a process and one of its GPUs.
 
     Raises:
@@ -46,15 +46,14 @@ def read_recording(path: Path, *, trace_processor: Path | None) -> Iterator[Trac
     told: set[int] = set()
     for number, part in enumerate(rank_parts(recording)):
         found = RankEvents(recording.processes, part)
-        nested = windowed_nesting(found.timeline, found.tracks, trace_processor=trace_processor)
         is_first = id(part.process) not in told
         told.add(id(part.process))
         said = remark_table(remarks(found, part.process, is_first=is_first))
         about = _metadata(recording, part, number)
         rows = 0
-        for tables in found.tables(nested):
+        for tables in found.tables():
             rows += tables["slice"].num_rows
-            is_last = rows == len(found.timeline)
+            is_last = rows == len(found)
             tables["remark"] = said if is_last else said.schema.empty_table()
             yield TraceTables(tables, about, continues=not is_last)
 
@@ -64,12 +63,13 @@ def perfetto_feed(path: Path, base_ns: int, about: Mapping[str, Any]) -> Iterato
     recording = _recording(path)
     part = rank_parts(recording)[about[Metadata.PLACE]]
     found = RankEvents(recording.processes, part)
+    timeline = found.timeline
     yield from feed.described_feed(
-        found.timeline,
+        timeline,
         feed.Described(found.cat, found.name, found.args),
         NO_FLOWS,
         found.tracks,
-        feed.dense_ids(found.tracks, found.timeline),
+        feed.dense_ids(found.tracks, timeline),
         feed.FedTimes(base_ns),
     )
 

@@ -7,11 +7,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.dialect.rocprof.vocabulary import GRAPH_LAUNCH
+from traceql.dialect.rocprof.vocabulary import GRAPH_LAUNCH, Category
 from traceql.reader.remarks import Remark, left_out
 from traceql.reader.rocprof.graph_losses import advice, graph_remarks
 from traceql.reader.rocprof.launches import is_call
-from traceql.reader.rocprof.rank_events import RankEvents
+from traceql.reader.rocprof.rank_events import LARGEST_SIZE, RankEvents, are_possible, sizes
 from traceql.reader.rocprof.recording import Process
 
 Int64s = npt.NDArray[np.int64]
@@ -24,6 +24,10 @@ def remarks(found: RankEvents, process: Process, *, is_first: bool) -> Iterator[
     on_gpu = found.events["on_gpu"].to_numpy() == 1
     yield from _launches(found, calls, on_gpu)
     yield from graph_remarks(*_graph_launches(found, calls), found.correlation[on_gpu])
+    kernels = found.events.filter(pc.equal(found.events["cat"], Category.KERNEL.value))
+    yield from _unknown_agents(kernels, process)
+    yield from _odd_sizes(kernels)
+    yield from _odd_bytes(found.events)
     if is_first:
         yield from _dispatches(process)
         yield from _of_process(process)
@@ -51,6 +55,52 @@ def _launches(
             int(kernels.sum()),
             None,
             "kernels whose correlation is that of no call of HIP in the file; all kernels",
+        )
+
+
+def _unknown_agents(kernels: pa.Table, process: Process) -> Iterator[Remark]:
+    """Kernels of agents that are no GPU by the list of agents, if the recording has one."""
+    device = kernels["device"]
+    unknown = device.null_count
+    if process.agents:
+        listed = pa.array({agent.device for agent in process.agents.values()}, pa.int64())
+        unknown += pc.sum(pc.invert(pc.is_in(device.drop_null(), listed))).as_py() or 0
+    if unknown:
+        yield Remark(
+            "kernels of unknown agents",
+            unknown,
+            kernels.num_rows,
+            False,
+            "kernels of an agent that the recording does not describe as a GPU, so that the name "
+            "of their GPU is unknown, and maybe which one it is; all kernels of the rank",
+        )
+
+
+def _odd_sizes(kernels: pa.Table) -> Iterator[Remark]:
+    grid, block = sizes(kernels)
+    told = [kernels[f"{what}_{axis}"].is_valid() for what in ("grid", "block") for axis in "xyz"]
+    is_told = np.logical_or.reduce([one.to_numpy() for one in told])
+    are_sizes = pc.and_(are_possible(grid), are_possible(block)).to_numpy(zero_copy_only=False)
+    if odd := int((is_told & ~are_sizes).sum()):
+        yield Remark(
+            "kernels with an impossible grid or block",
+            odd,
+            kernels.num_rows,
+            False,
+            f"kernels of which a size is not between 1 and {LARGEST_SIZE:,}, so that grid or block "
+            "is NULL; all kernels of the rank: record again",
+        )
+
+
+def _odd_bytes(events: pa.Table) -> Iterator[Remark]:
+    size = events["bytes"].drop_null()
+    if odd := pc.sum(pc.less(size, 0)).as_py():
+        yield Remark(
+            "copies of fewer than 0 bytes",
+            odd,
+            len(size),
+            False,
+            "copies whose size cannot be, so that it is NULL; all copies of the rank with a size",
         )
 
 

@@ -1,0 +1,112 @@
+"""What screens call the devices of a run: NPUs on Ascend, also where two runs are compared."""
+
+import re
+from pathlib import Path
+
+import ascend_like
+import duckdb
+import pytest
+import traces
+from command_line import called, output
+
+import traceql
+from traceql.dialect.registry import dialects, words
+from traceql.findings.catalog import finding_kinds
+from traceql.wording import wording
+
+_MACRO = Path(traceql.__file__).parent / "derive" / "macros" / "in_words_of.sql"
+_SENTENCE = "A CUDA runtime or driver call launches CUDA graphs on GPUs"
+
+
+def npu_run(folder: Path, *, pause: int) -> Path:
+    """Three tasks, each of which is launched after a pause of so many ns."""
+    events = []
+    for n in range(3):
+        at = n * (100 + pause)
+        events += [
+            ascend_like.call(ts=at, dur=50, connection=n + 1),
+            ascend_like.task("aclnnMm_MatMulV2", ts=at + 60, dur=40, connection=n + 1),
+        ]
+    ascend_like.write(folder / "in" / "w_1_2_ascend_pt", *events)
+    traceql.load(folder / "in", folder / "run.duckdb")
+    return folder / "run.duckdb"
+
+
+def gpu_run(folder: Path) -> Path:
+    traces.write(folder / "a.json", *(traces.kernel("gemm", ts=100 * n, dur=40) for n in range(3)))
+    traceql.load(folder / "a.json", folder / "run.duckdb")
+    return folder / "run.duckdb"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return (
+        npu_run(tmp_path_factory.mktemp("base"), pause=400),
+        npu_run(tmp_path_factory.mktemp("new"), pause=900),
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("info", "NPU activities"),
+        ("advise", "NPU busy share"),
+        ("run overview.headlines", "percent of all NPU spans"),
+        ("run step.waterfall", ""),
+        ("run overview.recording", ""),
+    ],
+)
+def test_a_screen_of_one_run_calls_its_devices_npus(
+    command: str, said: str, runs: tuple[Path, Path]
+) -> None:
+    shown = output(*command.split(), runs[0])
+    assert said in shown
+    assert re.findall("GPU|CUDA", shown) == []
+
+
+def test_a_query_without_rows_speaks_of_npus(runs: tuple[Path, Path]) -> None:
+    done = called("run", "idle.gaps", runs[0], "--cause", "sync")
+    assert b"NPU" in done.stderr
+    assert b"GPU" not in done.stderr
+
+
+def test_a_chart_speaks_of_npus(runs: tuple[Path, Path]) -> None:
+    with traceql.open(runs[0]) as trace:
+        assert "NPU time by kernel" in str(trace.run("kernels.top").chart().to_dict())
+
+
+def test_a_comparison_of_npus_speaks_of_npus(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    shown = called("diff", *runs, "--details").stdout.decode()
+    assert called("diff", *runs, "--report", tmp_path / "diff.html").returncode == 0
+    page = re.sub(r"<(style|script).*?</\1>|<[^>]*>", "", (tmp_path / "diff.html").read_text())
+    assert "step, work of the NPU" in shown
+    assert "(mean of the NPUs)" in shown
+    assert [text for text in (shown, page) if "GPU" in text] == []
+
+
+def test_a_comparison_of_an_npu_with_a_gpu_speaks_of_gpus(
+    runs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    with traceql.diff(runs[0], gpu_run(tmp_path)) as comparison:
+        assert comparison.wording(_SENTENCE) == _SENTENCE
+
+
+def test_no_finding_names_gpus_itself() -> None:
+    """They say `wording.device`; their titles are names."""
+    for kind in finding_kinds():
+        code = "\n".join(re.sub("--.*", "", line) for line in kind.sql.splitlines())
+        assert "GPU" not in code.replace(kind.title, ""), kind.name
+
+
+@pytest.mark.parametrize("dialect", dialects())
+def test_sql_and_python_have_the_same_words(dialect: str) -> None:
+    with duckdb.connect() as con:
+        con.execute(_MACRO.read_text())
+        texts = [_SENTENCE, *words(dialect)]
+        said = [con.execute("SELECT in_words_of(?, ?)", [dialect, one]).fetchone() for one in texts]
+    assert said == [(wording([dialect])(one),) for one in texts]
+
+
+def test_words_of_npus() -> None:
+    assert wording(["ascend"])(_SENTENCE) == "A Call of CANN launches ACL graphs on NPUs"
+    assert wording(["ascend", "nsys"])(_SENTENCE) == _SENTENCE
