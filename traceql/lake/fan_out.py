@@ -1,122 +1,98 @@
-"""Adds many runs at once, each in a process of its own.
+"""Adds many runs at once.
 
-What a process does is `add_run`: a function of a path that returns a manifest row. How many run at
-once, and where, is decided here alone.
+What a task does is `add_run`: a function of a path that returns a manifest row. Where it runs, the
+executor decides.
 """
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
-from multiprocessing import get_context
 from pathlib import Path
+from socket import gethostname
 
-from traceql.errors import EngineError
+from traceql.errors import LakeError
 from traceql.lake.add import Added, add_run, failed, noted
-from traceql.lake.layout import lock_key
+from traceql.lake.executor.task import Ended, Executor, Room, Task, TaskLost
+from traceql.lake.layout import MARK, lock_key
 from traceql.lake.manifest import create_lake
 from traceql.lake.places import store_at
-from traceql.lake.source import require_path, source_at
-
-# Memory that a load takes for each byte of a trace, and how much larger a trace is than its gzip.
-_MEMORY_OF_BYTE = 3
-_UNPACKED = 20
-_KILLED = "the process that loaded it was killed, perhaps for lack of memory; try --jobs 1"
+from traceql.lake.sizes import timeout_of
+from traceql.lake.source import source_at
 
 
 def add_runs(
     sources: Sequence[Path],
-    lake: str | Path,
+    lake: str,
+    executor: Executor,
     *,
-    jobs: int | None = None,
+    timeout_s: float | None = None,
     trace_processor: Path | None = None,
     again: bool = False,
-) -> Iterator[Added]:
+    done: Callable[[int, int], None] = lambda _count, _total: None,
+) -> Generator[Added, None, None]:
     """Adds runs to a lake, several at once; yields each when it is done.
 
     Args:
-        jobs: how many at once; by default as many as processors and memory permit.
+        timeout_s: how long a run may take; by default 600 s, and 0.5 s for each MB of its traces.
         trace_processor: a native trace_processor_shell to load with.
         again: whether runs that the lake has are added anew.
+        done: called for progress, at the beginning and before each run that is yielded, with how
+            many bytes of traces are done, and of how many, unpacked.
 
     Raises:
         TraceqlError: a source does not exist, or the folder cannot be a lake; nothing was done.
         OSError: the lake cannot be written.
     """
-    for source in sources:
-        require_path(source)
-    create_lake(store_at(lake))
-    at_once = jobs or _jobs(sources)
-    add = partial(
-        add_run,
-        lake=lake,
-        jobs=max(1, (os.cpu_count() or 1) // at_once),
-        trace_processor=trace_processor,
-        again=again,
-    )
-    if at_once == 1:
-        yield from map(add, sources)
-        return
-    killed = []
-    for source, future in _submitted(add, sources, at_once):
-        try:
-            yield future.result()
-        except BrokenProcessPool:  # the death of one process ends the others
-            killed.append(source)
-    for source in killed:
-        ((_, future),) = _submitted(add, [source], 1)
-        try:
-            yield future.result()
-        except BrokenProcessPool:
-            yield _killed(source, lake)
+    with executor:
+        rooms = executor.rooms([path.absolute() for path in sources])
+        create_lake(store_at(lake))
+        place = lake if "://" in lake else str(Path(lake).absolute())
+        native = trace_processor and trace_processor.absolute()
+        add = partial(_add, lake=place, trace_processor=native, again=again)
+        for task in _tasks(rooms, add, timeout_s):
+            executor.start(task)
+        total, finished = sum(room.size_bytes for room in rooms.values()), 0
+        done(finished, total)
+        for _ in rooms:
+            ended = executor.ended()
+            finished += rooms[ended.task.reads].size_bytes
+            done(finished, total)
+            yield _added(ended, place)
 
 
-def _submitted(
-    add: Callable[[Path], Added], sources: Sequence[Path], at_once: int
-) -> Iterator[tuple[Path, Future[Added]]]:
-    """The sources and what became of them, in the order in which they are done."""
-    with ProcessPoolExecutor(at_once, mp_context=get_context("spawn")) as pool:
-        futures: dict[Future[Added], Path] = {}
-        for source in sorted(sources, key=_bytes, reverse=True):  # the longest is not the last
-            with suppress(BrokenProcessPool):
-                futures[pool.submit(add, source)] = source
-                continue
-            broken: Future[Added] = Future()
-            broken.set_exception(BrokenProcessPool())
-            futures[broken] = source
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+def _tasks(
+    rooms: Mapping[Path, Room], add: Callable[..., Added], timeout_s: float | None
+) -> list[Task]:
+    """A task for each run, the longest first, so that it is not the last."""
+    return [
+        Task(
+            partial(add, path, jobs=room.processors, memory=room.memory_bytes),
+            path,
+            room.memory_bytes,
+            timeout_s or timeout_of(room.size_bytes),
+        )
+        for path, room in sorted(rooms.items(), key=lambda item: -item[1].size_bytes)
+    ]
 
 
-def _killed(source: Path, lake: str | Path) -> Added:
-    store, found = store_at(lake), source_at(source)
-    with store.locked(lock_key(found.digest)):
-        return noted(store, failed(found, EngineError(_KILLED)))
+def _add(source: Path, *, lake: str, **options: object) -> Added:
+    if store_at(lake).size(MARK) is None:
+        raise LakeError(f"{gethostname()} does not see the lake {lake}; all machines need it there")
+    return add_run(source, lake, **options)  # type: ignore[arg-type]
 
 
-def _jobs(sources: Sequence[Path]) -> int:
-    """How many runs to load at once: one per processor, if they fit into memory together."""
-    need = max(_MEMORY_OF_BYTE * _bytes(source) for source in sources)
-    fit = _memory_bytes() // need if need else len(sources)
-    return max(1, min(len(sources), os.cpu_count() or 1, fit))
+def _added(ended: Ended, lake: str) -> Added:
+    if isinstance(ended.error, TaskLost):
+        return _lost(ended.task.reads, lake, ended.error)
+    if ended.error:
+        raise ended.error
+    added: Added = ended.value
+    return added
 
 
-def _bytes(source: Path) -> int:
-    """Bytes of the traces at a path, unpacked, about."""
-    files = [source] if source.is_file() else [one for one in source.rglob("*") if one.is_file()]
-    return sum(one.stat().st_size * (_UNPACKED if one.suffix == ".gz" else 1) for one in files)
-
-
-def _memory_bytes() -> int:
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    with suppress(AttributeError, ValueError, OSError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    return 4 * 2**30
+def _lost(source: Path, lake: str, error: TaskLost) -> Added:
+    """Notes a run whose task is lost, unless somebody else adds that run now."""
+    store, entry = store_at(lake), failed(source_at(source), error)
+    if store.is_locked(lock_key(entry.digest)):
+        return Added(entry, is_new=True)
+    with store.locked(lock_key(entry.digest)):
+        return noted(store, entry)

@@ -1,0 +1,128 @@
+"""Joins a Ray cluster, and asks its machines what they have."""
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+from traceql.errors import TraceqlError, reason
+from traceql.lake.sizes import bytes_at
+
+_PORT_S = 10.0
+_JOIN_S = 60.0
+_LOOK_S = 60.0
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A node of the cluster.
+
+    Attributes:
+        node_id: by which Ray knows it.
+        sizes: bytes of the files at each path that it has, unpacked, about.
+    """
+
+    node_id: str
+    sizes: Mapping[Path, int]
+
+
+def joined(address: str) -> Any:
+    """The module ray, when this process is in the cluster at an address.
+
+    Raises:
+        TraceqlError: ray is not installed, or no cluster answers.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # it would call home
+    try:
+        import ray
+    except ImportError:
+        raise TraceqlError("ray is not installed; run pip install 'traceql[ray]'") from None
+    failure = _failure_to_join(ray, address)
+    if failure:
+        raise TraceqlError(
+            f"no Ray cluster answers at {address}: {failure}; run this on one of its machines, "
+            "with the HOST:PORT of ray start"
+        )
+    return ray
+
+
+def _failure_to_join(ray: Any, address: str) -> str | None:
+    """Why this process is not in the cluster; None if it is."""
+    if address.startswith("ray://"):
+        return "it is a Ray client server, which cannot run these tasks"
+    told: list[str | None] = []
+
+    def join() -> None:
+        try:
+            _require_port(address)
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            told.append(None)
+        except Exception as error:
+            told.append(reason(error))
+
+    joining = Thread(target=join, daemon=True)  # Ray may wait for minutes
+    joining.start()
+    joining.join(_JOIN_S)
+    return told[0] if told else f"no answer in {_JOIN_S:.0f} s"
+
+
+def _require_port(address: str) -> None:
+    """Raises OSError if nothing listens at a host and port."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit():
+        socket.create_connection((host.strip("[]"), int(port)), _PORT_S).close()
+
+
+def alive_nodes(ray: Any) -> set[str]:
+    """The machines that there are now."""
+    return {one["NodeID"] for one in _alive(ray)}
+
+
+def most_memory(ray: Any) -> int:
+    """The memory of the machine that has most, bytes."""
+    return int(max((one["Resources"].get("memory", 0) for one in _alive(ray)), default=0))
+
+
+def processors(ray: Any) -> int:
+    """The processors of all machines."""
+    return int(sum(one["Resources"].get("CPU", 0) for one in _alive(ray)))
+
+
+def machines(ray: Any, paths: Sequence[Path]) -> list[Machine]:
+    """The machines that answer, and which of these paths they have."""
+    look = ray.remote(max_retries=0, num_cpus=0)(_sizes)
+    looking = {
+        look.options(scheduling_strategy=on_machine(ray, one["NodeID"])).remote(paths): one
+        for one in _alive(ray)
+    }
+    answered, _ = ray.wait([*looking], num_returns=len(looking), timeout=_LOOK_S)
+    found = []
+    for one in answered:
+        try:
+            found.append(Machine(looking[one]["NodeID"], ray.get(one)))
+        except ray.exceptions.RayError:  # it is gone
+            continue
+    return found
+
+
+def on_machine(ray: Any, node_id: str) -> Any:
+    """The strategy of Ray that runs a task on one machine alone."""
+    strategies = ray.util.scheduling_strategies
+    return strategies.NodeAffinitySchedulingStrategy(node_id, soft=False)
+
+
+def _alive(ray: Any) -> list[Mapping[str, Any]]:
+    return [one for one in ray.nodes() if one["Alive"]]
+
+
+def _sizes(paths: Sequence[Path]) -> dict[Path, int]:
+    found = {}
+    for path in paths:
+        try:
+            found[path] = bytes_at(path)
+        except (TraceqlError, OSError):  # not on this machine
+            continue
+    return found
