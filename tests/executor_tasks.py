@@ -48,3 +48,8 @@ def tidy_up(notes: Path) -> None:
     except SystemExit:
         note(notes, "tidied up")
         sys.exit(1)
+
+
+def note_and_sleep(file: Path, text: str, seconds: float) -> None:
+    note(file, text)
+    time.sleep(seconds)

@@ -13,6 +13,7 @@ from traceql.errors import TraceqlError, reason
 from traceql.lake.executor.ray_cluster import (
     Machine,
     alive_nodes,
+    cannot_run,
     joined,
     machines,
     most_memory,
@@ -41,7 +42,7 @@ class OnRay(Executor):
     """Runs each task on a machine that has what it reads.
 
     A task whose process or machine died is started again, elsewhere if need be. A task that no
-    machine takes, while none of the others begins or ends, is given up.
+    machine takes, while none of the others runs, is given up.
 
     Args:
         address: of the cluster.
@@ -60,7 +61,7 @@ class OnRay(Executor):
         self._machines: list[Machine] = []
         self._waiting: deque[_Attempt] = deque()
         self._running: dict[Any, _Attempt] = {}
-        self._moved = monotonic()  # when a task began or ended last
+        self._moved = monotonic()  # when a task ran, or was submitted, last
 
     def rooms(self, paths: Sequence[Path]) -> Mapping[Path, Room]:
         self._machines = machines(self._ray, paths)
@@ -105,6 +106,7 @@ class OnRay(Executor):
         node = self._node_for(attempt.task)
         strategy = on_machine(self._ray, node) if node else "SPREAD"
         options = {"memory": attempt.task.memory_bytes, "scheduling_strategy": strategy}
+        self._moved = monotonic()
         running = self._run.options(**options).remote(attempt.task.work)
         self._running[running] = replace(
             attempt, number=attempt.number + 1, since=monotonic(), node=node
@@ -124,6 +126,8 @@ class OnRay(Executor):
         self._moved = monotonic()
         try:
             told = self._ray.get(next(running), timeout=_ANSWER_S)
+        except self._ray.exceptions.RayTaskError as failure:
+            return Ended(attempt.task, error=cannot_run(failure))
         except self._ray.exceptions.RayError as failure:
             if attempt.number < _ATTEMPTS:
                 self._waiting.append(replace(attempt, has_begun=False))
@@ -152,7 +156,9 @@ class OnRay(Executor):
         if attempt.has_begun:
             is_late = monotonic() - attempt.since > task.timeout_s
             return too_slow(task.timeout_s) if is_late else None
-        if monotonic() - max(attempt.since, self._moved) < self._wait_s:
+        if any(one.has_begun for one in self._running.values()):
+            self._moved = monotonic()  # it may wait for that one to end
+        if monotonic() - self._moved < self._wait_s:
             return None
         return TaskLost(
             f"no machine of the Ray cluster took it in {self._wait_s:,.0f} s; it needs a processor "

@@ -3,6 +3,7 @@
 import os
 import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -10,6 +11,7 @@ from typing import Any
 
 from traceql.errors import TraceqlError, reason
 from traceql.lake.sizes import bytes_at
+from traceql.version import __version__
 
 _PORT_S = 10.0
 _JOIN_S = 60.0
@@ -44,7 +46,7 @@ def joined(address: str) -> Any:
     if failure:
         raise TraceqlError(
             f"no Ray cluster answers at {address}: {failure}; run this on one of its machines, "
-            "with the HOST:PORT of ray start"
+            "with the HOST:PORT of ray start, and with its token if it has one"
         )
     return ray
 
@@ -92,8 +94,12 @@ def processors(ray: Any) -> int:
 
 
 def machines(ray: Any, paths: Sequence[Path]) -> list[Machine]:
-    """The machines that answer, and which of these paths they have."""
-    look = ray.remote(max_retries=0, num_cpus=0)(_sizes)
+    """The machines that answer, and which of these paths they have.
+
+    Raises:
+        TraceqlError: one of them has not this version of traceql.
+    """
+    look = ray.remote(max_retries=0, num_cpus=0)(_look)
     looking = {
         look.options(scheduling_strategy=on_machine(ray, one["NodeID"])).remote(paths): one
         for one in _alive(ray)
@@ -101,11 +107,26 @@ def machines(ray: Any, paths: Sequence[Path]) -> list[Machine]:
     answered, _ = ray.wait([*looking], num_returns=len(looking), timeout=_LOOK_S)
     found = []
     for one in answered:
+        node = looking[one]
         try:
-            found.append(Machine(looking[one]["NodeID"], ray.get(one)))
-        except ray.exceptions.RayError:  # it is gone
+            version, sizes = ray.get(one, timeout=_LOOK_S)
+        except ray.exceptions.RayTaskError as failure:
+            raise cannot_run(failure) from None
+        except ray.exceptions.RayError:  # the machine is gone
             continue
+        if version != __version__:
+            where = node["NodeManagerHostname"]
+            raise TraceqlError(f"{where} has traceql {version}, and this machine {__version__}")
+        found.append(Machine(node["NodeID"], sizes))
     return found
+
+
+def cannot_run(failure: Exception) -> TraceqlError:
+    """What a task raised before it reached traceql, in one line."""
+    last = str(failure).strip().splitlines()[-1]
+    return TraceqlError(
+        f"a machine of the Ray cluster cannot run a task: {last}; all need this traceql"
+    )
 
 
 def on_machine(ray: Any, node_id: str) -> Any:
@@ -118,11 +139,10 @@ def _alive(ray: Any) -> list[Mapping[str, Any]]:
     return [one for one in ray.nodes() if one["Alive"]]
 
 
-def _sizes(paths: Sequence[Path]) -> dict[Path, int]:
+def _look(paths: Sequence[Path]) -> tuple[str, dict[Path, int]]:
+    """The version of traceql on this machine, and the sizes of those paths that it has."""
     found = {}
     for path in paths:
-        try:
+        with suppress(TraceqlError, OSError):
             found[path] = bytes_at(path)
-        except (TraceqlError, OSError):  # not on this machine
-            continue
-    return found
+    return __version__, found
