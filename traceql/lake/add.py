@@ -52,6 +52,7 @@ def add_run(
     jobs: int | None = None,
     memory: int | None = None,
     trace_processor: str | Path | None = None,
+    ahead: Path | None = None,
     again: bool = False,
 ) -> Added:
     """Adds one run to a lake, unless the lake has it. It can be called in another process.
@@ -64,6 +65,7 @@ def add_run(
         jobs: the number of files to read at once; None for one per processor.
         memory: how many bytes of memory to use, about; None for half of what the machine has.
         trace_processor: a native trace_processor_shell to load with.
+        ahead: a folder of files that have been read already, see `traceql.loading.ahead`.
         again: whether a run that the lake has is added anew.
 
     Raises:
@@ -72,7 +74,7 @@ def add_run(
     """
     store = store_at(lake)
     create_lake(store)
-    loading = partial(_load, jobs=jobs, memory=memory, trace_processor=trace_processor)
+    loading = partial(_load, jobs=jobs, memory=memory, trace_processor=trace_processor, ahead=ahead)
     added = _added(store, source_at(Path(source)), loading, again=again)
     if added.before:
         remove_unnamed(store, files_of([added.before]))

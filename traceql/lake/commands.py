@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from traceql.errors import TraceqlError
+from traceql.lake.places import anywhere
 
 
 def commands(sources: Sequence[Path], lake: str, *options: str) -> list[str]:
@@ -16,9 +17,8 @@ def commands(sources: Sequence[Path], lake: str, *options: str) -> list[str]:
     Raises:
         TraceqlError: a source does not exist, or its path does not fit into a line.
     """
-    place = lake if "://" in lake else str(Path(lake).absolute())
     paths = dict.fromkeys(path.absolute() for path in sources)
-    return [_command(path, place, options) for path in paths]
+    return [_command(path, anywhere(lake), options) for path in paths]
 
 
 def _command(path: Path, lake: str, options: Sequence[str]) -> str:

@@ -1,22 +1,23 @@
 """Adds many runs at once.
 
 What a task does is `add_run`: a function of a path that returns a manifest row. Where it runs, the
-executor decides.
+executor decides. If machines share the work on a run, tasks before that one read a file each.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
-from functools import partial
+import shutil
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from socket import gethostname
 
-from traceql.errors import LakeError
-from traceql.lake.add import Added, add_run, failed, noted
-from traceql.lake.executor.task import Ended, Executor, Room, Task, TaskLost
-from traceql.lake.layout import MARK, lock_key
+from traceql.lake.add import Added, failed, noted
+from traceql.lake.executor.task import Executor, Room, Task, TaskLost
+from traceql.lake.layout import lock_key
 from traceql.lake.manifest import create_lake
-from traceql.lake.places import store_at
-from traceql.lake.sizes import timeout_of
+from traceql.lake.parts import part_files
+from traceql.lake.places import anywhere, store_at
 from traceql.lake.source import source_at
+from traceql.lake.work import Work
 
 
 def add_runs(
@@ -42,51 +43,90 @@ def add_runs(
         TraceqlError: a source does not exist, or the folder cannot be a lake; nothing was done.
         OSError: the lake cannot be written.
     """
-    with executor:
-        rooms = executor.rooms([path.absolute() for path in sources])
+    paths = [*dict.fromkeys(path.absolute() for path in sources)]
+    work = Work(
+        anywhere(lake), timeout_s, trace_processor and trace_processor.absolute(), again=again
+    )
+    with executor, ExitStack() as stack:
+        parts = part_files(paths, lake, again=again) if executor.parts_runs else {}
+        rooms = executor.rooms([*paths, *(file for files in parts.values() for file in files)])
         create_lake(store_at(lake))
-        place = lake if "://" in lake else str(Path(lake).absolute())
-        native = trace_processor and trace_processor.absolute()
-        add = partial(_add, lake=place, trace_processor=native, again=again)
-        for task in _tasks(rooms, add, timeout_s):
-            executor.start(task)
-        total, finished = sum(room.size_bytes for room in rooms.values()), 0
+        ahead = stack.enter_context(store_at(lake).drafts()) if parts else None
+        total, finished = sum(rooms[path].size_bytes for path in paths), 0
         done(finished, total)
-        for _ in rooms:
-            ended = executor.ended()
-            finished += rooms[ended.task.reads].size_bytes
+        for run in _ended(executor, work, rooms, _runs(paths, parts, ahead)):
+            finished += rooms[run.path].size_bytes
             done(finished, total)
-            yield _added(ended, place)
+            yield _added(run, lake)
 
 
-def _tasks(
-    rooms: Mapping[Path, Room], add: Callable[..., Added], timeout_s: float | None
-) -> list[Task]:
-    """A task for each run, the longest first, so that it is not the last."""
-    return [
-        Task(
-            partial(add, path, jobs=room.processors, memory=room.memory_bytes),
-            path,
-            room.memory_bytes,
-            timeout_s or timeout_of(room.size_bytes),
-        )
-        for path, room in sorted(rooms.items(), key=lambda item: -item[1].size_bytes)
-    ]
+@dataclass
+class _Run:
+    """A run on its way into the lake.
+
+    Attributes:
+        files: those that are read by tasks of their own.
+        ahead: the folder into which they are read.
+        unread: how many of them are left.
+        added: what was done in the end.
+        error: why that is not known.
+    """
+
+    path: Path
+    files: Sequence[Path]
+    ahead: Path | None
+    unread: int
+    added: Added | None = None
+    error: Exception | None = None
 
 
-def _add(source: Path, *, lake: str, **options: object) -> Added:
-    if store_at(lake).size(MARK) is None:
-        raise LakeError(f"{gethostname()} does not see the lake {lake}; all machines need it there")
-    return add_run(source, lake, **options)  # type: ignore[arg-type]
+def _runs(
+    paths: Sequence[Path], parts: Mapping[Path, Sequence[Path]], ahead: Path | None
+) -> Iterator[_Run]:
+    for number, path in enumerate(paths):
+        files = parts.get(path, ())
+        folder = ahead / str(number) if ahead and files else None
+        yield _Run(path, files, folder, len(files))
 
 
-def _added(ended: Ended, lake: str) -> Added:
-    if isinstance(ended.error, TaskLost):
-        return _lost(ended.task.reads, lake, ended.error)
-    if ended.error:
-        raise ended.error
-    added: Added = ended.value
-    return added
+def _ended(
+    executor: Executor, work: Work, rooms: Mapping[Path, Room], runs: Iterator[_Run]
+) -> Iterator[_Run]:
+    """The runs, each when it is done. The longest begins first, so that it is not the last."""
+    tasks: dict[Task, _Run] = {}
+
+    def start(task: Task, run: _Run, *, first: bool = False) -> None:
+        tasks[task] = run
+        executor.start(task, first=first)
+
+    for run in sorted(runs, key=lambda one: -rooms[one.path].size_bytes):
+        if run.ahead:
+            run.ahead.mkdir()
+            for file in run.files:
+                start(work.reading(file, rooms[file], run.ahead), run)
+        else:
+            start(work.adding(run.path, rooms[run.path]), run)
+    while tasks:
+        ended = executor.ended()
+        run = tasks.pop(ended.task)
+        if not run.unread:
+            if run.ahead:
+                shutil.rmtree(run.ahead, ignore_errors=True)
+            run.added, run.error = ended.value, ended.error
+            yield run
+            continue
+        run.unread -= 1  # with success or not: what is not there is read by the load, which tells
+        if not run.unread:  # before other files are read, because what is read takes room
+            start(work.adding(run.path, rooms[run.path], run.ahead), run, first=True)
+
+
+def _added(run: _Run, lake: str) -> Added:
+    if isinstance(run.error, TaskLost):
+        return _lost(run.path, lake, run.error)
+    if run.error:
+        raise run.error
+    assert run.added
+    return run.added
 
 
 def _lost(source: Path, lake: str, error: TaskLost) -> Added:

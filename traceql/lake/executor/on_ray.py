@@ -53,6 +53,8 @@ class OnRay(Executor):
         TraceqlError: ray is not installed, or no cluster answers.
     """
 
+    parts_runs = True
+
     def __init__(self, address: str, jobs: int | None = None, wait_s: float | None = None) -> None:
         self._ray = joined(address)
         self._run = self._ray.remote(max_retries=0, num_cpus=1, num_returns="streaming")(_told)
@@ -71,11 +73,16 @@ class OnRay(Executor):
             sizes = [one.sizes[path] for one in self._machines if path in one.sizes]
             if not sizes:
                 raise TraceqlError(f"{path}: no such file or folder on any machine of the cluster")
-            found[path] = Room(max(sizes), 1, min(most, memory_of(max(sizes))))
+            if len(set(sizes)) > 1:
+                raise TraceqlError(
+                    f"{path} is not the same on all machines of the cluster; move it to a folder "
+                    "that they share"
+                )
+            found[path] = Room(sizes[0], 1, min(most, memory_of(sizes[0])))
         return found
 
-    def start(self, task: Task) -> None:
-        self._waiting.append(_Attempt(task))
+    def start(self, task: Task, *, first: bool = False) -> None:
+        (self._waiting.appendleft if first else self._waiting.append)(_Attempt(task))
 
     def ended(self) -> Ended:
         while True:

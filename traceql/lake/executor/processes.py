@@ -42,6 +42,8 @@ class Processes(Executor):
         jobs: how many at once; None for as many as processors and memory permit.
     """
 
+    parts_runs = False  # a load reads several files at once itself
+
     def __init__(self, jobs: int | None) -> None:
         self._at_once = jobs  # by default as many as fit, see `rooms`
         self._waiting: deque[Task] = deque()
@@ -56,8 +58,8 @@ class Processes(Executor):
         memory = max(LEAST_BYTES, memory_bytes(None) // self._at_once)
         return {path: Room(size, processors, memory) for path, size in sizes.items()}
 
-    def start(self, task: Task) -> None:
-        self._waiting.append(task)
+    def start(self, task: Task, *, first: bool = False) -> None:
+        (self._waiting.appendleft if first else self._waiting.append)(task)
 
     def ended(self) -> Ended:
         while True:

@@ -24,7 +24,7 @@ class Room:
     memory_bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Task:
     """One call of a function, which another process can make.
 
@@ -60,7 +60,13 @@ class TaskLost(TraceqlError):
 
 
 class Executor(AbstractContextManager["Executor"], Protocol):
-    """Runs tasks. At the end of its block, those that still run are ended."""
+    """Runs tasks. At the end of its block, those that still run are ended.
+
+    Attributes:
+        parts_runs: whether it pays to read each file of a run in a task of its own.
+    """
+
+    parts_runs: bool
 
     def rooms(self, paths: Sequence[Path]) -> Mapping[Path, Room]:
         """What there is for a task of each path.
@@ -70,8 +76,12 @@ class Executor(AbstractContextManager["Executor"], Protocol):
         """
         ...
 
-    def start(self, task: Task) -> None:
-        """Runs a task as soon as there is room for it."""
+    def start(self, task: Task, *, first: bool = False) -> None:
+        """Runs a task as soon as there is room for it.
+
+        Args:
+            first: whether it comes before tasks that have not begun.
+        """
         ...
 
     def ended(self) -> Ended:
