@@ -53,3 +53,10 @@ def tidy_up(notes: Path) -> None:
 def note_and_sleep(file: Path, text: str, seconds: float) -> None:
     note(file, text)
     time.sleep(seconds)
+
+
+def ray_node() -> str:
+    """The id of the node that runs this."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id())

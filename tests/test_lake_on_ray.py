@@ -24,6 +24,7 @@ from traceql.errors import LakeError, TraceqlError
 from traceql.lake.add import add_run
 from traceql.lake.check import check_lake
 from traceql.lake.executor.on_ray import OnRay
+from traceql.lake.executor.ray_cluster import Machine, alive_nodes
 from traceql.lake.executor.task import Ended, Task, TaskLost
 from traceql.lake.manifest import entries
 from traceql.lake.places import store_at
@@ -97,6 +98,41 @@ def test_a_lake_has_the_same_rows_as_one_that_is_made_here(cluster: Any, tmp_pat
             assert one.sql(rows).arrow().equals(other.sql(rows).arrow()), name
     assert check_lake(str(there)).problems == ()
     assert "nothing to do" in add(cluster, RUNS[0], "--lake", there).stderr
+
+
+def test_a_lake_is_whole_after_a_node_was_lost(cluster: Any, node: Any, tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    losing = Timer(5, lose, (cluster, node))
+    losing.start()
+    told = add(cluster, *RUNS, "--lake", lake)
+    losing.join()
+    assert told.exit_code == 0, told.output
+    assert check_lake(str(lake)).problems == ()
+    assert [one.about.ranks for one in entries(store_at(lake))] == [1, 2]
+
+
+def test_a_task_runs_on_the_machine_that_has_its_file(
+    cluster: Any, node: Any, tmp_path: Path
+) -> None:
+    mine, shared = tmp_path / "mine", tmp_path / "shared"
+    executor = OnRay(cluster.address)
+    with executor:
+        head = next(id_ for id_ in alive_nodes(executor._ray) if id_ != node.node_id)
+        executor._machines = [
+            Machine(head, {shared: 1}),
+            Machine(node.node_id, {shared: 1, mine: 1}),
+        ]
+        for _ in range(3):
+            executor.start(task(tasks.ray_node, mine))
+        assert [executor.ended().value for _ in range(3)] == [node.node_id] * 3
+        lose(cluster, node)
+        executor.start(task(tasks.ray_node, shared))
+        executor.start(task(tasks.ray_node, mine))
+        ended = {one.task.reads: one for one in (executor.ended(), executor.ended())}
+    assert ended[shared].value == head
+    assert str(ended[mine].error) == (
+        "its task was lost 3 times: no machine that has the file is left"
+    )
 
 
 @pytest.mark.usefixtures("node")

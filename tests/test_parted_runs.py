@@ -13,6 +13,8 @@ from traceql.lake.add import Added, add_run
 from traceql.lake.check import check_lake
 from traceql.lake.executor.task import TaskLost
 from traceql.lake.fan_out import add_runs
+from traceql.lake.manifest import entries
+from traceql.lake.places import store_at
 from traceql.loading.reading import Workers
 
 BATCH16 = databases.EXAMPLES / databases.BATCH16
@@ -76,6 +78,15 @@ def test_a_file_whose_task_is_lost_is_read_when_the_run_is_added(
     (done,) = added(tmp_path / "lake", executor, BATCH16)
     assert done.entry.about.ranks == 2
     assert read == [RANKS[1].name, RANKS[0].name]
+
+
+def test_a_run_whose_task_is_lost_has_failed_until_it_is_added(tmp_path: Path) -> None:
+    run, lake = ranks_of(tmp_path / "run", 5, 7), tmp_path / "lake"
+    (done,) = added(lake, Here({run: TaskLost("it did not end in 9 s")}), run)
+    assert entries(store_at(lake)) == [done.entry]
+    assert (done.entry.status, done.entry.error) == ("failed", "it did not end in 9 s")
+    added(lake, Here(), run)
+    assert [one.status for one in entries(store_at(lake))] == ["ok"]
 
 
 def test_a_file_that_cannot_be_read_is_told_as_by_a_load(tmp_path: Path) -> None:
