@@ -6,6 +6,7 @@ import databases
 import pytest
 import traces
 from executor_here import Here
+from small_runs import all_reduce
 
 import traceql
 from traceql.errors import LakeError
@@ -69,6 +70,31 @@ def test_the_rows_are_those_of_a_run_that_is_loaded_at_once(tmp_path: Path) -> N
     for table in ("kernel", "collective", "layer", "gap", "cost", "trace", "ledger"):
         sql = f"FROM {table} ORDER BY ALL"
         assert rows(one, sql) == rows(other, sql), table
+
+
+@pytest.mark.slow
+def test_collectives_are_matched_over_64_ranks_that_were_read_one_by_one(tmp_path: Path) -> None:
+    """Each rank is 1 us later than the one before, and the last never waits."""
+    run, ranks = tmp_path / "run", range(64)
+    for rank in ranks:
+        events = [
+            all_reduce(ts=1_000 * n + rank, dur=200 - rank, ranks=ranks, Seq=n) for n in range(6)
+        ]
+        info = {"rank": rank, "world_size": len(ranks)}
+        traces.write(run / f"rank{rank}.json", *events, distributedInfo=info)
+    executor = Here()
+    added(tmp_path / "lake", executor, run)
+    assert len(executor.ran) == 65
+    found = rows(
+        tmp_path / "lake",
+        """
+        SELECT rank, COUNT(DISTINCT match_id) AS matched, SUM(wait_ns) AS wait_ns
+        FROM collective GROUP BY rank ORDER BY rank
+        """,
+    )
+    assert [(row["rank"], row["matched"], row["wait_ns"]) for row in found] == [
+        (rank, 6, 6 * (63 - rank) * 1_000) for rank in ranks
+    ]
 
 
 def test_a_file_whose_task_is_lost_is_read_when_the_run_is_added(

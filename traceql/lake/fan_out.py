@@ -47,7 +47,7 @@ def add_runs(
     work = Work(
         anywhere(lake), timeout_s, trace_processor and trace_processor.absolute(), again=again
     )
-    with executor, ExitStack() as stack:
+    with ExitStack() as stack, executor:  # whose tasks end before their folder is removed
         parts = part_files(paths, lake, again=again) if executor.parts_runs else {}
         rooms = executor.rooms([*paths, *(file for files in parts.values() for file in files)])
         create_lake(store_at(lake))

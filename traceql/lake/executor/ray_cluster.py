@@ -1,12 +1,13 @@
 """Joins a Ray cluster, and asks its machines what they have."""
 
 import os
+import signal
 import socket
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import Any
 
 from traceql.errors import TraceqlError, reason
@@ -42,13 +43,23 @@ def joined(address: str) -> Any:
         import ray
     except ImportError:
         raise TraceqlError("ray is not installed; run pip install 'traceql[ray]'") from None
-    failure = _failure_to_join(ray, address)
+    with _handlers_kept():
+        failure = _failure_to_join(ray, address)
     if failure:
         raise TraceqlError(
             f"no Ray cluster answers at {address}: {failure}; run this on one of its machines, "
             "with the HOST:PORT of ray start, and with its token if it has one"
         )
     return ray
+
+
+@contextmanager
+def _handlers_kept() -> Iterator[None]:
+    """Keeps what is done on SIGTERM, for which Ray prints a stack and exits."""
+    kept = signal.getsignal(signal.SIGTERM)
+    yield
+    if current_thread() is main_thread():
+        signal.signal(signal.SIGTERM, kept)
 
 
 def _failure_to_join(ray: Any, address: str) -> str | None:
