@@ -17,10 +17,11 @@ from click.testing import CliRunner, Result
 import traceql
 from traceql.cli import cli
 from traceql.errors import LakeError, QueryInvalid, QueryNotFound, RunNotFound, TraceqlError
-from traceql.lake import fan_out
-from traceql.lake.add import Added, add_run
+from traceql.lake.add import add_run
 from traceql.lake.check import check_lake
 from traceql.lake.compact import compact
+from traceql.lake.executor.processes import Processes
+from traceql.lake.executor.task import Task
 from traceql.lake.fan_out import add_runs
 from traceql.lake.manifest import Entry, entries, write_entry
 from traceql.lake.places import store_at
@@ -471,18 +472,24 @@ def test_a_removed_run_is_gone(tmp_path: Path, small: Path) -> None:
     assert len(kernels(lake)) == 2
 
 
-def die(source: Path, lake: Path, **_options: object) -> Added:
+class KillsLarge(Processes):
     """Stands for a load that needs too much memory, and for one that does not."""
-    if Path(source).stem == "large":
-        os.kill(os.getpid(), signal.SIGKILL)
-    return add_run(source, lake)
+
+    def start(self, task: Task, *, first: bool = False) -> None:
+        if task.reads.stem == "large":
+            object.__setattr__(task, "work", die)
+        super().start(task, first=first)
 
 
-def test_a_killed_process_is_a_failed_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fan_out, "add_run", die)
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
     large, other = loaded(tmp_path, "large", 5), loaded(tmp_path, "other", 6)
     lake = tmp_path / "lake"
-    done = {one.entry.run[:5]: one.entry for one in add_runs([large, other], lake, jobs=2)}
+    adding = add_runs([large, other], str(lake), KillsLarge(2))
+    done = {one.entry.run[:5]: one.entry for one in adding}
     assert done["other"].status == "ok"
     assert done["large"].status == "failed"
     assert "was killed" in str(done["large"].error)

@@ -9,7 +9,7 @@ from traceql.errors import TraceqlError
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
           "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}  # fmt: skip
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
-_LEAST = 256 << 20  # with less, nothing of use fits
+LEAST_BYTES = 256 << 20  # with less, nothing of use fits
 # Limits of a container, for both versions of control groups.
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
@@ -21,9 +21,9 @@ def memory_bytes(given: int | str | None) -> int:
         TraceqlError: it is no size, or less than 256 MiB.
     """
     if given is None:
-        return max(_LEAST, machine_bytes() // 2)
+        return max(LEAST_BYTES, machine_bytes() // 2)
     size = given if isinstance(given, int) else _parsed(given)
-    if size < _LEAST:
+    if size < LEAST_BYTES:
         raise TraceqlError(f"a memory of {given} is too little; give 256MiB or more")
     return size
 

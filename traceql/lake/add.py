@@ -1,8 +1,11 @@
 """Adds one run to a lake. Whatever kills this, the lake is whole: the manifest row comes last."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from traceql.errors import TraceqlError, reason
 from traceql.lake.layout import lock_key, row_name, run_folder, run_name
@@ -47,7 +50,9 @@ def add_run(
     lake: str | Path,
     *,
     jobs: int | None = None,
+    memory: int | None = None,
     trace_processor: str | Path | None = None,
+    ahead: Path | None = None,
     again: bool = False,
 ) -> Added:
     """Adds one run to a lake, unless the lake has it. It can be called in another process.
@@ -58,7 +63,9 @@ def add_run(
         source: a database, or what `traceql.load` takes.
         lake: a folder; it is created if it does not exist.
         jobs: the number of files to read at once; None for one per processor.
+        memory: how many bytes of memory to use, about; None for half of what the machine has.
         trace_processor: a native trace_processor_shell to load with.
+        ahead: a folder of files that have been read already, see `traceql.loading.ahead`.
         again: whether a run that the lake has is added anew.
 
     Raises:
@@ -67,7 +74,8 @@ def add_run(
     """
     store = store_at(lake)
     create_lake(store)
-    added = _added(store, source_at(Path(source)), jobs, trace_processor, again=again)
+    loading = partial(_load, jobs=jobs, memory=memory, trace_processor=trace_processor, ahead=ahead)
+    added = _added(store, source_at(Path(source)), loading, again=again)
     if added.before:
         remove_unnamed(store, files_of([added.before]))
     if added.is_new and added.entry.is_ok:
@@ -82,13 +90,14 @@ def _forget_failures(store: Store, source: str) -> None:
             store.remove(row_name(one.digest))
 
 
+def _load(path: Path, database: Path, **options: Any) -> None:
+    from traceql.loading.load import load  # not needed for what is loaded
+
+    load(path, database, **options)
+
+
 def _added(
-    store: Store,
-    found: Source,
-    jobs: int | None,
-    trace_processor: str | Path | None,
-    *,
-    again: bool,
+    store: Store, found: Source, loading: Callable[[Path, Path], None], *, again: bool
 ) -> Added:
     given = found.digest
     with store.locked(lock_key(given)):
@@ -96,7 +105,7 @@ def _added(
             return Added(known, is_new=False)
         try:
             with store.drafts() as drafts:
-                database = _database(found, drafts, jobs, trace_processor)
+                database = _database(found, drafts, loading)
                 return _written(store, found, database, again=again)
         except Exception as error:  # one run of a fleet, however odd, must not stop the others
             return noted(store, failed(found, error))
@@ -134,16 +143,12 @@ def _known(store: Store, given: str) -> Entry | None:
     return next((one for one in entries(store) if one.is_ok and one.given == given), None)
 
 
-def _database(
-    source: Source, drafts: Path, jobs: int | None, trace_processor: str | Path | None
-) -> Path:
+def _database(source: Source, drafts: Path, loading: Callable[[Path, Path], None]) -> Path:
     if source.is_database:
         return source.path
-    from traceql.loading.load import load
-
     database = drafts / "loading" / f"{source.name}.duckdb"
     database.parent.mkdir()
-    load(source.path, database, jobs=jobs, trace_processor=trace_processor)
+    loading(source.path, database)
     return database
 
 

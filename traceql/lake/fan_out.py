@@ -1,122 +1,138 @@
-"""Adds many runs at once, each in a process of its own.
+"""Adds many runs at once.
 
-What a process does is `add_run`: a function of a path that returns a manifest row. How many run at
-once, and where, is decided here alone.
+What a task does is `add_run`: a function of a path that returns a manifest row. Where it runs, the
+executor decides. If machines share the work on a run, tasks before that one read a file each.
 """
 
-import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
-from functools import partial
-from multiprocessing import get_context
+import shutil
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
-from traceql.errors import EngineError
-from traceql.lake.add import Added, add_run, failed, noted
+from traceql.lake.add import Added, failed, noted
+from traceql.lake.executor.task import Executor, Room, Task, TaskLost
 from traceql.lake.layout import lock_key
 from traceql.lake.manifest import create_lake
-from traceql.lake.places import store_at
-from traceql.lake.source import require_path, source_at
-
-# Memory that a load takes for each byte of a trace, and how much larger a trace is than its gzip.
-_MEMORY_OF_BYTE = 3
-_UNPACKED = 20
-_KILLED = "the process that loaded it was killed, perhaps for lack of memory; try --jobs 1"
+from traceql.lake.parts import part_files
+from traceql.lake.places import anywhere, store_at
+from traceql.lake.source import source_at
+from traceql.lake.work import Work
 
 
 def add_runs(
     sources: Sequence[Path],
-    lake: str | Path,
+    lake: str,
+    executor: Executor,
     *,
-    jobs: int | None = None,
+    timeout_s: float | None = None,
     trace_processor: Path | None = None,
     again: bool = False,
-) -> Iterator[Added]:
+    done: Callable[[int, int], None] = lambda _count, _total: None,
+) -> Generator[Added, None, None]:
     """Adds runs to a lake, several at once; yields each when it is done.
 
     Args:
-        jobs: how many at once; by default as many as processors and memory permit.
+        timeout_s: how long a run may take; by default 600 s, and 0.5 s for each MB of its traces.
         trace_processor: a native trace_processor_shell to load with.
         again: whether runs that the lake has are added anew.
+        done: called for progress, at the beginning and before each run that is yielded, with how
+            many bytes of traces are done, and of how many, unpacked.
 
     Raises:
         TraceqlError: a source does not exist, or the folder cannot be a lake; nothing was done.
         OSError: the lake cannot be written.
     """
-    for source in sources:
-        require_path(source)
-    create_lake(store_at(lake))
-    at_once = jobs or _jobs(sources)
-    add = partial(
-        add_run,
-        lake=lake,
-        jobs=max(1, (os.cpu_count() or 1) // at_once),
-        trace_processor=trace_processor,
-        again=again,
+    paths = [*dict.fromkeys(path.absolute() for path in sources)]
+    work = Work(
+        anywhere(lake), timeout_s, trace_processor and trace_processor.absolute(), again=again
     )
-    if at_once == 1:
-        yield from map(add, sources)
-        return
-    killed = []
-    for source, future in _submitted(add, sources, at_once):
-        try:
-            yield future.result()
-        except BrokenProcessPool:  # the death of one process ends the others
-            killed.append(source)
-    for source in killed:
-        ((_, future),) = _submitted(add, [source], 1)
-        try:
-            yield future.result()
-        except BrokenProcessPool:
-            yield _killed(source, lake)
+    with ExitStack() as stack, executor:  # whose tasks end before their folder is removed
+        parts = part_files(paths, lake, again=again) if executor.parts_runs else {}
+        rooms = executor.rooms([*paths, *(file for files in parts.values() for file in files)])
+        create_lake(store_at(lake))
+        ahead = stack.enter_context(store_at(lake).drafts()) if parts else None
+        total, finished = sum(rooms[path].size_bytes for path in paths), 0
+        done(finished, total)
+        for run in _ended(executor, work, rooms, _runs(paths, parts, ahead)):
+            finished += rooms[run.path].size_bytes
+            done(finished, total)
+            yield _added(run, lake)
 
 
-def _submitted(
-    add: Callable[[Path], Added], sources: Sequence[Path], at_once: int
-) -> Iterator[tuple[Path, Future[Added]]]:
-    """The sources and what became of them, in the order in which they are done."""
-    with ProcessPoolExecutor(at_once, mp_context=get_context("spawn")) as pool:
-        futures: dict[Future[Added], Path] = {}
-        for source in sorted(sources, key=_bytes, reverse=True):  # the longest is not the last
-            with suppress(BrokenProcessPool):
-                futures[pool.submit(add, source)] = source
-                continue
-            broken: Future[Added] = Future()
-            broken.set_exception(BrokenProcessPool())
-            futures[broken] = source
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future
-        finally:
-            pool.shutdown(wait=True, cancel_futures=True)
+@dataclass
+class _Run:
+    """A run on its way into the lake.
+
+    Attributes:
+        files: those that are read by tasks of their own.
+        ahead: the folder into which they are read.
+        unread: how many of them are left.
+        added: what was done in the end.
+        error: why that is not known.
+    """
+
+    path: Path
+    files: Sequence[Path]
+    ahead: Path | None
+    unread: int
+    added: Added | None = None
+    error: Exception | None = None
 
 
-def _killed(source: Path, lake: str | Path) -> Added:
-    store, found = store_at(lake), source_at(source)
-    with store.locked(lock_key(found.digest)):
-        return noted(store, failed(found, EngineError(_KILLED)))
+def _runs(
+    paths: Sequence[Path], parts: Mapping[Path, Sequence[Path]], ahead: Path | None
+) -> Iterator[_Run]:
+    for number, path in enumerate(paths):
+        files = parts.get(path, ())
+        folder = ahead / str(number) if ahead and files else None
+        yield _Run(path, files, folder, len(files))
 
 
-def _jobs(sources: Sequence[Path]) -> int:
-    """How many runs to load at once: one per processor, if they fit into memory together."""
-    need = max(_MEMORY_OF_BYTE * _bytes(source) for source in sources)
-    fit = _memory_bytes() // need if need else len(sources)
-    return max(1, min(len(sources), os.cpu_count() or 1, fit))
+def _ended(
+    executor: Executor, work: Work, rooms: Mapping[Path, Room], runs: Iterator[_Run]
+) -> Iterator[_Run]:
+    """The runs, each when it is done. The longest begins first, so that it is not the last."""
+    tasks: dict[Task, _Run] = {}
+
+    def start(task: Task, run: _Run, *, first: bool = False) -> None:
+        tasks[task] = run
+        executor.start(task, first=first)
+
+    for run in sorted(runs, key=lambda one: -rooms[one.path].size_bytes):
+        if run.ahead:
+            run.ahead.mkdir()
+            for file in run.files:
+                start(work.reading(file, rooms[file], run.ahead), run)
+        else:
+            start(work.adding(run.path, rooms[run.path]), run)
+    while tasks:
+        ended = executor.ended()
+        run = tasks.pop(ended.task)
+        if not run.unread:
+            if run.ahead:
+                shutil.rmtree(run.ahead, ignore_errors=True)
+            run.added, run.error = ended.value, ended.error
+            yield run
+            continue
+        run.unread -= 1  # with success or not: what is not there is read by the load, which tells
+        if not run.unread:  # before other files are read, because what is read takes room
+            start(work.adding(run.path, rooms[run.path], run.ahead), run, first=True)
 
 
-def _bytes(source: Path) -> int:
-    """Bytes of the traces at a path, unpacked, about."""
-    files = [source] if source.is_file() else [one for one in source.rglob("*") if one.is_file()]
-    return sum(one.stat().st_size * (_UNPACKED if one.suffix == ".gz" else 1) for one in files)
+def _added(run: _Run, lake: str) -> Added:
+    if isinstance(run.error, TaskLost):
+        return _lost(run.path, lake, run.error)
+    if run.error:
+        raise run.error
+    assert run.added
+    return run.added
 
 
-def _memory_bytes() -> int:
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    with suppress(AttributeError, ValueError, OSError):
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    return 4 * 2**30
+def _lost(source: Path, lake: str, error: TaskLost) -> Added:
+    """Notes a run whose task is lost, unless somebody else adds that run now."""
+    store, entry = store_at(lake), failed(source_at(source), error)
+    if store.is_locked(lock_key(entry.digest)):
+        return Added(entry, is_new=True)
+    with store.locked(lock_key(entry.digest)):
+        return noted(store, entry)

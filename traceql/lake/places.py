@@ -12,8 +12,18 @@ def store_at(lake: str | Path) -> Store:
     Raises:
         LakeError: it is a URL, and a package that it needs is not installed.
     """
-    if "://" in str(lake):
+    if is_url(lake):
         from traceql.lake.object_store import ObjectStore
 
         return ObjectStore(str(lake))
     return LocalStore(Path(lake))
+
+
+def is_url(lake: str | Path) -> bool:
+    """Whether a lake is not a folder."""
+    return "://" in str(lake)
+
+
+def anywhere(lake: str) -> str:
+    """The lake, as a process in another folder names it."""
+    return lake if is_url(lake) else str(Path(lake).absolute())

@@ -49,16 +49,6 @@ class Source:
         return digest_of(self.inputs, otherwise=str(self.path))
 
 
-def require_path(path: Path) -> None:
-    """Makes sure that there is something to add.
-
-    Raises:
-        TraceqlError: there is not.
-    """
-    if not path.exists():
-        raise TraceqlError(f"{path}: no such file or folder")
-
-
 def source_at(path: Path) -> Source:
     """The run at a path. It may be damaged: then what is there tells it from others.
 

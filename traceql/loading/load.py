@@ -17,6 +17,7 @@ from traceql.derive.execute import derive
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.files import whole_file
+from traceql.loading.ahead import recordings_ahead
 from traceql.loading.database import add_files, create_tables
 from traceql.loading.discovery import profile_files, trace_files, trace_path
 from traceql.loading.disk import require_room
@@ -66,6 +67,7 @@ def load(
     reader: str = "auto",
     memory: int | str | None = None,
     jobs: int | None = None,
+    ahead: Path | None = None,
     done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
 ) -> Loaded:
     """Loads traces, folders of ranks, run directories or profiles into one DuckDB file.
@@ -92,6 +94,7 @@ def load(
             not fit goes to disk, beside the database. By default half of what the machine or the
             container has.
         jobs: the number of files to read at once; None for one per processor.
+        ahead: a folder of files that `traceql.loading.ahead` has read, which are not read again.
         done: called for progress, with what was done (files or database), how many, and of how
             many; also with engine, before the trace processor is compiled, and with disk, the bytes
             that a large load needs there and those that are free.
@@ -122,6 +125,7 @@ def load(
             folder,
             named=named,
             loaded=loaded,
+            ahead=recordings_ahead(files, ahead, loaded) if ahead else {},
             trace_processor=native,
             way=way,
             memory_bytes=budget,

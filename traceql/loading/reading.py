@@ -6,7 +6,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -53,6 +53,7 @@ class FileRead:
     metadata: dict[str, Any] | None = None
     first_ts: int = 0  # ns, in the file's own time
     last_ts: int = -1  # ns; before first_ts if the file has no events
+    is_kept: bool = False  # whether the folder is read again, if this load fails
 
     @cached_property
     def facts(self) -> FileFacts:
@@ -64,10 +65,14 @@ class FileRead:
         return sum(_mapped(file).num_rows for file in self._parts(name))
 
     def take(self, name: str) -> Iterator[pa.Table]:
-        """One of the tables, part after part, mapped from disk, where they are removed."""
+        """One of the tables, part after part, mapped from disk, where they are removed.
+
+        They stay if the folder is kept.
+        """
         for file in self._parts(name):
             part = _mapped(file)
-            file.unlink()
+            if not self.is_kept:
+                file.unlink()
             yield part
 
     def _parts(self, name: str) -> list[Path]:
@@ -86,6 +91,7 @@ def read_files(
     *,
     named: Collection[Path],
     loaded: Collection[str],
+    ahead: Mapping[Path, Sequence[FileRead]],
     trace_processor: Path | None,
     way: Way,
     memory_bytes: int,
@@ -101,6 +107,7 @@ def read_files(
         named: files that the user gave by name. If one of them is not a trace, that is an error;
             other files are skipped.
         loaded: SHA-256 of the files that are already in the database, which are not read again.
+        ahead: the recordings in files that have been read already, see `traceql.loading.ahead`.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
         way: how to read JSON traces.
         memory_bytes: how much all processes together may use.
@@ -113,9 +120,10 @@ def read_files(
     nonce = secrets.token_hex(8)
     native = str(trace_processor) if trace_processor else None
     processes = jobs or os.cpu_count() or 1
-    at_once = min(processes, max(1, len(files)))
-    requests = [
-        Request(
+    unread = [file for file in files if file not in ahead]
+    at_once = min(processes, max(1, len(unread)))
+    requests = {
+        file: Request(
             str(file),
             str(workspace / str(i)),
             nonce,
@@ -125,14 +133,11 @@ def read_files(
             memory_bytes // at_once,
             max(1, processes // at_once),
         )
-        for i, file in enumerate(files)
-    ]
+        for i, file in enumerate(unread)
+    }
     workers = Workers()
     with ThreadPoolExecutor(at_once) as pool:
-        running = {
-            pool.submit(workers.read, request): file
-            for file, request in zip(files, requests, strict=True)
-        }
+        running = {pool.submit(workers.read, request): file for file, request in requests.items()}
         others: dict[Path, errors.NotATrace] = {}
         try:
             for future in as_completed(running):
@@ -149,9 +154,9 @@ def read_files(
             raise
     found = [
         recording
-        for file, request in zip(files, requests, strict=True)
+        for file in files
         if file not in others
-        for recording in _results(file, request)
+        for recording in ahead.get(file) or results(file, requests[file])
     ]
     return found, list(others.values())
 
@@ -224,10 +229,11 @@ def _failure(file: str, status: int, output: str, errors_: str) -> errors.Traceq
     return error
 
 
-def _results(file: Path, request: Request) -> list[FileRead]:
+def results(file: Path, request: Request) -> list[FileRead]:
     """What a process says that it read: a recording for each rank in the file.
 
     Raises:
+        OSError: the process has not ended, or not with success.
         TraceqlError: it is not the answer to this load's request for this file.
     """
     folder = Path(request.folder)

@@ -1,25 +1,48 @@
 """traceql lake add"""
 
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from traceql.cli.lake.options import lake_option
+from traceql.cli.lake.pace import Pace
 from traceql.printable import one_line
 
 if TYPE_CHECKING:
     from traceql.lake.add import Added
+    from traceql.lake.executor.task import Executor
+
+_PROCESSES, _RAY, _PRINT = "processes", "ray", "print"
 
 
 @click.command("add")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=Path))
 @lake_option
 @click.option(
+    "--executor",
+    type=click.Choice([_PROCESSES, _RAY, _PRINT]),
+    help="What loads the runs: processes of this machine, the machines of a Ray cluster (extra "
+    "ray), or whatever runs the commands that are printed, one for each run.  [default: processes]",
+)
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="The Ray cluster, such as 10.0.0.1:6379; auto for that of this machine. It implies "
+    "--executor ray.",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(1),
     help="Load so many runs at once; by default as many as processors and memory permit.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(1),
+    metavar="SECONDS",
+    help="Give a run up after so long; by default 600, and 0.5 for each MB of its traces.",
 )
 @click.option(
     "--again",
@@ -35,7 +58,10 @@ if TYPE_CHECKING:
 def command(
     runs: tuple[Path, ...],
     lake: str,
+    executor: str | None,
+    ray: str | None,
     jobs: int | None,
+    timeout: float | None,
     again: bool,
     trace_processor: Path | None,
 ) -> None:
@@ -46,14 +72,55 @@ def command(
     the traces. A run that cannot be loaded is noted in the lake, the others are added, and the exit
     status is 1. Several of these commands may run at the same time.
     """
+    if ray and executor not in (None, _RAY):
+        raise click.UsageError(f"--ray is for --executor ray, not {executor}")
+    if executor == _PRINT:
+        from traceql.lake.commands import commands
+
+        for line in commands(runs, lake, *_options(timeout, trace_processor, again=again)):
+            click.echo(line)
+        return
     from traceql.lake.fan_out import add_runs
 
+    pace = Pace()
     failures = 0
-    for added in add_runs(runs, lake, jobs=jobs, trace_processor=trace_processor, again=again):
-        click.echo(one_line(_told(added)), err=True)
-        failures += not added.entry.is_ok
+    adding = add_runs(
+        runs,
+        lake,
+        _executor(executor, ray, jobs, timeout),
+        timeout_s=timeout,
+        trace_processor=trace_processor,
+        again=again,
+        done=pace.note,
+    )
+    with closing(adding):
+        for added in adding:
+            click.echo(one_line(_told(added)) + pace.text(), err=True)
+            failures += not added.entry.is_ok
     if failures:
         sys.exit(1)
+
+
+def _options(timeout: float | None, trace_processor: Path | None, *, again: bool) -> list[str]:
+    """The options that the printed commands have too."""
+    found = ["--again"] if again else []
+    if timeout:
+        found += ["--timeout", f"{timeout:g}"]
+    if trace_processor:
+        found += ["--trace-processor", str(trace_processor.absolute())]
+    return found
+
+
+def _executor(
+    name: str | None, ray: str | None, jobs: int | None, timeout: float | None
+) -> "Executor":
+    if ray or name == _RAY:
+        from traceql.lake.executor.on_ray import OnRay
+
+        return OnRay(ray or "auto", jobs, timeout)
+    from traceql.lake.executor.processes import Processes
+
+    return Processes(jobs)
 
 
 def _told(added: "Added") -> str:
