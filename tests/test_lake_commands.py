@@ -73,6 +73,15 @@ def test_a_cluster_is_for_ray_alone(tmp_path: Path, runs: list[Path]) -> None:
     assert "--ray is for --executor ray, not print" in told.stderr
 
 
+def test_without_ray_the_next_step_is_told(
+    tmp_path: Path, runs: list[Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    told = add(runs[0], "--lake", tmp_path / "lake", "--executor", "ray")
+    assert str(told.exception) == "ray is not installed; run pip install 'traceql[ray]'"
+    assert not (tmp_path / "lake").exists()
+
+
 def test_each_line_but_the_last_says_what_is_left(tmp_path: Path, runs: list[Path]) -> None:
     told = add(*runs, "--lake", tmp_path / "lake", "--jobs", 1)
     first, second, last = told.stderr.splitlines()

@@ -124,9 +124,9 @@ class OnRay(Executor):
         have = [one.node_id for one in self._machines if task.reads in one.sizes]
         if len(have) == len(self._machines):
             return None
-        alive = [node for node in have if node in alive_nodes(self._ray)]
+        alive = alive_nodes(self._ray)
         busy = Counter(one.node for one in self._running.values())
-        return min(alive or have, key=lambda node: busy[node])
+        return min(have, key=lambda node: (node not in alive, busy[node]))
 
     def _news(self, running: Any, attempt: "_Attempt") -> Ended | None:
         """What became of a task that is over for good; None if it has begun, or begins again."""
