@@ -4,7 +4,6 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count, islice
@@ -14,7 +13,6 @@ from threading import Thread
 
 import pyarrow as pa
 
-from traceql.errors import TraceqlError
 from traceql.reader.nsys.blocks import RankRows
 from traceql.reader.nsys.export import Export, opened
 from traceql.reader.nsys.nvtx import Nvtx
@@ -29,15 +27,14 @@ class Ahead:
     """Processes that have the file open and read windows.
 
     Attributes:
-        path: the SQLite file.
+        pool: the processes.
         folder: for what they have read, which is removed when it is used.
-        processes: how many there are, and how many windows are read before they are used.
+        windows: how many windows are read before they are used.
     """
 
-    path: Path
-    folder: Path
-    processes: int
     pool: ProcessPoolExecutor
+    folder: Path
+    windows: int
     _numbers: "count[int]" = field(default_factory=count)
 
     def rows(self, rank: RankRecording, windows: Sequence[Window]) -> Iterator[pa.Table]:
@@ -45,23 +42,17 @@ class Ahead:
 
         Raises:
             TraceCorrupt: a row cannot be read.
-            TraceqlError: a process was ended from outside.
+            BrokenProcessPool: a process was ended from outside.
         """
         running: deque[Future[Path]] = deque()
         left = iter(windows)
-        try:
-            for window in islice(left, self.processes):
+        for window in islice(left, self.windows):
+            running.append(self._begun(rank, window))
+        while running:
+            file = running.popleft().result()
+            for window in islice(left, 1):
                 running.append(self._begun(rank, window))
-            while running:
-                file = running.popleft().result()
-                for window in islice(left, 1):
-                    running.append(self._begun(rank, window))
-                yield _taken(file)
-        except BrokenProcessPool:
-            raise TraceqlError(
-                f"{self.path}: a reading process was killed, perhaps for lack of "
-                "memory; try --jobs 1"
-            ) from None
+            yield _taken(file)
 
     def _begun(self, rank: RankRecording, window: Window) -> Future[Path]:
         file = self.folder / f"window.{next(self._numbers)}.arrow"
@@ -75,13 +66,14 @@ def reading_ahead(
     """Starts the processes, which end after the block.
 
     Args:
+        path: the SQLite file.
         threads: the threads whose times off the CPU are read.
     """
     with ProcessPoolExecutor(
         processes, get_context("spawn"), initializer=_open, initargs=(path, threads)
     ) as pool:
         try:
-            yield Ahead(path, folder, processes, pool)
+            yield Ahead(pool, folder, processes)
         finally:
             pool.shutdown(cancel_futures=True)
 

@@ -1,12 +1,13 @@
 """Reads an export of Nsight Systems: a set of tables for each rank in it."""
 
 from collections.abc import Iterator, Mapping
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from traceql.dialect.nsys.vocabulary import Metadata
-from traceql.errors import NotATrace, TraceCorrupt
+from traceql.errors import NotATrace, TraceCorrupt, TraceqlError
 from traceql.reader import feed
 from traceql.reader.flows import NO_FLOWS
 from traceql.reader.nsys.ahead import Ahead, reading_ahead
@@ -57,8 +58,13 @@ def read_in_processes(
         if processes == 1 or ahead_of_this < 1 or is_compressed(sqlite):
             yield from _tables(recording, None)
             return
-        with reading_ahead(sqlite, recording.threads, folder, ahead_of_this) as ahead:
-            yield from _tables(recording, ahead)
+        try:
+            with reading_ahead(sqlite, recording.threads, folder, ahead_of_this) as ahead:
+                yield from _tables(recording, ahead)
+        except BrokenProcessPool:
+            raise TraceqlError(
+                f"{path}: a reading process was killed, perhaps for lack of memory; try --jobs 1"
+            ) from None
 
 
 def _tables(recording: Recording, ahead: Ahead | None) -> Iterator[TraceTables]:
