@@ -199,7 +199,8 @@ def test_a_failed_load_is_a_row_and_the_others_are_added(tmp_path: Path) -> None
     bad.write_bytes(good.read_bytes()[:-20])
     told = command("add", "--jobs", 1, bad, good, lake=lake)
     assert told.exit_code == 1
-    assert "failed: " in told.stderr
+    assert told.stderr.count(f"failed: {bad}: ") == 1
+    assert told.stderr.count(str(bad)) == 1
     failed = entry_of(lake, "bad")
     assert (failed.status, failed.tables) == ("failed", {})
     assert failed.error

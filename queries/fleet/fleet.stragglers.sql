@@ -31,8 +31,8 @@
 -- @column path          VARCHAR  Its trace there.
 -- @key    gpu host gpu_name verdict slow_pct z peers role phase role_pct runs run
 -- @empty  no work was done by three GPUs or hosts; add more runs of one set-up, or see --by host
--- @chart  forest x=slow_pct,low_pct,high_pct y=gpu,host color=verdict
--- @title  GPUs or hosts slower than their peers
+-- @chart  bar x=excess_ns y=gpu,host color=verdict
+-- @title  What the steps of a GPU or host took more than those of its median peer
 WITH one_rank AS (
     SELECT
         rank_summary.run,

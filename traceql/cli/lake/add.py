@@ -126,7 +126,8 @@ def _executor(
 def _told(added: "Added") -> str:
     entry = added.entry
     if not entry.is_ok:
-        return f"failed: {entry.source}: {entry.error}"
+        named = (entry.error or "").startswith(f"{entry.source}: ")
+        return f"failed: {entry.error if named else f'{entry.source}: {entry.error}'}"
     if not added.is_new:
         return f"nothing to do: {entry.run} is in the lake since {entry.added}"
     kernel = entry.tables.get("kernel")
