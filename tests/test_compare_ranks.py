@@ -14,6 +14,7 @@ from traceql.compare import Comparison
 from traceql.compare.sentences import roots
 from traceql.compare.sides import Run
 from traceql.gate.outcome import Verdict
+from traceql.wording import wording
 
 ONE_OF_TWO = "qwen3-8b-tp2-serving"  # rank 0 alone is bundled
 STEADY = (1.0, 0.998, 1.001, 1.003, 0.997)
@@ -55,7 +56,9 @@ def test_the_screen_says_why_the_work_is_not_compared(tmp_path: Path) -> None:
 
 
 class _Rows:
-    """A comparison that has these rows."""
+    """A comparison of GPUs that has these rows."""
+
+    wording = wording(["pytorch"])
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self._rows = rows
