@@ -7,15 +7,15 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from threading import Thread
 from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
+from traceql.child_process import end_with_parent
 from traceql.lake.executor.task import (
     Ended,
     Executor,
@@ -151,17 +151,10 @@ def _serve(pipe: "Connection[Any, Any]") -> None:
     """Does one task after another, as long as the process lives that gives them."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for that process, which ends this one
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))  # remove drafts
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     while True:
         try:
             work = pipe.recv()
         except EOFError:
             return
         pipe.send(outcome(work))
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)

@@ -1,18 +1,17 @@
 """Reads the windows of a rank in processes of their own, before they are used."""
 
-import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from itertools import count, islice
-from multiprocessing import get_context, parent_process
+from multiprocessing import get_context
 from pathlib import Path
-from threading import Thread
 
 import pyarrow as pa
 
+from traceql.child_process import end_with_parent
 from traceql.reader.nsys.blocks import RankRows
 from traceql.reader.nsys.export import Export, opened
 from traceql.reader.nsys.nvtx import Nvtx
@@ -85,16 +84,9 @@ _export: Export
 def _open(path: Path, threads: Sequence[int]) -> None:
     """Begins a process."""
     global _export
-    Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent()
     _export = _file.enter_context(opened(path))
     schedule(_export, threads)
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _written(sources: Sequence[tuple[Source, RankRows]], window: Window, file: Path) -> Path:
