@@ -11,6 +11,7 @@ import click
 from traceql.cli.command_group import CommandGroup, Subcommand
 from traceql.cli.streams import checked_output
 from traceql.errors import TraceqlError
+from traceql.excerpted import excerpts_told
 from traceql.printable import one_line
 from traceql.version import __version__
 
@@ -33,6 +34,7 @@ _COMMANDS = {
     "advise": "Say which layout of a model to run, or check the set-up of a run.",
     "ui": "Open a run in Perfetto, or two runs on one time axis.",
     "mcp": "Let an assistant ask: findings, queries and SQL as tools.",
+    "cut": "Cut a window of time, steps or a sample out of a database, into a smaller one.",
     "export": "Export a database to another format.",
 }
 
@@ -54,7 +56,8 @@ _QUERY_STOPPED = "Query interrupted"
 class _Commands(CommandGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with excerpts_told(lambda line: click.echo(one_line(line), err=True)):
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise _Interrupted from None
 
