@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
 from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -41,7 +42,9 @@ class Trace(AbstractContextManager["Trace"]):
 
     def __init__(self, database: str | Path, *, queries: Sequence[str | Path] = ()) -> None:
         self.path = Path(database)
-        self._after = ExitStack()  # what is left when it is closed
+        self._after = ExitStack()  # what is left to do when it is closed
+        # Options of commands that choose this excerpt of the database that the user named.
+        self.options = ""
         self._queries = queries
         self._catalog = catalog([Path(folder) for folder in queries])
         self._con = _opened(self.path)
@@ -51,6 +54,11 @@ class Trace(AbstractContextManager["Trace"]):
     def wording(self) -> Wording:
         """What to call the devices of the run."""
         return wording([row["dialect"] for row in self.sql("SELECT DISTINCT dialect FROM trace")])
+
+    @property
+    def argument(self) -> str:
+        """What names this trace in a command, in the folder of the database, as a shell reads it."""
+        return f"{quote(self.path.name)} {self.options}".strip()
 
     @cached_property
     def excerpted(self) -> Excerpt | None:
@@ -86,6 +94,7 @@ class Trace(AbstractContextManager["Trace"]):
             file = stack.enter_context(draft_folder(Path(gettempdir()))) / self.path.name
             cut(self.path, file, choice)
             part = Trace(file, queries=self._queries)
+            part.options = choice.options
             part._after = stack.pop_all()
         return part
 

@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from traceql.cli.excerpt_options import Part, part_of, part_options, shown_part
+from traceql.cli.large import tell_if_large_file
 from traceql.cli.pair import opened_pair, tell_alignment
 from traceql.printable import printable
 from traceql.trace import open_trace
@@ -58,6 +59,7 @@ def _write_one(path: Path, output: Path, part: Part) -> None:
     from traceql.pftrace import export_perfetto
 
     with open_trace(path) as whole, shown_part(whole, part) as trace:
+        tell_if_large_file(trace)
         export_perfetto(trace, output)
 
 

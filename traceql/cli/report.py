@@ -7,6 +7,7 @@ import click
 
 from traceql.cli.excerpt_options import part_of, part_options, shown_part
 from traceql.cli.folders import queries_option
+from traceql.cli.large import tell_if_large_report
 from traceql.cli.output import require_csv, spreadsheet_option
 from traceql.printable import printable
 from traceql.trace import Trace
@@ -49,6 +50,7 @@ def command(
         Trace(database, queries=queries) as whole,
         shown_part(whole, part_of(part)) as trace,
     ):
+        tell_if_large_report(trace)
         _write(trace, path, format_, spreadsheet_safe)
     click.echo(printable(f"wrote {path}"), err=True)
 
