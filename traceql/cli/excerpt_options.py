@@ -36,7 +36,12 @@ class Part:
     @property
     def given(self) -> str | None:
         """The first option that was given, for messages."""
-        values = {"--from": self.start, "--to": self.end, "--steps": self.steps, "--sample": self.sample}
+        values = {
+            "--from": self.start,
+            "--to": self.end,
+            "--steps": self.steps,
+            "--sample": self.sample,
+        }
         return next((name for name, value in values.items() if value is not None), None)
 
     @property

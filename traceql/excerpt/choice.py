@@ -39,7 +39,9 @@ class Choice:
                 f"the window is empty: from {option(self.from_ns)} to {option(self.to_ns)}"
             )
         if self.steps is not None and self.steps[0] > self.steps[1]:
-            raise TraceqlError(f"no steps from {self.steps[0]} to {self.steps[1]}; name the lower one first")
+            raise TraceqlError(
+                f"no steps from {self.steps[0]} to {self.steps[1]}; name the lower one first"
+            )
         if self.sample is not None and self.sample < 1:
             raise TraceqlError(f"a sample of every {self.sample}th iteration; give a number from 1")
 

@@ -35,6 +35,8 @@ from traceql.memory import memory_bytes
 from traceql.opening import opened_database
 
 _SHARE_OF_DUCKDB = 0.6  # of the memory that a load may use
+
+
 def cut(source: str | Path, output: str | Path, choice: Choice) -> str:
     """Writes an excerpt of a database into a database of its own, completely or not at all.
 
@@ -123,11 +125,11 @@ def _write(
     extent = extent_of_source(con, database.name)
     create_windows(con, choice, extent, of_excerpt=of_excerpt)
     if not con.execute("FROM excerpt_window LIMIT 1").fetchall():
-        raise TraceqlError(f"nothing of that is in {database.name}: it has {extent}")
+        raise TraceqlError(f"nothing of that is in {database.name}: there is {extent}")
     create_sources(con)
     _fill(con, overlap_with_windows(con), of_excerpt=of_excerpt)
     if not con.execute("SELECT 1 FROM slice LIMIT 1").fetchall():
-        raise TraceqlError(f"no event begins or lasts in that window: the recording goes from {extent}")
+        raise TraceqlError(f"no event begins or lasts in that window: there is {extent}")
     text = describe(con, choice, database.name, extent, of_excerpt=of_excerpt)
     con.execute("DETACH source")
     con.execute("CHECKPOINT")

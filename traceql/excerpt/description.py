@@ -127,11 +127,21 @@ def describe(
     shown |= {"recorded_from": extent.first_ts, "recorded_to": extent.last_ts}
     if of_excerpt:
         whole = _row(con, _OF_ALL)
-        shown |= {key: whole[key] for key in ("source", "all_kernels", "all_kernel_ns", "all_steps")}
+        shown |= {
+            key: whole[key] for key in ("source", "all_kernels", "all_kernel_ns", "all_steps")
+        }
         shown |= {"recorded_from": whole["first_ts"], "recorded_to": whole["last_ts"]}
         shown["options"] = f"{whole['options']}, then {choice.options}"
     text = _text(choice, shown, of_excerpt=of_excerpt)
-    _create(con, {**shown, "text": text, "first_ts": shown["recorded_from"], "last_ts": shown["recorded_to"]})
+    _create(
+        con,
+        {
+            **shown,
+            "text": text,
+            "first_ts": shown["recorded_from"],
+            "last_ts": shown["recorded_to"],
+        },
+    )
     all_kernels = _KERNELS_OF_RUN if of_excerpt else _KERNELS
     con.execute(_LEDGER.format(all_kernels=all_kernels))
     for comments in _DESCRIBED:

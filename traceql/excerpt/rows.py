@@ -52,7 +52,7 @@ CUT_LAYERS = """
     ANTI JOIN kept_kernel ON kernel.id = kept_kernel.id
 """
 _WHOLE_STEP = "CASE WHEN step_id IN (FROM whole_step) THEN step_id END AS step_id"
-_KERNEL = f"""
+_KERNEL = """
     SELECT * EXCLUDE (in_step, in_layer) REPLACE (
         CASE WHEN in_step THEN step_id END AS step_id,
         CASE WHEN in_layer THEN pass END AS pass,

@@ -101,9 +101,7 @@ def find_slices(con: duckdb.DuckDBPyConnection, overlap: Overlap) -> None:
     con.execute(_OPEN.format(open=overlap.open("source.slice"), first_id=last_id))
 
 
-def insert_slices(
-    con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool
-) -> None:
+def insert_slices(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool) -> None:
     """Fills the tables slice and excerpt_piece; table activity has the kernels that were kept."""
     bounds = {"first_ts": overlap.first_ts, "last_ts": overlap.last_ts}
     con.execute(_INSERT.format(**bounds))

@@ -9,7 +9,15 @@ from traceql.excerpt.choice import Choice
 from traceql.excerpt.times import seconds
 
 # The whole recording, or what an excerpt has of it.
-_EXTENT = "SELECT MIN(ts), MAX(ts + GREATEST(dur, 0)) FROM source.slice"
+_EXTENT = """
+    SELECT MIN(ts), MAX(end_ts)
+    FROM (
+        SELECT MIN(ts) AS ts, MAX(ts + GREATEST(dur, 0)) AS end_ts FROM source.slice
+        UNION ALL SELECT MIN(ts), MAX(ts) FROM source.instant
+        UNION ALL SELECT MIN(ts), MAX(ts) FROM source.counter
+        UNION ALL SELECT MIN(ts), MAX(ts) FROM source.memory
+    )
+"""
 _SPAN = """
     SELECT rank, CAST($from_ns AS BIGINT) AS from_ts, CAST($to_ns AS BIGINT) AS to_ts
     FROM source.trace
@@ -139,9 +147,8 @@ def _asked(
     start = extent.first_ts if choice.from_ns is None else choice.from_ns
     end = extent.last_ts + 1 if choice.to_ns is None else choice.to_ns
     if start > extent.last_ts or end <= extent.first_ts or start >= end:
-        raise TraceqlError(
-            f"nothing from {seconds(start)} to {seconds(end)}: the recording goes from {extent}"
-        )
+        before = "" if choice.to_ns is None else f" before {seconds(end)}"
+        raise TraceqlError(f"nothing from {seconds(start)} on{before}: there is {extent}")
     return _SPAN, {"from_ns": start, "to_ns": end}
 
 
