@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -66,10 +67,7 @@ def edges(whole: traceql.Trace) -> list[int]:
 @pytest.fixture(scope="module")
 def windows(whole: traceql.Trace, edges: list[int]) -> Iterator[list[traceql.Trace]]:
     """The excerpts between these times."""
-    found = [
-        whole.excerpt(from_ns=start, to_ns=end)
-        for start, end in zip(edges, edges[1:], strict=False)
-    ]
+    found = [whole.excerpt(from_ns=start, to_ns=end) for start, end in pairwise(edges)]
     yield found
     for one in found:
         one.close()
@@ -137,10 +135,10 @@ def test_time_that_was_lost_adds_up_in_each_window(windows: list[traceql.Trace])
 def test_slices_are_those_of_the_window(
     whole: traceql.Trace, windows: list[traceql.Trace], edges: list[int]
 ) -> None:
-    """By hand: what begins in it, and what is open when it begins; a kernel is in one window only."""
+    """By hand: what begins in it, or is open when it begins; a kernel is in one window only."""
     kernels = {row["id"] for row in whole.sql("SELECT id FROM activity")}
     slices = whole.sql("SELECT id, name, ts, dur FROM slice").rows()
-    for one, start, end in zip(windows, edges, edges[1:], strict=False):
+    for one, (start, end) in zip(windows, pairwise(edges), strict=True):
         expected: Counter[tuple[str, int, int]] = Counter()
         for row in slices:
             name, ts, until = row["name"], row["ts"], row["ts"] + row["dur"]
@@ -189,7 +187,7 @@ def test_steps_of_a_window_are_whole(
             GREATEST(step.ts + step.dur, gpu_ts + gpu_dur) AS end_ts
         FROM step INNER JOIN aligned_step USING (step_id)
     """).rows()
-    for one, start, end in zip(windows, edges, edges[1:], strict=False):
+    for one, (start, end) in zip(windows, pairwise(edges), strict=True):
         cut = {
             row["iteration"] for row in steps
             if row["ts"] < end and row["end_ts"] >= start

@@ -57,7 +57,7 @@ class Trace(AbstractContextManager["Trace"]):
 
     @property
     def argument(self) -> str:
-        """What names this trace in a command, in the folder of the database, as a shell reads it."""
+        """What names this trace in a command, as a shell in its folder reads it."""
         return f"{quote(self.path.name)} {self.options}".strip()
 
     @cached_property

@@ -36,13 +36,9 @@ class Part:
     @property
     def given(self) -> str | None:
         """The first option that was given, for messages."""
-        values = {
-            "--from": self.start,
-            "--to": self.end,
-            "--steps": self.steps,
-            "--sample": self.sample,
-        }
-        return next((name for name, value in values.items() if value is not None), None)
+        values = (self.start, self.end, self.steps, self.sample)
+        named = zip(_TEXTS, values, strict=True)
+        return next((f"--{name}" for name, value in named if value is not None), None)
 
     @property
     def choice(self) -> "Choice | None":

@@ -77,8 +77,8 @@ def command(
     """
     of_one_run = {"--raw": raw or None, "--rank": rank, "--layer": layer, "--finding": finding}
     part = part_of(options)
-    of_one_run |= {part.given or "": part.given}
     given = [option for option, value in of_one_run.items() if value is not None]
+    given += [part.given] if part.given else []
     if new is not None and given:
         raise click.UsageError(f"{given[0]} is for one run; leave it out, or name only one")
     if raw and part.given:

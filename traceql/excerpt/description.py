@@ -83,7 +83,13 @@ _DESCRIBED = (
 )
 _LEDGER = f"""
     INSERT INTO ledger
-    SELECT trace.rank, '{TABLE}', COALESCE(kept.kernels, 0), every.kernels, NULL, (SELECT text FROM excerpt)
+    SELECT
+        trace.rank,
+        '{TABLE}',
+        COALESCE(kept.kernels, 0),
+        every.kernels,
+        NULL,
+        (SELECT text FROM {TABLE})
     FROM source.trace
     LEFT JOIN (SELECT rank, COUNT(*) AS kernels FROM kernel GROUP BY rank) AS kept USING (rank)
     LEFT JOIN ({{all_kernels}}) AS every USING (rank)
@@ -124,24 +130,15 @@ def describe(
     """Writes the table excerpt and the ledger; returns the line that tells what the excerpt has."""
     facts = _row(con, _COUNTED) | _row(con, _STEPS) | _row(con, _WINDOWS) | _row(con, _ITERATIONS)
     shown = facts | {"source": name, "options": choice.options}
-    shown |= {"recorded_from": extent.first_ts, "recorded_to": extent.last_ts}
+    recorded = {"first_ts": extent.first_ts, "last_ts": extent.last_ts}
     if of_excerpt:
         whole = _row(con, _OF_ALL)
-        shown |= {
-            key: whole[key] for key in ("source", "all_kernels", "all_kernel_ns", "all_steps")
-        }
-        shown |= {"recorded_from": whole["first_ts"], "recorded_to": whole["last_ts"]}
+        totals = ("source", "all_kernels", "all_kernel_ns", "all_steps")
+        shown |= {key: whole[key] for key in totals}
+        recorded = {key: whole[key] for key in recorded}
         shown["options"] = f"{whole['options']}, then {choice.options}"
-    text = _text(choice, shown, of_excerpt=of_excerpt)
-    _create(
-        con,
-        {
-            **shown,
-            "text": text,
-            "first_ts": shown["recorded_from"],
-            "last_ts": shown["recorded_to"],
-        },
-    )
+    text = _text(choice, shown, Extent(**recorded), of_excerpt=of_excerpt)
+    _create(con, {**shown, **recorded, "text": text})
     all_kernels = _KERNELS_OF_RUN if of_excerpt else _KERNELS
     con.execute(_LEDGER.format(all_kernels=all_kernels))
     for comments in _DESCRIBED:
@@ -162,8 +159,8 @@ def _row(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:
     return dict(zip(names, found.fetchall()[0], strict=True))
 
 
-def _text(choice: Choice, shown: Mapping[str, Any], *, of_excerpt: bool) -> str:
-    whole = seconds(shown["recorded_to"] - shown["recorded_from"])
+def _text(choice: Choice, shown: Mapping[str, Any], recorded: Extent, *, of_excerpt: bool) -> str:
+    whole = seconds(recorded.last_ts - recorded.first_ts)
     span = f"{seconds(shown['first_ts'])} to {seconds(shown['last_ts'])} of {whole}"
     if choice.steps is not None:
         first, last = choice.steps

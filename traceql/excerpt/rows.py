@@ -80,7 +80,7 @@ _LAUNCH = f"""
     WHERE id IN (SELECT id FROM begun_slice) OR id IN (SELECT launch_id FROM kernel)
 """
 _FLOW = "FROM source.flow WHERE slice_in IN (SELECT id FROM begun_slice)"
-# A call of a module is a slice; the numbers of calls that are in several windows are those of slices.
+# A call of a module is a slice, and has its ids if it is in several windows.
 _MODULE = """
     SELECT module.* REPLACE (each.id AS id, around.id AS parent_id)
     FROM source.module AS module
@@ -100,7 +100,9 @@ _IN_ANY = """
     SELECT * FROM source.{table} AS each
     WHERE EXISTS (
         FROM excerpt_window
-        WHERE each.ts >= excerpt_window.ts AND each.ts < excerpt_window.ts + excerpt_window.dur{more}
+        WHERE
+            each.ts >= excerpt_window.ts
+            AND each.ts < excerpt_window.ts + excerpt_window.dur{more}
     )
 """
 _REQUEST = _IN_ANY.format(table="request", more="") + " AND each.profiled"
@@ -117,7 +119,9 @@ _SAMPLE = """
 """
 _OF_OPERATIONS = """
     FROM {source}
-    WHERE match_id IN (SELECT match_id FROM source.collective SEMI JOIN edge_kernel USING (kernel_id))
+    WHERE match_id IN (
+        SELECT match_id FROM source.collective SEMI JOIN edge_kernel USING (kernel_id)
+    )
 """
 # Kernels of the excerpt, and those of before that its devices still wait in.
 EDGE_KERNELS = """

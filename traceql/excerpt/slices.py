@@ -11,9 +11,9 @@ _BEGUN = """
     SELECT id, parent_id, number, to_ts FROM ({begun})
 """
 _OPEN = """
-    CREATE TEMP TABLE found_open AS SELECT id, parent_id, number, from_ts, to_ts, ts, dur FROM ({open});
-    -- In the order of a parent before what is in it. A slice that is in several windows has a row in
-    -- each: the first one keeps its id.
+    CREATE TEMP TABLE found_open AS
+    SELECT id, parent_id, number, from_ts, to_ts, ts, dur FROM ({open});
+    -- A slice that is in several windows has a row in each: the first one keeps its id.
     CREATE TEMP TABLE open_slice AS
     SELECT
         id AS slice_id,
@@ -32,16 +32,20 @@ _OPEN = """
             AND number = MIN(number) OVER (PARTITION BY id) AS is_first
         FROM found_open
         WHERE id NOT IN (
-            SELECT activity.id FROM source.activity SEMI JOIN found_open ON activity.id = found_open.id
+            SELECT activity.id
+            FROM source.activity AS activity
+            SEMI JOIN found_open ON activity.id = found_open.id
         )
     );
     DROP TABLE found_open
 """
 _LAST_ID = """
-    SELECT COALESCE(MAX(id), 0) FROM (SELECT id FROM source.slice UNION ALL SELECT id FROM source.launch)
+    SELECT COALESCE(MAX(id), 0)
+    FROM (SELECT id FROM source.slice UNION ALL SELECT id FROM source.launch)
 """
 _PARENT = """
-    LEFT JOIN open_slice AS around ON each.parent_id = around.slice_id AND each.number = around.number
+    LEFT JOIN open_slice AS around
+        ON each.parent_id = around.slice_id AND each.number = around.number
     LEFT JOIN begun_slice AS beside ON each.parent_id = beside.id AND each.number = beside.number
 """
 _INSERT = f"""
@@ -67,7 +71,7 @@ _INSERT = f"""
     WHERE own.ts >= {{first_ts}} AND own.ts < {{last_ts}}
     ORDER BY own.id
 """
-# The slices that an edge cut, as they were recorded; those of an excerpt that is cut again are known.
+# The slices that an edge cut, as they were recorded; of an excerpt, those that it knows.
 _PIECES = """
     CREATE TABLE excerpt_piece AS
     SELECT slice.id, source_slice.id AS slice_id, source_slice.ts, source_slice.dur
@@ -95,7 +99,7 @@ _PIECES_AGAIN = """
 
 
 def find_slices(con: duckdb.DuckDBPyConnection, overlap: Overlap) -> None:
-    """Lists in temporary tables the slices that begin in a window, and those that are open in one."""
+    """Lists the slices that begin in a window, and those that are open when one begins."""
     ((last_id,),) = con.execute(_LAST_ID).fetchall()
     con.execute(_BEGUN.format(begun=overlap.begun("source.slice")))
     con.execute(_OPEN.format(open=overlap.open("source.slice"), first_id=last_id))

@@ -55,7 +55,8 @@ _CREATE = """
     WITH asked AS ({asked}),
     marked AS (
         SELECT *, COALESCE(from_ts > MAX(to_ts) OVER (
-            PARTITION BY rank ORDER BY from_ts, to_ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            PARTITION BY rank ORDER BY from_ts, to_ts
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ), TRUE) AS is_new
         FROM asked
     ),

@@ -9,7 +9,10 @@ import pyarrow.compute as pc
 from traceql.pftrace.kinds import EXCERPT, IDLE, KINDS, TRACKS, TrackKind
 from traceql.trace import Trace
 
-_WINDOWS = "SELECT MAX(windows) AS windows FROM (SELECT COUNT(*) AS windows FROM excerpt_window GROUP BY rank)"
+_WINDOWS = """
+    SELECT MAX(windows) AS windows
+    FROM (SELECT COUNT(*) AS windows FROM excerpt_window GROUP BY rank)
+"""
 _RANKS = (TRACKS / "ranks.sql").read_text()
 _COMMAND = "see"  # a column
 _FLOWS = ("flow_out", "flow_in", "flow")
