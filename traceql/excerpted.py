@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
 
 TABLE = "excerpt"  # a database is an excerpt if it has this table
 _SELECT = f"SELECT source, options, text FROM {TABLE}"
-_tell: ContextVar[Callable[[str], None] | None] = ContextVar("tell", default=None)
+_listeners: list[Callable[[str], None]] = []  # of all threads: some open databases side by side
 
 
 @dataclass(frozen=True)
@@ -50,15 +49,15 @@ def excerpts_told(tell: Callable[[str], None]) -> Iterator[None]:
             told.add(line)
             tell(line)
 
-    token = _tell.set(tell_once)
+    _listeners.append(tell_once)
     try:
         yield
     finally:
-        _tell.reset(token)
+        _listeners.remove(tell_once)
 
 
 def tell_if_excerpt(con: "duckdb.DuckDBPyConnection") -> None:
-    """Tells the line of a database that is opened, if it is an excerpt and someone listens."""
-    tell = _tell.get()
-    if tell is not None and (found := excerpt_in(con)) is not None:
-        tell(found.text)
+    """Tells the line of a database that is opened, if it is an excerpt and anyone listens."""
+    if _listeners and (found := excerpt_in(con)) is not None:
+        for tell in _listeners:
+            tell(found.text)
