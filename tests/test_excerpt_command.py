@@ -42,7 +42,9 @@ def test_an_excerpt_is_a_database_that_says_what_it_has(database: Path, part: Pa
     "command", [["info"], ["run", "kernels.top"], ["sql"], ["check"], ["diff"], ["report"]]
 )
 def test_every_command_says_it(part: Path, tmp_path: Path, command: list[str]) -> None:
-    more = {"sql": ["SELECT 1"], "diff": [part], "report": ["-o", tmp_path / "report.html"]}
+    more: dict[str, list[str | Path]] = {
+        "sql": ["SELECT 1"], "diff": [part], "report": ["-o", tmp_path / "report.html"]
+    }  # fmt: skip
     told = lines(called(*command, part, *more.get(command[0], [])).stderr)
     assert len([line for line in told if line.startswith("excerpt of ")]) == 1
 
