@@ -14,7 +14,6 @@ import duckdb
 
 from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
-from traceql.excerpt import Choice, cut
 from traceql.excerpted import Excerpt, excerpt_in
 from traceql.files import is_database
 from traceql.opening import opened_database
@@ -26,6 +25,7 @@ from traceql.wording import Wording, wording
 
 if TYPE_CHECKING:
     from traceql.engine import TraceProcessor
+    from traceql.excerpt import Choice
 
 
 class Trace(AbstractContextManager["Trace"]):
@@ -85,11 +85,15 @@ class Trace(AbstractContextManager["Trace"]):
         Raises:
             TraceqlError: there is no such time or step; the message says what there is.
         """
+        from traceql.excerpt import Choice
+
         of_steps = (steps, steps) if isinstance(steps, int) else steps
         return self.excerpt_of(Choice(from_ns, to_ns, of_steps, sample))
 
-    def excerpt_of(self, choice: Choice) -> "Trace":
+    def excerpt_of(self, choice: "Choice") -> "Trace":
         """Opens an excerpt; see `excerpt`."""
+        from traceql.excerpt import cut
+
         with ExitStack() as stack:
             file = stack.enter_context(draft_folder(Path(gettempdir()))) / self.path.name
             cut(self.path, file, choice)

@@ -34,6 +34,15 @@ from traceql.files import target_of, whole_file
 from traceql.memory import memory_bytes
 from traceql.opening import opened_database
 
+# A window inside a kernel or a gap has no event that begins, but a state of its device.
+_ANYTHING = """
+    SELECT 1 FROM slice
+    UNION ALL SELECT 1 FROM device_state
+    UNION ALL SELECT 1 FROM counter
+    UNION ALL SELECT 1 FROM instant
+    UNION ALL SELECT 1 FROM memory
+    LIMIT 1
+"""
 _SHARE_OF_DUCKDB = 0.6  # of the memory that a load may use
 
 
@@ -128,7 +137,7 @@ def _write(
         raise TraceqlError(f"nothing of that is in {database.name}: there is {extent}")
     create_sources(con)
     _fill(con, overlap_with_windows(con), of_excerpt=of_excerpt)
-    if not con.execute("SELECT 1 FROM slice LIMIT 1").fetchall():
+    if not con.execute(_ANYTHING).fetchall():
         raise TraceqlError(f"no event begins or lasts in that window: there is {extent}")
     text = describe(con, choice, database.name, extent, of_excerpt=of_excerpt)
     con.execute("DETACH source")
