@@ -24,6 +24,7 @@ _COMMANDS = {
     "queries": "List the queries, or describe one.",
     "run": "Run a query.",
     "sql": "Run a read-only SQL statement.",
+    "cut": "Cut a part of a run out of a database, into a smaller database.",
     "report": "Write a self-contained HTML report on where the time went.",
     "diff": "Compare two runs, or repeats of each: what changed, and is it real?",
     "gate": "Decide in CI whether new runs are slower than base: exit status 0, 1 or 3.",
@@ -34,7 +35,6 @@ _COMMANDS = {
     "advise": "Say which layout of a model to run, or check the set-up of a run.",
     "ui": "Open a run in Perfetto, or two runs on one time axis.",
     "mcp": "Let an assistant ask: findings, queries and SQL as tools.",
-    "cut": "Cut a window of time, steps or a sample out of a database, into a smaller one.",
     "export": "Export a database to another format.",
 }
 
