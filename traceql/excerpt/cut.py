@@ -119,7 +119,7 @@ def _draft(target: Path) -> Iterator[Path]:
 def _limits(draft: Path) -> dict[str, str | bool | int | float | list[str]]:
     return {
         "memory_limit": f"{int(memory_bytes(None) * _SHARE_OF_DUCKDB)}B",
-        "default_block_size": "16384",  # most of the tables have few rows
+        "default_block_size": "65536",  # most of the tables have few rows
         "temp_directory": str(draft.with_name("sorting")),
     }
 
