@@ -11,6 +11,8 @@ import traceql
 from traceql.cli import large
 from traceql.engine import open_trace_processor
 from traceql.excerpt.times import nanoseconds, option, seconds
+from traceql.mcp import answers
+from traceql.mcp.databases import Databases
 
 
 @pytest.fixture(scope="module")
@@ -202,3 +204,15 @@ def test_times_are_shown_in_seconds() -> None:
     assert [seconds(ns) for ns in (0, 12_500_000_000, 1_234_567, 10**13)] == [
         "0.000 s", "12.500 s", "0.001235 s", "10,000.000 s"
     ]  # fmt: skip
+
+
+def test_assistants_are_told(part: Path) -> None:
+    runs = Databases([part])
+    answers_of_tools = [
+        *answers.databases(runs, {}),
+        answers.findings(runs, {}),
+        answers.run_query(runs, {"name": "kernels.top"}),
+        answers.sql(runs, {"statement": "SELECT 1"}),
+    ]
+    for answer in answers_of_tools:
+        assert answer["excerpt"].startswith("excerpt of ")
