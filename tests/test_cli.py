@@ -48,6 +48,7 @@ Commands:
   queries     List the queries, or describe one.
   run         Run a query.
   sql         Run a read-only SQL statement.
+  cut         Cut a part of a run out of a database, into a smaller database.
   report      Write a self-contained HTML report on where the time went.
   diff        Compare two runs, or repeats of each: what changed, and is it
               real?
@@ -96,6 +97,7 @@ def test_help_and_version() -> None:
         "queries",
         "run",
         "sql",
+        "cut",
         "ui",
         "mcp",
         "export",

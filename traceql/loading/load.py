@@ -16,6 +16,7 @@ from traceql.classification.rules import write_rules
 from traceql.derive.execute import derive
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, TraceqlError
+from traceql.excerpted import excerpt_in
 from traceql.files import whole_file
 from traceql.loading.ahead import recordings_ahead
 from traceql.loading.database import add_files, create_tables
@@ -196,6 +197,8 @@ def _loaded_files(database: Path) -> frozenset[str]:
     if not database.exists():
         return frozenset()
     with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
+        if excerpt_in(con) is not None:
+            raise TraceqlError(f"{database} is an excerpt, which cannot be added to; {_OTHERWISE}")
         loaded = con.execute(
             "SELECT sha256 FROM trace UNION ALL SELECT sha256 FROM profile_file"
         ).fetchall()
