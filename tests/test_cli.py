@@ -148,6 +148,8 @@ def test_a_load_says_that_the_engine_is_compiled(
     monkeypatch.setattr("traceql.engine.will_compile", lambda _native: True)
     said = "compiling Perfetto's trace processor, once per machine (5 to 20 s) ...\n"
     assert called(*load).stderr.decode() == said
+    streamed = ("load", file, "-o", tmp_path / "b.duckdb", "--reader", "stream")  # without it
+    assert "compiling" not in called(*streamed).stderr.decode()
     monkeypatch.setattr("traceql.engine.will_compile", lambda _native: False)
     assert "compiling" not in called(*load).stderr.decode()
 
