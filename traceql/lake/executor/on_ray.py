@@ -14,7 +14,9 @@ from traceql.lake.executor.queued import Attempt, Queued
 from traceql.lake.executor.ray_cluster import (
     Machine,
     alive_nodes,
+    answers,
     cannot_run,
+    head_of,
     joined,
     machines,
     most_memory,
@@ -29,6 +31,7 @@ _ATTEMPTS = 3
 _WAIT_S = 600.0  # for a machine that takes a task
 _LOOK_AGAIN_S = 1.0
 _ANSWER_S = 60.0  # for the row of a run to come back
+_SILENT_S = 10.0  # of the head of the cluster; after 60 s, Ray would end this process
 
 
 class OnRay(Queued):
@@ -43,7 +46,7 @@ class OnRay(Queued):
         wait_s: how long no machine may take a task, s.
 
     Raises:
-        TraceqlError: ray is not installed, or no cluster answers.
+        TraceqlError: ray is not installed, or no cluster answers; later, that its head is gone.
     """
 
     parts_runs = True
@@ -57,6 +60,8 @@ class OnRay(Queued):
         self._machines: list[Machine] = []
         self._running: dict[Any, _Running] = {}
         self._moved = monotonic()  # when a task ran, or was submitted, last
+        self._head = head_of(self._ray)
+        self._heard = monotonic()  # when the head answered last
 
     def rooms(self, paths: Sequence[Path]) -> Mapping[Path, Room]:
         self._machines = machines(self._ray, paths)
@@ -80,9 +85,8 @@ class OnRay(Queued):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for one in self._running:
-            with suppress(self._ray.exceptions.RayError):
-                self._ray.cancel(one, force=True)
+        for submitted in self._running:
+            self._cancel(submitted)
         self._ray.shutdown()
 
     def _has_room(self, attempt: Attempt) -> bool:
@@ -99,15 +103,29 @@ class OnRay(Queued):
 
     def _news(self) -> Ended | None:
         ready, _ = self._ray.wait([*self._running], timeout=_LOOK_AGAIN_S)
+        self._require_head()
         for submitted in ready:
             if found := self._told_by(submitted, self._running.pop(submitted)):
                 return found
         for submitted, one in self._running.items():
             if late := self._late(one):
                 del self._running[submitted]
-                self._ray.cancel(submitted, force=True)
+                self._cancel(submitted)
                 return Ended(one.attempt.task, error=late)
         return None
+
+    def _cancel(self, submitted: Any) -> None:
+        with suppress(self._ray.exceptions.RayError, TypeError):  # TypeError: its machine is gone
+            self._ray.cancel(submitted, force=True)
+
+    def _require_head(self) -> None:
+        if answers(self._head):
+            self._heard = monotonic()
+        elif monotonic() - self._heard > _SILENT_S:
+            raise TraceqlError(
+                f"the head of the Ray cluster, {self._head}, is gone; what was added is in the "
+                "lake, and the same command adds the rest when there is a cluster"
+            )
 
     def _node_for(self, task: Task) -> str | None:
         """The machine that must run a task, because not all have what it reads."""
