@@ -151,6 +151,7 @@ def test_a_load_says_that_the_engine_is_compiled(
     assert "compiling" not in called(*load).stderr.decode()
 
 
+@pytest.mark.slow
 def test_load_says_what_it_did_and_that_it_skips(database: Path) -> None:
     done = process("load", EXAMPLES / "qwen3-8b-tp1-graph", "-o", database)
     assert done.returncode == 0
@@ -159,6 +160,7 @@ def test_load_says_what_it_did_and_that_it_skips(database: Path) -> None:
     assert "nothing was lost" in done.stdout.decode()
 
 
+@pytest.mark.slow
 def test_info_marks_a_failed_check(database: Path, tmp_path: Path) -> None:
     assert "✗ ledger" not in output("info", database)
     broken = tmp_path / "broken.duckdb"
