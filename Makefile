@@ -13,7 +13,7 @@ INSTALL := -m pip install --quiet --no-compile $(if $(CONSTRAINTS),--constraint 
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n auto
 
-.PHONY: demo capture-demo experiment-demo test test-without-vllm quick drill lint notebooks docs package lock bench clean
+.PHONY: demo capture-demo experiment-demo test test-without-vllm quick drill lint notebooks docs package compiled lock bench clean
 
 demo: $(VENV)/.demo
 	rm -f demo.duckdb
@@ -73,6 +73,11 @@ docs: $(VENV)/.dev
 # Builds wheel and sdist into dist/ and tries both in environments of their own.
 package: $(VENV)/.dev
 	PYTHON=$(PYTHON) BUILD=$(BIN)/python tests/package.sh
+
+# The WebAssembly in traceql/compiled, whenever its C files have changed.
+compiled: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet ziglang==0.17.1
+	$(BIN)/python -m traceql.compiled.build
 
 # Both files of constraints, with the newest releases that go together.
 LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \

@@ -2,7 +2,8 @@
 --
 -- Use it as the shortest summary of a run. Shares are relative to the GPU spans of all ranks
 -- together; they add up to 100%. Rows about waiting, phases and tokens are missing if the trace does
--- not tell them. Without a trace, the numbers are those of the profiles of Nsight Compute.
+-- not tell them, that of tokens per second also in an excerpt of several windows. Without a trace,
+-- the numbers are those of the profiles of Nsight Compute.
 -- @column headline  VARCHAR  What the number is.
 -- @column value     DOUBLE   The number.
 -- @column unit      VARCHAR  ns, percent, tokens/s, launches, GB/s, check or checks.
@@ -19,7 +20,9 @@ WITH rank_part AS (
         SUM(dur) FILTER (part = 'exposed_wait') AS wait_ns,
         SUM(dur) FILTER (part = 'exposed_unmatched') AS unmatched_ns,
         SUM(dur) FILTER (part = 'exposed_copy') AS copy_ns,
-        SUM(dur) FILTER (part = 'idle') AS idle_ns
+        SUM(dur) FILTER (part = 'idle') AS idle_ns,
+        -- Between the windows of an excerpt, nothing is known.
+        (MAX(ts + dur) - MIN(ts)) * COUNT(DISTINCT device) = SUM(dur) AS is_connected
     FROM device_part
     GROUP BY rank
 ),
@@ -62,7 +65,8 @@ first_rank AS (
         SUM(generation_tokens) AS tokens,
         MAX(gpu_ts + gpu_dur) - MIN(gpu_ts) AS span_ns
     FROM step
-    WHERE rank = (SELECT MIN(rank) FROM step)
+    INNER JOIN rank_part USING (rank)
+    WHERE step.rank = (SELECT MIN(rank) FROM step) AND rank_part.is_connected
 ),
 proof AS (
     SELECT COUNT(*) FILTER (ok) AS held, COUNT(ok) AS checks FROM ledger

@@ -7,7 +7,7 @@
 --
 -- The length of a step runs from the end of the communicator's last operation in the previous step
 -- to the end of its last operation in this one, on the requested rank. The first step begins with
--- the late rank's first kernel. The segments of a step add up to its length. The communicator is the
+-- the late rank's first kernel; that of each window of an excerpt, with the window. The segments of a step add up to its length. The communicator is the
 -- one with the most operations on the rank. What runs after its last operation, such as the sampler,
 -- belongs to the next step. Without operations that were matched on all ranks, the segments are the
 -- rank's own time, from the end of the previous step on the GPU.

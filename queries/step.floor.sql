@@ -55,7 +55,9 @@ spent AS MATERIALIZED (
         waterfall.ns
     FROM waterfall
     INNER JOIN chosen USING (step_id)
-    WHERE waterfall.kind = $kind::VARCHAR
+    WHERE
+        waterfall.kind = $kind::VARCHAR
+        AND ($step::BIGINT IS NULL OR waterfall.step_id = $step::BIGINT)  -- so that others are not computed
 ),
 summed AS (
     SELECT
@@ -78,7 +80,9 @@ of_role AS MATERIALIZED (
         SUM(round(role_floor.floor_ns)) FILTER (role_floor.bound = 'compute') AS compute_ns
     FROM role_floor
     INNER JOIN chosen USING (step_id)
-    WHERE role_floor.kind = $kind::VARCHAR
+    WHERE
+        role_floor.kind = $kind::VARCHAR
+        AND ($step::BIGINT IS NULL OR role_floor.step_id = $step::BIGINT)
     GROUP BY chosen.phase, chosen.only_step, role_floor.role
 ),
 bound AS (

@@ -56,7 +56,9 @@ summed AS (
         SUM(waterfall.ns) AS total_ns
     FROM waterfall
     INNER JOIN chosen USING (step_id)
-    WHERE waterfall.kind = $kind::VARCHAR
+    WHERE
+        waterfall.kind = $kind::VARCHAR
+        AND ($step::BIGINT IS NULL OR waterfall.step_id = $step::BIGINT)  -- so that others are not computed
     GROUP BY ALL
 )
 SELECT

@@ -49,6 +49,7 @@ Commands:
   queries     List the queries, or describe one.
   run         Run a query.
   sql         Run a read-only SQL statement.
+  cut         Cut a part of a run out of a database, into a smaller database.
   report      Write a self-contained HTML report on where the time went.
   diff        Compare two runs, or repeats of each: what changed, and is it
               real?
@@ -97,6 +98,7 @@ def test_help_and_version() -> None:
         "queries",
         "run",
         "sql",
+        "cut",
         "ui",
         "mcp",
         "export",
@@ -147,6 +149,8 @@ def test_a_load_says_that_the_engine_is_compiled(
     monkeypatch.setattr("traceql.engine.will_compile", lambda _native: True)
     said = "compiling Perfetto's trace processor, once per machine (5 to 20 s) ...\n"
     assert called(*load).stderr.decode() == said
+    streamed = ("load", file, "-o", tmp_path / "b.duckdb", "--reader", "stream")  # without it
+    assert "compiling" not in called(*streamed).stderr.decode()
     monkeypatch.setattr("traceql.engine.will_compile", lambda _native: False)
     assert "compiling" not in called(*load).stderr.decode()
 

@@ -11,6 +11,8 @@ from derived import Tables, answer, insert, rows
 from shared_files import shared_file
 
 import traceql
+from traceql.derive.execute import make
+from traceql.derive.registry import definitions
 
 SIZES = {  # the model of each run
     "qwen3-8b-tp1-graph": "qwen3-8b",
@@ -47,6 +49,8 @@ def filled(**given: list[dict[str, Any]]) -> Tables:
     insert(tables, "peak", PEAK)
     for table, listed in given.items():
         insert(tables, table, *listed)
+    for table in ("expert_excess", "measured_transfer", "role_link"):  # made from these rows
+        make(tables.con, definitions()[table])
     return tables
 
 

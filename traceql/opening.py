@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from traceql.errors import DatabaseError
+from traceql.excerpted import tell_if_excerpt
 from traceql.resources import SCHEMA_VERSION
 
 # With these settings no statement can read other files, load extensions or change the settings.
@@ -66,6 +67,7 @@ def opened_database(
         con.close()
         raise DatabaseError(f"{path} was created by another version of traceql; {again}")
     _opened.append((weakref.ref(con), os.path.realpath(path), _identity(path)))
+    tell_if_excerpt(con)
     return con
 
 

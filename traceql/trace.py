@@ -2,15 +2,19 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from pathlib import Path
+from shlex import quote
+from tempfile import gettempdir
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import duckdb
 
+from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
+from traceql.excerpted import Excerpt, excerpt_in
 from traceql.files import is_database
 from traceql.opening import opened_database
 from traceql.query import LIMIT, Query, bound, catalog, query_named
@@ -21,6 +25,7 @@ from traceql.wording import Wording, wording
 
 if TYPE_CHECKING:
     from traceql.engine import TraceProcessor
+    from traceql.excerpt import Choice
 
 
 class Trace(AbstractContextManager["Trace"]):
@@ -37,6 +42,10 @@ class Trace(AbstractContextManager["Trace"]):
 
     def __init__(self, database: str | Path, *, queries: Sequence[str | Path] = ()) -> None:
         self.path = Path(database)
+        self._after = ExitStack()  # what is left to do when it is closed
+        # Options of commands that choose this excerpt of the database that the user named.
+        self.options = ""
+        self._queries = queries
         self._catalog = catalog([Path(folder) for folder in queries])
         self._con = _opened(self.path)
         self._cursors: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
@@ -45,6 +54,53 @@ class Trace(AbstractContextManager["Trace"]):
     def wording(self) -> Wording:
         """What to call the devices of the run."""
         return wording([row["dialect"] for row in self.sql("SELECT DISTINCT dialect FROM trace")])
+
+    @property
+    def argument(self) -> str:
+        """What names this trace in a command, as a shell in its folder reads it."""
+        return f"{quote(self.path.name)} {self.options}".strip()
+
+    @cached_property
+    def excerpted(self) -> Excerpt | None:
+        """Which part of a run the database has, if it is an excerpt; None if it has all."""
+        return excerpt_in(self._con)
+
+    def excerpt(
+        self,
+        *,
+        from_ns: int | None = None,
+        to_ns: int | None = None,
+        steps: int | tuple[int, int] | None = None,
+        sample: int | None = None,
+    ) -> "Trace":
+        """Opens an excerpt, in a temporary file that is removed when it is closed.
+
+        Args:
+            from_ns: start of a span of time, ns since the run's first event; by default that event.
+            to_ns: its end, which is not in it; by default the end of the recording.
+            steps: instead, a step (step.step_id), or the first and the last one of several; the
+                same iterations of all ranks are in the excerpt.
+            sample: instead, every so many iterations of each phase.
+
+        Raises:
+            TraceqlError: there is no such time or step; the message says what there is.
+        """
+        from traceql.excerpt import Choice
+
+        of_steps = (steps, steps) if isinstance(steps, int) else steps
+        return self.excerpt_of(Choice(from_ns, to_ns, of_steps, sample))
+
+    def excerpt_of(self, choice: "Choice") -> "Trace":
+        """Opens an excerpt; see `excerpt`."""
+        from traceql.excerpt import cut
+
+        with ExitStack() as stack:
+            file = stack.enter_context(draft_folder(Path(gettempdir()))) / self.path.name
+            cut(self.path, file, choice)
+            part = Trace(file, queries=self._queries)
+            part.options = choice.options
+            part._after = stack.pop_all()
+        return part
 
     @cached_property
     def queries(self) -> dict[str, Query]:
@@ -170,6 +226,7 @@ class Trace(AbstractContextManager["Trace"]):
 
     def close(self) -> None:
         self._con.close()
+        self._after.close()
 
     def __exit__(self, *error: object) -> None:
         self.close()

@@ -11,6 +11,7 @@ import click
 from traceql.cli.command_group import CommandGroup, Subcommand
 from traceql.cli.streams import checked_output
 from traceql.errors import TraceqlError
+from traceql.excerpted import excerpts_told
 from traceql.printable import one_line
 from traceql.version import __version__
 
@@ -23,6 +24,7 @@ _COMMANDS = {
     "queries": "List the queries, or describe one.",
     "run": "Run a query.",
     "sql": "Run a read-only SQL statement.",
+    "cut": "Cut a part of a run out of a database, into a smaller database.",
     "report": "Write a self-contained HTML report on where the time went.",
     "diff": "Compare two runs, or repeats of each: what changed, and is it real?",
     "gate": "Decide in CI whether new runs are slower than base: exit status 0, 1 or 3.",
@@ -54,7 +56,8 @@ _QUERY_STOPPED = "Query interrupted"
 class _Commands(CommandGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with excerpts_told(lambda line: click.echo(one_line(line), err=True)):
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             raise _Interrupted from None
 

@@ -7,7 +7,7 @@ from shlex import quote
 import click
 
 from traceql.cli.console import print_command, print_table, print_text
-from traceql.errors import QueryNotFound
+from traceql.errors import QueryNotFound, TraceqlError
 from traceql.printable import one_line
 from traceql.query import Query
 from traceql.resources import CHECKS
@@ -31,6 +31,8 @@ def command(database: Path, checks: tuple[Path, ...]) -> None:
     """
     failed = 0
     with Trace(database) as trace:
+        if (part := trace.excerpted) is not None:
+            raise TraceqlError(f"{database} is an excerpt; check the whole run, {part.source}")
         for check in _checks(checks):
             found = trace.sql(check.sql)
             mark = "✗" if len(found) else "✓"

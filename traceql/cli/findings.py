@@ -1,6 +1,7 @@
 """The findings: what costs the most time, printed ahead of everything else."""
 
 from pathlib import Path
+from shlex import quote
 
 from traceql.cli.console import print_command, print_text
 from traceql.findings.evidence import evidence_command, saving
@@ -21,7 +22,7 @@ def write_findings(trace: Trace, database: Path) -> None:
         print_text(_line(row["finding"]), before=f"{_MARKS[row['severity']]} ", bold=True)
         if row["saving_ns"] is not None:
             print_text(_line(saving(row)), before="    save ")
-        print_command(_line(evidence_command(row, database)), before="    see  ")
+        print_command(_line(evidence_command(row, quote(str(database)))), before="    see  ")
         print_text(_line(row["advice"]), before="    try  ")
 
 

@@ -1,10 +1,13 @@
 """traceql report"""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
+from traceql.cli.excerpt_options import part_of, part_options, shown_part
 from traceql.cli.folders import queries_option
+from traceql.cli.large import tell_if_large_report
 from traceql.cli.output import require_csv, spreadsheet_option
 from traceql.printable import printable
 from traceql.trace import Trace
@@ -31,17 +34,23 @@ _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
 )
 @spreadsheet_option
 @queries_option
+@part_options()
 def command(
     database: Path,
     output: Path | None,
     format_: str,
     spreadsheet_safe: bool,
     queries: tuple[Path, ...],
+    **part: Any,
 ) -> None:
     """Write a report on where the time went: one self-contained page that works offline."""
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     path = output or Path(_OUTPUTS[format_])
-    with Trace(database, queries=queries) as trace:
+    with (
+        Trace(database, queries=queries) as whole,
+        shown_part(whole, part_of(part)) as trace,
+    ):
+        tell_if_large_report(trace)
         _write(trace, path, format_, spreadsheet_safe)
     click.echo(printable(f"wrote {path}"), err=True)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from traceql.cli.excerpt_options import part_of, part_options, shown_part
 from traceql.cli.folders import queries_option
 from traceql.cli.output import (
     TableForm,
@@ -46,7 +47,8 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
         **parameters: Any,
     ) -> None:
         require_csv(format_, spreadsheet_safe=spreadsheet_safe)
-        with Trace(database, queries=folders) as trace:
+        part = part_of(parameters)
+        with Trace(database, queries=folders) as whole, shown_part(whole, part) as trace:
             if ui:
                 open_slowest_row(trace, query.name, trace.run(query.name, **parameters))
             elif chart_file:
@@ -67,7 +69,8 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     command.params.insert(0, click.Argument(["database"], type=click.Path(path_type=Path)))
     if has_place(column.name for column in query.head.columns):
         command.params.append(_UI)
-    return format_option(wide_option(chart_option(command)))
+    own = [parameter.name for parameter in query.head.parameters]
+    return part_options(without=own)(format_option(wide_option(chart_option(command))))
 
 
 def _form(trace: Trace, query: Query, parameters: dict[str, Any], wide: bool) -> TableForm:

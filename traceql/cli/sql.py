@@ -3,9 +3,11 @@
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
+from traceql.cli.excerpt_options import part_of, part_options, shown_part
 from traceql.cli.output import TableForm, format_option, wide_option, write_rows
 from traceql.errors import QueryInvalid
 from traceql.trace import Trace
@@ -16,8 +18,14 @@ from traceql.trace import Trace
 @click.argument("statement")
 @format_option
 @wide_option
+@part_options()
 def command(
-    database: Path, statement: str, format_: str, spreadsheet_safe: bool, wide: bool
+    database: Path,
+    statement: str,
+    format_: str,
+    spreadsheet_safe: bool,
+    wide: bool,
+    **part: Any,
 ) -> None:
     """Run one SQL statement, e.g. traceql sql run.duckdb "SELECT ...".
 
@@ -25,7 +33,7 @@ def command(
     neither write nor read other files.
     """
     statement = given_statement(statement)
-    with Trace(database) as trace:
+    with Trace(database) as whole, shown_part(whole, part_of(part)) as trace:
         write_rows(
             trace,
             statement,

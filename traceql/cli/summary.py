@@ -82,7 +82,8 @@ def write_summary(trace: Trace, database: Path) -> None:
     print_text(one_line(f"{database}: {', '.join(counts)}"), hanging="  ")
     if row["ranks"] and not row["slices"]:
         print_text("! no events: was the profiler stopped before anything ran?", hanging="  ")
-    print_text(said(_verdict(row["checks"], row["failed"], row["other_pct"])), hanging="  ")
+    ledger = "ledger of the whole run" if trace.excerpted else "ledger"
+    print_text(said(_verdict(ledger, row["checks"], row["failed"], row["other_pct"])), hanging="  ")
     if row["failed"]:
         print_answer(trace, "quality.ledger", failed=True)
 
@@ -113,9 +114,9 @@ def _number(count: int, singular: str, plural: str) -> str:
     return f"{count:,} {singular if count == 1 else plural}"
 
 
-def _verdict(checks: int, failed: int, other_pct: float | None) -> str:
+def _verdict(ledger: str, checks: int, failed: int, other_pct: float | None) -> str:
     other = "" if other_pct is None else f"; {other_pct:.2f}% of GPU time is unclassified (other)"
     if failed:
-        return f"✗ ledger: {failed} of {checks} checks FAILED{other}"
+        return f"✗ {ledger}: {failed} of {checks} checks FAILED{other}"
     held = "its only check holds" if checks == 1 else f"all {checks} checks hold"
-    return f"✓ ledger: {held}, nothing was lost{other}"
+    return f"✓ {ledger}: {held}, nothing was lost{other}"

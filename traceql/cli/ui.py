@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from traceql.cli.excerpt_options import Part, part_of, part_options, shown_part
 from traceql.cli.page import (
     enriched,
     enriched_pair,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     type=int,
     help="Zoom to where this finding shows (number, as overview.findings lists it).",
 )
+@part_options()
 @click.option(
     "--browser/--no-browser", default=True, help="Open the browser, or only print the link."
 )
@@ -59,6 +61,7 @@ def command(
     layer: int | None,
     finding: int | None,
     browser: bool,
+    **options: Any,
 ) -> None:
     """Open a run in Perfetto, or two runs on one time axis.
 
@@ -73,9 +76,13 @@ def command(
     ends when the page has the trace; with --offline it also serves the Perfetto UI, until Ctrl-C.
     """
     of_one_run = {"--raw": raw or None, "--rank": rank, "--layer": layer, "--finding": finding}
+    part = part_of(options)
     given = [option for option, value in of_one_run.items() if value is not None]
+    given += [part.given] if part.given else []
     if new is not None and given:
         raise click.UsageError(f"{given[0]} is for one run; leave it out, or name only one")
+    if raw and part.given:
+        raise click.UsageError(f"{part.given} is for the enriched trace; leave out --raw")
     if layer is not None and step is None:
         raise click.UsageError("--layer needs --step, because a layer runs in every step")
     if rank is not None and not raw:
@@ -87,7 +94,7 @@ def command(
         with server, _both(path, new, step) as (file, place, groups):
             serve(server, page_of(file, server.address, place, groups), browser=browser)
         return
-    with server, _shown(path, raw, rank, step, layer, finding) as (file, place):
+    with server, _shown(path, part, raw, rank, step, layer, finding) as (file, place):
         page = page_of(file, server.address, place, () if raw else opened_groups(place))
         serve(server, page, browser=browser)
 
@@ -114,6 +121,7 @@ def _opens_as_it_is(path: Path) -> bool:
 @contextmanager
 def _shown(
     path: Path,
+    part: Part,
     raw: bool,
     rank: int | None,
     step: int | None,
@@ -127,7 +135,7 @@ def _shown(
     from traceql.ui.place import place_of_finding, place_of_step
     from traceql.ui.raw import raw_file
 
-    with open_trace(path) as trace:
+    with open_trace(path) as whole, shown_part(whole, part) as trace:
         place = None if step is None else place_of_step(trace, step, layer)
         if finding is not None:
             place = place_of_finding(trace, finding)

@@ -35,20 +35,38 @@ def create_sources(con: duckdb.DuckDBPyConnection) -> None:
     con.commit()
 
 
-def derive(con: duckdb.DuckDBPyConnection, *, at_once: int = 2) -> None:
+def derive(
+    con: duckdb.DuckDBPyConnection, *, at_once: int = 2, only: Set[str] | None = None
+) -> None:
     """Makes and describes all other tables, views and macros, from the source tables.
 
     Args:
         at_once: how many tables are made at the same time, each by a query that uses all
             processors. Their memory adds up.
+        only: the names of what is made, with the scratch tables that it needs; everything else is
+            there already.
     """
     derived = {n: one for n, one in definitions().items() if one.kind is not Kind.SOURCE}
+    if only is not None:
+        derived = _with_scratch(derived, only)
     database = con.execute("SELECT current_database()").fetchall()[0][0]
     con.execute(f"ATTACH ':memory:' AS {_SCRATCH}")
     try:
         _make_all(con, database, derived, at_once)
     finally:
         con.execute(f"DETACH {_SCRATCH}")
+
+
+def _with_scratch(derived: Mapping[str, Definition], only: Set[str]) -> dict[str, Definition]:
+    """These definitions, and all scratch ones that they need, directly or through others."""
+    found: dict[str, Definition] = {}
+    waiting = [*only]
+    while waiting:
+        one = derived[waiting.pop()]
+        found[one.name] = one
+        needed = (derived[name] for name in one.needs if name in derived and name not in found)
+        waiting += [other.name for other in needed if other.kind.is_scratch]
+    return found
 
 
 def _make_all(

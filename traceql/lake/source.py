@@ -9,6 +9,7 @@ from pathlib import Path
 import duckdb
 
 from traceql.errors import DatabaseError, TraceqlError
+from traceql.excerpted import excerpt_in
 from traceql.files import is_database, is_sqlite
 from traceql.lake.local_store import file_sha256
 from traceql.lake.manifest import Input
@@ -70,10 +71,13 @@ def database_inputs(path: Path) -> tuple[Input, ...]:
     """The files that a database was loaded from.
 
     Raises:
-        DatabaseError: it is not a database of this version of traceql.
+        DatabaseError: it is not a database of this version of traceql, or an excerpt: its numbers
+            are those of a part, and would stand beside those of whole runs.
     """
     otherwise = "add traces, or load them first: traceql load TRACE... -o RUN.duckdb"
     with closing(opened_database(path, otherwise=otherwise)) as con:
+        if (part := excerpt_in(con)) is not None:
+            raise DatabaseError(f"{path} is an excerpt; add the whole run, {part.source}")
         try:
             rows = con.execute(_TRACES).fetchall()
         except duckdb.Error as error:

@@ -16,6 +16,7 @@ from traceql.classification.rules import write_rules
 from traceql.derive.execute import derive
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, TraceqlError
+from traceql.excerpted import excerpt_in
 from traceql.files import whole_file
 from traceql.loading.ahead import recordings_ahead
 from traceql.loading.database import add_files, create_tables
@@ -31,7 +32,8 @@ from traceql.loading.workspace import workspace
 from traceql.memory import memory_bytes
 from traceql.ncu.profile import Profile
 from traceql.opening import opened_database
-from traceql.reader.ways import named_way
+from traceql.reader.registry import reader_of
+from traceql.reader.ways import Way, named_way
 
 DEFAULT_DATABASE = Path("run.duckdb")
 _SHARE_OF_DUCKDB = 0.6  # of a load's memory; the rest is for Python and Arrow
@@ -118,7 +120,7 @@ def load(
         counters = read_profiles(profiles, named=named if files else profiles, loaded=loaded)
         native = Path(trace_processor) if trace_processor else None
         if files:
-            pool.submit(_say_if_compiling, native, done)
+            pool.submit(_say_if_compiling, files, way, native, done)
         prepared = pool.submit(_prepare)
         read, others = read_files(
             files,
@@ -161,10 +163,22 @@ def load(
     return Loaded(Path(database), added, [*skipped, *counters.known], left_out)
 
 
-def _say_if_compiling(trace_processor: Path | None, done: Callable[[str, int, int], None]) -> None:
+def _say_if_compiling(
+    files: Sequence[Path],
+    way: Way,
+    trace_processor: Path | None,
+    done: Callable[[str, int, int], None],
+) -> None:
     """Says what the processes that read cannot: that one of them compiles the engine for all."""
-    if import_module("traceql.engine").will_compile(trace_processor):
+    if not import_module("traceql.engine").will_compile(trace_processor):
+        return
+    if any(_runs_engine(file, way) for file in files):
         done("engine", 0, 1)
+
+
+def _runs_engine(file: Path, way: Way) -> bool:
+    reader = reader_of(file)
+    return reader.runs_engine and not reader.streams(file, way)
 
 
 def _prepare() -> None:
@@ -196,6 +210,8 @@ def _loaded_files(database: Path) -> frozenset[str]:
     if not database.exists():
         return frozenset()
     with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
+        if excerpt_in(con) is not None:
+            raise TraceqlError(f"{database} is an excerpt, which cannot be added to; {_OTHERWISE}")
         loaded = con.execute(
             "SELECT sha256 FROM trace UNION ALL SELECT sha256 FROM profile_file"
         ).fetchall()

@@ -42,7 +42,8 @@ def databases(runs: Databases, _arguments: Arguments) -> list[dict[str, Any]]:
     for name in runs.names():
         try:
             with runs.opened(name) as trace:
-                found.append({"database": name, **trace.sql(_CONTENTS).rows()[0]})
+                row = trace.sql(_CONTENTS).rows()[0]
+                found.append({"database": name, **_excerpt(trace), **row})
         except TraceqlError as error:
             found.append({"database": name, "error": str(error)})
     return found
@@ -53,7 +54,7 @@ def findings(runs: Databases, arguments: Arguments) -> dict[str, Any]:
         found = [_finding(row) for row in trace.run("overview.findings")]
         empty = query_named("overview.findings", trace.queries).head.empty
         failed = _all_of(trace, "quality.ledger", failed=True)
-        return {
+        return _excerpt(trace) | {
             "findings": found or f"none: {empty}",
             "headlines": _all_of(trace, "overview.headlines"),
             "ranks": _all_of(trace, "overview.run"),
@@ -108,7 +109,7 @@ def run_query(runs: Databases, arguments: Arguments) -> dict[str, Any]:
             notes["limited"] = (
                 f"by the query's own parameter limit = {parameters['limit']}; 0 gives all rows"
             )
-        return {"rows_are": query.head.summary} | notes | answer
+        return _excerpt(trace) | {"rows_are": query.head.summary} | notes | answer
 
 
 def tables(runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
@@ -134,13 +135,18 @@ def tables(runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
 
 def sql(runs: Databases, arguments: Arguments) -> dict[str, Any]:
     with runs.opened(arguments.get("database")) as trace:
-        return _part(trace, arguments["statement"], {}, arguments)
+        return _excerpt(trace) | _part(trace, arguments["statement"], {}, arguments)
 
 
 def definitions(_runs: Databases, arguments: Arguments) -> Any:
     if "section" in arguments:
         return section_named(arguments["section"])
     return {"sections": list(sections())}
+
+
+def _excerpt(trace: Trace) -> dict[str, str]:
+    """Which part of a run all numbers are of, if it is not the whole run."""
+    return {"excerpt": trace.excerpted.text} if trace.excerpted else {}
 
 
 def _part(

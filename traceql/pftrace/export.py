@@ -13,7 +13,6 @@ from traceql.errors import TraceqlError
 from traceql.files import path_text, whole_file
 from traceql.pftrace.compression import compressed
 from traceql.pftrace.interning import Interning
-from traceql.pftrace.kinds import KINDS
 from traceql.pftrace.packets import (
     Int64s,
     begin_packets,
@@ -74,7 +73,7 @@ def _packets(runs: Sequence[ShownRun]) -> Iterator[bytes]:
     tree, interning = TrackTree(), Interning()
     yield one_packet(sequence_flags=TracePacket.SEQ_INCREMENTAL_STATE_CLEARED)
     for run, tracks in zip(runs, rank_groups(tree, runs), strict=True):
-        for position, kind in enumerate(KINDS):
+        for position, kind in enumerate(run.kinds):
             rows = run.rows(kind.sql)
             if kind.is_counter:
                 numbers = tracks_of_samples(rows, kind, position, tracks)

@@ -20,13 +20,15 @@ class TrackKind:
         return (TRACKS / f"{self.query}.sql").read_text()
 
 
+EXCERPT = TrackKind("excerpt")
+IDLE = TrackKind("idle", is_counter=True)
 KINDS = (
     TrackKind("findings"),
     TrackKind("steps"),
     TrackKind("layers"),
     TrackKind("roles"),
     TrackKind("communication"),
-    TrackKind("idle", is_counter=True),
+    IDLE,
     TrackKind("gaps", group="Idle gaps"),
     TrackKind("streams"),
     TrackKind("efficiency", is_counter=True, group="Counters"),

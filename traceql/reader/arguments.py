@@ -51,9 +51,13 @@ class Texts:
     def add(self, texts: Sequence[bytes | msgspec.Raw]) -> tuple[bytes, Int64s]:
         """Appends texts; returns them joined into one, and the size of each in bytes."""
         text, sizes = b"".join(texts), np.fromiter(map(len, texts), np.int64, len(texts))
+        self.extend(text, sizes)
+        return text, sizes
+
+    def extend(self, text: bytes, sizes: Int64s) -> None:
+        """Appends texts that are laid end to end, and the size of each in bytes."""
         self._text.append(text)
         self._sizes.append(sizes)
-        return text, sizes
 
     def json_column(self) -> pa.Array:
         """All texts as a JSON column, as in the file; NULL for an empty text."""

@@ -23,6 +23,32 @@ class DistinctValues(dict[Any, int]):
         return np.fromiter(map(self.__getitem__, values), np.int64, len(values))
 
 
+class Recoding:
+    """Codes of another numbering, whose values only grow, as codes of `distinct`."""
+
+    def __init__(self, distinct: DistinctValues) -> None:
+        self._distinct = distinct
+        self._code = np.empty(0, np.int64)  # by code of the other numbering, -1 if not yet used
+
+    def of(self, values: Sequence[Hashable], codes: Int64s) -> Int64s:
+        """The codes in `distinct`; values that are new there come in the order of `values`.
+
+        Args:
+            values: all values of the other numbering so far.
+            codes: positions in `values`.
+        """
+        more = len(values) - len(self._code)
+        if more:
+            self._code = np.concatenate((self._code, np.full(more, -1)))
+        found = self._code[codes]
+        missing = found < 0
+        if missing.any():
+            new = np.unique(codes[missing])
+            self._code[new] = self._distinct.of([values[code] for code in new.tolist()])
+            found = self._code[codes]
+        return found
+
+
 def concatenated(parts: Iterable[Int64s]) -> Int64s:
     """All parts as one array, which is empty if there are no parts."""
     return np.concatenate([np.empty(0, np.int64), *parts])

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from traceql.reader.ways import is_streamed
+
 if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
 
@@ -43,6 +45,7 @@ class Reader:
         feed: the file in a form that the trace processor accepts, in pieces, with times relative
             to the given nanosecond; the metadata say which rank of the file. None if the trace
             processor opens the file itself.
+        runs_engine: whether `read` runs the trace processor.
         opens_in_perfetto: whether the Perfetto UI opens the files as they are; else it is given the
             feed.
         is_superseded: whether a file of a folder is left out, because another file beside it was
@@ -66,9 +69,14 @@ class Reader:
     stream: Callable[[Path, Path, int, int], "Iterator[TraceTables]"] | None = None
     streamed_bytes: int = 400 << 20  # of JSON the trace processor needs over 2 GB there
     feed: Callable[[Path, int, Mapping[str, Any]], Iterator[bytes]] | None = None
+    runs_engine: bool = True
     opens_in_perfetto: bool = True
     is_superseded: Callable[[Path], bool] = lambda _path: False
     traces_of_folder: Callable[[Path], Sequence[Path]] = lambda _folder: ()
     whole: Callable[[Path], Path] = lambda path: path
     is_general: bool = False
     is_fallback: bool = False
+
+    def streams(self, path: Path, way: str) -> bool:
+        """Whether a file is read section by section, if the user asks for this way."""
+        return self.stream is not None and is_streamed(way, path, self.streamed_bytes)

@@ -140,10 +140,9 @@ def _sha256(file: Path) -> str:
 def _tables_on_disk(file: Path, folder: Path, request: Request) -> list[dict[str, Any]]:
     """Writes a folder per rank in the file; returns what else is known of each."""
     from traceql.reader.registry import reader_of
-    from traceql.reader.ways import is_streamed
 
     reader = reader_of(file)
-    if reader.stream and is_streamed(request.way, file, reader.streamed_bytes):
+    if reader.stream and reader.streams(file, request.way):
         read: Any = reader.stream(file, folder, request.memory_bytes, request.processes)
     else:
         native = Path(request.trace_processor) if request.trace_processor else None

@@ -33,6 +33,7 @@ def _document(found: list[Answer], trace: Trace) -> bytes:
     document = {
         "traceql": __version__,
         "database": trace.path.name,
+        "excerpt": trace.excerpted.text if trace.excerpted else None,
         "answers": [_entry(answer, trace) for answer in found],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, default=str).encode()
@@ -43,7 +44,7 @@ def _entry(answer: Answer, trace: Trace) -> dict[str, Any]:
         "name": answer.name,
         "section": answer.section.name,
         "title": answer.title,
-        "command": answer.command(trace.path.name),
+        "command": answer.command(trace.argument),
         "summary": answer.query.head.summary,
         "columns": [
             {"name": column.name, "type": column.type, "text": column.text}

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from shlex import quote
 from types import MappingProxyType
 
 from traceql.query import Query
@@ -41,11 +40,12 @@ class Answer:
         """The command that prints the same rows in a terminal.
 
         Args:
+            database: as a shell reads it, perhaps with options.
             asked: parameters besides those of the figure.
         """
         parameters = {**self.figure.parameters, **asked}
         given = "".join(f" --{name} {value}" for name, value in parameters.items())
-        return f"traceql run {self.query.name} {quote(database)}{given}"
+        return f"traceql run {self.query.name} {database}{given}"
 
 
 def anchor(name: str) -> str:

@@ -47,7 +47,7 @@ def begun(
 
     def view(phase: str, asked: dict[str, str], result: Result) -> View:
         name = f"{answer.anchor}-{phase}" if phase else answer.anchor
-        command = answer.command(trace.path.name, asked)
+        command = answer.command(trace.argument, asked)
         return View(phase, command, result, drawing.ask(answer, result, name=name, wide=wide))
 
     views = [view("", {}, answer.result)]

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from html import escape
-from shlex import quote
 from typing import Any
 
 from traceql.findings.evidence import evidence_command, saving
@@ -24,6 +23,7 @@ def findings(answer: Answer, database: str, figures: dict[str, Answer]) -> str:
     """Each finding as a sentence, with what to try, and where it shows on the page and elsewhere.
 
     Args:
+        database: as a shell reads it, perhaps with options.
         figures: for each query of the page its first figure.
     """
     items = (
@@ -44,7 +44,7 @@ def _places(row: dict[str, Any], database: str, figures: dict[str, Answer]) -> s
     """What it would save; the figure that shows it, and the commands for its rows and Perfetto."""
     places = [("rows", f"<code>{escape(evidence_command(row, database))}</code>")]
     if row["ts"] is not None:
-        command = f"traceql ui {quote(database)} --finding {row['rank_order']}"
+        command = f"traceql ui {database} --finding {row['rank_order']}"
         places.append(("trace", f"<code>{escape(command)}</code>"))
     if shown := figures.get(row["query"]):
         title = shown.title

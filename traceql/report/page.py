@@ -45,6 +45,7 @@ def page(trace: Trace) -> str:
         section_links(section for section, _ in sections),
         body + definitions(named.values()),
         filters=_filters(trace, phases),
+        part=trace.excerpted.text if trace.excerpted else "",
     )
 
 
@@ -103,7 +104,7 @@ def _section(section: Section, figures: list[Drawn], found: list[Answer], trace:
 
 
 def _part(drawn: Drawn, found: list[Answer], trace: Trace) -> str:
-    answer, database = drawn.answer, trace.path.name
+    answer, database = drawn.answer, trace.argument
     if answer.query.name == "overview.headlines":
         return headlines(answer)
     if answer.query.name == "overview.findings":

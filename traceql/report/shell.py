@@ -25,7 +25,7 @@ _TEMPLATE = """\
 <style>{style}</style>
 </head>
 <body>
-<header><h1>{title}</h1><p>{subtitle}</p></header>
+<header><h1>{title}</h1><p>{subtitle}</p>{part}</header>
 <nav aria-label="{parts}">{filters}<div>{contents}</div></nav>
 <main>{body}</main>
 <footer>Made by {made}. {footer}</footer>
@@ -43,6 +43,7 @@ def html_page(
     *,
     parts: str = "Sections",
     filters: str = "",
+    part: str = "",
     footer: str = "Times are as they were recorded, including profiler overhead.",
 ) -> str:
     """The page.
@@ -54,6 +55,7 @@ def html_page(
         body: HTML.
         parts: what it consists of, for those who hear the page.
         filters: HTML of what to choose rows by.
+        part: a text: which part of a run its numbers are of; empty for the whole.
         footer: a text: what holds for all numbers of the page.
     """
     listed = "".join(f'<a href="#{name}">{escape(text)}</a>' for name, text in links.items())
@@ -61,6 +63,7 @@ def html_page(
         _TEMPLATE.format(
             title=escape(title),
             subtitle=escape(subtitle),
+            part=f'<p class="part">{escape(part)}</p>' if part else "",
             style=style(),
             script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
             parts=escape(parts),

@@ -4,7 +4,7 @@
 -- of its FLOPs, and that of its compulsory bytes. Links count for communication.
 -- @kind   view
 -- @scope  run
--- @needs  collective, cost, group_link, kernel, measured_operation, peak, rank_peak, trace
+-- @needs  cost, measured_transfer, peak, rank_peak, role_link, trace
 -- @column rank         BIGINT   Rank.
 -- @column step_id      BIGINT   Step (step.step_id).
 -- @column layer        BIGINT   Model layer; NULL outside layers.
@@ -18,30 +18,7 @@
 -- @column small_ns     BIGINT   Number of its kernels x the duration of a kernel that has nothing to do, ns; NULL if that is unknown.
 -- @column link_ns      DOUBLE   Bytes that the rank must send / peak of the link; or as long as operations of that size take, if they were measured (measured_operation). NULL without communication, or if neither is known; ns.
 -- @column missing      VARCHAR  What is missing for floor_ns, or for link_ns of communication; NULL if nothing is.
-WITH
--- Of the communicators of a role, the one with the slowest link counts.
-linked AS (
-    SELECT kernel.rank, kernel.role, MIN(group_link.peak_gbps) AS gbps
-    FROM collective
-    INNER JOIN kernel ON collective.kernel_id = kernel.id
-    INNER JOIN group_link USING (communicator_id)
-    GROUP BY kernel.rank, kernel.role
-),
--- Operations of measured size; small ones take longer than their bytes do at the peak of the link.
-measured AS (
-    SELECT kernel.rank, kernel.step_id, kernel.layer, kernel.role, 'measured' AS kind, SUM(measured_operation.ns ORDER BY measured_operation.ns) AS ns
-    FROM collective
-    INNER JOIN kernel ON collective.kernel_id = kernel.id
-    INNER JOIN trace ON collective.rank = trace.rank
-    LEFT JOIN measured_operation
-        ON trace.device_name = measured_operation.device_name
-        AND collective.op = measured_operation.op
-        AND collective.group_size = measured_operation.ranks
-        AND collective.bytes = measured_operation.bytes
-    GROUP BY kernel.rank, kernel.step_id, kernel.layer, kernel.role
-    HAVING COUNT(measured_operation.ns) = COUNT(*)
-),
-rated AS (
+WITH rated AS (
     SELECT
         cost.*,
         trace.device_name,
@@ -50,10 +27,10 @@ rated AS (
         peak.tflops * 1000 AS flops_per_ns,
         rank_peak.hbm_gbps,
         CASE rank_peak.kind
-            WHEN 'data sheet' THEN COALESCE(linked.gbps, rank_peak.link_gbps)
+            WHEN 'data sheet' THEN COALESCE(role_link.peak_gbps, rank_peak.link_gbps)
             ELSE rank_peak.link_gbps
         END AS link_gbps,
-        measured.ns AS measured_ns
+        CASE WHEN rank_peak.kind = 'measured' THEN measured_transfer.ns END AS measured_ns
     FROM cost
     INNER JOIN trace USING (rank)
     INNER JOIN rank_peak USING (rank)
@@ -61,12 +38,11 @@ rated AS (
         ON trace.device_name = peak.device_name
         AND rank_peak.kind = peak.kind
         AND cost.dtype = peak.dtype
-    LEFT JOIN linked ON cost.rank = linked.rank AND cost.role = linked.role
-    LEFT JOIN measured
-        ON cost.step_id = measured.step_id
-        AND cost.role = measured.role
-        AND cost.layer IS NOT DISTINCT FROM measured.layer
-        AND rank_peak.kind = measured.kind
+    LEFT JOIN role_link ON cost.rank = role_link.rank AND cost.role = role_link.role
+    LEFT JOIN measured_transfer
+        ON cost.step_id = measured_transfer.step_id
+        AND cost.role = measured_transfer.role
+        AND cost.layer IS NOT DISTINCT FROM measured_transfer.layer
 ),
 timed AS (
     SELECT

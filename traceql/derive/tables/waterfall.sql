@@ -5,7 +5,7 @@
 -- that of communication counts only as far as its transfers are exposed.
 -- @kind   view
 -- @scope  run
--- @needs  aligned_step, collective, kernel, rank_peak, role_floor, step_time
+-- @needs  expert_excess, rank_peak, role_floor, step_time
 -- @column rank     BIGINT   Rank.
 -- @column step_id  BIGINT   Step (step.step_id).
 -- @column kind     VARCHAR  data sheet or measured: whose ceilings (rank_peak.kind).
@@ -13,21 +13,7 @@
 -- @column role     VARCHAR  Part of the model; NULL if unknown, and in the bars idle and other_step.
 -- @column cause    VARCHAR  Why the device was idle (gap.cause); NULL in all other bars.
 -- @column ns       BIGINT   Time, ns; may be negative in below_roofline.
-WITH
--- Experts are shared by the ranks of the communicator that carries their tokens or sums.
-expert_group AS (
-    SELECT
-        kernel.rank,
-        COALESCE(
-            mode(collective.communicator_id) FILTER (kernel.role IN ('dispatch', 'combine')),
-            mode(collective.communicator_id)
-        ) AS communicator_id
-    FROM collective
-    INNER JOIN kernel ON collective.kernel_id = kernel.id
-    WHERE kernel.role IN ('dispatch', 'combine', 'mlp_allreduce')
-    GROUP BY kernel.rank
-),
-spent AS (
+WITH spent AS (
     SELECT
         rank,
         step_id,
@@ -44,56 +30,39 @@ spent AS (
     FROM step_time
     GROUP BY rank, step_id, layer, role, cause
 ),
-uneven AS (
-    SELECT
-        spent.rank,
-        spent.step_id,
-        spent.layer,
-        spent.role,
-        spent.computing_ns - AVG(spent.computing_ns) OVER (
-            PARTITION BY expert_group.communicator_id, aligned_step.iteration, spent.layer, spent.role
-        ) AS excess_ns
-    FROM spent
-    INNER JOIN expert_group USING (rank)
-    INNER JOIN aligned_step ON spent.step_id = aligned_step.step_id
-    WHERE spent.role IN ('experts_gate_up', 'experts_down') AND spent.computing_ns IS NOT NULL
-),
--- A role with a floor that is hidden has no time, but counts; hidden communication does not.
+-- One row from each side, where there is one: a role with a floor that is hidden has no time, but
+-- counts; hidden communication does not. (A full join would let no condition through to its sides.)
 placed AS (
     SELECT
-        COALESCE(timed.rank, role_floor.rank) AS rank,
-        COALESCE(timed.step_id, role_floor.step_id) AS step_id,
-        COALESCE(timed.kind, role_floor.kind) AS kind,
-        COALESCE(timed.role, role_floor.role) AS role,
-        timed.cause,
-        COALESCE(timed.computing_ns, 0) AS computing_ns,
-        COALESCE(timed.transfer_ns, 0) AS transfer_ns,
-        COALESCE(timed.unmatched_ns, 0) AS unmatched_ns,
-        timed.wait_ns,
-        timed.copy_ns,
-        timed.idle_ns,
-        timed.other_ns,
-        role_floor.floor_ns IS NOT NULL
-        AND (timed.computing_ns IS NOT NULL OR role_floor.link_ns IS NULL) AS is_modelled,
-        CAST(round(role_floor.floor_ns) AS BIGINT) AS floor_ns,
-        CAST(round(role_floor.executed_ns) AS BIGINT) AS executed_ns,
-        COALESCE(role_floor.small_ns, 0) AS small_ns,
-        CAST(round(role_floor.link_ns) AS BIGINT) AS link_ns,
-        GREATEST(CAST(floor(uneven.excess_ns) AS BIGINT), 0) AS excess_ns
-    FROM (FROM spent INNER JOIN rank_peak USING (rank)) AS timed
-    FULL JOIN role_floor
-        ON timed.step_id = role_floor.step_id
-        AND timed.kind = role_floor.kind
-        AND timed.layer IS NOT DISTINCT FROM role_floor.layer
-        AND timed.role = role_floor.role
-    LEFT JOIN uneven
-        ON timed.step_id = uneven.step_id
-        AND timed.layer IS NOT DISTINCT FROM uneven.layer
-        AND timed.role = uneven.role
+        rank,
+        step_id,
+        kind,
+        role,
+        layer,
+        cause,
+        COALESCE(MAX(computing_ns), 0) AS computing_ns,
+        COALESCE(MAX(transfer_ns), 0) AS transfer_ns,
+        COALESCE(MAX(unmatched_ns), 0) AS unmatched_ns,
+        MAX(wait_ns) AS wait_ns,
+        MAX(copy_ns) AS copy_ns,
+        MAX(idle_ns) AS idle_ns,
+        MAX(other_ns) AS other_ns,
+        MAX(floor_ns) IS NOT NULL AND (MAX(computing_ns) IS NOT NULL OR MAX(link_ns) IS NULL) AS is_modelled,
+        CAST(round(MAX(floor_ns)) AS BIGINT) AS floor_ns,
+        CAST(round(MAX(executed_ns)) AS BIGINT) AS executed_ns,
+        COALESCE(MAX(small_ns), 0) AS small_ns,
+        CAST(round(MAX(link_ns)) AS BIGINT) AS link_ns
+    FROM (
+        (FROM spent INNER JOIN rank_peak USING (rank))
+        UNION ALL BY NAME
+        SELECT rank, step_id, kind, layer, role, floor_ns, executed_ns, small_ns, link_ns FROM role_floor
+    )
+    GROUP BY rank, step_id, kind, layer, role, cause
 ),
 floored AS (
     SELECT
-        * EXCLUDE (floor_ns, executed_ns, small_ns),
+        placed.* EXCLUDE (floor_ns, executed_ns, small_ns),
+        GREATEST(CAST(floor(expert_excess.excess_ns) AS BIGINT), 0) AS excess_ns,
         CASE WHEN is_modelled THEN floor_ns ELSE 0 END AS floor_ns,
         CASE WHEN is_modelled THEN executed_ns - floor_ns ELSE 0 END AS padding_ns,
         CASE
@@ -102,6 +71,10 @@ floored AS (
         END AS small_ns,
         LEAST(transfer_ns + unmatched_ns, COALESCE(link_ns, 0)) AS link_floor_ns
     FROM placed
+    LEFT JOIN expert_excess
+        ON placed.step_id = expert_excess.step_id
+        AND placed.layer IS NOT DISTINCT FROM expert_excess.layer
+        AND placed.role = expert_excess.role
 ),
 divided AS (
     SELECT

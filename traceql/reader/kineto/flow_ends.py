@@ -6,10 +6,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.reader.coded import DistinctValues, concatenated
+from traceql.reader.coded import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.reader.flows import EndKind, Flows
 from traceql.reader.kineto.event_times import times
 from traceql.reader.kineto.kineto_json import Event, Raw
+from traceql.reader.kineto.scan import ScannedEnds
 from traceql.reader.kineto.track_numbers import TrackNumbers
 from traceql.reader.phases import FLOW_ENDS, FLOW_FINISHES
 from traceql.reader.timeline import Timeline, point_timeline
@@ -38,6 +39,7 @@ class FlowEnds:
         self._id: list[Int64s] = []
         self._ts: list[Int64s] = []
         self._place: list[Int64s] = []
+        self._scanned_places = Recoding(self._places)
 
     def add(self, events: Sequence[Event]) -> None:
         """Appends ends. Two ids are the same if their text in the file is the same."""
@@ -45,6 +47,19 @@ class FlowEnds:
         self._id.append(self._ids.of([bytes(e.id or _ZERO) for e in events]))
         self._ts.append(times(events))
         self._place.append(self._places.of([(e.pid, e.tid) for e in events]))
+
+    def add_scanned(self, ends: ScannedEnds) -> None:
+        """Appends ends, as `add` does."""
+        described = (ends.phase, ends.name, ends.cat, ends.binding)
+        rows, kind = distinct_rows([one.codes for one in described])
+        kinds = [
+            tuple(one.values[code] for one, code in zip(described, row, strict=True))
+            for row in rows
+        ]
+        self._kind.append(self._kinds.of(kinds)[kind])
+        self._id.append(self._ids.of(ends.id))
+        self._ts.append(ends.ts)
+        self._place.append(self._scanned_places.of(ends.place.values, ends.place.codes))
 
     def _kind_codes(self, events: Sequence[Event]) -> Int64s:
         phases, names = {e.ph for e in events}, {e.name for e in events}

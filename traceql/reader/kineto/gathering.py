@@ -8,13 +8,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceql.dialect.pytorch.vocabulary import Argument
 from traceql.reader.activities import activity_table, is_on_gpu
 from traceql.reader.arguments import Texts, decoded, int64_column, text_column
-from traceql.reader.coded import DistinctValues, concatenated
-from traceql.reader.kineto.counted_ns import counted_ns
+from traceql.reader.coded import DistinctValues, Recoding, concatenated
+from traceql.reader.kineto.counted_ns import counted_ns, counted_ns_of_list
 from traceql.reader.kineto.event_times import durations, times
 from traceql.reader.kineto.flow_ends import FlowEnds
-from traceql.reader.kineto.kineto_json import Event
+from traceql.reader.kineto.kineto_json import Batch, Event, event_in
+from traceql.reader.kineto.scan import Coded, Scanned, ScannedSlices
+from traceql.reader.kineto.scan.activities import number_column, scanned_activities
 from traceql.reader.kineto.track_numbers import TrackNumbers
 from traceql.reader.phases import COMPLETE, FLOW_ENDS, INSTANTS, METADATA
 from traceql.reader.tables import ACTIVITY
@@ -30,17 +33,31 @@ class Gathered:
         tracks: numbers the tracks, also those of the sections before.
     """
 
-    def __init__(
-        self, batches: Iterable[Sequence[Event]], tracks: TrackNumbers | None = None
-    ) -> None:
+    def __init__(self, batches: Iterable[Batch], tracks: TrackNumbers | None = None) -> None:
         self.phases: Counter[str] = Counter()
         self.tracks = TrackNumbers() if tracks is None else tracks
         self.slices = SliceColumns(self.tracks)
         self.instants = EventColumns(self.tracks)
         self.flow_ends = FlowEnds(self.tracks)
         self.about_tracks: list[Event] = []  # metadata events
-        for events in batches:
-            self._add(events)
+        self._scanned_tracks = self.tracks.recoding()
+        for batch in batches:
+            if isinstance(batch, Scanned):
+                self._add_scanned(batch)
+            else:
+                self._add(batch)
+
+    def _add_scanned(self, batch: Scanned) -> None:
+        # All tracks are numbered first, which is in the order of the file.
+        self._scanned_tracks.of(batch.tracks, np.arange(len(batch.tracks)))
+        if len(batch.slices):
+            self.slices.add_scanned(batch.slices, self._scanned_tracks)
+            self.phases[COMPLETE] += len(batch.slices)
+        if len(batch.ends):
+            self.flow_ends.add_scanned(batch.ends)
+            self.phases.update(batch.ends.phases())
+        if batch.others:
+            self._add([event_in(text) for text in batch.others])
 
     def _add(self, events: Sequence[Event]) -> None:
         complete: list[Event] = []  # most events
@@ -118,6 +135,7 @@ class SliceColumns(EventColumns):
         self._external_id: list[pa.Array] = []
         self._correlation: list[pa.Array] = []
         self._activity = [ACTIVITY.empty_table()]
+        self._scanned_names, self._scanned_cats = Recoding(self._names), Recoding(self._cats)
         self._added = 0
         self._gpu_cats: list[int] = []  # codes of the categories of GPU activities
         self._cats_seen = 0
@@ -134,6 +152,23 @@ class SliceColumns(EventColumns):
         if len(on_gpu):
             self._activity.append(activity_table(on_gpu, arguments, self._added))
         self._added += len(events)
+
+    def add_scanned(self, slices: ScannedSlices, tracks: Recoding) -> None:
+        """Appends slices, as `add` does."""
+        self._name.append(_codes(slices.name, self._scanned_names))
+        self._cat.append(_codes(slices.cat, self._scanned_cats))
+        self._track.append(_codes(slices.track, tracks))
+        self._ts.append(slices.ts)
+        self._dur.append(slices.dur)
+        self._counted_dur.append(counted_ns_of_list(slices.dur_texts))
+        self._args.extend(slices.args, slices.args_sizes)
+        every = slice(None)
+        self._external_id.append(number_column(slices, Argument.EXTERNAL_ID, every))
+        self._correlation.append(number_column(slices, Argument.CORRELATION, every))
+        on_gpu = self._on_gpu()
+        if len(on_gpu):
+            self._activity.append(scanned_activities(slices, on_gpu, self._added))
+        self._added += len(slices)
 
     def _on_gpu(self) -> Int64s:
         """The positions of the GPU activities of the last batch.
@@ -169,6 +204,10 @@ class SliceColumns(EventColumns):
     def activity(self) -> pa.Table:
         """One row per GPU activity."""
         return pa.concat_tables(self._activity).combine_chunks()
+
+
+def _codes(column: Coded, recoding: Recoding) -> Int64s:
+    return recoding.of(column.values, column.codes)
 
 
 def _dictionary(distinct: DistinctValues, codes: Sequence[Int64s]) -> pa.DictionaryArray:

@@ -11,8 +11,9 @@ import codecs
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,11 +22,13 @@ import msgspec
 
 from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader.kineto.json_repair import repaired_json, valid_utf8
+from traceql.reader.kineto.scan import Scanned, Scanner, new_scanner
 from traceql.reader.unpacked import pieces
 
 Raw = msgspec.Raw
 Scalar = str | int | float | bool | None
 Parsed = TypeVar("Parsed")
+Cut = TypeVar("Cut", bound=Sized)
 ABSENT = Raw(b"")
 _BATCH_BYTES = 1 << 18  # small enough that the events of a batch stay in the CPU's cache
 _KEY = rb'"%b"\s*:' % b"".join(  # "traceEvents", of which each letter may be escaped
@@ -55,6 +58,9 @@ class Event(msgspec.Struct, gc=False):
     args: Raw = ABSENT
 
 
+Batch = list[Event] | Scanned
+
+
 class _Trace(msgspec.Struct):
     trace_events: list[Event] | None = msgspec.field(name="traceEvents", default=None)
 
@@ -67,6 +73,7 @@ class _Taken:
     events: int = 0
 
 
+_EVENT_ALONE = msgspec.json.Decoder(Event)
 _EVENTS = msgspec.json.Decoder(list[Event])
 _TRACE = msgspec.json.Decoder(_Trace)
 _OBJECT = msgspec.json.Decoder(dict[str, Raw])
@@ -74,6 +81,9 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 
 class KinetoJson:
     """A trace file. Iterating over it yields all its events in the order of the file, in batches.
+
+    `scanned()` does the same, with columns instead of events where that is possible, which takes a
+    third of the time.
 
     Raises:
         TraceCorrupt: the file is truncated or not a trace. The message says which and what to do;
@@ -86,6 +96,14 @@ class KinetoJson:
         self.metadata: dict[str, Any] = {}  # top-level keys but traceEvents, set at the end
 
     def __iter__(self) -> Iterator[list[Event]]:
+        return self._batches(_cut_batch)
+
+    def scanned(self) -> Iterator[Batch]:
+        """All events in batches, most of them scanned by compiled code."""
+        found = new_scanner()
+        return self._batches(partial(_scan_batch, found) if found else _cut_batch)
+
+    def _batches(self, cut: Callable[[bytearray], Cut | None]) -> Iterator[Cut | list[Event]]:
         """Parses the text read so far up to the end of an event, and keeps the rest for later.
 
         If no event seems to end in it, the text is doubled before the next attempt.
@@ -98,7 +116,7 @@ class KinetoJson:
                 continue
             head = head or _cut_head(text)
             size = len(text)
-            batch = _cut_batch(text) if head else None
+            batch = cut(text) if head else None
             enough = max(_BATCH_BYTES, len(text) if batch else 2 * size)
             if batch:
                 taken = _Taken(taken.bytes + size - len(text), taken.events + len(batch))
@@ -189,6 +207,20 @@ def _cut_batch(text: bytearray) -> list[Event] | None:
         del text[: shift + seam.end()]
         return batch
     return None
+
+
+def _scan_batch(scanner: Scanner, text: bytearray) -> Batch | None:
+    """Cuts off and scans events; those that the scanner does not know are parsed."""
+    if scanner.has_ended:
+        return None
+    found = scanner.scan(text)
+    del text[: found.consumed]
+    return found if len(found) else _cut_batch(text)
+
+
+def event_in(text: bytes) -> Event:
+    """The event in a text that is known to be one."""
+    return _EVENT_ALONE.decode(text)
 
 
 def _opens_events(head: bytes | bytearray) -> bool:

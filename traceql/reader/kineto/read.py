@@ -57,18 +57,18 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
     return TraceTables(tables, kineto.metadata)
 
 
-def kineto_events(path: Path, *, kept: Kept = lambda batches: batches) -> KinetoEvents:
+def kineto_events(path: Path, *, kept: Kept | None = None) -> KinetoEvents:
     """Parses a file and computes the times and tracks of its events.
 
     Args:
-        kept: takes events out of the batches that it wants to keep for itself.
+        kept: takes events out of the batches that it wants to keep for itself; none by default.
 
     Raises:
         TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
     """
     trace = KinetoJson(path)
     try:
-        columns = Gathered(kept(trace))
+        columns = Gathered(kept(trace) if kept else trace.scanned())
         complete, points = columns.slices, columns.instants
         span = Span()
         span.add(complete.ts, complete.dur, points.ts)

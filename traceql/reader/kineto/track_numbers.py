@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from traceql.reader.coded import DistinctValues
+from traceql.reader.coded import DistinctValues, Recoding
 from traceql.reader.kineto.kineto_json import Event
 from traceql.reader.tracks import Track
 
@@ -31,6 +31,10 @@ class TrackNumbers:
     def of(self, events: Sequence[Event]) -> Int64s:
         """The track of each event; new pairs get the next numbers."""
         return self._numbers.of([(e.pid, e.tid) for e in events])
+
+    def recoding(self) -> Recoding:
+        """For codes of pairs in another list."""
+        return Recoding(self._numbers)
 
     def numbered(self, pairs: Sequence[tuple[Any, Any]], codes: Int64s) -> Int64s:
         """The track of each pair, given as a position in `pairs`; pairs not used get no track."""

@@ -73,4 +73,5 @@ READER = Reader(
     whole=standing_file,
     traces_of_folder=_traces_of_folder,
     is_general=True,
+    runs_engine=False,
 )

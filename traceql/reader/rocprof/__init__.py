@@ -44,4 +44,5 @@ READER = Reader(
     opens_in_perfetto=False,
     is_superseded=is_superseded,
     whole=leader,
+    runs_engine=False,
 )

@@ -69,21 +69,23 @@ class Arrows:
         starts = _starts_of_flows(batch)
         sizes = np.diff(np.append(starts, len(batch)))
         columns = {name: batch[name].to_numpy() for name in ("phase", "place", "bound", "bound_ts")}
-        usual = _are_usual(starts, sizes, columns)
-        first = starts[usual]
-        out, in_ = columns["bound"][first], columns["bound"][first + 1]
-        swapped = columns["bound_ts"][first] > columns["bound_ts"][first + 1]
+        is_late = batch["is_late"].to_numpy(zero_copy_only=False)
+        usual = _are_usual(starts, sizes, columns, is_late)
+        of_usual = np.repeat(usual, sizes)
+        first = np.repeat(starts, sizes)[of_usual]
+        row = np.flatnonzero(of_usual)
+        first, row = first[row > first], row[row > first]
+        out, in_ = columns["bound"][first], columns["bound"][row]
+        swapped = columns["bound_ts"][first] > columns["bound_ts"][row]
         found.append((np.where(swapped, in_, out), np.where(swapped, out, in_)))
-        self.finishes += len(first)
-        self.places.update(np.unique(columns["place"][first]).tolist())
-        self.places.update(np.unique(columns["place"][first + 1]).tolist())
+        self.finishes += len(row)
+        self.places.update(np.unique(columns["place"][of_usual]).tolist())
         # The first flow may go on from the last batch, and the last flow in the next one.
-        rare = np.repeat(~usual, sizes)
-        for row in batch.filter(pa.array(rare)).to_pylist():
-            if (key := (row["family"], row["id"])) != self._flow.key:
+        for rare in batch.filter(pa.array(~of_usual)).to_pylist():
+            if (key := (rare["family"], rare["id"])) != self._flow.key:
                 found.append(self._closed())
                 self._flow.key = key
-            self._add(row)
+            self._add(rare)
         return found
 
     def _add(self, row: dict[str, int]) -> None:
@@ -131,12 +133,11 @@ def _starts_of_flows(batch: pa.RecordBatch) -> Int64s:
     return np.flatnonzero(np.append(True, differs))
 
 
-def _are_usual(starts: Int64s, sizes: Int64s, columns: dict[str, Int64s]) -> Bools:
-    """Whether a flow, neither the first nor the last, begins at a slice and finishes at another."""
-    usual: Bools = sizes == 2
+def _are_usual(starts: Int64s, sizes: Int64s, columns: dict[str, Int64s], is_late: Bools) -> Bools:
+    """Whether a flow, neither the first nor the last, begins at a slice and finishes at others."""
+    phase, is_bound = columns["phase"], columns["bound"] != NONE
+    finishes = (phase == _FINISHES) & is_bound & ~is_late
+    begins = (phase[starts] == _BEGINS) & is_bound[starts]
+    usual: Bools = begins & (np.add.reduceat(finishes, starts, dtype=np.int64) == sizes - 1)
     usual[[0, -1]] = False
-    first = starts[usual]
-    phase, bound = columns["phase"], columns["bound"]
-    fits = (phase[first] == _BEGINS) & (phase[first + 1] == _FINISHES)
-    usual[usual] = fits & (bound[first] != NONE) & (bound[first + 1] != NONE)
     return usual

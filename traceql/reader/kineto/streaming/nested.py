@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.reader.coded import runs
+from traceql.reader import nester
 from traceql.reader.kineto.streaming.sections import NUMBERED_END, SPAN, Sections
-from traceql.reader.track_nesting import NONE, Nested, TrackNesting
+from traceql.reader.track_nesting import NONE, SLICE
 
 Int64s = npt.NDArray[np.int64]
 _PLACED = pa.schema([(name, pa.int64()) for name in ("index", "parent", "depth")])
@@ -58,29 +58,25 @@ def nest(found: Sections) -> Placed:
     They go into the tables placed and bound of the scratch folder.
     """
     slices = overlapping = 0
-    track, nesting = None, TrackNesting()
+    nesting = nester.new_nester()
     for batch in found.scratch.ask(
         _BY_TRACK, {"span": SPAN, "end": NUMBERED_END}, place_track=_track_of_places(found)
     ):
-        tracks, ts, dur, number, kind = (batch[name].to_numpy() for name in batch.schema.names)
-        nested = Nested()
-        for own in runs(tracks):
-            if tracks[own.start] != track:
-                track, nesting = tracks[own.start], TrackNesting()
-            events = [column[own].tolist() for column in (ts, dur, number, kind)]
-            nesting.add(events[0], events[1], events[2], events[3], nested)
-        slices += len(nested.index)
+        columns = [batch[name].to_numpy() for name in batch.schema.names]
+        track, ts, dur, number, kind = columns
+        nested = nesting.add(track, ts, dur, number, kind)
+        index = number[kind == SLICE]
+        _keep(found, index, nested)
+        slices += len(index)
         overlapping += nested.overlapping
-        _keep(found, nested)
     return Placed(slices, overlapping)
 
 
-def _keep(found: Sections, nested: Nested) -> None:
-    placed = [nested.index, nested.parent, nested.depth]
+def _keep(found: Sections, index: Int64s, nested: nester.Placed) -> None:
+    placed = [index, nested.parent, nested.depth]
     found.scratch.add("placed", pa.table(list(map(pa.array, placed)), schema=_PLACED))
     bound = [nested.end, nested.bound, nested.bound_ts, nested.at, nested.is_late]
-    of_columns = [pa.array(column, kind.type) for column, kind in zip(bound, _BOUND, strict=True)]
-    found.scratch.add("bound", pa.table(of_columns, schema=_BOUND))
+    found.scratch.add("bound", pa.table(list(map(pa.array, bound)), schema=_BOUND))
 
 
 def _track_of_places(found: Sections) -> pa.Table:

@@ -12,7 +12,7 @@ from traceql.reader.coded import DistinctValues
 from traceql.reader.kineto.counting import Counts
 from traceql.reader.kineto.flow_ends import END
 from traceql.reader.kineto.gathering import Gathered
-from traceql.reader.kineto.kineto_json import Event, KinetoJson
+from traceql.reader.kineto.kineto_json import Batch, Event, KinetoJson
 from traceql.reader.kineto.span import Span
 from traceql.reader.kineto.streaming.scratch import Scratch
 from traceql.reader.kineto.track_numbers import TrackNumbers
@@ -126,20 +126,20 @@ def sections(path: Path, scratch: Scratch, texts: Iterable[bytes] | None = None)
     """
     trace = KinetoJson(path, texts)
     found = Sections(scratch)
-    for batches in _grouped(trace):
+    for batches in _grouped(trace.scanned()):
         found.add(Gathered(batches, found.tracks))
     found.metadata = trace.metadata
     return found
 
 
-def _grouped(trace: Iterable[list[Event]]) -> Iterator[Iterator[list[Event]]]:
+def _grouped(trace: Iterable[Batch]) -> Iterator[Iterator[Batch]]:
     """The batches of one section after the other; a batch is parsed when it is asked for."""
     batches = iter(trace)
     for first in batches:
         yield _section(first, batches)
 
 
-def _section(first: list[Event], batches: Iterator[list[Event]]) -> Iterator[list[Event]]:
+def _section(first: Batch, batches: Iterator[Batch]) -> Iterator[Batch]:
     events = len(first)
     yield first
     while events < _EVENTS and (batch := next(batches, None)) is not None:

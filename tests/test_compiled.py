@@ -1,0 +1,267 @@
+"""Compiled code gives what the Python code gives that it stands for."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import databases
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from traceql.compiled import build, new_instance
+from traceql.dialect.pytorch.vocabulary import Argument
+from traceql.errors import TraceCorrupt
+from traceql.reader import nester
+from traceql.reader.coded import DistinctValues
+from traceql.reader.kineto import kineto_json
+from traceql.reader.kineto.gathering import Gathered
+from traceql.reader.kineto.kineto_json import KinetoJson
+from traceql.reader.kineto.scan import Scanned, new_scanner
+from traceql.reader.kineto.scan.scanner import NUMBERS, SIZES
+from traceql.reader.kineto.streaming.read import stream_kineto
+from traceql.reader.lanes import DEEPEST
+from traceql.reader.track_nesting import END, LATE_END, SLICE
+
+_SOURCES = Path(build.__file__).parent
+_RECORDINGS = [path for name in databases.BUNDLED for path in databases.files(name)[:1]]
+
+
+@pytest.mark.parametrize("name", build.NAMES)
+def test_module_is_made_of_its_sources(name: str) -> None:
+    module = (_SOURCES / f"{name}.wasm").read_bytes()
+    assert module.endswith(build.digest(name)), "run `make compiled`"
+
+
+def test_it_runs_here() -> None:
+    assert new_scanner()
+    assert new_instance("nest")
+
+
+def test_scanner_knows_the_arguments_that_become_columns() -> None:
+    source = (_SOURCES / "scan.c").read_text()
+    (known,) = re.findall(r"static int argument_of.*?\n}", source, re.DOTALL)
+    assert set(re.findall(r'"([^"]+)"', known)) == {*NUMBERS, *SIZES}
+    (order,) = re.findall(r"enum \{ (EXTERNAL_ID.*?) \};", source)
+    names = [Argument[name] for name in re.findall(r"[A-Z_]+", order) if name != "NUMBERS"]
+    assert [*dict.fromkeys(names)] == [*NUMBERS, *SIZES]
+
+
+# ---- events ----
+
+
+def columns(path: Path, *, by_scanning: bool) -> Any:
+    """All that is gathered of a file, or the error."""
+    trace = KinetoJson(path)
+    try:
+        found = Gathered(trace.scanned() if by_scanning else trace)
+    except TraceCorrupt as error:
+        return str(error)
+    slices, points = found.slices, found.instants
+    return {
+        "slices": [*(getattr(slices, name).tolist() for name in ("ts", "dur", "counted_dur"))],
+        "described": [
+            getattr(slices, name).to_pylist()
+            for name in ("name", "cat", "args", "external_id", "correlation", "activity")
+        ],
+        "tracks": slices.track.tolist(),
+        "instants": [points.ts.tolist(), points.track.tolist(), points.name.to_pylist()],
+        "ends": found.flow_ends.table(DistinctValues(), DistinctValues()).to_pylist(),
+        "track names": found.tracks.named(found.about_tracks),
+        "phases": found.phases,
+        "metadata": trace.metadata,
+    }
+
+
+def require_same(path: Path) -> Any:
+    wanted = columns(path, by_scanning=False)
+    assert columns(path, by_scanning=True) == wanted
+    return wanted
+
+
+@pytest.mark.parametrize("path", _RECORDINGS, ids=lambda path: path.name)
+def test_recordings_are_scanned_alike(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 1 << 14)
+    assert require_same(path)["phases"]["X"] > 100
+    batches = list(KinetoJson(path).scanned())
+    scanned = sum(len(batch) for batch in batches if isinstance(batch, Scanned))
+    assert scanned > 0.9 * sum(map(len, batches))
+
+
+def written(folder: Path, events: list[str], *, tail: str = "") -> Path:
+    path = folder / "trace.json"
+    path.write_text(f'{{"schemaVersion": 1, "traceEvents": [{",".join(events)}]{tail}}}')
+    return path
+
+
+_PLAIN = '{"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1.250, "dur": 2}'
+_ODD = [
+    '{"ph":"X","name":"a","cat":"cpu_op","pid":1,"tid":2,"ts":5e2,"dur":1}',
+    '{"ph":"X","name":"a","cat":"cpu_op","pid":1,"tid":2,"ts":"12.5","dur":1}',
+    '{"ph":"X","name":"a","cat":"cpu_op","pid":1,"tid":2,"ts":-3.001,"dur":-1.5}',
+    '{"ph":"X","name":"a","cat":"cpu_op","pid":1,"tid":2,"ts":1.0005,"dur":0.0015}',
+    '{"ph":"X","name":"a","pid":1,"tid":2,"ts":1234567890123456.789}',
+    '{"ph":"X","name":"a","pid":1,"tid":2,"ts":3,"dur":null}',
+    '{"ph":"X","ts":3,"name":null,"cat":7,"pid":"p","tid":1.5}',
+    '{"ph":"X","ts":3,"name":"\\u00e9\\n\\"x\\"","pid":true}',
+    '{"ph":"X","ts":3,"name":"\\ud83d\\ude00"}',
+    '{"ph":"X","ts":3,"name":"\\ud800"}',
+    '{"ph":"X","ts":3,"name":"µs → 中 😀"}',
+    '{"ph":"X","ts":3,"n\\u0061me":"escaped key","args":{"Extern\\u0061l id":3}}',
+    '{"ph":"X","ts":3,"name":"first","name":"last","args":{"stream":1},"args":{"device":2}}',
+    '{"ph":"X","ts":3,"cat":"kernel","args":{"stream":1,"stream":7,"device":null,"bytes":1.0}}',
+    '{"ph":"X","ts":3,"cat":"kernel","args":{"grid":[1,2,3],"block":[],"graph node id":-4}}',
+    '{"ph":"X","ts":3,"cat":"kernel","args":{"grid":[1,2,3,4],"block":[9999999999]}}',
+    '{"ph":"X","ts":3,"cat":"kernel","args":{"External id":"12","correlation":12345678901234567}}',
+    '{"ph":"X","ts":3,"cat":"kernel","args":{"correlation":123456789012345678901}}',
+    '{"ph":"X","ts":3,"args":{"x":[{"y":[[]]},{}],"z":NaN}}',
+    '{"ph":"X","ts":3,"args":[1]}',
+    '{"ph":"X","ts":3,"args":null}',
+    '{"ph":"X","ts":3,"args":{}}',
+    '{ \n\t"ph" : "X" , "ts" : 3 ,\r\n "args" : { "bytes" : 5 } }',
+    '{"ph":"i","ts":4,"pid":5,"tid":5,"name":"now"}',
+    '{"ph":"M","name":"process_name","pid":0,"args":{"name":"python"}}',
+    '{"ph":"C","ts":4,"name":"counter","args":{"x":1}}',
+    '{"ph":"s","id":3,"ts":1,"pid":0,"tid":7,"name":"ac2g","cat":"ac2g"}',
+    '{"ph":"f","id":3,"ts":1,"pid":0,"tid":7,"name":"ac2g","cat":"ac2g","bp":"e"}',
+    '{"ph":"f","id":"0x3","ts":1.5,"pid":9,"name":"ac2g","cat":"ac2g","bp":null}',
+    '{"ph":"t","ts":1,"pid":0,"tid":7}',
+    '{"ts":1}',
+    "{}",
+]
+_DAMAGE: list[Callable[[str, int], str]] = [
+    lambda text, at: text[:at],
+    lambda text, at: text[:at] + "\x00" + text[at:],
+    lambda text, at: text[:at] + text[at + 1 :],
+    lambda text, at: text[:at] + "," + text[at:],
+    lambda text, at: text[:at] + '"' + text[at:],
+    lambda text, at: text[:at] + "\\" + text[at:],
+]
+
+
+@pytest.mark.parametrize("event", _ODD)
+@pytest.mark.parametrize("size", [16, 100, 1 << 18])
+def test_odd_events_are_scanned_alike(
+    event: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", size)
+    path = written(tmp_path, [_PLAIN, event, _PLAIN, _PLAIN, event, _PLAIN], tail=', "x": 1')
+    require_same(path)
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.lists(st.sampled_from([_PLAIN, *_ODD]), min_size=1, max_size=12),
+    st.integers(8, 700),
+    st.integers(0, 2000),
+    st.sampled_from([None, *_DAMAGE]),
+)
+@example([_PLAIN] * 3, 8, 100, _DAMAGE[0])
+def test_any_events_are_scanned_alike(
+    tmp_path_factory: pytest.TempPathFactory,
+    events: list[str],
+    size: int,
+    at: int,
+    damage: Callable[[str, int], str] | None,
+) -> None:
+    path = written(tmp_path_factory.mktemp("any"), events, tail=', "x": {"y": "]"}')
+    if damage:
+        text = path.read_text()
+        path.write_text(damage(text, at % len(text)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kineto_json, "_BATCH_BYTES", size)
+        wanted, got = (columns(path, by_scanning=way) for way in (False, True))
+    if isinstance(wanted, str):  # where a text is cut decides how its damage is described
+        assert isinstance(got, str)
+    else:
+        assert got == wanted
+
+
+def test_a_file_of_distinct_names_is_scanned_alike(tmp_path: Path) -> None:
+    """More events, names and tracks than a scan and its first tables take."""
+    events = [
+        json.dumps({"ph": "X", "ts": n, "dur": 1, "pid": n % 5000, "tid": n, "name": f"n{n}"})
+        for n in range(40_000)
+    ]
+    assert require_same(written(tmp_path, events))["phases"] == {"X": 40_000}
+
+
+def test_without_compiled_code_the_tables_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = _RECORDINGS[0]
+    compiled_tables = tables(path, tmp_path)
+    for module in ("traceql.reader.kineto.scan.scanner", "traceql.reader.nester"):
+        monkeypatch.setattr(f"{module}.new_instance", lambda name: None)
+    assert isinstance(nester.new_nester(), nester.PythonNester)
+    assert new_scanner() is None
+    assert tables(path, tmp_path) == compiled_tables
+
+
+def tables(path: Path, folder: Path) -> dict[str, Any]:
+    parts = list(stream_kineto(path, folder=folder, memory_bytes=1 << 30))
+    return {
+        name: pa.concat_tables([part.tables[name] for part in parts]).to_pylist()
+        for name in parts[0].tables
+    }
+
+
+# ---- nesting ----
+
+_EXTREME = st.sampled_from([-(2**63), -(2**62), 2**62, 2**63 - 1])
+_TIMES = st.integers(-5, 40)
+
+
+@st.composite
+def crowded(draw: st.DrawFn) -> list[tuple[int, int, int, int, int]]:
+    """Events as a nester takes them: track, time, duration, number, kind."""
+    found = []
+    for number in range(draw(st.integers(0, 60))):
+        kind = draw(st.sampled_from([SLICE, SLICE, SLICE, END, LATE_END]))
+        ts = draw(st.one_of(_TIMES, _TIMES, _TIMES, _TIMES, _EXTREME))
+        dur = draw(st.sampled_from([0, 0, 1, 3, 10, 30, 2**63 - 1])) if kind == SLICE else 0
+        found.append((draw(st.integers(0, 2)), ts, dur, number, kind))
+    return sorted(found, key=lambda e: (e[0], e[1], e[4] > 0, -e[2], e[3]))
+
+
+def placed(into: nester.Nester, events: list[tuple[int, int, int, int, int]], cut: int) -> Any:
+    """What is found if the events come in two parts."""
+    parts = []
+    for some in (events[:cut], events[cut:]):
+        rows = np.array(some, np.int64).reshape(-1, 5)
+        one = into.add(*(rows[:, column].copy() for column in range(5)))
+        parts.append({name: np.array(value).tolist() for name, value in vars(one).items()})
+    return parts
+
+
+def compiled() -> nester.CompiledNester:
+    instance = new_instance("nest")
+    assert instance
+    return nester.CompiledNester(instance)
+
+
+@settings(deadline=None, max_examples=1000)
+@given(crowded(), st.integers(0, 60))
+def test_events_are_nested_alike(events: list[tuple[int, int, int, int, int]], cut: int) -> None:
+    assert placed(compiled(), events, cut) == placed(nester.PythonNester(), events, cut)
+
+
+def test_deep_and_crowded_slices_are_nested_alike() -> None:
+    """Deeper than a lane may be, and more lanes than lists begin with."""
+    deep = [(0, n, 10_000 - 2 * n, n, SLICE) for n in range(DEEPEST + 50)]
+    staggered = [(1, n, 3000, n, SLICE) for n in range(2000)]
+    events = deep + staggered
+    wanted = placed(nester.PythonNester(), events, 700)
+    assert placed(compiled(), events, 700) == wanted
+    assert sum(part["overlapping"] for part in wanted) == 50 + 1999
+
+
+def test_more_events_than_one_call_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nester.CompiledNester, "_ROWS", 7)
+    events = [(n // 50, n % 50 // 2, 5, n, n % 3) for n in range(150)]
+    events.sort(key=lambda e: (e[0], e[1], e[4] > 0, -e[2], e[3]))
+    assert placed(compiled(), events, 75) == placed(nester.PythonNester(), events, 75)

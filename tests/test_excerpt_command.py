@@ -1,0 +1,218 @@
+"""traceql cut, and the options of other commands that take a part of a run."""
+
+import json
+from pathlib import Path
+
+import databases
+import pytest
+from command_line import called, refusal
+
+import traceql
+from traceql.cli import large
+from traceql.engine import open_trace_processor
+from traceql.excerpt.times import nanoseconds, option, seconds
+from traceql.mcp import answers
+from traceql.mcp.databases import Databases
+
+
+@pytest.fixture(scope="module")
+def database() -> Path:
+    return databases.trace("qwen3-32b-tp4-graph-nccl").path
+
+
+@pytest.fixture(scope="module")
+def part(database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("part") / "part.duckdb"
+    assert called("cut", database, "-o", file, "--steps", "3").returncode == 0
+    return file
+
+
+def lines(text: bytes) -> list[str]:
+    return text.decode().splitlines()
+
+
+def test_an_excerpt_is_a_database_that_says_what_it_has(database: Path, part: Path) -> None:
+    done = called("run", "steps.timeline", part, "--format", "json")
+    assert {row["number"] for row in json.loads(done.stdout)} == {3}
+    (told,) = lines(done.stderr)
+    assert told.startswith(f"excerpt of {database.name}: step 3, ")
+    assert "4 of 28 steps whole" in told
+    assert part.stat().st_size * 3 < database.stat().st_size
+
+
+@pytest.mark.parametrize(
+    "command", [["info"], ["run", "kernels.top"], ["sql"], ["check"], ["diff"], ["report"]]
+)
+def test_every_command_says_it(part: Path, tmp_path: Path, command: list[str]) -> None:
+    more: dict[str, list[str | Path]] = {
+        "sql": ["SELECT 1"], "diff": [part], "report": ["-o", tmp_path / "report.html"]
+    }  # fmt: skip
+    told = lines(called(*command, part, *more.get(command[0], [])).stderr)
+    assert len([line for line in told if line.startswith("excerpt of ")]) == 1
+
+
+def test_a_database_of_a_whole_run_says_nothing(database: Path) -> None:
+    assert called("run", "kernels.top", database).stderr.startswith(b"20 of ")
+
+
+def test_commands_make_the_excerpt_themselves(database: Path, part: Path) -> None:
+    asked = ("run", "kernels.top", database, "--limit", "0", "--format", "json")
+    done = called(*asked, "--steps", "3")
+    assert done.stdout == called("run", "kernels.top", part, *asked[3:]).stdout
+    assert len(lines(done.stderr)) == 1
+    counted = "SELECT COUNT(*) AS n FROM kernel"
+    done = called("sql", database, counted, "--from", "165ms", "--to", "0.19", "--format", "csv")
+    with traceql.open(database) as trace:
+        expected = trace.sql(f"{counted} WHERE ts >= 165e6 AND ts < 190e6").rows()[0]["n"]
+    assert lines(done.stdout) == ["n", str(expected)]
+
+
+def test_step_of_a_query_is_its_own(database: Path) -> None:
+    """--steps says what the excerpt has, --step what of it the query shows."""
+    asked = ("run", "kernels.top", database, "--limit", "0", "--format", "json", "--step", "3")
+    assert called(*asked, "--steps", "3-4").stdout == called(*asked).stdout
+
+
+def test_the_report_says_it_below_its_title(database: Path, tmp_path: Path) -> None:
+    page, document = tmp_path / "report.html", tmp_path / "report.json"
+    assert called("report", database, "--steps", "3", "-o", page).returncode == 0
+    text = page.read_text()
+    header = text[text.index("<header>") : text.index("</header>")]
+    assert '<p class="part">excerpt of ' in header
+    assert f"traceql run kernels.top {database.name} --steps 3" in text
+    done = called("report", database, "--steps", "3", "--format", "json", "-o", document)
+    assert done.returncode == 0
+    assert json.loads(document.read_text())["excerpt"] in header
+
+
+def test_the_perfetto_file_says_it(database: Path, part: Path, tmp_path: Path) -> None:
+    file = tmp_path / "part.pftrace"
+    done = called("export", "perfetto", database, "--steps", "3", "-o", file)
+    (told,) = lines(done.stderr)
+    with traceql.open(part) as trace:
+        (kernels,) = trace.sql("SELECT COUNT(*) AS n, MIN(ts) AS ts FROM kernel")
+    with open_trace_processor([file.read_bytes()]) as tp:
+        names = [row.name for row in tp.query("SELECT name FROM slice WHERE category = 'excerpt'")]
+        counted = "SELECT COUNT(*) AS n FROM slice WHERE category IN ('kernel', 'memcpy', 'memset')"
+        (shown,) = tp.query(counted)
+        commands = [
+            row.text
+            for row in tp.query("SELECT string_value AS text FROM args WHERE key = 'debug.see'")
+        ]
+    assert names.count("in this excerpt") == 4
+    assert told in names
+    assert shown.n == kernels["n"]
+    assert commands
+    assert all(f"{database.name} " in text and text.endswith(" --steps 3") for text in commands)
+
+
+def test_an_excerpt_is_replaced_and_nothing_else(
+    database: Path, part: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "again.duckdb"
+    for steps in ("3", "4"):
+        assert called("cut", database, "-o", file, "--steps", steps).returncode == 0
+    with traceql.open(file) as trace:
+        assert {row["number"] for row in trace.sql("SELECT number FROM step")} == {4}
+    said = refused(called("cut", part, "-o", database, "--steps", "3").stderr)
+    assert said == f"traceql: {database} exists and is no excerpt; name another file with -o"
+    said = refusal("cut", database, "-o", database, "--steps", "3")
+    assert said.endswith("is the database itself; name another file with -o")
+
+
+def test_an_excerpt_takes_no_more_traces(part: Path) -> None:
+    before = part.read_bytes()
+    trace = databases.files("qwen3-8b-tp1-graph")[0]
+    said = refused(called("load", trace, "-o", part).stderr)
+    assert (
+        said
+        == f"traceql: {part} is an excerpt, which cannot be added to; name another file with -o"
+    )
+    assert part.read_bytes() == before
+
+
+def refused(told: bytes) -> str:
+    """The last line, below the one that says what the excerpt has."""
+    first, *_, last = lines(told)
+    assert first.startswith("excerpt of ")
+    return last
+
+
+def test_a_lake_takes_whole_runs(part: Path, database: Path, tmp_path: Path) -> None:
+    done = called("lake", "add", part, "--lake", tmp_path / "lake")
+    assert done.returncode == 1
+    assert f"is an excerpt; add the whole run, {database.name}" in done.stderr.decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--from", "1m"], "'1m' is not a time"),
+        (["--from", "0.0000000001"], "not a whole number of ns"),
+        (["--from", "2s", "--to", "1s"], "the window is empty: from 2s to 1s"),
+        (["--from", "3s"], "nothing from 3.000 s on: there is 0.000 s to 0.216912 s"),
+        (["--steps", "x"], "'x' is neither a step nor a range of steps"),
+        (["--steps", "99"], "no step 99; there are steps 0 to 6 (rank 0)"),
+        (["--steps", "3", "--sample", "2"], "one of the three"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(
+    database: Path, tmp_path: Path, options: list[str], said: str
+) -> None:
+    assert said in refusal("cut", database, "-o", tmp_path / "part.duckdb", *options)
+    assert said in refusal("run", "kernels.top", database, *options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_options_that_do_not_go_together_are_told(database: Path, tmp_path: Path) -> None:
+    out = tmp_path / "part.duckdb"
+    assert "say which part" in refusal("cut", database, "-o", out, status=2)
+    both = ("export", "perfetto", database, database, "-o", tmp_path / "both.pftrace")
+    assert "--steps is for one run" in refusal(*both, "--steps", "3", status=2)
+    assert "give --steps 3" in refusal("export", "perfetto", database, "--step", "3", status=2)
+    assert "--sample is for one run" in refusal("ui", database, database, "--sample", "3", status=2)
+    assert "leave out --raw" in refusal("ui", database, "--raw", "--steps", "3", status=2)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_too_large_is_told_and_not_cut(
+    database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(large, "PERFETTO_SLICES", 52_600)
+    file = tmp_path / "run.pftrace"
+    (told,) = lines(called("export", "perfetto", database, "-o", file).stderr)
+    assert told.startswith("52,601 slices are too many for the Perfetto UI")
+    assert "--steps" in told
+    assert file.stat().st_size > 1_000_000  # all of it is there
+    monkeypatch.setattr(large, "PERFETTO_SLICES", 52_601)
+    assert called("export", "perfetto", database, "-o", file).stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("text", "ns"),
+    [
+        ("12.5s", 12_500_000_000), ("12.5", 12_500_000_000), ("1,234.5 ms", 1_234_500_000),
+        ("40us", 40_000), ("40 µs", 40_000), ("7ns", 7), ("0", 0), (".5s", 500_000_000),
+    ],
+)  # fmt: skip
+def test_times_are_read_exactly(text: str, ns: int) -> None:
+    assert nanoseconds(text) == ns
+    assert nanoseconds(option(ns)) == ns
+
+
+def test_times_are_shown_in_seconds() -> None:
+    assert [seconds(ns) for ns in (0, 12_500_000_000, 1_234_567, 10**13)] == [
+        "0.000 s", "12.500 s", "0.001235 s", "10,000.000 s"
+    ]  # fmt: skip
+
+
+def test_assistants_are_told(part: Path) -> None:
+    runs = Databases([part])
+    answers_of_tools = [
+        *answers.databases(runs, {}),
+        answers.findings(runs, {}),
+        answers.run_query(runs, {"name": "kernels.top"}),
+        answers.sql(runs, {"statement": "SELECT 1"}),
+    ]
+    for answer in answers_of_tools:
+        assert answer["excerpt"].startswith("excerpt of ")

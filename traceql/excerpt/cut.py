@@ -1,0 +1,182 @@
+"""Cuts an excerpt out of a database: a smaller database of the same tables, views and macros."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+
+from traceql.derive.definition import Definition, Kind
+from traceql.derive.describe import comments
+from traceql.derive.execute import create_sources, derive
+from traceql.derive.registry import definitions
+from traceql.drafts import draft_folder
+from traceql.errors import DatabaseError, TraceqlError
+from traceql.excerpt.choice import Choice
+from traceql.excerpt.description import describe
+from traceql.excerpt.overlap import Overlap, overlap_with_windows
+from traceql.excerpt.rows import (
+    CHOSEN,
+    CUT_LAYERS,
+    EDGE_KERNELS,
+    in_order,
+    lost_time_rows,
+    queue_rows,
+    rows_of,
+)
+from traceql.excerpt.rules import RULES, Rule
+from traceql.excerpt.slices import find_slices, insert_slices
+from traceql.excerpt.windows import create_windows, extent_of_source
+from traceql.excerpted import excerpt_in
+from traceql.files import target_of, whole_file
+from traceql.memory import memory_bytes
+from traceql.opening import opened_database
+
+# A window inside a kernel or a gap has no event that begins, but a state of its device.
+_ANYTHING = """
+    SELECT 1 FROM slice
+    UNION ALL SELECT 1 FROM device_state
+    UNION ALL SELECT 1 FROM counter
+    UNION ALL SELECT 1 FROM instant
+    UNION ALL SELECT 1 FROM memory
+    LIMIT 1
+"""
+_SHARE_OF_DUCKDB = 0.6  # of the memory that a load may use
+
+
+def cut(source: str | Path, output: str | Path, choice: Choice) -> str:
+    """Writes an excerpt of a database into a database of its own, completely or not at all.
+
+    Args:
+        source: a database, which may be an excerpt itself.
+        output: the file; an excerpt that is there is replaced, another database is not.
+        choice: which part of the run.
+
+    Returns:
+        One line that says which part it is.
+
+    Raises:
+        TraceqlError: nothing was written; the message says what the source has instead.
+    """
+    database, target = Path(source), Path(output)
+    with _opened(database) as of_excerpt:
+        pass
+    _require_free(database, target)
+    with _draft(target) as draft:
+        try:
+            with duckdb.connect(str(draft), config=_limits(draft)) as con:
+                text = _write(con, database, choice, of_excerpt=of_excerpt)
+        except (duckdb.Error, OSError) as error:
+            raise DatabaseError(f"cannot write {target}: {str(error).splitlines()[0]}") from None
+    return text
+
+
+@contextmanager
+def _opened(database: Path) -> Iterator[bool]:
+    """Whether the database is an excerpt, while it is open; it is checked to be of this version."""
+    if not database.is_file():
+        raise DatabaseError(f"{database} is no file; name a database that traceql load made")
+    con = opened_database(database, otherwise="name a database that traceql load made")
+    try:
+        yield excerpt_in(con) is not None
+    finally:
+        con.close()
+
+
+def _require_free(database: Path, target: Path) -> None:
+    """Raises TraceqlError if something else than an older excerpt would be replaced."""
+    if not target.exists() or target.is_dir():
+        return
+    if os.path.realpath(target) == os.path.realpath(database):
+        raise TraceqlError(f"{target} is the database itself; name another file with -o")
+    log = target_of(target).with_name(f"{target_of(target).name}.wal")
+    if log.exists():
+        raise TraceqlError(f"{target} is open in another program; close it, or name another file")
+    try:
+        with _opened(target) as is_excerpt:
+            pass
+    except DatabaseError:
+        is_excerpt = False
+    if not is_excerpt:
+        raise TraceqlError(f"{target} exists and is no excerpt; name another file with -o")
+
+
+@contextmanager
+def _draft(target: Path) -> Iterator[Path]:
+    """The path of a new file that replaces the target after the block.
+
+    Its name becomes that of a catalog, which no attached database may have too.
+    """
+    with (
+        draft_folder(target_of(target).parent) as folder,
+        whole_file(target, draft=folder / "new.duckdb", may_replace_database=True) as draft,
+    ):
+        yield draft
+
+
+def _limits(draft: Path) -> dict[str, str | bool | int | float | list[str]]:
+    return {
+        "memory_limit": f"{int(memory_bytes(None) * _SHARE_OF_DUCKDB)}B",
+        "default_block_size": "65536",  # most of the tables have few rows
+        "temp_directory": str(draft.with_name("sorting")),
+    }
+
+
+def _write(
+    con: duckdb.DuckDBPyConnection, database: Path, choice: Choice, *, of_excerpt: bool
+) -> str:
+    con.execute("SET preserve_insertion_order = true")
+    con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many
+    quoted = str(database).replace("'", "''")
+    con.execute(f"ATTACH '{quoted}' AS source (READ_ONLY)")
+    extent = extent_of_source(con, database.name)
+    create_windows(con, choice, extent, of_excerpt=of_excerpt)
+    if not con.execute("FROM excerpt_window LIMIT 1").fetchall():
+        raise TraceqlError(f"nothing of that is in {database.name}: there is {extent}")
+    create_sources(con)
+    _fill(con, overlap_with_windows(con), of_excerpt=of_excerpt)
+    if not con.execute(_ANYTHING).fetchall():
+        raise TraceqlError(f"no event begins or lasts in that window: there is {extent}")
+    text = describe(con, choice, database.name, extent, of_excerpt=of_excerpt)
+    con.execute("DETACH source")
+    con.execute("CHECKPOINT")
+    return text
+
+
+def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool) -> None:
+    """Makes all tables, views and macros; the ledger stays empty."""
+    known = definitions()
+    con.execute(CHOSEN.format(begun_kernels=overlap.begun("source.kernel")))
+    con.execute(CUT_LAYERS)
+    find_slices(con, overlap)
+    con.begin()  # a commit for each table would take longer
+    for one in in_order(known):
+        _insert(con, one, rows_of(one, overlap))
+        if one.name == "activity":
+            insert_slices(con, overlap, of_excerpt=of_excerpt)
+        elif one.name == "device_part":
+            con.execute(EDGE_KERNELS)
+    con.commit()
+    lost_time, queue = known["lost_time"], known["launch_queue"]
+    derive(con, only={name for name in lost_time.needs if known[name].kind.is_macro})
+    _insert(con, lost_time, lost_time_rows(lost_time, known["straggler"]))
+    _insert(con, replace(queue, kind=Kind.TABLE), queue_rows(queue, overlap, of_excerpt=of_excerpt))
+    made = (Kind.VIEW, Kind.MACRO, Kind.TABLE_MACRO)
+    derive(
+        con,
+        only={
+            name
+            for name, one in known.items()
+            if RULES.get(name) is Rule.DERIVED or (one.kind in made and one is not queue)
+        },
+    )
+
+
+def _insert(con: duckdb.DuckDBPyConnection, one: Definition, rows: str) -> None:
+    if one.kind is Kind.SOURCE:
+        con.execute(f"INSERT INTO {one.name} {rows}")
+    else:
+        con.execute(f"CREATE TABLE {one.name} AS {rows}")
+        con.execute(comments(one))

@@ -1,0 +1,54 @@
+"""For each table of a database, which of its rows an excerpt has; docs/scale.md explains them."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class Rule(StrEnum):
+    """Which rows of a table an excerpt has.
+
+    WHOLE: all, because they are facts of the run, and do not become fewer with its time.
+    BEGUN: the events that begin in a window, with their whole durations.
+    CLIPPED: the intervals of a device that are in a window, cut at its edges, so that they still
+        cover the time without overlap.
+    KERNEL: what is said of kernels that the excerpt has.
+    OPERATION: on all ranks, if one of them has a kernel of the operation in the excerpt.
+    STEP: what is said of steps that the excerpt has whole.
+    DERIVED: made from the tables of the excerpt, as loading makes them: they are sums over the run.
+    OWN: each such table has a query of its own (see `rows`).
+    """
+
+    WHOLE = "whole"
+    BEGUN = "begun"
+    CLIPPED = "clipped"
+    KERNEL = "kernel"
+    OPERATION = "operation"
+    STEP = "step"
+    DERIVED = "derived"
+    OWN = "own"
+
+
+_TABLES = {
+    Rule.WHOLE: """
+        clock communicator communicator_member cost_formula data_sheet_peak event_kind file_count
+        finding_rule fixed_cost graph_node job_size kernel_class kernel_key kernel_metric
+        kernel_rule layer_family layer_kind layout link measured_collective measured_device
+        measured_memory measured_product model_config model_part model_size model_transfer own_peak
+        peak peak_file product_curve profile_file profile_quantity profile_remark profiled_launch
+        profiled_name profiled_work quantization_sign rank_model rank_part recorder remark
+        role_link run run_file run_iteration symbol time_apart trace traceql_database track
+        transfer_curve transfer_point waterfall_bar
+    """,
+    Rule.BEGUN: "counter instant memory",
+    Rule.CLIPPED: "device_part device_state gap",
+    Rule.KERNEL: "activity collective counted_kernel issuer kernel_match kernel_module plane_wait",
+    Rule.OPERATION: "arrival",
+    Rule.STEP: (
+        "aligned_step cost expert_excess measured_transfer request_step step step_time step_tokens"
+    ),
+    Rule.DERIVED: "class_time class_transfer graph_gap host_gap step_class",
+    Rule.OWN: "flow kernel launch ledger lost_time module request slice telemetry telemetry_sample",
+}
+RULES: Mapping[str, Rule] = {
+    table: rule for rule, tables in _TABLES.items() for table in tables.split()
+}
