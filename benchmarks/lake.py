@@ -1,4 +1,4 @@
-"""Seconds to fill a lake with two processes, and of each fleet query on it.
+"""Seconds, also of processors, to fill a lake with two processes, and of each query on it.
 
     python benchmarks/lake.py [--loads 4] [--runs 500] [--compact] [DATABASE...]
 
@@ -129,9 +129,15 @@ def _kernels(found: Sequence[Entry]) -> int:
 
 @contextmanager
 def _told(what: str) -> Iterator[None]:
-    begin = time.perf_counter()
+    begin, busy = time.perf_counter(), _busy()
     yield
-    print(f"{time.perf_counter() - begin:8.2f} s  {what}", flush=True)
+    took = time.perf_counter() - begin
+    print(f"{took:8.2f} s {_busy() - busy:8.2f} s of processors  {what}", flush=True)
+
+
+def _busy() -> float:
+    """What this process and those that it waited for took of processors, s."""
+    return sum(os.times()[:4])
 
 
 if __name__ == "__main__":

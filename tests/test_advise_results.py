@@ -226,6 +226,7 @@ def test_measured_numbers_stand_beside_the_predicted_ones(tmp_path: Path) -> Non
     assert row["measured_tokens_per_s"] == 1000.0
 
 
+@pytest.mark.slow
 def test_other_set_ups_are_left_out_with_the_reason(tmp_path: Path) -> None:
     eager = at_a_time(1, 16, 30.0, arguments={"enforce_eager": True})
     usual = at_a_time(1, 16, predicted_ms(Layout(), 16), arguments={"max_num_seqs": 64})

@@ -85,6 +85,7 @@ _LOADED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", SUMS)
 def test_compute_tasks_are_those_that_sqlite_counts(rank: int, trace: traceql.Trace) -> None:
     expected = read_by_sqlite(
@@ -538,6 +539,7 @@ def test_arguments_are_those_of_the_text_export(small: traceql.Trace) -> None:
     assert found["hcom_allReduce__1_0_1"]["data_type"] == "FP32"
 
 
+@pytest.mark.slow
 def test_ranges_and_marks_of_the_program_are_loaded(small: traceql.Trace) -> None:
     assert values(small, "SELECT name, ts, dur FROM slice WHERE cat = 'mstx'") == [
         ("forward", 20, 10)
@@ -624,6 +626,7 @@ def test_ranks_of_a_communicator_that_are_not_loaded_count(trace: traceql.Trace)
     assert values(trace, "SELECT DISTINCT world_size FROM trace") == [(8,)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("stated", "expected"), [(2, 8), (8, 8), (16, 16)])
 def test_a_job_is_not_smaller_than_its_communicators(
     stated: int, expected: int, tmp_path: Path

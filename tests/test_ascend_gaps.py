@@ -15,6 +15,7 @@ def gaps(trace: traceql.Trace) -> list[tuple[int, int, str]]:
     return [(row["ts"], row["dur"], row["cause"]) for row in trace.sql("FROM gap")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("waited", [True, False])
 def test_waits_that_the_device_tells_decide_alone(waited: bool, tmp_path: Path) -> None:
     """The host asked for a wait before the second kernel, which need not have lasted."""

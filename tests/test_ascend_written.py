@@ -58,6 +58,7 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> traceql.Trace:
     return loaded(written(folder, *ONE), folder / "run.duckdb")
 
 
+@pytest.mark.slow
 def test_a_folder_of_a_rank_is_recognised(one: traceql.Trace) -> None:
     assert values(one, DIALECT_ROWS) == [("ascend", "ascend json", "ascend")]
     assert values(one, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
@@ -72,6 +73,7 @@ def test_waiting_is_what_no_plane_moves(one: traceql.Trace) -> None:
     assert (peer["late_place"], peer["operations"], peer["longest_ns"]) == (2, 1, 700)
 
 
+@pytest.mark.slow
 def test_a_group_of_the_whole_job_tells_the_number_of_the_late_rank(tmp_path: Path) -> None:
     """The operation of `ONE` has four ranks, and so has the job."""
     document: dict[str, Any] = {
@@ -89,6 +91,7 @@ def test_a_group_of_the_whole_job_tells_the_number_of_the_late_rank(tmp_path: Pa
     assert (peer["late_rank"], peer["group_ranks"]) == (2, "0 1 2 3")
 
 
+@pytest.mark.slow
 def test_waiting_for_a_rank_that_is_not_loaded_is_in_the_phase_that_waited(tmp_path: Path) -> None:
     """`ONE` in a decode step: 750 ns of its operation are waiting, and 700 ns are idle."""
     step = operator("execute_context_0(0)_generation_4(4)", ts=0, dur=2000, cat="user_annotation")
@@ -199,6 +202,7 @@ def test_the_text_form_is_read_where_a_db_is_beside_it(tmp_path: Path) -> None:
     assert found == [(None,)]
 
 
+@pytest.mark.slow
 def test_tasks_of_unknown_types_are_told_and_kept(tmp_path: Path) -> None:
     events = (
         task("aclnnMm_MatMulCommon_MatMulV2", ts=100, dur=100),
@@ -221,6 +225,7 @@ _DETAILS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_local", [False, True])
 def test_kernel_details_of_any_locale_are_joined(is_local: bool, tmp_path: Path) -> None:
     """With semicolons and decimal commas, as spreadsheets of some countries save them."""
@@ -236,6 +241,7 @@ def test_kernel_details_of_any_locale_are_joined(is_local: bool, tmp_path: Path)
         assert values(trace, found) == [("MatMulV2", "4,8;8,16")]
 
 
+@pytest.mark.slow
 def test_kernel_details_of_another_recording_are_told(tmp_path: Path) -> None:
     files = {"kernel_details.csv": "\n".join(_DETAILS)}
     folder = written(tmp_path, task("aclnnMm", ts=900, dur=100), files=files)
@@ -246,6 +252,7 @@ def test_kernel_details_of_another_recording_are_told(tmp_path: Path) -> None:
     assert "of another recording" in note
 
 
+@pytest.mark.slow
 def test_an_arrow_tells_the_call_of_a_task_whose_number_no_call_has(tmp_path: Path) -> None:
     """As in traces of 2024-01: the arrow begins within the call, and ends where the task begins."""
     outer = call("AscendCL@aclnnMm", ts=0, dur=90, connection=3, level="acl")
@@ -281,6 +288,7 @@ def two_devices(folder: Path) -> Path:
     return trace
 
 
+@pytest.mark.slow
 def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
     two_devices(tmp_path / "in")
     with loaded(tmp_path / "in", tmp_path / "run.duckdb") as trace_of_both:
@@ -327,6 +335,7 @@ def test_a_kernel_that_no_device_has_fails_the_ledger(
     assert (row["value"], row["total"], row["ok"]) == (2, 3, False)
 
 
+@pytest.mark.slow
 def test_the_report_and_the_ledger_speak_of_npus(one: traceql.Trace) -> None:
     """Of the words of traceql; SQL, and the names of columns, stay as they are."""
     found = list(answers(one))

@@ -204,6 +204,7 @@ def test_what_may_not_be_read_is_one_line(closed: str, mode: int, tmp_path: Path
     assert str(tmp_path / "run") in err
 
 
+@pytest.mark.slow
 def test_bad_input_leaves_the_old_database_as_it_was(database: Path, tmp_path: Path) -> None:
     before = database.read_bytes()
     bad = [write(tmp_path) for write, _ in (BAD["truncated JSON"],)]
@@ -272,6 +273,7 @@ def long_to_read(path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_killed_load_leaves_the_old_database_and_the_next_one_cleans_up(
     database: Path, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ def example() -> Path:
     return Path(databases.trace(EXAMPLE).path)
 
 
+@pytest.mark.slow
 def test_a_saved_run_is_compared_as_the_run_itself() -> None:
     output_ = called("baseline", "save", "main", example())
     assert output_.returncode == 0

@@ -246,6 +246,7 @@ def test_native_ledger_tells_of_slices_without_an_end(trace: traceql.Trace) -> N
     assert found(trace, checks) == [(1, 5, None)]
 
 
+@pytest.mark.slow
 def test_native_kernels_that_overlap_count_once(trace: traceql.Trace) -> None:
     (row,) = trace.run("time.breakdown").rows()
     assert (row["window_ns"], row["computing_ns"], row["idle_ns"]) == (11, 11, 0)

@@ -405,6 +405,7 @@ def test_run_json_says_which_rank_a_trace_is(loaded: traceql.Trace) -> None:
     assert [tuple(row.values()) for row in rows] == [(0, 0, 2), (1, 1, 2)]
 
 
+@pytest.mark.slow
 def test_requests_are_joined_to_the_steps_that_served_them(loaded: traceql.Trace) -> None:
     rows = loaded.run("serving.requests").rows()
     found = [(r["request_id"], r["ts"], r["steps"], r["shared_kernel_ns"]) for r in rows]

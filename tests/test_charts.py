@@ -416,6 +416,7 @@ def test_what_has_no_name_is_called_unknown() -> None:
     assert [row["role, layer"] for row in rows] == ["qkv_proj, layer 3", "unknown"]
 
 
+@pytest.mark.slow
 def test_a_row_without_a_name_is_labelled_unknown(tmp_path: Path) -> None:
     table = pa.table({"role": ["qkv_proj", None], "dur": [5, 6]})
     Result(table, Chart("bar", {"x": "dur", "y": "role"})).save_chart(tmp_path / "bar.svg")
@@ -467,6 +468,7 @@ def test_what_cannot_be_written_is_refused_and_leaves_nothing(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_command_line_draws_into_a_file(
     trace: traceql.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import databases
@@ -154,6 +155,7 @@ def test_a_load_says_that_the_engine_is_compiled(
     assert "compiling" not in called(*load).stderr.decode()
 
 
+@pytest.mark.slow
 def test_load_says_what_it_did_and_that_it_skips(database: Path) -> None:
     done = process("load", EXAMPLES / "qwen3-8b-tp1-graph", "-o", database)
     assert done.returncode == 0
@@ -162,6 +164,7 @@ def test_load_says_what_it_did_and_that_it_skips(database: Path) -> None:
     assert "nothing was lost" in done.stdout.decode()
 
 
+@pytest.mark.slow
 def test_info_marks_a_failed_check(database: Path, tmp_path: Path) -> None:
     assert "✗ ledger" not in output("info", database)
     broken = tmp_path / "broken.duckdb"
@@ -483,6 +486,20 @@ def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path, number: sign
     loading.send_signal(number)
     assert loading.wait(timeout=20) == 128 + number
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_library_does_not_change_the_exit_status_of_a_signal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As Ray does, which raises its own SystemExit where it has waited."""
+
+    def stopped(**_: object) -> None:
+        with suppress(SystemExit):
+            signal.raise_signal(signal.SIGTERM)
+        sys.exit(1)
+
+    monkeypatch.setattr("traceql.cli.cli", stopped)
+    assert called("info").returncode == 128 + signal.SIGTERM
 
 
 @pytest.mark.slow

@@ -455,6 +455,7 @@ def test_what_cannot_be_one_operation_is_not_matched(tmp_path: Path) -> None:
         assert [r["ts"] for r in rows if r["match_id"] is None] == [3_000_000, 3_400_000]
 
 
+@pytest.mark.slow
 def test_bandwidth_is_that_of_nccl_tests(tmp_path: Path) -> None:
     """4 ranks, 2 MB; three wait 10 us for the last, all end 40 us after it has come."""
     factors = {"allreduce": 1.5, "_allgather_base": 0.75, "reduce_scatter": 0.75, "broadcast": 1.0}

@@ -278,6 +278,7 @@ def test_waiting_that_one_side_cannot_know_is_compared_as_communication() -> Non
     assert not {part for part, role in parts if role == "logits_gather"} - {"exposed_comm"}
 
 
+@pytest.mark.slow
 def test_statements_read_both_databases_and_nothing_else() -> None:
     comparison = compared(TP1, SERVING)
     (row,) = comparison.sql(

@@ -54,6 +54,7 @@ def test_each_drafted_token_attends_to_all_before_it(
     assert all(row["flops"] == by_hand for row in found)
 
 
+@pytest.mark.slow
 def test_all_drafted_tokens_have_logits(
     trace: traceql.Trace, iterations: list[list[tuple[int, int]]]
 ) -> None:

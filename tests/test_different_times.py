@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 import traces
 from command_line import called
 
@@ -40,6 +41,7 @@ def test_ranks_that_do_not_overlap_are_told_once_they_are_loaded(tmp_path: Path)
     ]
 
 
+@pytest.mark.slow
 def test_unix_times_tell_it_of_hours(tmp_path: Path) -> None:
     recorded(tmp_path, 0, 7_200 * SECOND, baseTimeNanoseconds=UNIX_NS)
     traceql.load(tmp_path, tmp_path / "run.duckdb")
@@ -47,6 +49,7 @@ def test_unix_times_tell_it_of_hours(tmp_path: Path) -> None:
     assert "7,199.0 s lie between them" in sentence
 
 
+@pytest.mark.slow
 def test_clocks_of_two_machines_say_nothing_of_the_time(tmp_path: Path) -> None:
     recorded(tmp_path, 0, 7_200 * SECOND)
     loading = called("load", tmp_path, "-o", tmp_path / "run.duckdb")
@@ -54,6 +57,7 @@ def test_clocks_of_two_machines_say_nothing_of_the_time(tmp_path: Path) -> None:
     assert found(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_ranks_of_one_run_overlap(tmp_path: Path) -> None:
     recorded(tmp_path, 0, 0.9 * SECOND)
     traceql.load(tmp_path, tmp_path / "run.duckdb")

@@ -42,6 +42,7 @@ def test_each_task_is_told_once_with_what_it_returned() -> None:
     }
 
 
+@pytest.mark.slow
 def test_what_a_task_raises_comes_back_and_ends_no_other() -> None:
     found = all_ended(
         task(tasks.refuse, "refused"),
@@ -55,6 +56,7 @@ def test_what_a_task_raises_comes_back_and_ends_no_other() -> None:
     assert found["good"].value == 8
 
 
+@pytest.mark.slow
 def test_a_task_whose_process_died_runs_once_more_alone(tmp_path: Path) -> None:
     notes = tmp_path / "notes"
     found = all_ended(task(partial(tasks.die, notes, times=1), "died"))

@@ -91,6 +91,7 @@ def test_without_a_curve_the_points_are_joined() -> None:
     assert len(line) == 9
 
 
+@pytest.mark.slow
 def test_loads_have_colours_in_order_and_stand_beside_each_other() -> None:
     spec = spec_of(curve_rows(), "curve", CURVE)
     ((layer, rows),) = marks(spec, panels_of(spec)[0], "point")
@@ -121,6 +122,7 @@ def test_an_end_of_an_interval_that_its_dot_covers_is_not_drawn() -> None:
     assert not any(row["high_stands_out"] for row in rows)  # 1 us above
 
 
+@pytest.mark.slow
 def test_one_repeat_has_no_interval_and_is_drawn() -> None:
     spec = spec_of(curve_rows(low_ns=None, high_ns=None), "curve", CURVE)
     ((_, rows),) = marks(spec, panels_of(spec)[0], "point")
@@ -178,6 +180,7 @@ def test_the_line_of_a_front_steps_from_one_undominated_median_to_the_next() -> 
     assert {"load 0", "load 1", "load 2"} <= shown
 
 
+@pytest.mark.slow
 def test_axes_of_all_panels_are_of_one_kind() -> None:
     far = front_rows((10, 300, "on the front"), (100, 290, "on the front"))
     near = front_rows((150, 310, "on the front"), (190, 300, "on the front"))
@@ -192,6 +195,7 @@ def test_axes_of_all_panels_are_of_one_kind() -> None:
     assert encodings[1]["x"]["axis"]["values"] == [140, 160, 180, 200]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "width",
     [pytest.param(328, marks=pytest.mark.slow), 720, pytest.param(1200, marks=pytest.mark.slow)],

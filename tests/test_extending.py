@@ -80,6 +80,7 @@ feed_forward = ["mlp_between_norms"]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("described")
 def test_a_new_table_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy_count.sql").write_text(TABLE)

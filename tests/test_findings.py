@@ -58,6 +58,7 @@ def test_transfers_that_nothing_hides_are_all_that_is_told_of_a_balanced_run() -
     assert kinds(trace).keys() == {"communication"}
 
 
+@pytest.mark.slow
 def test_products_that_lag_are_named_in_order_of_what_they_lose() -> None:
     """Weights of Qwen3-8B at 4.8 TB/s: 755, 252, 377 and 259 us, of 1,078, 460, 579 and 299 us.
 
@@ -204,6 +205,7 @@ def waits_for_hosts(trace: traceql.Trace) -> list[dict[str, Any]]:
     ).rows()
 
 
+@pytest.mark.slow
 def test_links_are_judged_by_large_messages() -> None:
     """By events the middle size reaches 61% of 450 GB/s in all_reduce, 45% in reduce_scatter."""
     with traceql.open(*sorted((DATA / "nccl-2gpu").glob("rank*.gz"))) as trace:
@@ -449,6 +451,7 @@ def test_one_late_rank_is_named(tmp_path: Path) -> None:
     assert "uneven waiting" not in found
 
 
+@pytest.mark.slow
 def test_a_late_host_is_blamed_for_its_own_gpu_and_for_the_ranks_that_wait(tmp_path: Path) -> None:
     """As above, but the kernels of rank 2 begin 200 us late.
 

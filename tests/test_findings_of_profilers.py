@@ -24,6 +24,7 @@ def host_bound(path: Path, target: Path) -> list[tuple[str, str]]:
         ]
 
 
+@pytest.mark.slow
 def test_steps_in_graphs_that_were_not_recorded_are_no_full_graphs(tmp_path: Path) -> None:
     prefill, decode = host_bound(_WHOLE_GRAPHS, tmp_path / "run.duckdb")
     assert prefill[0].startswith(
@@ -54,6 +55,7 @@ def test_an_npu_has_acl_graphs(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "subject"), [(1, "The only step runs"), (2, "All steps run")])
 def test_a_gpu_of_amd_has_hip_graphs(tmp_path: Path, steps: int, subject: str) -> None:
     records = []

@@ -179,6 +179,7 @@ def test_checks_fail_on_damaged_databases(check: str, damage: str, healthy: Tabl
 # --- answers, counted by hand ----------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_answers_are_those_counted_from_the_letters() -> None:
     letters = whole()
     durations = [1 + n % 4 for n in range(len(letters))]  # us, no longer than a slot
@@ -233,6 +234,7 @@ def test_answers_are_those_counted_from_the_letters() -> None:
     ] * 2  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_layer_that_waited_is_slow_by_idle_time() -> None:
     letters = whole(count=8)
     events = forward(letters, ts=0)

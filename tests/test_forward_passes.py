@@ -46,6 +46,7 @@ def test_kernels_have_the_letters_that_they_stand_for() -> None:
     assert rows(con, "SELECT STRING_AGG(symbol, '' ORDER BY ts) FROM kernel") == [("".join(NAME),)]
 
 
+@pytest.mark.slow
 def test_a_model_that_is_not_recognised_fails() -> None:
     letters = whole("nokoao")  # no rule classifies its products, so nothing divides its layers
     con = run_of(letters, letters)
@@ -56,6 +57,7 @@ def test_a_model_that_is_not_recognised_fails() -> None:
     assert {"ledger.holds", "layers.coverage"} <= failing(con)
 
 
+@pytest.mark.slow
 def test_a_model_of_no_family_has_layers_by_repetition() -> None:
     layer = "ngogokoaoggog"
     letters = whole(layer)
@@ -67,12 +69,14 @@ def test_a_model_of_no_family_has_layers_by_repetition() -> None:
     assert ledger(con, "layers attributed") == (2 * LAYERS, 2 * LAYERS, True)
 
 
+@pytest.mark.slow
 def test_a_trace_without_a_model_invents_nothing() -> None:
     con = database(*(traces.kernel(NAME[c], ts=5 * n, dur=4) for n, c in enumerate("gegevg")))
     assert rows(con, "SELECT COUNT(layer), COUNT(role) FROM kernel") == [(0, 0)]
     assert failing(con) == set()
 
 
+@pytest.mark.slow
 def test_a_pass_that_matches_nothing_counts_in_the_ledger() -> None:
     con = run_of(whole(), BEFORE + "nogoaAngog" * LAYERS + AFTER)
     value, total, ok = ledger(con, "time without a layer or role")

@@ -136,6 +136,7 @@ def test_a_change_is_told_with_its_size_date_and_commit(tmp_path: Path) -> None:
     assert [row["time_from"] for row in found] == ["run.json"] * 17
 
 
+@pytest.mark.slow
 def test_the_value_of_a_run_is_that_of_a_comparison(tmp_path: Path) -> None:
     database = databases.trace(EXAMPLE).path
     shutil.copy(database, tmp_path / "run.duckdb")
@@ -231,6 +232,7 @@ def test_times_come_from_the_run_the_trace_the_baseline_or_the_file(tmp_path: Pa
 # What is compared with what
 
 
+@pytest.mark.slow
 def test_runs_that_do_not_compare_are_in_series_of_their_own(tmp_path: Path) -> None:
     profile = example()
     others = {

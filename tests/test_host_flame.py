@@ -235,6 +235,7 @@ def test_folded_stacks_of_a_run_add_up_to_its_host_time(name: str) -> None:
     assert sum(parsed(written).values()) == covered_ns(trace)
 
 
+@pytest.mark.slow
 def test_any_statement_with_stacks_can_be_folded(odd_names: Path) -> None:
     statement = (
         "SELECT * FROM (VALUES (2, 'a;b'), (0, 'a'), (NULL, 'c'), (5, NULL)) s(own_ns, stack)"

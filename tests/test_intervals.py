@@ -202,6 +202,7 @@ def crosses(a: Interval, b: Interval) -> bool:
     return start < later < end < later_end
 
 
+@pytest.mark.slow
 @MANY
 @given(EVENTS)
 def test_events_of_a_lane_nest(events: list[tuple[int, int, int]]) -> None:
@@ -356,6 +357,7 @@ NESTING_EVENTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @FEW
 @given(NESTING_EVENTS, st.sampled_from([0, 4_373_531_985_825_689, 1_795_228_173_609_696_229]))
 def test_every_event_comes_back_inside_its_parent(
@@ -379,6 +381,7 @@ def test_every_event_comes_back_inside_its_parent(
         assert child["ts"] + child["dur"] <= parent["ts"] + parent["dur"]
 
 
+@pytest.mark.slow
 @FEW
 @given(NESTING_EVENTS)
 def test_event_enclosed_by_others_of_a_nested_track_has_a_parent(

@@ -55,8 +55,9 @@ def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     import s3fs
 
     s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem().mkdir("bucket")
-    yield "s3://bucket/lake"
+    bucket = uuid4().hex  # servers of one process share what they have
+    s3fs.S3FileSystem().mkdir(bucket)
+    yield f"s3://{bucket}/lake"
     server.stop()
 
 

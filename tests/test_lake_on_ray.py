@@ -1,6 +1,7 @@
 """Runs added by the machines of a Ray cluster: two nodes on this machine, with a token."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,7 +17,9 @@ from typing import Any
 import databases
 import executor_tasks as tasks
 import pytest
+import traces
 from click.testing import CliRunner, Result
+from no_network import loopback_alone
 
 import traceql
 from traceql.cli import cli
@@ -186,6 +189,19 @@ def test_a_task_that_no_machine_takes_is_given_up(cluster: Any) -> None:
     }
 
 
+def test_a_task_that_needs_what_a_lost_node_had_is_given_up(cluster: Any) -> None:
+    found = cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES, memory=1 << 43)
+    needs = replace(task(partial(tasks.double, 3)), memory_bytes=1 << 42)
+    (ended,) = all_ended(cluster, needs, wait_s=30)
+    assert ended.value == 6
+    lose(cluster, found)
+    (ended,) = all_ended(cluster, needs, wait_s=4)
+    assert str(ended.error) == (
+        "no machine of the Ray cluster took it in 4 s; it needs a processor and 4096.0 GiB of "
+        "memory"
+    )
+
+
 def test_what_no_machine_has_is_refused_before_anything_is_done(
     cluster: Any, tmp_path: Path
 ) -> None:
@@ -193,6 +209,38 @@ def test_what_no_machine_has_is_refused_before_anything_is_done(
     assert isinstance(told.exception, TraceqlError)
     assert "no such file or folder on any machine of the cluster" in str(told.exception)
     assert not (tmp_path / "lake").exists()
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What a cluster prints that has no network but 127.0.0.1, where that is permitted."""
+    folder = tmp_path_factory.mktemp("alone")
+    trace = traces.write(folder / "one.json", traces.kernel(ts=0, dur=5))
+    script = Path(__file__).with_name("ray_alone.py")
+    done = subprocess.run(
+        [*loopback_alone(), sys.executable, str(script), str(trace), str(folder / "lake")],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parent)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    found = done.stdout.splitlines()
+    assert len(found) == 2, done.stderr
+    return found
+
+
+def test_no_network_is_needed(alone: list[str]) -> None:
+    if not loopback_alone():
+        pytest.skip("this system permits no network namespace of one's own")
+    assert alone[0] == "0"
+
+
+def test_a_cluster_without_a_head_is_told(alone: list[str]) -> None:
+    assert re.fullmatch(
+        r"the head of the Ray cluster, [\d.]+:\d+, is gone; what was added is in the lake, and the "
+        "same command adds the rest when there is a cluster",
+        alone[1],
+    )
 
 
 def test_a_failed_load_is_a_row(cluster: Any, tmp_path: Path) -> None:

@@ -271,6 +271,7 @@ def test_without_the_sdk_the_command_says_what_to_install(
     assert told.endswith("run pip install 'traceql[mcp]'")
 
 
+@pytest.mark.slow
 def test_the_command_is_found_without_loading_the_sdk() -> None:
     code = "import sys, traceql.cli.mcp; assert not {'mcp', 'anyio', 'duckdb'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -93,6 +93,7 @@ def test_a_statement_that_is_no_text_is_refused(database: Path) -> None:
     assert called("sql", database, "SELECT 'é' AS x").stdout.decode().split()[-1] == "é"
 
 
+@pytest.mark.slow
 def test_a_spreadsheet_runs_no_formula(database: Path) -> None:
     statement = (
         "SELECT '=1+1' AS \"@head\", '+a' AS plus, '-a' AS minus, chr(9) || 'x' AS tab,"

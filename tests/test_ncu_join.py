@@ -203,6 +203,7 @@ def test_graphs_and_ranges_stand_for_no_kernel() -> None:
     assert listed == [("graph", "only trace", 1, 0), ("(graph)", "only profile", 0, 1)]
 
 
+@pytest.mark.slow
 def test_a_profile_of_another_gpu_fails_the_ledger() -> None:
     tables = database(*trace_of(["a", "b"]))
     tables.con.execute("UPDATE trace SET device_name = 'NVIDIA H200'")

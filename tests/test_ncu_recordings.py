@@ -63,6 +63,7 @@ def eager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceql.Trace]:
         yield trace
 
 
+@pytest.mark.slow
 def test_every_value_of_a_raw_page_is_loaded(eager: traceql.Trace) -> None:
     units, rows = cells(f"{EAGER}-raw-base")
     names = [name for name in units if "__" in name]

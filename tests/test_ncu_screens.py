@@ -65,6 +65,7 @@ def sections(database: Path) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.slow
 def test_kernels_of_a_profile_have_a_place_in_the_roofline(alone: Path) -> None:
     """2.4 and 7.2 MB in 1 and 3 us are 2,400 GB/s, half of the 4,800 GB/s of an H200."""
     columns = ("kernel", "launches", "total_ns", "share_pct", "achieved_gbps", "memory_pct")
@@ -80,6 +81,7 @@ def test_kernels_of_a_profile_have_a_place_in_the_roofline(alone: Path) -> None:
     assert gemm["intensity"] == pytest.approx(8 / 2.4)
 
 
+@pytest.mark.slow
 def test_kernels_of_one_name_and_size_are_told_apart_by_their_template(tmp_path: Path) -> None:
     names = ("void f<int>(int)", "void f<float>(float)", "void g<int>(int)")
     path = tmp_path / "profile.csv"
@@ -109,6 +111,7 @@ def test_a_profile_alone_says_what_it_has_and_what_it_needs(alone: Path) -> None
     assert "no rows" not in told
 
 
+@pytest.mark.slow
 def test_the_report_has_the_counters(alone: Path, joined: Path) -> None:
     assert sections(alone)["profile"] == ["ncu.profile"]
     assert "counters" not in sections(alone)
@@ -116,6 +119,7 @@ def test_the_report_has_the_counters(alone: Path, joined: Path) -> None:
     assert "profile" not in sections(joined)
 
 
+@pytest.mark.slow
 def test_a_report_of_a_profile_alone_names_what_is_missing(alone: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     called("report", alone, "-o", page)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import nbformat
 import pytest
+from no_network import no_network
 
 from traceql.experiment.experiment import experiment_queries
 from traceql.query import catalog
@@ -130,10 +130,3 @@ def test_without_a_network_it_gives_the_outputs_that_are_committed(
         assert not [output for output in cell.outputs if output.output_type == "error"]
         assert len(pictures(cell)) == len(pictures(committed)) >= ends_in_a_chart(cell), cell.source
         assert texts(cell) == texts(committed), f"run make notebooks: {cell.source}"
-
-
-def no_network() -> list[str]:
-    """A command that runs another without network devices, where that is allowed."""
-    command = [shutil.which("unshare") or "", "--map-root-user", "--net"]
-    allowed = command[0] and subprocess.run([*command, "true"], check=False).returncode == 0
-    return command if allowed else []

@@ -68,6 +68,7 @@ def union_ns(intervals: list[tuple[int, int]]) -> int:
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", samples())
 def test_kernels_of_each_gpu_are_those_that_sqlite_counts(name: str) -> None:
     intervals: dict[tuple[int, int], list[tuple[int, int]]] = {}

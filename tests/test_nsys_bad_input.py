@@ -449,6 +449,7 @@ def test_a_report_without_the_tool_is_told_with_what_to_run(tmp_path: Path) -> N
     assert "nsys export --type sqlite run.nsys-rep" in err
 
 
+@pytest.mark.slow
 def test_a_report_is_exported_by_the_tool(tmp_path: Path) -> None:
     exported = export(tmp_path / "exported")
     environment = tool(

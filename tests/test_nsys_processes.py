@@ -56,6 +56,7 @@ def folder_in(path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_the_tables_are_those_of_one_process(tmp_path: Path) -> None:
     path, folder = recorded(tmp_path), folder_in(tmp_path)
     found = values(list(read_in_processes(path, folder, MEMORY, 2)))
@@ -64,6 +65,7 @@ def test_the_tables_are_those_of_one_process(tmp_path: Path) -> None:
     assert not list(folder.iterdir())
 
 
+@pytest.mark.slow
 def test_so_are_those_of_a_recording(tmp_path: Path) -> None:
     path = tmp_path / "run.sqlite"
     path.write_bytes(gzip.decompress(_RECORDING.read_bytes()))
@@ -79,6 +81,7 @@ def test_compressed_exports_are_read_by_one_process(tmp_path: Path) -> None:
     close(found)
 
 
+@pytest.mark.slow
 def test_as_many_processes_read_as_the_memory_allows(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     for memory, expected in ((1 << 30, 0), (1_500_000_000, 1), (MEMORY, 3)):
@@ -88,6 +91,7 @@ def test_as_many_processes_read_as_the_memory_allows(tmp_path: Path) -> None:
         close(found)
 
 
+@pytest.mark.slow
 def test_a_value_in_a_late_window_that_is_no_number_is_told_with_the_file(tmp_path: Path) -> None:
     late = kernel(ts=100 * _EVENTS, dur=50, correlation=_EVENTS + 1, pid=PID)
     late[1]["correlationId"] = "abc"
@@ -97,6 +101,7 @@ def test_a_value_in_a_late_window_that_is_no_number_is_told_with_the_file(tmp_pa
     assert not multiprocessing.active_children()
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
     path = recorded(tmp_path)
     found = read_in_processes(path, folder_in(tmp_path), MEMORY, 2)
@@ -108,6 +113,7 @@ def test_a_process_that_is_killed_is_told(tmp_path: Path) -> None:
         list(found)
 
 
+@pytest.mark.slow
 def test_a_reader_that_is_left_ends_its_processes(tmp_path: Path) -> None:
     found = read_in_processes(recorded(tmp_path), folder_in(tmp_path), MEMORY, 2)
     next(found)

@@ -55,6 +55,7 @@ def pair(
         yield nsys, pytorch
 
 
+@pytest.mark.slow
 def test_both_profilers_saw_the_same_kernels_in_the_same_layers_and_steps(
     pair: tuple[traceql.Trace, traceql.Trace],
 ) -> None:
@@ -112,6 +113,7 @@ def test_layers_of_ranges_are_those_around_a_shared_module(databases: Path) -> N
         assert rows(trace, inside) == [(0,)]
 
 
+@pytest.mark.slow
 def test_kernels_of_replays_have_layers(databases: Path) -> None:
     with opened(databases, "qwen3-8b-2layers-graph-node.sqlite") as trace:
         found = rows(
@@ -133,6 +135,7 @@ def test_kernels_of_replays_have_layers(databases: Path) -> None:
     assert all(launched for *_, launched in found)
 
 
+@pytest.mark.slow
 def test_a_replay_without_its_kernels_is_busy_time_and_told(databases: Path) -> None:
     with opened(databases, "qwen3-8b-2layers-graph-whole.sqlite") as trace:
         replays = rows(trace, "SELECT ts, dur FROM kernel WHERE category = 'graph' ORDER BY ts")
@@ -183,6 +186,7 @@ def test_payloads_tell_what_nccl_was_asked(databases: Path) -> None:
         assert rows(trace, source) == [("rank from NCCL init in NVTX",)]
 
 
+@pytest.mark.slow
 def test_metrics_are_counters(databases: Path) -> None:
     with opened(databases, "metrics-and-memory.sqlite") as trace:
         ((count, metrics),) = rows(
@@ -204,6 +208,7 @@ def test_metrics_are_counters(databases: Path) -> None:
         assert rows(trace, last) == [(144_835_584 + 219_639 - 2**21,)]
 
 
+@pytest.mark.slow
 def test_the_environment_is_not_loaded(databases: Path) -> None:
     for path in sorted(FOLDER.glob("*.sqlite.gz")):
         assert b"TRACEQL_CANARY" in content(path)

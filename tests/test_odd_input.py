@@ -149,6 +149,7 @@ def test_lone_surrogates_and_broken_utf8_are_spelled_out(odd: Odd) -> None:
     assert odd.nothing_failed("no UTF-8")
 
 
+@pytest.mark.slow
 def test_a_stray_byte_leaves_escapes_alone(odd: Odd) -> None:
     assert odd.rows("a stray byte", "SELECT name, cat FROM slice WHERE rank = $rank") == [
         (r"C:\xyz", r"caf\xe9"),
@@ -279,6 +280,7 @@ def test_nesting_deeper_than_the_trace_processor_allows_is_kept(load: Load) -> N
     assert nothing_failed(trace)
 
 
+@pytest.mark.slow
 def test_negative_and_missing_durations_are_kept_and_told(load: Load) -> None:
     trace = load(trace_text(event(dur="-3"), event(ts="5").replace(', "dur": 1', "")))
     assert rows(trace, "SELECT ts, dur FROM slice ORDER BY ts") == [(0, -3_000), (5_000, 0)]

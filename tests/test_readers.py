@@ -109,6 +109,7 @@ def add_dialect(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, **modu
     )
 
 
+@pytest.mark.slow
 def test_a_new_reader_is_one_new_folder(toy_file: Path, tmp_path: Path) -> None:
     assert ".toy" in suffixes()
     database = tmp_path / "toy.duckdb"

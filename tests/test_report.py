@@ -187,6 +187,7 @@ def test_it_opens_from_disk_without_a_network_or_an_error(
     assert (seen["paper"].strip(), seen["narrow"]) == (paper, narrow)
 
 
+@pytest.mark.slow
 def test_command_line_writes_a_page_or_the_same_facts_as_data(
     trace: traceql.Trace, queries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -92,6 +92,7 @@ def slow_after_first(names: tuple[str, ...]) -> list[Any]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", slow_after_first(_FORMS))
 def test_kernels_of_graph_launches_are_counted_in_the_ledger(form: str) -> None:
     rows = values(

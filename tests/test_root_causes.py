@@ -57,6 +57,7 @@ def late_host(rank: int) -> list[Event]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_idle_time_of_a_rank_and_the_waiting_for_it_have_one_root(tmp_path: Path) -> None:
     """The host of rank 1 costs 60 us of its own and 35 of the other rank's: 95 of 400."""
     with loaded(tmp_path, *(late_host(rank) for rank in BOTH)) as trace:

@@ -119,6 +119,7 @@ def crowded(draw: random.Random) -> list[Event]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(12))
 def test_crowded_events_give_the_same_tables(seed: int, tmp_path: Path) -> None:
     draw = random.Random(seed)
@@ -219,6 +220,7 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return found
 
 
+@pytest.mark.slow
 def test_ranges_of_a_file_give_the_same_tables(small_ranges: list[int], tmp_path: Path) -> None:
     for run in _SOURCES:
         require_equal(unpacked(run, tmp_path))
@@ -259,6 +261,7 @@ def test_what_looks_like_a_seam_inside_an_event_is_none(
     assert small_ranges[0] > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
 def test_damage_in_a_range_is_told_as_for_the_whole_file(
     share: float, small_ranges: list[int], tmp_path: Path

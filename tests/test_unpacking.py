@@ -116,6 +116,7 @@ def test_an_archive_of_several_files_is_no_trace(tmp_path: Path) -> None:
         list(pieces(path, 1000))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ending", "pack"), _PACKED)
 def test_packed_traces_in_a_folder_are_loaded(
     ending: str, pack: Callable[[Path, bytes], None], tmp_path: Path

@@ -51,6 +51,7 @@ def _operations(trace: traceql.Trace) -> dict[int, dict[int, tuple[int, int]]]:
     return found
 
 
+@pytest.mark.slow
 def test_a_gap_is_split_by_what_the_host_was_in(tmp_path: Path) -> None:
     traces.write(
         tmp_path / "rank0.json",

@@ -127,6 +127,7 @@ def test_bars_divide_the_time_of_each_role() -> None:
     assert sum(found.values()) == 280
 
 
+@pytest.mark.slow
 def test_measured_ceilings_have_a_waterfall_of_their_own() -> None:
     """Memory is half as fast as on the data sheet, and the all-reduce takes 45 ns, not 30."""
     tables = filled(
@@ -167,6 +168,7 @@ def test_measured_ceilings_have_a_waterfall_of_their_own() -> None:
     assert bars(tables)["comm_floor", "mlp_allreduce"] == 30
 
 
+@pytest.mark.slow
 def test_answer_has_the_bars_in_order_per_step_and_token() -> None:
     tables = one_step()
     found = answer(tables, "step.waterfall", by="bar")
@@ -191,6 +193,7 @@ def test_answer_has_the_bars_in_order_per_step_and_token() -> None:
     assert {("floor", "qkv_proj"), ("waiting", "mlp_allreduce")} < by_role
 
 
+@pytest.mark.slow
 def test_floor_says_what_bounds_it_and_what_is_missing() -> None:
     tables = one_step()
     (found,) = answer(tables, "step.floor", by="step")
@@ -202,6 +205,7 @@ def test_floor_says_what_bounds_it_and_what_is_missing() -> None:
     assert found == ("decode", None, None, None, 1, *numbers, True, missing)
 
 
+@pytest.mark.slow
 def test_without_a_peak_nothing_is_modelled() -> None:
     tables = filled(
         step=[{"rank": 0, "step_id": 0, "number": 0, "gpu_dur": 100, "phase": "decode"}],
@@ -214,6 +218,7 @@ def test_without_a_peak_nothing_is_modelled() -> None:
     assert missing == "peak of the memory: qkv_proj; peak of the links: embed"
 
 
+@pytest.mark.slow
 def test_without_the_name_of_the_gpu_nothing_else_is_said_to_be_missing() -> None:
     """Peaks are found by that name: to give peaks would not help."""
     tables = filled(

@@ -75,6 +75,7 @@ def test_a_chart_speaks_of_npus(runs: tuple[Path, Path]) -> None:
         assert "NPU time by kernel" in str(trace.run("kernels.top").chart().to_dict())
 
 
+@pytest.mark.slow
 def test_a_comparison_of_npus_speaks_of_npus(runs: tuple[Path, Path], tmp_path: Path) -> None:
     shown = called("diff", *runs, "--details").stdout.decode()
     assert called("diff", *runs, "--report", tmp_path / "diff.html").returncode == 0
@@ -84,6 +85,7 @@ def test_a_comparison_of_npus_speaks_of_npus(runs: tuple[Path, Path], tmp_path: 
     assert [text for text in (shown, page) if "GPU" in text] == []
 
 
+@pytest.mark.slow
 def test_a_comparison_of_an_npu_with_a_gpu_speaks_of_gpus(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:

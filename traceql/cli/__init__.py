@@ -99,6 +99,10 @@ def main() -> Any:
     try:
         with checked_output(status):
             return cli(standalone_mode=True)
+    except SystemExit:
+        if stopped_by != signal.SIGINT:
+            sys.exit(128 + stopped_by)  # libraries such as Ray make another status of it
+        raise
     except (TraceqlError, OSError, MemoryError) as error:
         click.echo(f"traceql: {one_line(_told(error))}", err=True)
         sys.exit(status)

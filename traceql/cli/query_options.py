@@ -1,6 +1,5 @@
 """Options and help that come from the head of a query file."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,21 +44,3 @@ def help_text(query: Query) -> str:
 def _wrapped(text: str) -> str:
     """The text of a head for click, which wraps paragraphs: each item of a list becomes one."""
     return text.replace("\n- ", "\n\n- ")
-
-
-def with_underscores(token: str) -> str:
-    """Lets `--no-wait` stand for the parameter no_wait."""
-    return token.replace("-", "_")
-
-
-def folders_first(args: Sequence[str]) -> list[str]:
-    """Moves `--queries FOLDER` to the front, because the query's name is looked up there."""
-    first: list[str] = []
-    rest: list[str] = []
-    remaining = iter(args)
-    for arg in remaining:
-        if arg == "--queries":
-            first += [arg, *([value] if (value := next(remaining, None)) is not None else [])]
-        else:
-            (first if arg.startswith("--queries=") else rest).append(arg)
-    return first + rest

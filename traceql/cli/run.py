@@ -17,37 +17,23 @@ from traceql.cli.output import (
     write_rows,
 )
 from traceql.cli.page import open_slowest_row
-from traceql.cli.query_options import (
-    chart_option,
-    folders_first,
-    help_text,
-    option,
-    with_underscores,
-)
+from traceql.cli.query_group import QueryGroup, query_command
+from traceql.cli.query_options import chart_option
 from traceql.printable import printable
-from traceql.query import LIMIT, Query, bound, catalog, query_named
+from traceql.query import LIMIT, Query, bound, catalog
 from traceql.result import Result
 from traceql.trace import Trace
 from traceql.ui.place import has_place
 
 
-class _Queries(click.Group):
-    """A subcommand for each query; its options come from the head of the query file."""
+class _Queries(QueryGroup):
+    listed_by = "traceql queries"
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, folders_first(args))
+    def sections(self, folders: Sequence[Path]) -> dict[str, dict[str, Query]]:
+        return {"Queries": catalog(folders)}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(catalog(ctx.params.get("queries", ())))
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        queries = catalog(ctx.params.get("queries", ())).values()
-        with formatter.section("Queries"):
-            formatter.write_dl([(query.name, printable(query.head.summary)) for query in queries])
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        folders = ctx.params.get("queries", ())
-        return _query_command(query_named(name, catalog(folders)), folders)
+    def command_of(self, query: Query, folders: Sequence[Path]) -> click.Command:
+        return _query_command(query, folders)
 
 
 def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
@@ -79,14 +65,8 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
                 if format_ == "table":
                     say_if_cut(trace, query.name, bound(query, parameters), rows)
 
-    command = click.Command(
-        query.name,
-        callback=run,
-        help=help_text(query),
-        params=[click.Argument(["database"], type=click.Path(path_type=Path))],
-        context_settings={"token_normalize_func": with_underscores},
-    )
-    command.params += [option(parameter) for parameter in query.head.parameters]
+    command = query_command(query, run)
+    command.params.insert(0, click.Argument(["database"], type=click.Path(path_type=Path)))
     if has_place(column.name for column in query.head.columns):
         command.params.append(_UI)
     own = [parameter.name for parameter in query.head.parameters]

@@ -10,42 +10,24 @@ from traceql.cli.console import print_text
 from traceql.cli.folders import queries_option
 from traceql.cli.lake.options import format_option, lake_option, where_option
 from traceql.cli.output import require_csv, spreadsheet_option, wide_option
-from traceql.cli.query_options import (
-    chart_option,
-    folders_first,
-    help_text,
-    option,
-    with_underscores,
-)
+from traceql.cli.query_group import QueryGroup, query_command
+from traceql.cli.query_options import chart_option
 from traceql.cli.result_output import write_result
 from traceql.errors import TraceqlError
 from traceql.lake.lake import LISTED_BY, Lake, fleet_queries
 from traceql.printable import one_line, printable
-from traceql.query import Query, catalog, query_named
+from traceql.query import Query, catalog
 from traceql.result import Result
 
 
-class _Queries(click.Group):
-    """A subcommand for each query; its options come from the head of the query file."""
+class _Queries(QueryGroup):
+    listed_by = LISTED_BY
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        return super().parse_args(ctx, folders_first(args))
+    def sections(self, folders: Sequence[Path]) -> dict[str, dict[str, Query]]:
+        return {"Queries of the fleet": fleet_queries(), "Queries of each run": catalog(folders)}
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*fleet_queries(), *catalog(ctx.params.get("queries", ()))]
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        of_each = catalog(ctx.params.get("queries", ()))
-        titles = {"Queries of the fleet": fleet_queries(), "Queries of each run": of_each}
-        for title, queries in titles.items():
-            rows = [(one.name, printable(one.head.summary)) for one in queries.values()]
-            with formatter.section(title):
-                formatter.write_dl(rows)
-
-    def get_command(self, ctx: click.Context, name: str) -> click.Command:
-        folders = ctx.params.get("queries", ())
-        known = {**catalog(folders), **fleet_queries()}
-        return _query_command(query_named(name, known, listed_by=LISTED_BY), folders)
+    def command_of(self, query: Query, folders: Sequence[Path]) -> click.Command:
+        return _query_command(query, folders)
 
 
 def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
@@ -68,13 +50,7 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
         else:
             _write(query, rows, format_, spreadsheet_safe, wide)
 
-    command = click.Command(
-        query.name,
-        callback=run,
-        help=help_text(query),
-        context_settings={"token_normalize_func": with_underscores},
-    )
-    command.params += [option(parameter) for parameter in query.head.parameters]
+    command = query_command(query, run)
     for add in (wide_option, spreadsheet_option, format_option, chart_option, where_option):
         command = add(command)
     return lake_option(command)

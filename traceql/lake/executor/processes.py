@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,15 +15,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from traceql.child_process import end_with_parent
-from traceql.lake.executor.task import (
-    Ended,
-    Executor,
-    Room,
-    Task,
-    TaskLost,
-    outcome,
-    too_slow,
-)
+from traceql.lake.executor.queued import Attempt, Queued
+from traceql.lake.executor.task import Ended, Room, outcome, too_slow
 from traceql.lake.sizes import at_once_here, bytes_at
 from traceql.memory import LEAST_BYTES, memory_bytes
 
@@ -32,7 +24,7 @@ _KILLED = "the process that loaded it was killed, perhaps for lack of memory; tr
 _TIDYING_S = 5.0  # for a process that is told to end to remove its drafts
 
 
-class Processes(Executor):
+class Processes(Queued):
     """Runs several tasks at once, each in a process of its own.
 
     A task whose process died runs once more when no other does, because memory may have been
@@ -45,9 +37,8 @@ class Processes(Executor):
     parts_runs = False  # a load reads several files at once itself
 
     def __init__(self, jobs: int | None) -> None:
+        super().__init__(attempts=2)
         self._at_once = jobs  # by default as many as fit, see `rooms`
-        self._waiting: deque[Task] = deque()
-        self._once_more: deque[Task] = deque()
         self._idle: list[_Worker] = []
         self._running: list[_Running] = []
 
@@ -57,18 +48,6 @@ class Processes(Executor):
         processors = max(1, (os.cpu_count() or 1) // self._at_once)
         memory = max(LEAST_BYTES, memory_bytes(None) // self._at_once)
         return {path: Room(size, processors, memory) for path, size in sizes.items()}
-
-    def start(self, task: Task, *, first: bool = False) -> None:
-        (self._waiting.appendleft if first else self._waiting.append)(task)
-
-    def ended(self) -> Ended:
-        while True:
-            self._fill()
-            until = min(one.until for one in self._running)
-            wait([one.worker.pipe for one in self._running], max(0.0, until - monotonic()))
-            for one in [*self._running]:
-                if found := self._end_of(one):
-                    return found
 
     def __exit__(
         self,
@@ -82,37 +61,43 @@ class Processes(Executor):
         for worker in workers:
             worker.end()
 
-    def _fill(self) -> None:
-        while self._waiting and len(self._running) < (self._at_once or 1):
-            self._begin(self._waiting.popleft(), is_last=False)
-        if self._once_more and not self._running:
-            self._begin(self._once_more.popleft(), is_last=True)
+    def _has_room(self, attempt: Attempt) -> bool:
+        if not self._running:
+            return True
+        is_alone = any(one.number > 1 for one in (attempt, self._running[0].attempt))
+        return not is_alone and len(self._running) < (self._at_once or 1)
 
-    def _begin(self, task: Task, *, is_last: bool) -> None:
+    def _begin(self, attempt: Attempt) -> None:
         worker = self._idle.pop() if self._idle else _Worker.begun()
         with suppress(OSError):  # it has died, which its pipe tells
-            worker.pipe.send(task.work)
-        self._running.append(_Running(task, worker, monotonic() + task.timeout_s, is_last))
+            worker.pipe.send(attempt.task.work)
+        self._running.append(_Running(attempt, worker, monotonic() + attempt.task.timeout_s))
+
+    def _news(self) -> Ended | None:
+        until = min(one.until for one in self._running)
+        wait([one.worker.pipe for one in self._running], max(0.0, until - monotonic()))
+        for one in [*self._running]:
+            if found := self._end_of(one):
+                return found
+        return None
 
     def _end_of(self, one: "_Running") -> Ended | None:
         """What became of a task that is over for good; None for others."""
+        task = one.attempt.task
         if not one.worker.pipe.poll():
             if monotonic() < one.until:
                 return None
             self._running.remove(one)
             one.worker.end(patience_s=0)
-            return Ended(one.task, error=too_slow(one.task.timeout_s))
+            return Ended(task, error=too_slow(task.timeout_s))
         self._running.remove(one)
         try:
             value, error = one.worker.pipe.recv()
         except (EOFError, OSError):
             one.worker.end(patience_s=0)
-            if one.is_last:
-                return Ended(one.task, error=TaskLost(_KILLED))
-            self._once_more.append(one.task)
-            return None
+            return self._lost(one.attempt, _KILLED)
         self._idle.append(one.worker)
-        return Ended(one.task, value, error)
+        return Ended(task, value, error)
 
 
 @dataclass(frozen=True)
@@ -139,12 +124,11 @@ class _Worker:
 
 @dataclass(frozen=True)
 class _Running:
-    """A task that a worker has, until when it may, and whether it is not tried again."""
+    """A task that a worker has, and until when it may."""
 
-    task: Task
+    attempt: Attempt
     worker: _Worker
     until: float
-    is_last: bool
 
 
 def _serve(pipe: "Connection[Any, Any]") -> None:

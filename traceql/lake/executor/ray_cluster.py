@@ -89,6 +89,19 @@ def _require_port(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), _PORT_S).close()
 
 
+def head_of(ray: Any) -> str:
+    """Host and port of the node without which there is no cluster."""
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def answers(address: str) -> bool:
+    """Whether something listens at a host and port."""
+    with suppress(OSError):
+        _require_port(address)
+        return True
+    return False
+
+
 def alive_nodes(ray: Any) -> set[str]:
     """The machines that there are now."""
     return {one["NodeID"] for one in _alive(ray)}
