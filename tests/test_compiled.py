@@ -132,6 +132,14 @@ _ODD = [
     '{"ph":"t","ts":1,"pid":0,"tid":7}',
     '{"ts":1}',
     "{}",
+    '{"ph":"X","ts":3,"pid":1e999}',
+    '{"ph":"X","ts":3,"name":1e2}',
+    '{"ph":"i","ts":3,"tid":-1e999}',
+    '{"ph":"X","ts":3,"name":{"a":1},"name":"x"}',
+    '{"ph":"X","ts":3,"pid":[1],"pid":1}',
+    '{"ph":"X","ts":3,"cat":true,"name":1.0}',
+    '{"ph":"s","ts":3,"cat":1,"name":true}',
+    '{"ph":"X","ts":3,"cat":1.0,"name":1}',
 ]
 _DAMAGE: list[Callable[[str, int], str]] = [
     lambda text, at: text[:at],

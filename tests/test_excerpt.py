@@ -360,6 +360,24 @@ def test_an_excerpt_can_be_cut_again() -> None:
             equal(whole, again, step)
 
 
+@pytest.mark.parametrize("name", [TP4, pytest.param("qwen3-8b-pp2-graph", marks=pytest.mark.slow)])
+def test_kernels_of_cut_layers_are_those_of_one_cut(name: str) -> None:
+    whole = databases.trace(name)
+    kernels = "SELECT id, step_id, pass, layer, role FROM kernel ORDER BY id"
+    with (
+        whole.excerpt(steps=(3, 6)) as first,
+        first.excerpt(steps=4) as again,
+        whole.excerpt(steps=4) as at_once,
+    ):
+        assert again.sql(kernels).rows() == at_once.sql(kernels).rows()
+
+
+def test_an_end_after_the_recording_is_its_end() -> None:
+    whole = databases.trace(TP4)
+    with whole.excerpt(from_ns=10**8, to_ns=10**30) as found, whole.excerpt(from_ns=10**8) as rest:
+        assert count(found, "kernel") == count(rest, "kernel") > 0
+
+
 def test_nothing_is_left_when_an_excerpt_is_closed() -> None:
     with databases.trace(TP4).excerpt(steps=3) as part:
         folder = part.path.parent

@@ -65,8 +65,10 @@ def test_room_for_a_small_load_is_not_told(
     ("given", "size"),
     [("4GB", 4 * 10**9), ("512MiB", 512 << 20), ("2g", 2 * 10**9), ("1.5 GiB", 3 << 29)],
 )
-def test_sizes_of_memory(given: str, size: int) -> None:
+def test_sizes_of_memory(given: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 8 * 10**9)
     assert memory_bytes(given) == size
+    assert memory_bytes("99999999999TB") == 8 * 10**9  # no more than there is
 
 
 @pytest.mark.parametrize("given", ["", "4 apples", "GB", "-1GB", "100MB", "0"])

@@ -85,6 +85,18 @@ def test_zstd_and_zip_are_unpacked(
     assert b"".join(pieces(path, 1000)) == content
 
 
+def test_a_frame_that_zstd_skips_may_come_first(tmp_path: Path) -> None:
+    as_zstd(path := tmp_path / "rank0.json.zst", b"{}" * 5000)
+    path.write_bytes(b"\x5a\x2a\x4d\x18\4\0\0\0abcd" + path.read_bytes())
+    assert b"".join(pieces(path, 1000)) == b"{}" * 5000
+
+
+def test_zstd_that_needs_much_memory_is_to_be_unpacked_first(tmp_path: Path) -> None:
+    (path := tmp_path / "rank0.json.zst").write_bytes(b"\x28\xb5\x2f\xfd\x00\xf8" + bytes(40))
+    with pytest.raises(TraceCorrupt, match=r"a zstd that cannot be read .*; unpack it first"):
+        list(pieces(path, 1000))
+
+
 @pytest.mark.parametrize(("ending", "pack"), _PACKED)
 def test_zstd_and_zip_that_end_too_early_are_refused(
     ending: str, pack: Callable[[Path, bytes], None], tmp_path: Path

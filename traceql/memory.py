@@ -17,6 +17,8 @@ _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limi
 def memory_bytes(given: int | str | None) -> int:
     """A number of bytes, or a size such as "4GB"; half of the machine's memory for None.
 
+    It is never more than the machine has.
+
     Raises:
         TraceqlError: it is no size, or less than 256 MiB.
     """
@@ -25,7 +27,7 @@ def memory_bytes(given: int | str | None) -> int:
     size = given if isinstance(given, int) else _parsed(given)
     if size < LEAST_BYTES:
         raise TraceqlError(f"a memory of {given} is too little; give 256MiB or more")
-    return size
+    return min(size, max(LEAST_BYTES, machine_bytes()))
 
 
 def _parsed(text: str) -> int:

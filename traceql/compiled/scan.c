@@ -478,10 +478,18 @@ static i32 pair(int table) {
 
 static i32 numbered(int table, int which) { return number_of(table, field[which].text, field[which].size); }
 
-/* Whether a value is text, a number that Python reads at once, true, false, null or absent. */
+/* Whether a value is text, a short number without an exponent, true, false or null. */
 static int is_scalar(Text given) {
-    u8 first = given.size ? *given.text : '"';
-    return first == '"' || (first != '{' && first != '[' && given.size <= 18);
+    if (*given.text == '"') return 1;
+    if (*given.text == '{' || *given.text == '[' || given.size > 18) return 0;
+    if (*given.text != '-' && !is_digit(*given.text)) return 1;
+    for (u32 i = 0; i < given.size; i++)
+        if ((given.text[i] | 0x20) == 'e') return 0;
+    return 1;
+}
+
+static int wants_scalar(int which) {
+    return which == NAME || which == CAT || which == PID || which == TID || which == BP;
 }
 
 /* Reads one event up to its closing brace. */
@@ -504,12 +512,12 @@ static int event(void) {
             read = value(1);
         }
         if (read != READ) return read;
-        if (which < FIELDS) field[which] = (Text){begin, (u32)(p - begin)};
+        Text given = {begin, (u32)(p - begin)};
+        if (which < FIELDS) field[which] = given;
         if (which == PH && (*begin != '"' || escaped)) return UNUSUAL;
+        if (wants_scalar(which) && !is_scalar(given)) return UNUSUAL;
         if ((read = next_member(&ends)) != READ) return read;
     }
-    for (int i = 0; i < FIELDS; i++)
-        if ((i == NAME || i == CAT || i == PID || i == TID || i == BP) && !is_scalar(field[i])) return UNUSUAL;
     return READ;
 }
 

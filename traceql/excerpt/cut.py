@@ -134,7 +134,10 @@ def _write(
     extent = extent_of_source(con, database.name)
     create_windows(con, choice, extent, of_excerpt=of_excerpt)
     if not con.execute("FROM excerpt_window LIMIT 1").fetchall():
-        raise TraceqlError(f"nothing of that is in {database.name}: there is {extent}")
+        raise TraceqlError(
+            f"nothing of that is in {database.name}, which is an excerpt with parts of {extent} "
+            "(traceql sql 'FROM excerpt_window' lists them)"
+        )
     create_sources(con)
     _fill(con, overlap_with_windows(con), of_excerpt=of_excerpt)
     if not con.execute(_ANYTHING).fetchall():

@@ -44,7 +44,10 @@ CUT_LAYERS = """
     SELECT DISTINCT rank, pass, layer
     FROM source.kernel
     SEMI JOIN kept_kernel USING (id)
-    WHERE layer IS NOT NULL AND pass IS NOT NULL AND step_id NOT IN (FROM whole_step);
+    WHERE
+        layer IS NOT NULL
+        AND pass IS NOT NULL
+        AND (step_id IS NULL OR step_id NOT IN (FROM whole_step));
     CREATE TEMP TABLE cut_layer AS
     SELECT DISTINCT kernel.rank, kernel.pass, kernel.layer
     FROM source.kernel AS kernel

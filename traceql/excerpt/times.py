@@ -30,7 +30,7 @@ def nanoseconds(text: str) -> int:
 
 def seconds(ns: int) -> str:
     """A time in seconds to the microsecond, with three decimals at least: 12.500 s."""
-    whole, rest = divmod(round(ns / 1000), 10**6)
+    whole, rest = divmod((ns + 500) // 1000, 10**6)
     digits = f"{rest:06d}".rstrip("0").ljust(3, "0")
     return f"{whole:,}.{digits} s"
 

@@ -150,7 +150,7 @@ def _asked(
     if start > extent.last_ts or end <= extent.first_ts or start >= end:
         before = "" if choice.to_ns is None else f" before {seconds(end)}"
         raise TraceqlError(f"nothing from {seconds(start)} on{before}: there is {extent}")
-    return _SPAN, {"from_ns": start, "to_ns": end}
+    return _SPAN, {"from_ns": start, "to_ns": min(end, extent.last_ts + 1)}
 
 
 def _require_steps(con: duckdb.DuckDBPyConnection, first: int, last: int) -> None:

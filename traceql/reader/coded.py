@@ -31,7 +31,7 @@ class Recoding:
         self._code = np.empty(0, np.int64)  # by code of the other numbering, -1 if not yet used
 
     def of(self, values: Sequence[Hashable], codes: Int64s) -> Int64s:
-        """The codes in `distinct`; values that are new there come in the order of `values`.
+        """The codes in `distinct`; values that are new there come in the order of `codes`.
 
         Args:
             values: all values of the other numbering so far.
@@ -43,10 +43,16 @@ class Recoding:
         found = self._code[codes]
         missing = found < 0
         if missing.any():
-            new = np.unique(codes[missing])
+            new = in_order_of_use(codes[missing])
             self._code[new] = self._distinct.of([values[code] for code in new.tolist()])
             found = self._code[codes]
         return found
+
+
+def in_order_of_use(codes: Int64s) -> Int64s:
+    """The distinct codes, in the order in which they come first."""
+    distinct, first = np.unique(codes, return_index=True)
+    return distinct[np.argsort(first)]
 
 
 def concatenated(parts: Iterable[Int64s]) -> Int64s:

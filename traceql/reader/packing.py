@@ -22,6 +22,11 @@ class Packing(Enum):
 MAGIC_BYTES = max(len(packing.magic) for packing in Packing)
 
 
+_SKIPPED = b"\x2a\x4d\x18"  # of a frame that zstd skips, behind a byte from 0x50 to 0x5f
+
+
 def packing_of(begin: bytes) -> Packing | None:
     """The format of a file that begins with these bytes; None if it is not compressed."""
+    if begin[1:4] == _SKIPPED and begin[0] >> 4 == 5:
+        return Packing.ZSTD
     return next((packing for packing in Packing if begin.startswith(packing.magic)), None)

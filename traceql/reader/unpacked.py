@@ -95,6 +95,8 @@ def _zstd_pieces(file: BinaryIO, size: int) -> Iterator[bytes]:
         with pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd") as stream:
             yield from _plausible(file, _raw_pieces(stream, size))
     except OSError as error:
+        if "too much memory" in str(error):  # a frame of zstd --long
+            raise TraceCorrupt(f"a zstd that cannot be read ({error}); unpack it first") from None
         raise TraceCorrupt(f"damaged or truncated zstd ({error}); {ANEW}") from None
 
 

@@ -51,12 +51,12 @@ class FlowEnds:
     def add_scanned(self, ends: ScannedEnds) -> None:
         """Appends ends, as `add` does."""
         described = (ends.phase, ends.name, ends.cat, ends.binding)
-        rows, kind = distinct_rows([one.codes for one in described])
+        rows, place = distinct_rows([one.codes for one in described])
         kinds = [
             tuple(one.values[code] for one, code in zip(described, row, strict=True))
             for row in rows
         ]
-        self._kind.append(self._kinds.of(kinds)[kind])
+        self._kind.append(Recoding(self._kinds).of(kinds, place))
         self._id.append(self._ids.of(ends.id))
         self._ts.append(ends.ts)
         self._place.append(self._scanned_places.of(ends.place.values, ends.place.codes))
