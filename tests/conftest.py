@@ -1,5 +1,6 @@
 """What every test process does before its first test and after its last."""
 
+import os
 from collections.abc import Iterator
 
 import fast_folder
@@ -8,6 +9,13 @@ import shared_files
 from drawn_once import draw_each_picture_once
 from reading_here import read_all_in_processes, read_small_files_here
 from undescribed import leave_out_comments, with_comments
+
+# A process reads these when it first imports Ray, whichever test that is.
+_OF_RAY = {
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": "0123456789abcdef" * 2,
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
 
 
 def is_started_by_another(config: pytest.Config) -> bool:
@@ -20,6 +28,7 @@ def is_split(config: pytest.Config) -> bool:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    os.environ.update(_OF_RAY)
     if not is_started_by_another(config):
         if is_split(config):
             fast_folder.begin()

@@ -13,6 +13,7 @@ from typing import Any
 import executor_tasks as tasks
 import psutil
 import pytest
+from traces import hears_ctrl_c
 
 from traceql.errors import LakeError, TraceqlError
 from traceql.lake.executor.processes import Processes
@@ -113,7 +114,10 @@ def test_tasks_end_with_the_process_that_started_them(
 ) -> None:
     script, notes = tmp_path / "driver.py", tmp_path / "notes"
     script.write_text(_DRIVER)
-    driver = subprocess.Popen([sys.executable, str(script), str(Path(__file__).parent), str(notes)])
+    driver = subprocess.Popen(
+        [sys.executable, str(script), str(Path(__file__).parent), str(notes)],
+        preexec_fn=hears_ctrl_c,
+    )
     wait_for(notes.exists)
     children = psutil.Process(driver.pid).children(recursive=True)
     driver.send_signal(number)

@@ -358,6 +358,7 @@ def test_what_cannot_be_run_is_one_line_before_anything_starts(
     words: tuple[str, ...], told: str, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _name: None)
+    monkeypatch.setitem(sys.modules, "ray", None)  # as if it were not installed
     assert told in refusal(*words)
     assert not Path("out").exists()
 

@@ -45,11 +45,8 @@ _STORE_BYTES = 80 << 20
 def cluster() -> Iterator[Any]:
     """A head with one processor; tests add another node."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_AUTH_MODE", "token")
-        patch.setenv("RAY_AUTH_TOKEN", "0123456789abcdef" * 2)
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
         patch.setenv("PYTHONPATH", str(Path(__file__).parent))
-        from ray.cluster_utils import Cluster  # which reads these variables
+        from ray.cluster_utils import Cluster  # whose processes read this variable
 
         head = {"num_cpus": 1, "object_store_memory": _STORE_BYTES, "include_dashboard": False}
         found = Cluster(initialize_head=True, head_node_args=head)

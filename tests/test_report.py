@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import groupby
 from pathlib import Path
+from shlex import quote
 
 import databases
 import disk_page
@@ -237,7 +238,7 @@ def test_a_finding_leads_to_its_figure_and_to_its_place_in_the_trace() -> None:
     trace = databases.trace("qwen3-8b-tp1-graph")
     found = list(answers(trace))
     answer = next(one for one in found if one.query.name == "overview.findings")
-    html = findings(answer, "run 1.duckdb", {one.query.name: one for one in reversed(found)})
+    html = findings(answer, quote("run 1.duckdb"), {one.query.name: one for one in reversed(found)})
     lost = next(row for row in answer.result if row["query"] == "time.lost")
     number = lost["rank_order"]
     assert '<a href="#time-lost">Lost time by phase</a>' in html
