@@ -224,25 +224,32 @@ static int word(const char *letters) {
 
 static int value(int depth);
 
-static int list(int depth) {
+/* Steps into an object or a list, which `close` ends; sets whether it ends at once. */
+static void first_of(u8 close, int *ends) {
     p++;
     space();
-    if (*p == ']') {
-        p++;
-        return READ;
+    *ends = *p == close;
+    if (*ends) p++;
+}
+
+/* Steps over what follows a member or an element; sets whether the object or list ends there. */
+static int next_of(u8 close, int *ends) {
+    space();
+    *ends = *p == close;
+    if (!*ends && *p != ',') return failed(p);
+    p++;
+    if (!*ends) space();
+    return READ;
+}
+
+static int list(int depth) {
+    int ends, read;
+    first_of(']', &ends);
+    while (!ends) {
+        if ((read = value(depth)) != READ) return read;
+        if ((read = next_of(']', &ends)) != READ) return read;
     }
-    for (;;) {
-        int read = value(depth);
-        if (read != READ) return read;
-        space();
-        if (*p == ']') {
-            p++;
-            return READ;
-        }
-        if (*p != ',') return failed(p);
-        p++;
-        space();
-    }
+    return READ;
 }
 
 /* Steps over a key and its colon, up to the value. */
@@ -259,33 +266,15 @@ static int key(const u8 **text, u32 *size) {
     return READ;
 }
 
-/* Steps over what is between two members of an object; sets whether the object ends there. */
-static int next_member(int *ends) {
-    space();
-    *ends = *p == '}';
-    if (!*ends && *p != ',') return failed(p);
-    p++;
-    if (!*ends) space();
-    return READ;
-}
-
-/* Steps into an object; sets whether it ends at once. */
-static void first_member(int *ends) {
-    p++;
-    space();
-    *ends = *p == '}';
-    if (*ends) p++;
-}
-
 static int object(int depth) {
     int ends, read;
-    first_member(&ends);
+    first_of('}', &ends);
     while (!ends) {
         const u8 *text;
         u32 size;
         if ((read = key(&text, &size)) != READ) return read;
         if ((read = value(depth)) != READ) return read;
-        if ((read = next_member(&ends)) != READ) return read;
+        if ((read = next_of('}', &ends)) != READ) return read;
     }
     return READ;
 }
@@ -385,37 +374,26 @@ static int integer(i64 *found) {
 
 /* A list of at most three integers of 32 bits. */
 static int sizes(i32 *found, u32 *count) {
+    int ends, read;
     *count = 0;
-    p++;
-    space();
-    if (*p == ']') {
-        p++;
-        return READ;
-    }
-    for (;;) {
+    first_of(']', &ends);
+    while (!ends) {
         i64 one;
         if (*count == 3) return UNUSUAL;
         if (*p != '-' && !is_digit(*p)) return failed(p);
-        int read = integer(&one);
-        if (read != READ) return read;
+        if ((read = integer(&one)) != READ) return read;
         if (one != (i32)one) return UNUSUAL;
         found[(*count)++] = (i32)one;
-        space();
-        if (*p == ']') {
-            p++;
-            return READ;
-        }
-        if (*p != ',') return failed(p);
-        p++;
-        space();
+        if ((read = next_of(']', &ends)) != READ) return read;
     }
+    return READ;
 }
 
 /* The arguments of an event; of a key that comes twice, the last counts. */
 static int arguments(void) {
     int ends, read;
     present = 0;
-    first_member(&ends);
+    first_of('}', &ends);
     while (!ends) {
         const u8 *text;
         u32 size;
@@ -437,7 +415,7 @@ static int arguments(void) {
             read = which == GRID ? sizes(grid, &grid_size) : sizes(block, &block_size);
         }
         if (read != READ) return read;
-        if ((read = next_member(&ends)) != READ) return read;
+        if ((read = next_of('}', &ends)) != READ) return read;
     }
     return READ;
 }
@@ -497,7 +475,7 @@ static int event(void) {
     int ends, read;
     for (int i = 0; i < FIELDS; i++) field[i] = (Text){0, 0};
     present = 0;
-    first_member(&ends);
+    first_of('}', &ends);
     while (!ends) {
         const u8 *name;
         u32 size;
@@ -516,7 +494,7 @@ static int event(void) {
         if (which < FIELDS) field[which] = given;
         if (which == PH && (*begin != '"' || escaped)) return UNUSUAL;
         if (wants_scalar(which) && !is_scalar(given)) return UNUSUAL;
-        if ((read = next_member(&ends)) != READ) return read;
+        if ((read = next_of('}', &ends)) != READ) return read;
     }
     return READ;
 }
