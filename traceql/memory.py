@@ -8,6 +8,7 @@ from traceql.errors import TraceqlError
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
           "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}  # fmt: skip
+_SHARE_OF_DUCKDB = 0.6  # the rest is for Python and Arrow
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
 LEAST_BYTES = 256 << 20  # with less, nothing of use fits
 # Limits of a container, for both versions of control groups.
@@ -28,6 +29,20 @@ def memory_bytes(given: int | str | None) -> int:
     if size < LEAST_BYTES:
         raise TraceqlError(f"a memory of {given} is too little; give 256MiB or more")
     return min(size, max(LEAST_BYTES, machine_bytes()))
+
+
+def writing_limits(
+    draft: Path, budget_bytes: int
+) -> dict[str, str | bool | int | float | list[str]]:
+    """DuckDB's settings for a file that it fills: it writes beside it what needs more memory.
+
+    Args:
+        budget_bytes: what the whole command may use.
+    """
+    return {
+        "memory_limit": f"{int(budget_bytes * _SHARE_OF_DUCKDB)}B",
+        "temp_directory": str(draft.with_name("sorting")),
+    }
 
 
 def _parsed(text: str) -> int:

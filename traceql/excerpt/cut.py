@@ -31,7 +31,7 @@ from traceql.excerpt.slices import find_slices, insert_slices
 from traceql.excerpt.windows import create_windows, extent_of_source
 from traceql.excerpted import excerpt_in
 from traceql.files import target_of, whole_file
-from traceql.memory import memory_bytes
+from traceql.memory import memory_bytes, writing_limits
 from traceql.opening import opened_database
 
 # A window inside a kernel or a gap has no event that begins, but a state of its device.
@@ -43,7 +43,7 @@ _ANYTHING = """
     UNION ALL SELECT 1 FROM memory
     LIMIT 1
 """
-_SHARE_OF_DUCKDB = 0.6  # of the memory that a load may use
+_BLOCK_BYTES = "65536"  # most of the tables have few rows
 
 
 def cut(source: str | Path, output: str | Path, choice: Choice) -> str:
@@ -66,7 +66,9 @@ def cut(source: str | Path, output: str | Path, choice: Choice) -> str:
     _require_free(database, target)
     with _draft(target) as draft:
         try:
-            with duckdb.connect(str(draft), config=_limits(draft)) as con:
+            limits = writing_limits(draft, memory_bytes(None))
+            config = limits | {"default_block_size": _BLOCK_BYTES}
+            with duckdb.connect(str(draft), config=config) as con:
                 text = _write(con, database, choice, of_excerpt=of_excerpt)
         except (duckdb.Error, OSError) as error:
             raise DatabaseError(f"cannot write {target}: {str(error).splitlines()[0]}") from None
@@ -114,14 +116,6 @@ def _draft(target: Path) -> Iterator[Path]:
         whole_file(target, draft=folder / "new.duckdb", may_replace_database=True) as draft,
     ):
         yield draft
-
-
-def _limits(draft: Path) -> dict[str, str | bool | int | float | list[str]]:
-    return {
-        "memory_limit": f"{int(memory_bytes(None) * _SHARE_OF_DUCKDB)}B",
-        "default_block_size": "65536",  # most of the tables have few rows
-        "temp_directory": str(draft.with_name("sorting")),
-    }
 
 
 def _write(

@@ -29,14 +29,13 @@ from traceql.loading.reading import FileRead, read_files
 from traceql.loading.run_directory import RunDirectory, run_directories
 from traceql.loading.run_files import add_runs
 from traceql.loading.workspace import workspace
-from traceql.memory import memory_bytes
+from traceql.memory import memory_bytes, writing_limits
 from traceql.ncu.profile import Profile
 from traceql.opening import opened_database
 from traceql.reader.registry import reader_of
 from traceql.reader.ways import Way, named_way
 
 DEFAULT_DATABASE = Path("run.duckdb")
-_SHARE_OF_DUCKDB = 0.6  # of a load's memory; the rest is for Python and Arrow
 _AMPLE_BYTES = 4 << 30  # with less memory, tables are made one by one
 _OTHERWISE = "name another file with -o"
 
@@ -254,14 +253,6 @@ def _require_no_log(database: Path) -> None:
             )
 
 
-def _limits(draft: Path, budget: int) -> dict[str, str | bool | int | float | list[str]]:
-    """DuckDB's settings: it gets most of the memory, and writes beside the draft what is more."""
-    return {
-        "memory_limit": f"{int(budget * _SHARE_OF_DUCKDB)}B",
-        "temp_directory": str(draft.with_name("sorting")),
-    }
-
-
 def _brings_in(database: Path) -> str:
     return f"import duckdb; duckdb.connect({str(database)!r}).close()"
 
@@ -281,7 +272,7 @@ def _write(
     try:
         if target.exists():
             shutil.copyfile(target, draft)
-        with duckdb.connect(str(draft), config=_limits(draft, budget)) as con:
+        with duckdb.connect(str(draft), config=writing_limits(draft, budget)) as con:
             con.execute("SET preserve_insertion_order = true")
             con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many
             fresh = not target.exists()
