@@ -53,7 +53,7 @@ class Nester(ABC):
         """Takes slices and flow ends, those of a track in the order that `TrackNesting` wants.
 
         Args:
-            track: from 0 without holes, so far as there are many.
+            track: number of the track, from 0; memory grows with the largest number.
             ts: start of a slice or time of an end, ns.
             dur: duration of a slice, ns, not negative.
             number: the number of a slice among all slices, or of an end among all ends.

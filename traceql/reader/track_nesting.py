@@ -20,7 +20,6 @@ class Nested:
     """What was found: an entry of the lists for each slice, and for each flow end that was bound.
 
     Attributes:
-        index: the slice.
         parent: the slice that encloses it; -1 at the top.
         depth: how many slices enclose it.
         overlapping: how many slices are in other lanes than the first.
@@ -31,7 +30,6 @@ class Nested:
         is_late: whether it is bound to the next slice.
     """
 
-    index: list[int] = field(default_factory=list)
     parent: list[int] = field(default_factory=list)
     depth: list[int] = field(default_factory=list)
     overlapping: int = 0
@@ -76,7 +74,7 @@ class TrackNesting:
             found: gets the result.
         """
         ends, ids = self._ends, self._ids
-        index, parents, depths = found.index, found.parent, found.depth
+        parents, depths = found.parent, found.depth
         # Times are doubled so that an event without a duration can end after its own start.
         for start, lasts, event, what in zip(ts, dur, number, kind, strict=True):
             if what:
@@ -88,7 +86,6 @@ class TrackNesting:
                 ends.pop()
                 ids.pop()
             depth = len(ends)
-            index.append(event)
             if finish <= ends[-1] and depth <= DEEPEST:
                 depths.append(depth - 1)
                 parents.append(ids[-1])

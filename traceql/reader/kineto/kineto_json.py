@@ -82,8 +82,8 @@ _OBJECT = msgspec.json.Decoder(dict[str, Raw])
 class KinetoJson:
     """A trace file. Iterating over it yields all its events in the order of the file, in batches.
 
-    `scanned()` does the same, with columns instead of events where that is possible, which takes a
-    third of the time.
+    `scanned()` does the same, with columns instead of events where that is possible, which takes
+    little more than half of the time.
 
     Raises:
         TraceCorrupt: the file is truncated or not a trace. The message says which and what to do;
