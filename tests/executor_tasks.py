@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from traceql.errors import LakeError
@@ -53,6 +54,19 @@ def tidy_up(notes: Path) -> None:
 def note_and_sleep(file: Path, text: str, seconds: float) -> None:
     note(file, text)
     time.sleep(seconds)
+
+
+def note_and_wait(file: Path, text: str, until: Path) -> None:
+    """Runs until a file is there."""
+    note(file, text)
+    wait_until(until.exists)
+
+
+def wait_until(happened: Callable[[], bool], timeout_s: float = 60) -> None:
+    last = time.monotonic() + timeout_s
+    while not happened():
+        assert time.monotonic() < last, "it does not happen"
+        time.sleep(0.05)
 
 
 def ray_node() -> str:
