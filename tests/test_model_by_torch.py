@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from published_models import PUBLISHED, built_in
+from shared_files import shared_file
 from vllm_python import VLLM_PYTHON
 
 from traceql.model.parameters import parameters
@@ -76,13 +77,17 @@ CONFIGURATIONS = {
 
 @cache
 def counted() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(shared_file("counted.json", _count).read_text())
+    return found
+
+
+def _count(path: Path) -> None:
     done = subprocess.run(
         [VLLM_PYTHON, _COUNT], input=json.dumps(CONFIGURATIONS), capture_output=True, text=True,
         check=False, cwd=_COUNT.parent,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    path.write_text(done.stdout.splitlines()[-1])
 
 
 def model(name: str) -> Sizes:

@@ -27,15 +27,17 @@ _RUNS = [
 
 
 @pytest.fixture
-def tiny_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts_of_time, "_ROWS", 50)
+def tiny_parts(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A hundred parts and more of each table, and yet not a hundred thousand."""
+    scale = 100 if run == databases.SERVING else 1
+    monkeypatch.setattr(parts_of_time, "_ROWS", 50 * scale)
     monkeypatch.setattr(parts_of_time, "_SAMPLED", 7)
-    monkeypatch.setattr(spooled, "_IN_MEMORY_BYTES", 1000)
-    monkeypatch.setattr(spooled, "_BATCH_ROWS", 100)
-    monkeypatch.setattr(attribution, "_ROWS", 100)
+    monkeypatch.setattr(spooled, "_IN_MEMORY_BYTES", 1000 * scale)
+    monkeypatch.setattr(spooled, "_BATCH_ROWS", 100 * scale)
+    monkeypatch.setattr(attribution, "_ROWS", 100 * scale)
     of_device_spent = definitions()["device_spent"].rows.__globals__
     assert "_STATES_AT_ONCE" in of_device_spent
-    monkeypatch.setitem(of_device_spent, "_STATES_AT_ONCE", 100)
+    monkeypatch.setitem(of_device_spent, "_STATES_AT_ONCE", 100 * scale)
 
 
 @pytest.mark.parametrize("run", _RUNS)

@@ -131,8 +131,8 @@ def test_crowded_events_give_the_same_tables(seed: int, tmp_path: Path) -> None:
 
 def damaged(events: list[Event], draw: random.Random) -> list[Event]:
     """Some of the events of a recording, changed in every way that a reader accepts or refuses."""
-    first = draw.randrange(max(1, len(events) - 3000))
-    found = [dict(event) for event in events[first : first + 3000]]
+    first = draw.randrange(max(1, len(events) - 1000))
+    found = [dict(event) for event in events[first : first + 1000]]
     for kind in draw.sample(sorted(_DAMAGE), draw.randint(1, 4)):
         for event in draw.sample(found, min(len(found), draw.choice([1, 10, 300]))):
             _DAMAGE[kind](event, draw)
