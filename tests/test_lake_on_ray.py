@@ -97,7 +97,8 @@ def lose_when(cluster: Any, node: Any, happened: Callable[[], bool]) -> Thread:
 def processes_of(node: Any) -> list[psutil.Process]:
     """What a node has started: its agents, and the processes that run tasks."""
     (raylet,) = node.all_processes["raylet"]
-    return psutil.Process(raylet.process.pid).children(recursive=True)
+    found: list[psutil.Process] = psutil.Process(raylet.process.pid).children(recursive=True)
+    return found
 
 
 def runs_a_task(node: Any) -> bool:
@@ -222,7 +223,8 @@ def test_a_task_that_takes_too_long_is_given_up(cluster: Any) -> None:
 
 def test_a_task_that_no_machine_takes_is_given_up(cluster: Any) -> None:
     small = task(partial(tasks.double, 2))
-    with OnRay(cluster.address, wait_s=60) as executor:
+    executor = OnRay(cluster.address, wait_s=60)
+    with executor:
         executor.rooms([Path(__file__)])
         executor.start(small)
         assert executor.ended().value == 4  # so that a process is there, whose start takes seconds
