@@ -8,6 +8,8 @@ from pathlib import Path
 from traceql.errors import NotATrace
 from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.sqlite_file import SqliteFile, connected
+from traceql.reader.sqlite_integers import Integers
+from traceql.reader.sqlite_pages import Pages, opened_pages
 
 _STRINGS = "StringIds", "id", "value"
 _ANEW = "make the file again with nsys export --type sqlite"
@@ -18,10 +20,18 @@ _OTHER = (
 
 
 class Export(SqliteFile):
-    """The opened file. All errors are TraceCorrupt and do not name the file."""
+    """The opened file. All errors are TraceCorrupt and do not name the file.
 
-    def __init__(self, con: sqlite3.Connection) -> None:
+    Args:
+        pages: those of the file, to read integers from; None to let SQLite read all.
+
+    Attributes:
+        integers: columns of integers of its tables.
+    """
+
+    def __init__(self, con: sqlite3.Connection, pages: Pages | None) -> None:
         super().__init__(con, anew=_ANEW)
+        self.integers = Integers(self, pages)
         self._integers: dict[tuple[str, tuple[str, ...]], bool] = {}
         self.copy_views(EVENT_TABLES)
         if not self.has(*_STRINGS):
@@ -47,5 +57,5 @@ def opened(path: Path) -> Iterator[Export]:
     Raises:
         TraceCorrupt: the file is damaged, incomplete, or another SQLite database.
     """
-    with connected(path) as con:
-        yield Export(con)
+    with connected(path) as con, opened_pages(path) as pages:
+        yield Export(con, pages)

@@ -10,15 +10,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from traceql.errors import TraceCorrupt
+from traceql.reader.nsys.counted import counted
 from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME, THREAD_TABLES
 from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.terms import column, or_zero
 from traceql.reader.unpacked import ANEW
 
 WORK_TABLES = GPU_TABLES[:4]  # whose activities make a rank
 # Of a global thread id, the low 24 bits are the thread, and the next 24 bits the process; a global
 # process id has zeros for the thread (NVIDIA's documentation of the SQLite schema).
 # Both may be NULL, which is process 0 here.
-OF_PROCESS, OF_THREAD = "COALESCE(globalPid, 0)", "COALESCE(globalTid, 0)"
+OF_PROCESS, OF_THREAD = or_zero("globalPid"), or_zero("globalTid")
 PID_BITS = 24
 _MASK = 0xFFFFFF
 
@@ -79,7 +81,7 @@ def _gpus(export: Export, tables: Sequence[str]) -> set[tuple[int, int]]:
         (process, device)
         for table in tables
         if export.has(table, "globalPid", "deviceId")
-        for process, device in export.rows(f"SELECT DISTINCT {OF_PROCESS}, deviceId FROM {table}")
+        for process, device in counted(export, table, OF_PROCESS, column("deviceId"))
         if is_number(table, "globalPid", process) and is_number(table, "deviceId", device)
     }
 
@@ -89,7 +91,7 @@ def _threads(export: Export) -> set[int]:
         thread
         for table in THREAD_TABLES
         if export.has(table, "globalTid")
-        for (thread,) in export.rows(f"SELECT DISTINCT {OF_THREAD} FROM {table}")
+        for (thread,) in counted(export, table, OF_THREAD)
         if is_number(table, "globalTid", thread)
     }
 

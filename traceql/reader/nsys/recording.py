@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from traceql.reader.nsys.blocks import Blocks, Owner, RankRows
+from traceql.reader.nsys.block import Owner
+from traceql.reader.nsys.blocks import Blocks, RankRows
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.nvtx import Nvtx
