@@ -68,6 +68,10 @@ def is_one_of(values: Values, numbers: pa.Array) -> Values:
     return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
 
 
+def is_above_zero(values: Values) -> Values:
+    return pc.greater(values, 0)
+
+
 def is_not_before(rows: pa.Table, start: str, end: str) -> Values:
     return pc.or_kleene(pc.greater_equal(rows[end], rows[start]), pc.is_null(rows[start]))
 

@@ -108,7 +108,7 @@ def is_one_of(name: str, numbers: Collection[int]) -> Term:
 
 
 def is_above_zero(name: str) -> Term:
-    return _of_column(name, '"{}" > 0', pc.greater, y=0)
+    return _of_column(name, '"{}" > 0', computed.is_above_zero)
 
 
 def is_known(name: str) -> Term:
