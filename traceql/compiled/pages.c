@@ -53,12 +53,17 @@ static int varint(const u8 **at, const u8 *end, u64 *value) {
     return 0;
 }
 
-/* An integer of so many bytes, the most significant first. */
+/* An integer of 0, 1, 2, 3, 4, 6 or 8 bytes, the most significant first. */
 static i64 integer(const u8 *at, u32 size) {
-    if (!size) return 0;
-    i64 found = (signed char)at[0];
-    for (u32 i = 1; i < size; i++) found = (i64)((u64)found << 8 | at[i]);
-    return found;
+    switch (size) {
+        case 0: return 0;
+        case 1: return (signed char)at[0];
+        case 2: return (short)two(at);
+        case 3: return (i64)(signed char)at[0] << 16 | two(at + 1);
+        case 4: return (i32)four(at);
+        case 6: return (i64)(short)two(at) << 32 | four(at + 2);
+        default: return (i64)((u64)four(at) << 32 | four(at + 4));
+    }
 }
 
 /* Where the cells of a page are listed; 0 if it is not such a page, or its list does not fit. */
@@ -138,7 +143,9 @@ static int has_output(u32 count) {
     return 1;
 }
 
-/* Reads a record, which is all of `at` to `end`, into a row; 0 if it is not as expected. */
+/* Reads a record, which is all of `at` to `end`, into a row; 0 if it is not as expected.
+
+   As in SQLite, what comes after the last field that is wanted does not matter. */
 static int record(const u8 *at, const u8 *end, u32 row, u32 count) {
     static const u8 sizes[] = {0, 1, 2, 3, 4, 6, 8, 8, 0, 0};
     const u8 *begin = at;
@@ -146,7 +153,7 @@ static int record(const u8 *at, const u8 *end, u32 row, u32 count) {
     if (!varint(&at, end, &head) || head > (u64)(end - begin) || head < (u64)(at - begin)) return 0;
     const u8 *head_end = begin + head, *value = head_end;
     u32 next = 0;
-    for (u32 field = 0; at < head_end; field++) {
+    for (u32 field = 0; next < columns && at < head_end; field++) {
         u64 type = *at, size;
         if (type < 128) at++;
         else if (!varint(&at, head_end, &type)) return 0;
@@ -161,7 +168,7 @@ static int record(const u8 *at, const u8 *end, u32 row, u32 count) {
         }
         value += size;
     }
-    return next == columns && value == end;
+    return next == columns && (at < head_end || value == end);
 }
 
 /* Finds a row: where its record begins and ends, and its number, which is `*first` or more.

@@ -82,6 +82,7 @@ class Pages:
         self._at_once = max(1, _AT_ONCE_BYTES // self._size)
         if not compiled.call("start", self._size, head[20], self._at_once):
             raise MemoryError
+        self._places = self._found()
         self._known: dict[int, _Leaves | None] = {}
 
     def batches(
@@ -148,6 +149,7 @@ class Pages:
             count = self._compiled.call("children", len(pages.page), first)
             if count == _REFUSED:
                 return None
+            self._places = self._found()
             (page,) = self._array("child", np.uint32, 1, count)
             (last,) = self._array("child_last", np.int64, 1, count)
             found.append((page.astype(np.int64), last))
@@ -170,6 +172,7 @@ class Pages:
         rows = self._compiled.call("decode", len(pages.page), len(columns), first)
         if rows == _REFUSED:
             return None
+        self._places = self._found()
         (number,) = self._array("numbers", np.int64, 1, rows)
         values = self._array("values", np.int64, len(columns), rows)
         is_null = self._array("is_null", np.bool_, len(columns), rows)
@@ -181,7 +184,7 @@ class Pages:
     def _are_read(self, pages: _Leaves) -> bool:
         """Reads pages into the memory of the compiled code; False if the file ends too early."""
         self._write("lasts", pages.last)
-        memory, begin = self._compiled.memory(), self._place("pages")
+        memory, begin = self._compiled.memory(), self._places["pages"]
         for run in runs(pages.page - np.arange(len(pages.page))):
             end = begin + (run.stop - run.start) * self._size
             self._file.seek((int(pages.page[run.start]) - 1) * self._size)
@@ -190,17 +193,18 @@ class Pages:
             begin = end
         return True
 
-    def _place(self, name: str) -> int:
-        at = self._compiled.call("results")
-        return self._compiled.numbers(at, len(_RESULTS))[_RESULTS.index(name)]
+    def _found(self) -> dict[str, int]:
+        """Where what the compiled code has is in its memory."""
+        found = self._compiled.numbers(self._compiled.call("results"), len(_RESULTS))
+        return dict(zip(_RESULTS, found, strict=True))
 
     def _write(self, name: str, values: npt.NDArray[Any]) -> None:
-        begin = self._place(name)
+        begin = self._places[name]
         self._compiled.memory()[begin : begin + values.nbytes] = values.view(np.uint8)
 
     def _array(self, name: str, kind: type, columns: int, rows: int) -> npt.NDArray[Any]:
         """A copy of columns that the compiled code has left."""
-        begin = self._place(name)
+        begin = self._places[name]
         end = begin + columns * rows * np.dtype(kind).itemsize
         return self._compiled.memory()[begin:end].view(kind).reshape(columns, rows).copy()
 

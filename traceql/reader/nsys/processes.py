@@ -58,14 +58,15 @@ class RankPart:
 
 def rank_parts(export: Export) -> list[RankPart]:
     """The ranks of an export, by machine, process and device; one if nothing ran on a GPU."""
-    worked = sorted(_gpus(export, WORK_TABLES))
+    by_table = _gpus(export)
+    worked = sorted(set[tuple[int, int]]().union(*(by_table[table] for table in WORK_TABLES)))
     parts = [RankPart(process, device, [(process, device)]) for process, device in worked]
     parts = parts or [RankPart(None, None)]
     by_process: defaultdict[int, list[RankPart]] = defaultdict(list)
     for part in parts:
         if part.process is not None:
             by_process[part.process >> PID_BITS].append(part)
-    for gpu in sorted(_gpus(export, GPU_TABLES) - set(worked)):
+    for gpu in sorted(set[tuple[int, int]]().union(*by_table.values()) - set(worked)):
         by_process.get(gpu[0] >> PID_BITS, parts)[0].gpus.append(gpu)
     busiest = _busiest_device(export, by_process)
     for thread in sorted(_threads(export)):
@@ -76,13 +77,17 @@ def rank_parts(export: Export) -> list[RankPart]:
     return parts
 
 
-def _gpus(export: Export, tables: Sequence[str]) -> set[tuple[int, int]]:
+def _gpus(export: Export) -> Mapping[str, set[tuple[int, int]]]:
+    """The process and the device of each GPU that a table has activities of, by table."""
     return {
-        (process, device)
-        for table in tables
+        table: {
+            (process, device)
+            for process, device in counted(export, table, OF_PROCESS, column("deviceId"))
+            if is_number(table, "globalPid", process) and is_number(table, "deviceId", device)
+        }
         if export.has(table, "globalPid", "deviceId")
-        for process, device in counted(export, table, OF_PROCESS, column("deviceId"))
-        if is_number(table, "globalPid", process) and is_number(table, "deviceId", device)
+        else set()
+        for table in GPU_TABLES
     }
 
 
