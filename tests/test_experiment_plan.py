@@ -192,6 +192,11 @@ def test_how_many_requests_a_load_has(grid: str, requests: int, tmp_path: Path) 
             "model: x\ngrid: {batch: [8, 9]}\nconstraints: {max_tokens_in_flight: 100}\n",
             r"5,120 tokens in flight, and the plan allows 100 \(and 1 more point\)$",
         ),
+        (
+            "model: x\ngrid: {batch: 33, tensor_parallel: 2}\n"
+            "constraints: {max_in_flight_per_gpu: 16}\n",
+            "17 requests in flight per GPU, and the plan allows 16",
+        ),
     ],
 )
 def test_a_plan_without_a_possible_point_says_why(text: str, told: str, tmp_path: Path) -> None:
@@ -263,3 +268,19 @@ def test_repeats_are_outside_and_their_order_follows_from_the_seed(tmp_path: Pat
     assert order(0) == order(0)
     assert order(0) != order(1)
     assert all({tp for r, tp in order(0) if r == repeat} == {1, 2, 4, 8} for repeat in range(4))
+
+
+def test_batches_grow_with_the_gpus_of_an_engine(tmp_path: Path) -> None:
+    text = (
+        "model: x\ngrid: {batch: [16, 32, 64], tensor_parallel: [1, 2, 4]}\n"
+        "constraints: {max_in_flight_per_gpu: 16}\n"
+    )
+    found = points_of(plan_of(text, tmp_path), allowed).run
+    assert [(point.engine.tp, point.batch) for point in found] == [
+        (1, 16),
+        (2, 16),
+        (2, 32),
+        (4, 16),
+        (4, 32),
+        (4, 64),
+    ]

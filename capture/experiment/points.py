@@ -196,10 +196,12 @@ def _beyond(plan: Plan, point: Point) -> str | None:
     """Which constraint of the plan a point breaks."""
     limits = plan.constraints
     tokens = point.prompt_tokens + point.output_tokens
+    per_gpu = math.ceil(point.in_flight / point.engine.gpus)
     for limit, value, what in (
         (limits.max_gpus, point.engine.gpus, "GPUs"),
         (limits.max_tokens, tokens, "tokens of a request"),
         (limits.max_tokens_in_flight, tokens * point.in_flight, "tokens in flight"),
+        (limits.max_in_flight_per_gpu, per_gpu, "requests in flight per GPU"),
     ):
         if limit is not None and value > limit:
             return f"{value:,} {what}, and the plan allows {limit:,}"
