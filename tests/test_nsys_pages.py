@@ -116,7 +116,7 @@ _COPIED = {
     RUNTIME: ("eventClass", "globalTid", "correlationId", "nameId", "returnValue"),
 }
 _GPU = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": global_id(PID), "bytes": 16}
-_SIZES = {f"{what}{axis}": 2 for what in ("grid", "block") for axis in "XYZ"}
+_SIZES: dict[str, Any] = {f"{what}{axis}": 2 for what in ("grid", "block") for axis in "XYZ"}
 _EVENTS = [
     *(call(ts=ts, dur=5, correlation=ts) for ts in range(0, 300, 10)),
     *(kernel(ts=ts + 5, dur=5, correlation=ts, **_SIZES) for ts in range(0, 300, 10)),

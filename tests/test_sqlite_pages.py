@@ -51,9 +51,9 @@ def read(path: Path, *columns: str, table: str = "t", ranges: Any = None) -> lis
         return list(found.batches(table, columns, ranges))
 
 
-def rows(batches: Iterable[Batch], *columns: str) -> list[tuple[int | None, ...]]:
+def rows(batches: Iterable[Batch], *columns: str) -> list[tuple[Any, ...]]:
     """The row number and columns of each row; SQLite must read none of them."""
-    found: list[tuple[int | None, ...]] = []
+    found: list[tuple[Any, ...]] = []
     for batch in batches:
         assert batch.rows is not None
         assert all(
@@ -64,7 +64,7 @@ def rows(batches: Iterable[Batch], *columns: str) -> list[tuple[int | None, ...]
     return found
 
 
-def by_sqlite(path: Path, *columns: str, where: str = "TRUE") -> list[tuple[int | None, ...]]:
+def by_sqlite(path: Path, *columns: str, where: str = "TRUE") -> list[tuple[Any, ...]]:
     with closing(sqlite3.connect(path)) as con:
         return con.execute(f"SELECT rowid, {', '.join(columns)} FROM t WHERE {where}").fetchall()
 
