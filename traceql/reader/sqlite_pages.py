@@ -19,7 +19,7 @@ from traceql.reader.coded import runs
 
 Int64s = npt.NDArray[np.int64]
 ROWID = "rowid"  # the number of a row
-_LEAST_BYTES = 4 << 20  # of a file; with fewer, SQLite takes as long as the start of the code
+_LEAST_BYTES = 2 << 20  # of a file; with fewer, SQLite takes as long as the start of the code
 _AT_ONCE_BYTES = 1 << 20  # of pages
 _HEAD_BYTES = 100
 _MAGIC = b"SQLite format 3\0"
