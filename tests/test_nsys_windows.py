@@ -9,7 +9,7 @@ from nsys_like import NVTX, PID, Row, call, kernel, nvtx, write
 
 from traceql.reader import sqlite_file
 from traceql.reader.nsys import windows
-from traceql.reader.nsys.blocks import Blocks
+from traceql.reader.nsys.blocks import scanned
 from traceql.reader.nsys.export import opened
 from traceql.reader.nsys.nvtx import Nvtx
 from traceql.reader.nsys.read import read_export
@@ -78,7 +78,7 @@ def test_blocks_of_another_time_or_rank_are_not_read(
         con.execute(f"UPDATE {NVTX} SET domainId = start / 40")
     rows = Rows(NVTX, (column("domainId"),), "start", kept=is_outside(column("start"), 60, 60))
     with opened(path) as export:
-        blocks = Blocks(export, rows)
+        (blocks,) = scanned(export, [rows])
         first = blocks.of_rank([(0,)])
         assert (first.kept, first.left_out) == (4, 0)
         assert read(export, first.condition(Window(None, 20))) == [0, 10]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from traceql.reader.sqlite_file import SqliteFile
-from traceql.reader.sqlite_pages import MOST_COLUMNS, ROWID, WHOLE_TABLE, Batch, Pages
+from traceql.reader.sqlite_pages import MOST_COLUMNS, ROWID, WHOLE_TABLE, Batch, Pages, Trees
 
 _REAL, _TEXT = ("REAL", "FLOA", "DOUB"), ("CHAR", "CLOB", "TEXT")
 
@@ -23,6 +23,16 @@ class Integers:
     def __init__(self, file: SqliteFile, pages: Pages | None) -> None:
         self._file, self._pages = file, pages
         self._tables: dict[str, _Table | None] = {}
+
+    @property
+    def trees(self) -> Trees:
+        """What is known of the pages of tables so far."""
+        return self._pages.trees if self._pages else {}
+
+    def know(self, trees: Trees) -> None:
+        """Takes what another process knows of the same file."""
+        if self._pages:
+            self._pages.trees |= trees
 
     def batches(
         self,

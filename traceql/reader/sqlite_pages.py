@@ -65,12 +65,18 @@ class _Leaves(NamedTuple):
     last: Int64s
 
 
+Trees = dict[int, _Leaves | None]  # by root; None where SQLite must read the table
+
+
 class Pages:
     """The pages of an opened file.
 
     Args:
         file: read without a buffer.
         head: its first bytes.
+
+    Attributes:
+        trees: what is known of tables so far; another process that has the file open may use it.
     """
 
     def __init__(self, compiled: Instance, file: FileIO, head: bytes) -> None:
@@ -83,7 +89,7 @@ class Pages:
         if not compiled.call("start", self._size, head[20], self._at_once):
             raise MemoryError
         self._places = self._found()
-        self._known: dict[int, _Leaves | None] = {}
+        self.trees: Trees = {}
 
     def batches(
         self,
@@ -98,9 +104,9 @@ class Pages:
             columns: place among the fields of a record and name of each, in that order.
             ranges: the least and the largest row number of each range; None for all rows.
         """
-        if root not in self._known:
-            self._known[root] = self._leaves(root)
-        leaves = self._known[root]
+        if root not in self.trees:
+            self.trees[root] = self._leaves(root)
+        leaves = self.trees[root]
         if leaves is None:
             yield WHOLE_TABLE
             return

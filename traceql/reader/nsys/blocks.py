@@ -4,7 +4,7 @@ Exports are in the order of time, or nearly, so that a window of time is a few b
 numbers. One scan of a table says how many rows each rank has in each block, from when to when.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
@@ -23,12 +23,14 @@ _MOST_RANGES = 20  # of row numbers in one condition
 
 
 class Blocks:
-    """The blocks of the rows of one kind, of all owners."""
+    """The blocks of the rows of one kind, of all owners.
 
-    def __init__(self, export: Export, rows: Rows) -> None:
-        self._rows = rows
-        self._size = max(1, windows.ROWS // _BLOCKS)
-        self._blocks = list(self._scanned(export))
+    Args:
+        size: of a block, in row numbers.
+    """
+
+    def __init__(self, rows: Rows, size: int, blocks: Sequence[Block]) -> None:
+        self._rows, self._size, self._blocks = rows, size, blocks
 
     @property
     def owners(self) -> Collection[Owner]:
@@ -40,13 +42,22 @@ class Blocks:
         found = [block for block in self._blocks if block.owner in mine]
         return RankRows(self._rows, found, self._size, is_all=len(found) == len(self._blocks))
 
-    def _scanned(self, export: Export) -> Iterable[Block]:
-        found: dict[tuple[int, Owner], Block] = {}
-        for batch in export.integers.batches(self._rows.table, self._rows.columns):
-            for block in blocks_in(export, self._rows, self._size, batch):
-                place = block.number, block.owner
-                found[place] = found[place].with_more(block) if place in found else block
-        return found.values()
+
+def scanned(export: Export, kinds: Sequence[Rows]) -> Sequence[Blocks]:
+    """The blocks of each kind of rows; kinds of one table are found in one scan."""
+    size = max(1, windows.ROWS // _BLOCKS)
+    found: list[dict[tuple[int, Owner], Block]] = [{} for _ in kinds]
+    for table in dict.fromkeys(rows.table for rows in kinds):
+        own = [(rows, found[at]) for at, rows in enumerate(kinds) if rows.table == table]
+        columns = frozenset[str]().union(*(rows.columns for rows, _ in own))
+        for batch in export.integers.batches(table, columns):
+            for rows, known in own:
+                for block in blocks_in(export, rows, size, batch):
+                    place = block.number, block.owner
+                    known[place] = known[place].with_more(block) if place in known else block
+    return [
+        Blocks(rows, size, list(known.values())) for rows, known in zip(kinds, found, strict=True)
+    ]
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,15 @@ from traceql.reader.sqlite_pages import Batch
 
 
 def counted(export: Export, table: str, *terms: Term) -> Counter[tuple[Any, ...]]:
-    """The number of rows with each combination of values."""
-    found: Counter[tuple[Any, ...]] = Counter()
-    for batch in export.integers.batches(table, columns_of(terms)):
-        for *values, count in _rows(export, table, terms, batch):
-            found[tuple(values)] += count
-    return found
+    """The number of rows with each combination of values; it is counted once."""
+    wanted = table, *(term.sql for term in terms)
+    if wanted not in export.counted:
+        found: Counter[tuple[Any, ...]] = Counter()
+        for batch in export.integers.batches(table, columns_of(terms)):
+            for *values, count in _rows(export, table, terms, batch):
+                found[tuple(values)] += count
+        export.counted[wanted] = found
+    return export.counted[wanted]
 
 
 def _rows(

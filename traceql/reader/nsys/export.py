@@ -1,9 +1,11 @@
 """An export of Nsight Systems: an SQLite file with its texts in table StringIds."""
 
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from traceql.errors import NotATrace
 from traceql.reader.nsys.event_tables import EVENT_TABLES
@@ -27,11 +29,13 @@ class Export(SqliteFile):
 
     Attributes:
         integers: columns of integers of its tables.
+        counted: numbers of rows that are known, by table and SQL of what is counted.
     """
 
     def __init__(self, con: sqlite3.Connection, pages: Pages | None) -> None:
         super().__init__(con, anew=_ANEW)
         self.integers = Integers(self, pages)
+        self.counted: dict[tuple[str, ...], Counter[tuple[Any, ...]]] = {}
         self._integers: dict[tuple[str, tuple[str, ...]], bool] = {}
         self.copy_views(EVENT_TABLES)
         if not self.has(*_STRINGS):

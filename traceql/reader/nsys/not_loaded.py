@@ -1,16 +1,16 @@
 """What of an export no table of the database holds: other tables, views, other NVTX events."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from traceql.reader.nsys.counted import counted
 from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.gpu_metrics import METRICS, NEEDED
 from traceql.reader.nsys.points import points
+from traceql.reader.nsys.processes import threads_and_kinds
 from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import MARKS, RANGE_TYPES
-from traceql.reader.nsys.terms import column
 from traceql.reader.remarks import Remark
 
 _NVTX = "NVTX_EVENTS"
@@ -67,17 +67,19 @@ def _views(names: Sequence[str]) -> Iterator[Remark]:
 
 def _nvtx_of_other_types(export: Export) -> Iterator[Remark]:
     """Rows of NVTX that are neither ranges nor marks, and name nothing."""
-    if not export.has(_NVTX, "eventType"):
+    if not export.has(_NVTX, "globalTid", "eventType"):
         return
     known = {*RANGE_TYPES, *MARKS, *_NAMES}
-    types = counted(export, _NVTX, column("eventType"))
-    found = {kind: rows for (kind,), rows in types.items() if kind not in known}
+    found: Counter[Any] = Counter()
+    for (_, kind), rows in threads_and_kinds(export, _NVTX).items():
+        if kind not in known:
+            found[kind] += rows
     if found:
         listed = ", ".join(f"{shown(kind)}: {found[kind]:,}" for kind in sorted(found, key=_order))
         yield Remark(
             "NVTX events of other types",
             0,
-            sum(found.values()),
+            found.total(),
             None,
             f"rows loaded; rows of table {_NVTX} that are neither ranges nor marks, by type: "
             f"{listed}",

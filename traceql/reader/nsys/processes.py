@@ -8,14 +8,16 @@ an API server, are with the first rank.
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from traceql.errors import TraceCorrupt
 from traceql.reader.nsys.counted import counted
 from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME, THREAD_TABLES
 from traceql.reader.nsys.export import Export
-from traceql.reader.nsys.terms import column, or_zero
+from traceql.reader.nsys.terms import column, column_of, or_zero
 from traceql.reader.unpacked import ANEW
 
+_KINDS = {RUNTIME: "eventClass", "NVTX_EVENTS": "eventType"}
 WORK_TABLES = GPU_TABLES[:4]  # whose activities make a rank
 # Of a global thread id, the low 24 bits are the thread, and the next 24 bits the process; a global
 # process id has zeros for the thread (NVIDIA's documentation of the SQLite schema).
@@ -96,9 +98,14 @@ def _threads(export: Export) -> set[int]:
         thread
         for table in THREAD_TABLES
         if export.has(table, "globalTid")
-        for (thread,) in counted(export, table, OF_THREAD)
+        for thread, _ in threads_and_kinds(export, table)
         if is_number(table, "globalTid", thread)
     }
+
+
+def threads_and_kinds(export: Export, table: str) -> Counter[tuple[Any, Any]]:
+    """The number of rows of each thread and kind, which not all tables have."""
+    return counted(export, table, OF_THREAD, column_of(export, table, _KINDS.get(table, "")))
 
 
 def is_number(table: str, column: str, value: object) -> bool:

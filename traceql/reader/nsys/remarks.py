@@ -9,7 +9,14 @@ from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.job import time_changes
 from traceql.reader.nsys.not_loaded import not_loaded
-from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, PID_BITS, WORK_TABLES, RankPart
+from traceql.reader.nsys.processes import (
+    OF_PROCESS,
+    OF_THREAD,
+    PID_BITS,
+    WORK_TABLES,
+    RankPart,
+    threads_and_kinds,
+)
 from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import IS_WHOLE_REPLAY
@@ -178,11 +185,11 @@ def _replays(export: Export, launched: GraphLaunches, part: RankPart) -> Iterato
 
 def _calls(export: Export) -> Iterator[Remark]:
     """Second rows of a call, for its backtrace, which are no calls."""
-    if not export.has(RUNTIME, "eventClass"):
+    if not export.has(RUNTIME, "globalTid", "eventClass"):
         return
-    classes = counted(export, RUNTIME, column("eventClass"))
-    total = classes.total()
-    if others := total - classes[0,] - classes[1,]:
+    calls = threads_and_kinds(export, RUNTIME)
+    total = calls.total()
+    if others := sum(rows for (_, kind), rows in calls.items() if kind not in (0, 1)):
         yield Remark(
             "rows that are no calls",
             others,
