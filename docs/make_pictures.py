@@ -31,6 +31,10 @@ def _draw_curves() -> None:
     with experiment(EXAMPLES / "experiment-h100" / "results.duckdb") as results:
         picture = FOLDER / "experiment-tp-overhead.png"
         results.run("tp.overhead", phase="decode").save_chart(picture, width=_CHART_WIDTH)
+    with experiment(EXAMPLES / "scaling-h200" / "results.duckdb") as results:
+        efficiency, overhead = results.run("scaling"), results.run("tp.overhead", phase="decode")
+        efficiency.save_chart(FOLDER / "scaling-efficiency.png", width=_CHART_WIDTH)
+        overhead.save_chart(FOLDER / "scaling-overhead.png", width=_CHART_WIDTH)
 
 
 def _take_report() -> None:

@@ -127,6 +127,18 @@ def test_the_family_of_a_model_that_no_family_is_for_is_unknown() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("strange", "family"), [(4, "qwen3_moe"), (12, None)], ids=["a few", "a quarter"]
+)
+def test_few_layers_of_another_kind_do_not_hide_the_family(
+    strange: int, family: str | None
+) -> None:
+    usual = LAYER["qwen3_moe"][2]
+    other = usual.replace("X", "A")  # kernels that no layer of the family has in this place
+    found = choice.family({usual: 48 - strange, other: strange}, "qwen3_moe")
+    assert (found and found.name) == family
+
+
 def test_two_passes_in_one_step_are_two() -> None:
     one = LAYER["qwen3"][0] * COUNT
     first, second = BEFORE + one + AFTER, BEFORE + one + "nEmgz" + one + AFTER

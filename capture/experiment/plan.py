@@ -69,8 +69,8 @@ class Constraints(_Part, frozen=True):
         max_gpus: GPUs of an engine (TP x PP x DP).
         max_tokens: prompt and output tokens of a request.
         max_tokens_in_flight: tokens of all requests in flight together.
-        max_in_flight_per_gpu: requests in flight for each GPU of an engine, so that the batches of a
-            grid grow with the GPUs.
+        max_in_flight_per_gpu: requests in flight for each GPU of an engine, so that batches grow
+            with the GPUs.
     """
 
     max_gpus: Count | None = None

@@ -28,7 +28,11 @@ class Group:
 
 @dataclass(frozen=True)
 class DescribedOperation:
-    """What the trace of one rank says about an operation; None for what it does not say."""
+    """What the trace of one rank says about an operation; None for what it does not say.
+
+    Attributes:
+        is_reduced: whether an all-reduce follows the experts in the same layers.
+    """
 
     rank: int
     op: str
@@ -38,6 +42,7 @@ class DescribedOperation:
     group_size: int | None
     source: int | None
     destination: int | None
+    is_reduced: bool
 
 
 class ProcessGroups:
@@ -111,11 +116,23 @@ def group_of(described: DescribedOperation, layout: Layout, process_groups: Proc
     if loaded := process_groups.loaded(rank, described.group_name, described.group_size):
         return loaded
     if described.role in _EXPERT_ROLES:
-        of_stage = layout.tp * layout.dp if layout.tp and layout.dp else described.group_size
-        return Group(tuple(layout.ep_peers(rank)), of_stage)
+        return _among_experts(described, layout)
     # A group is at least as large as its event says: not all ranks may be loaded.
     size = max(layout.tp or 0, described.group_size or 0)
     return Group(tuple(layout.tp_peers(rank)), size or None)
+
+
+def _among_experts(described: DescribedOperation, layout: Layout) -> Group:
+    """The ranks that exchange tokens for the experts.
+
+    Where an all-reduce of the tensor-parallel ranks follows, they all had the same tokens, and each
+    exchanges them with its counterparts in the other replicas. Elsewhere they share the tokens of
+    a replica, and all ranks of the stage exchange them.
+    """
+    if described.is_reduced and layout.dp and layout.dp > 1:
+        return Group(tuple(layout.dp_peers(described.rank)), layout.dp)
+    of_stage = layout.tp * layout.dp if layout.tp and layout.dp else described.group_size
+    return Group(tuple(layout.ep_peers(described.rank)), of_stage)
 
 
 def _peer(described: DescribedOperation, members: Sequence[int], layout: Layout) -> int | None:

@@ -68,6 +68,11 @@ class Layout:
         """The loaded ranks of the same stage, across replicas; they share the experts."""
         return [r for r, p in self.places.items() if p.pp == self.places[rank].pp]
 
+    def dp_peers(self, rank: int) -> list[int]:
+        """The loaded ranks with the same place in their replicas."""
+        own = self.places[rank]
+        return [r for r, p in self.places.items() if (p.tp, p.pp) == (own.tp, own.pp)]
+
     def stage_peer(self, rank: int, step: int) -> int | None:
         """The rank with the same place `step` pipeline stages later; None if it is not loaded."""
         own = self.places[rank]

@@ -27,7 +27,7 @@ def series_by_communicator(operations: Columns) -> dict[int, dict[int, Series]]:
     return found
 
 
-def shared_numbers(ranks: Ranks, *, directed: bool) -> list[tuple[Series, Ints]]:
+def shared_numbers(ranks: Ranks, *, sender: int | None) -> list[tuple[Series, Ints]]:
     """For each rank of a communicator, its operations with a number for the unit of each.
 
     A unit is a step, or a single operation outside steps. Numbers are those of the units on the
@@ -36,8 +36,8 @@ def shared_numbers(ranks: Ranks, *, directed: bool) -> list[tuple[Series, Ints]]
 
     Args:
         ranks: the operations of each rank.
-        directed: whether data goes one way. Then a send may end long before it is received, so
-            that units are matched by their order alone.
+        sender: the rank that sends, if data goes one way. Then a send may end long before it is
+            received, so that units are matched by their order alone.
     """
     reference = max(ranks.values(), key=len)
     found = []
@@ -48,17 +48,17 @@ def shared_numbers(ranks: Ranks, *, directed: bool) -> list[tuple[Series, Ints]]
             there = {sequence: unit for unit, sequence in enumerate(reference.sequence.tolist())}
             unit = [there.get(sequence, -1) for sequence in series.sequence.tolist()]
             found.append((series, np.array(unit, np.int64)))
-        elif directed:
-            found.append((series, _in_order(reference, series)))
+        elif sender is not None:
+            found.append((series, _in_order(reference, series, sender)))
         else:
             found.append((series, shared_units(reference, series)))
     return found
 
 
-def _in_order(reference: Series, series: Series) -> Ints:
+def _in_order(reference: Series, series: Series, sender: int) -> Ints:
     """For each operation of `series`, its counterpart on the reference by order; -1 if none."""
     unit = np.full(len(series), -1)
-    pairs = alike(reference, series)
+    pairs = alike(reference, series, sender=sender)
     if pairs is not None:
         unit[pairs[1]] = pairs[0]
     return unit

@@ -90,16 +90,22 @@ def _mixed(values: Ints) -> Ints:
         return spread ^ (spread >> np.int64(29))
 
 
-def alike(reference: Series, other: Series) -> tuple[Ints, Ints] | None:
+def alike(
+    reference: Series, other: Series, *, sender: int | None = None
+) -> tuple[Ints, Ints] | None:
     """Pairs of operations of two ranks that are the same by their order, whatever the clocks.
 
     Returns two parallel arrays: places in `reference`, and places in `other`. None if no shift
     pairs enough operations.
 
+    Args:
+        sender: the rank that sends to the other one; None if data goes both ways.
+
     The units of one rank are shifted against those of the other, because one recording may begin
     earlier. For each shift, the operations that end together are counted, apart from a constant
     clock difference. A steady rhythm fits at many shifts, so that of all good ones, the one that
-    means the smallest clock difference counts.
+    means the smallest clock difference counts. Where one rank sends, those count first in which
+    the fewest operations are received before they are sent.
     """
     tried = [
         pairs
@@ -110,7 +116,20 @@ def alike(reference: Series, other: Series) -> tuple[Ints, Ints] | None:
     scores = [ending_together(mine, theirs) for mine, theirs in ends]
     apart = [abs(float(np.median(theirs - mine))) for mine, theirs in ends]
     good = [n for n, score in enumerate(scores) if score >= _LEAST_SCORE * max(scores)]
-    return tried[min(good, key=lambda n: apart[n])] if good else None
+    early = [_received_early(reference, other, pairs, sender) for pairs in tried]
+    return tried[min(good, key=lambda n: (early[n], apart[n]))] if good else None
+
+
+def _received_early(
+    reference: Series, other: Series, pairs: tuple[Ints, Ints], sender: int | None
+) -> int:
+    """How many receives of these pairs end before their sends begin."""
+    if sender is None:
+        return 0
+    mine, theirs = pairs
+    if sender == reference.rank:
+        return int((other.end_ts[theirs] < reference.ts[mine]).sum())
+    return int((reference.end_ts[mine] < other.ts[theirs]).sum())
 
 
 def _shifts(reference: Series, other: Series) -> Ints:

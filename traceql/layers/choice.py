@@ -16,6 +16,9 @@ _COMPARED = 6
 # known one costs 2.
 _FITS = 2.1
 _FITS_PER_KERNEL = 0.15
+# Layers that do not fit do not count against a family if they are at most such a share of those
+# that were compared: they get their roles from kinds and places.
+_EXCEPTIONS = 0.1
 # The roles that the kind of a kernel tells, wherever in a layer it is.
 _BY_KIND = {
     letter(symbol): role
@@ -90,16 +93,17 @@ def _cheapest(text: str, kinds: tuple[Kind, ...]) -> Alignment:
 
 
 def _cost(often: list[str], texts: Mapping[str, int], one: Family) -> float | None:
-    """The mean cost of aligning layers with a family; None if it does not fit."""
-    total = 0.0
+    """The mean cost of aligning layers with a family; None if too many do not fit."""
+    total, exceptions = 0.0, 0
     for text in often:
         kernels = text.replace(CONTINUED, "")
         found = _cheapest(kernels, one.kinds)
         unknown = kernels.count(UNKNOWN)
         if found.missing > unknown or found.additional or not _fits(found.cost, len(kernels)):
-            return None
+            exceptions += texts[text]
         total += texts[text] * found.cost
-    return total / sum(texts[text] for text in often)
+    compared = sum(texts[text] for text in often)
+    return total / compared if exceptions <= _EXCEPTIONS * compared else None
 
 
 def _fits(cost: float, size: float) -> bool:

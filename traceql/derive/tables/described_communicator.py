@@ -19,8 +19,15 @@ from traceql.dialect.registry import loaded_facts
 from traceql.table_head import declared_schema
 
 _DESCRIBED = """
+    -- Ranks whose layers of experts end with an all-reduce.
+    WITH reduced AS (
+        SELECT rank, layer FROM operation WHERE role IN ('dispatch', 'combine')
+        INTERSECT
+        SELECT rank, layer FROM operation WHERE role = 'mlp_allreduce'
+    )
     SELECT DISTINCT
-        described_id, rank, op, role, group_name, group_ranks, group_size, source, destination
+        described_id, rank, op, role, group_name, group_ranks, group_size, source, destination,
+        rank IN (SELECT rank FROM reduced) AS is_reduced
     FROM operation
     ORDER BY described_id
 """

@@ -50,10 +50,26 @@ WITH named AS (
     LEFT JOIN communication_args AS described ON kernel.id = described.kernel_id
     WHERE kernel.category = 'collective'
 ),
-known AS (
+-- Where ranks have unequal numbers of tokens for the experts, NCCL's kernel makes a broadcast, or a
+-- reduction, for each rank at once: together they gather, or scatter the sums.
+judged AS (
     SELECT
         *,
+        COALESCE(
+            (role = 'dispatch' AND called LIKE '%broadcast%')
+            OR (role = 'combine' AND called LIKE '%reduce%' AND NOT regexp_matches(called, 'scatter|allreduce')),
+            FALSE
+        ) AS is_uneven
+    FROM named
+),
+known AS (
+    SELECT
+        * EXCLUDE (is_uneven),
+        -- The shapes of one rank do not tell how many tokens the others have.
+        NOT is_uneven AS shapes_tell,
         CASE
+            WHEN is_uneven AND role = 'dispatch' THEN 'all_gather'
+            WHEN is_uneven THEN 'reduce_scatter'
             WHEN regexp_matches(called, 'allreduce|crossdevicereduce|multimem') THEN 'all_reduce'
             WHEN called LIKE '%allgather%' THEN 'all_gather'
             WHEN called LIKE '%reducescatter%' THEN 'reduce_scatter'
@@ -74,7 +90,7 @@ known AS (
             WHEN regexp_matches(element, 'double|long|float64|int64') THEN 8
             WHEN regexp_matches(element, 'float|int') THEN 4
         END AS element_bytes
-    FROM named
+    FROM judged
 ),
 tensor AS (
     SELECT
@@ -134,7 +150,7 @@ sized AS (
                     END
         END AS inferred_bytes
     FROM known
-    LEFT JOIN given_shape USING (kernel_id)
+    LEFT JOIN given_shape ON known.kernel_id = given_shape.kernel_id AND known.shapes_tell
     LEFT JOIN padded USING (launch_id)
     LEFT JOIN step USING (step_id)
     CROSS JOIN width

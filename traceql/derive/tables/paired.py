@@ -19,7 +19,7 @@ from traceql.collectives.matching import series_by_communicator, shared_numbers
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
-_DIRECTED = "SELECT DISTINCT communicator_id FROM described_communicator WHERE is_directed"
+_SENDERS = "SELECT DISTINCT communicator_id, ranks[1] FROM described_communicator WHERE is_directed"
 _OPERATIONS = """
     SELECT
         described.communicator_id,
@@ -40,11 +40,11 @@ _OPERATIONS = """
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
-    directed = {number for (number,) in con.execute(_DIRECTED).fetchall()}
+    senders = dict(con.execute(_SENDERS).fetchall())
     by_communicator = series_by_communicator(columns_of(con.sql(_OPERATIONS)))
     tables = [
         pa.table([series.kernel_id, np.full(len(series), number), unit], schema=_SCHEMA)
         for number, ranks in by_communicator.items()
-        for series, unit in shared_numbers(ranks, directed=number in directed)
+        for series, unit in shared_numbers(ranks, sender=senders.get(number))
     ]
     return pa.concat_tables([_SCHEMA.empty_table(), *tables])

@@ -1,0 +1,143 @@
+"""Tokens exchanged between replicas for their experts: Qwen3-30B-A3B, DP 2 x TP 2, on four H200s.
+
+Two steps: one in which the replicas have unequal numbers of tokens (908 and 7), so that NCCL makes
+broadcasts and reductions, and a decode step in a CUDA graph.
+"""
+
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import traceql
+from traceql.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
+from traceql.collectives.layout import Layout, RankPlace
+
+RECORDED = Path(__file__).parent / "data" / "moe-dp2-tp2" / "traces"
+LAYERS, STEPS = 48, 2
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceql.Trace]:
+    file = tmp_path_factory.mktemp("exchange") / "run.duckdb"
+    traceql.load(RECORDED, file)
+    with traceql.open(file) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[dict[str, Any]]:
+    return [
+        json.loads(gzip.decompress(path.read_bytes()))
+        for path in sorted(RECORDED.glob("rank*.json.gz"))
+    ]
+
+
+def exchanges(document: dict[str, Any]) -> list[tuple[int, int]]:
+    """Start and end, ns, of NCCL's kernels that no event describes: those of the experts."""
+    return sorted(
+        (round(e["ts"] * 1000), round(e["ts"] * 1000) + round(e["dur"] * 1000))
+        for e in document["traceEvents"]
+        if e.get("cat") == "kernel"
+        and e["name"].startswith("nccl")
+        and "Collective name" not in e["args"]
+    )
+
+
+def test_an_exchange_is_among_the_counterparts_of_the_replicas(
+    trace: traceql.Trace, documents: list[dict[str, Any]]
+) -> None:
+    listed = {
+        tuple(group["ranks"])
+        for document in documents
+        for group in document["distributedInfo"]["pg_config"]
+        if group["pg_size"] == 2
+    }
+    found = trace.sql("""
+        SELECT DISTINCT collective.group_ranks
+        FROM collective JOIN kernel ON kernel_id = kernel.id
+        WHERE kernel.role IN ('dispatch', 'combine')
+    """).rows()
+    groups = {tuple(map(int, row["group_ranks"].split())) for row in found}
+    assert groups == {(0, 2), (1, 3)}
+    assert (
+        groups <= listed
+    )  # vLLM made these groups; those of tensor parallelism are (0, 1), (2, 3)
+
+
+def test_waits_are_for_the_counterpart(
+    trace: traceql.Trace, documents: list[dict[str, Any]]
+) -> None:
+    expected: dict[int, int] = defaultdict(int)
+    for pair in ((0, 2), (1, 3)):
+        for together in zip(*(exchanges(documents[rank]) for rank in pair), strict=True):
+            arrival = max(start for start, _ in together)
+            for rank, (start, end) in zip(pair, together, strict=True):
+                expected[rank] += min(end - start, arrival - start)
+    assert min(len(exchanges(document)) for document in documents) == 2 * LAYERS * STEPS
+    found = trace.sql("""
+        SELECT collective.rank, SUM(wait_ns) AS wait_ns, COUNT(wait_ns) AS known
+        FROM collective JOIN kernel ON kernel_id = kernel.id
+        WHERE kernel.role IN ('dispatch', 'combine')
+        GROUP BY collective.rank
+    """).rows()
+    assert {row["rank"]: row["known"] for row in found} == dict.fromkeys(
+        range(4), 2 * LAYERS * STEPS
+    )
+    assert {row["rank"]: row["wait_ns"] for row in found} == expected
+
+
+def test_unequal_tokens_are_gathered_and_scattered_by_other_kernels(trace: traceql.Trace) -> None:
+    found = trace.sql("""
+        SELECT
+            kernel.role,
+            collective.op,
+            regexp_extract(kernel.name, 'ncclDevKernel_([A-Za-z]+)', 1) AS called,
+            COUNT(*) AS kernels,
+            COUNT(collective.bytes) AS sized
+        FROM collective JOIN kernel ON kernel_id = kernel.id
+        WHERE kernel.role IN ('dispatch', 'combine')
+        GROUP BY ALL
+        ORDER BY ALL
+    """).rows()
+    assert [tuple(row.values()) for row in found] == [
+        ("combine", "reduce_scatter", "Reduce", 4 * LAYERS, 0),
+        ("combine", "reduce_scatter", "ReduceScatter", 4 * LAYERS, 0),
+        ("dispatch", "all_gather", "AllGather", 4 * LAYERS, 0),
+        ("dispatch", "all_gather", "Broadcast", 4 * LAYERS, 0),
+    ]
+
+
+def test_all_layers_have_the_roles_of_the_model(trace: traceql.Trace) -> None:
+    models = trace.sql("SELECT family, layers FROM rank_model").rows()
+    assert models == [{"family": "qwen3_moe", "layers": LAYERS}] * 4
+    per_layer = trace.sql("""
+        SELECT DISTINCT role, COUNT(*) AS kernels
+        FROM kernel
+        WHERE role IN ('dispatch', 'experts_gate_up', 'experts_down', 'combine')
+        GROUP BY rank, step_id, layer, role
+        ORDER BY role
+    """).rows()
+    assert [(row["role"], row["kernels"]) for row in per_layer] == [
+        ("combine", 1),
+        ("dispatch", 1),
+        ("experts_down", 1),
+        ("experts_gate_up", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("is_reduced", "group"),
+    [(True, Group((0, 2), 2)), (False, Group((0, 1, 2, 3), 4))],
+    ids=["same tokens", "tokens shared"],
+)
+def test_what_follows_the_experts_tells_who_exchanges(is_reduced: bool, group: Group) -> None:
+    places = {rank: RankPlace(tp=rank % 2, pp=0, dp=rank // 2) for rank in range(4)}
+    described = DescribedOperation(
+        0, "all_gather", "dispatch", None, None, None, None, None, is_reduced
+    )
+    assert group_of(described, Layout(places, 2, 1, 2, ""), ProcessGroups({})) == group
