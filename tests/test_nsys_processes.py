@@ -124,7 +124,7 @@ def test_a_reader_that_is_left_ends_its_processes(tmp_path: Path) -> None:
 
 def test_large_exports_are_read_so(tmp_path: Path) -> None:
     path = tmp_path / "run.sqlite"
-    for size, wanted in ((49 << 20, False), (50 << 20, True)):
+    for size, wanted in ((199 << 20, False), (200 << 20, True)):
         with path.open("wb") as file:
             file.truncate(size)
         assert is_streamed(Way.AUTO, path, READER.streamed_bytes) is wanted

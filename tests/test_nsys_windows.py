@@ -9,10 +9,12 @@ from nsys_like import NVTX, PID, Row, call, kernel, nvtx, write
 
 from traceql.reader import sqlite_file
 from traceql.reader.nsys import windows
-from traceql.reader.nsys.blocks import Blocks, Rows
+from traceql.reader.nsys.blocks import scanned
 from traceql.reader.nsys.export import opened
 from traceql.reader.nsys.nvtx import Nvtx
 from traceql.reader.nsys.read import read_export
+from traceql.reader.nsys.rows import Rows
+from traceql.reader.nsys.terms import column, is_outside
 from traceql.reader.nsys.windows import WHOLE, Window
 
 _EVENTS = 300
@@ -74,9 +76,9 @@ def test_blocks_of_another_time_or_rank_are_not_read(
     path = write(tmp_path / "run.sqlite", *(nvtx("x", ts=ts, dur=1) for ts in range(0, 100, 10)))
     with sqlite3.connect(path) as con:
         con.execute(f"UPDATE {NVTX} SET domainId = start / 40")
-    rows = Rows(NVTX, ("domainId",), "start", kept="start <> 60")
+    rows = Rows(NVTX, (column("domainId"),), "start", kept=is_outside(column("start"), 60, 60))
     with opened(path) as export:
-        blocks = Blocks(export, rows)
+        (blocks,) = scanned(export, [rows])
         first = blocks.of_rank([(0,)])
         assert (first.kept, first.left_out) == (4, 0)
         assert read(export, first.condition(Window(None, 20))) == [0, 10]

@@ -230,6 +230,8 @@ def _require_tables(reader: str, trace: Any) -> None:
                 raise DefinitionInvalid(f"reader {reader}: table '{name}': {what}")
 
 
+if __name__ == "__mp_main__":  # of a process that this one has started
+    _hide_pandas()
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
 
 _REPORT = ".nsys-rep"
-_SEVERAL_WINDOWS_BYTES = 50 << 20  # the start of processes costs less
+_SEVERAL_WINDOWS_BYTES = 200 << 20  # the start of processes costs less
 _SQLITE, _COMPRESSED = (".sqlite",), (".sqlite.gz",)
 _SUFFIXES = (*_SQLITE, *_COMPRESSED, _REPORT)
 

@@ -15,10 +15,11 @@ from traceql.child_process import end_with_parent
 from traceql.reader.nsys.blocks import RankRows
 from traceql.reader.nsys.export import Export, opened
 from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.recording import RankRecording
+from traceql.reader.nsys.recording import RankRecording, Recording
 from traceql.reader.nsys.sources import Source, schedule
 from traceql.reader.nsys.window_rows import window_rows
 from traceql.reader.nsys.windows import Window
+from traceql.reader.sqlite_pages import Trees
 
 
 @dataclass
@@ -60,16 +61,17 @@ class Ahead:
 
 @contextmanager
 def reading_ahead(
-    path: Path, threads: Sequence[int], folder: Path, processes: int
+    path: Path, recording: Recording, folder: Path, processes: int
 ) -> Iterator[Ahead]:
     """Starts the processes, which end after the block.
 
     Args:
         path: the SQLite file.
-        threads: the threads whose times off the CPU are read.
+        recording: what is known of it.
     """
+    known = path, recording.threads, recording.export.integers.trees
     with ProcessPoolExecutor(
-        processes, get_context("spawn"), initializer=_open, initargs=(path, threads)
+        processes, get_context("spawn"), initializer=_open, initargs=known
     ) as pool:
         try:
             yield Ahead(pool, folder, processes)
@@ -81,11 +83,12 @@ _file = ExitStack()  # of the process, which has it open until its end
 _export: Export
 
 
-def _open(path: Path, threads: Sequence[int]) -> None:
+def _open(path: Path, threads: Sequence[int], trees: Trees) -> None:
     """Begins a process."""
     global _export
     end_with_parent()
     _export = _file.enter_context(opened(path))
+    _export.integers.know(trees)
     schedule(_export, threads)
 
 

@@ -6,62 +6,31 @@ numbers. One scan of a table says how many rows each rank has in each block, fro
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
-from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceql.reader.nsys import windows
+from traceql.reader.nsys.block import Block, Owner, blocks_in
 from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.rows import Rows
 from traceql.reader.nsys.windows import Window
 
 _BLOCKS = 25  # of the rows of a window
 _MOST_RANGES = 20  # of row numbers in one condition
-Owner = tuple[int, ...]  # process and device, thread, or type of metrics
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Rows of one kind, as SQL.
-
-    Attributes:
-        table: the table, or a query in brackets.
-        owner: what tells the rank of a row.
-        start: the time of a row.
-        where: the condition for rows of this kind.
-        kept: the condition for those of them that are loaded.
-        dur: the duration of a row, ns.
-        odd: the condition for loaded rows of which a value is not.
-    """
-
-    table: str
-    owner: Sequence[str]
-    start: str
-    where: str = "TRUE"
-    kept: str = "TRUE"
-    dur: str = "0"
-    odd: str = "FALSE"
-
-
-class Block(NamedTuple):
-    """The rows of one owner in a block: numbers, duration, ns, and the first and last start."""
-
-    number: int
-    owner: Owner
-    kept: int
-    left_out: int
-    odd: int
-    dur: int
-    has_odd_times: bool  # which are refused when they are read
-    first: int | None
-    last: int | None
 
 
 class Blocks:
-    """The blocks of the rows of one kind, of all owners."""
+    """The blocks of the rows of one kind, of all owners.
 
-    def __init__(self, export: Export, rows: Rows) -> None:
-        self._rows = rows
-        self._size = max(1, windows.ROWS // _BLOCKS)
-        self._blocks = list(self._scanned(export))
+    Args:
+        size: of a block, in row numbers.
+    """
+
+    def __init__(self, rows: Rows, size: int, blocks: Sequence[Block]) -> None:
+        self._rows, self._size, self._blocks = rows, size, blocks
 
     @property
     def owners(self) -> Collection[Owner]:
@@ -73,42 +42,22 @@ class Blocks:
         found = [block for block in self._blocks if block.owner in mine]
         return RankRows(self._rows, found, self._size, is_all=len(found) == len(self._blocks))
 
-    def _scanned(self, export: Export) -> Iterator[Block]:
-        rows, owners = self._rows, len(self._rows.owner)
-        kept = f"({rows.kept}) IS TRUE"
-        keys = ", ".join(f"owner_{number}" for number in range(owners))
-        sql = f"""
-            SELECT
-                {keys},
-                block,
-                SUM(is_kept),
-                SUM(NOT is_kept),
-                SUM(is_odd),
-                SUM(dur >> 32),
-                SUM(dur & {2**32 - 1}),
-                SUM(is_kept AND start IS NULL),
-                MIN(start),
-                MAX(start)
-            FROM (
-                SELECT
-                    {", ".join(f"{sql} AS owner_{n}" for n, sql in enumerate(rows.owner))},
-                    rowid / {self._size} AS block,
-                    {kept} AS is_kept,
-                    {kept} AND ({rows.odd}) AS is_odd,
-                    CASE WHEN {kept} THEN COALESCE({rows.dur}, 0) ELSE 0 END AS dur,
-                    CASE WHEN {kept} AND typeof({rows.start}) = 'integer' THEN {rows.start} END
-                        AS start
-                FROM {rows.table}
-                WHERE {rows.where}
-            )
-            GROUP BY {keys}, block
-        """
-        for row in export.rows(sql):
-            number, n, left_out, odd, high, low, odd_times, first, last = row[owners:]
-            dur_ns = (high << 32) + low  # a sum of whole durations may not fit
-            yield Block(
-                number, row[:owners], n, left_out, odd, dur_ns, bool(odd_times), first, last
-            )
+
+def scanned(export: Export, kinds: Sequence[Rows]) -> Sequence[Blocks]:
+    """The blocks of each kind of rows; kinds of one table are found in one scan."""
+    size = max(1, windows.ROWS // _BLOCKS)
+    found: list[dict[tuple[int, Owner], Block]] = [{} for _ in kinds]
+    for table in dict.fromkeys(rows.table for rows in kinds):
+        own = [(rows, found[at]) for at, rows in enumerate(kinds) if rows.table == table]
+        columns = frozenset[str]().union(*(rows.columns for rows, _ in own))
+        for batch in export.integers.batches(table, columns):
+            for rows, known in own:
+                for block in blocks_in(export, rows, size, batch):
+                    place = block.number, block.owner
+                    known[place] = known[place].with_more(block) if place in known else block
+    return [
+        Blocks(rows, size, list(known.values())) for rows, known in zip(kinds, found, strict=True)
+    ]
 
 
 @dataclass(frozen=True)
@@ -138,25 +87,50 @@ class RankRows:
 
     def condition(self, window: Window) -> str | None:
         """The SQL condition for those that are loaded in a window; None if there are none."""
-        numbers = sorted({block.number for block in self.blocks if _is_in(block, window)})
-        if not numbers:
+        ranges = self.ranges(window)
+        if not ranges:
             return None
-        rows = self.rows
-        parts = [rows.where, f"({rows.kept})", window.sql(rows.start), self._numbered(numbers)]
-        return " AND ".join([*parts, *([] if self.is_all else [self._owned()])])
-
-    def _numbered(self, blocks: Sequence[int]) -> str:
-        ranges = [(first * self.size, (last + 1) * self.size - 1) for first, last in _runs(blocks)]
         if len(ranges) > _MOST_RANGES:
             ranges = [(ranges[0][0], ranges[-1][1])]
-        return f"({' OR '.join(f'rowid BETWEEN {first} AND {last}' for first, last in ranges)})"
+        rows = self.rows
+        numbered = " OR ".join(f"rowid BETWEEN {first} AND {last}" for first, last in ranges)
+        parts = [f"({rows.where.sql})", f"({rows.kept.sql})", window.sql(f'"{rows.start}"')]
+        return " AND ".join([*parts, f"({numbered})", *([] if self.is_all else [self._owned()])])
+
+    def ranges(self, window: Window) -> Sequence[tuple[int, int]]:
+        """The least and the largest row numbers between which are those of a window."""
+        numbers = sorted({block.number for block in self.blocks if _is_in(block, window)})
+        return [(first * self.size, (last + 1) * self.size - 1) for first, last in _runs(numbers)]
+
+    def chosen(self, found: pa.Table, window: Window) -> pa.Table:
+        """Those of some rows, whose columns are integers, that are loaded in a window."""
+        rows = self.rows
+        masks = [rows.where.of(found), rows.kept.of(found), *window.holds(found[rows.start])]
+        if not self.is_all:
+            masks.append(self._are_owned(found))
+        return found.filter(reduce(pc.and_kleene, masks))
 
     def _owned(self) -> str:
-        owners = sorted({block.owner for block in self.blocks})
-        if len(self.rows.owner) == 1:
-            return f"{self.rows.owner[0]} IN ({', '.join(str(one) for (one,) in owners)})"
-        listed = ", ".join(f"({', '.join(map(str, owner))})" for owner in owners)
-        return f"({', '.join(self.rows.owner)}) IN (VALUES {listed})"
+        terms = [term.sql for term in self.rows.owner]
+        listed = ", ".join(f"({', '.join(map(str, owner))})" for owner in self._owners)
+        return f"({', '.join(terms)}) IN (VALUES {listed})"
+
+    def _are_owned(self, found: pa.Table) -> pa.Array:
+        """Whether each row is of the rank."""
+        values = [term.of(found) for term in self.rows.owner]
+        if len(values) == 1:
+            return pc.is_in(values[0], pa.array([one for (one,) in self._owners], pa.int64()))
+        each = [
+            reduce(
+                pc.and_, (pc.equal(value, one) for value, one in zip(values, owner, strict=True))
+            )
+            for owner in self._owners
+        ]
+        return reduce(pc.or_, each)
+
+    @property
+    def _owners(self) -> Sequence[Owner]:
+        return sorted({block.owner for block in self.blocks})
 
 
 def _is_in(block: Block, window: Window) -> bool:

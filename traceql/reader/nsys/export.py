@@ -1,13 +1,17 @@
 """An export of Nsight Systems: an SQLite file with its texts in table StringIds."""
 
 import sqlite3
+from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from traceql.errors import NotATrace
 from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.sqlite_file import SqliteFile, connected
+from traceql.reader.sqlite_integers import Integers
+from traceql.reader.sqlite_pages import Pages, opened_pages
 
 _STRINGS = "StringIds", "id", "value"
 _ANEW = "make the file again with nsys export --type sqlite"
@@ -18,10 +22,20 @@ _OTHER = (
 
 
 class Export(SqliteFile):
-    """The opened file. All errors are TraceCorrupt and do not name the file."""
+    """The opened file. All errors are TraceCorrupt and do not name the file.
 
-    def __init__(self, con: sqlite3.Connection) -> None:
+    Args:
+        pages: those of the file, to read integers from; None to let SQLite read all.
+
+    Attributes:
+        integers: columns of integers of its tables.
+        counted: numbers of rows that are known, by table and SQL of what is counted.
+    """
+
+    def __init__(self, con: sqlite3.Connection, pages: Pages | None) -> None:
         super().__init__(con, anew=_ANEW)
+        self.integers = Integers(self, pages)
+        self.counted: dict[tuple[str, ...], Counter[tuple[Any, ...]]] = {}
         self._integers: dict[tuple[str, tuple[str, ...]], bool] = {}
         self.copy_views(EVENT_TABLES)
         if not self.has(*_STRINGS):
@@ -47,5 +61,5 @@ def opened(path: Path) -> Iterator[Export]:
     Raises:
         TraceCorrupt: the file is damaged, incomplete, or another SQLite database.
     """
-    with connected(path) as con:
-        yield Export(con)
+    with connected(path) as con, opened_pages(path) as pages:
+        yield Export(con, pages)

@@ -11,9 +11,11 @@ from functools import cached_property
 import pyarrow as pa
 
 from traceql.reader.coded import distinct_rows
-from traceql.reader.nsys.blocks import Blocks, RankRows, Rows
+from traceql.reader.nsys.blocks import Blocks, RankRows, scanned
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.processes import RankPart, is_number, pid_of
+from traceql.reader.nsys.rows import Rows
+from traceql.reader.nsys.terms import column
 from traceql.reader.nsys.windows import Window
 from traceql.reader.remarks import Remark
 
@@ -118,7 +120,8 @@ class GpuMetrics:
     def _blocks(self) -> Blocks | None:
         if not self._export.has(METRICS, *NEEDED):
             return None
-        return Blocks(self._export, Rows(METRICS, ("typeId",), TIME))
+        (found,) = scanned(self._export, [Rows(METRICS, (column("typeId"),), TIME)])
+        return found
 
     @cached_property
     def _types(self) -> Mapping[int, int]:

@@ -1,11 +1,14 @@
 """What of an export no table of the database holds: other tables, views, other NVTX events."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from traceql.reader.nsys.event_tables import EVENT_TABLES
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.gpu_metrics import METRICS, NEEDED
 from traceql.reader.nsys.points import points
+from traceql.reader.nsys.processes import threads_and_kinds
 from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import MARKS, RANGE_TYPES
 from traceql.reader.remarks import Remark
@@ -43,7 +46,7 @@ def _count(export: Export, table: str, where: str = "TRUE") -> int:
 
 def _without_times(export: Export) -> Iterator[Remark]:
     """Tables of events without a duration, of which rows, or all, lack what they need."""
-    loaded = {kind.table: kind.where for kind in points(export)}
+    loaded = {kind.table: kind.where.sql for kind in points(export)}
     if export.has(METRICS, *NEEDED):
         loaded[METRICS] = "TRUE"
     for table in _POINTS:
@@ -64,20 +67,26 @@ def _views(names: Sequence[str]) -> Iterator[Remark]:
 
 def _nvtx_of_other_types(export: Export) -> Iterator[Remark]:
     """Rows of NVTX that are neither ranges nor marks, and name nothing."""
-    if not export.has(_NVTX, "eventType"):
+    if not export.has(_NVTX, "globalTid", "eventType"):
         return
-    known = (*RANGE_TYPES, *MARKS, *_NAMES)
-    found = export.rows(
-        f"SELECT eventType, COUNT(*) FROM {_NVTX} "
-        f"WHERE eventType IS NULL OR eventType NOT IN {known} GROUP BY 1 ORDER BY 1"
-    )
+    known = {*RANGE_TYPES, *MARKS, *_NAMES}
+    found: Counter[Any] = Counter()
+    for (_, kind), rows in threads_and_kinds(export, _NVTX).items():
+        if kind not in known:
+            found[kind] += rows
     if found:
-        listed = ", ".join(f"{shown(number)}: {rows:,}" for number, rows in found)
+        listed = ", ".join(f"{shown(kind)}: {found[kind]:,}" for kind in sorted(found, key=_order))
         yield Remark(
             "NVTX events of other types",
             0,
-            sum(rows for _, rows in found),
+            found.total(),
             None,
             f"rows loaded; rows of table {_NVTX} that are neither ranges nor marks, by type: "
             f"{listed}",
         )
+
+
+def _order(value: Any) -> tuple[int, Any]:
+    """The order that SQLite has for values of several types."""
+    kinds = (type(None), int | float, str, bytes)
+    return next(place for place, kind in enumerate(kinds) if isinstance(value, kind)), value

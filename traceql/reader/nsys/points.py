@@ -6,10 +6,21 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from traceql.dialect.nsys.vocabulary import Category
-from traceql.reader.nsys.blocks import RankRows, Rows
+from traceql.reader.nsys.blocks import RankRows
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD
-from traceql.reader.nsys.sources import MARKS, RANGE_TYPES
+from traceql.reader.nsys.rows import Rows
+from traceql.reader.nsys.sources import END, MARKS, RANGE_TYPES, START
+from traceql.reader.nsys.term import Term
+from traceql.reader.nsys.terms import (
+    ALWAYS,
+    both,
+    column,
+    either,
+    is_above_zero,
+    is_one_of,
+    is_unknown,
+)
 from traceql.reader.nsys.windows import Window
 
 POINT = pa.schema(
@@ -29,17 +40,17 @@ _EVENTS = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """A kind of event without a duration: its category, and the SQL of its rows."""
+    """A kind of event without a duration: its category, its rows, and the SQL of what is read."""
 
     category: Category
     table: str
     on_gpu: bool
     start: str
     selected: str
-    where: str = "TRUE"
+    where: Term = ALWAYS
 
     def rows(self) -> Rows:
-        owner = (OF_PROCESS, "deviceId") if self.on_gpu else (OF_THREAD,)
+        owner = (OF_PROCESS, column("deviceId")) if self.on_gpu else (OF_THREAD,)
         return Rows(self.table, owner, self.start, self.where)
 
     def found(self, export: Export, rows: RankRows, window: Window) -> pa.Table:
@@ -57,10 +68,13 @@ def points(export: Export) -> Iterator[Points]:
             Category.NVTX,
             "NVTX_EVENTS",
             False,
-            "start",
-            f"{by_id}, {text}, start, {OF_THREAD}, NULL, "
+            START,
+            f"{by_id}, {text}, start, {OF_THREAD.sql}, NULL, "
             f"CASE WHEN eventType NOT IN {MARKS} THEN '{{\"open\": true}}' END",
-            f'(eventType IN {MARKS} OR eventType IN {RANGE_TYPES} AND "end" IS NULL)',
+            either(
+                is_one_of("eventType", MARKS),
+                both(is_one_of("eventType", RANGE_TYPES), is_unknown(END)),
+            ),
         )
     if export.has(_EVENTS, "timestamp", "globalPid", "deviceId", "streamId"):
         yield Points(
@@ -70,7 +84,7 @@ def points(export: Export) -> Iterator[Points]:
             "timestamp",
             "NULL, 'CUDA event', timestamp, deviceId, streamId, "
             f"json_patch('{{}}', json_object('eventId', {export.column(_EVENTS, 'eventId')}))",
-            "timestamp > 0",
+            is_above_zero("timestamp"),
         )
     if export.has(_MEMORY, "start", "globalPid", "deviceId", "bytes", "memoryOperationType"):
         told = ("bytes", "address", "memKind", "memoryOperationType", "streamId", "correlationId")
@@ -79,7 +93,7 @@ def points(export: Export) -> Iterator[Points]:
             Category.MEMORY,
             _MEMORY,
             True,
-            "start",
+            START,
             "NULL, CASE memoryOperationType WHEN 0 THEN 'CUDA allocation' WHEN 1 THEN 'CUDA free' "
             "ELSE 'memory operation ' || memoryOperationType END, start, deviceId, NULL, "
             f"json_patch('{{}}', json_object({pairs}))",

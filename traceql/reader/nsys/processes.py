@@ -8,17 +8,21 @@ an API server, are with the first rank.
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from traceql.errors import TraceCorrupt
+from traceql.reader.nsys.counted import counted
 from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME, THREAD_TABLES
 from traceql.reader.nsys.export import Export
+from traceql.reader.nsys.terms import column, column_of, or_zero
 from traceql.reader.unpacked import ANEW
 
+_KINDS = {RUNTIME: "eventClass", "NVTX_EVENTS": "eventType"}
 WORK_TABLES = GPU_TABLES[:4]  # whose activities make a rank
 # Of a global thread id, the low 24 bits are the thread, and the next 24 bits the process; a global
 # process id has zeros for the thread (NVIDIA's documentation of the SQLite schema).
 # Both may be NULL, which is process 0 here.
-OF_PROCESS, OF_THREAD = "COALESCE(globalPid, 0)", "COALESCE(globalTid, 0)"
+OF_PROCESS, OF_THREAD = or_zero("globalPid"), or_zero("globalTid")
 PID_BITS = 24
 _MASK = 0xFFFFFF
 
@@ -56,14 +60,15 @@ class RankPart:
 
 def rank_parts(export: Export) -> list[RankPart]:
     """The ranks of an export, by machine, process and device; one if nothing ran on a GPU."""
-    worked = sorted(_gpus(export, WORK_TABLES))
+    by_table = _gpus(export)
+    worked = sorted(set[tuple[int, int]]().union(*(by_table[table] for table in WORK_TABLES)))
     parts = [RankPart(process, device, [(process, device)]) for process, device in worked]
     parts = parts or [RankPart(None, None)]
     by_process: defaultdict[int, list[RankPart]] = defaultdict(list)
     for part in parts:
         if part.process is not None:
             by_process[part.process >> PID_BITS].append(part)
-    for gpu in sorted(_gpus(export, GPU_TABLES) - set(worked)):
+    for gpu in sorted(set[tuple[int, int]]().union(*by_table.values()) - set(worked)):
         by_process.get(gpu[0] >> PID_BITS, parts)[0].gpus.append(gpu)
     busiest = _busiest_device(export, by_process)
     for thread in sorted(_threads(export)):
@@ -74,13 +79,17 @@ def rank_parts(export: Export) -> list[RankPart]:
     return parts
 
 
-def _gpus(export: Export, tables: Sequence[str]) -> set[tuple[int, int]]:
+def _gpus(export: Export) -> Mapping[str, set[tuple[int, int]]]:
+    """The process and the device of each GPU that a table has activities of, by table."""
     return {
-        (process, device)
-        for table in tables
+        table: {
+            (process, device)
+            for process, device in counted(export, table, OF_PROCESS, column("deviceId"))
+            if is_number(table, "globalPid", process) and is_number(table, "deviceId", device)
+        }
         if export.has(table, "globalPid", "deviceId")
-        for process, device in export.rows(f"SELECT DISTINCT {OF_PROCESS}, deviceId FROM {table}")
-        if is_number(table, "globalPid", process) and is_number(table, "deviceId", device)
+        else set()
+        for table in GPU_TABLES
     }
 
 
@@ -89,9 +98,14 @@ def _threads(export: Export) -> set[int]:
         thread
         for table in THREAD_TABLES
         if export.has(table, "globalTid")
-        for (thread,) in export.rows(f"SELECT DISTINCT {OF_THREAD} FROM {table}")
+        for thread, _ in threads_and_kinds(export, table)
         if is_number(table, "globalTid", thread)
     }
+
+
+def threads_and_kinds(export: Export, table: str) -> Counter[tuple[Any, Any]]:
+    """The number of rows of each thread and kind, which not all tables have."""
+    return counted(export, table, OF_THREAD, column_of(export, table, _KINDS.get(table, "")))
 
 
 def is_number(table: str, column: str, value: object) -> bool:

@@ -59,7 +59,7 @@ def read_in_processes(
             yield from _tables(recording, None)
             return
         try:
-            with reading_ahead(sqlite, recording.threads, folder, ahead_of_this) as ahead:
+            with reading_ahead(sqlite, recording, folder, ahead_of_this) as ahead:
                 yield from _tables(recording, ahead)
         except BrokenProcessPool:
             raise TraceqlError(

@@ -3,7 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from traceql.reader.nsys.blocks import Blocks, Owner, RankRows
+from traceql.reader.nsys.block import Owner
+from traceql.reader.nsys.blocks import RankRows, scanned
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.gpu_metrics import GpuMetrics
 from traceql.reader.nsys.nvtx import Nvtx
@@ -52,8 +53,11 @@ class Recording:
         schedule(export, self.threads)
         self.nvtx = Nvtx(export)
         self.metrics = GpuMetrics(export, self.parts)
-        self._events = [(kind, Blocks(export, kind.rows())) for kind in sources(export)]
-        self._points = [(kind, Blocks(export, kind.rows())) for kind in points(export)]
+        events, others = list(sources(export)), list(points(export))
+        rows = [kind.rows() for kind in events] + [kind.rows() for kind in others]
+        blocks = scanned(export, rows)
+        self._events = list(zip(events, blocks[: len(events)], strict=True))
+        self._points = list(zip(others, blocks[len(events) :], strict=True))
 
     @property
     def threads(self) -> Sequence[int]:

@@ -4,14 +4,23 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from traceql.dialect.nsys.vocabulary import Category
+from traceql.reader.nsys.counted import counted
 from traceql.reader.nsys.event_tables import GPU_TABLES, RUNTIME
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.job import time_changes
 from traceql.reader.nsys.not_loaded import not_loaded
-from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD, PID_BITS, WORK_TABLES, RankPart
+from traceql.reader.nsys.processes import (
+    OF_PROCESS,
+    OF_THREAD,
+    PID_BITS,
+    WORK_TABLES,
+    RankPart,
+    threads_and_kinds,
+)
 from traceql.reader.nsys.recording import RankRecording
 from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import IS_WHOLE_REPLAY
+from traceql.reader.nsys.terms import column
 from traceql.reader.remarks import Remark, left_out
 
 _REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
@@ -91,13 +100,9 @@ def _unknown_process(export: Export, part: RankPart) -> Iterator[Remark]:
     if part.process != 0:
         return
     tables = [table for table in WORK_TABLES if export.has(table, "globalPid", "deviceId")]
-    places = " UNION ALL ".join(
-        f"SELECT {OF_PROCESS} AS process, deviceId FROM {t}" for t in tables
-    )
-    unknown, total = export.rows(
-        f"SELECT COALESCE(SUM(process = 0 AND deviceId = ?), 0), COUNT(*) FROM ({places})",
-        [part.device],
-    )[0]
+    each = [counted(export, table, OF_PROCESS, column("deviceId")) for table in tables]
+    unknown = sum(rows[0, part.device] for rows in each)
+    total = sum(rows.total() for rows in each)
     yield Remark(
         "activities of an unknown process",
         unknown,
@@ -117,8 +122,8 @@ def _launches_elsewhere(export: Export, part: RankPart) -> Iterator[Remark]:
     if not export.has(RUNTIME, "globalTid", "correlationId"):
         return
     threads = ", ".join(map(str, part.threads))
-    elsewhere = f"{OF_THREAD} NOT IN ({threads})" if threads else "TRUE"
-    of_part = f"SELECT correlationId FROM {kernels} WHERE ({OF_PROCESS}, deviceId) IN (VALUES "
+    elsewhere = f"{OF_THREAD.sql} NOT IN ({threads})" if threads else "TRUE"
+    of_part = f"SELECT correlationId FROM {kernels} WHERE ({OF_PROCESS.sql}, deviceId) IN (VALUES "
     of_part += ", ".join(f"({process}, {device})" for process, device in part.gpus) + ")"
     found = export.value(
         f"SELECT COUNT(DISTINCT correlationId) FROM {RUNTIME} WHERE globalTid >> {PID_BITS} = ? "
@@ -154,9 +159,9 @@ def _replays(export: Export, launched: GraphLaunches, part: RankPart) -> Iterato
     pairs = ", ".join(f"({process}, {device})" for process, device in part.gpus) or "(0, 0)"
     rows = export.rows(
         f"""
-        SELECT COUNT(*), COALESCE(SUM(NOT ({IS_WHOLE_REPLAY})), 0)
+        SELECT COUNT(*), COALESCE(SUM(NOT ({IS_WHOLE_REPLAY.sql})), 0)
         FROM {_REPLAYS}
-        WHERE ({OF_PROCESS}, deviceId) IN (VALUES {pairs})
+        WHERE ({OF_PROCESS.sql}, deviceId) IN (VALUES {pairs})
         """
     )
     total, incomplete = rows[0]
@@ -180,13 +185,11 @@ def _replays(export: Export, launched: GraphLaunches, part: RankPart) -> Iterato
 
 def _calls(export: Export) -> Iterator[Remark]:
     """Second rows of a call, for its backtrace, which are no calls."""
-    if not export.has(RUNTIME, "eventClass"):
+    if not export.has(RUNTIME, "globalTid", "eventClass"):
         return
-    rows = export.rows(
-        f"SELECT COUNT(*), SUM(eventClass IS NULL OR eventClass NOT IN (0, 1)) FROM {RUNTIME}"
-    )
-    total, others = rows[0]
-    if others:
+    calls = threads_and_kinds(export, RUNTIME)
+    total = calls.total()
+    if others := sum(rows for (_, kind), rows in calls.items() if kind not in (0, 1)):
         yield Remark(
             "rows that are no calls",
             others,

@@ -1,19 +1,43 @@
-"""The tables of an export that hold events with a duration, and how to read each of them."""
+"""The tables of an export that hold events with a duration, and what is read of each of them."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from traceql.dialect.nsys.vocabulary import UNRECORDED_GRAPH, Category
-from traceql.reader.json_objects import json_objects
-from traceql.reader.nsys.blocks import RankRows, Rows
 from traceql.reader.nsys.event_tables import CUPTI_OVERHEAD, RUNTIME
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.processes import OF_PROCESS, OF_THREAD
-from traceql.reader.nsys.windows import Window
+from traceql.reader.nsys.rows import Rows
+from traceql.reader.nsys.term import Term
+from traceql.reader.nsys.terms import (
+    ALWAYS,
+    NEVER,
+    NOTHING,
+    both,
+    case,
+    chosen,
+    column,
+    column_of,
+    constant,
+    duration,
+    either,
+    is_above_zero,
+    is_known,
+    is_not_before,
+    is_one_of,
+    is_outside,
+    is_unknown,
+    joined,
+    row_number,
+    text,
+    within,
+)
 
-START = "start"  # the column of the start, in all tables of events with a duration
+# Columns of all tables of events with a duration.
+START, END = "start", "end"
 # What is read of an event. `place` tells tracks of one thread apart: see PLACES.
 EVENT = pa.schema(
     [
@@ -66,6 +90,8 @@ _MEMORY = {
     5: "Device",
     6: "Managed",
 }
+_MOST_SIZE = 2**31 - 1  # of a grid or block
+_NO_STREAM = 2**32 - 1  # what stands for no stream of a synchronization
 _SYNCS = {1: "Event Sync", 2: "Stream Wait Event", 3: "Stream Sync", 4: "Context Sync"}
 
 
@@ -75,24 +101,24 @@ class Source:
 
     Attributes:
         table: the table of the export.
-        name: SQL of the name, or of its id in StringIds if `is_id`.
-        columns: SQL of columns of EVENT, by name, where it is not as usual.
+        name: the name, or its id in StringIds if `is_id`.
+        columns: columns of EVENT, by name, where they are not as usual.
         args: the columns that become arguments.
-        where: SQL that chooses the rows of this kind.
-        odd: SQL of the condition for rows of which a value is not loaded.
+        where: chooses the rows of this kind.
+        odd: the condition for rows of which a value is not loaded.
         needs: the columns without which they cannot be read, beside those that say where it ran.
     """
 
     table: str
     category: Category
-    name: str
+    name: Term
     is_id: bool
     on_gpu: bool
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: Mapping[str, Term] = field(default_factory=dict)
     args: Sequence[str] = ()
-    where: str = "TRUE"
-    odd: str = "FALSE"
-    needs: Sequence[str] = ("start", "end")
+    where: Term = ALWAYS
+    odd: Term = NEVER
+    needs: Sequence[str] = (START, END)
 
     @property
     def relation(self) -> str:
@@ -101,18 +127,34 @@ class Source:
 
     def rows(self) -> Rows:
         """Its rows. Those that end before they begin are left out; odd times are refused later."""
-        is_forward = "\"end\" >= start OR typeof(start) <> 'integer'"
-        if not self.on_gpu:
-            is_forward = f'"end" IS NULL OR {is_forward}'
+        is_forward = is_not_before(END, START)
         return Rows(
             table=self.relation,
-            owner=(OF_PROCESS, "deviceId") if self.on_gpu else (OF_THREAD,),
+            owner=(OF_PROCESS, column("deviceId")) if self.on_gpu else (OF_THREAD,),
             start=START,
             where=self.where,
-            kept=is_forward,
-            dur=self.columns.get("dur", _DURATION),
+            kept=is_forward if self.on_gpu else either(is_unknown(END), is_forward),
+            dur=duration(START, END),
             odd=self.odd,
         )
+
+    def event(self, export: Export) -> Mapping[str, Term]:
+        """The columns of EVENT that are not NULL, but for the arguments, in that order."""
+        told = partial(column_of, export, self.table)
+        usual = {
+            "name_id": self.name if self.is_id else NOTHING,
+            "name": NOTHING if self.is_id else self.name,
+            "ts": column(START),
+            "dur": duration(START, END),
+            "global_id": column("deviceId") if self.on_gpu else OF_THREAD,
+            "stream": told("streamId") if self.on_gpu else NOTHING,
+            "correlation": told("correlationId"),
+            "place": constant(ITSELF),
+            "graph_node": told("graphNodeId"),
+        }
+        given = usual | dict(self.columns)
+        names = [field.name for field in EVENT if given.get(field.name, NOTHING) is not NOTHING]
+        return {name: given[name] for name in names}
 
 
 def sources(export: Export) -> Iterator[Source]:
@@ -128,40 +170,6 @@ def sources(export: Export) -> Iterator[Source]:
             export.require(source.table, *needs)
         if export.has(source.table, *needs):
             yield source
-
-
-def events(export: Export, source: Source, rows: RankRows, window: Window) -> pa.Table:
-    """The events of one kind that belong to a rank and begin in a window, as the table EVENT."""
-    condition = rows.condition(window)
-    if condition is None:
-        return EVENT.empty_table()
-    usual = {
-        "name_id": source.name if source.is_id else _NULL,
-        "name": _NULL if source.is_id else source.name,
-        "ts": START,
-        "dur": _DURATION,
-        "global_id": "deviceId" if source.on_gpu else OF_THREAD,
-        "stream": export.column(source.table, "streamId") if source.on_gpu else _NULL,
-        "correlation": export.column(source.table, "correlationId"),
-        "place": str(ITSELF),
-        "graph_node": export.column(source.table, "graphNodeId"),
-    }
-    given = {name: sql for name, sql in (usual | source.columns).items() if sql != _NULL}
-    args = [name for name in source.args if export.has(source.table, name)]
-    if not export.are_integers(source.table, tuple(args)):
-        given["args"], args = _json(args), []
-    fields = [field for field in EVENT if field.name in given]
-    selected = [given[field.name] for field in fields] + [f'"{name}"' for name in args]
-    found = export.table(
-        f"SELECT {', '.join(selected)} FROM {source.relation} WHERE {condition}",
-        pa.schema([*fields, *((f"{_ARGUMENT}{name}", pa.int64()) for name in args)]),
-    )
-    known = {field.name: found[field.name] for field in fields}
-    if args:
-        of_args = {name: found[f"{_ARGUMENT}{name}"] for name in args}
-        known["args"] = json_objects(of_args, found.num_rows)
-    columns = [known.get(field.name, pa.nulls(found.num_rows, field.type)) for field in EVENT]
-    return pa.table(columns, schema=EVENT)
 
 
 def schedule(export: Export, threads: Collection[int]) -> None:
@@ -181,7 +189,7 @@ def schedule(export: Export, threads: Collection[int]) -> None:
                 {state} AS threadState,
                 isSchedIn
             FROM SCHED_EVENTS
-            WHERE {OF_THREAD} IN ({", ".join(map(str, threads))})
+            WHERE {OF_THREAD.sql} IN ({", ".join(map(str, threads))})
         )
         WHERE isSchedIn = 0 AND "end" IS NOT NULL
         ORDER BY start
@@ -189,21 +197,10 @@ def schedule(export: Export, threads: Collection[int]) -> None:
     )
 
 
-_TIMES = ("start", "end")
-_NULL = "NULL"
-_ARGUMENT = "argument "  # begins the names of columns that become arguments
-# An event without an end has no duration. Text stays text, which is refused; else it would be 0.
-_DURATION = """
-    CASE WHEN typeof("end") IN ('text', 'blob') THEN "end" ELSE COALESCE("end", start) - start END
-"""
-IS_WHOLE_REPLAY = 'start > 0 AND "end" >= start'  # others are incomplete: nsys gives no times
+IS_WHOLE_REPLAY = both(
+    is_above_zero(START), is_not_before(END, START)
+)  # nsys gives others no times
 _OFF_CPU = "off_cpu"  # a table beside those of the export
-
-
-def _json(columns: Sequence[str]) -> str:
-    """SQL of the columns as one JSON object, without those that are NULL."""
-    pairs = ", ".join(f"'{name}', \"{name}\"" for name in columns)
-    return f"json_patch('{{}}', json_object({pairs}))"
 
 
 def _on_gpu(export: Export) -> Iterator[Source]:
@@ -211,7 +208,7 @@ def _on_gpu(export: Export) -> Iterator[Source]:
     yield Source(
         "CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
         Category.GRAPH,
-        f"'{UNRECORDED_GRAPH}'",
+        constant(UNRECORDED_GRAPH),
         is_id=False,
         on_gpu=True,
         args=("contextId", "graphId", "graphExecId"),
@@ -225,24 +222,20 @@ def _on_gpu(export: Export) -> Iterator[Source]:
 def _kernels(export: Export) -> Source:
     kernels = "CUPTI_ACTIVITY_KIND_KERNEL"
     sizes = {
-        f"{what}_{axis}": export.column(kernels, f"{what}{axis.upper()}")
+        f"{what}_{axis}": column(name)
         for what in ("grid", "block")
         for axis in "xyz"
+        if export.has(kernels, name := f"{what}{axis.upper()}")
     }
-    name = export.column(
-        kernels, "demangledName" if export.has(kernels, "demangledName") else "shortName"
-    )
+    name = "demangledName" if export.has(kernels, "demangledName") else "shortName"
     return Source(
         kernels,
         Category.KERNEL,
-        name,
+        column_of(export, kernels, name),
         is_id=True,
         on_gpu=True,
-        columns={
-            name: sql if sql == _NULL else f"CASE WHEN {_fits(sql)} THEN {sql} END"
-            for name, sql in sizes.items()
-        },
-        odd=" OR ".join(f"NOT {_fits(sql)}" for sql in sizes.values() if sql != _NULL) or "FALSE",
+        columns={name: within(size, 1, _MOST_SIZE) for name, size in sizes.items()},
+        odd=either(*(is_outside(size, 1, _MOST_SIZE) for size in sizes.values())),
         args=(
             "contextId",
             "greenContextId",
@@ -258,24 +251,26 @@ def _kernels(export: Export) -> Source:
     )
 
 
-def _fits(column: str) -> str:
-    """The condition for a possible size of a grid or block; what is no number is refused later."""
-    return f"(typeof({column}) <> 'integer' OR {column} BETWEEN 1 AND {2**31 - 1})"
-
-
 def _copies(export: Export) -> Source:
     copies = "CUPTI_ACTIVITY_KIND_MEMCPY"
-    direction = _case(export.column(copies, "copyKind"), _COPIES)
-    source, target = (
-        _case(export.column(copies, kind), _MEMORY) for kind in ("srcKind", "dstKind")
-    )
+    told = partial(column_of, export, copies)
+    direction = case(told("copyKind"), _COPIES)
+    source, target = (case(told(kind), _MEMORY) for kind in ("srcKind", "dstKind"))
     return Source(
         copies,
         Category.MEMCPY,
-        f"'Memcpy ' || {direction} || ' (' || {source} || ' -> ' || {target} || ')'",
+        joined(
+            constant("Memcpy "),
+            direction,
+            constant(" ("),
+            source,
+            constant(" -> "),
+            target,
+            constant(")"),
+        ),
         is_id=False,
         on_gpu=True,
-        columns={"bytes": export.column(copies, "bytes")},
+        columns={"bytes": told("bytes")},
         args=(
             "contextId",
             "copyKind",
@@ -290,30 +285,30 @@ def _copies(export: Export) -> Source:
 
 def _sets(export: Export) -> Source:
     sets = "CUPTI_ACTIVITY_KIND_MEMSET"
+    told = partial(column_of, export, sets)
     return Source(
         sets,
         Category.MEMSET,
-        f"'Memset (' || {_case(export.column(sets, 'memKind'), _MEMORY)} || ')'",
+        joined(constant("Memset ("), case(told("memKind"), _MEMORY), constant(")")),
         is_id=False,
         on_gpu=True,
-        columns={"bytes": export.column(sets, "bytes")},
+        columns={"bytes": told("bytes")},
         args=("contextId", "value", "memKind", "graphNodeId"),
     )
 
 
 def _synchronizations(export: Export) -> Source:
     waits = "CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
-    stream = export.column(waits, "streamId")
+    told = partial(column_of, export, waits)
     return Source(
         waits,
         Category.SYNC,
-        _case(export.column(waits, "syncType"), _SYNCS),
+        case(told("syncType"), _SYNCS),
         is_id=False,
         on_gpu=True,
         columns={
-            "place": str(SYNCHRONIZATION),
-            # The largest number of 32 bits stands for no stream.
-            "stream": f"CASE WHEN {stream} < 4294967295 THEN {stream} END",
+            "place": constant(SYNCHRONIZATION),
+            "stream": within(told("streamId"), -(2**63), _NO_STREAM - 1),
         },
         args=("contextId", "eventId", "eventSyncId"),
     )
@@ -324,66 +319,53 @@ def _on_host(export: Export) -> Iterator[Source]:
         yield Source(
             RUNTIME,
             category,
-            export.column(RUNTIME, "nameId"),
+            column_of(export, RUNTIME, "nameId"),
             is_id=True,
             on_gpu=False,
             args=("returnValue",),
-            where=f"eventClass = {event_class}",
-            needs=(*_TIMES, "eventClass"),
+            where=is_one_of("eventClass", [event_class]),
+            needs=(START, END, "eventClass"),
         )
     yield _ranges(export)
-    name = export.column("OSRT_API", "nameId")
+    name = column_of(export, "OSRT_API", "nameId")
     yield Source("OSRT_API", Category.OS, name, is_id=True, on_gpu=False, args=("returnValue",))
-    name = export.column("PROFILER_OVERHEAD", "nameId")
+    name = column_of(export, "PROFILER_OVERHEAD", "nameId")
     yield Source("PROFILER_OVERHEAD", Category.OVERHEAD, name, is_id=True, on_gpu=False)
     yield Source(
         CUPTI_OVERHEAD,
         Category.OVERHEAD,
-        export.column(CUPTI_OVERHEAD, "nameId"),
+        column_of(export, CUPTI_OVERHEAD, "nameId"),
         is_id=True,
         on_gpu=False,
-        columns={"correlation": _NULL, "place": str(OVERHEAD)},
+        columns={"correlation": NOTHING, "place": constant(OVERHEAD)},
         args=("correlationId", "overheadType"),
     )
     yield Source(
         "SCHED_EVENTS",
         Category.OFF_CPU,
-        "'off the CPU'",
+        constant("off the CPU"),
         is_id=False,
         on_gpu=False,
-        columns={
-            "place": str(SCHEDULING),
-            "correlation": "NULL",
-        },
+        columns={"place": constant(SCHEDULING), "correlation": NOTHING},
         args=("threadState",),
-        needs=("start", "isSchedIn"),
+        needs=(START, "isSchedIn"),
     )
 
 
 def _ranges(export: Export) -> Source:
+    has_text = export.has("NVTX_EVENTS", "text")
     return Source(
         "NVTX_EVENTS",
         Category.NVTX,
-        export.column("NVTX_EVENTS", "textId"),
+        column_of(export, "NVTX_EVENTS", "textId"),
         is_id=True,
         on_gpu=False,
         columns={
-            "name": _text(export.column("NVTX_EVENTS", "text")),
-            "correlation": "NULL",
-            "place": f"CASE WHEN eventType IN {START_ENDS} THEN {RANGES} ELSE {ITSELF} END",
-            "args": "CAST(rowid AS TEXT)",  # from which traceql.reader.nsys.nvtx makes them
+            "name": text("text") if has_text else NOTHING,
+            "correlation": NOTHING,
+            "place": chosen(is_one_of("eventType", START_ENDS), RANGES, ITSELF),
+            "args": row_number(),  # from which traceql.reader.nsys.nvtx makes them
         },
-        where=f'eventType IN {RANGE_TYPES} AND "end" IS NOT NULL',
-        needs=(*_TIMES, "eventType"),
+        where=both(is_one_of("eventType", RANGE_TYPES), is_known(END)),
+        needs=(START, END, "eventType"),
     )
-
-
-def _text(column: str) -> str:
-    """SQL of a text that is NULL where bytes are in its place."""
-    return column if column == _NULL else f"CASE WHEN typeof({column}) <> 'blob' THEN {column} END"
-
-
-def _case(column: str, texts: dict[int, str]) -> str:
-    """SQL of the text for a number; the number itself where none is known."""
-    cases = " ".join(f"WHEN {number} THEN '{text}'" for number, text in texts.items())
-    return f"CASE {column} {cases} ELSE COALESCE(CAST({column} AS TEXT), 'unknown') END"

@@ -8,9 +8,10 @@ import pyarrow.compute as pc
 
 from traceql.dialect.nsys.vocabulary import Category
 from traceql.reader.nsys.blocks import RankRows
+from traceql.reader.nsys.events import events
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.sources import EVENT, Source, events
+from traceql.reader.nsys.sources import EVENT, Source
 from traceql.reader.nsys.windows import Window
 from traceql.reader.tables import NAME
 

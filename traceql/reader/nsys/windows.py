@@ -1,14 +1,17 @@
 """Parts of the time of a recording, which are read one after the other to bound the memory."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 if TYPE_CHECKING:
-    from traceql.reader.nsys.blocks import Block, RankRows
+    from traceql.reader.nsys.block import Block
+    from traceql.reader.nsys.blocks import RankRows
 
 ROWS = 500_000  # of a window, about; each takes about 1 kB while it is read
 PROCESS_BYTES = 700_000_000  # about what a process needs that reads windows
@@ -29,6 +32,14 @@ class Window:
             return after
         before = f"{start} < {self.end}"
         return f"({before} OR {start} IS NULL)" if self.begin is None else f"{after} AND {before}"
+
+    def holds(self, start: pa.ChunkedArray) -> Iterator[pa.ChunkedArray]:
+        """The same for starts that are integers: conditions that are true of those in it."""
+        if self.begin is not None:
+            yield pc.greater_equal(start, self.begin)
+        if self.end is not None:
+            before = pc.less(start, self.end)
+            yield pc.fill_null(before, True) if self.begin is None else before
 
 
 WHOLE = Window()
