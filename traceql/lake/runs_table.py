@@ -22,9 +22,9 @@ COLUMNS = (
     Column("git_branch", "VARCHAR", "Branch of that commit."),
     Column("vllm_version", "VARCHAR", "Version of vLLM."),
     Column("torch_version", "VARCHAR", "Version of PyTorch."),
-    Column("gpu_name", "VARCHAR", "Kinds of its GPUs."),
+    Column("gpu_name", "VARCHAR", "Kinds of its GPUs or NPUs."),
     Column("hosts", "VARCHAR[]", "Names of its hosts; empty if the run does not tell."),
-    Column("gpus", "VARCHAR[]", "Identifiers of its GPUs; empty if the run does not tell."),
+    Column("gpus", "VARCHAR[]", "Identifiers of its GPUs or NPUs; empty if the run does not tell."),
     Column("ranks", "BIGINT", "Ranks that are loaded."),
     Column("world_size", "BIGINT", "Ranks of the run."),
     Column("tp", "BIGINT", "Tensor-parallel size; NULL if unknown."),
@@ -37,7 +37,7 @@ COLUMNS = (
         "Equal where the set-ups forbid no comparison of speed: model, GPU, "
         "parallelism, number types and loaded ranks.",
     ),
-    Column("kernels", "BIGINT", "GPU activities."),
+    Column("kernels", "BIGINT", "Kernels, copies and sets of its devices."),
     Column(
         "size_bytes", "BIGINT", "Size of its files in the lake; of files of several runs, whole."
     ),

@@ -133,4 +133,4 @@ def _told(added: "Added") -> str:
     kernel = entry.tables.get("kernel")
     ranks = entry.about.ranks or 0
     counted = f"{ranks} {'rank' if ranks == 1 else 'ranks'}, {kernel.rows if kernel else 0:,}"
-    return f"added: {entry.run}, {counted} GPU activities, {entry.size_bytes / 1e6:,.1f} MB"
+    return f"added: {entry.run}, {counted} device activities, {entry.size_bytes / 1e6:,.1f} MB"
