@@ -131,13 +131,18 @@ def test_all_layers_have_the_roles_of_the_model(trace: traceql.Trace) -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_reduced", "group"),
-    [(True, Group((0, 2), 2)), (False, Group((0, 1, 2, 3), 4))],
-    ids=["same tokens", "tokens shared"],
+    ("op", "size", "is_reduced", "group"),
+    [
+        ("all_gather", None, True, Group((0, 2), 2)),
+        ("reduce_scatter", 2, True, Group((0, 2), 2)),
+        ("all_gather", None, False, Group((0, 1, 2, 3), 4)),  # the ranks of a replica share tokens
+        ("all_gather", 4, True, Group((0, 1, 2, 3), 4)),  # as the event says
+        ("all_to_all", None, True, Group((0, 1, 2, 3), 4)),  # the all-reduce may be another part's
+    ],
 )
-def test_what_follows_the_experts_tells_who_exchanges(is_reduced: bool, group: Group) -> None:
+def test_what_follows_the_experts_tells_who_exchanges(
+    op: str, size: int | None, is_reduced: bool, group: Group
+) -> None:
     places = {rank: RankPlace(tp=rank % 2, pp=0, dp=rank // 2) for rank in range(4)}
-    described = DescribedOperation(
-        0, "all_gather", "dispatch", None, None, None, None, None, is_reduced
-    )
+    described = DescribedOperation(0, op, "dispatch", None, None, size, None, None, is_reduced)
     assert group_of(described, Layout(places, 2, 1, 2, ""), ProcessGroups({})) == group

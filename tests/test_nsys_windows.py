@@ -82,7 +82,7 @@ def test_blocks_of_another_time_or_rank_are_not_read(
         first = blocks.of_rank([(0,)])
         assert (first.kept, first.left_out) == (4, 0)
         assert read(export, first.condition(Window(None, 20))) == [0, 10]
-        assert "rowid BETWEEN 0 AND 3" in str(first.condition(Window(None, 20)))
+        assert "_rowid_ BETWEEN 0 AND 3" in str(first.condition(Window(None, 20)))
         assert first.condition(Window(40, None)) is None
         assert blocks.of_rank([(7,)]).condition(WHOLE) is None
         second = blocks.of_rank([(1,)])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from traceql.reader import sqlite_pages
 from traceql.reader.sqlite_file import SqliteFile, connected
 from traceql.reader.sqlite_integers import Integers
-from traceql.reader.sqlite_pages import WHOLE_TABLE, Batch, opened_pages
+from traceql.reader.sqlite_pages import ROWID, WHOLE_TABLE, Batch, opened_pages
 
 _EDGES = sorted(
     {sign * (2**bits + more) for bits in (0, 7, 8, 15, 16, 23, 24, 31, 32, 47, 48, 62)
@@ -56,10 +56,8 @@ def rows(batches: Iterable[Batch], *columns: str) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for batch in batches:
         assert batch.rows is not None
-        assert all(
-            batch.first <= number <= batch.last for number in batch.rows["rowid"].to_pylist()
-        )
-        values = (batch.rows[name].to_pylist() for name in ("rowid", *columns))
+        assert all(batch.first <= number <= batch.last for number in batch.rows[ROWID].to_pylist())
+        values = (batch.rows[name].to_pylist() for name in (ROWID, *columns))
         found.extend(zip(*values, strict=True))
     return found
 

@@ -8,6 +8,7 @@ from traceql.collectives.layout import Layout
 from traceql.dialect.facts import FileFacts, is_ranks
 
 _EXPERT_ROLES = ("dispatch", "combine")
+_GATHERS = ("all_gather", "reduce_scatter")  # unlike an all_to_all, which sends to experts alone
 _DIRECTION = {"send": 1, "recv": -1}
 
 
@@ -125,11 +126,12 @@ def group_of(described: DescribedOperation, layout: Layout, process_groups: Proc
 def _among_experts(described: DescribedOperation, layout: Layout) -> Group:
     """The ranks that exchange tokens for the experts.
 
-    Where an all-reduce of the tensor-parallel ranks follows, they all had the same tokens, and each
-    exchanges them with its counterparts in the other replicas. Elsewhere they share the tokens of
-    a replica, and all ranks of the stage exchange them.
+    Where tokens are gathered and an all-reduce of the tensor-parallel ranks follows, they all had
+    the same tokens, and each exchanges them with its counterparts in the other replicas. Elsewhere
+    they share the tokens of a replica, and all ranks of the stage exchange them.
     """
-    if described.is_reduced and layout.dp and layout.dp > 1:
+    gathers = described.is_reduced and described.op in _GATHERS
+    if gathers and layout.dp and layout.dp > 1 and described.group_size in (None, layout.dp):
         return Group(tuple(layout.dp_peers(described.rank)), layout.dp)
     of_stage = layout.tp * layout.dp if layout.tp and layout.dp else described.group_size
     return Group(tuple(layout.ep_peers(described.rank)), of_stage)

@@ -19,6 +19,8 @@ _MOST_SHIFTS = 400  # shifts that are tried: those that mean the smallest clock 
 _LEAST_LIKENESS = 0.5
 # A shift is good if at least this share of the operations ends together, compared with the best.
 _LEAST_SCORE = 0.5
+# Shifts mean about the same clock difference if it is at most so many times the smallest one.
+_ABOUT_THE_SAME = 1.1
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,9 @@ def alike(
     The units of one rank are shifted against those of the other, because one recording may begin
     earlier. For each shift, the operations that end together are counted, apart from a constant
     clock difference. A steady rhythm fits at many shifts, so that of all good ones, the one that
-    means the smallest clock difference counts. Where one rank sends, those count first in which
-    the fewest operations are received before they are sent.
+    means the smallest clock difference counts. Where one rank sends, several operations may follow
+    each other so quickly that some shifts mean about the same difference; of these, the one counts
+    with which the fewest are received before they are sent.
     """
     tried = [
         pairs
@@ -114,10 +117,13 @@ def alike(
     ]
     ends = [(reference.end_ts[mine], other.end_ts[theirs]) for mine, theirs in tried]
     scores = [ending_together(mine, theirs) for mine, theirs in ends]
-    apart = [abs(float(np.median(theirs - mine))) for mine, theirs in ends]
+    apart = [float(np.median(np.abs(theirs - mine))) for mine, theirs in ends]
     good = [n for n, score in enumerate(scores) if score >= _LEAST_SCORE * max(scores)]
-    early = [_received_early(reference, other, pairs, sender) for pairs in tried]
-    return tried[min(good, key=lambda n: (early[n], apart[n]))] if good else None
+    if not good:
+        return None
+    near = [n for n in good if apart[n] <= _ABOUT_THE_SAME * min(apart[m] for m in good)]
+    early = {n: _received_early(reference, other, tried[n], sender) for n in near}
+    return tried[min(near, key=lambda n: (early[n], apart[n]))]
 
 
 def _received_early(

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
+from traceql.reader.shown import shown
 from traceql.reader.unpacked import ANEW, pieces
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -135,20 +136,29 @@ class SqliteFile:
 def _array(values: Sequence[Any], field: pa.Field, told: str) -> pa.Array:
     """A column; errors tell it by its name in the file."""
     try:
-        array = pa.array(values, field.type)
+        array = _typed(values, field.type)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         odd = next(value for value in values if not _fits(value, field.type))
         raise TraceCorrupt(
-            f"column {told} has the value {str(odd)[:60]!r}, which is no {field.type}; {ANEW}"
+            f"column {told} has the value {shown(odd)[:60]!r}, which is no {field.type}; {ANEW}"
         ) from None
     if array.null_count and not field.nullable:
         raise TraceCorrupt(f"column {told} has no value in a row; {ANEW}")
     return array
 
 
+def _typed(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """An array; unlike pyarrow's own, it takes no number with a fraction as an integer."""
+    if pa.types.is_integer(type_) and any(
+        isinstance(value, float) and not value.is_integer() for value in values
+    ):
+        raise pa.ArrowInvalid("a fraction")
+    return pa.array(values, type_)
+
+
 def _fits(value: Any, type_: pa.DataType) -> bool:
     try:
-        pa.array([value], type_)
+        _typed([value], type_)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
         return False
     return True
@@ -159,14 +169,27 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
     """Opens a file, compressed or not, without leaving anything beside it.
 
     Raises:
-        TraceCorrupt: the file is damaged or incomplete; the message does not name it.
+        TraceCorrupt: the file is damaged or incomplete, or changed meanwhile; the message does not
+            name it.
     """
+    before = _state(path)
     with _one_line():
         con = _connection(path)
     try:
         yield con
     finally:
         con.close()
+    if _state(path) != before:
+        raise TraceCorrupt("changed while it was read; load it when nothing writes it any more")
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    """What changes when a file is written."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns
 
 
 def table_names(path: Path) -> frozenset[str]:

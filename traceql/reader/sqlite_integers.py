@@ -70,9 +70,16 @@ class Integers:
         return self._tables[name]
 
     def _found(self, name: str) -> _Table | None:
-        """Where a table is; None if its records may not have a field for each column."""
+        """Where a table is; None if its records may not have a field for each column.
+
+        A table that the reader made itself hides one of this name in the file.
+        """
+        if self._file.rows("SELECT 1 FROM temp.sqlite_master WHERE name = ?", [name]):
+            return None
         roots = self._file.rows(
-            "SELECT rootpage FROM main.sqlite_master WHERE type = 'table' AND name = ?", [name]
+            "SELECT rootpage FROM main.sqlite_master "
+            "WHERE type = 'table' AND name = ? AND typeof(rootpage) = 'integer'",
+            [name],
         )
         columns = self._file.rows(
             "SELECT cid, name, type, pk, hidden FROM pragma_table_xinfo(?, 'main')", [name]

@@ -18,7 +18,7 @@ from traceql.compiled import Instance, new_instance
 from traceql.reader.coded import runs
 
 Int64s = npt.NDArray[np.int64]
-ROWID = "rowid"  # the number of a row
+ROWID = "_rowid_"  # the number of a row; a table may have a column rowid of its own
 _LEAST_BYTES = 2 << 20  # of a file; with fewer, SQLite takes as long as the start of the code
 _AT_ONCE_BYTES = 1 << 20  # of pages
 _HEAD_BYTES = 100

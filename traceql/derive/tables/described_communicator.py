@@ -21,7 +21,8 @@ from traceql.table_head import declared_schema
 _DESCRIBED = """
     -- Ranks whose layers of experts end with an all-reduce.
     WITH reduced AS (
-        SELECT rank, layer FROM operation WHERE role IN ('dispatch', 'combine')
+        SELECT rank, layer FROM operation
+        WHERE role IN ('dispatch', 'combine') AND layer IS NOT NULL
         INTERSECT
         SELECT rank, layer FROM operation WHERE role = 'mlp_allreduce'
     )

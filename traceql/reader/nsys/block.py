@@ -45,17 +45,21 @@ class Block(NamedTuple):
         )
 
 
-def blocks_in(export: Export, rows: Rows, size: int, batch: Batch) -> Iterator[Block]:
-    """The blocks of so many row numbers that a batch is in; one may be in several batches."""
-    found = None if batch.rows is None else _computed(rows, size, batch.rows)
+def blocks_in(export: Export, rows: Rows, bits: int, batch: Batch) -> Iterator[Block]:
+    """The blocks that a batch is in; one may be in several batches.
+
+    Args:
+        bits: those of a row number that tell the rows of a block apart.
+    """
+    found = None if batch.rows is None else _computed(rows, bits, batch.rows)
     owners = len(rows.owner)
-    for row in _selected(export, rows, size, batch) if found is None else found:
+    for row in _selected(export, rows, bits, batch) if found is None else found:
         number, kept, left_out, odd, high, low, odd_times, first, last = row[owners:]
         dur_ns = (high << _LOW) + low
         yield Block(number, row[:owners], kept, left_out, odd, dur_ns, bool(odd_times), first, last)
 
 
-def _computed(rows: Rows, size: int, found: pa.Table) -> list[tuple[int, ...]] | None:
+def _computed(rows: Rows, bits: int, found: pa.Table) -> list[tuple[int, ...]] | None:
     """What `_selected` gives, of columns of integers; None if SQLite must tell."""
     try:
         found = found.filter(rows.where.of(found))
@@ -68,7 +72,7 @@ def _computed(rows: Rows, size: int, found: pa.Table) -> list[tuple[int, ...]] |
     keys = [f"owner_{number}" for number in range(len(rows.owner))]
     columns = {
         **dict(zip(keys, (term.of(found) for term in rows.owner), strict=True)),
-        "block": pc.divide(found[ROWID], size),
+        "block": pc.shift_right(found[ROWID], bits),
         "is_kept": kept,
         "is_left_out": pc.invert(kept),
         "is_odd": odd,
@@ -83,7 +87,7 @@ def _computed(rows: Rows, size: int, found: pa.Table) -> list[tuple[int, ...]] |
     return list(zip(*(groups[name].to_pylist() for name in names), strict=True))
 
 
-def _selected(export: Export, rows: Rows, size: int, batch: Batch) -> list[tuple[int, ...]]:
+def _selected(export: Export, rows: Rows, bits: int, batch: Batch) -> list[tuple[int, ...]]:
     """By owner and block: the sums, and the first and the last start."""
     kept = f"({rows.kept.sql}) IS TRUE"
     keys = ", ".join(f"owner_{number}" for number in range(len(rows.owner)))
@@ -104,7 +108,7 @@ def _selected(export: Export, rows: Rows, size: int, batch: Batch) -> list[tuple
         FROM (
             SELECT
                 {", ".join(f"{term.sql} AS owner_{n}" for n, term in enumerate(rows.owner))},
-                {ROWID} / {size} AS block,
+                {ROWID} >> {bits} AS block,
                 {kept} AS is_kept,
                 {kept} AND ({rows.odd.sql}) AS is_odd,
                 CASE WHEN {kept} THEN COALESCE({rows.dur.sql}, 0) ELSE 0 END AS dur,

@@ -17,8 +17,9 @@ from traceql.reader.nsys.block import Block, Owner, blocks_in
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.rows import Rows
 from traceql.reader.nsys.windows import Window
+from traceql.reader.sqlite_pages import ROWID
 
-_BLOCKS = 25  # of the rows of a window
+_BLOCKS = 25  # of the rows of a window, at least
 _MOST_RANGES = 20  # of row numbers in one condition
 
 
@@ -26,11 +27,11 @@ class Blocks:
     """The blocks of the rows of one kind, of all owners.
 
     Args:
-        size: of a block, in row numbers.
+        bits: of a row number, which tell the rows of a block apart; the others number the blocks.
     """
 
-    def __init__(self, rows: Rows, size: int, blocks: Sequence[Block]) -> None:
-        self._rows, self._size, self._blocks = rows, size, blocks
+    def __init__(self, rows: Rows, bits: int, blocks: Sequence[Block]) -> None:
+        self._rows, self._bits, self._blocks = rows, bits, blocks
 
     @property
     def owners(self) -> Collection[Owner]:
@@ -40,23 +41,23 @@ class Blocks:
         """What of the rows belongs to a rank."""
         mine = set(owners)
         found = [block for block in self._blocks if block.owner in mine]
-        return RankRows(self._rows, found, self._size, is_all=len(found) == len(self._blocks))
+        return RankRows(self._rows, found, self._bits, is_all=len(found) == len(self._blocks))
 
 
 def scanned(export: Export, kinds: Sequence[Rows]) -> Sequence[Blocks]:
     """The blocks of each kind of rows; kinds of one table are found in one scan."""
-    size = max(1, windows.ROWS // _BLOCKS)
+    bits = max(1, windows.ROWS // _BLOCKS).bit_length() - 1
     found: list[dict[tuple[int, Owner], Block]] = [{} for _ in kinds]
     for table in dict.fromkeys(rows.table for rows in kinds):
         own = [(rows, found[at]) for at, rows in enumerate(kinds) if rows.table == table]
         columns = frozenset[str]().union(*(rows.columns for rows, _ in own))
         for batch in export.integers.batches(table, columns):
             for rows, known in own:
-                for block in blocks_in(export, rows, size, batch):
+                for block in blocks_in(export, rows, bits, batch):
                     place = block.number, block.owner
                     known[place] = known[place].with_more(block) if place in known else block
     return [
-        Blocks(rows, size, list(known.values())) for rows, known in zip(kinds, found, strict=True)
+        Blocks(rows, bits, list(known.values())) for rows, known in zip(kinds, found, strict=True)
     ]
 
 
@@ -66,7 +67,7 @@ class RankRows:
 
     rows: Rows
     blocks: Sequence[Block]
-    size: int
+    bits: int
     is_all: bool
 
     @property
@@ -93,14 +94,14 @@ class RankRows:
         if len(ranges) > _MOST_RANGES:
             ranges = [(ranges[0][0], ranges[-1][1])]
         rows = self.rows
-        numbered = " OR ".join(f"rowid BETWEEN {first} AND {last}" for first, last in ranges)
+        numbered = " OR ".join(f"{ROWID} BETWEEN {first} AND {last}" for first, last in ranges)
         parts = [f"({rows.where.sql})", f"({rows.kept.sql})", window.sql(f'"{rows.start}"')]
         return " AND ".join([*parts, f"({numbered})", *([] if self.is_all else [self._owned()])])
 
     def ranges(self, window: Window) -> Sequence[tuple[int, int]]:
         """The least and the largest row numbers between which are those of a window."""
         numbers = sorted({block.number for block in self.blocks if _is_in(block, window)})
-        return [(first * self.size, (last + 1) * self.size - 1) for first, last in _runs(numbers)]
+        return [(first << self.bits, (last + 1 << self.bits) - 1) for first, last in _runs(numbers)]
 
     def chosen(self, found: pa.Table, window: Window) -> pa.Table:
         """Those of some rows, whose columns are integers, that are loaded in a window."""

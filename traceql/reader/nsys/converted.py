@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from traceql.errors import TraceCorrupt
 from traceql.reader.nsys.parquet_layout import is_part
-from traceql.reader.nsys.shown import shown
+from traceql.reader.shown import shown
 
 _REPORT = ".nsys-rep"
 

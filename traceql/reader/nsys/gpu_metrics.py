@@ -18,6 +18,7 @@ from traceql.reader.nsys.rows import Rows
 from traceql.reader.nsys.terms import column
 from traceql.reader.nsys.windows import Window
 from traceql.reader.remarks import Remark
+from traceql.reader.sqlite_pages import ROWID
 
 SAMPLE = pa.schema(
     [
@@ -137,7 +138,7 @@ class GpuMetrics:
         found: dict[tuple[int, int], str] = {}
         if self._export.has(_NAMES, "typeId", "metricId", "metricName"):
             for type_id, metric_id, name in self._export.rows(
-                f"SELECT typeId, metricId, metricName FROM {_NAMES} ORDER BY rowid"
+                f"SELECT typeId, metricId, metricName FROM {_NAMES} ORDER BY {ROWID}"
             ):
                 if type(type_id) is type(metric_id) is int and isinstance(name, str):
                     found.setdefault((type_id, metric_id), name)

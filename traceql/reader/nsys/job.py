@@ -8,7 +8,7 @@ from traceql.dialect.nsys.vocabulary import Argument, Metadata
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.nvtx import EVENTS, Nvtx
 from traceql.reader.nsys.processes import PID_BITS, RankPart, machine_of, pid_of
-from traceql.reader.nsys.shown import shown
+from traceql.reader.shown import shown
 
 _MOST_RANKS = 2**31 - 1  # of a communicator: NCCL counts in 32 bits
 _UNSHIFTED = {None, "false", "0"}

@@ -9,9 +9,9 @@ from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.gpu_metrics import METRICS, NEEDED
 from traceql.reader.nsys.points import points
 from traceql.reader.nsys.processes import threads_and_kinds
-from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import MARKS, RANGE_TYPES
 from traceql.reader.remarks import Remark
+from traceql.reader.shown import shown
 
 _NVTX = "NVTX_EVENTS"
 _NAMES = (33, 39, 75, 76)  # NVTX_EVENTS.eventType of rows that name something, and of their ends

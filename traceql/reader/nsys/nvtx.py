@@ -16,6 +16,7 @@ from typing import Any
 
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.processes import pid_of, tid_of
+from traceql.reader.sqlite_pages import ROWID
 
 EVENTS = "NVTX_EVENTS"
 _ENTRIES = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
@@ -60,7 +61,7 @@ class Nvtx:
     _known: dict[tuple[Any, bytes], Mapping[str, Any]] = field(default_factory=dict)
 
     def arguments(self, condition: str | None) -> dict[int, str]:
-        """The arguments of those of some events that have any, as JSON, by rowid.
+        """The arguments of those of some events that have any, as JSON, by row number.
 
         Args:
             condition: that for the events, in SQL; None for no event.
@@ -70,7 +71,7 @@ class Nvtx:
         column = {name: self.export.column(EVENTS, name) for name in _COLUMNS}
         rows = self.export.each(
             f"""
-            SELECT rowid, globalTid, {", ".join(column.values())}
+            SELECT {ROWID}, globalTid, {", ".join(column.values())}
             FROM {EVENTS}
             WHERE {condition} AND (
                 {" OR ".join(f"{text} <> 0" for text in column.values())}

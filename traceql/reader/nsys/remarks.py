@@ -18,10 +18,10 @@ from traceql.reader.nsys.processes import (
     threads_and_kinds,
 )
 from traceql.reader.nsys.recording import RankRecording
-from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import IS_WHOLE_REPLAY
 from traceql.reader.nsys.terms import column
 from traceql.reader.remarks import Remark, left_out
+from traceql.reader.shown import shown
 
 _REPLAYS = "CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
 _DIAGNOSTICS = "DIAGNOSTIC_EVENT"

@@ -35,6 +35,7 @@ from traceql.reader.nsys.terms import (
     text,
     within,
 )
+from traceql.reader.sqlite_pages import ROWID
 
 # Columns of all tables of events with a duration.
 START, END = "start", "end"
@@ -184,7 +185,7 @@ def schedule(export: Export, threads: Collection[int]) -> None:
         FROM (
             SELECT
                 start,
-                LEAD(start) OVER (PARTITION BY globalTid ORDER BY start, rowid) AS "end",
+                LEAD(start) OVER (PARTITION BY globalTid ORDER BY start, {ROWID}) AS "end",
                 globalTid,
                 {state} AS threadState,
                 isSchedIn

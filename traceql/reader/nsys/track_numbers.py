@@ -12,8 +12,8 @@ from traceql.reader.coded import DistinctValues, distinct_rows
 from traceql.reader.nsys.export import Export
 from traceql.reader.nsys.gpu_metrics import gpu_of
 from traceql.reader.nsys.processes import pid_of, tid_of
-from traceql.reader.nsys.shown import shown
 from traceql.reader.nsys.sources import PLACES
+from traceql.reader.shown import shown
 from traceql.reader.tracks import Track
 
 Int64s = npt.NDArray[np.int64]
