@@ -181,6 +181,102 @@ def test_added_columns_and_absent_ones(tmp_path: Path) -> None:
     assert [3, 2, 2] in [row["grid"] for _, tables in found for row in tables["activity"]]
 
 
+_MANY = [
+    event
+    for n in range(200)
+    for event in (
+        call(ts=n * 100, dur=10, correlation=n + 1),
+        kernel(ts=n * 100 + 20, dur=50, correlation=n + 1, **_SIZES),
+    )
+]
+
+
+@pytest.mark.parametrize("rows", [_WHOLE, 100])
+@pytest.mark.parametrize(
+    "numbers",
+    ["rowid - 90", "rowid - 1000", f"{2**63 - 1} - rowid", f"{-(2**63)} + rowid"],
+    ids=["around zero", "below zero", "largest", "least"],
+)
+def test_rows_of_any_number(numbers: str, rows: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "run.sqlite", *_MANY)
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute(f"CREATE TABLE moved AS SELECT {numbers} AS number, * FROM {KERNEL}")
+        con.execute(f"DELETE FROM {KERNEL}")
+        columns = ", ".join(row[1] for row in con.execute(f"PRAGMA table_info({KERNEL})"))
+        con.execute(f"INSERT INTO {KERNEL} (rowid, {columns}) SELECT number, {columns} FROM moved")
+    found, decoded = require_same(path, rows)
+    assert kernels(found) == [(n * 100 + 20, 50) for n in range(200)]
+    assert decoded
+
+
+@pytest.mark.parametrize("rows", [_WHOLE, 100])
+@pytest.mark.parametrize("value", ["NULL", "100000 + rowid", "'x'"])
+def test_a_column_that_is_called_rowid(value: str, rows: int, tmp_path: Path) -> None:
+    path = write(tmp_path / "run.sqlite", *_MANY)
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute(f"CREATE TABLE other AS SELECT {value} AS rowid, * FROM {KERNEL}")
+        con.execute(f"DROP TABLE {KERNEL}")
+        con.execute(f"ALTER TABLE other RENAME TO {KERNEL}")
+    found, decoded = require_same(path, rows)
+    assert kernels(found) == [(n * 100 + 20, 50) for n in range(200)]
+    assert decoded
+
+
+def kernels(found: Any) -> list[tuple[int, int]]:
+    """Start and duration of each kernel, in the order of time."""
+    return sorted(
+        (row["ts"], row["dur"])
+        for _, tables in found
+        for row in tables["slice"]
+        if row["cat"] == "kernel"
+    )
+
+
+def test_a_table_of_the_file_does_not_replace_the_schedule(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.sqlite", *_MANY)
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute("CREATE TABLE SCHED_EVENTS (start, cpu, isSchedIn, globalTid, threadState)")
+        con.executemany(
+            "INSERT INTO SCHED_EVENTS VALUES (?, 0, ?, ?, 1)",
+            [(n * 50, n % 2, global_id(PID, PID)) for n in range(100)],
+        )
+        con.execute("CREATE TABLE off_cpu (start, end, globalTid, threadState)")
+        con.execute(f"INSERT INTO off_cpu VALUES (5, 6, {global_id(PID, PID)}, 1)")
+    found, _ = require_same(path)
+    (tables,) = (tables for _, tables in found)
+    off = [row for row in tables["slice"] if row["cat"] == "off_cpu"]
+    assert [(row["ts"], row["dur"]) for row in off] == [(n * 100, 50) for n in range(50)]
+
+
+@pytest.mark.parametrize("root", ["CAST('5' AS TEXT)", "CAST('5' AS BLOB)"])
+def test_a_first_page_that_is_no_number(root: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "run.sqlite", *_MANY)
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute("PRAGMA writable_schema = ON")
+        con.execute(f"UPDATE sqlite_master SET rootpage = {root} WHERE name = '{KERNEL}'")
+    require_same(path)
+
+
+def test_a_fraction_of_a_ns_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.sqlite", *_MANY)
+    with closing(sqlite3.connect(path)) as con, con:
+        con.execute(f"UPDATE {KERNEL} SET end = end + 0.5 WHERE start = 520")
+    found, _ = require_same(path)
+    assert "column dur has the value '50.5', which is no int64" in found
+
+
+def test_a_file_that_is_written_meanwhile_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "run.sqlite", *_MANY)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(windows, "ROWS", 100)
+        parts = read_export(path)
+        next(parts)
+        with closing(sqlite3.connect(path)) as con, con:
+            con.execute("INSERT INTO META_DATA_CAPTURE VALUES ('x', 'y')")
+        with pytest.raises(TraceCorrupt, match="changed while it was read"):
+            list(parts)
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(
