@@ -232,8 +232,9 @@ _TOLD = {
         f"UPDATE {KERNEL} SET streamId = CAST(x'ff41' AS TEXT)", "\N{REPLACEMENT CHARACTER}A",
     ),
     "text that controls a terminal": (
-        f"UPDATE {KERNEL} SET streamId = char(27) || '[31m' || char(10)", "\\x1b[31m\\n",
+        f"UPDATE {KERNEL} SET streamId = char(27) || '[31m' || char(10)", "'\\x1b[31m'",
     ),
+    "text that may be a secret": (f"UPDATE {KERNEL} SET streamId = 'KEY=hunter2'", "'KEY=...'"),
     "text for blocks": (f"UPDATE {KERNEL} SET gridX = 'wide'", "'wide'"),
     "a start of 2**63-1": (
         f'UPDATE {KERNEL} SET start = {2**63 - 1}, "end" = {2**63 - 1}', "is no time",

@@ -315,6 +315,6 @@ def has_whole_cells(path: Path) -> bool:
         try:
             for table in _ODD_COLUMNS:
                 con.execute(f"SELECT COUNT(*) FROM {table}").fetchall()
-        except sqlite3.Error:
+        except (sqlite3.Error, UnicodeDecodeError):  # that of an error message
             return False
     return True
