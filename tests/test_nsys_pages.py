@@ -8,6 +8,7 @@ from typing import Any
 
 import databases
 import pytest
+from changed_bytes import Changes, change, changes
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from nsys_like import (
@@ -278,19 +279,8 @@ def test_a_file_that_is_written_meanwhile_is_refused(tmp_path: Path) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.floats(0, 1, exclude_max=True),
-            st.integers(0, 40) | st.integers(0, 511),
-            st.integers(0, 255),
-        ),
-        min_size=1,
-        max_size=3,
-    ),
-    st.sampled_from([_WHOLE, 20]),
-)
-def test_changed_bytes(tmp_path: Path, changes: list[tuple[float, int, int]], rows: int) -> None:
+@given(changes(most=3), st.sampled_from([_WHOLE, 20]))
+def test_changed_bytes(tmp_path: Path, wanted: Changes, rows: int) -> None:
     path = tmp_path / "run.sqlite"
     if not (original := tmp_path / "original.sqlite").exists():
         write(original, *_EVENTS)
@@ -298,9 +288,7 @@ def test_changed_bytes(tmp_path: Path, changes: list[tuple[float, int, int]], ro
             con.execute("PRAGMA page_size = 512")
             con.execute("VACUUM")
     changed = bytearray(original.read_bytes())
-    for share, offset, value in changes:
-        page = 1 + int(share * (len(changed) // 512 - 1))
-        changed[page * 512 + offset] = value
+    change(changed, 512, wanted)
     path.write_bytes(changed)
     if has_whole_cells(path):
         require_same(path, rows)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from changed_bytes import Changes, change, changes
 from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from traceql.reader import sqlite_pages
 from traceql.reader.sqlite_file import SqliteFile, connected
@@ -254,24 +254,10 @@ def test_a_circle_below_the_root_ends(tmp_path: Path) -> None:
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-@given(
-    st.lists(
-        st.tuples(
-            st.floats(0, 1, exclude_max=True),
-            st.integers(0, 40) | st.integers(0, 511),
-            st.integers(0, 255),
-        ),
-        min_size=1,
-        max_size=4,
-    )
-)
-def test_changed_bytes_change_nothing_but_who_reads(
-    tmp_path: Path, changes: list[tuple[float, int, int]]
-) -> None:
+@given(changes(most=4))
+def test_changed_bytes_change_nothing_but_who_reads(tmp_path: Path, wanted: Changes) -> None:
     content, size, _ = _tree(tmp_path)
-    for share, offset, value in changes:
-        page = 1 + int(share * (len(content) // size - 1))
-        content[page * size + offset] = value
+    change(content, size, wanted)
     path = tmp_path / "file.sqlite"
     path.write_bytes(content)
     for batch in read(path, "a", "b"):

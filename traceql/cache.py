@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from traceql.errors import TraceqlError
+from traceql.files import size_and_time
 from traceql.loading.discovery import profile_files, trace_files
 from traceql.loading.side_files import places_beside
 from traceql.resources import PACKAGE, SCHEMA_VERSION
@@ -35,7 +36,7 @@ def cached_database(
     """
     given = [Path(p) for p in paths]
     files = [*trace_files(given), *profile_files(given)]
-    stats = [(str(file), _size_and_time(file)) for file in (*files, *places_beside(files), *peaks)]
+    stats = [(str(file), size_and_time(file)) for file in (*files, *places_beside(files), *peaks)]
     made_of = repr((SCHEMA_VERSION, __version__, _recipe(), stats))
     key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
     database = _folder() / f"{key}.duckdb"
@@ -45,15 +46,6 @@ def cached_database(
         say()
         load(files, database, trace_processor=trace_processor, peaks=peaks)
     return database
-
-
-def _size_and_time(file: Path) -> tuple[int, int] | None:
-    """None if there is no such file, or if nobody may look."""
-    try:
-        status = file.stat()
-    except OSError:
-        return None
-    return status.st_size, status.st_mtime_ns
 
 
 def _recipe() -> str:

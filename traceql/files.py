@@ -1,4 +1,4 @@
-"""Writes files so that they appear when they are complete, or not at all."""
+"""Writes files so that they appear when complete, or not at all; tells whether one was written."""
 
 import errno
 import os
@@ -139,3 +139,15 @@ def _remove(draft: Path) -> None:
 def path_text(path: Path) -> str:
     """The path; its bytes that are not UTF-8, which a database cannot hold, are spelled out."""
     return os.fsencode(path).decode(errors="backslashreplace")
+
+
+def size_and_time(file: Path) -> tuple[int, int] | None:
+    """What changes when a file is written: its size, bytes, and its time, ns.
+
+    None if there is no such file, or if nobody may look.
+    """
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns

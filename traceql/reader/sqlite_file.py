@@ -18,6 +18,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
+from traceql.files import size_and_time
 from traceql.reader.shown import shown
 from traceql.reader.unpacked import ANEW, pieces
 
@@ -172,24 +173,15 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
         TraceCorrupt: the file is damaged or incomplete, or changed meanwhile; the message does not
             name it.
     """
-    before = _state(path)
+    before = size_and_time(path)
     with _one_line():
         con = _connection(path)
     try:
         yield con
     finally:
         con.close()
-    if _state(path) != before:
+    if size_and_time(path) != before:
         raise TraceCorrupt("changed while it was read; load it when nothing writes it any more")
-
-
-def _state(path: Path) -> tuple[int, int] | None:
-    """What changes when a file is written."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_size, found.st_mtime_ns
 
 
 def table_names(path: Path) -> frozenset[str]:
