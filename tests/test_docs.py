@@ -41,6 +41,7 @@ _COMMANDS = re.compile(
 )
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 LAKE_COMMANDS = ("add", "run", "sql", "check", "compact", "remove")
+_BUNDLED = re.compile(r"(?<![\w/])examples/[\w./-]*\w")
 _EXAMPLE = "qwen3-32b-tp4-graph-nccl"
 # Folders that stand for a reader's own runs, and the bundled run in their place.
 _OWN_RUNS = {
@@ -230,6 +231,29 @@ def test_every_link_between_documents_leads_to_a_file() -> None:
     ]
     assert len(links) > 10
     assert [str(link) for link in links if not link.exists()] == []
+
+
+def test_every_bundled_file_that_a_document_names_is_there() -> None:
+    named = {
+        (page.parent, name)
+        for page in PAGES
+        for name in _BUNDLED.findall(page.read_text(encoding="utf-8"))
+    }
+    assert (DOCS, "examples/scaling-h200/results.duckdb") in named
+    missing = {
+        name
+        for beside, name in named
+        if not any((p / name).exists() for p in (databases.ROOT, beside))
+    }
+    assert missing == set()
+
+
+def test_every_command_on_the_measured_scaling_runs(readers_folder: Path) -> None:
+    found = commands(DOCS / "scaling.md")
+    shown = [words for words in found if words[-1].startswith("examples/") or "show" in words]
+    assert len(shown) >= 4
+    for words in shown:
+        succeed(words)
 
 
 def test_what_the_tutorial_tells_is_what_the_queries_say() -> None:
