@@ -319,6 +319,7 @@ def test_two_gpus_of_two_vendors_are_compared_by_role() -> None:
     assert comparison.forbidden == "other GPU"
 
 
+@pytest.mark.slow
 def test_a_comparison_is_a_table_in_python() -> None:
     with traceql.diff(databases.trace(TP1).path, databases.trace(SERVING).path) as comparison:
         frame = comparison.df()

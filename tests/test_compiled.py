@@ -252,6 +252,7 @@ def compiled() -> nester.CompiledNester:
     return nester.CompiledNester(instance)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=1000)
 @given(crowded(), st.integers(0, 60))
 def test_events_are_nested_alike(events: list[tuple[int, int, int, int, int]], cut: int) -> None:

@@ -28,6 +28,7 @@ def found(folder: Path) -> list[str]:
         ]
 
 
+@pytest.mark.slow
 def test_ranks_that_do_not_overlap_are_told_once_they_are_loaded(tmp_path: Path) -> None:
     recorded(tmp_path, 0, 3 * SECOND, 0.5 * SECOND)
     loading = called("load", tmp_path, "-o", tmp_path / "run.duckdb")

@@ -36,8 +36,8 @@ _STEP_QUERIES = (
 )  # fmt: skip
 
 
-_NAMES = (*databases.BUNDLED, databases.BATCH16, "nsys", "ascend")
-_MORE = ("qwen3-8b-pp2-graph", "qwen3-30b-a3b-tp4-ep-graph")  # not bundled
+_NAMES = ("qwen3-8b-tp1-graph", "ascend")
+_MORE = (TP4, databases.BATCH16, "nsys", "qwen3-8b-pp2-graph", "qwen3-30b-a3b-tp4-ep-graph")
 
 
 @pytest.fixture(
@@ -292,6 +292,7 @@ def test_a_sample_keeps_the_mix_of_phases() -> None:
         assert "output" not in headlines  # what ran between the windows is not known
 
 
+@pytest.mark.slow
 def test_a_sample_of_all_has_all_steps() -> None:
     whole = databases.trace(TP4)
     with whole.excerpt(sample=1) as part:
@@ -332,6 +333,7 @@ def test_a_part_says_which_share_it_has() -> None:
         assert row["ok"] is not False
 
 
+@pytest.mark.slow
 def test_an_excerpt_can_be_cut_again() -> None:
     whole = databases.trace(TP4)
     with (
@@ -372,6 +374,7 @@ def test_kernels_of_cut_layers_are_those_of_one_cut(name: str) -> None:
         assert again.sql(kernels).rows() == at_once.sql(kernels).rows()
 
 
+@pytest.mark.slow
 def test_an_end_after_the_recording_is_its_end() -> None:
     whole = databases.trace(TP4)
     with whole.excerpt(from_ns=10**8, to_ns=10**30) as found, whole.excerpt(from_ns=10**8) as rest:

@@ -41,7 +41,15 @@ def test_an_excerpt_is_a_database_that_says_what_it_has(database: Path, part: Pa
 
 
 @pytest.mark.parametrize(
-    "command", [["info"], ["run", "kernels.top"], ["sql"], ["check"], ["diff"], ["report"]]
+    "command",
+    [
+        ["info"],
+        ["run", "kernels.top"],
+        ["sql"],
+        ["check"],
+        ["diff"],
+        pytest.param(["report"], marks=pytest.mark.slow),
+    ],
 )
 def test_every_command_says_it(part: Path, tmp_path: Path, command: list[str]) -> None:
     more: dict[str, list[str | Path]] = {
@@ -73,6 +81,7 @@ def test_step_of_a_query_is_its_own(database: Path) -> None:
     assert called(*asked, "--steps", "3-4").stdout == called(*asked).stdout
 
 
+@pytest.mark.slow
 def test_the_report_says_it_below_its_title(database: Path, tmp_path: Path) -> None:
     page, document = tmp_path / "report.html", tmp_path / "report.json"
     assert called("report", database, "--steps", "3", "-o", page).returncode == 0
@@ -175,6 +184,7 @@ def test_options_that_do_not_go_together_are_told(database: Path, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_is_too_large_is_told_and_not_cut(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

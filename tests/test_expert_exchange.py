@@ -17,6 +17,7 @@ import traceql
 from traceql.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
 from traceql.collectives.layout import Layout, RankPlace
 
+pytestmark = pytest.mark.slow
 RECORDED = Path(__file__).parent / "data" / "moe-dp2-tp2" / "traces"
 LAYERS, STEPS = 48, 2
 

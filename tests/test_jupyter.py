@@ -85,6 +85,7 @@ def altairs_renderer() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("altairs_renderer")
 def test_a_chart_is_a_picture_also_when_it_is_changed(trace: traceql.Trace) -> None:
     chart = trace.run("kernels.by_category").chart()

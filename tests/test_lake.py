@@ -113,6 +113,7 @@ def test_sql_sees_all_runs(filled: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_every_table_can_be_listed_and_read(filled: Path) -> None:
     with traceql.open_lake(filled) as lake:
         names = {row["name"] for row in lake.sql("SHOW TABLES")}
@@ -172,6 +173,7 @@ def test_statements_reach_nothing_but_the_lake(filled: Path, statement: str) -> 
         lake.sql(statement)
 
 
+@pytest.mark.slow
 def test_the_same_recording_is_added_once(tmp_path: Path) -> None:
     trace, lake = trace_of(tmp_path, "a", 5), tmp_path / "lake"
     assert add_run(trace, lake).is_new
@@ -193,6 +195,7 @@ def test_again_replaces_a_run(tmp_path: Path, small: Path) -> None:
     assert check_lake(str(lake)).problems == ()
 
 
+@pytest.mark.slow
 def test_a_failed_load_is_a_row_and_the_others_are_added(tmp_path: Path) -> None:
     good, lake = trace_of(tmp_path, "good", 5), tmp_path / "lake"
     bad = tmp_path / "bad.json"
@@ -216,6 +219,7 @@ def test_a_failed_load_is_a_row_and_the_others_are_added(tmp_path: Path) -> None
     assert [one.status for one in entries(store_at(lake))] == ["ok", "ok"]
 
 
+@pytest.mark.slow
 def test_a_failed_load_does_not_replace_what_is_there(
     tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,6 +266,7 @@ def test_a_folder_of_other_files_is_no_lake(tmp_path: Path, small: Path) -> None
         traceql.open_lake(tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_two_writers_add_each_run_once(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     sources = [loaded(tmp_path, name, 5, dur) for name, dur in (("a", 1), ("b", 2), ("c", 3))]
@@ -297,12 +302,10 @@ def killed_at(put: int, what: str, source: Path, lake: Path) -> bool:
     return subprocess.run(words, timeout=120).returncode == -signal.SIGKILL
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "put",
-    [
-        *(pytest.param(put, marks=pytest.mark.slow) for put in (0, 1, 20)),
-        pytest.param(-1, id="row"),
-    ],
+    [0, 1, 20, pytest.param(-1, id="row")],
 )
 def test_a_killed_add_leaves_a_whole_lake(tmp_path: Path, small: Path, put: int) -> None:
     lake = tmp_path / "lake"
@@ -318,13 +321,10 @@ def test_a_killed_add_leaves_a_whole_lake(tmp_path: Path, small: Path, put: int)
     assert check_lake(str(lake)).problems == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "put",
-    [
-        *(pytest.param(put, marks=pytest.mark.slow) for put in (0, 10)),
-        pytest.param(-2, id="first row", marks=pytest.mark.slow),
-        pytest.param(-1, id="second row"),
-    ],
+    [0, 10, pytest.param(-2, id="first row"), pytest.param(-1, id="second row")],
 )
 def test_a_killed_compaction_leaves_a_whole_lake(tmp_path: Path, small: Path, put: int) -> None:
     lake = tmp_path / "lake"
@@ -486,6 +486,7 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+@pytest.mark.slow
 def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
     large, other = loaded(tmp_path, "large", 5), loaded(tmp_path, "other", 6)
     lake = tmp_path / "lake"
@@ -521,6 +522,7 @@ def test_commands_list_queries_and_hint_at_names(filled: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_commands_write_rows_and_charts(filled: Path, tmp_path: Path) -> None:
     told = command("run", "fleet.runs", "--format", "json", lake=filled)
     assert [row["run"] for row in json.loads(told.stdout)] == [

@@ -32,6 +32,7 @@ def add(*words: object) -> Result:
     return CliRunner().invoke(cli, ["lake", "add", *map(str, words)])
 
 
+@pytest.mark.slow
 def test_each_printed_command_adds_one_run_once(
     tmp_path: Path, runs: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -145,6 +145,7 @@ _ODD_COLUMNS = {
 }
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(
     st.lists(
@@ -278,6 +279,7 @@ def test_a_file_that_is_written_meanwhile_is_refused(tmp_path: Path) -> None:
             list(parts)
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(changes(most=3), st.sampled_from([_WHOLE, 20]))
 def test_changed_bytes(tmp_path: Path, wanted: Changes, rows: int) -> None:

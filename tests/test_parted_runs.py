@@ -99,6 +99,7 @@ def test_collectives_are_matched_over_64_ranks_that_were_read_one_by_one(tmp_pat
     ]
 
 
+@pytest.mark.slow
 def test_a_file_whose_task_is_lost_is_read_when_the_run_is_added(
     tmp_path: Path, read: list[str]
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_file_that_cannot_be_read_is_told_as_by_a_load(tmp_path: Path) -> None
     assert str(bad) in str(done.entry.error)
 
 
+@pytest.mark.slow
 def test_runs_are_added_before_files_of_others_are_read(tmp_path: Path) -> None:
     executor = Here()
     runs = [ranks_of(tmp_path / name, 5, dur) for name, dur in (("a", 1), ("b", 2))]
@@ -135,6 +137,7 @@ def test_runs_are_added_before_files_of_others_are_read(tmp_path: Path) -> None:
     assert all({file.parent for file in one[:2]} == {one[2]} for one in (first, second))
 
 
+@pytest.mark.slow
 def test_what_the_lake_has_is_not_read_again(tmp_path: Path, read: list[str]) -> None:
     run, executor = ranks_of(tmp_path / "run", 5, 7), Here()
     added(tmp_path / "lake", Here(), run)
@@ -153,6 +156,7 @@ def test_a_run_of_one_file_is_not_parted(tmp_path: Path) -> None:
     assert executor.ran == [run]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_added_again_after_its_task_died_has_all_rows(tmp_path: Path) -> None:
     """What was read ahead stays until the run is added."""
     run, lake = ranks_of(tmp_path / "run", 5, 7), tmp_path / "lake"

@@ -17,7 +17,8 @@ _DIFFERENT = """
     (FROM whole.{table} EXCEPT ALL FROM small.{table})
 """
 _RUNS = [
-    "qwen3-32b-tp4-graph-nccl",
+    "qwen3-8b-tp1-graph",
+    pytest.param("qwen3-32b-tp4-graph-nccl", marks=pytest.mark.slow),
     pytest.param("qwen3-8b-tp2-eager-stack-4layers", marks=pytest.mark.slow),
     pytest.param("qwen3-30b-a3b-tp2-ep-eager-stack-6layers", marks=pytest.mark.slow),
     pytest.param("mi300x-sglang", marks=pytest.mark.slow),

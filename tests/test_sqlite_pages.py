@@ -253,6 +253,7 @@ def test_a_circle_below_the_root_ends(tmp_path: Path) -> None:
     assert read(tmp_path / "file.sqlite", "a") == [WHOLE_TABLE]
 
 
+@pytest.mark.slow
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(changes(most=4))
 def test_changed_bytes_change_nothing_but_who_reads(tmp_path: Path, wanted: Changes) -> None:

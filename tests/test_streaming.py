@@ -180,9 +180,8 @@ def document(run: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    "part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, 15))]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(15))
 def test_damaged_recordings_give_the_same_tables_or_errors(part: int, tmp_path: Path) -> None:
     """Three hundred of them in all."""
     refused = 0
