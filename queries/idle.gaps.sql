@@ -22,6 +22,7 @@
 -- @chart  point x=ts y=dur color=cause
 -- @title  Longest gaps of the GPU
 WITH longest AS (
+    SELECT *
     FROM gap
     WHERE
         ($rank::BIGINT IS NULL OR rank = $rank::BIGINT)
