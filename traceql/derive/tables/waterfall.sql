@@ -13,9 +13,9 @@
 -- @column role     VARCHAR  Part of the model; NULL if unknown, and in the bars idle and other_step.
 -- @column cause    VARCHAR  Why the device was idle (gap.cause); NULL in all other bars.
 -- @column ns       BIGINT   Time, ns; may be negative in below_roofline.
--- One row from each side, where there is one: a role with a floor that is hidden has no time, but
--- counts; hidden communication does not. (A full join would let no condition through to its sides.)
 WITH placed AS (
+    -- One row from each side, where there is one: a role with a floor that is hidden has no time, but
+    -- counts; hidden communication does not. (A full join would let no condition through to its sides.)
     SELECT
         rank,
         step_id,
