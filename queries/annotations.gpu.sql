@@ -28,20 +28,47 @@ WITH annotation AS (
         AND slice.name LIKE $pattern::VARCHAR
         AND ($rank::BIGINT IS NULL OR slice.rank = $rank::BIGINT)
 ),
-owned AS (
+-- What was launched, in the order of the instants at which a thread launched it.
+launched AS MATERIALIZED (
     SELECT
-        annotation.id,
+        launch.rank,
+        launch.tid,
+        launch.ts,
+        ROW_NUMBER() OVER (PARTITION BY launch.rank, launch.tid ORDER BY launch.ts) AS place,
         COUNT(*) AS kernels,
         SUM(kernel.dur) AS gpu_ns,
-        MAX(kernel.ts + kernel.dur) - MIN(kernel.ts) AS span_ns
+        MIN(kernel.ts) AS first_ts,
+        MAX(kernel.ts + kernel.dur) AS last_ts
+    FROM kernel
+    INNER JOIN launch ON kernel.launch_id = launch.id
+    GROUP BY launch.rank, launch.tid, launch.ts
+),
+-- Comparing each range with all launches of its thread would take time by the square of the recording.
+inside AS (
+    SELECT
+        annotation.id,
+        annotation.rank,
+        annotation.tid,
+        UNNEST(generate_series(first_inside.place, last_inside.place)) AS place
     FROM annotation
-    INNER JOIN launch
-        ON annotation.rank = launch.rank
-        AND annotation.tid = launch.tid
-        AND launch.ts >= annotation.ts
-        AND launch.ts < annotation.ts + annotation.dur
-    INNER JOIN kernel ON launch.id = kernel.launch_id
-    GROUP BY annotation.id
+    ASOF INNER JOIN launched AS first_inside
+        ON annotation.rank = first_inside.rank
+        AND annotation.tid = first_inside.tid
+        AND annotation.ts <= first_inside.ts
+    ASOF INNER JOIN launched AS last_inside
+        ON annotation.rank = last_inside.rank
+        AND annotation.tid = last_inside.tid
+        AND annotation.ts + annotation.dur > last_inside.ts
+),
+owned AS (
+    SELECT
+        inside.id,
+        SUM(launched.kernels) AS kernels,
+        SUM(launched.gpu_ns) AS gpu_ns,
+        MAX(launched.last_ts) - MIN(launched.first_ts) AS span_ns
+    FROM inside
+    INNER JOIN launched USING (rank, tid, place)
+    GROUP BY inside.id
 )
 SELECT
     annotation.rank,

@@ -24,8 +24,12 @@
 -- @title  Duration of each graph replay
 WITH activity AS (
     SELECT
-        *,
+        launch_id,
+        layer,
+        ts,
         ts + GREATEST(dur, 0) AS end_ts,
+        category = 'graph' AS is_unrecorded,
+        CASE WHEN has_block_per_token(name) THEN grid[1] END AS captured_tokens,
         GREATEST(0, ts + GREATEST(dur, 0) - GREATEST(ts, COALESCE(MAX(ts + GREATEST(dur, 0)) OVER (
             PARTITION BY launch_id ORDER BY ts, id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ), ts))) AS added_ns
@@ -35,13 +39,13 @@ WITH activity AS (
 replay AS (
     SELECT
         launch_id,
-        BOOL_OR(category = 'graph') AS is_unrecorded,
+        BOOL_OR(is_unrecorded) AS is_unrecorded,
         COUNT(*) AS kernels,
         COUNT(DISTINCT layer) AS layers,
         MIN(ts) AS ts,
         MAX(end_ts) AS end_ts,
         CAST(SUM(added_ns) AS BIGINT) AS busy_ns,
-        CAST(MAX(grid[1]) FILTER (has_block_per_token(name)) AS BIGINT) AS captured_tokens
+        CAST(MAX(captured_tokens) AS BIGINT) AS captured_tokens
     FROM activity
     GROUP BY launch_id
 )

@@ -21,23 +21,28 @@
 -- @empty  the trace has no GPU activity, or its GPUs were never idle
 -- @chart  point x=ts y=dur color=cause
 -- @title  Longest gaps of the GPU
+WITH longest AS (
+    SELECT *
+    FROM gap
+    WHERE
+        ($rank::BIGINT IS NULL OR rank = $rank::BIGINT)
+        AND ($cause::VARCHAR IS NULL OR cause = $cause::VARCHAR)
+    ORDER BY dur DESC, rank, ts
+    LIMIT $limit::INTEGER
+)
 SELECT
-    gap.rank,
-    gap.ts,
-    gap.dur,
-    gap.cause,
-    gap.dur - LEAST(GREATEST(launch.ts + launch.dur - gap.ts, 0), gap.dur) AS launched_ns,
-    gap.step_id,
+    longest.rank,
+    longest.ts,
+    longest.dur,
+    longest.cause,
+    longest.dur - LEAST(GREATEST(launch.ts + launch.dur - longest.ts, 0), longest.dur) AS launched_ns,
+    longest.step_id,
     step.phase,
     previous_kernel.name AS previous_kernel,
     next_kernel.name AS next_kernel
-FROM gap
+FROM longest
 LEFT JOIN step USING (step_id)
-LEFT JOIN kernel AS previous_kernel ON gap.previous_kernel_id = previous_kernel.id
-LEFT JOIN kernel AS next_kernel ON gap.next_kernel_id = next_kernel.id
+LEFT JOIN kernel AS previous_kernel ON longest.previous_kernel_id = previous_kernel.id
+LEFT JOIN kernel AS next_kernel ON longest.next_kernel_id = next_kernel.id
 LEFT JOIN launch ON next_kernel.launch_id = launch.id
-WHERE
-    ($rank::BIGINT IS NULL OR gap.rank = $rank::BIGINT)
-    AND ($cause::VARCHAR IS NULL OR gap.cause = $cause::VARCHAR)
-ORDER BY gap.dur DESC, gap.rank, gap.ts
-LIMIT $limit::INTEGER
+ORDER BY longest.dur DESC, longest.rank, longest.ts

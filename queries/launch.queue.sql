@@ -37,21 +37,28 @@ span AS (
     GROUP BY rank, number.buckets
 ),
 -- A level that lasts for several time buckets counts in each of them.
-piece AS (
+numbered AS (
     SELECT
         level.rank,
-        span.ts + span.width * bucket.number AS bucket_ts,
+        level.ts,
+        level.end_ts,
         level.queued,
-        LEAST(level.end_ts, span.ts + span.width * (bucket.number + 1))
-        - GREATEST(level.ts, span.ts + span.width * bucket.number) AS dur
-    FROM level
-    INNER JOIN span USING (rank)
-    CROSS JOIN LATERAL (
-        SELECT UNNEST(
+        span.ts AS span_ts,
+        span.width,
+        UNNEST(
             range((level.ts - span.ts) // span.width, (level.end_ts - 1 - span.ts) // span.width + 1)
         ) AS number
-    ) AS bucket
+    FROM level
+    INNER JOIN span USING (rank)
     WHERE level.end_ts IS NOT NULL
+),
+piece AS (
+    SELECT
+        rank,
+        span_ts + width * number AS bucket_ts,
+        queued,
+        LEAST(end_ts, span_ts + width * (number + 1)) - GREATEST(ts, span_ts + width * number) AS dur
+    FROM numbered
 )
 SELECT
     rank,

@@ -21,12 +21,27 @@
 -- @empty  the trace has no CPU operators and no GPU activity
 -- @chart  stacked x=work_ns,wait_ns y=name
 -- @title  GPU time by launching operator
-WITH op AS (
-    SELECT id, rank, name, tid, ts, ts + dur AS end_ts, dur, external_id
+WITH operator AS (
+    SELECT slice.*
     FROM slice
     INNER JOIN event_kind USING (rank, cat)
     WHERE event_kind.kind = 'operator'
-        AND ($rank::BIGINT IS NULL OR rank = $rank::BIGINT)
+        AND ($rank::BIGINT IS NULL OR slice.rank = $rank::BIGINT)
+),
+-- Numbers in the order of the names stand for them, because there are millions of operators.
+op_name AS MATERIALIZED (
+    SELECT name, ROW_NUMBER() OVER (ORDER BY name) AS name_id FROM (SELECT DISTINCT name FROM operator)
+),
+op AS MATERIALIZED (
+    SELECT
+        operator.rank,
+        operator.tid,
+        operator.ts,
+        operator.dur,
+        operator.external_id,
+        op_name.name_id
+    FROM operator
+    INNER JOIN op_name ON operator.name IS NOT DISTINCT FROM op_name.name
 ),
 by_launch AS (
     SELECT
@@ -59,17 +74,21 @@ launched AS (
     LEFT JOIN slice AS on_host ON launch.id = on_host.id
 ),
 op_of_id AS (
-    SELECT rank, external_id, MIN(name) AS name FROM op GROUP BY rank, external_id
+    SELECT rank, external_id, MIN(name_id) AS name_id
+    FROM op
+    SEMI JOIN launched USING (rank, external_id)
+    GROUP BY rank, external_id
 ),
 own AS (
     SELECT
-        COALESCE(op_of_id.name, '(' || COALESCE(launched.call, 'launch not recorded') || ')') AS name,
+        COALESCE(op_name.name, '(' || COALESCE(launched.call, 'launch not recorded') || ')') AS name,
         SUM(launched.kernels) AS kernels,
         SUM(launched.dur) AS gpu_ns,
         SUM(launched.wait_ns) AS wait_ns,
         SUM(launched.work_ns) AS work_ns
     FROM launched
     LEFT JOIN op_of_id USING (rank, external_id)
+    LEFT JOIN op_name ON op_of_id.name_id = op_name.name_id
     GROUP BY ALL
 ),
 -- GPU time launched on each thread up to each launch call.
@@ -83,18 +102,29 @@ running AS (
     WHERE tid IS NOT NULL
     GROUP BY rank, tid, ts
 ),
-inclusive AS (
-    SELECT
-        op.name,
-        COUNT(*) AS calls,
-        SUM(op.dur) AS host_ns,
-        SUM(COALESCE(at_end.gpu_ns, 0) - COALESCE(at_start.gpu_ns, 0)) AS total_gpu_ns
+-- Calls with a launch in them: the last launch before their end is not before their start.
+launching AS (
+    SELECT op.name_id, op.rank, op.tid, op.ts, at_end.gpu_ns
     FROM op
-    ASOF LEFT JOIN running AS at_end
-        ON op.rank = at_end.rank AND op.tid = at_end.tid AND op.end_ts > at_end.ts
+    ASOF INNER JOIN running AS at_end
+        ON op.rank = at_end.rank AND op.tid = at_end.tid AND op.ts + op.dur > at_end.ts
+    WHERE at_end.ts >= op.ts
+),
+during AS (
+    SELECT launching.name_id, SUM(launching.gpu_ns - COALESCE(at_start.gpu_ns, 0)) AS total_gpu_ns
+    FROM launching
     ASOF LEFT JOIN running AS at_start
-        ON op.rank = at_start.rank AND op.tid = at_start.tid AND op.ts > at_start.ts
-    GROUP BY op.name
+        ON launching.rank = at_start.rank AND launching.tid = at_start.tid AND launching.ts > at_start.ts
+    GROUP BY launching.name_id
+),
+called AS (
+    SELECT name_id, COUNT(*) AS calls, SUM(dur) AS host_ns FROM op GROUP BY name_id
+),
+inclusive AS (
+    SELECT op_name.name, called.calls, called.host_ns, COALESCE(during.total_gpu_ns, 0) AS total_gpu_ns
+    FROM called
+    INNER JOIN op_name USING (name_id)
+    LEFT JOIN during USING (name_id)
 )
 SELECT
     COALESCE(own.name, inclusive.name) AS name,

@@ -244,16 +244,28 @@ along AS (
 ),
 -- Steps of a rank without matched operations. A kernel's end is always the end of a device state.
 ended AS (
-    SELECT step_id, gpu_ts + gpu_dur AS end_ts
+    SELECT
+        step_id,
+        gpu_ts + gpu_dur AS end_ts,
+        MAX(end_ts) OVER (
+            ORDER BY gpu_ts, step_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS from_ts
     FROM step
     WHERE rank IN (FROM asked) AND gpu_ts IS NOT NULL AND NOT EXISTS (FROM main_communicator)
-    QUALIFY COALESCE(end_ts > MAX(end_ts) OVER (
-        ORDER BY gpu_ts, step_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-    ), TRUE)
+    QUALIFY COALESCE(end_ts > from_ts, TRUE)
 ),
 alone AS (
     SELECT ended.step_id, state.spent_on AS segment, state.rank, state.dur AS ns
-    FROM (FROM device_time WHERE rank IN (FROM asked)) AS state
+    FROM (
+        FROM device_time
+        WHERE
+            rank IN (FROM asked)
+            -- The states of other steps need not be sorted.
+            AND ($step::BIGINT IS NULL OR (
+                ts < (SELECT end_ts FROM ended WHERE step_id = $step::BIGINT)
+                AND ts >= (SELECT COALESCE(from_ts, -(1::BIGINT << 62)) FROM ended WHERE step_id = $step::BIGINT)
+            ))
+    ) AS state
     ASOF INNER JOIN ended ON state.ts < ended.end_ts
 ),
 segmented AS (

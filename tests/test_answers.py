@@ -291,6 +291,41 @@ def test_operators_and_the_rest_share_all_gpu_time(run: str) -> None:
     assert sum(row["share_pct"] for row in rows) == pytest.approx(100)
 
 
+@pytest.mark.slow
+def test_operators_and_ranges_have_the_gpu_time_launched_while_they_ran(tmp_path: Path) -> None:
+    # Of launches at 10, 15, 20 and 20.5 us: a call at the start is inside, one at the end is not.
+    file = traces.write(
+        tmp_path / "a.json",
+        traces.step(context=(0, 0), generation=(1, 1), ts=10, dur=10),
+        traces.step(context=(0, 0), generation=(1, 1), ts=20, dur=1),
+        traces.host("outer", ts=10, dur=10),
+        traces.host("inner", ts=15, dur=2),
+        traces.host("inner", ts=18, dur=2),
+        traces.launch(ts=10, dur=1, correlation=1),
+        traces.launch(ts=15, dur=1, correlation=2),
+        traces.launch(ts=20, dur=0.1, correlation=3),
+        traces.launch(ts=20.5, dur=0.1, correlation=4),
+        traces.kernel(ts=30, dur=1, correlation=1),
+        traces.kernel(ts=32, dur=2, correlation=2),
+        traces.kernel(ts=35, dur=4, correlation=3),
+        traces.kernel(ts=40, dur=8, correlation=4),
+    )
+    traceql.load([file], tmp_path / "a.duckdb")
+    with traceql.Trace(tmp_path / "a.duckdb") as trace:
+        operators = trace.run("ops.top").rows()
+        ranges = trace.run("annotations.gpu").rows()
+    assert {
+        row["name"]: (row["calls"], row["total_gpu_ns"], row["host_ns"]) for row in operators
+    } == {
+        "outer": (1, 3000, 10_000),
+        "inner": (2, 2000, 4000),
+        "(cudaLaunchKernel)": (0, 15_000, 0),
+    }
+    (row,) = ranges  # the two steps have one name
+    assert (row["calls"], row["kernels"], row["gpu_ns"]) == (2, 4, 15_000)
+    assert (row["span_ns"], row["host_ns"]) == (4000 + 13_000, 11_000)
+
+
 @pytest.mark.parametrize("run", cases(OWN))
 def test_kernels_and_categories_share_all_gpu_time(run: str) -> None:
     events = [event for file in rank_files(run) for event in gpu_events(file.path)]

@@ -264,6 +264,16 @@ def test_step_is_a_step_id_and_brings_its_own_rank(run: str) -> None:
         assert answers(run, "step.critical", step=step_id, rank=99) == expected
 
 
+@pytest.mark.parametrize("run", cases(["qwen3-8b-tp1-graph"]))
+def test_a_step_of_a_rank_alone_has_what_it_has_among_all(run: str) -> None:
+    every = answers(run, "step.critical", by="step", limit=1_000_000)
+    steps = {row["step_id"] for row in every}
+    assert len(steps) > 1
+    for step_id in steps:
+        expected = [row for row in every if row["step_id"] == step_id]
+        assert answers(run, "step.critical", step=step_id) == expected
+
+
 @pytest.mark.parametrize("run", cases([BALANCED, SERVING, ALONE, STAGES]))
 def test_chains_of_a_phase_are_those_of_its_steps(run: str) -> None:
     expected: Counter[tuple[Any, ...]] = Counter()

@@ -76,8 +76,7 @@ own AS (
         role,
         SUM(steps) AS steps,
         MEDIAN(median_ns) AS ns,
-        arg_max(run, [median_ns * steps, hash(run)]) AS run,
-        arg_max(path, [median_ns * steps, hash(run)]) AS path
+        arg_max({'run': run, 'path': path}, [median_ns * steps, hash(run)]) AS longest
     FROM worked
     GROUP BY unit, setup, pp_rank, phase, rows_to, role
 ),
@@ -88,13 +87,7 @@ middle AS (
     HAVING COUNT(*) >= $peers::INTEGER
 ),
 distant AS (
-    SELECT
-        own.*,
-        middle.peers,
-        middle.ns AS middle_ns,
-        MEDIAN(ABS(own.ns - middle.ns)) OVER (
-            PARTITION BY own.setup, own.pp_rank, own.phase, own.rows_to, own.role
-        ) AS mad_ns
+    SELECT own.*, middle.peers, middle.ns AS middle_ns
     FROM own
     INNER JOIN middle
         ON own.setup = middle.setup
@@ -104,12 +97,23 @@ distant AS (
         AND own.role = middle.role
     WHERE middle.ns > 0
 ),
+spread AS (
+    SELECT setup, pp_rank, phase, rows_to, role, MEDIAN(ABS(ns - middle_ns)) AS mad_ns
+    FROM distant
+    GROUP BY setup, pp_rank, phase, rows_to, role
+),
 measured AS (
     SELECT
-        *,
-        (ns - middle_ns) / GREATEST(1.4826 * mad_ns, 0.005 * middle_ns) AS z,
-        (ns - middle_ns) * steps AS excess_ns
+        distant.*,
+        (distant.ns - distant.middle_ns) / GREATEST(1.4826 * spread.mad_ns, 0.005 * distant.middle_ns) AS z,
+        (distant.ns - distant.middle_ns) * distant.steps AS excess_ns
     FROM distant
+    INNER JOIN spread
+        ON distant.setup = spread.setup
+        AND distant.pp_rank = spread.pp_rank
+        AND distant.phase = spread.phase
+        AND distant.rows_to IS NOT DISTINCT FROM spread.rows_to
+        AND distant.role = spread.role
 ),
 summed AS (
     SELECT
@@ -121,8 +125,16 @@ summed AS (
         quantile_cont(100 * (ns / middle_ns - 1), 0.75) AS high_pct,
         SUM(excess_ns ORDER BY excess_ns) AS excess_ns,
         SUM(middle_ns * steps ORDER BY middle_ns * steps) AS expected_ns,
-        arg_max({'role': role, 'phase': phase, 'run': run, 'path': path, 'pct': 100 * (ns / middle_ns - 1)}, excess_ns)
-            AS worst
+        arg_max(
+            {
+                'role': role,
+                'phase': phase,
+                'run': longest.run,
+                'path': longest.path,
+                'pct': 100 * (ns / middle_ns - 1)
+            },
+            excess_ns
+        ) AS worst
     FROM measured
     GROUP BY unit
 ),

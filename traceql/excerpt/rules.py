@@ -41,7 +41,9 @@ _TABLES = {
     """,
     Rule.BEGUN: "counter instant memory",
     Rule.CLIPPED: "device_part device_state gap",
-    Rule.KERNEL: "activity collective counted_kernel issuer kernel_match kernel_module plane_wait",
+    Rule.KERNEL: (
+        "activity collective counted_kernel issuer kernel_match kernel_module plane_wait role_call"
+    ),
     Rule.OPERATION: "arrival",
     Rule.STEP: (
         "aligned_step cost expert_excess measured_transfer request_step step step_time step_tokens"

@@ -8,17 +8,16 @@
 -- @column rank    BIGINT  Rank.
 -- @column ts      BIGINT  Time, ns since the run's first event.
 -- @column queued  BIGINT  Number of kernels that are launched and have not started, from this instant on.
-WITH queued AS (
-    SELECT kernel.rank, launch.ts, GREATEST(kernel.ts, launch.ts) AS start_ts
-    FROM kernel
-    INNER JOIN launch ON kernel.launch_id = launch.id
-),
-change AS (
+WITH change AS (
     SELECT rank, ts, SUM(delta) AS delta
     FROM (
-        SELECT rank, ts, 1 AS delta FROM queued
+        SELECT launch.rank, launch.ts, called.kernels AS delta
+        FROM (SELECT launch_id, COUNT(*) AS kernels FROM kernel GROUP BY launch_id) AS called
+        INNER JOIN launch ON called.launch_id = launch.id
         UNION ALL
-        SELECT rank, start_ts, -1 FROM queued
+        SELECT kernel.rank, GREATEST(kernel.ts, launch.ts), -1
+        FROM kernel
+        INNER JOIN launch ON kernel.launch_id = launch.id
     )
     GROUP BY rank, ts
 )

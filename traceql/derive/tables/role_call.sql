@@ -3,7 +3,6 @@
 -- A call is what one part of the model does at a time: the kernels of a role that follow one another on a
 -- stream within a layer of a forward pass. So a split-K product with its reduction is one call of its
 -- role.
--- @kind   view
 -- @scope  run
 -- @needs  collective, kernel
 -- @column kernel_id    BIGINT   Kernel (kernel.id).
@@ -14,16 +13,26 @@ WITH followed AS (
         id,
         category,
         role,
-        [step_id, pass, layer] AS place,
+        step_id,
+        pass,
+        layer,
         LAG(role) OVER in_order AS role_before,
-        LAG([step_id, pass, layer]) OVER in_order AS place_before
+        LAG(step_id) OVER in_order AS step_before,
+        LAG(pass) OVER in_order AS pass_before,
+        LAG(layer) OVER in_order AS layer_before
     FROM kernel
     WINDOW in_order AS (PARTITION BY rank, device, stream ORDER BY ts, id)
 )
 SELECT
     followed.id AS kernel_id,
-    -- Lists are equal where both have NULL.
-    NOT COALESCE(followed.role = followed.role_before AND followed.place = followed.place_before, FALSE) AS begins_call,
+    NOT COALESCE(
+        followed.role = followed.role_before
+        AND followed.step_id IS NOT DISTINCT FROM followed.step_before
+        AND followed.pass IS NOT DISTINCT FROM followed.pass_before
+        AND followed.layer IS NOT DISTINCT FROM followed.layer_before,
+        FALSE
+    ) AS begins_call,
     CASE WHEN followed.category = 'collective' THEN collective.wait_ns ELSE 0 END AS wait_ns
 FROM followed
 LEFT JOIN collective ON followed.id = collective.kernel_id
+ORDER BY followed.id

@@ -13,26 +13,9 @@
 -- @column role     VARCHAR  Part of the model; NULL if unknown, and in the bars idle and other_step.
 -- @column cause    VARCHAR  Why the device was idle (gap.cause); NULL in all other bars.
 -- @column ns       BIGINT   Time, ns; may be negative in below_roofline.
-WITH spent AS (
-    SELECT
-        rank,
-        step_id,
-        layer,
-        role,
-        cause,
-        SUM(ns) FILTER (part = 'computing') AS computing_ns,
-        COALESCE(SUM(ns) FILTER (part = 'exposed_transfer'), 0) AS transfer_ns,
-        COALESCE(SUM(ns) FILTER (part = 'exposed_unmatched'), 0) AS unmatched_ns,
-        SUM(ns) FILTER (part = 'exposed_wait') AS wait_ns,
-        SUM(ns) FILTER (part = 'exposed_copy') AS copy_ns,
-        SUM(ns) FILTER (part = 'idle') AS idle_ns,
-        SUM(ns) FILTER (part = 'other_step') AS other_ns
-    FROM step_time
-    GROUP BY rank, step_id, layer, role, cause
-),
--- One row from each side, where there is one: a role with a floor that is hidden has no time, but
--- counts; hidden communication does not. (A full join would let no condition through to its sides.)
-placed AS (
+WITH placed AS (
+    -- One row from each side, where there is one: a role with a floor that is hidden has no time, but
+    -- counts; hidden communication does not. (A full join would let no condition through to its sides.)
     SELECT
         rank,
         step_id,
@@ -40,20 +23,30 @@ placed AS (
         role,
         layer,
         cause,
-        COALESCE(MAX(computing_ns), 0) AS computing_ns,
-        COALESCE(MAX(transfer_ns), 0) AS transfer_ns,
-        COALESCE(MAX(unmatched_ns), 0) AS unmatched_ns,
-        MAX(wait_ns) AS wait_ns,
-        MAX(copy_ns) AS copy_ns,
-        MAX(idle_ns) AS idle_ns,
-        MAX(other_ns) AS other_ns,
-        MAX(floor_ns) IS NOT NULL AND (MAX(computing_ns) IS NOT NULL OR MAX(link_ns) IS NULL) AS is_modelled,
+        COALESCE(SUM(ns) FILTER (part = 'computing'), 0) AS computing_ns,
+        COALESCE(SUM(ns) FILTER (part = 'exposed_transfer'), 0) AS transfer_ns,
+        COALESCE(SUM(ns) FILTER (part = 'exposed_unmatched'), 0) AS unmatched_ns,
+        SUM(ns) FILTER (part = 'exposed_wait') AS wait_ns,
+        SUM(ns) FILTER (part = 'exposed_copy') AS copy_ns,
+        SUM(ns) FILTER (part = 'idle') AS idle_ns,
+        SUM(ns) FILTER (part = 'other_step') AS other_ns,
+        MAX(floor_ns) IS NOT NULL AND (COUNT(*) FILTER (part = 'computing') > 0 OR MAX(link_ns) IS NULL) AS is_modelled,
         CAST(round(MAX(floor_ns)) AS BIGINT) AS floor_ns,
         CAST(round(MAX(executed_ns)) AS BIGINT) AS executed_ns,
         COALESCE(MAX(small_ns), 0) AS small_ns,
         CAST(round(MAX(link_ns)) AS BIGINT) AS link_ns
     FROM (
-        (FROM spent INNER JOIN rank_peak USING (rank))
+        SELECT
+            rank_peak.kind,
+            time.rank,
+            time.step_id,
+            time.layer,
+            time.role,
+            time.cause,
+            time.part,
+            time.ns
+        FROM step_time AS time
+        INNER JOIN rank_peak USING (rank)
         UNION ALL BY NAME
         SELECT rank, step_id, kind, layer, role, floor_ns, executed_ns, small_ns, link_ns FROM role_floor
     )
@@ -84,6 +77,31 @@ divided AS (
         LEAST(transfer_ns, link_floor_ns) AS matched_floor_ns
     FROM floored
 ),
+-- Layers are added up before a row becomes one for each bar.
+summed AS (
+    SELECT
+        rank,
+        step_id,
+        kind,
+        role,
+        cause,
+        is_modelled,
+        link_ns IS NULL AS lacks_link,
+        SUM(floor_ns) AS floor_ns,
+        SUM(padding_ns) AS padding_ns,
+        SUM(small_ns) AS small_ns,
+        SUM(above_ns - imbalance_ns) AS above_ns,
+        SUM(imbalance_ns) AS imbalance_ns,
+        SUM(link_floor_ns) AS link_floor_ns,
+        SUM(transfer_ns - matched_floor_ns) AS transfer_ns,
+        SUM(unmatched_ns - (link_floor_ns - matched_floor_ns)) AS unmatched_ns,
+        SUM(wait_ns) AS wait_ns,
+        SUM(copy_ns) AS copy_ns,
+        SUM(idle_ns) AS idle_ns,
+        SUM(other_ns) AS other_ns
+    FROM divided
+    GROUP BY rank, step_id, kind, role, cause, is_modelled, lacks_link
+),
 bar AS (
     SELECT
         rank,
@@ -95,20 +113,17 @@ bar AS (
             {'bar': 'floor', 'ns': floor_ns},
             {'bar': 'padding', 'ns': padding_ns},
             {'bar': 'small_kernels', 'ns': small_ns},
-            {'bar': CASE WHEN is_modelled THEN 'below_roofline' ELSE 'not_modelled' END, 'ns': above_ns - imbalance_ns},
+            {'bar': CASE WHEN is_modelled THEN 'below_roofline' ELSE 'not_modelled' END, 'ns': above_ns},
             {'bar': 'expert_imbalance', 'ns': imbalance_ns},
             {'bar': 'comm_floor', 'ns': link_floor_ns},
-            {
-                'bar': CASE WHEN link_ns IS NULL THEN 'not_modelled' ELSE 'comm_above_floor' END,
-                'ns': transfer_ns - matched_floor_ns
-            },
-            {'bar': 'comm_unmatched', 'ns': unmatched_ns - (link_floor_ns - matched_floor_ns)},
+            {'bar': CASE WHEN lacks_link THEN 'not_modelled' ELSE 'comm_above_floor' END, 'ns': transfer_ns},
+            {'bar': 'comm_unmatched', 'ns': unmatched_ns},
             {'bar': 'waiting', 'ns': wait_ns},
             {'bar': 'copies', 'ns': copy_ns},
             {'bar': 'idle', 'ns': idle_ns},
             {'bar': 'other_step', 'ns': other_ns}
         ], recursive := TRUE)
-    FROM divided
+    FROM summed
 )
 SELECT rank, step_id, kind, bar, role, cause, CAST(SUM(ns) AS BIGINT) AS ns
 FROM bar
