@@ -19,8 +19,10 @@ from traceql.lake.store import Store
 from traceql.lake.strays import SHARED_LOCK, remove_strays, remove_unnamed
 from traceql.lake.tables import RUN, StoredTable, layout, stored_tables
 from traceql.lake.views import of_runs
+from traceql.memory import memory_bytes, writing_limits
 
 SMALL_BYTES = 32 * 2**20  # a larger file stays as it is
+_MERGED = "merged.parquet"
 _MOST_BYTES = 256 * 2**20  # of the files that become one
 
 
@@ -36,6 +38,8 @@ class Compacted:
 def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
     """Merges the files of each table that are smaller than this, and removes what no run names.
 
+    It uses half of the memory of the machine, or of the container, and then the disk.
+
     Raises:
         LakeError: the folder is not a lake, or a file of it is damaged.
         OSError: the lake cannot be written.
@@ -43,7 +47,11 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
     store = store_at(lake)
     swept = len(remove_strays(store))
     before = len(files_of(entries(store)))
-    with store.locked(SHARED_LOCK), store.drafts() as drafts, duckdb.connect() as con:
+    with (
+        store.locked(SHARED_LOCK),
+        store.drafts() as drafts,
+        duckdb.connect(config=writing_limits(drafts / _MERGED, memory_bytes(None))) as con,
+    ):
         store.connect(con)
         found = entries(store)
         moved: dict[str, dict[str, StoredFile]] = {}
@@ -105,7 +113,7 @@ def _merged(
     drafts: Path,
 ) -> dict[str, StoredFile]:
     """Puts one file with the rows of all these runs; by run, what its manifest row will say."""
-    draft = drafts / "merged.parquet"
+    draft = drafts / _MERGED
     expected = {one.run: one.tables[table.name].rows for one in group}
     try:
         counts = _write(con, of_runs(con, store, table, group), draft)
