@@ -169,9 +169,9 @@ def _say_if_compiling(
     done: Callable[[str, int, int], None],
 ) -> None:
     """Says what the processes that read cannot: that one of them compiles the engine for all."""
-    if not import_module("traceql.engine").will_compile(trace_processor):
-        return
-    if any(_runs_engine(file, way) for file in files):
+    if not any(_runs_engine(file, way) for file in files):
+        return  # without importing the engine
+    if import_module("traceql.engine").will_compile(trace_processor):
         done("engine", 0, 1)
 
 
