@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from traceql.reader import feed
+from traceql.reader.asked_nesting import nesting
 from traceql.reader.bound_flows import BoundEnds, bound_ends
 from traceql.reader.kineto.read import kineto_events
-from traceql.reader.nesting import Nesting, nesting
+from traceql.reader.nesting import Nesting
 
 Event = dict[str, Any]
 

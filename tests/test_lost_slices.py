@@ -9,7 +9,7 @@ import traces
 
 from traceql.engine import TraceProcessor, arrow_table
 from traceql.errors import LossyLoad
-from traceql.reader import lost_data, nesting
+from traceql.reader import asked_nesting, lost_data
 from traceql.reader.kineto.read import read_kineto
 
 Tamper = Callable[[pa.Table], pa.Table]
@@ -45,7 +45,7 @@ def read_tampered(
         found = arrow_table(tp, sql)
         return tamper(found) if sql == query else found
 
-    for module in (nesting, lost_data):
+    for module in (asked_nesting, lost_data):
         monkeypatch.setattr(module, "arrow_table", answer)
     path = folder / "trace.json"
     traces.write(path, *(traces.kernel(ts=10 * n, dur=5) for n in range(3)))
@@ -58,7 +58,7 @@ def test_slices_that_do_not_come_back_as_fed_are_an_error(
 ) -> None:
     tamper, message = SLICES[case]
     with pytest.raises(LossyLoad, match=message):
-        read_tampered(tmp_path, monkeypatch, nesting._SLICES, tamper)
+        read_tampered(tmp_path, monkeypatch, asked_nesting._SLICES, tamper)
 
 
 def test_an_error_statistic_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,5 +69,5 @@ def test_an_error_statistic_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_an_answer_left_alone_is_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slices = read_tampered(tmp_path, monkeypatch, nesting._SLICES, lambda found: found)
+    slices = read_tampered(tmp_path, monkeypatch, asked_nesting._SLICES, lambda found: found)
     assert slices["ts"].to_pylist() == [0, 10_000, 20_000]

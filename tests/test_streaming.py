@@ -3,6 +3,8 @@
 import gzip
 import json
 import random
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -272,3 +274,9 @@ def test_damage_in_a_range_is_told_as_for_the_whole_file(
     kind, message = require_equal(path)
     assert kind is TraceCorrupt
     assert "truncated or damaged JSON" in message
+
+
+def test_streaming_starts_without_the_trace_processor_and_its_libraries() -> None:
+    code = "import sys, traceql.reader.kineto.streaming.read; print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"traceql.engine", "perfetto", "google.protobuf"} & {*shown.stdout.split()}

@@ -19,6 +19,7 @@ from traceql.derive.describe import comments
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
 from traceql.findings.view import FINDING_VIEW, finding_files, selects_by_file
+from traceql.second_connection import second_connection
 from traceql.spooled import spooled
 
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
@@ -176,12 +177,14 @@ def _create_as(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
     """Creates a table or view from a SELECT."""
     what = "VIEW" if one.kind is Kind.VIEW else "TABLE"
     select = one.source.rstrip().removesuffix(";")
+    # A failure ends the transaction of con.
+    beside = second_connection(con) if one.path == FINDING_VIEW else None
     try:
         # In brackets, a second statement is an error.
         _run(con, f"CREATE OR REPLACE {what} {one.name} AS (\n{select}\n)")
     except duckdb.Error:
-        if one.path == FINDING_VIEW:
-            _tell_wrong_finding(con.cursor())  # the transaction of con has failed
+        if beside:
+            _tell_wrong_finding(beside)
         raise
 
 

@@ -18,6 +18,7 @@ from traceql.loading.reading import FileRead
 from traceql.loading.run_directory import RunDirectory
 from traceql.loading.time_base import Extent, Placement, placements
 from traceql.resources import SCHEMA_VERSION
+from traceql.second_connection import second_connection
 from traceql.version import __version__
 
 _INT64 = range(-(2**63), 2**63)
@@ -66,7 +67,7 @@ def add_files(
     firsts = _first_ids(con, placed)
     with ThreadPoolExecutor() as pool:
         jobs = [
-            pool.submit(_insert, con.cursor(), one, base_ns, first)
+            pool.submit(_insert, second_connection(con), one, base_ns, first)
             for one, first in zip(placed, firsts, strict=True)
         ]
         for job in jobs:

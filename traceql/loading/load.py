@@ -169,9 +169,9 @@ def _say_if_compiling(
     done: Callable[[str, int, int], None],
 ) -> None:
     """Says what the processes that read cannot: that one of them compiles the engine for all."""
-    if not import_module("traceql.engine").will_compile(trace_processor):
-        return
-    if any(_runs_engine(file, way) for file in files):
+    if not any(_runs_engine(file, way) for file in files):
+        return  # without importing the engine
+    if import_module("traceql.engine").will_compile(trace_processor):
         done("engine", 0, 1)
 
 
@@ -257,6 +257,10 @@ def _brings_in(database: Path) -> str:
     return f"import duckdb; duckdb.connect({str(database)!r}).close()"
 
 
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
 def _write(
     target: Path,
     draft: Path,
@@ -272,7 +276,10 @@ def _write(
     try:
         if target.exists():
             shutil.copyfile(target, draft)
-        with duckdb.connect(str(draft), config=writing_limits(draft, budget)) as con:
+        with duckdb.connect(config=writing_limits(draft, budget)) as con:
+            # A draft is complete or gone: it needs no log to be recovered from.
+            con.execute(f"ATTACH '{_quoted(draft)}' AS draft (RECOVERY_MODE no_wal_writes)")
+            con.execute("USE draft")
             con.execute("SET preserve_insertion_order = true")
             con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many
             fresh = not target.exists()

@@ -18,8 +18,8 @@ SELECT
         WHEN device_state.compute THEN 'kernel'
         WHEN device_state.comm THEN 'communication'
         WHEN device_state.copy THEN 'copy'
-        WHEN is_caused_by_host(gap.cause) THEN 'host'
+        WHEN host_gap.ts IS NOT NULL THEN 'host'
         ELSE 'launch'
     END AS spent_on
 FROM device_state
-LEFT JOIN gap USING (rank, device, ts)
+LEFT JOIN (FROM gap WHERE is_caused_by_host(cause)) AS host_gap USING (rank, device, ts)

@@ -41,7 +41,7 @@ bounded AS (
         preceding.stream <> following.stream AS other_stream,
         LEAST(following.launch_ts, idle.ts + idle.dur) AS issued_ts
     FROM idle
-    LEFT JOIN launched AS preceding ON idle.previous_kernel_id = preceding.id
+    LEFT JOIN classified_kernel AS preceding ON idle.previous_kernel_id = preceding.id
     LEFT JOIN launched AS following ON idle.next_kernel_id = following.id
     LEFT JOIN slice AS call ON following.launch_id = call.id
 ),

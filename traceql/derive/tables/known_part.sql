@@ -57,17 +57,6 @@ called AS (
     LEFT JOIN symbol ON named.symbol = symbol.letter
     GROUP BY named.rank, named.layer, named.role
 ),
--- What the kernels of a rank show of the types of its weights. Those of attention and of the KV cache
--- have the type of the cache.
-shown AS (
-    SELECT DISTINCT weight_kernel.rank, quantization_sign.weights
-    FROM (
-        SELECT DISTINCT rank, name
-        FROM named
-        WHERE category NOT IN ('attention', 'kv_cache') AND role NOT IN ('attention', 'kv_write')
-    ) AS weight_kernel
-    INNER JOIN quantization_sign ON regexp_matches(weight_kernel.name, quantization_sign.pattern)
-),
 -- Layers have the numbers of the configuration only if it is known which ones a rank holds. A
 -- configuration that recorded shapes contradict is that of another model. Only the first stage looks
 -- tokens up: what comes before the layers of the others copies what they received.
@@ -91,6 +80,21 @@ configured AS (
     WHERE
         (configured_shape.rank IS NULL OR configured_shape.equal = configured_shape.parts)
         AND (model_part.role != 'embed' OR rank_model.first_layer = 0)
+),
+-- What the kernels of a rank show of the types of its weights, where the configuration says that they
+-- are narrow. Those of attention and of the KV cache have the type of the cache.
+shown AS (
+    SELECT DISTINCT stated.rank, stated.narrow_weights AS weights
+    FROM (
+        SELECT DISTINCT rank, narrow_weights FROM configured WHERE narrow_weights IS NOT NULL
+    ) AS stated
+    INNER JOIN quantization_sign ON stated.narrow_weights = quantization_sign.weights
+    INNER JOIN (
+        SELECT DISTINCT rank, name
+        FROM named
+        WHERE category NOT IN ('attention', 'kv_cache') AND role NOT IN ('attention', 'kv_write')
+    ) AS weight_kernel
+        ON stated.rank = weight_kernel.rank AND regexp_matches(weight_kernel.name, quantization_sign.pattern)
 ),
 kv_width AS (
     SELECT

@@ -17,24 +17,38 @@
 -- @column ns               BIGINT   Total duration, ns.
 -- @column longest_ts       BIGINT   Start of the longest interval, ns since the run's first event.
 -- @column longest_ns       BIGINT   Duration of the longest interval, ns.
-WITH lost AS (
+WITH
+-- A host that issued the next kernel early in the gap is not what the rest of it waited for.
+host_gap AS (
     SELECT
         gap.rank,
         gap.step_id,
-        'idle' AS part,
-        gap.rank AS root_rank,
-        gap.step_id AS root_step_id,
-        CASE
-            WHEN is_caused_by_host(gap.cause) AND launch.ts + launch.dur < gap.ts + gap.dur / 2 THEN 'launch'
-            ELSE gap.cause
-        END AS cause,
-        NULL AS communicator_id,
-        NULL AS late_place,
+        CASE WHEN launch.ts + launch.dur < gap.ts + gap.dur / 2 THEN 'launch' ELSE gap.cause END AS cause,
         gap.ts,
         gap.dur
     FROM gap
     LEFT JOIN kernel ON gap.next_kernel_id = kernel.id
     LEFT JOIN launch ON kernel.launch_id = launch.id
+    WHERE is_caused_by_host(gap.cause)
+),
+idle AS (
+    FROM host_gap
+    UNION ALL BY NAME
+    SELECT rank, step_id, cause, ts, dur FROM gap WHERE NOT is_caused_by_host(cause)
+),
+lost AS (
+    SELECT
+        rank,
+        step_id,
+        'idle' AS part,
+        rank AS root_rank,
+        step_id AS root_step_id,
+        cause,
+        NULL AS communicator_id,
+        NULL AS late_place,
+        ts,
+        dur
+    FROM idle
     UNION ALL
     SELECT
         device_part.rank,

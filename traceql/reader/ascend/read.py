@@ -17,7 +17,7 @@ from traceql.reader.ascend.recognition import is_graph_dump
 from traceql.reader.ascend.remarks import remarks
 from traceql.reader.ascend.side_files import SideFiles
 from traceql.reader.ascend.tables import arguments, tables
-from traceql.reader.nesting import nesting
+from traceql.reader.asked_nesting import nesting
 from traceql.reader.remarks import Remark, remark_table
 from traceql.reader.tables import TraceTables
 

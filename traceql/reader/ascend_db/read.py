@@ -12,7 +12,7 @@ from traceql.reader.ascend_db.names import EVENTS
 from traceql.reader.ascend_db.profile import Profile, opened
 from traceql.reader.ascend_db.rank_events import RankEvents
 from traceql.reader.ascend_db.remarks import remarks
-from traceql.reader.nesting import nesting
+from traceql.reader.asked_nesting import nesting
 from traceql.reader.remarks import remark_table
 from traceql.reader.tables import TraceTables
 

@@ -12,13 +12,14 @@ import pyarrow as pa
 from traceql.errors import TraceCorrupt
 from traceql.reader import feed
 from traceql.reader.arguments import int64_column, whole_numbers
+from traceql.reader.asked_nesting import nesting
 from traceql.reader.flows import Flows
 from traceql.reader.kineto.counting import counted
 from traceql.reader.kineto.gathering import Gathered
 from traceql.reader.kineto.kineto_json import Event, KinetoJson
 from traceql.reader.kineto.remarks import remarks
 from traceql.reader.kineto.span import Span
-from traceql.reader.nesting import Nesting, nesting
+from traceql.reader.nesting import Nesting
 from traceql.reader.remarks import remark_table
 from traceql.reader.tables import COUNTER, FLOW, INSTANT, SLICE, TraceTables
 from traceql.reader.timeline import Timeline, complete_timeline, point_timeline

@@ -4,7 +4,7 @@
 -- and what a reduce-scatter receives. The number of ranks is told when a communicator is made.
 -- @kind   scratch
 -- @scope  rank
--- @needs  classified_kernel, event_kind, slice
+-- @needs  classified_kernel, event_kind, slice, trace
 -- @column kernel_id     BIGINT   Kernel (classified_kernel.id).
 -- @column operation     VARCHAR  Name of the operation, in lower case.
 -- @column group_name    VARCHAR  Number of NCCL's communicator.
@@ -29,7 +29,11 @@ WITH told AS (
         ]) AS args
     FROM slice
     INNER JOIN event_kind USING (rank, cat)
-    WHERE event_kind.kind = 'annotation' AND slice.args LIKE '%"NCCL communicator ID"%'
+    INNER JOIN trace ON slice.rank = trace.rank
+    WHERE
+        trace.dialect = 'nsys'
+        AND event_kind.kind = 'annotation'
+        AND slice.args LIKE '%"NCCL communicator ID"%'
 ),
 communicator AS (
     SELECT rank, args[1] AS id, MAX(TRY_CAST(args[3] AS BIGINT)) AS ranks

@@ -3,7 +3,7 @@
 -- A free tells only the address: its size and its device are those of the allocation before it.
 -- @kind   scratch
 -- @scope  rank
--- @needs  slice
+-- @needs  slice, trace
 -- @column rank         BIGINT   Rank that recorded it.
 -- @column ts           BIGINT   Time, ns since the run's first event.
 -- @column device       BIGINT   Number of the device on its machine; NULL for memory of the host.
@@ -14,17 +14,19 @@
 -- @column address      UBIGINT  Address of the memory block.
 WITH told AS (
     SELECT
-        id,
-        rank,
-        ts + dur AS ts,
-        name LIKE '%ALLOCATE' AS is_allocation,
-        TRY_CAST(json_extract_string(args, '$.device') AS BIGINT) AS device,
-        json_extract_string(args, '$.device_type') AS device_type,
-        TRY_CAST(json_extract_string(args, '$.bytes') AS BIGINT) AS bytes,
-        TRY_CAST(json_extract_string(args, '$.address') AS UBIGINT) AS address
+        slice.id,
+        slice.rank,
+        slice.ts + slice.dur AS ts,
+        slice.name LIKE '%ALLOCATE' AS is_allocation,
+        TRY_CAST(json_extract_string(slice.args, '$.device') AS BIGINT) AS device,
+        json_extract_string(slice.args, '$.device_type') AS device_type,
+        TRY_CAST(json_extract_string(slice.args, '$.bytes') AS BIGINT) AS bytes,
+        TRY_CAST(json_extract_string(slice.args, '$.address') AS UBIGINT) AS address
     FROM slice
+    INNER JOIN trace ON slice.rank = trace.rank
     WHERE
-        name IN (
+        trace.dialect = 'rocprof'
+        AND slice.name IN (
             'MEMORY_ALLOCATION_ALLOCATE',
             'MEMORY_ALLOCATION_VMEM_ALLOCATE',
             'MEMORY_ALLOCATION_FREE',

@@ -1,0 +1,13 @@
+"""A second connection to the databases of another one."""
+
+import duckdb
+
+
+def second_connection(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """One that finds the same tables; DuckDB's own cursors do not know what `USE` has chosen."""
+    ((path,),) = con.execute("SELECT current_setting('search_path')").fetchall()
+    cursor = con.cursor()
+    if path:
+        quoted = path.replace("'", "''")
+        cursor.execute(f"SET search_path = '{quoted}'")
+    return cursor
