@@ -17,6 +17,10 @@
 -- @column executed_ns  DOUBLE   The same for what the kernels execute, padding included, ns; NULL if floor_ns is NULL. Not less than floor_ns.
 -- @column small_ns     BIGINT   Number of its kernels x the duration of a kernel that has nothing to do, ns; NULL if that is unknown.
 -- @column link_ns      DOUBLE   Bytes that the rank must send / peak of the link; or as long as operations of that size take, if they were measured (measured_operation). NULL without communication, or if neither is known; ns.
+-- @column dur_ns       BIGINT   Sum of the durations of its kernels, ns (cost.dur_ns).
+-- @column flops        BIGINT   Useful FLOPs (cost.flops).
+-- @column hbm_bytes    BIGINT   Compulsory bytes (cost.hbm_bytes).
+-- @column wire_bytes   BIGINT   Bytes that the rank must send (cost.wire_bytes).
 -- @column missing      VARCHAR  What is missing for floor_ns, or for link_ns of communication; NULL if nothing is.
 WITH rated AS (
     SELECT
@@ -75,6 +79,10 @@ SELECT
     END AS executed_ns,
     kernels * kernel_ns AS small_ns,
     link_ns,
+    dur_ns,
+    flops,
+    hbm_bytes,
+    wire_bytes,
     CASE
         WHEN missing IS NOT NULL THEN missing
         WHEN device_name IS NULL AND (floor_ns IS NULL OR (wire_bytes IS NOT NULL AND link_ns IS NULL))

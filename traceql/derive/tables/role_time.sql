@@ -3,7 +3,7 @@
 -- Time in which collectives waited for another rank is left out, because no kernel is to blame for it.
 -- @kind   view
 -- @scope  run
--- @needs  collective, cost, fixed_cost, kernel, role_floor, trace
+-- @needs  collective, fixed_cost, kernel, role_floor, trace
 -- @column rank        BIGINT   Rank.
 -- @column step_id     BIGINT   Step (step.step_id).
 -- @column layer       BIGINT   Model layer; NULL outside layers.
@@ -40,29 +40,22 @@ communicated AS (
 known AS (
     SELECT
         role_floor.*,
-        cost.dur_ns - COALESCE(communicated.wait_ns, 0) AS work_ns,
+        role_floor.dur_ns - COALESCE(communicated.wait_ns, 0) AS work_ns,
         communicated.latency_ns,
         CASE
-            WHEN role_floor.floor_ns = 0 AND cost.wire_bytes IS NOT NULL THEN role_floor.link_ns
+            WHEN role_floor.floor_ns = 0 AND role_floor.wire_bytes IS NOT NULL THEN role_floor.link_ns
             ELSE role_floor.floor_ns
         END AS least_ns,
         CASE
             WHEN role_floor.bound IS NOT NULL THEN role_floor.bound
-            WHEN cost.wire_bytes IS NOT NULL THEN 'link'
+            WHEN role_floor.wire_bytes IS NOT NULL THEN 'link'
             WHEN role_floor.floor_ns = 0 THEN 'kernels'
-        END AS bound_by,
-        cost.flops,
-        cost.hbm_bytes,
-        cost.wire_bytes
+        END AS bound_by
     FROM role_floor
-    INNER JOIN cost
-        ON role_floor.step_id = cost.step_id
-        AND role_floor.role = cost.role
-        AND role_floor.layer IS NOT DISTINCT FROM cost.layer
     LEFT JOIN communicated
-        ON cost.step_id = communicated.step_id
-        AND cost.role = communicated.role
-        AND cost.layer IS NOT DISTINCT FROM communicated.layer
+        ON role_floor.step_id = communicated.step_id
+        AND role_floor.role = communicated.role
+        AND role_floor.layer IS NOT DISTINCT FROM communicated.layer
 ),
 divided AS (
     SELECT
