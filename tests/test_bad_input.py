@@ -249,6 +249,7 @@ def test_full_disk_leaves_the_old_database_as_it_was(
     err = done.stderr
     assert (done.returncode, done.stdout, err.count("\n")) == (1, "", 1), err
     assert "cannot write" in err
+    assert "invalidated" not in err  # only the draft is, which nobody has seen
     assert database.read_bytes() == before
     assert not list(tmp_path.glob(".*"))
 

@@ -296,5 +296,6 @@ def _write(
             derive(con, at_once=2 if budget >= _AMPLE_BYTES else 1)
             con.execute("CHECKPOINT")
     except (duckdb.Error, OSError) as error:
-        reason = str(error).splitlines()[0]
+        # DuckDB says first that the draft is lost, which nobody has seen.
+        *_, reason = str(error).splitlines()[0].split(" Original error: ")
         raise DatabaseError(f"cannot write {target}: {reason}") from None

@@ -15,7 +15,7 @@
 -- @column late_place       BIGINT   Number of the late rank in that communicator, from 0, if the cause is peer.
 -- @column intervals        BIGINT   Number of intervals.
 -- @column ns               BIGINT   Total duration, ns.
--- @column longest_ts       BIGINT   Start of the longest interval, ns since the run's first event.
+-- @column longest_ts       BIGINT   Start of the longest interval, the first of equal ones, ns since the run's first event.
 -- @column longest_ns       BIGINT   Duration of the longest interval, ns.
 WITH
 -- A host that issued the next kernel early in the gap is not what the rest of it waited for.
@@ -87,7 +87,7 @@ SELECT
     CASE WHEN cause = 'peer' THEN late_place END AS late_place,
     COUNT(*) AS intervals,
     CAST(SUM(dur) AS BIGINT) AS ns,
-    arg_max(ts, dur) AS longest_ts,
+    arg_max(ts, [dur, -ts]) AS longest_ts,
     MAX(dur) AS longest_ns
 FROM lost
 GROUP BY ALL
