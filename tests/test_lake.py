@@ -7,6 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import databases
 import duckdb
@@ -17,6 +18,7 @@ from click.testing import CliRunner, Result
 import traceql
 from traceql.cli import cli
 from traceql.errors import LakeError, QueryInvalid, QueryNotFound, RunNotFound, TraceqlError
+from traceql.lake import compact as compaction
 from traceql.lake.add import add_run
 from traceql.lake.check import check_lake
 from traceql.lake.compact import compact
@@ -318,6 +320,40 @@ def test_a_killed_add_leaves_a_whole_lake(tmp_path: Path, small: Path, put: int)
     assert {one.kind for one in check_lake(str(lake)).problems} <= {"stray"}
     assert add_run(small, lake).is_new
     assert [row["ns"] for row in kernels(lake)] == [3_000, 12_000]
+    assert check_lake(str(lake)).problems == ()
+
+
+def test_what_was_merged_a_while_before_an_end_is_kept(
+    tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    for source in (small, loaded(tmp_path, "other", 3)):
+        add_run(source, lake)
+    before = kernels(lake)
+
+    def shared() -> int:
+        one, other = entries(store_at(lake))
+        return len({f.file for f in one.tables.values()} & {f.file for f in other.tables.values()})
+
+    merge, left = compaction._merged, iter(range(5))
+
+    def merge_or_end(*arguments: Any) -> Any:
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        return merge(*arguments)
+
+    monkeypatch.setattr(compaction, "_NAMED_EVERY_S", 0.0)
+    monkeypatch.setattr(compaction, "_merged", merge_or_end)
+    with pytest.raises(KeyboardInterrupt):
+        compact(str(lake))
+    assert shared() == 5
+    assert kernels(lake) == before
+    assert {one.kind for one in check_lake(str(lake)).problems} <= {"stray"}
+    monkeypatch.setattr(compaction, "_merged", merge)
+    compact(str(lake))
+    one, other = entries(store_at(lake))
+    assert shared() == len(one.tables.keys() & other.tables.keys())
+    assert kernels(lake) == before
     assert check_lake(str(lake)).problems == ()
 
 

@@ -4,6 +4,7 @@ A new file is complete before any run names it, and an old one is removed after 
 more, so that the lake is whole whenever this is killed.
 """
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from traceql.memory import memory_bytes, writing_limits
 
 SMALL_BYTES = 32 * 2**20  # a larger file stays as it is
 _MERGED = "merged.parquet"
+_NAMED_EVERY_S = 60.0  # what was done until then is kept, if the rest is killed
 _MOST_BYTES = 256 * 2**20  # of the files that become one
 
 
@@ -53,18 +55,21 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
         duckdb.connect(config=writing_limits(drafts / _MERGED, memory_bytes(None))) as con,
     ):
         store.connect(con)
-        found = entries(store)
+        found = {one.run: one for one in entries(store)}
+        old = files_of([*found.values()])
         moved: dict[str, dict[str, StoredFile]] = {}
+        named_at = time.monotonic()
         for table in stored_tables().values():
-            for group in _groups(table.name, found, small_bytes):
+            for group in _groups(table.name, [*found.values()], small_bytes):
                 if not _is_worthwhile(con, store, table.name, group):
                     continue
                 for run, file in _merged(con, store, table, group, drafts).items():
                     moved.setdefault(run, {})[table.name] = file
-        for entry in found:
-            if entry.run in moved:
-                _rename(store, entry, moved[entry.run])
-    remove_unnamed(store, files_of(found))
+            if time.monotonic() - named_at >= _NAMED_EVERY_S:
+                _rename_all(store, found, moved)
+                moved, named_at = {}, time.monotonic()
+        _rename_all(store, found, moved)
+    remove_unnamed(store, old)
     return Compacted(before, len(files_of(entries(store))), swept)
 
 
@@ -142,8 +147,14 @@ def _see_check(store: Store) -> str:
     return f"see traceql lake check --lake {store.place}"
 
 
-def _rename(store: Store, entry: Entry, moved: Mapping[str, StoredFile]) -> None:
-    """Lets the manifest row of a run name the new files, unless the run changed meanwhile."""
-    with store.locked(lock_key(entry.digest)):
-        if read_entry(store, entry.digest) == entry:
-            write_entry(store, replace(entry, tables={**entry.tables, **moved}))
+def _rename_all(
+    store: Store, found: dict[str, Entry], moved: Mapping[str, Mapping[str, StoredFile]]
+) -> None:
+    """Lets manifest rows name the new files; takes runs that changed meanwhile out of `found`."""
+    for run, files in moved.items():
+        entry = found.pop(run)
+        renamed = replace(entry, tables={**entry.tables, **files})
+        with store.locked(lock_key(entry.digest)):
+            if read_entry(store, entry.digest) == entry:
+                write_entry(store, renamed)
+                found[run] = renamed
