@@ -56,7 +56,7 @@ def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
     ):
         store.connect(con)
         found = {one.run: one for one in entries(store)}
-        old = files_of([*found.values()])
+        old = files_of(found.values())
         moved: dict[str, dict[str, StoredFile]] = {}
         named_at = time.monotonic()
         for table in stored_tables().values():
