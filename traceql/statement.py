@@ -9,6 +9,7 @@ from traceql.errors import QueryInvalid
 from traceql.query.head import Chart
 from traceql.result import Result
 from traceql.row_stream import without_statement
+from traceql.sql_text import identifier
 
 # Types that Arrow changes or Parquet refuses: UHUGEINT wraps, TIME WITH TIME ZONE loses its zone.
 _NOT_IN_ARROW = {"bignum", "bit", "interval", "time with time zone", "uhugeint", "union"}
@@ -75,7 +76,7 @@ def _held_by_arrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation
     columns = enumerate(zip(relation.columns, cast, strict=True), start=1)
     return relation.project(
         ", ".join(
-            f"{f'CAST(#{place} AS VARCHAR)' if is_cast else f'#{place}'} AS {_quoted(name)}"
+            f"{f'CAST(#{place} AS VARCHAR)' if is_cast else f'#{place}'} AS {identifier(name)}"
             for place, (name, is_cast) in columns
         )
     )
@@ -85,7 +86,3 @@ def _is_changed(kind: DuckDBPyType) -> bool:
     if kind.id in _NESTED:
         return any(_is_changed(part) for _, part in kind.children if isinstance(part, DuckDBPyType))
     return kind.id in _NOT_IN_ARROW
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

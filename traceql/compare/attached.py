@@ -5,6 +5,8 @@ from pathlib import Path
 
 import duckdb
 
+from traceql.sql_text import literal
+
 
 def attached(
     con: duckdb.DuckDBPyConnection, sides: Mapping[str, Sequence[Path | None]]
@@ -31,8 +33,7 @@ def _attach(
     con: duckdb.DuckDBPyConnection, database: Path, name: str, known: dict[Path, str]
 ) -> None:
     if database not in known:
-        path = str(database).replace("'", "''")
-        con.execute(f"ATTACH '{path}' AS {name} (READ_ONLY)")
+        con.execute(f"ATTACH {literal(database)} AS {name} (READ_ONLY)")
         known[database] = name
         return
     # DuckDB attaches a file once; the second name gets views of the first.

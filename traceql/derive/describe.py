@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from traceql.derive.definition import Definition, Kind
+from traceql.sql_text import literal
 
 
 def comments(one: Definition) -> str:
@@ -24,10 +25,6 @@ def described(what: str, name: str, summary: str, columns: Mapping[str, str]) ->
 
 
 def _comments(what: str, name: str, summary: str, columns: Mapping[str, str]) -> Iterator[str]:
-    yield f"COMMENT ON {what} {name} IS {_quoted(summary)};"
+    yield f"COMMENT ON {what} {name} IS {literal(summary)};"
     for column, text in columns.items():
-        yield f"COMMENT ON COLUMN {name}.{column} IS {_quoted(text)};"
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+        yield f"COMMENT ON COLUMN {name}.{column} IS {literal(text)};"

@@ -33,6 +33,7 @@ from traceql.excerpted import excerpt_in
 from traceql.files import target_of, whole_file
 from traceql.memory import memory_bytes, writing_limits
 from traceql.opening import opened_database
+from traceql.sql_text import literal
 
 # A window inside a kernel or a gap has no event that begins, but a state of its device.
 _ANYTHING = """
@@ -123,8 +124,7 @@ def _write(
 ) -> str:
     con.execute("SET preserve_insertion_order = true")
     con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many
-    quoted = str(database).replace("'", "''")
-    con.execute(f"ATTACH '{quoted}' AS source (READ_ONLY)")
+    con.execute(f"ATTACH {literal(database)} AS source (READ_ONLY)")
     extent = extent_of_source(con, database.name)
     create_windows(con, choice, extent, of_excerpt=of_excerpt)
     if not con.execute("FROM excerpt_window LIMIT 1").fetchall():

@@ -21,6 +21,7 @@ from traceql.lake.strays import SHARED_LOCK, remove_strays, remove_unnamed
 from traceql.lake.tables import RUN, StoredTable, layout, stored_tables
 from traceql.lake.views import of_runs
 from traceql.memory import memory_bytes, writing_limits
+from traceql.sql_text import literal
 
 SMALL_BYTES = 32 * 2**20  # a larger file stays as it is
 _MERGED = "merged.parquet"
@@ -137,9 +138,8 @@ def _merged(
 
 def _write(con: duckdb.DuckDBPyConnection, rows: str, draft: Path) -> dict[str, int]:
     """Writes the rows of runs, each in its order; counts them in the new file."""
-    target = str(draft).replace("'", "''")
-    con.execute(f"COPY ({rows}) TO '{target}' (FORMAT parquet, COMPRESSION zstd)")
-    counted = f"SELECT {RUN}, COUNT(*) FROM read_parquet('{target}') GROUP BY {RUN}"
+    con.execute(f"COPY ({rows}) TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)")
+    counted = f"SELECT {RUN}, COUNT(*) FROM read_parquet({literal(draft)}) GROUP BY {RUN}"
     return dict(con.execute(counted).fetchall())
 
 

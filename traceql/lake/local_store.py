@@ -10,6 +10,7 @@ import duckdb
 from traceql.drafts import draft_folder
 from traceql.lake.layout import LOCKS
 from traceql.locks import locked
+from traceql.sql_text import literal
 
 
 class LocalStore:
@@ -94,8 +95,7 @@ class LocalStore:
         """A connection can read local files."""
 
     def confine(self, con: duckdb.DuckDBPyConnection) -> None:
-        root = str(self._root).replace("'", "''")
-        con.execute(f"SET allowed_directories = ['{root}/']")
+        con.execute(f"SET allowed_directories = [{literal(f'{self._root}/')}]")
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")
 

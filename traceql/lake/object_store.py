@@ -14,6 +14,7 @@ from pathlib import Path
 import duckdb
 
 from traceql.errors import LakeError
+from traceql.sql_text import literal
 
 _SETTLED = timedelta(days=1)
 _BLOCK = 2**20
@@ -87,8 +88,8 @@ class ObjectStore:
 
     def confine(self, con: duckdb.DuckDBPyConnection) -> None:
         self.connect(con)
-        root = self.url("").rstrip("/").replace("'", "''")
-        con.execute(f"SET allowed_directories = ['{root}/']")
+        root = self.url("").rstrip("/")
+        con.execute(f"SET allowed_directories = [{literal(f'{root}/')}]")
         con.execute("SET enable_external_access = false")
         con.execute("SET lock_configuration = true")
 

@@ -12,6 +12,7 @@ from traceql.lake.layout import is_shared
 from traceql.lake.manifest import Entry
 from traceql.lake.store import Store
 from traceql.lake.tables import RUN, RUN_TEXT, StoredTable, layout, macros, stored_tables
+from traceql.sql_text import literal
 
 _WORD = re.compile(r"\w+")
 _ROW = "rowid"  # the place of a row in its table, which a view has only where it is asked for
@@ -105,7 +106,7 @@ def _of_run(
     if _ROW in words:
         columns.append(f"file_row_number AS {_ROW}")
         options += ", file_row_number = true"
-    where = f" WHERE {RUN} = {_text(entry.run)}" if shared else ""
+    where = f" WHERE {RUN} = {literal(entry.run)}" if shared else ""
     return f"SELECT {', '.join(columns)} FROM read_parquet({_list(urls)}, {options}){where}"
 
 
@@ -151,7 +152,7 @@ def _select(
     )
     where = ""
     if shared:
-        runs = ", ".join(_text(one.run) for one in found)
+        runs = ", ".join(literal(one.run) for one in found)
         where = f" WHERE {RUN} IN ({runs})"
     return f"SELECT {', '.join(columns)} FROM read_parquet({_list(urls)}, {options}){where}"
 
@@ -187,8 +188,4 @@ def _empty(table: StoredTable, names: Sequence[str], *, with_run: bool = False) 
 
 
 def _list(urls: Sequence[str]) -> str:
-    return "[" + ", ".join(map(_text, urls)) + "]"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
+    return "[" + ", ".join(map(literal, urls)) + "]"

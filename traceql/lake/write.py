@@ -16,6 +16,7 @@ from traceql.lake.manifest import About, StoredFile
 from traceql.lake.store import Store
 from traceql.lake.tables import PROFILE, QUERIES, StoredTable, stored_tables
 from traceql.resources import PACKAGE
+from traceql.sql_text import literal
 from traceql.trace import Trace
 
 _ABOUT = (PACKAGE / "lake" / "about.sql").read_text(encoding="utf-8")
@@ -44,7 +45,7 @@ def write_run(
     try:
         with duckdb.connect() as con:
             # Attached: a database that this process has open is open with other settings.
-            con.execute(f"ATTACH '{_quoted(database)}' AS one_run (READ_ONLY)")
+            con.execute(f"ATTACH {literal(database)} AS one_run (READ_ONLY)")
             con.execute("USE one_run")
             drafted = {
                 one.name: draft
@@ -90,7 +91,7 @@ def _draft(
     draft = drafts / f"{table.name}.parquet"
     select = f'SELECT {columns} FROM "{table.name}"'
     ((rows,),) = con.execute(
-        f"COPY ({select}) TO '{_quoted(draft)}' (FORMAT parquet, COMPRESSION zstd)"
+        f"COPY ({select}) TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)"
     ).fetchall()
     return (draft, int(rows)) if rows else None
 
@@ -100,7 +101,3 @@ def _put(store: Store, table: str, run: str, draft: Path, rows: int) -> StoredFi
     name = own_name(table, run, sha256)
     store.put(draft, name)
     return StoredFile(name, rows, size, sha256)
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

@@ -34,6 +34,7 @@ from traceql.ncu.profile import Profile
 from traceql.opening import opened_database
 from traceql.reader.registry import reader_of
 from traceql.reader.ways import Way, named_way
+from traceql.sql_text import literal
 
 DEFAULT_DATABASE = Path("run.duckdb")
 _AMPLE_BYTES = 4 << 30  # with less memory, tables are made one by one
@@ -257,10 +258,6 @@ def _brings_in(database: Path) -> str:
     return f"import duckdb; duckdb.connect({str(database)!r}).close()"
 
 
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
-
-
 def _write(
     target: Path,
     draft: Path,
@@ -278,7 +275,7 @@ def _write(
             shutil.copyfile(target, draft)
         with duckdb.connect(config=writing_limits(draft, budget)) as con:
             # A draft is complete or gone: it needs no log to be recovered from.
-            con.execute(f"ATTACH '{_quoted(draft)}' AS draft (RECOVERY_MODE no_wal_writes)")
+            con.execute(f"ATTACH {literal(draft)} AS draft (RECOVERY_MODE no_wal_writes)")
             con.execute("USE draft")
             con.execute("SET preserve_insertion_order = true")
             con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many

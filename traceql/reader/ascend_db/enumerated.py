@@ -3,6 +3,7 @@
 import json
 
 from traceql.reader.ascend_db.profile import Profile
+from traceql.sql_text import literal
 
 
 def enumerated(profile: Profile, names: str, table: str, column: str) -> str:
@@ -16,13 +17,8 @@ def enumerated(profile: Profile, names: str, table: str, column: str) -> str:
         return number
     rows = profile.rows(f"SELECT id, name FROM {names} WHERE typeof(id) = 'integer'")
     cases = " ".join(
-        f"WHEN {key} THEN {_quoted(json.dumps(name, ensure_ascii=False))}"
+        f"WHEN {key} THEN {literal(json.dumps(name, ensure_ascii=False))}"
         for key, name in rows
         if isinstance(name, str)
     )
     return f"CASE {number} {cases} ELSE {number} END" if cases else number
-
-
-def _quoted(text: str) -> str:
-    """A text as SQL."""
-    return "'" + text.replace("'", "''") + "'"

@@ -12,6 +12,7 @@ from traceql.reader.nsys.processes import threads_and_kinds
 from traceql.reader.nsys.sources import MARKS, RANGE_TYPES
 from traceql.reader.remarks import Remark
 from traceql.reader.shown import shown
+from traceql.sql_text import identifier
 
 _NVTX = "NVTX_EVENTS"
 _NAMES = (33, 39, 75, 76)  # NVTX_EVENTS.eventType of rows that name something, and of their ends
@@ -40,8 +41,7 @@ def _has_events(export: Export, table: str) -> bool:
 
 
 def _count(export: Export, table: str, where: str = "TRUE") -> int:
-    quoted = table.replace('"', '""')
-    return int(export.value(f'SELECT COUNT(*) FROM "{quoted}" WHERE {where}'))
+    return int(export.value(f"SELECT COUNT(*) FROM {identifier(table)} WHERE {where}"))
 
 
 def _without_times(export: Export) -> Iterator[Remark]:

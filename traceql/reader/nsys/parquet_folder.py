@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from traceql.errors import TraceCorrupt, reason
 from traceql.reader.nsys.parquet_layout import SUFFIX, TEXTS
 from traceql.reader.unpacked import ANEW
+from traceql.sql_text import identifier
 
 _BATCH_ROWS = 10_000
 _NOT_NEEDED = ("ENUM_", "TARGET_INFO_SYSTEM_ENV")  # words for numbers, and the environment
@@ -54,14 +55,14 @@ def _write_table(con: sqlite3.Connection, path: Path) -> None:
         schema = file.schema_arrow
         if not schema.names:
             return
-        names = ", ".join(_quoted(name) for name in schema.names)
+        names = ", ".join(identifier(name) for name in schema.names)
         values = ", ".join(_placeholder(field) for field in schema)
-        con.execute(f"CREATE TABLE {_quoted(table)} ({names})")
+        con.execute(f"CREATE TABLE {identifier(table)} ({names})")
         for batch in file.iter_batches(_BATCH_ROWS):
             rows = zip(*(_values(column) for column in batch.columns), strict=True)
-            con.executemany(f"INSERT INTO {_quoted(table)} VALUES ({values})", rows)
+            con.executemany(f"INSERT INTO {identifier(table)} VALUES ({values})", rows)
         if table == TEXTS and "id" in schema.names:  # as nsys itself has it in SQLite
-            con.execute(f"CREATE INDEX text_by_id ON {_quoted(table)} (id)")
+            con.execute(f"CREATE INDEX text_by_id ON {identifier(table)} (id)")
 
 
 def _placeholder(field: pa.Field) -> str:
@@ -82,7 +83,3 @@ def _signed(values: Iterable[int | None]) -> Iterator[int | None]:
     """SQLite has signed integers of 64 bits only, and so has an export to it."""
     for value in values:
         yield value - 2 * _SIGNED if value is not None and value >= _SIGNED else value
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
