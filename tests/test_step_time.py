@@ -164,6 +164,21 @@ def test_each_nanosecond_of_a_gpu_span_is_in_one_row(every: list[Activity]) -> N
     ask = partial(rows, filled(every))
     assert step_time(ask) == account(ask)
     adds_up(ask)
+    names_its_kernels(ask)
+
+
+def names_its_kernels(ask: Ask) -> None:
+    """Each interval of device_part has the kernel that decides its part."""
+    for rank, device in ask("SELECT DISTINCT rank, device FROM kernel"):
+        place = f"rank = {rank} AND device = {device}"
+        to_begin, running = sorted(works(ask, place), reverse=True), Running()
+        for ts, *found in ask(
+            f"SELECT ts, part, kernel_id FROM device_part WHERE {place} ORDER BY ts"
+        ):
+            while to_begin and to_begin[-1].ts <= ts:
+                running.begin(to_begin.pop())
+            work = running.at(ts)
+            assert found == ([work.part, work.id] if work else ["idle", None])
 
 
 def adds_up(ask: Ask) -> None:
@@ -256,3 +271,4 @@ def test_account_of_a_real_run_is_the_same(run: str) -> None:
 
     assert step_time(ask) == account(ask)
     adds_up(ask)
+    names_its_kernels(ask)

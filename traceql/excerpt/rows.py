@@ -131,7 +131,7 @@ EDGE_KERNELS = """
     CREATE TEMP TABLE edge_kernel AS
     SELECT id AS kernel_id FROM kept_kernel
     UNION
-    SELECT waiting_id FROM device_part WHERE waiting_id IS NOT NULL
+    SELECT kernel_id FROM device_part WHERE part = 'exposed_wait'
 """
 _LOST_TIME = """
     WITH collective AS (FROM source.collective SEMI JOIN edge_kernel USING (kernel_id)),

@@ -1,6 +1,6 @@
 -- One row per interval of a rank's GPU span in which a device did nothing, with the cause.
 -- @scope  rank
--- @needs  classified_kernel, device_wait, idle, issuer, launch, slice
+-- @needs  device_wait, idle, launch
 -- @column rank                BIGINT   Rank.
 -- @column device              BIGINT   Number of the device on its machine.
 -- @column ts                  BIGINT   Start, ns since the run's first event.
@@ -10,40 +10,9 @@
 -- @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
 -- @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.
 -- @column track_id            BIGINT   Track of the host thread that asked for that kernel (slice.track_id): the launching one, or the one that had asked it to launch. NULL if unknown.
-WITH launched AS (
-    SELECT
-        kernel.id,
-        kernel.stream,
-        kernel.step_id,
-        kernel.launch_id,
-        COALESCE(launch.ts, issuer.ts) AS launch_ts,
-        COALESCE(launch.tid, issuer.tid) AS tid,
-        COALESCE(issuer.tid, launch.tid) AS issuing_tid,
-        issuer.track_id
-    FROM classified_kernel AS kernel
-    LEFT JOIN launch ON kernel.launch_id = launch.id
-    LEFT JOIN issuer ON kernel.id = issuer.id
-),
-bounded AS (
-    SELECT
-        idle.rank,
-        idle.device,
-        idle.ts,
-        idle.dur,
-        idle.previous_kernel_id,
-        idle.next_kernel_id,
-        COALESCE(following.step_id, preceding.step_id) AS step_id,
-        following.launch_ts,
-        following.stream,
-        following.tid,
-        following.issuing_tid,
-        COALESCE(following.track_id, call.track_id) AS track_id,
-        preceding.stream <> following.stream AS other_stream,
-        LEAST(following.launch_ts, idle.ts + idle.dur) AS issued_ts
+WITH bounded AS (
+    SELECT *, LEAST(launch_ts, ts + dur) AS issued_ts
     FROM idle
-    LEFT JOIN classified_kernel AS preceding ON idle.previous_kernel_id = preceding.id
-    LEFT JOIN launched AS following ON idle.next_kernel_id = following.id
-    LEFT JOIN slice AS call ON following.launch_id = call.id
 ),
 -- Calls of a thread are nested. Only the outermost one counts, because the time of a call inside
 -- it is part of its own.
@@ -102,26 +71,18 @@ device_waited AS (
 stream_wait AS (
     SELECT rank, tid, ts FROM launch WHERE name LIKE '%StreamWaitEvent%'
 ),
--- The last wait for an event that the launching thread issued before the next kernel, and the
--- launch call of the previous kernel on the same stream.
+-- The last wait for an event that the launching thread issued before the next kernel.
 awaited AS (
     SELECT
         bounded.rank,
         bounded.device,
         bounded.ts,
-        stream_wait.ts AS wait_ts,
-        earlier_launch.ts AS earlier_launch_ts
+        stream_wait.ts AS wait_ts
     FROM (FROM bounded WHERE other_stream AND launch_ts <= ts) AS bounded
     ASOF INNER JOIN stream_wait
         ON bounded.rank = stream_wait.rank
         AND bounded.tid = stream_wait.tid
         AND bounded.launch_ts >= stream_wait.ts
-    ASOF LEFT JOIN classified_kernel AS earlier
-        ON bounded.rank = earlier.rank
-        AND bounded.device = earlier.device
-        AND bounded.stream = earlier.stream
-        AND bounded.ts > earlier.ts
-    LEFT JOIN launch AS earlier_launch ON earlier.launch_id = earlier_launch.id
 )
 SELECT
     bounded.rank,
@@ -131,9 +92,10 @@ SELECT
     CASE
         WHEN blocked.blocked_ns * 2 >= bounded.issued_ts - bounded.ts THEN 'sync'
         WHEN bounded.launch_ts > bounded.ts THEN 'host'
-        -- Where a device tells its waits, they alone decide.
+        -- The wait came after the launch call of the previous kernel on the same stream. Where a device
+        -- tells its waits, they alone decide.
         WHEN
-            awaited.wait_ts > COALESCE(awaited.earlier_launch_ts, awaited.wait_ts - 1)
+            awaited.wait_ts > COALESCE(bounded.earlier_launch_ts, awaited.wait_ts - 1)
             AND bounded.rank NOT IN (SELECT rank FROM device_wait)
             THEN 'dependency'
         WHEN device_waited.ns * 2 >= bounded.dur THEN 'dependency'

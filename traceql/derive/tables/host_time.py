@@ -10,7 +10,6 @@
 
 """Goes through the events of each such thread, once for each cause and kind of step."""
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
@@ -69,26 +68,26 @@ def _of_thread(
 ) -> Iterator[tuple[int, Int64s, Int64s]]:
     """A group of gaps, events of a thread, and the time in these gaps, ns; each event once."""
     still_open: Columns = {}
-    spent = {number: Counter[int]() for number in groups}  # so far, in events that are still open
+    none = np.empty(0, np.int64)
+    spent = dict.fromkeys(groups, (none, none))  # so far, in events that are still open
     for begin, end in pairwise(_borders(con, track)):
         asked = {"track": track, "begin": begin, "end": end}
         events = columns_of(con.sql(_EVENTS, params=asked))
         if still_open:
             events = {name: np.append(still_open[name], events[name]) for name in events}
         still_open = rows_where(events, events["end_ts"] > end)
-        open_ids = set(still_open["id"].tolist())
         inside = {
             **events,
             "ts": np.maximum(events["ts"], begin),
             "end_ts": np.minimum(events["end_ts"], end),
         }
         for number, idle in groups.items():
-            slice_id, ns = _innermost(_during(inside, idle), idle)
-            total = spent[number]
-            total.update(dict(zip(slice_id.tolist(), ns.tolist(), strict=True)))
-            ended = sorted(total.keys() - open_ids)
-            found = np.array([total.pop(one) for one in ended], np.int64)
-            yield number, np.array(ended, np.int64), found
+            innermost = _innermost(_during(inside, idle), idle)
+            so_far = zip(spent[number], innermost, strict=True)
+            slice_id, ns = _added_up(*(np.concatenate(pair) for pair in so_far))
+            is_open = np.isin(slice_id, still_open["id"])
+            spent[number] = slice_id[is_open], ns[is_open]
+            yield number, slice_id[~is_open], ns[~is_open]
 
 
 def _borders(con: duckdb.DuckDBPyConnection, track: int) -> list[int]:
@@ -104,16 +103,23 @@ def _during(events: Columns, idle: Elapsed) -> Columns:
 
 
 def _innermost(events: Columns, idle: Elapsed) -> tuple[Int64s, Int64s]:
-    """Events of one thread, and the time in gaps during which each is the innermost one, ns."""
+    """Events of one thread, and times in gaps, ns, during which each is the innermost one.
+
+    An event is there once for each such time; -1 stands for time in none.
+    """
     # From its start, an event is the innermost one; from its end, the event around it is.
     ends = np.repeat((False, True), len(events["id"]))
     inside = np.concatenate((events["id"], events["parent_id"]))
     instant = np.concatenate((events["ts"], events["end_ts"]))
     depth = np.concatenate((events["depth"], -events["depth"]))
     order = np.lexsort((depth, ~ends, instant))
-    inside, spent = inside[order][:-1], np.diff(idle.before(instant[order]))
-    slice_id, of = np.unique(inside, return_inverse=True)
-    ns = np.zeros(len(slice_id), np.int64)
-    np.add.at(ns, of, spent)
+    return inside[order][:-1], np.diff(idle.before(instant[order]))
+
+
+def _added_up(slice_id: Int64s, ns: Int64s) -> tuple[Int64s, Int64s]:
+    """The events that took time, sorted, and the sum of each one's times, ns."""
     known = (slice_id >= 0) & (ns > 0)
-    return slice_id[known], ns[known]
+    found, of = np.unique(slice_id[known], return_inverse=True)
+    total = np.zeros(len(found), np.int64)
+    np.add.at(total, of, ns[known])
+    return found, total

@@ -71,7 +71,7 @@ lost AS (
         device_part.ts,
         device_part.dur
     FROM device_part
-    LEFT JOIN collective ON device_part.waiting_id = collective.kernel_id
+    LEFT JOIN collective ON device_part.kernel_id = collective.kernel_id
     LEFT JOIN straggler USING (match_id)
     LEFT JOIN layout ON device_part.rank = layout.rank
     WHERE device_part.part = 'exposed_wait'

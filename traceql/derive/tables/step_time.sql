@@ -5,7 +5,7 @@
 -- run and decide the part (see device_part), the one that began last. If that is not a kernel of the
 -- step, the part is other_step. A kernel that others hide from start to end is in no row.
 -- @scope  run
--- @needs  kernel, part_interval, step, step_idle
+-- @needs  device_part, kernel, step, step_idle
 -- @column rank     BIGINT   Rank.
 -- @column device   BIGINT   Number of the device on its machine.
 -- @column step_id  BIGINT   Step (step.step_id).
@@ -16,10 +16,10 @@
 -- @column ns       BIGINT   Time, ns.
 -- @column kernels  BIGINT   Number of kernels that the time is credited to; NULL in the parts idle and other_step.
 WITH credited AS (
-    SELECT running_id AS id, part, SUM(dur) AS ns
-    FROM part_interval
-    WHERE running_id IS NOT NULL
-    GROUP BY running_id, part
+    SELECT kernel_id AS id, part, SUM(dur) AS ns
+    FROM device_part
+    WHERE kernel_id IS NOT NULL
+    GROUP BY kernel_id, part
 ),
 own AS (
     SELECT

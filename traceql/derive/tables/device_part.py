@@ -1,17 +1,20 @@
-# One row per interval of a device in which the part that its time counts for does not change.
+# One row per interval of a device: the part that its time counts for, and the step it belongs to.
 #
-# The table device_part adds the step and the cause.
-# @kind   scratch
+# The intervals of a device cover the GPU span of its rank without overlap, so that each nanosecond
+# counts once. If several activities run, computing comes first, then communication, then copies.
+# Waiting is time in which communication kernels run and all of them wait for another rank.
 # @scope  run
-# @needs  collective, kernel, work_class
+# @needs  collective, gap, kernel, step, work_class
 # @column rank           BIGINT   Rank.
 # @column device         BIGINT   Number of the device on its machine.
 # @column ts             BIGINT   Start, ns since the run's first event.
 # @column dur            BIGINT   Duration, ns.
-# @column part           VARCHAR  Part, as in device_part.
-# @column is_overlapped  BOOLEAN  Whether a compute kernel and a communication kernel run.
-# @column begun_id       BIGINT   Kernel that began last on the device at the start of the interval or before (kernel.id); NULL without one.
-# @column running_id     BIGINT   Kernel that the time is credited to (kernel.id): of the kernels that run and decide the part, the one that began last; of operations that transfer data, the one that began to do so last. NULL in idle time.
+# @column part           VARCHAR  computing (a compute kernel runs), exposed_transfer (a collective transfers data), exposed_wait (collectives wait for a late rank), exposed_unmatched (collectives run that were not matched on all their ranks: whether they wait is unknown), exposed_copy (only memory copies or sets run) or idle (nothing runs).
+# @column cause          VARCHAR  Why the device is idle (gap.cause); NULL in all other parts.
+# @column is_overlapped  BOOLEAN  Whether a compute kernel and a collective run: overlapped communication, part computing.
+# @column step_id        BIGINT   Step of the kernel that began last; of idle time, the step of the kernel that ends it (gap.step_id). NULL if that is unknown.
+# @column phase          VARCHAR  Phase of that step; NULL if it is unknown.
+# @column kernel_id      BIGINT   Kernel that the time is credited to (kernel.id): of the kernels that run and decide the part, the one that began last; of operations that transfer data, the one that began to do so last. NULL in idle time.
 
 """Counts activities, where a matched operation first waits and then transfers."""
 
@@ -23,7 +26,7 @@ import pyarrow as pa
 
 from traceql.arrow_duckdb import Columns, columns_of, rows_where
 from traceql.parts_of_time import Part, parts_of_time
-from traceql.running import Int64s, Running, last_running
+from traceql.running import Bools, Int64s, Running, last_running
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
@@ -38,7 +41,7 @@ _PARTS = {
 }
 _COMM = ("transfer", "unmatched", "wait")
 _KERNELS = """
-    SELECT id, ts
+    SELECT id, ts, COALESCE(step_id, -1) AS step_id
     FROM kernel
     WHERE
         rank = $rank AND device = $device
@@ -79,12 +82,25 @@ _ACTIVITIES = """
 """
 
 
+_GAPS = """
+    SELECT ts, cause, COALESCE(step_id, -1) AS step_id
+    FROM gap
+    WHERE
+        rank = $rank AND device = $device
+        AND ts >= $since AND ts >= $begin AND ts < $end
+    ORDER BY ts
+"""
+_STEPS = "SELECT step_id, phase FROM step ORDER BY step_id"
+
+
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
+    steps = con.sql(_STEPS).to_arrow_table()
     for part in parts_of_time(con, "kernel"):
         asked = {"what": list(_PARTS), **part.parameters}
         activities = columns_of(con.sql(_ACTIVITIES, params=asked))
         kernels = columns_of(con.sql(_KERNELS, params=part.parameters))
+        gaps = con.sql(_GAPS, params=part.parameters).to_arrow_table()
         running = Running.of(
             list(_PARTS),
             activities["what"],
@@ -92,31 +108,65 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
             activities["end_ts"],
             span=(part.begin, part.end),
         )
-        yield _intervals(part, running, kernels, activities)
+        yield _intervals(part, running, kernels, activities, gaps, steps)
 
 
-def _intervals(part: Part, running: Running, kernels: Columns, activities: Columns) -> pa.Table:
-    """The rows of a part; its kernels and activities are in the order of their starts."""
+def _intervals(
+    part: Part,
+    running: Running,
+    kernels: Columns,
+    activities: Columns,
+    gaps: pa.Table,
+    steps: pa.Table,
+) -> pa.Table:
+    """The rows of a part; its kernels, activities and gaps are in the order of their starts."""
     kind = np.select(list(running.kinds.values()), list(range(len(_PARTS))), len(_PARTS))
-    counts_for = np.array([*_PARTS.values(), "idle"], object)[kind]
     comm = np.logical_or.reduce([running.kinds[comm] for comm in _COMM])
+    gap = _places(gaps["ts"].to_numpy(), running.ts)
+    gap[kind < len(_PARTS)] = -1
+    step_id = np.where(
+        gap >= 0,
+        _at(gaps["step_id"].to_numpy(), gap),
+        np.where(kind < len(_PARTS), _begun_last(kernels, running.ts), -1),
+    )
+    step = _places(steps["step_id"].to_numpy(), step_id)
     columns = [
         np.full(len(kind), part.rank),
         np.full(len(kind), part.device),
         running.ts,
         running.dur,
-        counts_for,
+        pa.array([*_PARTS.values(), "idle"]).take(pa.array(kind)),
+        gaps["cause"].combine_chunks().take(_known(gap)),
         comm & running.kinds["compute"],
-        _begun_last(kernels, running.ts),
+        _known(step_id, where=step >= 0),
+        steps["phase"].combine_chunks().take(_known(step)),
         _credited(activities, running.ts, kind),
     ]
     return pa.table(columns, schema=_SCHEMA)
 
 
-def _begun_last(kernels: Columns, instants: Int64s) -> pa.Array:
-    """The kernel that began last at each instant or before."""
+def _places(known: Int64s, wanted: Int64s) -> Int64s:
+    """The place of each wanted number in a sorted array; -1 if it is not there."""
+    place = np.searchsorted(known, wanted)
+    place[place == len(known)] = -1
+    place[_at(known, place) != wanted] = -1
+    return place
+
+
+def _at(numbers: Int64s, place: Int64s) -> Int64s:
+    """The number at each place; -1 at place -1."""
+    return np.append(numbers, -1)[place]
+
+
+def _known(numbers: Int64s, *, where: Bools | None = None) -> pa.Array:
+    """The numbers; NULL for those that are not known."""
+    return pa.array(numbers, mask=~where if where is not None else numbers < 0)
+
+
+def _begun_last(kernels: Columns, instants: Int64s) -> Int64s:
+    """The step of the kernel that began last at each instant or before; -1 without one."""
     place = np.searchsorted(kernels["ts"], instants, side="right") - 1
-    return pa.array(kernels["id"][np.maximum(place, 0)], mask=place < 0)
+    return _at(kernels["step_id"], place)
 
 
 def _credited(activities: Columns, instants: Int64s, kind: Int64s) -> pa.Array:
