@@ -193,6 +193,7 @@ def sizes_configured() -> Experts:
     return experts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("ranks", "tokens"), [(4, 16), (8, 4), (8, 2048)])
 def test_fullest_rank_is_that_of_a_simulation(ranks: int, tokens: int) -> None:
     rng = random.Random(1)

@@ -128,6 +128,7 @@ def test_compute_tasks_are_known_by_their_type_where_no_table_describes_them(
     assert len(expected) == events.undescribed == _KNOWN_BY_TYPE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", SUMS)
 def test_copies_are_those_that_sqlite_counts(rank: int, trace: traceql.Trace) -> None:
     expected = read_by_sqlite(

@@ -30,6 +30,7 @@ def side(slower: float = 1.0) -> list[Run]:
     ]
 
 
+@pytest.mark.slow
 def test_work_that_includes_waiting_has_no_verdict() -> None:
     with Comparison(side(), side(1.5)) as comparison:
         for metric in ("busy", "attn_allreduce", "embed"):

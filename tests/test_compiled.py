@@ -161,6 +161,7 @@ def test_odd_events_are_scanned_alike(
     require_same(path)
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=300)
 @given(
     st.lists(st.sampled_from([_PLAIN, *_ODD]), min_size=1, max_size=12),

@@ -72,6 +72,7 @@ def test_all_drafted_tokens_have_logits(
     assert [row["n"] for row in counted.rows()] == rows
 
 
+@pytest.mark.slow
 def test_steps_that_only_check_drafts_are_decode_steps(
     trace: traceql.Trace, iterations: list[list[tuple[int, int]]]
 ) -> None:

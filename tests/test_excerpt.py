@@ -36,13 +36,20 @@ _STEP_QUERIES = (
 )  # fmt: skip
 
 
-_NAMES = ("qwen3-8b-tp1-graph", "ascend")
-_MORE = (TP4, databases.BATCH16, "nsys", "qwen3-8b-pp2-graph", "qwen3-30b-a3b-tp4-ep-graph")
+_SMALL = "qwen3-8b-tp1-graph"
+_MORE = (
+    "ascend",
+    TP4,
+    databases.BATCH16,
+    "nsys",
+    "qwen3-8b-pp2-graph",
+    "qwen3-30b-a3b-tp4-ep-graph",
+)
 
 
 @pytest.fixture(
     scope="module",
-    params=[*_NAMES, *(pytest.param(name, marks=pytest.mark.slow) for name in _MORE)],
+    params=[_SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in _MORE)],
 )
 def whole(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
@@ -250,6 +257,7 @@ def test_numbers_of_whole_steps_are_those_of_the_run(whole: traceql.Trace) -> No
         )
 
 
+@pytest.mark.slow
 def test_so_are_those_of_a_window_of_time(
     whole: traceql.Trace, windows: list[traceql.Trace]
 ) -> None:
@@ -275,6 +283,7 @@ def test_collectives_keep_what_the_whole_run_told(windows: list[traceql.Trace]) 
     assert all(row == told[row["kernel_id"]] for row in found)
 
 
+@pytest.mark.slow
 def test_a_sample_keeps_the_mix_of_phases() -> None:
     whole = databases.trace(TP4)
     with whole.excerpt(sample=3) as part:
@@ -388,6 +397,7 @@ def test_nothing_is_left_when_an_excerpt_is_closed() -> None:
     assert not folder.exists()
 
 
+@pytest.mark.slow
 def test_queued_kernels_that_start_later_count(tmp_path: Path) -> None:
     """Five launches of 1 µs each, one after the other; their kernels run one by one from 100 µs."""
     events = [
@@ -434,6 +444,7 @@ def test_a_slice_of_several_windows_is_in_each(tmp_path: Path) -> None:
     assert [tuple(row.values()) for row in around] == [(110_000, 100_000), (510_000, 500_000)]
 
 
+@pytest.mark.slow
 def test_who_was_late_before_the_window_is_still_known(tmp_path: Path) -> None:
     """Rank 0 waits 60 µs for rank 1. The window begins while it waits."""
     ranks = [

@@ -63,6 +63,7 @@ def test_a_database_of_a_whole_run_says_nothing(database: Path) -> None:
     assert called("run", "kernels.top", database).stderr.startswith(b"20 of ")
 
 
+@pytest.mark.slow
 def test_commands_make_the_excerpt_themselves(database: Path, part: Path) -> None:
     asked = ("run", "kernels.top", database, "--limit", "0", "--format", "json")
     done = called(*asked, "--steps", "3")
@@ -94,6 +95,7 @@ def test_the_report_says_it_below_its_title(database: Path, tmp_path: Path) -> N
     assert json.loads(document.read_text())["excerpt"] in header
 
 
+@pytest.mark.slow
 def test_the_perfetto_file_says_it(database: Path, part: Path, tmp_path: Path) -> None:
     file = tmp_path / "part.pftrace"
     done = called("export", "perfetto", database, "--steps", "3", "-o", file)

@@ -36,6 +36,7 @@ def test_steps_in_graphs_that_were_not_recorded_are_no_full_graphs(tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 def test_an_npu_has_acl_graphs(tmp_path: Path) -> None:
     """Three tasks, each of which is launched 400 ns after the one before ended."""
     folder = tmp_path / "in"

@@ -323,6 +323,7 @@ def test_a_killed_add_leaves_a_whole_lake(tmp_path: Path, small: Path, put: int)
     assert check_lake(str(lake)).problems == ()
 
 
+@pytest.mark.slow
 def test_what_was_merged_a_while_before_an_end_is_kept(
     tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -400,6 +401,7 @@ def test_adds_killed_at_any_time_lose_nothing(tmp_path: Path) -> None:
     assert check_lake(str(lake)).problems == ()
 
 
+@pytest.mark.slow
 def test_a_damaged_file_is_found_told_and_mended(tmp_path: Path, small: Path) -> None:
     lake = tmp_path / "lake"
     entry = add_run(small, lake).entry
@@ -421,6 +423,7 @@ def test_a_damaged_file_is_found_told_and_mended(tmp_path: Path, small: Path) ->
     assert file.read_bytes() == content
 
 
+@pytest.mark.slow
 def test_a_damaged_row_is_told(tmp_path: Path, small: Path) -> None:
     lake = tmp_path / "lake"
     add_run(small, lake)
@@ -431,6 +434,7 @@ def test_a_damaged_row_is_told(tmp_path: Path, small: Path) -> None:
     assert [one.kind for one in check_lake(str(lake)).problems] == ["row"]
 
 
+@pytest.mark.slow
 def test_files_that_no_run_names_are_found_and_removed(tmp_path: Path, small: Path) -> None:
     lake = tmp_path / "lake"
     entry = add_run(small, lake).entry
@@ -446,6 +450,7 @@ def test_files_that_no_run_names_are_found_and_removed(tmp_path: Path, small: Pa
     assert kernels(lake) == [{"run": entry.run, "kernels": 2, "ns": 12_000}]
 
 
+@pytest.mark.slow
 def test_a_run_of_an_older_version_has_null_where_it_has_no_column(
     tmp_path: Path, small: Path
 ) -> None:
@@ -490,6 +495,7 @@ def make_older(lake: Path, entry: Entry, table: str, column: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_removed_run_is_gone(tmp_path: Path, small: Path) -> None:
     lake = tmp_path / "lake"
     gone, kept = (add_run(one, lake).entry for one in (small, loaded(tmp_path, "kept", 3)))
@@ -534,12 +540,14 @@ def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
     assert len(entries(store_at(lake))) == 2
 
 
+@pytest.mark.slow
 def test_names_of_runs_fit_any_file_system(tmp_path: Path) -> None:
     entry = add_run(trace_of(tmp_path, "a=b 'c' ü%20", 5), tmp_path / "lake").entry
     assert entry.run.startswith("a-b-c-20-")
     assert kernels(tmp_path / "lake") == [{"run": entry.run, "kernels": 1, "ns": 5_000}]
 
 
+@pytest.mark.slow
 def test_a_lake_whose_path_needs_quotes_works(tmp_path: Path, small: Path) -> None:
     lake = tmp_path / "it's a=lake"
     add_run(small, lake)

@@ -83,6 +83,7 @@ def test_without_ray_the_next_step_is_told(
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.slow
 def test_each_line_but_the_last_says_what_is_left(tmp_path: Path, runs: list[Path]) -> None:
     told = add(*runs, "--lake", tmp_path / "lake", "--jobs", 1)
     first, second, last = told.stderr.splitlines()

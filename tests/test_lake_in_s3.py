@@ -82,6 +82,7 @@ def test_a_lake_can_be_in_an_object_store(
         assert compact(lake).before
 
 
+@pytest.mark.slow
 def test_statements_reach_nothing_but_the_lake(database: Path, memory: str) -> None:
     add_run(database, memory)
     ObjectStore(memory.removesuffix("lake") + "other").put(database, "x.parquet")
@@ -91,6 +92,7 @@ def test_statements_reach_nothing_but_the_lake(database: Path, memory: str) -> N
                 opened.sql(f"FROM read_text('{file}')")
 
 
+@pytest.mark.slow
 def test_what_no_run_names_stays_for_a_day(
     database: Path, memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -97,6 +97,7 @@ def test_no_reader_of_that_name(trace: Path, tmp_path: Path) -> None:
         load.load(trace, tmp_path / "x.duckdb", reader="fast")
 
 
+@pytest.mark.slow
 def test_a_load_with_little_memory_answers(trace: Path, tmp_path: Path) -> None:
     loaded = load.load(trace, tmp_path / "x.duckdb", reader="stream", memory="300MB")
     assert loaded.added == [trace]

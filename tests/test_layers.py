@@ -167,6 +167,7 @@ def test_no_whole_pass_means_no_layers() -> None:
     assert not len(layers_of(stream_of(cut)).number)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),

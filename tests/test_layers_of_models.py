@@ -225,6 +225,7 @@ def judged(recording: Recording, *, configured: bool) -> Iterator[tuple[Kernel, 
                     break
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recording",
     params(one for one in EAGER if one.model_type in MODEL_TYPES),

@@ -92,6 +92,7 @@ def test_every_tool_says_that_it_only_reads(assistant: Assistant) -> None:
     assert all(tool.annotations and tool.annotations.read_only_hint for tool in listed)
 
 
+@pytest.mark.slow
 def test_an_assistant_goes_from_the_findings_to_the_rows_that_show_them(
     assistant: Assistant, trace: traceql.Trace
 ) -> None:

@@ -76,6 +76,7 @@ def test_every_value_of_a_raw_page_is_loaded(eager: traceql.Trace) -> None:
     assert {name: sums[name] for name in totals} == totals
 
 
+@pytest.mark.slow
 def test_each_kernel_has_the_launch_at_its_place(eager: traceql.Trace) -> None:
     _, rows = cells(f"{EAGER}-raw-base")
     kernels = of_trace(EAGER)

@@ -238,6 +238,7 @@ def test_ranges_own_the_kernels_launched_inside_them(databases: Path) -> None:
     assert [(row["kernels"], row["gpu_ns"]) for row in found] == expected
 
 
+@pytest.mark.slow
 def test_time_off_the_cpu_is_that_of_the_launching_thread(databases: Path) -> None:
     with opened(databases, "qwen3-8b-2layers-graph-node.sqlite") as trace:
         (found,) = trace.run("idle.scheduling", phase="decode").rows()

@@ -225,6 +225,7 @@ def test_chain_adds_up_to_the_length_of_each_step(run: str) -> None:
             assert segments[0]["length_ns"] == lengths[step]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases(TENSOR))
 def test_chain_lies_on_the_rank_that_came_last(run: str) -> None:
     found = chains(run)

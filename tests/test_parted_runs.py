@@ -109,6 +109,7 @@ def test_a_file_whose_task_is_lost_is_read_when_the_run_is_added(
     assert read == [RANKS[1].name, RANKS[0].name]
 
 
+@pytest.mark.slow
 def test_a_run_whose_task_is_lost_has_failed_until_it_is_added(tmp_path: Path) -> None:
     run, lake = ranks_of(tmp_path / "run", 5, 7), tmp_path / "lake"
     (done,) = added(lake, Here({run: TaskLost("it did not end in 9 s")}), run)
@@ -150,6 +151,7 @@ def test_what_the_lake_has_is_not_read_again(tmp_path: Path, read: list[str]) ->
     assert len(read) == 2
 
 
+@pytest.mark.slow
 def test_a_run_of_one_file_is_not_parted(tmp_path: Path) -> None:
     executor, run = Here(), ranks_of(tmp_path / "run", 5)
     added(tmp_path / "lake", executor, run)
