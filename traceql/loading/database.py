@@ -1,12 +1,14 @@
 """Writes the tables that readers yield into the database."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from traceql.derive.execute import create_sources
 from traceql.dialect.registry import loaded_facts
@@ -17,6 +19,7 @@ from traceql.loading.ranks import Rank, ranks
 from traceql.loading.reading import FileRead
 from traceql.loading.run_directory import RunDirectory
 from traceql.loading.time_base import Extent, Placement, placements
+from traceql.reader.tables import SCHEMAS
 from traceql.resources import SCHEMA_VERSION
 from traceql.second_connection import second_connection
 from traceql.version import __version__
@@ -65,7 +68,7 @@ def add_files(
     placed = _placed(con, files, runs)
     base_ns = _rebase(con, placed)
     firsts = _first_ids(con, placed)
-    with ThreadPoolExecutor() as pool:
+    with _threads_shared_by(con, len(placed)), ThreadPoolExecutor() as pool:
         jobs = [
             pool.submit(_insert, second_connection(con), one, base_ns, first)
             for one, first in zip(placed, firsts, strict=True)
@@ -73,6 +76,20 @@ def add_files(
         for job in jobs:
             job.result()
     con.execute(_WORLD_SIZE)
+
+
+@contextmanager
+def _threads_shared_by(con: duckdb.DuckDBPyConnection, statements: int) -> Iterator[None]:
+    """Lets as many statements at once share the threads of DuckDB.
+
+    With more than one thread for each, an INSERT packs most rows twice: by thread, then in order.
+    """
+    before = _number(con, "SELECT current_setting('threads')")
+    con.execute(f"SET threads = {max(1, before // max(1, statements))}")
+    try:
+        yield
+    finally:
+        con.execute(f"SET threads = {before}")
 
 
 def _placed(
@@ -227,11 +244,11 @@ _REMARK = "INSERT INTO remark SELECT $rank, check_name, value, total, ok, note F
 def _insert_from(
     con: duckdb.DuckDBPyConnection, file: FileRead, table: str, sql: str, bound: dict[str, int]
 ) -> None:
-    for part in file.take(table):
-        if len(part):
-            con.register("incoming", part)
-            con.execute(sql, bound)
-            con.unregister("incoming")
+    """Inserts a table with one statement: with one for each part, row groups would end with them."""
+    batches = (batch for part in file.take(table) for batch in part.to_batches())
+    con.register("incoming", pa.RecordBatchReader.from_batches(SCHEMAS[table], batches))
+    con.execute(sql, bound)
+    con.unregister("incoming")
 
 
 def _number(con: duckdb.DuckDBPyConnection, sql: str) -> int:
