@@ -244,7 +244,7 @@ _REMARK = "INSERT INTO remark SELECT $rank, check_name, value, total, ok, note F
 def _insert_from(
     con: duckdb.DuckDBPyConnection, file: FileRead, table: str, sql: str, bound: dict[str, int]
 ) -> None:
-    """Inserts a table with one statement: with one for each part, row groups would end with them."""
+    """Inserts a table with one statement, so that row groups go on from part to part."""
     batches = (batch for part in file.take(table) for batch in part.to_batches())
     con.register("incoming", pa.RecordBatchReader.from_batches(SCHEMAS[table], batches))
     con.execute(sql, bound)

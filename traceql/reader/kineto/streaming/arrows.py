@@ -81,7 +81,8 @@ class Arrows:
         self.finishes += len(row)
         self.places.update(np.unique(columns["place"][of_usual]).tolist())
         # The first flow may go on from the last batch, and the last flow in the next one.
-        for rare in batch.filter(pa.array(~of_usual)).to_pylist():
+        rare_rows = ~of_usual & ~np.repeat(_are_void(starts, columns["phase"]), sizes)
+        for rare in batch.filter(pa.array(rare_rows)).to_pylist():
             if (key := (rare["family"], rare["id"])) != self._flow.key:
                 found.append(self._closed())
                 self._flow.key = key
@@ -131,6 +132,13 @@ def _starts_of_flows(batch: pa.RecordBatch) -> Int64s:
         column = batch[name]
         differs |= pc.not_equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
     return np.flatnonzero(np.append(True, differs))
+
+
+def _are_void(starts: Int64s, phase: Int64s) -> Bools:
+    """Whether a flow, neither the first nor the last, begins nowhere, so that it has no arrows."""
+    void: Bools = ~np.logical_or.reduceat(phase == _BEGINS, starts)
+    void[[0, -1]] = False
+    return void
 
 
 def _are_usual(starts: Int64s, sizes: Int64s, columns: dict[str, Int64s], is_late: Bools) -> Bools:

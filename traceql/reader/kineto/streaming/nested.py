@@ -8,6 +8,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.reader import nester
+from traceql.reader.kineto.streaming import in_order
+from traceql.reader.kineto.streaming.scratch import Scratch
 from traceql.reader.kineto.streaming.sections import NUMBERED_END, SPAN, Sections
 from traceql.reader.track_nesting import NONE, SLICE
 
@@ -59,17 +61,28 @@ def nest(found: Sections) -> Placed:
     """
     slices = overlapping = 0
     nesting = nester.new_nester()
-    for batch in found.scratch.ask(
-        _BY_TRACK, {"span": SPAN, "end": NUMBERED_END}, place_track=_track_of_places(found)
-    ):
-        columns = [batch[name].to_numpy() for name in batch.schema.names]
-        track, ts, dur, number, kind = columns
+    for track, ts, dur, number, kind in _by_track(found):
         nested = nesting.add(track, ts, dur, number, kind)
         index = number[kind == SLICE]
         _keep(found, index, nested)
         slices += len(index)
         overlapping += nested.overlapping
     return Placed(slices, overlapping)
+
+
+def _by_track(found: Sections) -> Iterator[list[Int64s]]:
+    """Slices and ends, track by track, in batches, as nesters want them."""
+    scratch, tracks = found.scratch, found.tracks.known(list(found.end_places))
+    if scratch.is_in_memory:
+        span, ends = scratch.rows("span", SPAN), scratch.rows("end", NUMBERED_END)
+        yield in_order.by_track(span, ends, tracks)
+        return
+    places = pa.table({"place": np.arange(len(tracks)), "track": tracks})
+    on_a_track = places.filter(pa.array(tracks != NONE))
+    for batch in scratch.ask(
+        _BY_TRACK, {"span": SPAN, "end": NUMBERED_END}, place_track=on_a_track
+    ):
+        yield [batch[name].to_numpy() for name in batch.schema.names]
 
 
 def _keep(found: Sections, index: Int64s, nested: nester.Placed) -> None:
@@ -79,17 +92,9 @@ def _keep(found: Sections, index: Int64s, nested: nester.Placed) -> None:
     found.scratch.add("bound", pa.table(list(map(pa.array, bound)), schema=_BOUND))
 
 
-def _track_of_places(found: Sections) -> pa.Table:
-    """The track of each place of flow ends; those without a slice or instant have none yet."""
-    tracks = found.tracks.known(list(found.end_places))
-    return pa.table({"place": np.arange(len(tracks)), "track": tracks}).filter(
-        pa.array(tracks != NONE)
-    )
-
-
 def places_of_slices(found: Sections) -> Iterator[tuple[pa.Array, pa.Array]]:
     """The parent and the depth of the slices of each section, in the order of the file."""
-    batches = found.scratch.ask(_BY_INDEX, {"placed": _PLACED})
+    batches = _by_index(found.scratch)
     left = pa.table({"parent": pa.array([], pa.int64()), "depth": pa.array([], pa.int64())})
     for size in found.slices:
         while len(left) < size and (batch := next(batches, None)) is not None:
@@ -100,6 +105,16 @@ def places_of_slices(found: Sections) -> Iterator[tuple[pa.Array, pa.Array]]:
         yield pa.array(parent, mask=parent == NONE), part["depth"].combine_chunks()
 
 
+def _by_index(scratch: Scratch) -> Iterator[pa.RecordBatch]:
+    if scratch.is_in_memory:
+        return iter(in_order.by_index(scratch.rows("placed", _PLACED)).to_batches())
+    return scratch.ask(_BY_INDEX, {"placed": _PLACED})
+
+
 def ends_by_flow(found: Sections) -> Iterator[pa.RecordBatch]:
     """The ends of flows with their slices, flow by flow, as `Arrows` wants them."""
-    return found.scratch.ask(_BY_FLOW, {"end": NUMBERED_END, "bound": _BOUND})
+    scratch = found.scratch
+    if scratch.is_in_memory:
+        ends, bound = scratch.rows("end", NUMBERED_END), scratch.rows("bound", _BOUND)
+        return iter(in_order.by_flow(ends, bound).to_batches())
+    return scratch.ask(_BY_FLOW, {"end": NUMBERED_END, "bound": _BOUND})

@@ -1,32 +1,46 @@
-"""Tables on disk, in parts, and their rows in another order, by DuckDB in bounded memory."""
+"""Tables in parts, in memory or on disk, and their rows in another order, in bounded memory."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import duckdb
 import pyarrow as pa
 
+if TYPE_CHECKING:
+    import duckdb
+
 _ROWS = 100_000  # of a sorted batch
+_SHARE_OF_TABLES = 0.5  # of the memory; the rest is for columns while they are sorted
 Change = Callable[[pa.Table], pa.Table]
 
 
 class Scratch:
     """The tables of a file while it is read.
 
+    They stay in memory as long as half of it holds all of them, and else are on disk.
+
     Args:
         folder: where to write them; it exists and is empty.
-        memory_bytes: for sorting; what does not fit goes into the folder too.
+        memory_bytes: for tables, and for sorting; what does not fit goes into the folder.
+
+    Attributes:
+        is_in_memory: whether nothing was written to disk.
     """
 
     def __init__(self, folder: Path, *, memory_bytes: int) -> None:
         self._folder = folder
         self._memory_bytes = memory_bytes
-        self._parts: defaultdict[str, list[tuple[Path, Change | None]]] = defaultdict(list)
+        self._parts: defaultdict[str, list[tuple[pa.Table | Path, Change | None]]]
+        self._parts = defaultdict(list)
+        self._kept_bytes = 0
+        self.is_in_memory = True
 
     @cached_property
-    def _con(self) -> duckdb.DuckDBPyConnection:
+    def _con(self) -> "duckdb.DuckDBPyConnection":
+        import duckdb  # which a file that fits into memory does without
+
         return duckdb.connect(
             config={
                 "memory_limit": f"{self._memory_bytes}B",
@@ -47,15 +61,31 @@ class Scratch:
 
     @property
     def files(self) -> dict[str, list[Path]]:
-        """The files of each table."""
-        return {name: [path for path, _ in parts] for name, parts in self._parts.items()}
+        """The files of each table, which are written if they are in memory."""
+        self._spill()
+        return {name: [Path(part) for part, _ in parts] for name, parts in self._parts.items()}
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Appends rows to a table, as its next part."""
-        path = self._folder / f"{name}.{len(self._parts[name]):06}.arrow"
+        self._kept_bytes += rows.nbytes
+        if self.is_in_memory and self._kept_bytes > self._memory_bytes * _SHARE_OF_TABLES:
+            self._spill()
+        parts = self._parts[name]
+        parts.append((rows if self.is_in_memory else self._written(name, len(parts), rows), None))
+
+    def _spill(self) -> None:
+        """Writes what is in memory to disk, where all that follows goes too."""
+        self.is_in_memory = False
+        for name, parts in self._parts.items():
+            for number, (part, change) in enumerate(parts):
+                if isinstance(part, pa.Table):
+                    parts[number] = self._written(name, number, part), change
+
+    def _written(self, name: str, number: int, rows: pa.Table) -> Path:
+        path = self._folder / f"{name}.{number:06}.arrow"
         with pa.ipc.new_file(path, rows.schema) as sink:
             sink.write_table(rows)
-        self._parts[name].append((path, None))
+        return path
 
     def adopt(self, files: Mapping[str, list[Path]], changes: Mapping[str, Change]) -> None:
         """Appends files of another process to the tables.
@@ -63,20 +93,31 @@ class Scratch:
         Args:
             changes: what becomes of the rows of a table when they are read; nothing if absent.
         """
+        self._spill()
         for name, paths in files.items():
             self._parts[name] += [(path, changes.get(name)) for path in paths]
 
     def parts(self, name: str) -> Iterator[pa.Table]:
-        """The parts of a table in the order in which they were added, mapped from disk."""
-        for path, change in self._parts[name]:
-            yield _mapped(path, change)
+        """The parts of a table in the order in which they were added, mapped if on disk."""
+        for part, change in self._parts[name]:
+            yield _opened(part, change)
 
     def take(self, name: str) -> Iterator[pa.Table]:
-        """The same parts, which are removed from disk."""
-        for path, change in self._parts.pop(name, []):
-            rows = _mapped(path, change)
-            path.unlink()
+        """The same parts, which are removed."""
+        parts = self._parts.pop(name, [])
+        while parts:
+            part, change = parts.pop(0)
+            rows = _opened(part, change)
+            if isinstance(part, Path):
+                part.unlink()
+            del part
             yield rows
+            del rows
+
+    def rows(self, name: str, schema: pa.Schema) -> pa.Table:
+        """These columns of a table, all its rows in one piece."""
+        parts = (part.select(schema.names) for part in self.parts(name))
+        return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
 
     def ask(
         self, sql: str, schemas: Mapping[str, pa.Schema], **others: pa.Table
@@ -101,7 +142,11 @@ class Scratch:
             yield from part.select(schema.names).to_batches()
 
 
-def _mapped(path: Path, change: Change | None) -> pa.Table:
-    with pa.memory_map(str(path)) as source:
-        rows = pa.ipc.open_file(source).read_all()
+def _opened(part: pa.Table | Path, change: Change | None) -> pa.Table:
+    rows = _mapped(part) if isinstance(part, Path) else part
     return change(rows) if change else rows
+
+
+def _mapped(path: Path) -> pa.Table:
+    with pa.memory_map(str(path)) as source:
+        return pa.ipc.open_file(source).read_all()

@@ -112,7 +112,8 @@ class Sections:
         self.counts.add(columns)
         self.about_tracks += columns.about_tracks
         if len(ts):
-            at = int(np.lexsort((-np.maximum(dur, 0), ts))[0])
+            first = np.flatnonzero(ts == ts.min())
+            at = int(first[np.argmax(np.maximum(dur[first], 0))])
             begun = (int(ts[at]), -max(int(dur[at]), 0), before + at)
             self._first = min(begun, self._first or begun)
 
