@@ -70,6 +70,8 @@ def distinct_rows(columns: Sequence[Int64s]) -> tuple[list[tuple[int, ...]], Int
     """The distinct rows of columns of one length, sorted, and the place of each row among them."""
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
+        if not len(column) or (column == column[0]).all():
+            continue  # as most columns of most batches
         values = pa.array(column).dictionary_encode()
         joined = code * len(values.dictionary) + values.indices.to_numpy()
         code = pa.array(joined).dictionary_encode().indices.to_numpy().astype(np.int64)

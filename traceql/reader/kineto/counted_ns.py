@@ -37,7 +37,7 @@ def _by_doubles(text: bytes, numbers: int) -> Int64s | None:
     if len(us) != numbers or (np.abs(us) >= _EXACT_US).any():
         return None
     ns = us * 1000
-    if (np.abs(ns % 1 - 0.5) < _NEARLY_HALF).any():
+    if (np.abs(ns - np.floor(ns) - 0.5) < _NEARLY_HALF).any():
         return None
     return np.rint(ns).astype(np.int64)
 

@@ -30,7 +30,7 @@ Scalar = str | int | float | bool | None
 Parsed = TypeVar("Parsed")
 Cut = TypeVar("Cut", bound=Sized)
 ABSENT = Raw(b"")
-_BATCH_BYTES = 1 << 18  # small enough that the events of a batch stay in the CPU's cache
+_BATCH_BYTES = 1 << 20  # small enough that the events of a batch stay in the CPU's cache
 _KEY = rb'"%b"\s*:' % b"".join(  # "traceEvents", of which each letter may be escaped
     rb"(?:%c|\\u00(?i:%02x))" % (letter, letter) for letter in b"traceEvents"
 )
@@ -112,15 +112,14 @@ class KinetoJson:
         enough = _BATCH_BYTES
         for piece in self._texts:
             text += piece
-            if len(text) < enough:
-                continue
-            head = head or _cut_head(text)
-            size = len(text)
-            batch = cut(text) if head else None
-            enough = max(_BATCH_BYTES, len(text) if batch else 2 * size)
-            if batch:
-                taken = _Taken(taken.bytes + size - len(text), taken.events + len(batch))
-                yield batch
+            while len(text) >= enough:
+                head = head or _cut_head(text)
+                size = len(text)
+                batch = cut(text) if head else None
+                enough = _BATCH_BYTES if batch else max(_BATCH_BYTES, 2 * size)
+                if batch:
+                    taken = _Taken(taken.bytes + size - len(text), taken.events + len(batch))
+                    yield batch
         try:
             yield self._end(bytes(head + text))
         except msgspec.DecodeError as error:

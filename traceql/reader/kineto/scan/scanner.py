@@ -16,7 +16,7 @@ from traceql.reader.kineto.scan.scanned import (
     ScannedSlices,
 )
 
-ROOM_BYTES = 1 << 19  # of the text that is scanned at once
+ROOM_BYTES = 1 << 21  # of the text that is scanned at once
 _SCALAR: msgspec.json.Decoder[str | int | float | bool | None] = msgspec.json.Decoder(
     str | int | float | bool | None
 )

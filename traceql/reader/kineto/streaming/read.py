@@ -16,7 +16,6 @@ from traceql.errors import TraceCorrupt
 from traceql.reader.arguments import int64_column, whole_numbers
 from traceql.reader.kineto.remarks import Found, by_streaming, stated
 from traceql.reader.kineto.streaming.arrows import Arrows
-from traceql.reader.kineto.streaming.by_range import sections_by_range
 from traceql.reader.kineto.streaming.nested import Placed, ends_by_flow, nest, places_of_slices
 from traceql.reader.kineto.streaming.scratch import Scratch
 from traceql.reader.kineto.streaming.sections import Sections, sections
@@ -66,11 +65,17 @@ def stream_kineto(
 
 def _parsed(path: Path, scratch: Scratch, processes: int) -> Sections:
     try:
-        found = sections_by_range(path, scratch, processes) or sections(path, scratch)
+        found = (processes > 1 and _by_range(path, scratch, processes)) or sections(path, scratch)
         found.span.require_fits()
     except TraceCorrupt as error:
         raise type(error)(f"{path}: {error}") from None
     return found
+
+
+def _by_range(path: Path, scratch: Scratch, processes: int) -> Sections | None:
+    from traceql.reader.kineto.streaming.by_range import sections_by_range  # and multiprocessing
+
+    return sections_by_range(path, scratch, processes)
 
 
 def _part(tables: dict[str, pa.Table]) -> TraceTables:
