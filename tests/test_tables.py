@@ -9,6 +9,8 @@ from derived import Row, answer, database, rows
 from small_runs import all_reduce
 from traces import PID, Event, host, kernel, launch, step
 
+from traceql import parts_of_time
+
 ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
 
@@ -398,6 +400,27 @@ def test_wait_before_an_earlier_launch_of_the_stream_is_no_dependency() -> None:
         (9000, 1000, "launch", 3, 1),
         (15_000, 15_000, "launch", 1, 2),
     ]
+
+
+@pytest.mark.parametrize("rows_of_part", [250_000, 1])
+def test_a_long_kernel_does_not_hide_the_later_one_of_its_stream(
+    monkeypatch: pytest.MonkeyPatch, rows_of_part: int
+) -> None:
+    """The wait came before the launch of the second kernel, however time is divided."""
+    monkeypatch.setattr(parts_of_time, "_ROWS", rows_of_part)
+    monkeypatch.setattr(parts_of_time, "_SAMPLED", 1)
+    con = database(
+        kernel(ts=200, dur=100, correlation=1, stream=7),
+        kernel(ts=210, dur=1, correlation=2, stream=7),
+        kernel(ts=250, dur=10, stream=8),
+        kernel(ts=290, dur=20, stream=8),
+        kernel(ts=320, dur=1, correlation=3, stream=7),
+        launch(ts=1, correlation=1),
+        launch(ts=5, correlation=80, name="cudaStreamWaitEvent"),
+        launch(ts=10, correlation=2),
+        launch(ts=20, correlation=3),
+    )
+    assert rows(con, GAP) == [(310_000, 10_000, "launch", 3, 4)]
 
 
 def test_kernel_without_a_launch_leaves_the_cause_unknown() -> None:

@@ -19,7 +19,7 @@
 
 """Finds the kernels that end where an interval begins, and that begin where it ends."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import groupby
 
 import duckdb
@@ -42,6 +42,19 @@ _IDLE = """
     ORDER BY ts
 """
 _KERNELS = """
+    WITH chosen AS MATERIALIZED (
+        FROM classified_kernel
+        WHERE
+            rank = $rank AND device = $device
+            AND ts >= $since AND ts <= $end
+            AND ts + GREATEST(dur, 0) >= $begin
+    ),
+    launch AS (
+        SELECT call.id, call.ts, call.tid, slice.track_id
+        FROM (SELECT DISTINCT launch_id FROM chosen) AS named
+        INNER JOIN launch AS call ON named.launch_id = call.id
+        INNER JOIN slice ON call.id = slice.id
+    )
     SELECT
         kernel.id,
         kernel.ts,
@@ -53,19 +66,9 @@ _KERNELS = """
         COALESCE(launch.tid, issuer.tid) AS tid,
         COALESCE(issuer.tid, launch.tid) AS issuing_tid,
         COALESCE(issuer.track_id, launch.track_id) AS track_id
-    FROM classified_kernel AS kernel
-    LEFT JOIN (
-        SELECT launch.id, launch.ts, launch.tid, slice.track_id
-        FROM launch
-        INNER JOIN slice USING (id)
-        WHERE launch.rank = $rank
-    ) AS launch ON kernel.launch_id = launch.id
+    FROM chosen AS kernel
+    LEFT JOIN launch ON kernel.launch_id = launch.id
     LEFT JOIN issuer ON kernel.id = issuer.id
-    WHERE
-        kernel.rank = $rank AND kernel.device = $device
-        AND kernel.ts >= $since AND kernel.ts <= $end
-        AND kernel.ts + GREATEST(kernel.dur, 0) >= $begin
-    ORDER BY kernel.ts, kernel.id
 """
 _PLACE = ("rank", "device")
 _OF_NEXT = ("stream", "launch_ts", "tid", "issuing_tid", "track_id")
@@ -77,28 +80,40 @@ Int64s = npt.NDArray[np.int64]
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
     for device, parts in groupby(parts_of_time(con, "classified_kernel"), _device):
-        earlier: dict[int, int] = {}
+        latest: pa.Table | None = None
         for part in parts:
             idle, kernels = (
-                con.sql(sql, params=part.parameters).to_arrow_table().combine_chunks()
-                for sql in (_IDLE, _KERNELS)
+                con.sql(sql, params=part.parameters).to_arrow_table() for sql in (_IDLE, _KERNELS)
             )
-            yield _bounded(device, idle, kernels, earlier)
-            earlier |= _last_calls(kernels, part.end)
+            if latest is not None:  # that they may have ended long ago does not matter
+                others = ~np.isin(latest["id"].to_numpy(), kernels["id"].to_numpy())
+                kernels = pa.concat_tables([latest.filter(pa.array(others)), kernels])
+            kernels = _by_start(kernels)
+            yield _bounded(device, idle.combine_chunks(), kernels)
+            latest = _latest_of_streams(kernels, part.end)
 
 
 def _device(part: Part) -> tuple[int, int]:
     return part.rank, part.device
 
 
-def _bounded(
-    device: tuple[int, int], idle: pa.Table, kernels: pa.Table, earlier: Mapping[int, int]
-) -> pa.Table:
+def _by_start(kernels: pa.Table) -> pa.Table:
+    ids, ts = (kernels[name].to_numpy() for name in ("id", "ts"))
+    return kernels.combine_chunks().take(pa.array(np.lexsort((ids, ts))))
+
+
+def _latest_of_streams(kernels: pa.Table, end: int) -> pa.Table:
+    """The kernel of each stream that began last before the end."""
+    begun = kernels.slice(0, int(np.searchsorted(kernels["ts"].to_numpy(), end)))
+    _, from_behind = np.unique(begun["stream"].to_numpy()[::-1], return_index=True)
+    return begun.take(pa.array(len(begun) - 1 - from_behind))
+
+
+def _bounded(device: tuple[int, int], idle: pa.Table, kernels: pa.Table) -> pa.Table:
     """The rows of a part of a device's time.
 
     Args:
-        kernels: those of the part, by their starts.
-        earlier: when the last kernel of a stream was launched, of those that are not in `kernels`.
+        kernels: those of the part, by their starts; of each stream also the one before them.
     """
     ts, dur = (idle[name].to_numpy() for name in ("ts", "dur"))
     before = kernels.take(_ending_at(kernels, ts))
@@ -114,7 +129,7 @@ def _bounded(
         **{name: after[name] for name in _OF_NEXT},
         "other_stream": other_stream,
         "earlier_launch_ts": _earlier_calls(
-            kernels, ts, after["stream"], other_stream.fill_null(False), earlier
+            kernels, ts, after["stream"], other_stream.fill_null(False)
         ),
     }
     return pa.table(columns, schema=_SCHEMA)
@@ -145,41 +160,19 @@ def _where(order: Int64s, place: Int64s, edges: Int64s, instants: Int64s) -> pa.
 
 
 def _earlier_calls(
-    kernels: pa.Table,
-    instants: Int64s,
-    stream: pa.ChunkedArray,
-    wanted: pa.ChunkedArray,
-    earlier: Mapping[int, int],
+    kernels: pa.Table, instants: Int64s, streams: pa.ChunkedArray, wanted: pa.ChunkedArray
 ) -> pa.Array:
     """For each wanted instant, when the last kernel of a stream that began before it was launched.
 
     It is NULL if that is unknown, and where it is not wanted.
     """
-    found = np.full(len(instants), _NEVER)
-    asked = np.flatnonzero(wanted.to_numpy())
-    of_stream = stream.take(asked).to_numpy()
-    for number, calls, starts in _by_stream(kernels, np.unique(of_stream)):
-        own = asked[of_stream == number]
-        place = np.searchsorted(starts, instants[own])
-        known = np.append(earlier.get(number, _NEVER), calls)
-        found[own] = known[place]
-    return pa.array(found, mask=found == _NEVER)
-
-
-def _last_calls(kernels: pa.Table, end: int) -> dict[int, int]:
-    """When the last kernel of each stream that began before the end was launched."""
-    streams = kernels["stream"].unique().to_numpy()
-    return {
-        number: int(calls[np.searchsorted(starts, end) - 1])
-        for number, calls, starts in _by_stream(kernels, streams)
-        if len(starts) and starts[0] < end
-    }
-
-
-def _by_stream(kernels: pa.Table, streams: Int64s) -> Iterator[tuple[int, Int64s, Int64s]]:
-    """For each of these streams, the launch calls (or `_NEVER`) and the starts of its kernels."""
     stream, starts = (kernels[name].to_numpy() for name in ("stream", "ts"))
     calls = kernels["call_ts"].fill_null(_NEVER).to_numpy()
-    for number in streams.tolist():
-        own = stream == number
-        yield number, calls[own], starts[own]
+    found = np.full(len(instants), _NEVER)
+    asked = np.flatnonzero(wanted.to_numpy())
+    of_stream = streams.take(pa.array(asked)).to_numpy()
+    for number in np.unique(of_stream).tolist():
+        own, at = stream == number, asked[of_stream == number]
+        place = np.searchsorted(starts[own], instants[at])
+        found[at] = np.append(_NEVER, calls[own])[place]
+    return pa.array(found, mask=found == _NEVER)
