@@ -35,8 +35,9 @@ def stream_kineto(
     """The tables of a JSON trace of PyTorch's profiler, section by section.
 
     Args:
-        folder: where to write about as many bytes as the JSON has; what is written is removed.
-        memory_bytes: about how much to use; half of it is for sorting.
+        folder: where to write what does not fit into memory, about as many bytes as the JSON has;
+            what is written is removed.
+        memory_bytes: about how much to use; half of it is for tables and for sorting.
         processes: how many may parse the file at once; each takes about 300 MB.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The events of a file on disk, section by section, before their parents are known."""
+"""The events of a file, section by section, before their parents are known."""
 
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ SPAN = pa.schema([(name, pa.int64()) for name in ("track", "ts", "dur", "number"
 
 @dataclass
 class Sections:
-    """What is known of a file when all of it is on disk.
+    """What is known of a file when all of it is parsed.
 
     The tables in `scratch` are slice (columns `KNOWN`), span (`SPAN`), activity, instant (`POINT`)
     and end (`NUMBERED_END`), each with a part for each section.
@@ -81,7 +81,7 @@ class Sections:
         self.about_tracks += other.about_tracks
 
     def add(self, columns: Gathered) -> None:
-        """Writes the events of the next section."""
+        """Adds the events of the next section."""
         slices, points, before = columns.slices, columns.instants, sum(self.slices)
         ts, dur = slices.ts, slices.dur
         known = [
@@ -119,7 +119,7 @@ class Sections:
 
 
 def sections(path: Path, scratch: Scratch, texts: Iterable[bytes] | None = None) -> Sections:
-    """Parses a file, or the given texts of it, and writes its events to disk.
+    """Parses a file, or the given texts of it, into tables of the scratch.
 
     Raises:
         TraceCorrupt: it is not a trace, is damaged, or has events without a time. The message does
