@@ -1,6 +1,7 @@
 """Compiled code gives what the Python code gives that it stands for."""
 
 import json
+import random
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -188,6 +189,57 @@ def test_any_events_are_scanned_alike(
         assert isinstance(got, str)
     else:
         assert got == wanted
+
+
+def laid_out(draw: random.Random) -> str:
+    """An event whose keys and white space come in one of many ways, each of which is frequent."""
+    wide = draw.random() < 0.1
+
+    def gap() -> str:
+        return draw.choice(["", " ", "\n  ", " " * 50]) if wide else " "
+
+    def joined(members: dict[str, str]) -> str:
+        parts = [f'{gap()}"{key}"{gap()}:{gap()}{text}{gap()}' for key, text in members.items()]
+        return f"{{{','.join(parts)}}}"
+
+    numbers = {key.value: draw.randrange(9) for key in NUMBERS}
+    others = {"stream 2": 1, "name": "x", "ts": 7, "args": {"stream": 8}, "grid": [4, 5]}
+    many = {f"argument {n}": n for n in range(draw.choice([0, 0, 0, 30]))}
+    left_out = draw.choice([0, 0, 0.3])
+    args = {
+        key: json.dumps(value)
+        for key, value in (many | numbers | others).items()
+        if draw.random() >= left_out
+    }
+    ph = draw.choice("XXXXsfiM")
+    event = {
+        "ph": ph,
+        "cat": draw.choice(["kernel", "cpu_op", "gpu_memcpy"]),
+        "name": draw.choice(["a", "a name of more than sixteen bytes", "b"]),
+        "pid": draw.randrange(2),
+        "tid": draw.choice([1, 11, 111]),
+        "ts": draw.choice([1, 22.5, 333.125]),
+        "stream": 5,
+    }
+    more = {"dur": 1.5} if ph == "X" else {"id": draw.randrange(20)}
+    members = {key: json.dumps(value) for key, value in (event | more).items()}
+    in_order = [*members.items(), ("args", joined(args))]
+    if draw.random() < 0.1:
+        draw.shuffle(in_order)
+    return joined(dict(in_order))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_events_of_changing_layout_are_scanned_alike(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is between two values is compared with what was there in the event before."""
+    draw = random.Random(seed)
+    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", draw.choice([300, 5000, 1 << 18]))
+    path = written(tmp_path, [laid_out(draw) for _ in range(500)])
+    require_same(path)
+    batches = list(KinetoJson(path).scanned())
+    assert sum(len(batch) for batch in batches if isinstance(batch, Scanned)) > 400
 
 
 def test_a_file_of_distinct_names_is_scanned_alike(tmp_path: Path) -> None:

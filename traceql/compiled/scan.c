@@ -40,31 +40,25 @@ typedef struct {
 enum { NAMES, CATS, TRACKS, PLACES, BINDINGS, TABLES };
 static Table tables[TABLES];
 
-static u32 hash_of(const u8 *text, u32 size) {
-    u64 hash = size * 0x9E3779B97F4A7C15ull;
-    while (size >= 8) {
-        u64 word;
-        __builtin_memcpy(&word, text, 8);
-        hash = (hash ^ word) * 0xff51afd7ed558ccdull;
-        hash ^= hash >> 32;
-        text += 8;
-        size -= 8;
-    }
-    for (; size; size--) hash = (hash ^ *text++) * 0x100000001b3ull;
-    hash = (hash ^ (hash >> 29)) * 0xff51afd7ed558ccdull;
-    return (u32)(hash >> 32);
+/* Behind every text there is room to read 15 bytes more. */
+static int same(const u8 *a, const u8 *b, u32 size) {
+    for (; size >= 16; size -= 16, a += 16, b += 16)
+        if (wasm_i8x16_bitmask(wasm_i8x16_eq(wasm_v128_load(a), wasm_v128_load(b))) != 0xffff) return 0;
+    u32 equal = (u32)wasm_i8x16_bitmask(wasm_i8x16_eq(wasm_v128_load(a), wasm_v128_load(b)));
+    return !(~equal & ((1u << size) - 1));
 }
 
-static int same(const u8 *a, const u8 *b, u32 size) {
-    for (; size >= 8; size -= 8, a += 8, b += 8) {
-        u64 x, y;
-        __builtin_memcpy(&x, a, 8);
-        __builtin_memcpy(&y, b, 8);
-        if (x != y) return 0;
+static u32 hash_of(const u8 *text, u32 size) {
+    u64 hash = size * 0x9E3779B97F4A7C15ull, word;
+    for (; size; text += 8) {
+        __builtin_memcpy(&word, text, 8);
+        if (size < 8) word &= ~(~0ull << 8 * size);
+        hash = (hash ^ word) * 0xff51afd7ed558ccdull;
+        hash ^= hash >> 32;
+        size -= size < 8 ? size : 8;
     }
-    while (size--)
-        if (*a++ != *b++) return 0;
-    return 1;
+    hash = (hash ^ (hash >> 29)) * 0xff51afd7ed558ccdull;
+    return (u32)(hash >> 32);
 }
 
 /* Makes room for one more text; 0 if there is no memory. */
@@ -116,7 +110,9 @@ static int escaped;  /* whether the last string has an escape */
 static int failed(const u8 *at) { return at >= end ? MORE : UNUSUAL; }
 
 static void space(void) {
-    while (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t') p++;
+    const u8 *at = p;
+    while (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t') at++;
+    p = at;
 }
 
 static int is_digit(u8 c) { return (u8)(c - '0') < 10; }
@@ -164,20 +160,20 @@ static int escape(void) {
 }
 
 static int string(void) {
-    p++;
+    const u8 *at = p + 1;
     escaped = 0;
     for (;;) {
-        v128_t text = wasm_v128_load(p);
+        v128_t text = wasm_v128_load(at);
         /* As signed bytes, control characters and those of several bytes are the smallest. */
         v128_t found = wasm_i8x16_lt(text, wasm_i8x16_splat(0x20));
         found = wasm_v128_or(found, wasm_i8x16_eq(text, wasm_i8x16_splat('"')));
         found = wasm_v128_or(found, wasm_i8x16_eq(text, wasm_i8x16_splat('\\')));
         u32 mask = wasm_i8x16_bitmask(found);
         if (!mask) {
-            p += 16;
+            at += 16;
             continue;
         }
-        p += __builtin_ctz(mask);
+        p = at + __builtin_ctz(mask);
         int read = READ;
         if (*p == '"') {
             p++;
@@ -191,29 +187,31 @@ static int string(void) {
             return failed(p);
         }
         if (read != READ) return read;
+        at = p;
     }
 }
 
 static int number(void) {
-    if (*p == '-') p++;
-    if (*p == '0') {
-        p++;
+    const u8 *at = p + (*p == '-');
+    if (*at == '0') {
+        at++;
     } else {
-        if (!is_digit(*p)) return failed(p);
-        while (is_digit(*p)) p++;
+        if (!is_digit(*at)) return failed(at);
+        while (is_digit(*at)) at++;
     }
-    if (*p == '.') {
-        p++;
-        if (!is_digit(*p)) return failed(p);
-        while (is_digit(*p)) p++;
+    if (*at == '.') {
+        at++;
+        if (!is_digit(*at)) return failed(at);
+        while (is_digit(*at)) at++;
     }
-    if ((*p | 0x20) == 'e') {
-        p++;
-        if (*p == '+' || *p == '-') p++;
-        if (!is_digit(*p)) return failed(p);
-        while (is_digit(*p)) p++;
+    if ((*at | 0x20) == 'e') {
+        at++;
+        if (*at == '+' || *at == '-') at++;
+        if (!is_digit(*at)) return failed(at);
+        while (is_digit(*at)) at++;
     }
-    return p >= end ? MORE : READ;
+    p = at;
+    return at >= end ? MORE : READ;
 }
 
 static int word(const char *letters) {
@@ -301,6 +299,7 @@ typedef struct {
 enum { PH, NAME, CAT, PID, TID, TS, DUR, ID, BP, ARGS, FIELDS };
 
 static Text field[FIELDS];
+static const u8 nothing[16];  /* the text of an absent field */
 static u32 present;
 static i64 argument[NUMBERS];
 static i32 grid[3], block[3];
@@ -358,17 +357,16 @@ static int argument_of(const u8 *text, u32 size) {
 
 /* An integer of at most 18 digits. */
 static int integer(i64 *found) {
-    const u8 *begin = p;
-    int read = number();
-    if (read != READ) return read;
-    const u8 *at = begin + (*begin == '-');
-    if (p - at > 18) return UNUSUAL;
+    const u8 *first = p + (*p == '-'), *at = first;
     u64 sum = 0;
-    for (; at < p; at++) {
-        if (!is_digit(*at)) return UNUSUAL;
-        sum = sum * 10 + (*at - '0');
+    while (is_digit(*at)) sum = sum * 10 + (*at++ - '0');
+    u32 digits = (u32)(at - first);
+    if (!digits || digits > 18 || at >= end || (*first == '0' && digits > 1) || *at == '.' || (*at | 0x20) == 'e') {
+        int read = number();
+        return read == READ ? UNUSUAL : read;
     }
-    *found = *begin == '-' ? -(i64)sum : (i64)sum;
+    *found = *p == '-' ? -(i64)sum : (i64)sum;
+    p = at;
     return READ;
 }
 
@@ -389,17 +387,71 @@ static int sizes(i32 *found, u32 *count) {
     return READ;
 }
 
-/* The arguments of an event; of a key that comes twice, the last counts. */
-static int arguments(void) {
+/* ---- what is between values ---- */
+
+/* Such as `, "dur": `, with all white space. It is the same at the same place of most events, so that a comparison is
+   enough to find what it says. */
+typedef struct {
+    u8 text[48 + 16];  /* room for `copy` */
+    u32 size;          /* 0 before the first event */
+    int key;           /* what field_of or argument_of says, or CLOSED */
+} Between;
+
+enum { CLOSED = -2 };
+
+/* Steps over the begin of an object or the end of a value, and over the next key or the end of the object. */
+static int read_between(Between *usual, int is_first, int is_field, int *which) {
+    const u8 *begin = p;
     int ends, read;
-    present = 0;
-    first_of('}', &ends);
-    while (!ends) {
+    if (is_first) first_of('}', &ends);
+    else if ((read = next_of('}', &ends)) != READ) return read;
+    *which = CLOSED;
+    if (!ends) {
         const u8 *text;
         u32 size;
         if ((read = key(&text, &size)) != READ) return read;
         if (escaped) return UNUSUAL;
-        int which = argument_of(text, size);
+        *which = is_field ? field_of(text, size) : argument_of(text, size);
+    }
+    u32 size = (u32)(p - begin);
+    if (size <= sizeof usual->text - 16) {
+        copy(usual->text, begin, size);
+        usual->size = size;
+        usual->key = *which;
+    }
+    return READ;
+}
+
+static inline int between(Between *usual, int is_first, int is_field, int *which) {
+    if (!usual->size || !same(p, usual->text, usual->size)) return read_between(usual, is_first, is_field, which);
+    p += usual->size;
+    *which = usual->key;
+    if (*p <= ' ' && *which != CLOSED) space();
+    return READ;
+}
+
+/* By kind of event: by the field before; by the category and the number of arguments before. */
+enum { KINDS = 4, CATEGORIES = 16, PLACES_OF_ARGUMENTS = 24 };
+static Between between_fields[KINDS][FIELDS + 2], between_arguments[CATEGORIES][PLACES_OF_ARGUMENTS];
+
+static int kind_of(u8 phase) {
+    switch (phase) {
+    case 'X': return 1;
+    case 's': case 't': case 'f': return 2;
+    default: return 3;
+    }
+}
+
+/* The arguments of an event; of a key that comes twice, the last counts. */
+static int arguments(void) {
+    Text cat = field[CAT];
+    Between *usual = between_arguments[cat.size ? (cat.size ^ cat.text[1]) % CATEGORIES : 0];
+    present = 0;
+    for (int place = 0;; place++) {
+        int which, read;
+        Between *here = usual + (place < PLACES_OF_ARGUMENTS ? place : PLACES_OF_ARGUMENTS - 1);
+        if ((read = between(here, !place, 0, &which)) != READ) return read;
+        if (which == CLOSED) return READ;
         if (which < 0) {
             read = value(1);
         } else if (*p == 'n') {
@@ -415,9 +467,7 @@ static int arguments(void) {
             read = which == GRID ? sizes(grid, &grid_size) : sizes(block, &block_size);
         }
         if (read != READ) return read;
-        if ((read = next_of('}', &ends)) != READ) return read;
     }
-    return READ;
 }
 
 /* Nanoseconds of decimal microseconds: digits, and at most three behind a dot. */
@@ -443,18 +493,40 @@ static int nanoseconds(Text number, i64 *ns) {
     return READ;
 }
 
+/* The numbers of the last texts, by kind of event: the next ones are often the same. */
+static u32 last[KINDS][TABLES];
+static int kind;  /* of the event */
+
 /* Numbers the pair of process and thread of the event; -1 if that is unusual. */
-static i32 pair(int table) {
+static i32 pair(int which) {
     u8 joined[2 * LONGEST_KEY + SLACK];
     Text pid = field[PID], tid = field[TID];
+    u32 size = pid.size + 1 + tid.size, *before = &last[kind][which];
+    Table *table = &tables[which];
+    if (*before < table->count && table->size[*before] == size) {
+        const u8 *text = table->text[*before];
+        if (same(text, pid.text, pid.size) && same(text + pid.size + 1, tid.text, tid.size))
+            return (i32)*before;
+    }
     if (pid.size > LONGEST_KEY || tid.size > LONGEST_KEY) return -1;
     copy(joined, pid.text, pid.size);
     joined[pid.size] = 0;
     copy(joined + pid.size + 1, tid.text, tid.size);
-    return number_of(table, joined, pid.size + 1 + tid.size);
+    i32 number = number_of(which, joined, size);
+    if (number >= 0) *before = (u32)number;
+    return number;
 }
 
-static i32 numbered(int table, int which) { return number_of(table, field[which].text, field[which].size); }
+static i32 numbered(int which, int of) {
+    Text given = field[of];
+    Table *table = &tables[which];
+    u32 *before = &last[kind][which];
+    if (*before < table->count && table->size[*before] == given.size && same(table->text[*before], given.text, given.size))
+        return (i32)*before;
+    i32 number = number_of(which, given.text, given.size);
+    if (number >= 0) *before = (u32)number;
+    return number;
+}
 
 /* Whether a value is text, a short number without an exponent, true, false or null. */
 static int is_scalar(Text given) {
@@ -472,16 +544,13 @@ static int wants_scalar(int which) {
 
 /* Reads one event up to its closing brace. */
 static int event(void) {
-    int ends, read;
-    for (int i = 0; i < FIELDS; i++) field[i] = (Text){0, 0};
+    for (int i = 0; i < FIELDS; i++) field[i] = (Text){nothing, 0};
     present = 0;
-    first_of('}', &ends);
-    while (!ends) {
-        const u8 *name;
-        u32 size;
-        if ((read = key(&name, &size)) != READ) return read;
-        if (escaped) return UNUSUAL;
-        int which = field_of(name, size);
+    kind = 0;
+    for (int before = FIELDS + 1;;) {  /* the field before */
+        int which, read;
+        if ((read = between(&between_fields[kind][before], before > FIELDS, 1, &which)) != READ) return read;
+        if (which == CLOSED) return READ;
         const u8 *begin = p;
         if (which == ARGS) {
             if (*p != '{') return failed(p);
@@ -492,11 +561,13 @@ static int event(void) {
         if (read != READ) return read;
         Text given = {begin, (u32)(p - begin)};
         if (which < FIELDS) field[which] = given;
-        if (which == PH && (*begin != '"' || escaped)) return UNUSUAL;
+        if (which == PH) {
+            if (*begin != '"' || escaped) return UNUSUAL;
+            kind = kind_of(given.size == 3 ? begin[1] : 0);
+        }
         if (wants_scalar(which) && !is_scalar(given)) return UNUSUAL;
-        if ((read = next_of('}', &ends)) != READ) return read;
+        before = which;
     }
-    return READ;
 }
 
 static int keep_slice(void) {
