@@ -80,8 +80,6 @@ _ACTIVITIES = """
     FROM activity
     ORDER BY ts, id
 """
-
-
 _GAPS = """
     SELECT ts, cause, COALESCE(step_id, -1) AS step_id
     FROM gap

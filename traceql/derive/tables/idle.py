@@ -24,11 +24,11 @@ from itertools import groupby
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.parts_of_time import Part, parts_of_time
+from traceql.running import Int64s
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
@@ -70,26 +70,23 @@ _KERNELS = """
     LEFT JOIN launch ON kernel.launch_id = launch.id
     LEFT JOIN issuer ON kernel.id = issuer.id
 """
-_PLACE = ("rank", "device")
 _OF_NEXT = ("stream", "launch_ts", "tid", "issuing_tid", "track_id")
 _NEVER = np.iinfo(np.int64).min
-
-Int64s = npt.NDArray[np.int64]
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
-    for device, parts in groupby(parts_of_time(con, "classified_kernel"), _device):
+    for _, parts in groupby(parts_of_time(con, "classified_kernel"), _device):
         latest: pa.Table | None = None
         for part in parts:
             idle, kernels = (
                 con.sql(sql, params=part.parameters).to_arrow_table() for sql in (_IDLE, _KERNELS)
             )
-            if latest is not None:  # that they may have ended long ago does not matter
+            if latest is not None:  # the kernel of each stream before those of this part
                 others = ~np.isin(latest["id"].to_numpy(), kernels["id"].to_numpy())
                 kernels = pa.concat_tables([latest.filter(pa.array(others)), kernels])
             kernels = _by_start(kernels)
-            yield _bounded(device, idle.combine_chunks(), kernels)
+            yield _bounded(part, idle.combine_chunks(), kernels)
             latest = _latest_of_streams(kernels, part.end)
 
 
@@ -109,8 +106,8 @@ def _latest_of_streams(kernels: pa.Table, end: int) -> pa.Table:
     return begun.take(pa.array(len(begun) - 1 - from_behind))
 
 
-def _bounded(device: tuple[int, int], idle: pa.Table, kernels: pa.Table) -> pa.Table:
-    """The rows of a part of a device's time.
+def _bounded(part: Part, idle: pa.Table, kernels: pa.Table) -> pa.Table:
+    """The rows of a part.
 
     Args:
         kernels: those of the part, by their starts; of each stream also the one before them.
@@ -120,7 +117,8 @@ def _bounded(device: tuple[int, int], idle: pa.Table, kernels: pa.Table) -> pa.T
     after = kernels.take(_beginning_at(kernels, ts + dur))
     other_stream = pc.not_equal(before["stream"], after["stream"])
     columns = {
-        **{name: np.full(len(ts), number) for name, number in zip(_PLACE, device, strict=True)},
+        "rank": np.full(len(ts), part.rank),
+        "device": np.full(len(ts), part.device),
         "ts": ts,
         "dur": dur,
         "previous_kernel_id": before["id"],

@@ -57,7 +57,7 @@ class Placed:
 def nest(found: Sections) -> Placed:
     """Finds the parents of all slices and the slices of flow ends.
 
-    They go into the tables placed and bound of the scratch folder.
+    They go into the scratch tables placed and bound.
     """
     slices = overlapping = 0
     nesting = nester.new_nester()

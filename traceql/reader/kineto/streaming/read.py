@@ -1,7 +1,8 @@
 """Reads a JSON trace of any size in bounded memory, without the trace processor.
 
-The events are parsed once and written to disk in sections. What needs another order is sorted
-there by DuckDB: slices by track and time to find their parents, flow ends by flow to find arrows.
+The events are parsed once, in sections, which stay in memory while they fit and else go to disk.
+What needs another order is sorted there, on disk by DuckDB: slices by track and time to find their
+parents, flow ends by flow to find arrows.
 """
 
 from collections.abc import Iterator, Sequence
