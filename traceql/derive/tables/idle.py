@@ -49,11 +49,11 @@ _KERNELS = """
             AND ts >= $since AND ts <= $end
             AND ts + GREATEST(dur, 0) >= $begin
     ),
-    launch AS (
-        SELECT call.id, call.ts, call.tid, slice.track_id
+    call AS (
+        SELECT launch.id, launch.ts, launch.tid, slice.track_id
         FROM (SELECT DISTINCT launch_id FROM chosen) AS named
-        INNER JOIN launch AS call ON named.launch_id = call.id
-        INNER JOIN slice ON call.id = slice.id
+        INNER JOIN launch ON named.launch_id = launch.id
+        INNER JOIN slice ON launch.id = slice.id
     )
     SELECT
         kernel.id,
@@ -61,13 +61,13 @@ _KERNELS = """
         kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
         kernel.stream,
         kernel.step_id,
-        launch.ts AS call_ts,
-        COALESCE(launch.ts, issuer.ts) AS launch_ts,
-        COALESCE(launch.tid, issuer.tid) AS tid,
-        COALESCE(issuer.tid, launch.tid) AS issuing_tid,
-        COALESCE(issuer.track_id, launch.track_id) AS track_id
+        call.ts AS call_ts,
+        COALESCE(call.ts, issuer.ts) AS launch_ts,
+        COALESCE(call.tid, issuer.tid) AS tid,
+        COALESCE(issuer.tid, call.tid) AS issuing_tid,
+        COALESCE(issuer.track_id, call.track_id) AS track_id
     FROM chosen AS kernel
-    LEFT JOIN launch ON kernel.launch_id = launch.id
+    LEFT JOIN call ON kernel.launch_id = call.id
     LEFT JOIN issuer ON kernel.id = issuer.id
 """
 _OF_NEXT = ("stream", "launch_ts", "tid", "issuing_tid", "track_id")
