@@ -10,16 +10,9 @@ _ROWS = 250_000  # of a part, about
 _SAMPLED = 1024  # one row of so many is looked at to find where parts begin
 
 _SPANS = """
-    SELECT
-        rank,
-        device,
-        COUNT(*),
-        MIN(MIN(ts)) OVER own,
-        MAX(MAX(ts + GREATEST(dur, 0))) OVER own,
-        MAX(dur)
+    SELECT rank, device, COUNT(*), MIN(ts), MAX(ts + GREATEST(dur, 0)), MAX(dur)
     FROM {table}
     GROUP BY rank, device
-    WINDOW own AS (PARTITION BY rank)
     ORDER BY rank, device
 """
 _OF_DEVICE = "FROM {table} WHERE rank = $rank AND device = $device"
@@ -55,10 +48,11 @@ def parts_of_time(con: duckdb.DuckDBPyConnection, table: str) -> Iterator[Part]:
     Args:
         table: a table of kernels, with columns id, rank, device, ts and dur.
     """
-    for rank, device, rows, first, last, longest in con.execute(
-        _SPANS.format(table=table)
-    ).fetchall():
+    spans = con.execute(_SPANS.format(table=table)).fetchall()
+    for rank, device, rows, _, _, longest in spans:
         place = {"rank": rank, "device": device}
+        first = min(span[3] for span in spans if span[0] == rank)
+        last = max(span[4] for span in spans if span[0] == rank)
         inner = starts_of_parts(con, _OF_DEVICE.format(table=table), place, rows)
         borders = [first, *(ts for ts in inner if first < ts < last), last]
         for begin, end in pairwise(borders):

@@ -1,6 +1,6 @@
 """Finds which kinds of activity run on a device at any time."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Self
 
@@ -26,37 +26,29 @@ class Running:
     kinds: dict[str, Bools]
 
     @classmethod
-    def of(
-        cls,
-        kinds: Sequence[str],
-        what: Int64s,
-        ts: Int64s,
-        end_ts: Int64s,
-        *,
-        span: tuple[int, int],
-    ) -> Self:
+    def of(cls, activities: Mapping[str, tuple[Int64s, Int64s]], *, span: tuple[int, int]) -> Self:
         """Counts the starts and ends of activities.
 
         Args:
-            kinds: the kinds of activity.
-            what: the place in `kinds` of each activity.
-            ts: its start, ns.
-            end_ts: its end, ns; not before its start.
+            activities: for each kind, the starts of its activities, ns, and their ends, ns, none of
+                which is before its start.
             span: start and end of the time that the intervals cover, ns; what lies outside does not
                 count.
         """
-        ts, end_ts = np.clip(ts, *span), np.clip(end_ts, *span)
-        instants = np.concatenate((ts, end_ts, span))
-        order = np.argsort(instants, kind="stable")
+        edges, kinds = [np.array(span)], [np.zeros(len(span), np.int8)]
+        for number, (ts, end_ts) in enumerate(activities.values(), 1):
+            edges += [np.clip(ts, *span), np.clip(end_ts, *span)]
+            kinds += [np.full(len(ts), number, np.int8), np.full(len(ts), -number, np.int8)]
+        instants, kind = np.concatenate(edges), np.concatenate(kinds)
+        order = np.argsort(instants, kind="stable")  # quick, as most activities come in order
+        instants, kind = instants[order], kind[order]
         # Of several edges at one instant, only the last one has an interval after it. Its running
         # sum includes the others.
-        instants = instants[order]
         last = np.flatnonzero(np.diff(instants))
         running = {}
-        for number, kind in enumerate(kinds):
-            begun = (what == number).astype(np.int64)
-            edge = np.concatenate((begun, -begun, np.zeros(len(span), np.int64)))
-            running[kind] = np.cumsum(edge[order])[last] > 0
+        for number, what in enumerate(activities, 1):
+            change = (kind == number).view(np.int8) - (kind == -number).view(np.int8)
+            running[what] = np.cumsum(change, dtype=np.int64)[last] > 0
         return cls(instants[last], np.diff(np.append(instants[last], instants[-1])), running)
 
 

@@ -18,15 +18,17 @@
 
 """Counts activities, where a matched operation first waits and then transfers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.arrow_duckdb import Columns, columns_of, rows_where
+from traceql.arrow_duckdb import Columns, columns_of, in_order, rows_where
 from traceql.parts_of_time import Part, parts_of_time
-from traceql.running import Bools, Int64s, Running, last_running
+from traceql.places import Int64s, at, known, places
+from traceql.running import Running, last_running
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
@@ -39,144 +41,118 @@ _PARTS = {
     "wait": "exposed_wait",
     "copy": "exposed_copy",
 }
+_IDLE = len(_PARTS)
 _COMM = ("transfer", "unmatched", "wait")
+_CLASSES = ("compute", "comm", "copy")
 _KERNELS = """
-    SELECT id, ts, COALESCE(step_id, -1) AS step_id
+    SELECT
+        kernel.id,
+        kernel.ts,
+        kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
+        list_position($classes, work_class(kernel.category)) - 1 AS class,
+        COALESCE(kernel.step_id, -1) AS step_id,
+        collective.wait_ns IS NOT NULL AS is_matched,
+        kernel.ts + COALESCE(collective.wait_ns, 0) AS arrival_ts
     FROM kernel
+    LEFT JOIN collective ON kernel.id = collective.kernel_id
     WHERE
-        rank = $rank AND device = $device
-        AND ts >= $since AND ts >= $begin AND ts <= $end
-    ORDER BY ts, id
-"""
-_ACTIVITIES = """
-    WITH phased AS (
-        SELECT
-            kernel.id,
-            kernel.ts,
-            kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
-            work_class(kernel.category) AS class,
-            kernel.ts + collective.wait_ns AS arrival_ts
-        FROM kernel
-        LEFT JOIN collective ON kernel.id = collective.kernel_id
-        WHERE
-            kernel.rank = $rank AND kernel.device = $device
-            AND kernel.ts >= $since AND kernel.ts < $end
-            AND kernel.ts + GREATEST(kernel.dur, 0) >= $begin
-    ),
-    activity AS (
-        SELECT
-            id,
-            ts,
-            end_ts,
-            CASE WHEN class = 'comm' THEN 'unmatched' ELSE class END AS what
-        FROM phased
-        WHERE arrival_ts IS NULL
-        UNION ALL
-        SELECT id, ts, arrival_ts, 'wait' FROM phased WHERE arrival_ts IS NOT NULL
-        UNION ALL
-        SELECT id, arrival_ts, end_ts, 'transfer' FROM phased WHERE arrival_ts IS NOT NULL
-    )
-    SELECT id, ts, end_ts, list_position($what, what) - 1 AS what
-    FROM activity
-    ORDER BY ts, id
+        kernel.rank = $rank AND kernel.device = $device
+        AND kernel.ts >= $since AND kernel.ts < $end
+        AND kernel.ts + GREATEST(kernel.dur, 0) >= $begin
 """
 _GAPS = """
-    SELECT ts, cause, COALESCE(step_id, -1) AS step_id
+    SELECT ts, list_position($causes, cause) - 1 AS cause, COALESCE(step_id, -1) AS step_id
     FROM gap
     WHERE
         rank = $rank AND device = $device
         AND ts >= $since AND ts >= $begin AND ts < $end
-    ORDER BY ts
 """
+_CAUSES = "SELECT DISTINCT cause FROM gap ORDER BY cause"
 _STEPS = "SELECT step_id, phase FROM step ORDER BY step_id"
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
+    causes = [cause for (cause,) in con.execute(_CAUSES).fetchall()]
     steps = con.sql(_STEPS).to_arrow_table()
     for part in parts_of_time(con, "kernel"):
-        asked = {"what": list(_PARTS), **part.parameters}
-        activities = columns_of(con.sql(_ACTIVITIES, params=asked))
-        kernels = columns_of(con.sql(_KERNELS, params=part.parameters))
-        gaps = con.sql(_GAPS, params=part.parameters).to_arrow_table()
-        running = Running.of(
-            list(_PARTS),
-            activities["what"],
-            activities["ts"],
-            activities["end_ts"],
-            span=(part.begin, part.end),
+        in_part = part.parameters
+        kernels = con.sql(_KERNELS, params={"classes": list(_CLASSES), **in_part})
+        gaps = con.sql(_GAPS, params={"causes": causes, **in_part})
+        yield _intervals(
+            part,
+            in_order(columns_of(kernels), "ts", "id"),
+            in_order(columns_of(gaps), "ts"),
+            pa.array(causes, pa.string()),
+            steps,
         )
-        yield _intervals(part, running, kernels, activities, gaps, steps)
 
 
 def _intervals(
-    part: Part,
-    running: Running,
-    kernels: Columns,
-    activities: Columns,
-    gaps: pa.Table,
-    steps: pa.Table,
+    part: Part, kernels: Columns, gaps: Columns, causes: pa.Array, steps: pa.Table
 ) -> pa.Table:
-    """The rows of a part; its kernels, activities and gaps are in the order of their starts."""
-    kind = np.select(list(running.kinds.values()), list(range(len(_PARTS))), len(_PARTS))
-    comm = np.logical_or.reduce([running.kinds[comm] for comm in _COMM])
-    gap = _places(gaps["ts"].to_numpy(), running.ts)
-    gap[kind < len(_PARTS)] = -1
-    step_id = np.where(
-        gap >= 0,
-        _at(gaps["step_id"].to_numpy(), gap),
-        np.where(kind < len(_PARTS), _begun_last(kernels, running.ts), -1),
+    """The rows of a part; its kernels and gaps are in the order of their starts."""
+    activities = _activities(kernels)
+    running = Running.of(
+        {what: (own["ts"], own["end_ts"]) for what, own in activities.items()},
+        span=(part.begin, part.end),
     )
-    step = _places(steps["step_id"].to_numpy(), step_id)
+    kind = np.select(
+        list(running.kinds.values()), np.arange(_IDLE, dtype=np.int8)[:, None], np.int8(_IDLE)
+    )
+    is_idle = kind == _IDLE
+    comm = np.logical_or.reduce([running.kinds[comm] for comm in _COMM])
+    gap = np.full(len(kind), -1)
+    gap[is_idle] = places(gaps["ts"], running.ts[is_idle])
+    step_id = at(gaps["step_id"], gap)
+    step_id[~is_idle] = _begun_last(kernels, running.ts[~is_idle])
+    step = places(steps["step_id"].to_numpy(), step_id)
     columns = [
         np.full(len(kind), part.rank),
         np.full(len(kind), part.device),
         running.ts,
         running.dur,
         pa.array([*_PARTS.values(), "idle"]).take(pa.array(kind)),
-        gaps["cause"].combine_chunks().take(_known(gap)),
+        causes.take(known(at(gaps["cause"], gap))),
         comm & running.kinds["compute"],
-        _known(step_id, where=step >= 0),
-        steps["phase"].combine_chunks().take(_known(step)),
+        known(step_id, where=step >= 0),
+        steps["phase"].combine_chunks().take(known(step)),
         _credited(activities, running.ts, kind),
     ]
     return pa.table(columns, schema=_SCHEMA)
 
 
-def _places(known: Int64s, wanted: Int64s) -> Int64s:
-    """The place of each wanted number in a sorted array; -1 if it is not there."""
-    place = np.searchsorted(known, wanted)
-    place[place == len(known)] = -1
-    place[_at(known, place) != wanted] = -1
-    return place
-
-
-def _at(numbers: Int64s, place: Int64s) -> Int64s:
-    """The number at each place; -1 at place -1."""
-    return np.append(numbers, -1)[place]
-
-
-def _known(numbers: Int64s, *, where: Bools | None = None) -> pa.Array:
-    """The numbers; NULL for those that are not known."""
-    return pa.array(numbers, mask=~where if where is not None else numbers < 0)
+def _activities(kernels: Columns) -> Mapping[str, Columns]:
+    """The activities of each kind, in the order of their starts."""
+    is_matched = kernels["is_matched"]
+    matched = rows_where(kernels, is_matched)
+    others = {
+        what: rows_where(kernels, ~is_matched & (kernels["class"] == number))
+        for number, what in enumerate(("compute", "unmatched", "copy"))
+    }
+    transfers = in_order({**matched, "ts": matched["arrival_ts"]}, "ts", "id")
+    waits = {**matched, "end_ts": matched["arrival_ts"]}
+    found = {**others, "transfer": transfers, "wait": waits}
+    return {what: found[what] for what in _PARTS}
 
 
 def _begun_last(kernels: Columns, instants: Int64s) -> Int64s:
     """The step of the kernel that began last at each instant or before; -1 without one."""
     place = np.searchsorted(kernels["ts"], instants, side="right") - 1
-    return _at(kernels["step_id"], place)
+    return at(kernels["step_id"], place)
 
 
-def _credited(activities: Columns, instants: Int64s, kind: Int64s) -> pa.Array:
+def _credited(
+    activities: Mapping[str, Columns], instants: Int64s, kind: npt.NDArray[np.int8]
+) -> pa.Array:
     """Of the activities of a kind that run at each instant the one that began last.
 
     Args:
-        kind: the place in `_PARTS` of the kind that decides the part at each instant; a higher
+        kind: the place in `activities` of the kind that decides the part at each instant; a higher
             number if nothing runs.
     """
     found = np.zeros(len(instants), np.int64)
-    for number in range(len(_PARTS)):
-        own = rows_where(activities, activities["what"] == number)
+    for number, own in enumerate(activities.values()):
         wanted = kind == number
         found[wanted] = own["id"][last_running(own["ts"], own["end_ts"], instants[wanted])]
-    return pa.array(found, mask=kind == len(_PARTS))
+    return pa.array(found, mask=kind == _IDLE)

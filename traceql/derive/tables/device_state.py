@@ -20,7 +20,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.arrow_duckdb import columns_of
+from traceql.arrow_duckdb import columns_of, rows_where
 from traceql.parts_of_time import parts_of_time
 from traceql.running import Running
 from traceql.table_head import declared_schema
@@ -44,9 +44,11 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     for part in parts_of_time(con, "classified_kernel"):
         asked = {"what": list(_WHAT), **part.parameters}
         kernels = columns_of(con.sql(_KERNELS, params=asked))
-        running = Running.of(
-            _WHAT, kernels["what"], kernels["ts"], kernels["end_ts"], span=(part.begin, part.end)
-        )
+        activities = {}
+        for number, what in enumerate(_WHAT):
+            own = rows_where(kernels, kernels["what"] == number)
+            activities[what] = (own["ts"], own["end_ts"])
+        running = Running.of(activities, span=(part.begin, part.end))
         places = (np.full(len(running.ts), number) for number in (part.rank, part.device))
         columns = [*places, running.ts, running.dur, *running.kinds.values()]
         yield pa.table(columns, schema=_SCHEMA)

@@ -10,7 +10,7 @@
 -- @column previous_kernel_id  BIGINT   Kernel that ended when the gap began (kernel.id); NULL at the start of the GPU span.
 -- @column next_kernel_id      BIGINT   Kernel that ended the gap (kernel.id); NULL at the end of the GPU span.
 -- @column track_id            BIGINT   Track of the host thread that asked for that kernel (slice.track_id): the launching one, or the one that had asked it to launch. NULL if unknown.
-WITH bounded AS (
+WITH bounded AS NOT MATERIALIZED (
     SELECT *, LEAST(launch_ts, ts + dur) AS issued_ts
     FROM idle
 ),
@@ -36,11 +36,10 @@ blocking_call AS (
 ),
 -- Time that the thread which asked for the next kernel, mostly the launching one, was blocked between
 -- the start of the gap and the launch call of the next kernel: the difference of running totals.
+-- A kernel ends one gap at most, so that its id stands for the gap.
 blocked AS (
     SELECT
-        bounded.rank,
-        bounded.device,
-        bounded.ts,
+        bounded.next_kernel_id,
         COALESCE(until.before_ns + LEAST(until.dur, bounded.issued_ts - until.ts), 0)
         - COALESCE(since.before_ns + LEAST(since.dur, bounded.ts - since.ts), 0) AS blocked_ns
     FROM (FROM bounded WHERE launch_ts > ts) AS bounded
@@ -56,9 +55,7 @@ blocked AS (
 -- Time that the stream of the next kernel waited for events, as its device tells.
 device_waited AS (
     SELECT
-        bounded.rank,
-        bounded.device,
-        bounded.ts,
+        bounded.next_kernel_id,
         SUM(LEAST(device_wait.end_ts, bounded.ts + bounded.dur) - GREATEST(device_wait.ts, bounded.ts)) AS ns
     FROM bounded
     INNER JOIN device_wait
@@ -74,9 +71,7 @@ stream_wait AS (
 -- The last wait for an event that the launching thread issued before the next kernel.
 awaited AS (
     SELECT
-        bounded.rank,
-        bounded.device,
-        bounded.ts,
+        bounded.next_kernel_id,
         stream_wait.ts AS wait_ts
     FROM (FROM bounded WHERE other_stream AND launch_ts <= ts) AS bounded
     ASOF INNER JOIN stream_wait
@@ -107,7 +102,7 @@ SELECT
     bounded.next_kernel_id,
     bounded.track_id
 FROM bounded
-LEFT JOIN blocked USING (rank, device, ts)
-LEFT JOIN device_waited USING (rank, device, ts)
-LEFT JOIN awaited USING (rank, device, ts)
+LEFT JOIN blocked USING (next_kernel_id)
+LEFT JOIN device_waited USING (next_kernel_id)
+LEFT JOIN awaited USING (next_kernel_id)
 ORDER BY bounded.rank, bounded.device, bounded.ts

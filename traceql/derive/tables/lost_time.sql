@@ -87,7 +87,7 @@ SELECT
     CASE WHEN cause = 'peer' THEN late_place END AS late_place,
     COUNT(*) AS intervals,
     CAST(SUM(dur) AS BIGINT) AS ns,
-    arg_max(ts, [dur, -ts]) AS longest_ts,
+    arg_max(ts, {'dur': dur, 'first': -ts}) AS longest_ts,
     MAX(dur) AS longest_ns
 FROM lost
 GROUP BY ALL

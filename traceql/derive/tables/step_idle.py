@@ -24,15 +24,10 @@ from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
 _SPANS = """
-    SELECT DISTINCT
-        kernel.rank,
-        kernel.device,
-        step.step_id,
-        step.gpu_ts AS ts,
-        step.gpu_ts + step.gpu_dur AS end_ts
-    FROM kernel
+    SELECT place.rank, place.device, place.step_id, step.gpu_ts AS ts, step.gpu_ts + step.gpu_dur AS end_ts
+    FROM (SELECT DISTINCT rank, device, step_id FROM kernel) AS place
     INNER JOIN step USING (step_id)
-    ORDER BY kernel.rank, kernel.device, step.step_id
+    ORDER BY place.rank, place.device, place.step_id
 """
 _GAPS = "SELECT ts, dur FROM gap WHERE rank = $rank AND device = $device AND cause = $cause"
 _KINDS = "SELECT DISTINCT rank, device, cause FROM gap ORDER BY ALL"
