@@ -35,14 +35,14 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="folder for the large traces, which are kept")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.keep) as scratch:
-        load(options.trace, Path(scratch), options.memory)
+        load(options.trace, Path(scratch), "--memory", options.memory)
         once = counts(Path(scratch))
         for copies in options.copies:
             large = (options.keep or Path(scratch)) / f"{copies}.json"
             if not large.exists():
                 repeat(options.trace, large, copies)
             size = large.stat().st_size
-            found = load(large, Path(scratch), options.memory)
+            found = load(large, Path(scratch), "--memory", options.memory)
             print(
                 f"{size / 1e9:.2f} GB: {found.seconds:.0f} s, {found.cpu_seconds:.0f} s of CPU, "
                 f"{found.seconds / size * 1e9:.1f} s a GB; peak of memory "

@@ -27,13 +27,17 @@ class Measured(NamedTuple):
     disk_bytes: int
 
 
-def load(file: Path, scratch: Path, memory: str) -> Measured:
-    """Loads a file into a database x.duckdb in the folder `scratch`."""
+def load(path: Path, scratch: Path, *options: str) -> Measured:
+    """Loads a file or a folder into a database x.duckdb in the folder `scratch`.
+
+    Args:
+        options: of `traceql load`.
+    """
     database = scratch / "x.duckdb"
     database.unlink(missing_ok=True)
     before, begin, peak, disk = _used(scratch), time.perf_counter(), 0, 0
     process = psutil.Popen(
-        [sys.executable, "-m", "traceql", "load", file, "-o", database, "--memory", memory],
+        [sys.executable, "-m", "traceql", "load", path, "-o", database, *options],
         stdout=subprocess.DEVNULL,
     )
     cpu = 0.0
@@ -43,7 +47,7 @@ def load(file: Path, scratch: Path, memory: str) -> Measured:
         cpu = max(cpu, _cpu(process))
         time.sleep(_POLL_S)
     if process.returncode:
-        raise SystemExit(f"{file} was not loaded")
+        raise SystemExit(f"{path} was not loaded")
     return Measured(time.perf_counter() - begin, cpu, peak, disk - before)
 
 

@@ -47,7 +47,7 @@ def main() -> None:
         sizes = [file.stat().st_size / 1e6 for file in (export, trace)]
         print(f"{events:,} events: {sizes[0]:.0f} MB of SQLite, {sizes[1]:.0f} MB of JSON")
         measured = [
-            [load(file, Path(scratch), options.memory) for file in (export, trace)]
+            [load(file, Path(scratch), "--memory", options.memory) for file in (export, trace)]
             for _ in range(options.runs)
         ]
     for number, name in enumerate(("SQLite", "JSON")):

@@ -8,7 +8,9 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -115,6 +117,72 @@ def test_only_folders_that_were_made_here_are_removed(tmp_path: Path, made_by: s
     with workspace(tmp_path / "run.duckdb"):
         pass
     assert [path.read_text() for path in tmp_path.rglob("mine.txt")] == ["mine"] * 3
+
+
+@pytest.mark.parametrize(
+    ("seconds", "inside", "is_removed"),
+    [
+        (120, (), True),  # killed before it locked the folder
+        (120, ("lock",), True),
+        (120, ("lock", "drafts/"), True),
+        (120, ("lock", "drafts/", "mark"), True),  # the mark has no text yet
+        (5, ("lock", "drafts/"), False),  # its process may be alive
+        (120, ("lock", "drafts/", "drafts/mine.txt"), False),
+        (120, ("lock", "mine.txt"), False),
+        (120, ("lock", "mine/"), False),
+    ],
+)
+def test_an_empty_folder_that_a_killed_load_did_not_mark_is_removed(
+    seconds: int, inside: Sequence[str], is_removed: bool, tmp_path: Path
+) -> None:
+    folder = tmp_path / ".traceql-0123456789abcdef"
+    folder.mkdir()
+    for name in inside:
+        path = folder / name
+        path.mkdir() if name.endswith("/") else path.touch()
+    then = time.time() - seconds
+    os.utime(folder, (then, then))
+    write_whole(tmp_path / "report.html", b"new")
+    assert folder.exists() != is_removed
+    if not is_removed:
+        assert {f"{path.relative_to(folder)}" for path in folder.rglob("*")} == {
+            name.rstrip("/") for name in inside
+        }
+
+
+def test_what_a_process_still_writes_into_is_removed_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    process = started(_WAITS_INSIDE, tmp_path / "run.duckdb")
+    assert process.stdout
+    assert process.stdout.readline() == "inside\n"
+    process.kill()
+    process.communicate()
+    (left,) = tmp_path.glob(".traceql-*")
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", written_meanwhile(left))
+        write_whole(tmp_path / "first.html", b"new")
+    assert left.exists()
+    write_whole(tmp_path / "second.html", b"new")
+    assert not left.exists()
+
+
+def written_meanwhile(left: Path) -> Callable[..., None]:
+    """What rmtree does when there is a new file in the drafts of a folder after it listed them."""
+    rmtree = shutil.rmtree
+
+    def remove(path: Path, **options: Any) -> None:
+        if path not in (left, left / "drafts"):
+            rmtree(path, **options)
+            return
+        for one in path.iterdir():
+            if one.is_file():
+                one.unlink()
+            elif one.name != "drafts":
+                rmtree(one)
+        (left / "drafts" / "late").touch()
+
+    return remove
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")

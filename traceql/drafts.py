@@ -1,5 +1,7 @@
 """Folders for drafts: what is written there moves to its place when it is complete."""
 
+import os
+import re
 import shutil
 import stat
 import time
@@ -9,12 +11,15 @@ from pathlib import Path
 from secrets import token_hex
 
 _PREFIX = ".traceql-"
+_NAME = re.compile(r"\.traceql-[0-9a-f]{16}")
 _MARK = "mark"
 _MARK_TEXT = "A folder for drafts of traceql. It may be removed unless the file lock is locked.\n"
 _INSIDE = "drafts"
 _LOCK = "lock"  # locked as long as the process that made the folder lives
 # How long a reader that is ending may still write into the folder, s.
 _LAST_WRITES = 1.0
+# How old a folder without a mark is before the process that was to mark it counts as killed, s.
+_TO_MARK = 60.0
 
 
 @contextmanager
@@ -22,7 +27,8 @@ def draft_folder(place: Path) -> Iterator[Path]:
     """An empty folder inside `place` that only this user can enter; it is removed at the end.
 
     Folders that killed processes left in `place` are removed first. They are known by the mark in
-    them; links are not followed.
+    them; links are not followed. Without a mark, a folder goes if nothing was written there for a
+    minute and it is empty: its process was killed before it made the mark, or after it removed it.
 
     Raises:
         OSError: the folder cannot be created.
@@ -50,9 +56,10 @@ def _remove(folder: Path) -> None:
 
 
 def _remove_now(folder: Path) -> None:
-    """The mark last: a folder that a killed process had begun to remove is still known by it."""
+    """The mark last: a folder that is not removed completely is still known by it."""
     shutil.rmtree(folder / _INSIDE, ignore_errors=True)
-    shutil.rmtree(folder, ignore_errors=True)
+    if not (folder / _INSIDE).exists():  # else a reader that is ending wrote there meanwhile
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _remove_left_ones(place: Path) -> None:
@@ -63,6 +70,28 @@ def _remove_left_ones(place: Path) -> None:
             # Filelock's Timeout, an OSError, says that the process which made the folder lives.
             with suppress(OSError), FileLock(folder / _LOCK, blocking=False):
                 _remove_now(folder)
+        elif _NAME.fullmatch(folder.name):
+            _remove_unmarked(folder)
+
+
+def _remove_unmarked(folder: Path) -> None:
+    """Removes a folder of ours that has no mark, unless it is new or somebody wrote into it."""
+    with suppress(OSError):
+        if folder.is_symlink() or time.time() - folder.stat().st_mtime < _TO_MARK:
+            return
+        found = {path.name: path.lstat() for path in folder.iterdir()}
+        inside = found.pop(_INSIDE, None)
+        if not all(_is_empty_file(name, status) for name, status in found.items()):
+            return
+        if inside:
+            (folder / _INSIDE).rmdir()
+        for name in found:
+            (folder / name).unlink()
+        folder.rmdir()
+
+
+def _is_empty_file(name: str, status: os.stat_result) -> bool:
+    return name in (_LOCK, _MARK) and stat.S_ISREG(status.st_mode) and not status.st_size
 
 
 def _is_ours(folder: Path) -> bool:

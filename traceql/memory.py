@@ -10,6 +10,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12,
           "ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}  # fmt: skip
 _SHARE_OF_DUCKDB = 0.6  # the rest is for Python and Arrow
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]i?)?b?\s*", re.IGNORECASE)
+_BYTES_OF_EVENT = 400  # to derive tables; its JSON has more
 LEAST_BYTES = 256 << 20  # with less, nothing of use fits
 # Limits of a container, for both versions of control groups.
 _GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -43,6 +44,19 @@ def writing_limits(
         "memory_limit": f"{int(budget_bytes * _SHARE_OF_DUCKDB)}B",
         "temp_directory": str(draft.with_name("sorting")),
     }
+
+
+def deriving_bytes(budget_bytes: int, events: int) -> int:
+    """How much memory DuckDB may use to derive the tables of so many events.
+
+    More would be faster by a few percent, but a load should take no more memory than 1.5 times its
+    JSON.
+
+    Args:
+        budget_bytes: what the whole command may use.
+    """
+    wanted = max(LEAST_BYTES, events * _BYTES_OF_EVENT)
+    return min(int(budget_bytes * _SHARE_OF_DUCKDB), wanted)
 
 
 def _parsed(text: str) -> int:

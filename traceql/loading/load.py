@@ -29,7 +29,7 @@ from traceql.loading.reading import FileRead, read_files
 from traceql.loading.run_directory import RunDirectory, run_directories
 from traceql.loading.run_files import add_runs
 from traceql.loading.workspace import workspace
-from traceql.memory import memory_bytes, writing_limits
+from traceql.memory import deriving_bytes, memory_bytes, writing_limits
 from traceql.ncu.profile import Profile
 from traceql.opening import opened_database
 from traceql.reader.registry import reader_of
@@ -290,9 +290,16 @@ def _write(
             add_files(con, files, new)
             add_profiles(con, profiles)
             add_runs(con, new)
+            con.execute(f"SET memory_limit = '{deriving_bytes(budget, _events(con))}B'")
             derive(con, at_once=2 if budget >= _AMPLE_BYTES else 1)
             con.execute("CHECKPOINT")
     except (duckdb.Error, OSError) as error:
         # DuckDB says first that the draft is lost, which nobody has seen.
         *_, reason = str(error).splitlines()[0].split(" Original error: ")
         raise DatabaseError(f"cannot write {target}: {reason}") from None
+
+
+def _events(con: duckdb.DuckDBPyConnection) -> int:
+    tables = ("slice", "instant", "counter")
+    counted = " + ".join(f"(SELECT COUNT(*) FROM {table})" for table in tables)
+    return int(con.execute(f"SELECT {counted}").fetchall()[0][0])

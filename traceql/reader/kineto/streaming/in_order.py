@@ -36,9 +36,13 @@ def by_track(span: pa.Table, ends: pa.Table, track_of_place: Int64s) -> list[Int
     ]
     kinds = np.full(len(span), SLICE)
     columns = [np.concatenate(pair) for pair in zip([*slices, kinds], of_ends, strict=True)]
-    track, ts, dur, _, kind = columns
-    order = _in_order(np.where(kind == SLICE, -dur, 1), ts, track)
-    return [column[order] for column in columns]
+    del span, ends, slices, of_ends, kinds  # all rows are here twice, if there is no other owner
+    order = _order_of(*columns)
+    return [columns.pop(0)[order] for _ in range(len(columns))]
+
+
+def _order_of(track: Int64s, ts: Int64s, dur: Int64s, _number: Int64s, kind: Int64s) -> Int64s:
+    return _in_order(np.where(kind == SLICE, -dur, 1), ts, track)
 
 
 def _in_order(last: Int64s, *first: Int64s) -> Int64s:

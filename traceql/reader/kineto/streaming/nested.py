@@ -74,8 +74,9 @@ def _by_track(found: Sections) -> Iterator[list[Int64s]]:
     """Slices and ends, track by track, in batches, as nesters want them."""
     scratch, tracks = found.scratch, found.tracks.known(list(found.end_places))
     if scratch.is_in_memory:
-        span, ends = scratch.rows("span", SPAN), scratch.rows("end", NUMBERED_END)
-        yield in_order.by_track(span, ends, tracks)
+        yield in_order.by_track(
+            scratch.taken("span", SPAN), scratch.rows("end", NUMBERED_END), tracks
+        )
         return
     places = pa.table({"place": np.arange(len(tracks)), "track": tracks})
     on_a_track = places.filter(pa.array(tracks != NONE))
@@ -107,7 +108,7 @@ def places_of_slices(found: Sections) -> Iterator[tuple[pa.Array, pa.Array]]:
 
 def _by_index(scratch: Scratch) -> Iterator[pa.RecordBatch]:
     if scratch.is_in_memory:
-        return iter(in_order.by_index(scratch.rows("placed", _PLACED)).to_batches())
+        return iter(in_order.by_index(scratch.taken("placed", _PLACED)).to_batches())
     return scratch.ask(_BY_INDEX, {"placed": _PLACED})
 
 
@@ -115,6 +116,6 @@ def ends_by_flow(found: Sections) -> Iterator[pa.RecordBatch]:
     """The ends of flows with their slices, flow by flow, as `Arrows` wants them."""
     scratch = found.scratch
     if scratch.is_in_memory:
-        ends, bound = scratch.rows("end", NUMBERED_END), scratch.rows("bound", _BOUND)
+        ends, bound = scratch.taken("end", NUMBERED_END), scratch.taken("bound", _BOUND)
         return iter(in_order.by_flow(ends, bound).to_batches())
     return scratch.ask(_BY_FLOW, {"end": NUMBERED_END, "bound": _BOUND})

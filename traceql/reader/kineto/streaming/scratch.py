@@ -19,14 +19,15 @@ Change = Callable[[pa.Table], pa.Table]
 class Scratch:
     """The tables of a file while it is read.
 
-    They stay in memory as long as half of it holds all of them, and else are on disk.
+    Those that are sorted stay in memory as long as half of it holds all of them, and else are on
+    disk, where all others are from the start.
 
     Args:
         folder: where to write them; it exists and is empty.
         memory_bytes: for tables, and for sorting; what does not fit goes into the folder.
 
     Attributes:
-        is_in_memory: whether nothing was written to disk.
+        is_in_memory: whether all tables that are sorted are in memory.
     """
 
     def __init__(self, folder: Path, *, memory_bytes: int) -> None:
@@ -65,13 +66,20 @@ class Scratch:
         self._spill()
         return {name: [Path(part) for part, _ in parts] for name, parts in self._parts.items()}
 
+    def lay_by(self, name: str, rows: pa.Table) -> None:
+        """Appends rows to a table that is only read again in order, as its next part."""
+        parts = self._parts[name]
+        parts.append((self._written(name, len(parts), rows), None))
+
     def add(self, name: str, rows: pa.Table) -> None:
-        """Appends rows to a table, as its next part."""
+        """Appends rows to a table that is sorted later, as its next part."""
         self._kept_bytes += rows.nbytes
         if self.is_in_memory and self._kept_bytes > self._memory_bytes * _SHARE_OF_TABLES:
             self._spill()
-        parts = self._parts[name]
-        parts.append((rows if self.is_in_memory else self._written(name, len(parts), rows), None))
+        if not self.is_in_memory:
+            self.lay_by(name, rows)
+            return
+        self._parts[name].append((rows, None))
 
     def _spill(self) -> None:
         """Writes what is in memory to disk, where all that follows goes too."""
@@ -116,8 +124,11 @@ class Scratch:
 
     def rows(self, name: str, schema: pa.Schema) -> pa.Table:
         """These columns of a table, all its rows in one piece."""
-        parts = (part.select(schema.names) for part in self.parts(name))
-        return pa.concat_tables([schema.empty_table(), *parts]).combine_chunks()
+        return _in_one_piece(self.parts(name), schema)
+
+    def taken(self, name: str, schema: pa.Schema) -> pa.Table:
+        """The same rows, which are removed."""
+        return _in_one_piece(self.take(name), schema)
 
     def ask(
         self, sql: str, schemas: Mapping[str, pa.Schema], **others: pa.Table
@@ -140,6 +151,11 @@ class Scratch:
     def _batches(self, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         for part in self.parts(name):
             yield from part.select(schema.names).to_batches()
+
+
+def _in_one_piece(parts: Iterator[pa.Table], schema: pa.Schema) -> pa.Table:
+    selected = [part.select(schema.names) for part in parts]
+    return pa.concat_tables([schema.empty_table(), *selected]).combine_chunks()
 
 
 def _opened(part: pa.Table | Path, change: Change | None) -> pa.Table:

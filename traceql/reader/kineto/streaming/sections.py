@@ -18,7 +18,7 @@ from traceql.reader.kineto.streaming.scratch import Scratch
 from traceql.reader.kineto.track_numbers import TrackNumbers
 from traceql.reader.tables import ACTIVITY, INSTANT, SLICE
 
-_EVENTS = 200_000  # of a section, at least
+_EVENTS = 100_000  # of a section, at least
 # Columns of the contract that are known before the tracks and parents are.
 _LATER = ("index", "pid", "tid", "parent", "depth")
 KNOWN = pa.schema([field_ for field_ in SLICE if field_.name not in _LATER])
@@ -33,7 +33,7 @@ class Sections:
     """What is known of a file when all of it is parsed.
 
     The tables in `scratch` are slice (columns `KNOWN`), span (`SPAN`), activity, instant (`POINT`)
-    and end (`NUMBERED_END`), each with a part for each section.
+    and end (`NUMBERED_END`), each with a part for each section. Only span and end are sorted.
 
     Attributes:
         slices: the number of slices in each section.
@@ -94,14 +94,14 @@ class Sections:
             slices.correlation,
             slices.args,
         ]
-        self.scratch.add("slice", pa.table(known, schema=KNOWN))
+        self.scratch.lay_by("slice", pa.table(known, schema=KNOWN))
         span = [slices.track, ts, np.maximum(dur, 0), np.arange(before, before + len(ts))]
         self.scratch.add("span", pa.table(list(map(pa.array, span)), schema=SPAN))
         activity = slices.activity
         later = pa.array(activity["index"].to_numpy() + before)
-        self.scratch.add("activity", activity.set_column(0, ACTIVITY.field(0), later))
+        self.scratch.lay_by("activity", activity.set_column(0, ACTIVITY.field(0), later))
         point = [points.cat, points.name, pa.array(points.ts), pa.array(points.track), points.args]
-        self.scratch.add("instant", pa.table(point, schema=POINT))
+        self.scratch.lay_by("instant", pa.table(point, schema=POINT))
         ends = columns.flow_ends.table(self.families, self.end_places)
         numbers = pa.array(np.arange(self.ends, self.ends + len(ends)))
         self.scratch.add("end", ends.add_column(0, NUMBERED_END.field(0), numbers))
