@@ -56,6 +56,7 @@ COMM_PARTS = ("exposed_transfer_ns", "exposed_wait_ns", "exposed_unmatched_ns")
 # --- time.breakdown --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases())
 @pytest.mark.parametrize("by", ["rank", "phase", "step"])
 def test_parts_add_up_to_the_window(run: str, by: str) -> None:
@@ -67,6 +68,7 @@ def test_parts_add_up_to_the_window(run: str, by: str) -> None:
         assert sum(row[part] or 0 for part in COMM_PARTS) == row["exposed_comm_ns"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases())
 def test_phases_add_up_to_their_rank(run: str) -> None:
     added: dict[int, Counter[str]] = {}
@@ -83,6 +85,7 @@ def test_phases_add_up_to_their_rank(run: str) -> None:
         }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases())
 def test_breakdown_of_ranks_equals_unions_of_the_file(run: str) -> None:
     expected = [
@@ -93,6 +96,7 @@ def test_breakdown_of_ranks_equals_unions_of_the_file(run: str) -> None:
     assert answers(run, "time.breakdown") == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases(SHORT))
 def test_breakdown_of_steps_equals_unions_of_the_file(run: str) -> None:
     expected = []

@@ -34,6 +34,7 @@ def test_waits_that_the_device_tells_decide_alone(waited: bool, tmp_path: Path) 
     assert found == [(30, 90, "dependency" if waited else "launch")]
 
 
+@pytest.mark.slow
 def test_what_the_host_did_in_a_gap_is_that_of_the_thread_of_the_operator(tmp_path: Path) -> None:
     """torch_npu's queue is emptied by another thread, which waits in between."""
     rows = (

@@ -64,6 +64,7 @@ def test_a_folder_of_a_rank_is_recognised(one: traceql.Trace) -> None:
     assert values(one, "SELECT check_name FROM ledger WHERE ok IS FALSE") == []
 
 
+@pytest.mark.slow
 def test_waiting_is_what_no_plane_moves(one: traceql.Trace) -> None:
     columns = "op, wait_ns, transfer_ns, wait_source, late_place, group_size, bytes"
     assert values(one, f"SELECT {columns} FROM collective") == [

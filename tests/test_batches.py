@@ -43,6 +43,7 @@ def tables(path: Path) -> dict[str, Any]:
     return read | {"metadata": trace.metadata}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spacing", [(",", ":"), (", ", ": "), None])
 @pytest.mark.parametrize("form", ["object", pytest.param("array", marks=pytest.mark.slow)])
 def test_a_file_cut_at_every_event_reads_as_one_that_is_whole(

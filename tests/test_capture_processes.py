@@ -179,6 +179,7 @@ def test_only_shared_memory_that_no_process_has_open_is_removed() -> None:
         older.unlink()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "forks",
     ["", "import os, time; os.fork() or os.chdir('/') or time.sleep(60);"],

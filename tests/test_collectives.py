@@ -118,6 +118,7 @@ def matched_by_order(trace: traceql.Trace) -> None:
 # --- real traces -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
     [

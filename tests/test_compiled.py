@@ -84,6 +84,7 @@ def require_same(path: Path) -> Any:
     return wanted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", _RECORDINGS, ids=lambda path: path.name)
 def test_recordings_are_scanned_alike(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 1 << 14)
@@ -242,6 +243,7 @@ def test_events_of_changing_layout_are_scanned_alike(
     assert sum(len(batch) for batch in batches if isinstance(batch, Scanned)) > 400
 
 
+@pytest.mark.slow
 def test_a_file_of_distinct_names_is_scanned_alike(tmp_path: Path) -> None:
     """More events, names and tracks than a scan and its first tables take."""
     events = [

@@ -85,6 +85,7 @@ def test_steps_that_only_check_drafts_are_decode_steps(
     assert [row["phase"] for row in found] == ["prefill", "mixed", *["decode"] * 10]
 
 
+@pytest.mark.slow
 def test_no_role_is_above_the_measured_ceiling(trace: traceql.Trace) -> None:
     """The ceiling was measured on the other GPU of the machine."""
     shares = trace.sql("""

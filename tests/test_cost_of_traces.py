@@ -87,6 +87,7 @@ def test_prefill_of_8b(role: str, us: float, percent: int, tflops: float) -> Non
     assert found["percent"] == pytest.approx(percent, abs=0.51)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("role", "us", "percent", "gbps"),
     [
@@ -105,6 +106,7 @@ def test_decode_of_8b(role: str, us: float, percent: int, gbps: float) -> None:
     assert found["percent"] == pytest.approx(percent, abs=0.51)
 
 
+@pytest.mark.slow
 def test_floors_and_utilization_of_8b() -> None:
     assert total(DENSE, _PREFILL, "floor_ns") == pytest.approx(16_254_000, rel=0.01)
     assert total(DENSE, _DECODE, "floor_ns") == pytest.approx(3_227_000, rel=0.01)

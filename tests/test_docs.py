@@ -128,6 +128,7 @@ def test_the_schema_of_plans_is_what_the_program_reads() -> None:
     assert made["SCHEMA"].read_text(encoding="utf-8") == made["schema_text"]()
 
 
+@pytest.mark.slow
 def test_every_command_that_only_reads_a_database_runs(readers_folder: Path) -> None:
     """Those of the tutorial; all commands of all pages take longer, see below."""
     give(readers_folder, "run", "before", "after")

@@ -12,6 +12,7 @@ from traceql.loading import load as loading
 from traceql.second_connection import second_connection
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folder", ["plain", "it's", 'say "draft"'])
 def test_a_load_writes_no_log(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []

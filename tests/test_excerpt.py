@@ -99,6 +99,7 @@ def test_every_table_has_a_rule() -> None:
     assert set(RULES) == tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", _EVENTS)
 def test_windows_share_out_the_events(
     whole: traceql.Trace, windows: list[traceql.Trace], table: str
@@ -109,6 +110,7 @@ def test_windows_share_out_the_events(
     assert shared == Counter(str(row) for row in whole.sql(select))
 
 
+@pytest.mark.slow
 def test_windows_share_out_the_host_time(
     whole: traceql.Trace, windows: list[traceql.Trace]
 ) -> None:
@@ -243,6 +245,7 @@ def equal(whole: traceql.Trace, part: traceql.Trace, step: int) -> None:
         assert told[0] == told[1], table
 
 
+@pytest.mark.slow
 def test_numbers_of_whole_steps_are_those_of_the_run(whole: traceql.Trace) -> None:
     with whole.excerpt(steps=some_steps(whole)) as part:
         steps = [row["step_id"] for row in part.sql("SELECT step_id FROM step ORDER BY step_id")]
@@ -266,6 +269,7 @@ def test_so_are_those_of_a_window_of_time(
             equal(whole, one, row["step_id"])
 
 
+@pytest.mark.slow
 def test_every_query_and_table_works(windows: list[traceql.Trace]) -> None:
     for query in windows[1].queries:
         windows[1].run(query)
@@ -274,6 +278,7 @@ def test_every_query_and_table_works(windows: list[traceql.Trace]) -> None:
             windows[1].sql(f"SELECT * FROM {name}")
 
 
+@pytest.mark.slow
 def test_collectives_keep_what_the_whole_run_told(windows: list[traceql.Trace]) -> None:
     whole = databases.trace(TP4)
     told = {row["kernel_id"]: row for row in whole.sql("FROM collective")}
@@ -371,6 +376,7 @@ def test_an_excerpt_can_be_cut_again() -> None:
             equal(whole, again, step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [TP4, pytest.param("qwen3-8b-pp2-graph", marks=pytest.mark.slow)])
 def test_kernels_of_cut_layers_are_those_of_one_cut(name: str) -> None:
     whole = databases.trace(name)
@@ -390,6 +396,7 @@ def test_an_end_after_the_recording_is_its_end() -> None:
         assert count(found, "kernel") == count(rest, "kernel") > 0
 
 
+@pytest.mark.slow
 def test_nothing_is_left_when_an_excerpt_is_closed() -> None:
     with databases.trace(TP4).excerpt(steps=3) as part:
         folder = part.path.parent
@@ -418,6 +425,7 @@ def test_queued_kernels_that_start_later_count(tmp_path: Path) -> None:
     assert [row["ts"] for row in launched] == [0, 20_000, 30_000, 40_000]
 
 
+@pytest.mark.slow
 def test_a_slice_of_several_windows_is_in_each(tmp_path: Path) -> None:
     """A frame around two steps: each window has what it has of the frame, with the steps inside."""
     events = [host("frame", ts=0, dur=1000)]

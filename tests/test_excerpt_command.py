@@ -76,6 +76,7 @@ def test_commands_make_the_excerpt_themselves(database: Path, part: Path) -> Non
     assert lines(done.stdout) == ["n", str(expected)]
 
 
+@pytest.mark.slow
 def test_step_of_a_query_is_its_own(database: Path) -> None:
     """--steps says what the excerpt has, --step what of it the query shows."""
     asked = ("run", "kernels.top", database, "--limit", "0", "--format", "json", "--step", "3")
@@ -117,6 +118,7 @@ def test_the_perfetto_file_says_it(database: Path, part: Path, tmp_path: Path) -
     assert all(f"{database.name} " in text and text.endswith(" --steps 3") for text in commands)
 
 
+@pytest.mark.slow
 def test_an_excerpt_is_replaced_and_nothing_else(
     database: Path, part: Path, tmp_path: Path
 ) -> None:
@@ -149,6 +151,7 @@ def refused(told: bytes) -> str:
     return last
 
 
+@pytest.mark.slow
 def test_a_lake_takes_whole_runs(part: Path, database: Path, tmp_path: Path) -> None:
     done = called("lake", "add", part, "--lake", tmp_path / "lake")
     assert done.returncode == 1
@@ -218,6 +221,7 @@ def test_times_are_shown_in_seconds() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_assistants_are_told(part: Path) -> None:
     runs = Databases([part])
     answers_of_tools = [

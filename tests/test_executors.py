@@ -76,6 +76,7 @@ def test_a_task_whose_process_dies_again_is_lost(tmp_path: Path) -> None:
     assert len(notes.read_text().split()) == 2
 
 
+@pytest.mark.slow
 def test_a_task_that_takes_too_long_is_given_up() -> None:
     began = time.monotonic()
     found = all_ended(

@@ -201,6 +201,7 @@ def _is_running(process: int) -> bool:
     return status.rpartition(")")[2].split()[0] != "Z"
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_is_shown_as_rows_with_the_reason() -> None:
     table = pa.table({"name": ["first"], "dur": [5]})
     for chart, reason in (

@@ -82,6 +82,7 @@ def command(*words: object, lake: Path) -> Result:
     return CliRunner().invoke(cli, ["lake", *map(str, words), "--lake", str(lake)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [ONE_RANK, pytest.param(BATCH16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kept", ["filled", pytest.param("compacted", marks=pytest.mark.slow)])
 def test_a_lake_answers_as_the_database_of_the_run(
@@ -95,6 +96,7 @@ def test_a_lake_answers_as_the_database_of_the_run(
             assert rows.drop_columns(["run"]).equals(own.run(query).arrow()), query
 
 
+@pytest.mark.slow
 def test_a_query_has_its_limit_for_each_run(filled: Path) -> None:
     with traceql.open_lake(filled) as lake:
         rows = lake.run("kernels.top", limit=3)
@@ -187,6 +189,7 @@ def test_the_same_recording_is_added_once(tmp_path: Path) -> None:
     assert "nothing to do" in told.stderr
 
 
+@pytest.mark.slow
 def test_again_replaces_a_run(tmp_path: Path, small: Path) -> None:
     lake = tmp_path / "lake"
     before = add_run(small, lake).entry
@@ -261,6 +264,7 @@ def test_what_is_no_run_is_refused_before_anything_is_done(tmp_path: Path) -> No
     assert not (tmp_path / "lake").exists()
 
 
+@pytest.mark.slow
 def test_a_folder_of_other_files_is_no_lake(tmp_path: Path, small: Path) -> None:
     with pytest.raises(LakeError, match="has other files"):
         add_run(small, small.parent)

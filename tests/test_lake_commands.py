@@ -99,6 +99,7 @@ def test_each_line_but_the_last_says_what_is_left(tmp_path: Path, runs: list[Pat
     assert "left" not in last
 
 
+@pytest.mark.slow
 def test_a_run_that_another_command_loads_for_too_long_is_not_noted(
     tmp_path: Path, runs: list[Path]
 ) -> None:

@@ -61,7 +61,8 @@ def s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     server.stop()
 
 
-@pytest.mark.parametrize("kind", ["memory", pytest.param("s3", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["memory", "s3"])
 def test_a_lake_can_be_in_an_object_store(
     kind: str, database: Path, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

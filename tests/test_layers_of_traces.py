@@ -240,6 +240,7 @@ def test_graph_nodes_come_before_the_sequence(tmp_path: Path) -> None:
         assert rows.rows() == [{"layer": 3, "role": "kv_write"}]
 
 
+@pytest.mark.slow
 def test_annotated_ranges_name_layers(tmp_path: Path) -> None:
     import traces
 

@@ -115,6 +115,7 @@ def test_a_log_of_a_killed_program_is_brought_in_and_not_lost(
         assert con.execute("SELECT answer FROM mine").fetchall() == [(42,)]
 
 
+@pytest.mark.slow
 def test_a_log_without_its_database_is_not_left_beside_a_new_one(
     database: Path, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_log_without_its_database_is_not_left_beside_a_new_one(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rank0.json", "run.duckdb.wal"]
 
 
+@pytest.mark.slow
 def test_a_log_beside_the_target_of_a_link_is_found(database: Path, tmp_path: Path) -> None:
     with writer(database):
         pass

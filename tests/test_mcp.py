@@ -189,6 +189,7 @@ def test_numbers_are_unchanged(assistant: Assistant) -> None:
     assert answer["rows"] == [[9007199254740993, 0.1, None, None, [1, None], {"a": 1}]]
 
 
+@pytest.mark.slow
 def test_nothing_is_written_and_no_other_file_is_read(
     assistant: Assistant, trace: traceql.Trace, tmp_path: Path
 ) -> None:

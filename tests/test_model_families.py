@@ -69,6 +69,7 @@ def test_layers_that_do_not_fit_the_configured_family_are_a_failure(tmp_path: Pa
     assert note.startswith("the layers do not fit the family llama of the configured model_type")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "family"),
     [

@@ -48,6 +48,7 @@ def test_a_table_shows_what_a_program_gets_exactly(database: Path) -> None:
     assert not set(_ACTS) - set(_SHOWN) & set(shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [r"x\[/foo]", "[gpu] [/]", "foo:on:bar :smile:", "[red]a[/red]"])
 def test_names_are_no_markup(name: str, database: Path) -> None:
     title = name.replace('"', "")

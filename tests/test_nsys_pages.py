@@ -75,6 +75,7 @@ def require_same(path: Path, rows: int = _WHOLE) -> tuple[Any, int]:
     return found, decoded
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [_WHOLE, 300])
 @pytest.mark.parametrize("sample", _SAMPLES, ids=lambda path: path.name.partition(".")[0])
 def test_recordings(sample: Path, rows: int, tmp_path: Path) -> None:

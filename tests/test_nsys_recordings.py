@@ -66,6 +66,7 @@ def test_both_profilers_saw_the_same_kernels_in_the_same_layers_and_steps(
     assert {layer for _, _, _, _, layer, *_ in found} == {None, 0, 1}
 
 
+@pytest.mark.slow
 def test_steps_are_those_of_the_program(pair: tuple[traceql.Trace, traceql.Trace]) -> None:
     for trace in pair:
         assert sorted(phase for (phase,) in rows(trace, "SELECT phase FROM step")) == PHASES
@@ -99,6 +100,7 @@ def test_nothing_is_lost(databases: Path) -> None:
             assert rows(trace, "SELECT check_name FROM ledger WHERE NOT ok") == []
 
 
+@pytest.mark.slow
 def test_layers_of_ranges_are_those_around_a_shared_module(databases: Path) -> None:
     """All layers share one rotary embedding, whose range has the name of layer 0."""
     with opened(databases, "qwen3-8b-2layers-nvtx-layers.sqlite") as trace:

@@ -156,6 +156,7 @@ def test_a_stray_byte_leaves_escapes_alone(odd: Odd) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_numbers_beyond_64_bits_stay_exact_in_args(odd: Odd) -> None:
     found = odd.rows(
         "beyond 64 bits",
@@ -165,6 +166,7 @@ def test_numbers_beyond_64_bits_stay_exact_in_args(odd: Odd) -> None:
     assert json.loads(found[0][2]) == json.loads(IDS)
 
 
+@pytest.mark.slow
 def test_threads_keep_their_ids_whatever_they_are(odd: Odd) -> None:
     assert odd.rows(
         "threads",

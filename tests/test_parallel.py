@@ -255,6 +255,7 @@ def test_late_ranks_and_transfers_explain_98_percent_of_each_step(run: str) -> N
         assert abs(skew) <= 0.02 * segments[0]["length_ns"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", cases(TENSOR))
 def test_step_is_a_step_id_and_brings_its_own_rank(run: str) -> None:
     for rank in (file.rank for file in rank_files(run)):

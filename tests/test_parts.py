@@ -18,12 +18,12 @@ _DIFFERENT = """
 """
 _RUNS = [
     "qwen3-8b-tp1-graph",
-    pytest.param("qwen3-32b-tp4-graph-nccl", marks=pytest.mark.slow),
-    pytest.param("qwen3-8b-tp2-eager-stack-4layers", marks=pytest.mark.slow),
-    pytest.param("qwen3-30b-a3b-tp2-ep-eager-stack-6layers", marks=pytest.mark.slow),
-    pytest.param("mi300x-sglang", marks=pytest.mark.slow),
-    pytest.param("a100-graph-launches", marks=pytest.mark.slow),
-    pytest.param(databases.SERVING, marks=pytest.mark.slow),
+    "qwen3-32b-tp4-graph-nccl",
+    "qwen3-8b-tp2-eager-stack-4layers",
+    "qwen3-30b-a3b-tp2-ep-eager-stack-6layers",
+    "mi300x-sglang",
+    "a100-graph-launches",
+    databases.SERVING,
 ]
 
 
@@ -41,6 +41,7 @@ def tiny_parts(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(of_device_spent, "_STATES_AT_ONCE", 100 * scale)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", _RUNS)
 def test_tables_made_in_parts_are_those_made_at_once(
     run: str, tiny_parts: None, tmp_path: Path

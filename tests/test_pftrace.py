@@ -129,6 +129,7 @@ def test_every_trace_comes_through_exactly(trace: traceql.Trace, tp: TraceProces
     )
 
 
+@pytest.mark.slow
 @of_runs(databases.OWN_SHORT)
 def test_roles_hold_their_kernels_and_no_others(trace: traceql.Trace, tp: TraceProcessor) -> None:
     """Each kernel is in one run of its role and layer, and each run begins and ends with one."""
@@ -150,6 +151,7 @@ def test_roles_hold_their_kernels_and_no_others(trace: traceql.Trace, tp: TraceP
         assert (min(k[0] for k in its), max(k[1] for k in its)) == (ts, ts + dur)
 
 
+@pytest.mark.slow
 @of_runs(databases.OWN_SHORT)
 def test_waiting_and_transfer_add_up_to_the_collective(
     trace: traceql.Trace, tp: TraceProcessor

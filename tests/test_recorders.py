@@ -64,6 +64,7 @@ def test_an_ascend_profile_tells_its_level_and_the_versions(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.slow
 def test_rocprofv3_tells_the_schema_of_its_database(tmp_path: Path) -> None:
     found = facts([of_amd(tmp_path / "1_results.db")], tmp_path)
     assert found["profiler"] == ["rocprofv3 (form rocpd, schema 3)"]

@@ -93,6 +93,7 @@ def sources_of_cost() -> Tables:
     return tables
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, HUGE), (HUGE, 1, 1)])
 def test_order_of_operations_changes_no_byte(sizes: tuple[int, ...]) -> None:
     tables = sources_of_cost()

@@ -95,6 +95,7 @@ def test_kernels_steps_and_gaps_are_those_of_the_pytorch_trace(name: str, form: 
         assert rows[0] == rows[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "form"), runs())
 def test_nothing_of_a_recording_is_lost(name: str, form: str) -> None:
     lost = "SELECT rank, check_name, value, total FROM ledger WHERE ok IS FALSE"

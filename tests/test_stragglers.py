@@ -155,6 +155,7 @@ def straggler(trace: traceql.Trace, situation: Situation) -> list[tuple[Any, ...
     return [tuple(row.values()) for row in rows]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda situation: situation.name)
 def test_cause_is_what_the_late_rank_did_more_of(
     situation: Situation, trace: traceql.Trace

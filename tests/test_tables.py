@@ -200,6 +200,7 @@ OVERLAPPING = (
 )
 
 
+@pytest.mark.slow
 def test_device_states_partition_the_span() -> None:
     found = rows(database(*OVERLAPPING), "SELECT ts, dur, compute, comm, copy FROM device_state")
     assert found == [
@@ -213,6 +214,7 @@ def test_device_states_partition_the_span() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_breakdown_counts_what_nothing_more_important_hides() -> None:
     assert answer(database(*OVERLAPPING), "time.breakdown") == [
         # No other rank is there: whether it waits is unknown.

@@ -65,12 +65,14 @@ def test_a_screen_of_one_run_calls_its_devices_npus(
     assert re.findall("GPU|CUDA", shown) == []
 
 
+@pytest.mark.slow
 def test_a_query_without_rows_speaks_of_npus(runs: tuple[Path, Path]) -> None:
     done = called("run", "idle.gaps", runs[0], "--cause", "sync")
     assert b"NPU" in done.stderr
     assert b"GPU" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_chart_speaks_of_npus(runs: tuple[Path, Path]) -> None:
     with traceql.open(runs[0]) as trace:
         assert "NPU time by kernel" in str(trace.run("kernels.top").chart().to_dict())
