@@ -1,12 +1,14 @@
 """The same run gives the same rows, to the last digit, however many threads count them."""
 
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
 import databases
 import duckdb
 import pytest
+import traces
 from derived import Tables, insert, rows
 from workload_runs import DENSE, loaded
 
@@ -14,6 +16,9 @@ import traceql
 from traceql.derive import execute
 from traceql.derive.definition import Kind
 from traceql.derive.registry import definitions
+from traceql.loading import database
+from traceql.loading.load import load
+from traceql.loading.reading import FileRead
 from traceql.query import bound, catalog, query_named
 
 KEPT = [one.name for one in definitions().values() if one.kind in (Kind.TABLE, Kind.VIEW)]
@@ -80,6 +85,35 @@ def test_threads_change_no_digit(name: str, tmp_path: Path) -> None:
     execute.derive(together)
     assert rows_of_tables(together) == tables
     assert predictions(together) == answers
+
+
+def test_rows_are_in_the_order_of_ranks_whichever_is_inserted_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert_from = database._insert_from
+
+    def slow_at_first(
+        con: duckdb.DuckDBPyConnection, file: FileRead, table: str, *more: Any
+    ) -> None:
+        if "rank0" in file.path.name:
+            time.sleep(0.05)
+        insert_from(con, file, table, *more)
+
+    monkeypatch.setattr(database, "_insert_from", slow_at_first)
+    for rank in range(3):
+        traces.write(
+            tmp_path / f"rank{rank}.json",
+            traces.kernel(ts=10, dur=5),
+            traces.host("aten::mm", ts=1, dur=2),
+            note=f"{rank}",
+        )
+    loaded = load(tmp_path, tmp_path / "run.duckdb").database
+    with duckdb.connect(str(loaded), read_only=True) as con:
+        for table in ("slice", "activity", "track", "trace", "file_count"):
+            order = "id" if table == "activity" else "rank"
+            found = con.execute(f"SELECT {order} FROM {table} ORDER BY rowid").fetchall()
+            assert found == sorted(found), table
+        assert con.execute("SELECT rank FROM trace").fetchall() == [(0,), (1,), (2,)]
 
 
 # Doubles near this one are 2 apart: with 1 added to it, it stays as it is.

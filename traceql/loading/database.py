@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,11 +69,10 @@ def add_files(
     base_ns = _rebase(con, placed)
     firsts = _first_ids(con, placed)
     with _threads_shared_by(con, len(placed)), ThreadPoolExecutor() as pool:
-        jobs = [
-            pool.submit(_insert, second_connection(con), one, base_ns, first)
-            for one, first in zip(placed, firsts, strict=True)
-        ]
-        for job in jobs:
+        job: Future[None] | None = None
+        for one, first in zip(placed, firsts, strict=True):
+            job = pool.submit(_insert, second_connection(con), one, base_ns, first, after=job)
+        if job:
             job.result()
     con.execute(_WORLD_SIZE)
 
@@ -178,9 +177,18 @@ def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int
 
 
 def _insert(
-    con: duckdb.DuckDBPyConnection, placed: PlacedFile, base_ns: int, first: _FirstIds
+    con: duckdb.DuckDBPyConnection,
+    placed: PlacedFile,
+    base_ns: int,
+    first: _FirstIds,
+    *,
+    after: Future[None] | None,
 ) -> None:
-    """Inserts the rows of one rank, in a transaction of their own."""
+    """Inserts the rows of one rank, in a transaction of their own.
+
+    Args:
+        after: the insertion of the rank before it, whose rows come first in every table.
+    """
     file, rank = placed.file, placed.rank
     offset = placed.placement.shift_ns - base_ns
     bound = {"rank": rank.rank, "offset": offset}
@@ -197,6 +205,8 @@ def _insert(
     _insert_trace(con, placed, base_ns, offset)
     _insert_own_remarks(con, placed)
     write_graph_nodes(con, rank.rank, file.path)
+    if after:
+        after.result()
     con.commit()
 
 
