@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from traceql import user_folders
 from traceql.cache import cached_database
@@ -148,6 +149,18 @@ def test_an_empty_folder_that_a_killed_load_did_not_mark_is_removed(
         assert {f"{path.relative_to(folder)}" for path in folder.rglob("*")} == {
             name.rstrip("/") for name in inside
         }
+
+
+def test_a_folder_that_a_living_process_is_slow_to_mark_stays(tmp_path: Path) -> None:
+    folder = tmp_path / ".traceql-0123456789abcdef"
+    folder.mkdir()
+    with FileLock(folder / "lock"):
+        os.utime(folder, (0, 0))
+        write_whole(tmp_path / "report.html", b"new")
+        assert names(folder) == ["lock"]
+    os.utime(folder, (0, 0))
+    write_whole(tmp_path / "report.html", b"new")
+    assert not folder.exists()
 
 
 def test_what_a_process_still_writes_into_is_removed_later(

@@ -66,28 +66,24 @@ def _remove_left_ones(place: Path) -> None:
     from filelock import FileLock
 
     for folder in place.iterdir():
-        if folder.name.startswith(_PREFIX) and _is_ours(folder):
+        if folder.name.startswith(_PREFIX) and (_is_ours(folder) or _is_unmarked(folder)):
             # Filelock's Timeout, an OSError, says that the process which made the folder lives.
             with suppress(OSError), FileLock(folder / _LOCK, blocking=False):
                 _remove_now(folder)
-        elif _NAME.fullmatch(folder.name):
-            _remove_unmarked(folder)
 
 
-def _remove_unmarked(folder: Path) -> None:
-    """Removes a folder of ours that has no mark, unless it is new or somebody wrote into it."""
-    with suppress(OSError):
-        if folder.is_symlink() or time.time() - folder.stat().st_mtime < _TO_MARK:
-            return
+def _is_unmarked(folder: Path) -> bool:
+    """Whether a folder of ours has no mark, is not new, and nothing was written into it."""
+    try:
+        if not _NAME.fullmatch(folder.name) or folder.is_symlink():
+            return False
         found = {path.name: path.lstat() for path in folder.iterdir()}
-        inside = found.pop(_INSIDE, None)
-        if not all(_is_empty_file(name, status) for name, status in found.items()):
-            return
-        if inside:
-            (folder / _INSIDE).rmdir()
-        for name in found:
-            (folder / name).unlink()
-        folder.rmdir()
+        if found.pop(_INSIDE, None) and any((folder / _INSIDE).iterdir()):
+            return False
+        is_empty = all(_is_empty_file(name, status) for name, status in found.items())
+        return is_empty and time.time() - folder.stat().st_mtime > _TO_MARK
+    except OSError:
+        return False
 
 
 def _is_empty_file(name: str, status: os.stat_result) -> bool:

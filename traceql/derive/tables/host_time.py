@@ -8,7 +8,7 @@
 # @column slice_id    BIGINT   Host event (slice.id).
 # @column ns          BIGINT   Time in gaps during which it was the innermost event, ns.
 
-"""Goes through the events of each such thread, and measures gaps of each cause and kind of step."""
+"""Goes through the events of each such thread, once for each cause and kind of step."""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -26,6 +26,9 @@ from traceql.table_head import declared_schema
 _SCHEMA = declared_schema(__file__)
 _GAPS = """
     SELECT
+        gap.cause,
+        step.phase,
+        step.graph_mode,
         DENSE_RANK() OVER (ORDER BY gap.cause, step.phase, step.graph_mode) AS group_number,
         gap.track_id,
         gap.ts,
@@ -34,14 +37,7 @@ _GAPS = """
     LEFT JOIN step ON gap.step_id = step.step_id
     WHERE is_caused_by_host(gap.cause) AND gap.track_id IS NOT NULL
 """
-# In the order of their numbers.
-_GROUPS = """
-    SELECT DISTINCT gap.cause, step.phase, step.graph_mode
-    FROM gap
-    LEFT JOIN step ON gap.step_id = step.step_id
-    WHERE is_caused_by_host(gap.cause) AND gap.track_id IS NOT NULL
-    ORDER BY ALL
-"""
+_GROUPS = f"SELECT DISTINCT group_number, cause, phase, graph_mode FROM ({_GAPS}) ORDER BY ALL"
 # Events of one thread, without those that have no duration and therefore take no time of a gap.
 _OF_TRACK = "FROM slice WHERE track_id = $track AND dur > 0"
 _NUMBER = f"SELECT COUNT(*) {_OF_TRACK}"
@@ -54,28 +50,23 @@ _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
-    gaps = mapped_columns(con, _GAPS)
-    kinds = dict(enumerate(con.execute(_GROUPS).fetchall(), 1))
+    gaps = mapped_columns(con, f"SELECT group_number, track_id, ts, dur FROM ({_GAPS})")
+    kinds = {number: what for number, *what in con.execute(_GROUPS).fetchall()}
     for track in np.unique(gaps["track_id"]).tolist():
         of_track = rows_where(gaps, gaps["track_id"] == track)
-        every = Elapsed.of(of_track["ts"], of_track["dur"])
         groups = {}
         for number in np.unique(of_track["group_number"]).tolist():
             own = rows_where(of_track, of_track["group_number"] == number)
             groups[number] = Elapsed.of(own["ts"], own["dur"])
-        for number, slice_id, ns in _of_thread(con, track, every, groups):
+        for number, slice_id, ns in _of_thread(con, track, groups):
             constant = (pa.repeat(pa.scalar(text, pa.string()), len(ns)) for text in kinds[number])
             yield pa.table([*constant, slice_id, ns], schema=_SCHEMA)
 
 
 def _of_thread(
-    con: duckdb.DuckDBPyConnection, track: int, every: Elapsed, groups: Mapping[int, Elapsed]
+    con: duckdb.DuckDBPyConnection, track: int, groups: Mapping[int, Elapsed]
 ) -> Iterator[tuple[int, Int64s, Int64s]]:
-    """A group of gaps, events of a thread, and the time in these gaps, ns; each event once.
-
-    Args:
-        every: the gaps of all groups.
-    """
+    """A group of gaps, events of a thread, and the time in these gaps, ns; each event once."""
     still_open: Columns = {}
     none = np.empty(0, np.int64)
     spent = dict.fromkeys(groups, (none, none))  # so far, in events that are still open
@@ -90,9 +81,9 @@ def _of_thread(
             "ts": np.maximum(events["ts"], begin),
             "end_ts": np.minimum(events["end_ts"], end),
         }
-        innermost, instants = _innermost(_during(inside, every))
         for number, idle in groups.items():
-            so_far = zip(spent[number], (innermost, np.diff(idle.before(instants))), strict=True)
+            innermost = _innermost(_during(inside, idle), idle)
+            so_far = zip(spent[number], innermost, strict=True)
             slice_id, ns = _added_up(*(np.concatenate(pair) for pair in so_far))
             is_open = np.isin(slice_id, still_open["id"])
             spent[number] = slice_id[is_open], ns[is_open]
@@ -111,8 +102,8 @@ def _during(events: Columns, idle: Elapsed) -> Columns:
     return rows_where(events, idle.between(events["ts"], events["end_ts"]) > 0)
 
 
-def _innermost(events: Columns) -> tuple[Int64s, Int64s]:
-    """Events of one thread, and instants, ns: each is the innermost one from one to the next.
+def _innermost(events: Columns, idle: Elapsed) -> tuple[Int64s, Int64s]:
+    """Events of one thread, and times in gaps, ns, during which each is the innermost one.
 
     An event is there once for each such time; -1 stands for time in none.
     """
@@ -122,7 +113,7 @@ def _innermost(events: Columns) -> tuple[Int64s, Int64s]:
     instant = np.concatenate((events["ts"], events["end_ts"]))
     depth = np.concatenate((events["depth"], -events["depth"]))
     order = np.lexsort((depth, ~ends, instant))
-    return inside[order][:-1], instant[order]
+    return inside[order][:-1], np.diff(idle.before(instant[order]))
 
 
 def _added_up(slice_id: Int64s, ns: Int64s) -> tuple[Int64s, Int64s]:

@@ -1,8 +1,8 @@
 """Reads a JSON trace of any size in bounded memory, without the trace processor.
 
-The events are parsed once, in sections, which stay in memory while they fit and else go to disk.
-What needs another order is sorted there, on disk by DuckDB: slices by track and time to find their
-parents, flow ends by flow to find arrows.
+The events are parsed once, in sections, which go to disk. What needs another order is sorted, in
+memory while it fits, and else on disk by DuckDB: slices by track and time to find their parents,
+flow ends by flow to find arrows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,8 +36,8 @@ def stream_kineto(
     """The tables of a JSON trace of PyTorch's profiler, section by section.
 
     Args:
-        folder: where to write what does not fit into memory, about as many bytes as the JSON has;
-            what is written is removed.
+        folder: where to write the sections, and what does not fit into memory, about as many bytes
+            as the JSON has; what is written is removed.
         memory_bytes: about how much to use; half of it is for tables and for sorting.
         processes: how many may parse the file at once; each takes about 300 MB.
 
