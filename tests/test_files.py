@@ -66,6 +66,17 @@ def started(code: str, *arguments: Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
+def left_by_a_killed_load(database: Path) -> Path:
+    """The only folder for drafts beside the database: that of a load that was killed."""
+    process = started(_WAITS_INSIDE, database)
+    assert process.stdout
+    assert process.stdout.readline() == "inside\n"
+    process.kill()
+    process.communicate()
+    (left,) = database.parent.glob(".traceql-*")
+    return left
+
+
 def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -102,12 +113,7 @@ def test_only_folders_that_were_made_here_are_removed(tmp_path: Path, made_by: s
         folder = tmp_path / ".traceql-abcdefgh"
         folder.mkdir()
     else:
-        process = started(_WAITS_INSIDE, kept / "run.duckdb")
-        assert process.stdout
-        assert process.stdout.readline() == "inside\n"
-        process.kill()
-        process.communicate()
-        (left,) = kept.glob(".traceql-*")
+        left = left_by_a_killed_load(kept / "run.duckdb")
         folder = tmp_path / left.name
         folder.symlink_to(left)
     (folder / "mine.txt").write_text("mine")
@@ -166,12 +172,7 @@ def test_a_folder_that_a_living_process_is_slow_to_mark_stays(tmp_path: Path) ->
 def test_what_a_process_still_writes_into_is_removed_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    process = started(_WAITS_INSIDE, tmp_path / "run.duckdb")
-    assert process.stdout
-    assert process.stdout.readline() == "inside\n"
-    process.kill()
-    process.communicate()
-    (left,) = tmp_path.glob(".traceql-*")
+    left = left_by_a_killed_load(tmp_path / "run.duckdb")
     with monkeypatch.context() as patched:
         patched.setattr(shutil, "rmtree", written_meanwhile(left))
         write_whole(tmp_path / "first.html", b"new")

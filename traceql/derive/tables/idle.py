@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.parts_of_time import Part, parts_of_time
-from traceql.running import Int64s
+from traceql.places import Int64s, at, known, places
 from traceql.table_head import declared_schema
 
 _SCHEMA = declared_schema(__file__)
@@ -137,24 +137,14 @@ def _ending_at(kernels: pa.Table, instants: Int64s) -> pa.Array:
     """The place of the kernel with the highest id that ends at each instant, or NULL."""
     ids, ends = (kernels[name].to_numpy() for name in ("id", "end_ts"))
     order = np.lexsort((ids, ends))
-    place = np.searchsorted(ends[order], instants, side="right") - 1
-    return _where(order, place, ends, instants)
+    last = np.searchsorted(ends[order], instants, side="right") - 1
+    place = at(order, last)
+    return known(place, where=at(ends, place) == instants)
 
 
 def _beginning_at(kernels: pa.Table, instants: Int64s) -> pa.Array:
     """The place of the kernel with the lowest id that begins at each instant, or NULL."""
-    starts = kernels["ts"].to_numpy()
-    place = np.searchsorted(starts, instants)
-    return _where(np.arange(len(starts)), place, starts, instants)
-
-
-def _where(order: Int64s, place: Int64s, edges: Int64s, instants: Int64s) -> pa.Array:
-    """The kernels at these places of an order whose edge is the instant; NULL for other places."""
-    inside = (place >= 0) & (place < len(order))
-    found = np.zeros(len(place), np.int64)
-    found[inside] = order[place[inside]]
-    inside[inside] = edges[found[inside]] == instants[inside]
-    return pa.array(found, mask=~inside)
+    return known(places(kernels["ts"].to_numpy(), instants))
 
 
 def _earlier_calls(
@@ -170,7 +160,7 @@ def _earlier_calls(
     asked = np.flatnonzero(wanted.to_numpy())
     of_stream = streams.take(pa.array(asked)).to_numpy()
     for number in np.unique(of_stream).tolist():
-        own, at = stream == number, asked[of_stream == number]
-        place = np.searchsorted(starts[own], instants[at])
-        found[at] = np.append(_NEVER, calls[own])[place]
+        own, searched = stream == number, asked[of_stream == number]
+        place = np.searchsorted(starts[own], instants[searched])
+        found[searched] = np.append(_NEVER, calls[own])[place]
     return pa.array(found, mask=found == _NEVER)
