@@ -11,6 +11,10 @@ This is the file of table `launch`, shortened:
 -- ...
 SELECT ...
 
+A head may also say without what the table has no rows, so that it need not be computed:
+
+-- @empty_unless trace WHERE dialect = 'ascend'
+
 The table is named after the file. A SQL file of kind table, view or scratch holds one SELECT, and
 the executor creates a table or view from it. The file of a source table holds its CREATE TABLE,
 that of a macro its CREATE MACRO. A Python file has the same head in `#` comments and a function
@@ -80,6 +84,8 @@ class Definition:
 
     Attributes:
         needs: the names of the tables and macros that it is made from.
+        empty_unless: a table that it needs, perhaps with a WHERE: as long as that has no row, this
+            one has none. It is empty if nothing is said.
         source: the text of the file, with its head.
     """
 
@@ -87,6 +93,7 @@ class Definition:
     kind: Kind
     scope: Scope
     needs: tuple[str, ...]
+    empty_unless: str
     summary: str
     text: str  # the prose below the summary
     columns: tuple[Column, ...]
@@ -137,6 +144,7 @@ def parsed_definition(path: Path, source: str) -> Definition:
         _among(Kind, path, "kind", head.only("kind", Kind.TABLE)),
         _among(Scope, path, "scope", head.only("scope")),
         head.names("needs"),
+        head.only("empty_unless"),
         head.summary,
         head.text,
         described_columns(path.name, head),

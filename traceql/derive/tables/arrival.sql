@@ -3,6 +3,7 @@
 -- Use the view straggler to see only the late rank of each operation, with the cause of its delay.
 -- @scope  run
 -- @needs  collective, device_spent, kernel
+-- @empty_unless collective
 -- @column match_id    BIGINT   Operation; the same number as in collective.
 -- @column rank        BIGINT   Rank.
 -- @column kernel_id   BIGINT   Kernel of the operation on this rank (kernel.id).

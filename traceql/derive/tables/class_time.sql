@@ -3,6 +3,7 @@
 -- The rows of a class add up to step_class.gpu_ns. If a rank has several devices, they are averaged.
 -- @scope  run
 -- @needs  step_class, step_time
+-- @empty_unless step_class
 -- @column class_id  BIGINT   Class of steps (step_class.class_id).
 -- @column part      VARCHAR  As in step_time: computing, exposed_transfer, exposed_wait, exposed_unmatched, exposed_copy, idle or other_step.
 -- @column role      VARCHAR  Role of the kernels (kernel.role); NULL if unknown, and in the parts idle and other_step.

@@ -1,6 +1,7 @@
 -- One row per class of steps and role that communicates: what its typical step sends, and how long that takes.
 -- @scope  run
 -- @needs  class_time, collective, kernel, step_class
+-- @empty_unless collective
 -- @column class_id  BIGINT   Class of steps (step_class.class_id).
 -- @column role      VARCHAR  Role of the kernels (kernel.role); NULL if unknown.
 -- @column op        VARCHAR  Operation, as in collective; NULL if the role has several.

@@ -5,6 +5,7 @@
 -- operations of the unit. No match is forced: what does not fit stays unmatched.
 -- @scope  run
 -- @needs  clock, communicator, communicator_member, on_reference_clock, operation, paired, plane_wait
+-- @empty_unless operation
 -- @column id               BIGINT   Id of the row.
 -- @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank.
 -- @column rank             BIGINT   Rank.

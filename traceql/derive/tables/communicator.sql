@@ -1,6 +1,7 @@
 -- One row per communicator: a group of ranks that communicate with each other.
 -- @scope  run
 -- @needs  communicator_member, described_communicator, layout
+-- @empty_unless described_communicator
 -- @column communicator_id  BIGINT   Number of the communicator, from 0.
 -- @column group_ranks      VARCHAR  Its ranks (the loaded ones, and others that events name), as text; "0 to 1" if data goes one way. The table communicator_member has them as rows.
 -- @column group_size       BIGINT   Number of its ranks, loaded or not; NULL if unknown.

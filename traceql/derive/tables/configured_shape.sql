@@ -2,6 +2,7 @@
 -- @kind   scratch
 -- @scope  run
 -- @needs  layout, model_part, operator_product, rank_model
+-- @empty_unless operator_product
 -- @column rank   BIGINT   Rank.
 -- @column parts  BIGINT   Number of these products, by layer and role.
 -- @column equal  BIGINT   Number of those of which both say the same; if it is not all, the configuration is of another model.

@@ -4,6 +4,7 @@
 -- column missing says why; nothing is guessed.
 -- @scope  run
 -- @needs  collective, configured_shape, cost_formula, kernel, known_part, model_config, model_size, step_tokens
+-- @empty_unless known_part
 -- @column rank                BIGINT   Rank.
 -- @column step_id             BIGINT   Step (step.step_id).
 -- @column layer               BIGINT   Model layer, from 0; NULL outside layers.

@@ -5,6 +5,7 @@
 -- Its duration in the trace is kernel.dur.
 -- @scope  run
 -- @needs  kernel_match, keyed_launch, profiled_launch, profiled_work
+-- @empty_unless kernel_match
 -- @column kernel_id     BIGINT   Kernel (kernel.id).
 -- @column rank          BIGINT   Rank whose GPU ran it.
 -- @column key_id        BIGINT   Name, grid and block (kernel_key.id).

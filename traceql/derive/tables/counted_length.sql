@@ -8,6 +8,7 @@
 -- @kind   scratch
 -- @scope  run
 -- @needs  request, step, step_line
+-- @empty_unless request
 -- @column run              VARCHAR  Path of the run directory.
 -- @column request_id       VARCHAR  Request (request.request_id).
 -- @column rank             BIGINT   Rank that ran the iteration.

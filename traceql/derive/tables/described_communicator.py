@@ -2,6 +2,7 @@
 # @kind   scratch
 # @scope  run
 # @needs  operation, rank_place, trace
+# @empty_unless operation
 # @column described_id     BIGINT    Number of the description; the same as in operation.
 # @column communicator_id  BIGINT    Number of the communicator, from 0.
 # @column ranks            BIGINT[]  Its ranks, as far as they are loaded or the event names them.

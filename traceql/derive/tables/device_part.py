@@ -5,6 +5,7 @@
 # Waiting is time in which communication kernels run and all of them wait for another rank.
 # @scope  run
 # @needs  collective, gap, kernel, step, work_class
+# @empty_unless kernel
 # @column rank           BIGINT   Rank.
 # @column device         BIGINT   Number of the device on its machine.
 # @column ts             BIGINT   Start, ns since the run's first event.

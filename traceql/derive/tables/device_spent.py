@@ -4,6 +4,7 @@
 # @kind   scratch
 # @scope  run
 # @needs  collective, device_state, device_time, kernel, work_class
+# @empty_unless collective
 # @column kernel_id   BIGINT   Kernel of the operation on this rank (kernel.id).
 # @column since_ts    BIGINT   Start of the time in question: the end of the previous operation, or the start of the rank's GPU span if there is none, ns since the run's first event.
 # @column compute_ns  BIGINT   Time in which a compute kernel ran, ns.

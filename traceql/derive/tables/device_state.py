@@ -4,6 +4,7 @@
 # several activities run counts once.
 # @scope  rank
 # @needs  classified_kernel, work_class
+# @empty_unless classified_kernel
 # @column rank     BIGINT   Rank.
 # @column device   BIGINT   Number of the device on its machine.
 # @column ts       BIGINT   Start, ns since the run's first event.

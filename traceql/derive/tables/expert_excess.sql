@@ -3,6 +3,7 @@
 -- Peers are the ranks of the communicator that carries the tokens of experts or sums their results.
 -- @scope  run
 -- @needs  aligned_step, collective, kernel, step_time
+-- @empty_unless collective
 -- @column rank       BIGINT   Rank.
 -- @column step_id    BIGINT   Step (step.step_id).
 -- @column layer      BIGINT   Model layer; NULL outside layers.

@@ -1,6 +1,7 @@
 -- One row per interval of a rank's GPU span in which a device did nothing, with the cause.
 -- @scope  rank
 -- @needs  device_wait, idle, launch
+-- @empty_unless idle
 -- @column rank                BIGINT   Rank.
 -- @column device              BIGINT   Number of the device on its machine.
 -- @column ts                  BIGINT   Start, ns since the run's first event.

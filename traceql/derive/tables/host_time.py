@@ -2,6 +2,7 @@
 # @kind   scratch
 # @scope  rank
 # @needs  gap, is_caused_by_host, slice, step
+# @empty_unless gap
 # @column cause       VARCHAR  Cause of the gaps: host or sync (see gap.cause).
 # @column phase       VARCHAR  Phase of the gap's step (step.phase); NULL if unknown.
 # @column graph_mode  VARCHAR  How the gap's step used CUDA graphs (step.graph_mode); NULL if unknown.

@@ -4,6 +4,7 @@
 -- same ones. Means and spreads are of one profile: the least rounded one that has the count.
 -- @scope  run
 -- @needs  kernel, keyed_launch, profiled_launch, profiled_work
+-- @empty_unless keyed_launch
 -- @column id                BIGINT     Number of the key.
 -- @column base              VARCHAR    Name of the function, without namespaces, template arguments and parameters.
 -- @column arguments         VARCHAR    Template arguments that tell it from others of this name, grid and block; NULL if none do.

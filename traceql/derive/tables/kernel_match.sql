@@ -8,6 +8,7 @@
 -- under Nsight Compute, kernels that wait for other ranks hang.
 -- @scope  run
 -- @needs  kernel, keyed_launch, launch, profiled_launch, step
+-- @empty_unless keyed_launch
 -- @column kernel_id  BIGINT   Kernel (kernel.id).
 -- @column rank       BIGINT   Rank whose GPU ran it.
 -- @column file_id    BIGINT   Profile (profile_file.id).

@@ -4,6 +4,7 @@
 -- @kind   scratch
 -- @scope  run
 -- @needs  kernel, profiled_launch, profiled_name
+-- @empty_unless profiled_name
 -- @column kernel_id  BIGINT     Kernel (kernel.id); NULL for a launch.
 -- @column launch     BIGINT     Profiled launch (profiled_launch.id); NULL for a kernel.
 -- @column base       VARCHAR    Name of the function (profiled_name.base).

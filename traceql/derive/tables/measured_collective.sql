@@ -1,6 +1,7 @@
 -- One row per measured communication among GPUs of one machine, from peaks.json; empty without one.
 -- @scope  run
 -- @needs  measured_device
+-- @empty_unless measured_device
 -- @column device_name       VARCHAR  Name of the GPUs.
 -- @column op                VARCHAR  all_reduce, all_gather, reduce_scatter or all_to_all; send_recv (each rank to the next, at once); peer_copy (from one GPU to another) or peer_copy_both (both directions at once).
 -- @column ranks             BIGINT   GPUs that take part.

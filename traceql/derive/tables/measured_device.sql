@@ -3,6 +3,7 @@
 -- A file given with --peaks counts before those in run directories, and of these the latest.
 -- @scope  run
 -- @needs  peak_file
+-- @empty_unless peak_file
 -- @column device_name   VARCHAR  Name of the GPU that was measured.
 -- @column measured      VARCHAR  Time of the measurement, UTC, ISO 8601.
 -- @column l2_bytes      BIGINT   Size of its L2 cache, bytes; NULL if unknown.

@@ -1,6 +1,7 @@
 -- One row per measurement of a GPU's memory, from peaks.json; empty without one.
 -- @scope  run
 -- @needs  measured_device
+-- @empty_unless measured_device
 -- @column device_name       VARCHAR  Name of the GPU.
 -- @column op                VARCHAR  What was done: copy (half of the bytes are read, half written) or read.
 -- @column bytes             BIGINT   Bytes read and written.

@@ -1,6 +1,7 @@
 -- One row per measured product of matrices, from peaks.json; empty without one.
 -- @scope  run
 -- @needs  measured_device
+-- @empty_unless measured_device
 -- @column device_name       VARCHAR  Name of the GPU.
 -- @column dtype             VARCHAR  Type of the numbers: bf16, fp8 or int8.
 -- @column m                 BIGINT   Rows of the left matrix and of the product: tokens, in a model.

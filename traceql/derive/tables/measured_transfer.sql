@@ -3,6 +3,7 @@
 -- Small operations take longer than their bytes do at the peak of the link.
 -- @scope  run
 -- @needs  collective, kernel, measured_operation, trace
+-- @empty_unless measured_operation
 -- @column rank     BIGINT   Rank.
 -- @column step_id  BIGINT   Step (step.step_id); NULL outside steps.
 -- @column layer    BIGINT   Model layer; NULL outside layers.

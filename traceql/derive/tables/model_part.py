@@ -3,6 +3,7 @@
 # The loaded ranks have one of these sizes; the others are there to ask what another one would cost.
 # @scope  run
 # @needs  engine_dtype, layout, model_config
+# @empty_unless model_config
 # @column tp                    BIGINT    Ranks that the tensors of a layer are split over.
 # @column layer                 BIGINT    Model layer, from 0; NULL outside layers.
 # @column role                  VARCHAR   Part of the model; as in kernel.

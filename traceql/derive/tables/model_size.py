@@ -1,6 +1,7 @@
 # At most one row: the sizes of the configured model, and its numbers of parameters.
 # @scope  run
 # @needs  engine_dtype, model_config
+# @empty_unless model_config
 # @column parameters            BIGINT   Number of parameters; NULL if the sizes are not known.
 # @column active_parameters     BIGINT   Those that one token uses: of the experts, only the chosen ones; NULL if the sizes are not known.
 # @column embedding_parameters  BIGINT   Those of the embedding and the output projection, one matrix if they are tied; NULL if the sizes are not known.

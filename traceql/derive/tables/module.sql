@@ -1,6 +1,7 @@
 -- One row per call of a module: an nn.Module frame, or a range that is named after a module.
 -- @scope  rank
 -- @needs  is_decoder_layer, module_slice, slice_module
+-- @empty_unless module_slice
 -- @column id         BIGINT   Id of the call; the same number as slice.id.
 -- @column rank       BIGINT   Rank that recorded it.
 -- @column kind       VARCHAR  module (frame in a trace with Python stacks) or annotation (range).

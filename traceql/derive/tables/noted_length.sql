@@ -6,6 +6,7 @@
 -- @kind   scratch
 -- @scope  run
 -- @needs  integer_at, request, run_file, step, step_line
+-- @empty_unless step_line
 -- @column run              VARCHAR  Path of the run directory.
 -- @column request_id       VARCHAR  Request (request.request_id).
 -- @column rank             BIGINT   Rank that ran the iteration.

@@ -4,6 +4,7 @@
 -- @kind   scratch
 -- @scope  run
 -- @needs  communication_args, has_block_per_token, kernel, model_config, operator_shape, slice, step
+-- @empty_unless kernel WHERE category = 'collective'
 -- @column kernel_id      BIGINT   Kernel of the operation (kernel.id).
 -- @column rank           BIGINT   Rank.
 -- @column ts             BIGINT   Start of the kernel by the rank's own clock, ns since the run's first event.

@@ -7,6 +7,7 @@
 -- @kind   scratch
 -- @scope  run
 -- @needs  classified_kernel, communication_args, kernel_layer, model_stream, rank_model, symbol
+-- @empty_unless rank_model
 -- @column id    BIGINT   Kernel (classified_kernel.id).
 -- @column role  VARCHAR  Role; NULL if unknown.
 WITH span AS (

@@ -4,6 +4,7 @@
 # @kind   scratch
 # @scope  run
 # @needs  clock, described_communicator, on_reference_clock, operation
+# @empty_unless operation
 # @column kernel_id        BIGINT  Kernel of the operation (operation.kernel_id).
 # @column communicator_id  BIGINT  Communicator (communicator.communicator_id).
 # @column unit             BIGINT  Number of the unit, the same on all ranks of the communicator; -1 if it was not found on the rank that the others are compared with.

@@ -4,6 +4,7 @@
 -- where weights have to be read, and proportional to rows where FLOPs count.
 -- @scope  run
 -- @needs  measured_product
+-- @empty_unless measured_product
 -- @column device_name    VARCHAR  Name of the GPU.
 -- @column role           VARCHAR  Part of the model (kernel.role).
 -- @column dtype          VARCHAR  Type of the numbers.

@@ -3,6 +3,7 @@
 # It is empty as long as no profile of Nsight Compute is loaded.
 # @scope  run
 # @needs  kernel, profiled_launch
+# @empty_unless profiled_launch
 # @column name       VARCHAR  Name as in the file.
 # @column base       VARCHAR  Name of the function, without namespaces, template arguments and parameters.
 # @column arguments  VARCHAR  Template arguments without what demanglers write in different ways; NULL if the name has none.

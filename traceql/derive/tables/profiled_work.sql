@@ -4,6 +4,7 @@
 -- metric of theirs, the FLOPs of a launch are unknown.
 -- @scope  run
 -- @needs  kernel_metric, profile_quantity, profiled_launch
+-- @empty_unless profiled_launch
 -- @column launch        BIGINT   Launch (profiled_launch.id).
 -- @column dur_ns        DOUBLE   Duration under Nsight Compute, ns: alone on the GPU, mostly with fixed clocks and empty caches. It is not that of a trace.
 -- @column dram_bytes    DOUBLE   Bytes read from and written to the memory; from the details page, throughput x duration. NULL if unknown.

@@ -4,6 +4,7 @@
 -- do there.
 -- @scope  run
 -- @needs  cost, layout, model_part, rank_model, step_tokens
+-- @empty_unless model_part
 -- @column rank                   BIGINT    Rank.
 -- @column tp                     BIGINT    Ranks that the tensors of a layer are split over.
 -- @column role                   VARCHAR   Part of the model; as in kernel.

@@ -1,6 +1,7 @@
 -- One row per request and pass; the workload runs in one pass without the profiler and in one with it.
 -- @scope  run
 -- @needs  boolean_at, integer_at, run_file, text_at, trace
+-- @empty_unless run_file
 -- @column run             VARCHAR   Path of the run directory.
 -- @column request_id      VARCHAR   Request; the same in both passes.
 -- @column profiled        BOOLEAN   Whether the profiler was on in this pass.

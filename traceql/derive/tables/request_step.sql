@@ -1,6 +1,7 @@
 -- One row per request and step in which tokens of the request were processed, as the scheduler reported at the time of the step.
 -- @scope  run
 -- @needs  counted_length, noted_length, step, step_line
+-- @empty_unless step_line
 -- @column run              VARCHAR  Path of the run directory.
 -- @column request_id       VARCHAR  Request (request.request_id).
 -- @column rank             BIGINT   Rank that ran the step.

@@ -1,6 +1,7 @@
 -- One row per run directory that was loaded.
 -- @scope  run
 -- @needs  boolean_at, integer_at, number_at, run_file, text_at, trace
+-- @empty_unless run_file
 -- @column run            VARCHAR  Path of the run directory when it was loaded.
 -- @column kind           VARCHAR  What was recorded: vllm-offline, vllm-server or program.
 -- @column status         VARCHAR  complete or incomplete.

@@ -4,6 +4,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  module_slice, slice
+-- @empty_unless module_slice
 -- @column id               BIGINT  Slice (slice.id).
 -- @column module_id        BIGINT  Innermost call of a module around the slice (module_slice.id); the slice itself if it is such a call.
 -- @column outer_module_id  BIGINT  Call of the module around that one; NULL at the top.

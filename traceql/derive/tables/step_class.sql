@@ -4,6 +4,7 @@
 -- the GPU are nearest to the median. Table class_time has what they spent their time on.
 -- @scope  run
 -- @needs  step, step_tokens
+-- @empty_unless step_tokens
 -- @column class_id              BIGINT    Id of the class.
 -- @column rank                  BIGINT    Rank.
 -- @column phase                 VARCHAR   prefill, decode or mixed.

@@ -5,6 +5,7 @@
 # @kind   scratch
 # @scope  run
 # @needs  gap, kernel, step
+# @empty_unless gap
 # @column step_id  BIGINT   Step (step.step_id).
 # @column rank     BIGINT   Rank.
 # @column device   BIGINT   Number of the device on its machine.

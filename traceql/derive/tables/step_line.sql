@@ -8,6 +8,7 @@
 -- @kind   scratch
 -- @scope  run
 -- @needs  run_iteration, step, trace
+-- @empty_unless run_iteration
 -- @column run       VARCHAR              Path of the run directory.
 -- @column rank      BIGINT               Rank that ran the iteration.
 -- @column number    BIGINT               Iteration (run_iteration.number).

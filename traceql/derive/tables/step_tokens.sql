@@ -6,6 +6,7 @@
 -- worker made it of what it ran.
 -- @scope  run
 -- @needs  has_block_per_token, kernel, step, step_length
+-- @empty_unless step
 -- @column rank                  BIGINT   Rank that ran the step.
 -- @column step_id               BIGINT   Step (step.step_id).
 -- @column context_requests      BIGINT   Number of requests whose prompt is processed.

@@ -1,6 +1,7 @@
 -- One row per GPU and sample of NVML, every 100 ms from the start of the engine until the last trace was written.
 -- @scope  run
 -- @needs  integer_at, run, run_file, telemetry_sample, text_at, trace
+-- @empty_unless telemetry_sample
 -- @column run                VARCHAR  Path of the run directory.
 -- @column ts                 BIGINT   Time of the sample, ns since the run's first event; negative before the trace began.
 -- @column rank               BIGINT   Rank that ran on this GPU; NULL if none did.

@@ -5,6 +5,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  classified_kernel, trace
+-- @empty_unless trace WHERE dialect = 'ascend'
 -- @column id      BIGINT  Kernel of the operation (classified_kernel.id).
 -- @column stream  BIGINT  Number of the stream that waits for it.
 WITH of_ascend AS (

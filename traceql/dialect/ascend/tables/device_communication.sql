@@ -6,6 +6,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  classified_kernel, operation_part, slice, trace
+-- @empty_unless trace WHERE dialect = 'ascend'
 -- @column kernel_id     BIGINT   Kernel (classified_kernel.id).
 -- @column operation     VARCHAR  Name of the operation, in lower case.
 -- @column group_name    VARCHAR  Name of the communicator, or its last digits.

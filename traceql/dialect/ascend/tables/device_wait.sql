@@ -4,6 +4,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  event_kind, slice, trace
+-- @empty_unless trace WHERE dialect = 'ascend'
 -- @column rank    BIGINT  Rank.
 -- @column stream  BIGINT  Number of the stream.
 -- @column ts      BIGINT  Start, ns since the run's first event.

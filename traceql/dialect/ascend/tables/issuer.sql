@@ -5,6 +5,7 @@
 -- and the time too.
 -- @scope  rank
 -- @needs  activity, event_kind, iteration, slice, trace
+-- @empty_unless trace WHERE dialect = 'ascend'
 -- @column id        BIGINT  Activity; the same number as slice.id.
 -- @column ts        BIGINT  Start of the operator, ns since the run's first event.
 -- @column tid       BIGINT  Thread of the operator.

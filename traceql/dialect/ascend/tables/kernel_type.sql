@@ -5,6 +5,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  event_kind, slice, trace
+-- @empty_unless trace WHERE dialect = 'ascend'
 -- @column name  VARCHAR  Name of the kernel.
 -- @column type  VARCHAR  Type of the operator, such as MatMulV3.
 SELECT

@@ -4,6 +4,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  classified_kernel, event_kind, slice, trace
+-- @empty_unless trace WHERE dialect = 'ascend'
 -- @column kernel_id  BIGINT   The operation (classified_kernel.id).
 -- @column name       VARCHAR  What the part does, such as Notify_Wait or Memcpy.
 -- @column ts         BIGINT   Start, ns since the run's first event.

@@ -5,6 +5,7 @@
 -- transfer was posted.
 -- @scope  rank
 -- @needs  classified_kernel, operation_part
+-- @empty_unless operation_part
 -- @column kernel_id   BIGINT  Kernel of the operation (classified_kernel.id).
 -- @column wait_ns     BIGINT  Wait time, ns.
 -- @column late_place  BIGINT  Number of the late rank in its communicator, from 0; NULL if no plane waited for a rank.

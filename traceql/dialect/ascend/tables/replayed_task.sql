@@ -7,6 +7,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  activity, launch, slice, trace
+-- @empty_unless trace WHERE dialect = 'ascend'
 -- @column id         BIGINT  Id of the activity; the same number as slice.id.
 -- @column launch_id  BIGINT  Call that replayed the graph (launch.id); NULL if unknown.
 WITH ran AS MATERIALIZED (  -- so that the arguments of other profilers are not read

@@ -5,6 +5,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  classified_kernel, event_kind, slice, trace
+-- @empty_unless trace WHERE dialect = 'nsys'
 -- @column kernel_id     BIGINT   Kernel (classified_kernel.id).
 -- @column operation     VARCHAR  Name of the operation, in lower case.
 -- @column group_name    VARCHAR  Number of NCCL's communicator.

@@ -2,6 +2,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  classified_kernel, slice
+-- @empty_unless classified_kernel WHERE category = 'collective'
 -- @column kernel_id     BIGINT   Kernel (classified_kernel.id).
 -- @column operation     VARCHAR  Name of the operation, in lower case.
 -- @column group_name    VARCHAR  Name of the process group.

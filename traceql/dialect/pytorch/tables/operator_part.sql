@@ -4,6 +4,7 @@
 -- @kind   scratch
 -- @scope  run
 -- @needs  event_kind, kernel, shaped_operator, slice, step_tokens
+-- @empty_unless shaped_operator
 -- @column rank                 BIGINT    Rank.
 -- @column layer                BIGINT    Model layer; NULL outside layers.
 -- @column role                 VARCHAR   Part of the model (kernel.role).

@@ -4,6 +4,7 @@
 -- @kind   scratch
 -- @scope  rank
 -- @needs  slice, trace
+-- @empty_unless trace WHERE dialect = 'rocprof'
 -- @column rank         BIGINT   Rank that recorded it.
 -- @column ts           BIGINT   Time, ns since the run's first event.
 -- @column device       BIGINT   Number of the device on its machine; NULL for memory of the host.

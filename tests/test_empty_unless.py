@@ -1,0 +1,112 @@
+"""Tables have no rows without those that their heads name, on recordings that fill them."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pytest
+from databases import EXAMPLES, SHARED
+
+import traceql
+from traceql.derive import execute
+from traceql.derive.definition import Definition
+from traceql.derive.registry import definitions
+from traceql.loading import load as loading
+
+DATA = Path(__file__).parent / "data"
+PROFILERS = SHARED.parent / "profilers"
+SAID = [one for one in definitions().values() if one.empty_unless]
+# Recordings, and a table that only they fill.
+RECORDINGS = {
+    "run": ([EXAMPLES / "qwen3-8b-tp2-batch16"], "telemetry"),
+    "experts": ([DATA / "moe-dp2-tp2"], "expert_excess"),
+    "modules": ([DATA.parent / "recordings" / "qwen3moe-eager.json.gz"], "module_evidence"),
+    "ncu": (
+        [
+            DATA / "nsys" / "qwen3-8b-2layers-eager.pt.trace.json.gz",
+            DATA / "ncu" / "qwen3-8b-2layers-eager-raw-base.csv.gz",
+        ],
+        "counted_kernel",
+    ),
+    "ascend": ([PROFILERS / "ascend" / "alexnet-910b-level1-text"], "operation_part"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_tables_are_empty_without_what_their_heads_name(name: str, tmp_path: Path) -> None:
+    paths, own = RECORDINGS[name]
+    if not all(path.exists() for path in paths):
+        pytest.skip(f"no recording of {name}")
+    with everything(paths, tmp_path / "run.duckdb") as con:
+        filled = [one for one in SAID if count(con, one.name)]
+        assert own in [one.name for one in filled]
+        for one in filled:
+            assert rows_without(con, one) == 0, one.name
+
+
+@contextmanager
+def everything(paths: list[Path], database: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    """All tables of a load, the scratch ones too, on a connection that makes tables elsewhere."""
+    con = duckdb.connect()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loading, "derive", lambda *_, **__: None)
+        traceql.load(paths, database)
+        patch.setattr(execute, "_drop_unread", lambda *_: None)
+        con.execute(f"ATTACH '{database}' AS loaded")
+        con.execute("USE loaded")
+        con.execute("ATTACH ':memory:' AS scratch")
+        derived = {n: one for n, one in definitions().items() if one.kind != "source"}
+        execute._make_all(con, "loaded", derived, 2)
+    con.execute("SET search_path = 'memory.main,loaded.main,scratch.main'")
+    yield con
+    con.close()
+
+
+def rows_without(con: duckdb.DuckDBPyConnection, one: Definition) -> int:
+    """The rows of a table if it is made although what its head names is not there."""
+    needed, _, condition = one.empty_unless.partition(" WHERE ")
+    place = "scratch" if definitions()[needed].kind.is_scratch else "loaded"
+    hidden = f"NOT coalesce({condition}, FALSE)" if condition else "FALSE"
+    con.execute(f"CREATE VIEW memory.{needed} AS FROM {place}.{needed} WHERE {hidden}")
+    assert not con.execute(f"SELECT EXISTS (FROM {one.empty_unless})").fetchall()[0][0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(execute, "_may_have_rows", lambda *_: True)
+        execute.make(con, one)
+    con.execute(f"DROP VIEW memory.{needed}")
+    rows = count(con, f"memory.{one.name}")
+    con.execute(f"DROP TABLE memory.{one.name}")
+    return rows
+
+
+def count(con: duckdb.DuckDBPyConnection, table: str) -> int:
+    return int(con.execute(f"SELECT COUNT(*) FROM {table}").fetchall()[0][0])
+
+
+def test_what_a_head_names_is_needed() -> None:
+    assert SAID
+    for one in SAID:
+        assert one.empty_unless.split()[0] in one.needs, one.name
+
+
+def test_a_condition_is_one_of_the_statement() -> None:
+    """Also of tables that no recording above fills."""
+    with_condition = [one for one in SAID if " WHERE " in one.empty_unless]
+    assert with_condition
+    for one in with_condition:
+        _, _, condition = one.empty_unless.partition(" WHERE ")
+        statement = one.source.rpartition("@column")[2]
+        assert re.search(rf"(WHERE|AND)\s+(\w+\.)?{re.escape(condition)}", statement), one.name
+
+
+def test_an_empty_table_has_the_columns_of_its_head() -> None:
+    """In the order and with the types that a SELECT with rows gives it."""
+    con = duckdb.connect()
+    one = definitions()["collective"]
+    con.execute("CREATE TABLE operation (kernel_id BIGINT)")
+    execute.make(con, one)
+    found = con.execute("SELECT column_name, column_type FROM (DESCRIBE collective)").fetchall()
+    assert found == [(column.name, column.type) for column in one.columns]
+    assert count(con, "collective") == 0
