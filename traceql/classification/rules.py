@@ -3,11 +3,13 @@
 import csv
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import asdict, dataclass
+from functools import cache
 from io import StringIO
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from traceql.errors import RulesInvalid
 from traceql.input_file import Unusable, text
@@ -49,17 +51,20 @@ def write_rules(con: duckdb.DuckDBPyConnection, own: Sequence[Path]) -> None:
         RulesInvalid: a file cannot be read, or a rule has an invalid pattern or category.
     """
     by_priority: dict[int, Rule] = {}
-    for rule in read_rules(BUILT_IN):
+    for rule in _built_in_rules():
         by_priority[rule.priority] = rule
     of_user = _own_rules(own)
     _require_patterns(con, list(of_user.values()))  # tests have done so for the built-in ones
     rules = list((by_priority | of_user).values())
-    places = ", ".join(["(?, ?, ?, ?, ?)"] * len(rules))
     con.execute("DELETE FROM kernel_rule")
-    con.execute(
-        f"INSERT INTO kernel_rule VALUES {places}",
-        [value for rule in rules for value in astuple(rule)],
-    )
+    con.register("incoming", pa.Table.from_pylist([asdict(rule) for rule in rules]))
+    con.execute("INSERT INTO kernel_rule BY NAME FROM incoming")
+    con.unregister("incoming")
+
+
+@cache
+def _built_in_rules() -> Sequence[Rule]:
+    return tuple(read_rules(BUILT_IN))
 
 
 def _own_rules(files: Sequence[Path]) -> dict[int, Rule]:

@@ -21,9 +21,10 @@ def readers() -> list[Reader]:
     """
     folders = [m.name for m in pkgutil.iter_modules(traceql.reader.__path__) if m.ispkg]
     found = [_reader(name) for name in sorted(folders)]
+    known = dialects()
     for reader in found:
-        if reader.dialect not in dialects():
-            listed = ", ".join(dialects())
+        if reader.dialect not in known:
+            listed = ", ".join(known)
             raise DefinitionInvalid(
                 f"reader {reader.name}: no dialect '{reader.dialect}' (there is: {listed})"
             )
