@@ -53,8 +53,9 @@ def _in_one_layer(stream: Stream, at: Int64s) -> npt.NDArray[np.bool_]:
     first_state = _first_state(stream, at)
     same_step = np.diff(stream.step[at]) == 0
     found = np.zeros(len(at) - 1, np.bool_)
+    places = at.tolist()
     for n in np.flatnonzero(same_step).tolist():
-        found[n] = _same_layer(stream.letters[at[n] : at[n + 1] + 1], first_state)
+        found[n] = _same_layer(stream.letters[places[n] : places[n + 1] + 1], first_state)
     return found
 
 

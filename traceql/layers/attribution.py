@@ -13,7 +13,7 @@ from traceql.layers.beside import layers_beside
 from traceql.layers.choice import family, roles, roles_beside
 from traceql.layers.families import Family
 from traceql.layers.forward_pass import Pass
-from traceql.layers.numbering import Layers, numbered
+from traceql.layers.numbering import Layers, layer_count, numbered
 from traceql.layers.outside import outer_spans, roles_by_symbol
 from traceql.layers.passes import passes
 from traceql.layers.stream import Int64s, Stream
@@ -103,7 +103,7 @@ def _recognized(places: Sequence[KernelStream], configured: int | None) -> Seque
 
 
 def _layer_count(segmented: Sequence[Sequence[Pass]], configured: int | None) -> int | None:
-    counts = [numbered(several, configured=configured).count for several in segmented]
+    counts = [layer_count(several, configured) for several in segmented]
     return max((count for count in counts if count), default=None)
 
 

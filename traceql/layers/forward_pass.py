@@ -73,7 +73,7 @@ class Pass:
         """The number of layers up to the last one that follow each other directly."""
         return self._chain(-1) if self.ends else 0
 
-    @property
+    @cached_property
     def is_complete(self) -> bool:
         """Whether what precedes and follows its layers is there, and layers join in between.
 

@@ -51,19 +51,37 @@ def numbered(
         configured: the number of layers in the model's configuration, if it is known. It decides
             if there are passes of this size that may be complete.
     """
-    sizes = [len(one) for one in passes if one.is_complete]
     if count is None:
-        count = configured if configured in sizes else _usual_size(passes)
+        count = layer_count(passes, configured)
     smaller = _largest_of_another_model(passes, count)
     found = [
-        (one.start[layer], one.end[layer], number, ordinal)
+        (start, end, number, ordinal)
         for ordinal, one in enumerate(passes)
         if count
-        for layer, number in enumerate(_numbers(one, count, smaller).tolist())
+        for start, end, number in zip(
+            one.start.tolist(),
+            one.end.tolist(),
+            _numbers(one, count, smaller).tolist(),
+            strict=True,
+        )
         if number >= 0
     ]
     start, end, number, pass_number = np.array(found, np.int64).reshape(-1, 4).T
-    return Layers(start, end, number, pass_number, count, sizes.count(count or 0))
+    confirmed = _complete_sizes(passes).count(count or 0)
+    return Layers(start, end, number, pass_number, count, confirmed)
+
+
+def layer_count(passes: Sequence[Pass], configured: int | None) -> int | None:
+    """The number of layers in a complete pass; None if it is uncertain or no pass is complete.
+
+    Args:
+        configured: as of `numbered`.
+    """
+    return configured if configured in _complete_sizes(passes) else _usual_size(passes)
+
+
+def _complete_sizes(passes: Sequence[Pass]) -> list[int]:
+    return [len(one) for one in passes if one.is_complete]
 
 
 def _usual_size(passes: Sequence[Pass]) -> int | None:

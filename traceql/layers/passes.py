@@ -129,7 +129,7 @@ class _Segmentation:
         """The passes, in which repeated layers are noted."""
         texts = [
             [
-                self.stream.letters[start:end] if min(start, end) >= 0 else None
+                self.stream.letters[start:end] if start >= 0 and end >= 0 else None
                 for start, end in zip(one.start.tolist(), one.end.tolist(), strict=True)
             ]
             for one in found

@@ -7,7 +7,7 @@ back. It counts as one norm: its first kernel stands for it, the others continue
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 # Kernels of PyTorch by the part of a norm that they can be; the first pattern that matches counts.
 _PARTS = (
@@ -21,7 +21,8 @@ _PARTS = (
 # One part may be an unclassified kernel (o), but no copy or sum, which may be outside the norm.
 _NORM = re.compile("(?P<lead>[ca]*)(?:pma?r|oma?r|poa?r|pma?o|pmor)(?:x+|o{1,2})c?x?")
 _UNKNOWN = "o"
-_RUN = re.compile("[^-]*[pmr][^-]*")  # kernels in a row that may be norms
+_NEEDED = re.compile("[pmr]")  # every norm has one of these parts
+_RUN = re.compile(f"[^-]*{_NEEDED.pattern}[^-]*")  # kernels in a row that may be norms
 CONTINUED = "."  # stands for every kernel of such a norm but its first one
 # A run may be a damaged one if it occurs less often than this, and much less often than another.
 _OFTEN = 3
@@ -31,6 +32,12 @@ _MUCH_LESS = 1 / 4
 def part(name: str) -> str:
     """The letter of the part of a norm that a kernel of this name can be; `-` if it is none."""
     return next((letter for letter, pattern in _PARTS if pattern.search(name)), "-")
+
+
+def parts_of_norms(names: Iterable[str]) -> Mapping[str, str]:
+    """The letter of the part of each name that can be one; none if no norm can be of these."""
+    parts = {name: letter for name in names if (letter := part(name)) != "-"}
+    return parts if _NEEDED.search("".join(parts.values())) else {}
 
 
 def folded(letters: str, parts: str, norm: str, unknown: str) -> str:
@@ -45,12 +52,12 @@ def folded(letters: str, parts: str, norm: str, unknown: str) -> str:
         norm: the letter of a norm.
         unknown: the letter of an unclassified kernel.
     """
+    if not _NEEDED.search(parts):
+        return letters
     if unknown in letters:
         kernels = zip(letters, parts, strict=True)
         parts = "".join(_UNKNOWN if kernel == unknown else part for kernel, part in kernels)
     runs = Counter(_RUN.findall(parts))
-    if not runs:
-        return letters
     frequent = _frequent(runs)
     leads = {found["lead"] for run in frequent for found in _NORM.finditer(run)}
     pieces: list[str] = []
@@ -87,7 +94,7 @@ def _surely_norm(run: str, leads: Collection[str]) -> int:
     of frequent runs begin with the same ones.
     """
     found = _NORM.search(run)
-    if not found or re.search("[pmr]", run[: found.start()] + run[found.end() :]):
+    if not found or _NEEDED.search(run[: found.start()] + run[found.end() :]):
         return 0
     begin = found.start() if found["lead"] in leads else found.end("lead")
     return len(run) - begin

@@ -16,6 +16,8 @@
 """Finds layers and roles by the order of kernels, one rank at a time."""
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 
 import duckdb
 import pyarrow as pa
@@ -23,17 +25,30 @@ import pyarrow as pa
 from traceql.layers.attribution import KernelStream, Model, attributed
 from traceql.layers.stream import Stream
 from traceql.layers.symbols import letter
-from traceql.layers.unfused import folded, part
+from traceql.layers.unfused import folded, parts_of_norms
 from traceql.spooled import mapped_columns
 from traceql.table_head import declared_schema
 
 _CONFIGURED = "SELECT MAX(model_type), MAX(layers) FROM model_config"
 # Streams of ranks with anchors: writes to a KV cache, or updates of the state of linear attention.
 _ANCHORED = """
-    SELECT DISTINCT classified_kernel.rank
-    FROM classified_kernel
-    INNER JOIN symbol ON classified_kernel.symbol = symbol.letter
-    WHERE list_contains(symbol.traits, 'anchors_layer')
+    WITH kind_of_kernel AS (
+        SELECT DISTINCT
+            rank,
+            device,
+            COALESCE(awaited_stream.stream, classified_kernel.stream) AS stream,
+            symbol
+        FROM classified_kernel
+        LEFT JOIN awaited_stream USING (id)
+    )
+    SELECT DISTINCT rank, device, stream
+    FROM kind_of_kernel
+    WHERE rank IN (
+        SELECT rank
+        FROM kind_of_kernel
+        INNER JOIN symbol ON kind_of_kernel.symbol = symbol.letter
+        WHERE list_contains(symbol.traits, 'anchors_layer')
+    )
     ORDER BY ALL
 """
 _PLACED = """
@@ -51,7 +66,6 @@ _PLACED = """
     LEFT JOIN awaited_stream USING (id)
     WHERE rank = $rank
 """
-_STREAMS = f"SELECT DISTINCT device, stream FROM ({_PLACED}) ORDER BY ALL"
 _KERNELS = f"""
     SELECT id, ts, end_ts, code, part, step
     FROM ({_PLACED})
@@ -65,17 +79,19 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield declared_schema(__file__).empty_table()
     model = Model(*con.execute(_CONFIGURED).fetchall()[0])
     con.register("incoming", _norm_parts(con))
-    for (rank,) in con.execute(_ANCHORED).fetchall():
-        places = con.execute(_STREAMS, {"rank": rank}).fetchall()
-        yield from attributed([_stream(con, rank, *place) for place in places], model)
+    for _, places in groupby(con.execute(_ANCHORED).fetchall(), itemgetter(0)):
+        yield from attributed([_stream(con, *place) for place in places], model)
     con.unregister("incoming")
 
 
 def _norm_parts(con: duckdb.DuckDBPyConnection) -> pa.Table:
     """The names of kernels that can be a part of a norm, with the code of the part's letter."""
     names = [name for (name,) in con.execute(_ELEMENTWISE, [letter("elementwise")]).fetchall()]
-    parts = [ord(part(name)) for name in names]
-    return pa.table({"name": pa.array(names, pa.string()), "letter": pa.array(parts, pa.uint8())})
+    parts = parts_of_norms(names)
+    codes = [ord(one) for one in parts.values()]
+    return pa.table(
+        {"name": pa.array(list(parts), pa.string()), "letter": pa.array(codes, pa.uint8())}
+    )
 
 
 def _stream(con: duckdb.DuckDBPyConnection, rank: int, device: int, stream: int) -> KernelStream:

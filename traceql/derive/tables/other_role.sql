@@ -10,7 +10,24 @@
 -- @empty_unless rank_model
 -- @column id    BIGINT   Kernel (classified_kernel.id).
 -- @column role  VARCHAR  Role; NULL if unknown.
-WITH span AS (
+WITH outside AS (
+    SELECT
+        kernel.id,
+        kernel.rank,
+        kernel.ts,
+        kernel.name,
+        kernel.step_id,
+        kernel.symbol,
+        model_stream.stream IS NULL AS is_beside
+    FROM classified_kernel AS kernel
+    LEFT JOIN model_stream USING (rank, device, stream)
+    WHERE
+        model_stream.stream IS NULL
+        OR kernel.symbol IN (
+            SELECT letter FROM symbol WHERE name IN ('point_to_point', 'communication')
+        )
+),
+span AS (
     SELECT kernel.step_id, MIN(kernel.ts) AS first_ts, MAX(kernel.ts) AS last_ts
     FROM kernel_layer
     INNER JOIN classified_kernel AS kernel USING (id)
@@ -37,13 +54,12 @@ SELECT
         WHEN span.first_ts IS NOT NULL AND kernel.name LIKE '%HtoD%' THEN 'input_prep'
         WHEN span.first_ts IS NOT NULL AND kernel.name LIKE '%DtoH%' THEN 'sample'
     END AS role
-FROM classified_kernel AS kernel
+FROM outside AS kernel
 INNER JOIN symbol ON kernel.symbol = symbol.letter
 INNER JOIN rank_model USING (rank)
 LEFT JOIN span USING (step_id)
 LEFT JOIN communication_args AS described
     ON kernel.id = described.kernel_id AND symbol.name = 'point_to_point'
-LEFT JOIN model_stream USING (rank, device, stream)
 LEFT JOIN kernel_layer ON kernel.id = kernel_layer.id
-WHERE (model_stream.stream IS NULL AND kernel_layer.layer IS NULL)
+WHERE (kernel.is_beside AND kernel_layer.layer IS NULL)
     OR symbol.name IN ('point_to_point', 'communication')
