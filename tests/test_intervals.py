@@ -285,6 +285,25 @@ def test_time_between_instants_counts_each_interval(
     assert found.tolist() == [expected]
 
 
+@MANY
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=8),
+    st.integers(0, 2**60),
+    st.tuples(st.integers(-2, 45), st.integers(1, 45)),
+)
+def test_time_passes_between_instants_if_an_interval_is_there(
+    intervals: list[Interval], epoch: int, window: tuple[int, int]
+) -> None:
+    ts, dur = np.array(intervals, np.int64).reshape(-1, 2).T
+    begin, length = window
+    inside = range(begin, begin + length)
+    expected = any(point in inside for t, d in intervals for point in range(t, t + d))
+    found = Elapsed.of(ts + epoch, dur).passes(
+        np.array([begin + epoch]), np.array([begin + length + epoch])
+    )
+    assert found.tolist() == [expected]
+
+
 def transposed(events: Sequence[tuple[int, int, int]]) -> Iterator[list[int]]:
     return ([event[i] for event in events] for i in range(3))
 

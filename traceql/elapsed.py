@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 Int64s = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,15 @@ class Elapsed:
     def between(self, begin: Int64s, end: Int64s) -> Int64s:
         """Total time in the intervals from each begin to its end, ns."""
         return self.before(end) - self.before(begin)
+
+    def passes(self, begin: Int64s, end: Int64s) -> Bools:
+        """Whether time in the intervals passes from each begin to its end; quicker than `between`.
+
+        No interval may be empty, and each end comes after its begin.
+        """
+        begun = np.searchsorted(self.starts, end)
+        ended: Int64s = np.searchsorted(self.ends, begin, side="right")
+        return begun > ended
 
 
 def _sums(instants: Int64s) -> Int64s:

@@ -44,11 +44,11 @@ class Running:
         instants, kind = instants[order], kind[order]
         # Of several edges at one instant, only the last one has an interval after it. Its running
         # sum includes the others.
-        last = np.flatnonzero(np.diff(instants))
+        last = np.flatnonzero(instants[1:] != instants[:-1])
         running = {}
         for number, what in enumerate(activities, 1):
-            change = (kind == number).view(np.int8) - (kind == -number).view(np.int8)
-            running[what] = np.cumsum(change, dtype=np.int64)[last] > 0
+            change = np.subtract(kind == number, kind == -number, dtype=np.int32)
+            running[what] = (np.cumsum(change, dtype=np.int32) > 0)[last]
         return cls(instants[last], np.diff(np.append(instants[last], instants[-1])), running)
 
 
@@ -60,14 +60,13 @@ def last_running(ts: Int64s, end_ts: Int64s, instants: Int64s) -> Int64s:
         end_ts: its end, ns; not before its start.
         instants: times at which at least one of them runs, ns.
     """
-    found = np.empty(len(instants), np.int64)
+    found = np.searchsorted(ts, instants, side="right") - 1
+    searched = np.flatnonzero(end_ts[found] <= instants)
     kept = np.arange(len(ts))
-    searched = np.arange(len(instants))
     while len(searched):
-        last = kept[np.searchsorted(ts[kept], instants[searched], side="right") - 1]
-        runs = end_ts[last] > instants[searched]
-        found[searched[runs]] = last[runs]
-        searched = searched[~runs]
         # If the one that began last has ended, the wanted one ends after the one that follows it.
         kept = kept[:-1][end_ts[kept[:-1]] > end_ts[kept[1:]]]
+        last = kept[np.searchsorted(ts[kept], instants[searched], side="right") - 1]
+        found[searched] = last
+        searched = searched[end_ts[last] <= instants[searched]]
     return found

@@ -101,12 +101,12 @@ def _intervals(
     kind = np.select(
         list(running.kinds.values()), np.arange(_IDLE, dtype=np.int8)[:, None], np.int8(_IDLE)
     )
-    is_idle = kind == _IDLE
+    is_idle, is_busy = np.flatnonzero(kind == _IDLE), np.flatnonzero(kind != _IDLE)
     comm = np.logical_or.reduce([running.kinds[comm] for comm in _COMM])
     gap = np.full(len(kind), -1)
     gap[is_idle] = places(gaps["ts"], running.ts[is_idle])
     step_id = at(gaps["step_id"], gap)
-    step_id[~is_idle] = _begun_last(kernels, running.ts[~is_idle])
+    step_id[is_busy] = _begun_last(kernels, running.ts[is_busy])
     step = places(steps["step_id"].to_numpy(), step_id)
     columns = [
         np.full(len(kind), part.rank),
@@ -125,14 +125,14 @@ def _intervals(
 
 def _activities(kernels: Columns) -> Mapping[str, Columns]:
     """The activities of each kind, in the order of their starts."""
-    is_matched = kernels["is_matched"]
-    matched = rows_where(kernels, is_matched)
+    is_matched, arrival_ts = kernels["is_matched"], kernels["arrival_ts"]
+    own = {name: kernels[name] for name in ("id", "ts", "end_ts")}
     others = {
-        what: rows_where(kernels, ~is_matched & (kernels["class"] == number))
+        what: rows_where(own, ~is_matched & (kernels["class"] == number))
         for number, what in enumerate(("compute", "unmatched", "copy"))
     }
-    transfers = in_order({**matched, "ts": matched["arrival_ts"]}, "ts", "id")
-    waits = {**matched, "end_ts": matched["arrival_ts"]}
+    transfers = in_order(rows_where({**own, "ts": arrival_ts}, is_matched), "ts", "id")
+    waits = rows_where({**own, "end_ts": arrival_ts}, is_matched)
     found = {**others, "transfer": transfers, "wait": waits}
     return {what: found[what] for what in _PARTS}
 
@@ -154,6 +154,6 @@ def _credited(
     """
     found = np.zeros(len(instants), np.int64)
     for number, own in enumerate(activities.values()):
-        wanted = kind == number
+        wanted = np.flatnonzero(kind == number)
         found[wanted] = own["id"][last_running(own["ts"], own["end_ts"], instants[wanted])]
     return pa.array(found, mask=kind == _IDLE)

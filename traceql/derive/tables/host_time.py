@@ -100,7 +100,7 @@ def _borders(con: duckdb.DuckDBPyConnection, track: int) -> list[int]:
 
 def _during(events: Columns, idle: Elapsed) -> Columns:
     """The events during which a gap passes."""
-    return rows_where(events, idle.between(events["ts"], events["end_ts"]) > 0)
+    return rows_where(events, idle.passes(events["ts"], events["end_ts"]))
 
 
 def _innermost(events: Columns, idle: Elapsed) -> tuple[Int64s, Int64s]:
