@@ -59,11 +59,10 @@ launching AS (
         launch.rank,
         slice.pid,
         COUNT(*) AS launches,
-        COUNT(started.launch_id) > 0 AS has_kernels
+        BOOL_OR(launch.id IN (SELECT launch_id FROM kernel WHERE launch_id IS NOT NULL)) AS has_kernels
     FROM launch
     INNER JOIN slice USING (id)
-    LEFT JOIN (SELECT DISTINCT launch_id FROM kernel) AS started ON launch.id = started.launch_id
-    WHERE regexp_matches(launch.name, 'Launch(Cooperative)?Kernel|GraphLaunch')
+    WHERE launch.name LIKE '%LaunchKernel%' OR launch.name LIKE '%LaunchCooperativeKernel%' OR launch.name LIKE '%GraphLaunch%'
     GROUP BY launch.rank, slice.pid
 ),
 gap_total AS (

@@ -2,8 +2,8 @@
 --
 -- Small operations take longer than their bytes do at the peak of the link.
 -- @scope  run
--- @needs  collective, kernel, measured_operation, trace
--- @empty_unless measured_operation
+-- @needs  collective, kernel, measured_operation, trace, transfer_curve
+-- @empty_unless transfer_curve WHERE source = 'measured'
 -- @column rank     BIGINT   Rank.
 -- @column step_id  BIGINT   Step (step.step_id); NULL outside steps.
 -- @column layer    BIGINT   Model layer; NULL outside layers.
@@ -23,6 +23,7 @@ LEFT JOIN measured_operation
     AND collective.op = measured_operation.op
     AND collective.group_size = measured_operation.ranks
     AND collective.bytes = measured_operation.bytes
+WHERE trace.device_name IN (SELECT device_name FROM transfer_curve WHERE source = 'measured')
 GROUP BY kernel.rank, kernel.step_id, kernel.layer, kernel.role
 HAVING COUNT(measured_operation.ns) = COUNT(*)
 ORDER BY kernel.rank, kernel.step_id, kernel.layer, kernel.role

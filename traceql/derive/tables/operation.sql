@@ -36,20 +36,29 @@ WITH named AS (
         kernel.layer,
         kernel.role,
         kernel.launch_id,
-        lower(replace(COALESCE(described.operation, slice.name), '_', '')) AS called,
-        described.group_name,
-        described.group_ranks,
-        described.group_size,
-        described.in_elements,
-        described.out_elements,
-        described.element_type AS element,
-        described.source,
-        described.destination,
-        described.sequence
+        described.* EXCLUDE (kernel_id)
     FROM kernel
     INNER JOIN slice USING (id)
     LEFT JOIN communication_args AS described ON kernel.id = described.kernel_id
     WHERE kernel.category = 'collective'
+),
+-- What many operations have in common: their texts are compared and ranked only once.
+form AS (
+    SELECT DISTINCT
+        rank,
+        name,
+        layer,
+        role,
+        operation,
+        group_name,
+        group_ranks,
+        group_size,
+        in_elements,
+        out_elements,
+        element_type,
+        source,
+        destination
+    FROM named
 ),
 -- Where ranks have unequal numbers of tokens for the experts, NCCL's kernel makes a broadcast, or a
 -- reduction, for each rank at once: together they gather, or scatter the sums.
@@ -61,7 +70,7 @@ judged AS (
             OR (role = 'combine' AND called LIKE '%reduce%' AND NOT regexp_matches(called, 'scatter|allreduce')),
             FALSE
         ) AS is_uneven
-    FROM named
+    FROM (SELECT *, lower(replace(COALESCE(operation, name), '_', '')) AS called FROM form)
 ),
 known AS (
     SELECT
@@ -86,12 +95,34 @@ known AS (
             ELSE 'other'
         END AS op,
         CASE
-            WHEN regexp_matches(element, 'float8|byte|char|bool|int8') THEN 1
-            WHEN regexp_matches(element, 'bfloat16|half|float16|short') THEN 2
-            WHEN regexp_matches(element, 'double|long|float64|int64') THEN 8
-            WHEN regexp_matches(element, 'float|int') THEN 4
+            WHEN regexp_matches(element_type, 'float8|byte|char|bool|int8') THEN 1
+            WHEN regexp_matches(element_type, 'bfloat16|half|float16|short') THEN 2
+            WHEN regexp_matches(element_type, 'double|long|float64|int64') THEN 8
+            WHEN regexp_matches(element_type, 'float|int') THEN 4
         END AS element_bytes
     FROM judged
+),
+numbered AS (
+    SELECT
+        *,
+        CASE WHEN op IN ('all_gather', 'gather') THEN out_elements ELSE in_elements END * element_bytes AS args_bytes,
+        CASE
+            WHEN regexp_matches(name, 'bf16|bfloat16|f16|half') THEN 2
+            WHEN regexp_matches(name, 'f32|float') THEN 4
+        END AS inferred_element_bytes,
+        -- Equal if a rank describes the communicator of several operations in the same way.
+        dense_rank() OVER (
+            ORDER BY rank, op, role, group_name, group_ranks, group_size, source, destination
+        ) AS described_id,
+        -- Equal if operations on two ranks may be the same one.
+        dense_rank() OVER (
+            ORDER BY
+                CASE WHEN op IN ('send', 'recv') THEN 'exchange' ELSE op END,
+                CASE WHEN op NOT IN ('send', 'recv', 'broadcast') THEN role END,
+                layer,
+                args_bytes
+        ) AS key
+    FROM known
 ),
 tensor AS (
     SELECT
@@ -130,30 +161,44 @@ width AS (
         (
             SELECT CASE WHEN COUNT(DISTINCT given_shape.first.width) = 1 THEN MAX(given_shape.first.width) END
             FROM given_shape
-            INNER JOIN known USING (kernel_id)
-            WHERE known.role IN ('attn_allreduce', 'mlp_allreduce')
+            INNER JOIN named USING (kernel_id)
+            WHERE named.role IN ('attn_allreduce', 'mlp_allreduce')
         )
     ) AS hidden_size
 ),
 sized AS (
     SELECT
-        known.*,
-        CASE WHEN known.op IN ('all_gather', 'gather') THEN out_elements ELSE in_elements END
-        * element_bytes AS args_bytes,
+        named.kernel_id,
+        named.ts,
+        named.end_ts,
+        named.step_id,
+        named.sequence,
+        numbered.*,
         CAST(given_shape.first.elements * given_shape.first.bytes AS BIGINT) AS shape_bytes,
         CASE
-            WHEN known.op = 'all_reduce' AND known.role IN ('embed', 'attn_allreduce', 'mlp_allreduce')
+            WHEN numbered.op = 'all_reduce' AND numbered.role IN ('embed', 'attn_allreduce', 'mlp_allreduce')
                 THEN COALESCE(padded.tokens, step.context_tokens + step.generation_tokens)
                     * width.hidden_size
-                    * CASE
-                        WHEN regexp_matches(known.name, 'bf16|bfloat16|f16|half') THEN 2
-                        WHEN regexp_matches(known.name, 'f32|float') THEN 4
-                    END
+                    * numbered.inferred_element_bytes
         END AS inferred_bytes
-    FROM known
-    LEFT JOIN given_shape ON known.kernel_id = given_shape.kernel_id AND known.shapes_tell
+    FROM named
+    INNER JOIN numbered
+        ON named.rank = numbered.rank
+        AND named.name IS NOT DISTINCT FROM numbered.name
+        AND named.layer IS NOT DISTINCT FROM numbered.layer
+        AND named.role IS NOT DISTINCT FROM numbered.role
+        AND named.operation IS NOT DISTINCT FROM numbered.operation
+        AND named.group_name IS NOT DISTINCT FROM numbered.group_name
+        AND named.group_ranks IS NOT DISTINCT FROM numbered.group_ranks
+        AND named.group_size IS NOT DISTINCT FROM numbered.group_size
+        AND named.in_elements IS NOT DISTINCT FROM numbered.in_elements
+        AND named.out_elements IS NOT DISTINCT FROM numbered.out_elements
+        AND named.element_type IS NOT DISTINCT FROM numbered.element_type
+        AND named.source IS NOT DISTINCT FROM numbered.source
+        AND named.destination IS NOT DISTINCT FROM numbered.destination
+    LEFT JOIN given_shape ON named.kernel_id = given_shape.kernel_id AND numbered.shapes_tell
     LEFT JOIN padded USING (launch_id)
-    LEFT JOIN step USING (step_id)
+    LEFT JOIN step ON named.step_id = step.step_id
     CROSS JOIN width
 )
 SELECT
@@ -178,18 +223,8 @@ SELECT
         WHEN shape_bytes IS NOT NULL THEN 'shapes'
         WHEN inferred_bytes IS NOT NULL THEN 'inferred'
     END AS bytes_source,
-    -- Equal if a rank describes the communicator of several operations in the same way.
-    dense_rank() OVER (
-        ORDER BY rank, op, role, group_name, group_ranks, group_size, source, destination
-    ) AS described_id,
-    -- Equal if operations on two ranks may be the same one.
-    dense_rank() OVER (
-        ORDER BY
-            CASE WHEN op IN ('send', 'recv') THEN 'exchange' ELSE op END,
-            CASE WHEN op NOT IN ('send', 'recv', 'broadcast') THEN role END,
-            layer,
-            args_bytes
-    ) AS key,
+    described_id,
+    key,
     -- What is matched at once: a step, or else a single operation.
     CASE
         WHEN role IS NOT NULL AND step_id IS NOT NULL AND op NOT IN ('send', 'recv', 'broadcast')

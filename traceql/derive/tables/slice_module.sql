@@ -16,7 +16,9 @@ WITH RECURSIVE inside AS (
     UNION ALL
     SELECT child.id, COALESCE(module_slice.id, inside.module_id), inside.module_id
     FROM inside
-    INNER JOIN slice AS child ON inside.id = child.parent_id
+    INNER JOIN (
+        SELECT id, parent_id FROM slice WHERE rank IN (SELECT rank FROM module_slice)
+    ) AS child ON inside.id = child.parent_id
     LEFT JOIN module_slice ON child.id = module_slice.id
 )
 SELECT id, module_id, outer_module_id FROM inside WHERE module_id IS NOT NULL
