@@ -425,6 +425,22 @@ def test_groups_at_once_do_not_mix(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_more_bytes_than_64_bits_hold_are_unknown(tmp_path: Path) -> None:
+    elements = [2**62 if n == 3 else 1_000 for n in range(6)]  # of two bytes each
+    ranks = [
+        [
+            nccl("allreduce", ts=100 * n, dur=50, ranks=[0, 1], **{"In msg nelems": count})
+            for n, count in enumerate(elements)
+        ]
+        for _ in range(2)
+    ]
+    with matched(files_of(tmp_path, *ranks)) as trace:
+        rows = trace.sql("SELECT bytes FROM collective ORDER BY kernel_id").rows()
+        known = [None if count == 2**62 else 2 * count for count in elements]
+        assert [row["bytes"] for row in rows] == known * 2
+
+
+@pytest.mark.slow
 def test_sequence_numbers_decide_where_the_profiler_has_them(tmp_path: Path) -> None:
     first = [nccl("allreduce", ts=100 * n, dur=50, ranks=[0, 1], Seq=n) for n in range(8)]
     second = [

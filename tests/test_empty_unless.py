@@ -1,5 +1,7 @@
 """Tables have no rows without those that their heads name, on recordings that fill them."""
 
+import gzip
+import json
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +24,7 @@ SAID = [one for one in definitions().values() if one.empty_unless]
 RECORDINGS = {
     "run": ([EXAMPLES / "qwen3-8b-tp2-batch16"], "telemetry"),
     "experts": ([DATA / "moe-dp2-tp2"], "expert_excess"),
-    "modules": ([DATA.parent / "recordings" / "qwen3moe-eager.json.gz"], "module_evidence"),
+    "modules": ([DATA.parent / "recordings" / "qwen3moe-eager.json.gz"], "kernel_module"),
     "ncu": (
         [
             DATA / "nsys" / "qwen3-8b-2layers-eager.pt.trace.json.gz",
@@ -45,6 +47,27 @@ def test_tables_are_empty_without_what_their_heads_name(name: str, tmp_path: Pat
         assert own in [one.name for one in filled]
         for one in filled:
             assert rows_without(con, one) == 0, one.name
+        for one in SAID:
+            if not execute._may_have_rows(con, one):
+                assert rows_computed(con, one) == 0, one.name
+
+
+@pytest.mark.slow
+def test_tables_created_empty_would_be_empty_with_a_map_of_graph_nodes(tmp_path: Path) -> None:
+    """Which tells layers of kernels that no module encloses."""
+    (trace,) = (EXAMPLES / "qwen3-8b-tp1-graph").glob("*.json.gz")
+    document = json.loads(gzip.decompress(trace.read_bytes()))
+    kernels = [e for e in document["traceEvents"] if e.get("cat") == "kernel"]
+    for number, kernel in enumerate(kernels):
+        kernel["args"]["graph node id"] = number
+    names = {str(n): f"model.layers.{n % 36}.self_attn.attn" for n in range(len(kernels))}
+    (tmp_path / "rank0.json").write_text(json.dumps(document))
+    (tmp_path / "graph_nodes.json").write_text(json.dumps({"0": names}))
+    with everything([tmp_path / "rank0.json"], tmp_path / "run.duckdb") as con:
+        assert count(con, "module_evidence") > 0
+        for one in SAID:
+            if not execute._may_have_rows(con, one):
+                assert rows_computed(con, one) == 0, one.name
 
 
 @contextmanager
@@ -72,10 +95,16 @@ def rows_without(con: duckdb.DuckDBPyConnection, one: Definition) -> int:
     hidden = f"NOT coalesce({condition}, FALSE)" if condition else "FALSE"
     con.execute(f"CREATE VIEW memory.{needed} AS FROM {place}.{needed} WHERE {hidden}")
     assert not con.execute(f"SELECT EXISTS (FROM {one.empty_unless})").fetchall()[0][0]
+    rows = rows_computed(con, one)
+    con.execute(f"DROP VIEW memory.{needed}")
+    return rows
+
+
+def rows_computed(con: duckdb.DuckDBPyConnection, one: Definition) -> int:
+    """The rows of a table if it is computed, whatever its head says."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "_may_have_rows", lambda *_: True)
         execute.make(con, one)
-    con.execute(f"DROP VIEW memory.{needed}")
     rows = count(con, f"memory.{one.name}")
     con.execute(f"DROP TABLE memory.{one.name}")
     return rows
@@ -83,12 +112,6 @@ def rows_without(con: duckdb.DuckDBPyConnection, one: Definition) -> int:
 
 def count(con: duckdb.DuckDBPyConnection, table: str) -> int:
     return int(con.execute(f"SELECT COUNT(*) FROM {table}").fetchall()[0][0])
-
-
-def test_what_a_head_names_is_needed() -> None:
-    assert SAID
-    for one in SAID:
-        assert one.empty_unless.split()[0] in one.needs, one.name
 
 
 def test_a_condition_is_one_of_the_statement() -> None:
@@ -102,7 +125,7 @@ def test_a_condition_is_one_of_the_statement() -> None:
 
 
 def test_an_empty_table_has_the_columns_of_its_head() -> None:
-    """In the order and with the types that a SELECT with rows gives it."""
+    """That these are the columns of a computed one, test_definitions.py checks."""
     con = duckdb.connect()
     one = definitions()["collective"]
     con.execute("CREATE TABLE operation (kernel_id BIGINT)")

@@ -171,6 +171,7 @@ def test_a_new_layer_family_is_one_new_file(
 
 
 HEAD = "-- One row.\n-- @scope  run\n"
+UNLESS = f"{HEAD}-- @needs  slice, trace\n-- @empty_unless"
 
 
 @pytest.mark.parametrize(
@@ -178,6 +179,20 @@ HEAD = "-- One row.\n-- @scope  run\n"
     [
         ({"toy.sql": f"{HEAD}-- @needs  nothing\nSELECT 1"}, "no file defines 'nothing'"),
         ({"kernel.sql": f"{HEAD}SELECT 1"}, "define the same table"),
+        (
+            {"toy.sql": f"{UNLESS} slice, trace\nSELECT 1"},
+            "'slice, trace' is not one table of",
+        ),
+        ({"toy.sql": f"{UNLESS} slice s\nSELECT 1"}, "'slice s' is not one table of @needs"),
+        ({"toy.sql": f"{UNLESS} kernel\nSELECT 1"}, "'kernel' is not one table of @needs"),
+        (
+            {"toy.sql": f"{UNLESS} slice\n-- @empty_unless trace\nSELECT 1"},
+            "'slice trace' is not one table of @needs",
+        ),
+        (
+            {"toy.sql": f"{UNLESS} slice\n-- @kind  view\nSELECT 1"},
+            "@empty_unless is for tables, not for a view",
+        ),
         ({"toy.sql": "-- One row.\n-- @scope  all\nSELECT 1"}, "@scope is 'all', not one of rank,"),
         ({"toy.sql": "-- One row.\nSELECT 1"}, "@scope is '', not one of rank, run"),
         ({"toy.sql": f"{HEAD}-- @kind  tabel\nSELECT 1"}, "@kind is 'tabel', not one of source,"),

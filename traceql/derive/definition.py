@@ -22,6 +22,7 @@ that of a macro its CREATE MACRO. A Python file has the same head in `#` comment
 """
 
 import importlib.util
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -32,10 +33,11 @@ from typing import TypeVar
 import duckdb
 import pyarrow as pa
 
-from traceql.comment_head import Column, described_columns, source_text
+from traceql.comment_head import Column, CommentHead, described_columns, source_text
 from traceql.errors import DefinitionInvalid, reason
 from traceql.table_head import table_head
 
+_ROWS = re.compile(r"(?P<table>\w+)( WHERE .+)?")
 Choice = TypeVar("Choice", bound=StrEnum)
 Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table | Iterator[pa.Table]]
 
@@ -131,7 +133,8 @@ def definition(path: Path) -> Definition:
     Raises:
         QueryInvalid: the file cannot be read, or a line of its head cannot be parsed; the message
             quotes it.
-        DefinitionInvalid: its kind or scope does not exist.
+        DefinitionInvalid: its kind or scope does not exist, or it says in a wrong way without what
+            it has no rows.
     """
     return parsed_definition(path, source_text(path))
 
@@ -139,18 +142,35 @@ def definition(path: Path) -> Definition:
 def parsed_definition(path: Path, source: str) -> Definition:
     """The definition that a file with this text would have."""
     head = table_head(path, source)
+    kind = _among(Kind, path, "kind", head.only("kind", Kind.TABLE))
     return Definition(
         path.stem,
-        _among(Kind, path, "kind", head.only("kind", Kind.TABLE)),
+        kind,
         _among(Scope, path, "scope", head.only("scope")),
         head.names("needs"),
-        head.only("empty_unless"),
+        _empty_unless(path, kind, head),
         head.summary,
         head.text,
         described_columns(path.name, head),
         path,
         source,
     )
+
+
+def _empty_unless(path: Path, kind: Kind, head: CommentHead) -> str:
+    """What the table has no rows without; empty if the head does not say it."""
+    told = head.tags["empty_unless"]
+    if not told:
+        return ""
+    if kind not in (Kind.TABLE, Kind.SCRATCH):
+        raise DefinitionInvalid(f"{path}: @empty_unless is for tables, not for a {kind}")
+    found = _ROWS.fullmatch(told[0])
+    if len(told) > 1 or not found or found["table"] not in head.names("needs"):
+        raise DefinitionInvalid(
+            f"{path}: @empty_unless '{' '.join(told)}' is not one table of @needs, perhaps with "
+            "'WHERE condition'"
+        )
+    return told[0]
 
 
 def _among(allowed: type[Choice], path: Path, tag: str, value: str) -> Choice:

@@ -161,7 +161,7 @@ def _may_have_rows(con: duckdb.DuckDBPyConnection, one: Definition) -> bool:
 
 
 def _create_empty(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
-    columns = ", ".join(f"{column.name} {column.type}" for column in one.columns)
+    columns = ", ".join(f'"{column.name}" {column.type}' for column in one.columns)
     con.execute(f"CREATE OR REPLACE TABLE {one.name} ({columns})")
 
 

@@ -58,6 +58,8 @@ def folded(letters: str, parts: str, norm: str, unknown: str) -> str:
         kernels = zip(letters, parts, strict=True)
         parts = "".join(_UNKNOWN if kernel == unknown else part for kernel, part in kernels)
     runs = Counter(_RUN.findall(parts))
+    if not runs:
+        return letters
     frequent = _frequent(runs)
     leads = {found["lead"] for run in frequent for found in _NORM.finditer(run)}
     pieces: list[str] = []

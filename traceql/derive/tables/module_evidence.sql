@@ -6,7 +6,6 @@
 -- @scope  rank
 -- @needs  activity, classified_kernel, decoder_layer, graph_node, kernel_module, module,
 -- @needs  module_role, of_other_model, symbol
--- @empty_unless kernel_module
 -- @column id     BIGINT   Kernel (classified_kernel.id).
 -- @column kind   VARCHAR  Where the module is known from: graph_node, module or annotation.
 -- @column layer  BIGINT   Layer in the path of the module; NULL if it names none.

@@ -105,7 +105,8 @@ known AS (
 numbered AS (
     SELECT
         *,
-        CASE WHEN op IN ('all_gather', 'gather') THEN out_elements ELSE in_elements END * element_bytes AS args_bytes,
+        -- Unknown if it exceeds 64 bits.
+        TRY(CASE WHEN op IN ('all_gather', 'gather') THEN out_elements ELSE in_elements END * element_bytes) AS args_bytes,
         CASE
             WHEN regexp_matches(name, 'bf16|bfloat16|f16|half') THEN 2
             WHEN regexp_matches(name, 'f32|float') THEN 4
