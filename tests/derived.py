@@ -1,19 +1,18 @@
 """Derived tables of events in words, made in memory: no file, no trace processor."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from functools import cache
-from graphlib import TopologicalSorter
 from typing import Any
 
 import duckdb
 from traces import Event
 
 from traceql.classification.rules import write_rules
-from traceql.derive.definition import Definition, Kind
-from traceql.derive.execute import create_sources, make
+from traceql.derive.definition import Kind
+from traceql.derive.execute import create_sources, drop_derived, make_macros, make_tables
 from traceql.derive.registry import definitions
+from traceql.derive.tables_read import read_by
 from traceql.query import bound, catalog, query_named
 
 Row = tuple[Any, ...]
@@ -43,24 +42,20 @@ class Tables:
 
     def __init__(self) -> None:
         self.con = duckdb.connect()
-        self._defined = definitions()
-        self._made: set[str] = set()
         create_sources(self.con)
         write_rules(self.con, [])
 
     def clear(self) -> None:
         """Empties the source tables but for what is the same for every trace."""
-        self._defined = definitions()
-        self._made.clear()
-        for name, one in self._defined.items():
+        drop_derived(self.con)
+        for name, one in definitions().items():
             if one.kind is Kind.SOURCE and name not in ("traceql_database", "kernel_rule"):
                 self.con.execute(f"DELETE FROM {name}")
 
     def execute(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
-        for name in _in_order(set(re.findall(r"\w+", sql)), self._defined):
-            if name not in self._made:
-                make(self.con, self._defined[name])
-                self._made.add(name)
+        read = read_by(sql)
+        make_tables(self.con, read.tables)
+        make_macros(self.con, read.macros)
         return self.con.execute(sql, parameters)
 
     def fill(self, *events: Event) -> None:
@@ -98,18 +93,6 @@ def database(*events: Event) -> Tables:
 def _shared_tables() -> Tables:
     """Those that `database` fills again and again: making them takes longer than a few events."""
     return Tables()
-
-
-def _in_order(named: set[str], defined: Mapping[str, Definition]) -> list[str]:
-    """The derived tables with these names and all that they need, in an order to make them."""
-    needed: dict[str, list[str]] = {}
-    to_visit = list(named)
-    while to_visit:
-        name = to_visit.pop()
-        if name not in needed and name in defined and defined[name].kind is not Kind.SOURCE:
-            needed[name] = list(defined[name].needs)
-            to_visit += needed[name]
-    return [name for name in TopologicalSorter(needed).static_order() if name in needed]
 
 
 def slice_row(number: int, event: Event) -> Row:

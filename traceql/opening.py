@@ -1,8 +1,6 @@
 """Opens a database for reading, so that no statement can reach anything else."""
 
-import os
 import re
-import weakref
 from contextlib import suppress
 from pathlib import Path
 
@@ -11,15 +9,26 @@ import duckdb
 from traceql.errors import DatabaseError
 from traceql.excerpted import tell_if_excerpt
 from traceql.resources import SCHEMA_VERSION
+from traceql.second_connection import MEMORY
+from traceql.sql_text import identifier, literal
 
 # With these settings no statement can read other files, load extensions or change the settings.
-_LOCKED_DOWN: dict[str, str | bool | int | float | list[str]] = {
-    "enable_external_access": "false",
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
-    "lock_configuration": "true",
 }
+_LOCK_DOWN = """
+    SET allowed_configs = ['search_path'];
+    SET enable_external_access = false;
+    SET lock_configuration = true
+"""
+_SCHEMAS = """
+    SELECT schema_name FROM duckdb_schemas()
+    WHERE database_name = $database AND schema_name IN ('main', 'internal', 'reference')
+    ORDER BY schema_name = 'main' DESC, schema_name
+"""
+_TAKEN = ("memory", "system", "temp")  # names of DuckDB's own databases
 _LOCK_HOLDER = re.compile(r"lock is held in (.*)\(PID (\d+)\)")
 # The kinds of databases by their marks: what each is, and what can be done with it elsewhere.
 _KINDS = {
@@ -29,9 +38,6 @@ _KINDS = {
         "see it with traceql experiment show {path}",
     ),
 }
-
-# The connections of this process, each with the path of its file, and the file's identity then.
-_opened: "list[tuple[weakref.ref[duckdb.DuckDBPyConnection], str, tuple[int, int]]]" = []
 
 
 def opened_database(
@@ -44,6 +50,9 @@ def opened_database(
 ) -> duckdb.DuckDBPyConnection:
     """A read-only connection to a database that this version of traceql made.
 
+    It finds the tables of all schemas by their names alone. The database is attached, not opened:
+    a process can have it open several times, and its file can be replaced meanwhile.
+
     Args:
         otherwise: what to do if the file is not a database of this kind.
         mark: the table by which such a database is known, whose schema_version must be `version`.
@@ -52,23 +61,40 @@ def opened_database(
     Raises:
         DatabaseError: it is not one, or it cannot be opened now.
     """
-    _require_current(path)
+    con = duckdb.connect(config=_CONFIG | {"temp_directory": f"{path}.tmp"})
     try:
-        con = duckdb.connect(str(path), read_only=True, config=_LOCKED_DOWN)
-    except duckdb.Error as error:
-        raise DatabaseError(_refusal(path, str(error), otherwise)) from None
-    try:
-        versions = con.execute(f"SELECT schema_version FROM {mark}").fetchall()
-    except duckdb.Error:
-        other = _other_kind(con, mark)
+        _attach(con, path, otherwise)
+        try:
+            versions = con.execute(f"SELECT schema_version FROM {mark}").fetchall()
+        except duckdb.Error:
+            raise DatabaseError(_not_one(path, _other_kind(con, mark), otherwise)) from None
+        if versions != [(version,)]:
+            raise DatabaseError(f"{path} was created by another version of traceql; {again}")
+        con.execute(_LOCK_DOWN)
+    except DatabaseError:
         con.close()
-        raise DatabaseError(_not_one(path, other, otherwise)) from None
-    if versions != [(version,)]:
-        con.close()
-        raise DatabaseError(f"{path} was created by another version of traceql; {again}")
-    _opened.append((weakref.ref(con), os.path.realpath(path), _identity(path)))
+        raise
     tell_if_excerpt(con)
     return con
+
+
+def _attach(con: duckdb.DuckDBPyConnection, path: Path, otherwise: str) -> None:
+    name = "database" if path.stem.lower() in _TAKEN else path.stem
+    try:
+        con.execute(f"ATTACH {literal(path)} AS {identifier(name)} (READ_ONLY)")
+    except duckdb.Error as error:
+        raise DatabaseError(_refusal(path, str(error), otherwise)) from None
+    schemas = con.execute(_SCHEMAS, {"database": name}).fetchall()
+    found = ",".join([*(f"{identifier(name)}.{schema}" for (schema,) in schemas), MEMORY])
+    con.execute(f"SET search_path = {literal(found)}")
+
+
+def public_cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Another connection to the same database, which finds tables of the schema main alone."""
+    ((name,),) = con.execute("SELECT current_database()").fetchall()
+    cursor = con.cursor()
+    cursor.execute(f"SET search_path = {literal(f'{identifier(name)}.main')}")
+    return cursor
 
 
 def _other_kind(con: duckdb.DuckDBPyConnection, mark: str) -> str | None:
@@ -91,38 +117,10 @@ def _refusal(path: Path, said: str, otherwise: str) -> str:
     if holder := _LOCK_HOLDER.search(said):
         program = Path(holder[1].strip()).name or "a program"
         return f"{path} is locked by PID {holder[2]} ({program}), which has it open; close it there"
-    if "different configuration" in said:
+    if "file handle conflict" in said or "different configuration" in said:
         return f"{path} is open in this process, by duckdb.connect; close that connection first"
     if "WAL does not match" in said:
         return f"{path}.wal, beside the database, belongs to another file; move it away"
     if "Permission denied" in said:
         return f"{path} cannot be read: Permission denied"
     return f"{path} is not a traceql database; {otherwise}"
-
-
-def _require_current(path: Path) -> None:
-    """Raises DatabaseError if this process has an older version of the file open.
-
-    A load replaces the file. As long as the old one is open, DuckDB gives that to whoever opens the
-    path again in the same process.
-    """
-    _opened[:] = [one for one in _opened if _is_open(one[0]())]
-    real = os.path.realpath(path)
-    if any(there == real and then != _identity(path) for _, there, then in _opened):
-        raise DatabaseError(
-            f"{path} was replaced by a load while this process has the old version open; "
-            "close the open Trace first"
-        )
-
-
-def _is_open(con: duckdb.DuckDBPyConnection | None) -> bool:
-    if con is not None:
-        with suppress(duckdb.ConnectionException):
-            con.cursor().close()
-            return True
-    return False
-
-
-def _identity(path: Path) -> tuple[int, int]:
-    status = path.stat()
-    return status.st_dev, status.st_ino

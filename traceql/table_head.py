@@ -7,7 +7,7 @@ import pyarrow as pa
 from traceql.comment_head import CommentHead, comment_head, described_columns
 from traceql.errors import DefinitionInvalid
 
-_TAGS = ("kind", "scope", "needs", "empty_unless", "column")
+_TAGS = ("kind", "schema", "scope", "needs", "empty_unless", "column")
 _ARROW_TYPES = {
     "BIGINT": pa.int64(),
     "BIGINT[]": pa.list_(pa.int64()),

@@ -1,8 +1,9 @@
 """An open database: queries, SQL, and PerfettoSQL on the original trace files."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
 from shlex import quote
@@ -12,6 +13,8 @@ from weakref import WeakSet
 
 import duckdb
 
+from traceql.derive.definition import Schema
+from traceql.derive.registry import definitions
 from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
 from traceql.excerpted import Excerpt, excerpt_in
@@ -20,7 +23,9 @@ from traceql.opening import opened_database
 from traceql.query import LIMIT, Query, bound, catalog, query_named
 from traceql.result import Result
 from traceql.row_stream import RowStream, without_statement
+from traceql.second_connection import second_connection
 from traceql.statement import relation, result
+from traceql.tables import Tables
 from traceql.wording import Wording, wording
 
 if TYPE_CHECKING:
@@ -47,13 +52,14 @@ class Trace(AbstractContextManager["Trace"]):
         self.options = ""
         self._queries = queries
         self._catalog = catalog([Path(folder) for folder in queries])
-        self._con = _opened(self.path)
+        self._tables = Tables(self.path, _opened(self.path))
         self._cursors: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 
     @cached_property
     def wording(self) -> Wording:
         """What to call the devices of the run."""
-        return wording([row["dialect"] for row in self.sql("SELECT DISTINCT dialect FROM trace")])
+        dialects = self.select("SELECT DISTINCT dialect FROM trace")
+        return wording([row["dialect"] for row in dialects])
 
     @property
     def argument(self) -> str:
@@ -63,7 +69,7 @@ class Trace(AbstractContextManager["Trace"]):
     @cached_property
     def excerpted(self) -> Excerpt | None:
         """Which part of a run the database has, if it is an excerpt; None if it has all."""
-        return excerpt_in(self._con)
+        return excerpt_in(self._tables.con)
 
     def excerpt(
         self,
@@ -116,7 +122,8 @@ class Trace(AbstractContextManager["Trace"]):
         """
         query = query_named(name, self.queries)
         values = bound(query, parameters)
-        return result(self._con, query.sql, values, query.head.chart, limit=values.get(LIMIT))
+        con = self._tables.read_by(query.sql)
+        return result(con, query.sql, values, query.head.chart, limit=values.get(LIMIT))
 
     def count(self, name: str, /, **parameters: Any) -> int:
         """The number of rows that a query has without a limit.
@@ -129,7 +136,7 @@ class Trace(AbstractContextManager["Trace"]):
         values = bound(query, parameters)
         unlimited = values | ({LIMIT: None} if LIMIT in values else {})
         try:
-            counted = relation(self._con, query.sql, unlimited)
+            counted = relation(self._tables.read_by(query.sql), query.sql, unlimited)
             ((rows,),) = counted.aggregate("COUNT(*)").fetchall()
         except duckdb.Error as error:
             raise QueryInvalid(without_statement(error)) from None
@@ -138,26 +145,54 @@ class Trace(AbstractContextManager["Trace"]):
     def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
         """Runs one read-only statement; it can neither write nor read other files.
 
+        It sees the public tables by their names, and others as internal.NAME and reference.NAME.
+
         Raises:
             QueryInvalid: with DuckDB's message in one line.
         """
-        return result(self._con, sql, parameters or {})
+        with _moved_tables_named():
+            return result(self._tables.read_by(sql, public=True), sql, parameters or {})
+
+    def select(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
+        """Like `sql`, for statements of traceql and canned queries: sees all tables by their names.
+
+        Raises:
+            QueryInvalid: with DuckDB's message in one line.
+        """
+        return result(self._tables.read_by(sql), sql, parameters or {})
 
     def batches(
-        self, sql: str, parameters: dict[str, Any] | None = None, *, rows: int
+        self,
+        sql: str,
+        parameters: dict[str, Any] | None = None,
+        *,
+        rows: int,
+        public: bool = True,
     ) -> RowStream:
         """Like `sql`, for results larger than memory: batches of at most `rows` rows, read once.
+
+        Args:
+            public: whether the statement sees the tables as in `sql`, or as in `select`.
 
         Raises:
             QueryInvalid: with DuckDB's message in one line; for an error in a later row, when that
                 batch is read.
         """
-        con = self._con.cursor()
-        self._cursors.add(con)
-        try:
-            return RowStream(con, relation(con, sql, parameters or {}).to_arrow_reader(rows))
-        except duckdb.Error as error:
-            raise QueryInvalid(without_statement(error)) from None
+        with _moved_tables_named():
+            con = second_connection(self._tables.read_by(sql, public=public))
+            self._cursors.add(con)
+            try:
+                return RowStream(con, relation(con, sql, parameters or {}).to_arrow_reader(rows))
+            except duckdb.Error as error:
+                raise QueryInvalid(without_statement(error)) from None
+
+    def make(self, queries: Iterable[str]) -> None:
+        """Makes the tables that these queries read, which is faster than for one after the other.
+
+        Raises:
+            QueryNotFound: no such query; the message suggests the closest name.
+        """
+        self._tables.read_by(*(query_named(name, self.queries).sql for name in queries))
 
     def perfetto(self, rank: int | None = None) -> "TraceProcessor":
         """Opens a rank's trace file in the trace processor, for PerfettoSQL.
@@ -189,7 +224,7 @@ class Trace(AbstractContextManager["Trace"]):
 
     def _metadata_of(self, rank: int | None) -> Mapping[str, Any]:
         """What a rank's file says about it; the lowest rank by default."""
-        rows = self.sql(
+        rows = self.select(
             "SELECT metadata FROM trace WHERE rank = COALESCE($rank, rank) ORDER BY rank LIMIT 1",
             {"rank": rank},
         ).rows()
@@ -205,7 +240,7 @@ class Trace(AbstractContextManager["Trace"]):
         Raises:
             TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
         """
-        rows = self.sql(
+        rows = self.select(
             "SELECT rank, path, size_bytes, file_offset_ns FROM trace ORDER BY rank"
         ).rows()
         row = next((r for r in rows if rank is None or r["rank"] == rank), None)
@@ -221,11 +256,11 @@ class Trace(AbstractContextManager["Trace"]):
 
     def interrupt(self) -> None:
         """Ends the statements that other threads run; there they raise QueryInvalid."""
-        for con in (self._con, *self._cursors):
+        for con in (self._tables.con, self._tables.public, *self._cursors):
             con.interrupt()
 
     def close(self) -> None:
-        self._con.close()
+        self._tables.close()
         self._after.close()
 
     def __exit__(self, *error: object) -> None:
@@ -233,6 +268,24 @@ class Trace(AbstractContextManager["Trace"]):
 
     def __repr__(self) -> str:
         return f"<Trace {self.path}>"
+
+
+_NO_TABLE = re.compile(r"Table with name (\w+) does not exist")
+
+
+@contextmanager
+def _moved_tables_named() -> Iterator[None]:
+    """Says where a table is that a statement names as if it were public."""
+    try:
+        yield
+    except QueryInvalid as error:
+        missing = _NO_TABLE.search(str(error))
+        one = definitions().get(missing[1].lower()) if missing else None
+        if one is None or not one.kind.is_kept or one.schema is Schema.MAIN:
+            raise
+        raise QueryInvalid(
+            f"no table '{one.name}' in the schema main; it is {one.schema}.{one.name}"
+        ) from None
 
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:

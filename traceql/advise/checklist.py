@@ -23,7 +23,7 @@ def items() -> dict[str, Query]:
 
 def checklist(trace: Trace) -> Result:
     """One row per item; what is worth a look first."""
-    rows = [_said(trace.wording, row) for one in items().values() for row in trace.sql(one.sql)]
+    rows = [_said(trace.wording, row) for one in items().values() for row in trace.select(one.sql)]
     rows.sort(key=lambda row: _ORDER.index(row["state"]))
     columns = [column.name for column in next(iter(items().values())).head.columns]
     return Result(pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in columns])))

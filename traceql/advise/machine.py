@@ -8,9 +8,7 @@ from pathlib import Path
 import duckdb
 
 from traceql.advise.collective_times import CollectiveTimes
-from traceql.derive.definition import Definition, Kind
-from traceql.derive.execute import create_sources, make
-from traceql.derive.registry import definitions
+from traceql.derive.execute import create_sources, make_tables
 from traceql.errors import UnknownGpu
 from traceql.limits.series import Series
 from traceql.loading.peaks import write_peaks
@@ -68,14 +66,14 @@ def machine_named(gpu: str, peaks: Iterable[Path] = ()) -> Machine:
         UnknownGpu: no list of peaks has it, or not its memory.
         PeaksInvalid: a file cannot be used.
     """
-    con, defined = duckdb.connect(), definitions()
+    con = duckdb.connect()
     create_sources(con)
     write_peaks(con, list(peaks))
-    _make(con, defined, "data_sheet_peak", "fixed_cost", "measured_collective")
+    make_tables(con, ["data_sheet_peak", "fixed_cost", "measured_collective"])
     listed = con.execute(f"{_NAMED} ORDER BY position").fetchall()
     name = _full_name(gpu, list(dict.fromkeys(example for example, _ in listed)))
     con.execute("INSERT INTO trace (rank, device_name) VALUES (0, ?)", [name])
-    _make(con, defined, "peak")
+    make_tables(con, ["peak"])
     sheet = con.execute(_PEAKS, {"kind": "data sheet"}).fetchall()
     measured = con.execute(_PEAKS, {"kind": "measured"}).fetchall()
     if not sheet or None in (sheet[0][2], sheet[0][6]):
@@ -121,12 +119,3 @@ def _full_name(gpu: str, names: list[str]) -> str:
     short = {n.split(" ", 1)[-1].lower(): n for n in names}
     hint = suggestion(asked, short) or "add its peaks with --peaks"
     raise UnknownGpu(f"no peaks of a GPU '{gpu}'; {hint}")
-
-
-def _make(con: duckdb.DuckDBPyConnection, defined: Mapping[str, Definition], *names: str) -> None:
-    """Makes derived tables and what they need, without those of a recording."""
-    made = {row[0] for row in con.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    for name in names:
-        if name not in made and defined[name].kind is not Kind.SOURCE:
-            _make(con, defined, *defined[name].needs)
-            make(con, defined[name])

@@ -64,7 +64,7 @@ def recording(trace: Trace) -> Recording:
     Raises:
         TraceqlError: it has no model configuration, or several pipeline stages.
     """
-    found: dict[str, Any] = next(iter(trace.sql(_WHAT)), {})
+    found: dict[str, Any] = next(iter(trace.select(_WHAT)), {})
     path = trace.path
     if not found.get("document"):
         raise TraceqlError(f"{path} has no model configuration; load it with --model-config")
@@ -75,7 +75,7 @@ def recording(trace: Trace) -> Recording:
     name = found["name"] or found["path"]
     points = [
         (row["op"], row["ranks"], float(row["bytes"]), float(row["ns"]))
-        for row in trace.sql(_POINTS, {"device": found["device_name"]})
+        for row in trace.select(_POINTS, {"device": found["device_name"]})
     ]
     model = described(name, json.loads(found["document"]))
     return Recording(
@@ -156,7 +156,7 @@ def _require_same_layers(recording: Recording, model: Model) -> None:
 
 def _require_listed(recording: Recording, machine: Machine) -> None:
     listed = "SELECT COALESCE(example, device) AS name FROM data_sheet_peak"
-    if machine.name not in {row["name"] for row in recording.trace.sql(listed)}:
+    if machine.name not in {row["name"] for row in recording.trace.select(listed)}:
         path = recording.trace.path
         raise UnknownGpu(f"{path} does not list {machine.name}; load the recording with --peaks")
 

@@ -9,9 +9,11 @@ from typing import Any, NoReturn
 import click
 
 from traceql.cli.command_group import CommandGroup, Subcommand
+from traceql.cli.progress import FirstUse
 from traceql.cli.streams import checked_output
 from traceql.errors import TraceqlError
 from traceql.excerpted import excerpts_told
+from traceql.first_use import first_uses_told
 from traceql.printable import one_line
 from traceql.version import __version__
 
@@ -56,7 +58,10 @@ _QUERY_STOPPED = "Query interrupted"
 class _Commands(CommandGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            with excerpts_told(lambda line: click.echo(one_line(line), err=True)):
+            with (
+                excerpts_told(lambda line: click.echo(one_line(line), err=True)),
+                first_uses_told(FirstUse().tell),
+            ):
                 return super().invoke(ctx)
         except KeyboardInterrupt:
             raise _Interrupted from None

@@ -34,7 +34,7 @@ def command(database: Path, checks: tuple[Path, ...]) -> None:
         if (part := trace.excerpted) is not None:
             raise TraceqlError(f"{database} is an excerpt; check the whole run, {part.source}")
         for check in _checks(checks):
-            found = trace.sql(check.sql)
+            found = trace.select(check.sql)
             mark = "✗" if len(found) else "✓"
             print_text(one_line(f"{mark} {check.name}: {_outcome(len(found))}"), hanging="  ")
             if len(found):

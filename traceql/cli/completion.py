@@ -27,7 +27,9 @@ def complete_ranks(ctx: click.Context, _option: click.Parameter, begun: str) -> 
 
     try:
         with Trace(Path(database)) as trace:
-            ranks = [str(row["rank"]) for row in trace.sql("SELECT rank FROM trace ORDER BY rank")]
+            ranks = [
+                str(row["rank"]) for row in trace.select("SELECT rank FROM trace ORDER BY rank")
+            ]
     except TraceqlError:
         return []
     return [rank for rank in ranks if rank.startswith(begun)]

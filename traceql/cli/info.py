@@ -85,15 +85,15 @@ def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
         write_run(trace)
         click.echo()
         write_findings(trace, database)
-        files = trace.sql(_FILES)
+        files = trace.select(_FILES)
         print_answer(trace, "overview.run" if len(files) else "ncu.profile")
-        if len(models := trace.sql(_MODELS)):
+        if len(models := trace.select(_MODELS)):
             print_table(models)
-        for row in trace.sql(_WITHOUT_LAYERS):
+        for row in trace.select(_WITHOUT_LAYERS):
             print_text(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
         if len(files):
             print_table(files)
-        if len(profiles := trace.sql(_PROFILES)):
+        if len(profiles := trace.select(_PROFILES)):
             print_table(profiles)
         click.echo()
         write_summary(trace, database)

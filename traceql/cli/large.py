@@ -13,14 +13,14 @@ _SMALLER = "--steps, --from and --to, or --sample take a part of the run"
 
 def tell_if_large_file(trace: Trace) -> None:
     """Says that an enriched trace of a database is too large for the Perfetto UI, if it is."""
-    (row,) = trace.sql("SELECT COUNT(*) AS slices FROM slice")
+    (row,) = trace.select("SELECT COUNT(*) AS slices FROM slice")
     if row["slices"] > PERFETTO_SLICES:
         _tell(f"{row['slices']:,} slices are too many for the Perfetto UI in a browser")
 
 
 def tell_if_large_report(trace: Trace) -> None:
     """Says that the report of a database takes long, if it does."""
-    (row,) = trace.sql("SELECT COUNT(*) AS kernels FROM kernel")
+    (row,) = trace.select("SELECT COUNT(*) AS kernels FROM kernel")
     if row["kernels"] > REPORT_KERNELS:
         _tell(f"a report on {row['kernels']:,} kernels takes minutes")
 

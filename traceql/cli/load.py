@@ -69,6 +69,12 @@ _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cann
     "output.  [default: half of the machine's or the container's]",
 )
 @click.option(
+    "--complete",
+    is_flag=True,
+    help="Make all tables now, for programs that open the file with DuckDB. By default a load "
+    "makes those that most questions need; the others are made when a query first needs them.",
+)
+@click.option(
     "--jobs",
     type=click.IntRange(1),
     help="Number of files to read in parallel.  [default: number of CPUs]",
@@ -84,6 +90,7 @@ def command(
     reader: str,
     memory: str | None,
     jobs: int | None,
+    complete: bool,
 ) -> None:
     """Load traces, profiles, folders of these or run directories into one DuckDB file.
 
@@ -110,6 +117,7 @@ def command(
             reader=reader,
             memory=memory,
             jobs=jobs,
+            complete=complete,
             done=done,
         )
     for path in loaded.skipped:

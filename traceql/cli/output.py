@@ -81,10 +81,15 @@ def write_rows(
     format_: str,
     spreadsheet_safe: bool = False,
     table: TableForm = TableForm(),
+    public: bool = False,
 ) -> int:
-    """Writes the rows of a statement to stdout, with memory for a batch of them; counts them."""
+    """Writes the rows of a statement to stdout, with memory for a batch of them; counts them.
+
+    Args:
+        public: whether the statement is the user's, who sees the public tables alone.
+    """
     return write_stream(
-        lambda rows: trace.batches(sql, parameters, rows=rows),
+        lambda rows: trace.batches(sql, parameters, rows=rows, public=public),
         format_=format_,
         spreadsheet_safe=spreadsheet_safe,
         table=table,

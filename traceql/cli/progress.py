@@ -1,11 +1,14 @@
 """Progress on stderr: a bar in a terminal, and a line before a long silence anywhere."""
 
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
+from traceql.printable import one_line
 from traceql.units import SIZE
 
 _COMPILING = "compiling Perfetto's trace processor, once per machine (5 to 20 s) ..."
@@ -15,6 +18,7 @@ _TOLD: dict[str, Callable[[int, int], str]] = {
         f"needs about {SIZE.text(needed)} of disk while it runs; {SIZE.text(free)} are free"
     ),
 }
+_SILENCE_S = 1.0
 _LABELS = {"files": "reading traces", "database": "writing database"}
 
 
@@ -45,3 +49,26 @@ def progress() -> Iterator[Callable[[str, int, int], None]]:
 def _say_if_silent(what: str, count: int, total: int) -> None:
     if what in _TOLD:
         click.echo(_TOLD[what](count, total), err=True)
+
+
+class FirstUse:
+    """Says on stderr that tables are being made for the first time, if that takes a second."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+        self._count = self._total = 0
+
+    def tell(self, database: Path, count: int, total: int) -> None:
+        """Takes how many tables of a database were made, and of how many; first with 0."""
+        self._count, self._total = count, total
+        if count == 0:
+            self._timer = threading.Timer(_SILENCE_S, self._say, [database])
+            self._timer.daemon = True
+            self._timer.start()
+        elif count == total and self._timer:
+            self._timer.cancel()
+
+    def _say(self, database: Path) -> None:
+        made = f"{self._count} of {self._total}"
+        said = f"making tables of {database.name} on their first use ({made} made) ..."
+        click.echo(one_line(said), err=True)

@@ -82,7 +82,7 @@ def _form(trace: Trace, query: Query, parameters: dict[str, Any], wide: bool) ->
 
 def _missing_rank(trace: Trace, rank: int | None) -> str:
     """Says that a rank is not loaded, if that is why there are no rows."""
-    loaded = [row["rank"] for row in trace.sql("SELECT rank FROM trace ORDER BY rank")]
+    loaded = [row["rank"] for row in trace.select("SELECT rank FROM trace ORDER BY rank")]
     if rank is None or rank in loaded:
         return ""
     return f"rank {rank} is not loaded (loaded: {', '.join(map(str, loaded))})"

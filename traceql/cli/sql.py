@@ -40,6 +40,7 @@ def command(
             format_=format_,
             spreadsheet_safe=spreadsheet_safe,
             table=TableForm(wide=wide),
+            public=True,
         )
 
 

@@ -59,10 +59,10 @@ def write_run(trace: Trace) -> None:
         facts["ranks"] = f"ranks: {facts['ranks']}"
     if about := " · ".join(facts[name] for name in _FACTS if name in facts):
         print_text(one_line(about), hanging="  ", bold=True)
-    ((recorded,),) = (row.values() for row in trace.sql(_RECORDED))
+    ((recorded,),) = (row.values() for row in trace.select(_RECORDED))
     phases = [
         f"{row['steps']:,} {row['phase']}" + (f" ({row['ms']:,.1f} ms)" if row["ms"] else "")
-        for row in trace.sql(_PHASES)
+        for row in trace.select(_PHASES)
     ]
     if "timeline" in facts:
         return
@@ -74,7 +74,7 @@ def write_run(trace: Trace) -> None:
 
 def write_summary(trace: Trace, database: Path) -> None:
     """Prints a line of counts and a line with the verdict of the ledger."""
-    (row,) = trace.sql(_COUNTS).rows()
+    (row,) = trace.select(_COUNTS).rows()
     said = trace.wording
     counts = [*_of_traces(row, said)] if row["ranks"] else ["no trace"]
     if row["profiled"]:
@@ -90,7 +90,7 @@ def write_summary(trace: Trace, database: Path) -> None:
 
 def write_warnings(trace: Trace) -> None:
     """Prints a line to stderr if ranks were recorded at other times than the lowest rank."""
-    apart = trace.sql("FROM time_apart ORDER BY rank").rows()
+    apart = trace.select("FROM time_apart ORDER BY rank").rows()
     if apart:
         ranks = ", ".join(str(row["rank"]) for row in apart)
         seconds = min(row["apart_ns"] for row in apart) / 1e9

@@ -1,7 +1,7 @@
 """A comparison of two sides: its tables, in a database in memory that SQL can ask."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import cached_property
 from html import escape
@@ -95,6 +95,7 @@ class Comparison(AbstractContextManager["Comparison"]):
         self.base, self.new = tuple(base), tuple(new)
         self.threshold = threshold
         self._con = duckdb.connect(config={"threads": 2})
+        self._after = ExitStack()  # what is left to do when it is closed
         for side, runs in zip(SIDES, (self.base, self.new), strict=True):
             if not runs:
                 raise TraceqlError(f"there is no run on the side {side}")
@@ -206,6 +207,7 @@ class Comparison(AbstractContextManager["Comparison"]):
 
     def close(self) -> None:
         self._con.close()
+        self._after.close()
 
     def __exit__(self, *error: object) -> None:
         self.close()
@@ -249,7 +251,8 @@ class Comparison(AbstractContextManager["Comparison"]):
     def _databases(self) -> tuple[str, ...]:
         """The names by which statements can read the databases, and nothing else, from now on."""
         sides = zip(SIDES, (self.base, self.new), strict=True)
-        return attached(self._con, {side: [run.database for run in runs] for side, runs in sides})
+        databases = {side: [run.database for run in runs] for side, runs in sides}
+        return attached(self._con, databases, until_closed=self._after)
 
 
 def _counted(runs: Sequence[Run]) -> str:

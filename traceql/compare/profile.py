@@ -5,6 +5,7 @@ which can be compared with the same stratum of another run.
 """
 
 from collections.abc import Mapping
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ import duckdb
 from traceql.comment_head import Column, CommentHead, comment_head, described_columns, source_text
 from traceql.errors import DatabaseError
 from traceql.opening import opened_database
+from traceql.tables import Tables
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,15 +49,17 @@ def profile_of(database: Path) -> "Profile":
     con = opened_database(
         database, otherwise="load traces with traceql load TRACE... -o RUN.duckdb"
     )
-    try:
-        for name in dict.fromkeys((*_STEPS, *RESULTS)):
-            kind = _OBJECTS[_head(name).only("kind")]
-            con.execute(f"CREATE TEMP {kind} {name} AS {_sql(name)}")
-        return {name: con.sql(f"SELECT * FROM temp.{name}").to_arrow_table() for name in RESULTS}
-    except duckdb.Error as error:
-        raise DatabaseError(f"{database} cannot be compared: {error}") from None
-    finally:
-        con.close()
+    names = list(dict.fromkeys((*_STEPS, *RESULTS)))
+    with closing(Tables(database, con)) as tables:
+        try:
+            con = tables.read_by(*map(_sql, names))
+            for name in names:
+                kind = _OBJECTS[_head(name).only("kind")]
+                con.execute(f"CREATE TEMP {kind} {name} AS {_sql(name)}")
+            found = {name: con.sql(f"SELECT * FROM temp.{name}") for name in RESULTS}
+            return {name: rows.to_arrow_table() for name, rows in found.items()}
+        except duckdb.Error as error:
+            raise DatabaseError(f"{database} cannot be compared: {error}") from None
 
 
 def columns_of(name: str) -> tuple[Column, ...]:

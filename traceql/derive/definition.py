@@ -1,4 +1,4 @@
-"""Reads the file that defines a table: its kind, scope, inputs and columns, and how it is made.
+"""Reads the file that defines a table: its kind, schema, inputs and columns, and how it is made.
 
 This is the file of table `launch`, shortened:
 
@@ -15,8 +15,8 @@ A head may also say without what the table has no rows, so that it need not be c
 
 -- @empty_unless trace WHERE dialect = 'ascend'
 
-The table is named after the file. A SQL file of kind table, view or scratch holds one SELECT, and
-the executor creates a table or view from it. The file of a source table holds its CREATE TABLE,
+The table is named after the file. A SQL file of kind table or scratch holds one SELECT, and the
+executor creates a table from it. The file of a source table holds its CREATE TABLE,
 that of a macro its CREATE MACRO. A Python file has the same head in `#` comments and a function
 `rows(con)` that returns the rows as an Arrow table, or yields them in several tables.
 """
@@ -45,26 +45,39 @@ Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table | Iterator[pa.Table]]
 class Kind(StrEnum):
     """What a definition makes.
 
-    Loading fills source tables. Tables, views and macros are derived and stay in the database.
-    A table macro returns rows, in part of tables whose names a query gives it. Scratch tables and
-    scratch macros exist only while the others are made.
+    Loading fills source tables. Tables are made from them: some by every load, the others when
+    something first needs them. Scratch tables exist only while others are made. Macros are
+    functions of SQL, which each connection makes for itself; a table macro returns rows, in part of
+    tables whose names a query gives it.
     """
 
     SOURCE = "source"
     TABLE = "table"
-    VIEW = "view"
     SCRATCH = "scratch"
     MACRO = "macro"
     TABLE_MACRO = "table macro"
-    SCRATCH_MACRO = "scratch macro"
 
     @property
-    def is_scratch(self) -> bool:
-        return self in (Kind.SCRATCH, Kind.SCRATCH_MACRO)
+    def is_kept(self) -> bool:
+        """Whether the database has it."""
+        return self in (Kind.SOURCE, Kind.TABLE)
 
     @property
     def is_macro(self) -> bool:
-        return self in (Kind.MACRO, Kind.TABLE_MACRO, Kind.SCRATCH_MACRO)
+        return self in (Kind.MACRO, Kind.TABLE_MACRO)
+
+
+class Schema(StrEnum):
+    """Where a table is.
+
+    MAIN: the public tables, which a user's SQL sees by their names. INTERNAL: what these and the
+    canned queries are made from. REFERENCE: tables that are the same for every recording, unless
+    the user adds rows.
+    """
+
+    MAIN = "main"
+    INTERNAL = "internal"
+    REFERENCE = "reference"
 
 
 class Scope(StrEnum):
@@ -82,7 +95,7 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True)
 class Definition:
-    """One table, view or macro.
+    """One table or macro.
 
     Attributes:
         needs: the names of the tables and macros that it is made from.
@@ -93,6 +106,7 @@ class Definition:
 
     name: str
     kind: Kind
+    schema: Schema
     scope: Scope
     needs: tuple[str, ...]
     empty_unless: str
@@ -133,8 +147,8 @@ def definition(path: Path) -> Definition:
     Raises:
         QueryInvalid: the file cannot be read, or a line of its head cannot be parsed; the message
             quotes it.
-        DefinitionInvalid: its kind or scope does not exist, or it says in a wrong way without what
-            it has no rows.
+        DefinitionInvalid: its kind, schema or scope does not exist, or it says in a wrong way
+            without what it has no rows.
     """
     return parsed_definition(path, source_text(path))
 
@@ -146,6 +160,7 @@ def parsed_definition(path: Path, source: str) -> Definition:
     return Definition(
         path.stem,
         kind,
+        _among(Schema, path, "schema", head.only("schema", Schema.INTERNAL)),
         _among(Scope, path, "scope", head.only("scope")),
         head.names("needs"),
         _empty_unless(path, kind, head),

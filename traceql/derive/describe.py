@@ -2,23 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 
-from traceql.derive.definition import Definition, Kind
+from traceql.derive.definition import Definition
 from traceql.sql_text import literal
 
 
 def comments(one: Definition) -> str:
-    """The statements that describe a table, view or macro and its columns."""
-    what = {Kind.VIEW: "VIEW", Kind.MACRO: "MACRO", Kind.TABLE_MACRO: "MACRO TABLE"}.get(
-        one.kind, "TABLE"
-    )
-    return described(what, one.name, one.summary, {c.name: c.text for c in one.columns})
+    """The statements that describe a table and its columns."""
+    return described("TABLE", one.name, one.summary, {c.name: c.text for c in one.columns})
 
 
 def described(what: str, name: str, summary: str, columns: Mapping[str, str]) -> str:
     """The statements that describe something and its columns.
 
     Args:
-        what: TABLE, VIEW, MACRO or MACRO TABLE.
+        what: TABLE or VIEW.
         columns: their texts by name.
     """
     return "\n".join(_comments(what, name, summary, columns))

@@ -1,7 +1,7 @@
-"""Makes all derived tables, each after the tables that it needs."""
+"""Makes tables: the source tables and macros of a new database, and others as they are needed."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
@@ -14,69 +14,133 @@ import duckdb
 import pyarrow as pa
 
 from traceql.arrow_duckdb import create_table
-from traceql.derive.definition import Definition, Kind
+from traceql.derive.definition import Definition, Kind, Schema
 from traceql.derive.describe import comments
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
 from traceql.findings.view import FINDING_VIEW, finding_files, selects_by_file
-from traceql.second_connection import second_connection
+from traceql.second_connection import connection_to_memory, second_connection
 from traceql.spooled import spooled
+from traceql.sql_text import identifier, literal
 
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
+_PRESENT = "SELECT table_name FROM duckdb_tables() WHERE database_name = $database"
+
+
+def search_path(database: str, *, first: Schema = Schema.MAIN) -> str:
+    """The search path by which a connection finds the tables of all schemas of a database.
+
+    Args:
+        first: the schema in which a table is created that is named without one.
+    """
+    schemas = [first, *(one for one in Schema if one is not first)]
+    return ",".join(f"{identifier(database)}.{schema}" for schema in schemas)
 
 
 def create_sources(con: duckdb.DuckDBPyConnection) -> None:
-    """Creates the source tables, which loading fills, unless they exist, and describes them."""
+    """Creates the schemas, and the source tables unless they exist, and describes them.
+
+    From then on the connection finds the tables of all schemas by their names alone.
+    """
+    database = _database(con)
     con.begin()  # a commit for each statement would take longer
+    for schema in Schema:
+        con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for one in definitions().values():
         if one.kind is Kind.SOURCE:
+            con.execute(f"SET search_path = {literal(search_path(database, first=one.schema))}")
             with _told(f"{one.kind} {one.name}", one.path):
                 _run_creates(con, one)
                 _run(con, comments(one))
     con.commit()
+    con.execute(f"SET search_path = {literal(search_path(database))}")
 
 
-def derive(
-    con: duckdb.DuckDBPyConnection, *, at_once: int = 2, only: Set[str] | None = None
-) -> None:
-    """Makes and describes all other tables, views and macros, from the source tables.
+def make_macros(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """Makes macros, and those that they call, in memory.
 
     Args:
+        con: has attached its databases; the tables that the macros read exist there.
+    """
+    memory = connection_to_memory(con)
+    macros = {name: one for name, one in definitions().items() if one.kind.is_macro}
+    for one in _in_order(_with_needs(names, macros)):
+        make(memory, one)
+
+
+def drop_derived(con: duckdb.DuckDBPyConnection) -> None:
+    """Drops all tables that are made from others, before the sources of a database change."""
+    for name in present(con):
+        one = definitions().get(name)
+        if one and one.kind is Kind.TABLE:
+            con.execute(f"DROP TABLE {one.schema}.{one.name}")
+
+
+def present(con: duckdb.DuckDBPyConnection) -> set[str]:
+    """The names of the tables that the database of a connection has."""
+    return {name for (name,) in con.execute(_PRESENT, {"database": _database(con)}).fetchall()}
+
+
+def make_tables(
+    con: duckdb.DuckDBPyConnection,
+    names: Iterable[str],
+    *,
+    at_once: int = 2,
+    done: Callable[[int, int], None] = lambda _count, _total: None,
+) -> None:
+    """Makes and describes tables, and all that they need, unless they exist.
+
+    Args:
+        con: sees the schemas of one database, as after `create_sources`.
+        names: of tables; other names have no effect.
         at_once: how many tables are made at the same time, each by a query that uses all
             processors. Their memory adds up.
-        only: the names of what is made, with the scratch tables that it needs; everything else is
-            there already.
+        done: called with how many tables were made, and of how many.
+
+    Raises:
+        DefinitionInvalid: the SQL or the Python of a table is wrong; the message names the file.
+        DatabaseError: disk or memory is full.
     """
-    derived = {n: one for n, one in definitions().items() if one.kind is not Kind.SOURCE}
-    if only is not None:
-        derived = _with_scratch(derived, only)
-    database = con.execute("SELECT current_database()").fetchall()[0][0]
+    made = present(con)
+    missing = _with_needs(names, {n: d for n, d in definitions().items() if n not in made})
+    if not any(one.kind.is_kept for one in missing.values()):
+        return
     con.execute(f"ATTACH ':memory:' AS {_SCRATCH}")
     try:
-        _make_all(con, database, derived, at_once)
+        _make_all(con, missing, at_once, done)
     finally:
         con.execute(f"DETACH {_SCRATCH}")
 
 
-def _with_scratch(derived: Mapping[str, Definition], only: Set[str]) -> dict[str, Definition]:
-    """These definitions, and all scratch ones that they need, directly or through others."""
+def _database(con: duckdb.DuckDBPyConnection) -> str:
+    return str(con.execute("SELECT current_database()").fetchall()[0][0])
+
+
+def _with_needs(names: Iterable[str], among: Mapping[str, Definition]) -> dict[str, Definition]:
+    """The definitions with these names and all that they need, as far as they are among those."""
     found: dict[str, Definition] = {}
-    waiting = [*only]
+    waiting = [*names]
     while waiting:
-        one = derived[waiting.pop()]
-        found[one.name] = one
-        needed = (derived[name] for name in one.needs if name in derived and name not in found)
-        waiting += [other.name for other in needed if other.kind.is_scratch]
+        name = waiting.pop()
+        if name in among and name not in found:
+            found[name] = among[name]
+            waiting += among[name].needs
     return found
+
+
+def _in_order(known: Mapping[str, Definition]) -> list[Definition]:
+    """These definitions, each after those of them that it needs."""
+    order = TopologicalSorter({name: known.keys() & set(one.needs) for name, one in known.items()})
+    return [known[name] for name in order.static_order()]
 
 
 def _make_all(
     con: duckdb.DuckDBPyConnection,
-    database: str,
-    derived: Mapping[str, Definition],
+    missing: Mapping[str, Definition],
     at_once: int,
+    done: Callable[[int, int], None],
 ) -> None:
-    needs = {name: derived.keys() & set(one.needs) for name, one in derived.items()}
+    needs = {name: missing.keys() & set(one.needs) for name, one in missing.items()}
     order = TopologicalSorter(needs)
     try:
         order.prepare()
@@ -84,36 +148,48 @@ def _make_all(
         circle = " -> ".join(error.args[1])
         raise DefinitionInvalid(f"tables need each other in a circle: {circle}") from None
     heights = _heights(needs)
-    readers = Counter(needed for one in derived.values() for needed in one.needs)
+    readers = Counter(needed for one in missing.values() for needed in one.needs)
     running: dict[Future[None], Definition] = {}
-    connections = {
-        is_scratch: _connections(con, database, at_once, is_scratch=is_scratch)
-        for is_scratch in (False, True)
-    }
+    free = SimpleQueue[duckdb.DuckDBPyConnection]()
+    for _ in range(at_once):
+        free.put(con.cursor())
+    database, made = _database(con), 0
+    done(made, len(missing))
     with ThreadPoolExecutor(at_once) as pool:
         while order.is_active():
             for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):
-                one = derived[name]
-                free = connections[one.kind.is_scratch]
-                running[pool.submit(_make_described, free, one)] = one
-            done, _ = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
+                future = pool.submit(_make_described, free, missing[name], database)
+                running[future] = missing[name]
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
                 one = running.pop(future)
                 future.result()
                 order.done(one.name)
                 readers.subtract(one.needs)
-                _drop_unread(con, [derived[n] for n in needs[one.name]], readers)
+                _drop_unread(con, [missing[n] for n in needs[one.name]], readers)
+                made += 1
+                done(made, len(missing))
 
 
-def _make_described(free: SimpleQueue[duckdb.DuckDBPyConnection], one: Definition) -> None:
+def _make_described(
+    free: SimpleQueue[duckdb.DuckDBPyConnection], one: Definition, database: str
+) -> None:
     con = free.get()
     try:
-        if one.kind.is_scratch:
-            make(con, one)
-        else:
+        _see(con, one, database)
+        if one.kind.is_kept:
             _make_at_once(con, one)
+        else:
+            make(con, one)
     finally:
         free.put(con)
+
+
+def _see(con: duckdb.DuckDBPyConnection, one: Definition, database: str) -> None:
+    """Lets a connection see the database and scratch tables, and create this where it belongs."""
+    own, scratch = search_path(database, first=one.schema), f"{_SCRATCH}.main"
+    path = f"{own},{scratch}" if one.kind.is_kept else f"{scratch},{own}"
+    con.execute(f"SET search_path = {literal(path)}")
 
 
 def _make_at_once(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
@@ -130,7 +206,7 @@ def _make_at_once(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
 
 
 def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
-    """Makes one table, view or macro.
+    """Makes one table or macro, in the first schema of the search path.
 
     Raises:
         DefinitionInvalid: its SQL or its Python is wrong; the message names the file.
@@ -192,14 +268,13 @@ def _place(path: Path, error: Exception) -> str:
 
 
 def _create_as(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
-    """Creates a table or view from a SELECT."""
-    what = "VIEW" if one.kind is Kind.VIEW else "TABLE"
+    """Creates a table from a SELECT."""
     select = one.source.rstrip().removesuffix(";")
     # A failure ends the transaction of con.
     beside = second_connection(con) if one.path == FINDING_VIEW else None
     try:
         # In brackets, a second statement is an error.
-        _run(con, f"CREATE OR REPLACE {what} {one.name} AS (\n{select}\n)")
+        _run(con, f"CREATE OR REPLACE TABLE {one.name} AS (\n{select}\n)")
     except duckdb.Error:
         if beside:
             _tell_wrong_finding(beside)
@@ -255,24 +330,6 @@ def _heights(needs: Mapping[str, Set[str]]) -> Mapping[str, int]:
         for needed in needs[name]:
             heights[needed] = max(heights[needed], heights[name] + 1)
     return heights
-
-
-def _connections(
-    con: duckdb.DuckDBPyConnection, database: str, at_once: int, *, is_scratch: bool
-) -> SimpleQueue[duckdb.DuckDBPyConnection]:
-    """One connection for each table made at once, which sees the database and the scratch tables.
-
-    It creates tables in the scratch database or else in the database.
-    """
-    places = [f'"{database}".main', f"{_SCRATCH}.main"]
-    in_order = reversed(places) if is_scratch else places
-    search_path = ",".join(in_order)
-    free = SimpleQueue[duckdb.DuckDBPyConnection]()
-    for _ in range(at_once):
-        cursor = con.cursor()
-        cursor.execute(f"SET search_path = '{search_path}'")
-        free.put(cursor)
-    return free
 
 
 def _drop_unread(

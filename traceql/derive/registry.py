@@ -1,11 +1,11 @@
-"""Collects all definitions: the files in the folders below, and the view of findings."""
+"""Collects all definitions: the files in the folders below, and the table of findings."""
 
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from traceql.derive.definition import Definition, Kind, Scope, definition, parsed_definition
+from traceql.derive.definition import Definition, Schema, Scope, definition, parsed_definition
 from traceql.dialect.registry import table_folders
 from traceql.errors import DefinitionInvalid
 from traceql.findings.view import FINDING_VIEW, finding_files, finding_view
@@ -47,6 +47,11 @@ def definitions() -> Mapping[str, Definition]:
     return found
 
 
+def public_tables() -> Mapping[str, Definition]:
+    """The definitions of the tables of the schema main, by name."""
+    return {n: one for n, one in sorted(definitions().items()) if one.schema is Schema.MAIN}
+
+
 def _unchanged(path: Path) -> Definition:
     """The definition in a file, which is read once until it changes."""
     return _read_once(path, path.stat().st_mtime_ns)
@@ -60,8 +65,6 @@ def _read_once(path: Path, _modified_ns: int) -> Definition:
 def _require_fitting(one: Definition, needed: str, found: Mapping[str, Definition]) -> None:
     if needed not in found:
         raise DefinitionInvalid(f"{one.path}: no file defines '{needed}', which it needs")
-    if one.kind is Kind.VIEW and found[needed].kind.is_scratch:
-        raise DefinitionInvalid(f"{one.path}: a view cannot need '{needed}', which is dropped")
     if one.scope is Scope.RANK and found[needed].scope is Scope.RUN:
         raise DefinitionInvalid(
             f"{one.path}: its scope is rank, but it needs '{needed}' of the run"

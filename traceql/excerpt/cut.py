@@ -3,14 +3,13 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 
 from traceql.derive.definition import Definition, Kind
 from traceql.derive.describe import comments
-from traceql.derive.execute import create_sources, derive
+from traceql.derive.execute import create_sources, make_macros
 from traceql.derive.registry import definitions
 from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError, TraceqlError
@@ -26,14 +25,15 @@ from traceql.excerpt.rows import (
     queue_rows,
     rows_of,
 )
-from traceql.excerpt.rules import RULES, Rule
 from traceql.excerpt.slices import find_slices, insert_slices
 from traceql.excerpt.windows import create_windows, extent_of_source
 from traceql.excerpted import excerpt_in
 from traceql.files import target_of, whole_file
-from traceql.memory import memory_bytes, writing_limits
+from traceql.flat_schemas import attach_flat
+from traceql.loading.draft import open_draft
+from traceql.memory import memory_bytes
 from traceql.opening import opened_database
-from traceql.sql_text import literal
+from traceql.tables import complete_database
 
 # A window inside a kernel or a gap has no event that begins, but a state of its device.
 _ANYTHING = """
@@ -44,7 +44,6 @@ _ANYTHING = """
     UNION ALL SELECT 1 FROM memory
     LIMIT 1
 """
-_BLOCK_BYTES = "65536"  # most of the tables have few rows
 
 
 def cut(source: str | Path, output: str | Path, choice: Choice) -> str:
@@ -67,10 +66,13 @@ def cut(source: str | Path, output: str | Path, choice: Choice) -> str:
     _require_free(database, target)
     with _draft(target) as draft:
         try:
-            limits = writing_limits(draft, memory_bytes(None))
-            config = limits | {"default_block_size": _BLOCK_BYTES}
-            with duckdb.connect(str(draft), config=config) as con:
+            with (
+                complete_database(database) as file,
+                open_draft(draft, budget_bytes=memory_bytes(None)) as con,
+            ):
+                attach_flat(con, file, "source")
                 text = _write(con, database, choice, of_excerpt=of_excerpt)
+                con.execute("DETACH source; DETACH file_of_source")
         except (duckdb.Error, OSError) as error:
             raise DatabaseError(f"cannot write {target}: {str(error).splitlines()[0]}") from None
     return text
@@ -122,28 +124,25 @@ def _draft(target: Path) -> Iterator[Path]:
 def _write(
     con: duckdb.DuckDBPyConnection, database: Path, choice: Choice, *, of_excerpt: bool
 ) -> str:
-    con.execute("SET preserve_insertion_order = true")
-    con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many
-    con.execute(f"ATTACH {literal(database)} AS source (READ_ONLY)")
+    create_sources(con)
     extent = extent_of_source(con, database.name)
     create_windows(con, choice, extent, of_excerpt=of_excerpt)
     if not con.execute("FROM excerpt_window LIMIT 1").fetchall():
         raise TraceqlError(
             f"nothing of that is in {database.name}, which is an excerpt with parts of {extent} "
-            "(traceql sql 'FROM excerpt_window' lists them)"
+            "(traceql sql 'FROM internal.excerpt_window' lists them)"
         )
-    create_sources(con)
     _fill(con, overlap_with_windows(con), of_excerpt=of_excerpt)
     if not con.execute(_ANYTHING).fetchall():
         raise TraceqlError(f"no event begins or lasts in that window: there is {extent}")
-    text = describe(con, choice, database.name, extent, of_excerpt=of_excerpt)
-    con.execute("DETACH source")
-    con.execute("CHECKPOINT")
-    return text
+    return describe(con, choice, database.name, extent, of_excerpt=of_excerpt)
 
 
 def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool) -> None:
-    """Makes all tables, views and macros; the ledger stays empty."""
+    """Makes the tables that are cut out of the source; the ledger stays empty.
+
+    All others are made of these when something first needs them, like those of any database.
+    """
     known = definitions()
     con.execute(CHOSEN.format(begun_kernels=overlap.begun("source.kernel")))
     con.execute(CUT_LAYERS)
@@ -157,23 +156,14 @@ def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool)
             con.execute(EDGE_KERNELS)
     con.commit()
     lost_time, queue = known["lost_time"], known["launch_queue"]
-    derive(con, only={name for name in lost_time.needs if known[name].kind.is_macro})
+    make_macros(con, lost_time.needs)
     _insert(con, lost_time, lost_time_rows(lost_time, known["straggler"]))
-    _insert(con, replace(queue, kind=Kind.TABLE), queue_rows(queue, overlap, of_excerpt=of_excerpt))
-    made = (Kind.VIEW, Kind.MACRO, Kind.TABLE_MACRO)
-    derive(
-        con,
-        only={
-            name
-            for name, one in known.items()
-            if RULES.get(name) is Rule.DERIVED or (one.kind in made and one is not queue)
-        },
-    )
+    _insert(con, queue, queue_rows(queue, overlap, of_excerpt=of_excerpt))
 
 
 def _insert(con: duckdb.DuckDBPyConnection, one: Definition, rows: str) -> None:
     if one.kind is Kind.SOURCE:
         con.execute(f"INSERT INTO {one.name} {rows}")
     else:
-        con.execute(f"CREATE TABLE {one.name} AS {rows}")
+        con.execute(f"CREATE TABLE {one.schema}.{one.name} AS {rows}")
         con.execute(comments(one))

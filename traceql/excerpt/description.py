@@ -98,7 +98,7 @@ _LEDGER = f"""
     SELECT * REPLACE (
         CASE WHEN starts_with(note, '{_WHOLE}') THEN note ELSE '{_WHOLE}' || note END AS note
     )
-    FROM source.ledger
+    FROM file_of_source.main.ledger
     WHERE check_name NOT IN ('{TABLE}', 'idle in gaps')
     ORDER BY rowid;
     INSERT INTO ledger
@@ -148,7 +148,7 @@ def describe(
 
 def _create(con: duckdb.DuckDBPyConnection, shown: Mapping[str, Any]) -> None:
     columns = ", ".join(f"{name} {kind}" for name, (kind, _) in _TABLE.items())
-    con.execute(f"CREATE TABLE {TABLE} ({columns})")
+    con.execute(f"CREATE TABLE internal.{TABLE} ({columns})")
     values = [shown[name] for name in _TABLE]
     con.execute(f"INSERT INTO {TABLE} VALUES ({', '.join('?' * len(values))})", values)
 

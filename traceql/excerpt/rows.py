@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from traceql.derive.definition import Definition, Kind
+from traceql.derive.definition import Definition
 from traceql.excerpt.overlap import Overlap
 from traceql.excerpt.rules import RULES, Rule
 
@@ -169,9 +169,7 @@ def in_order(known: Mapping[str, Definition]) -> list[Definition]:
     tables = [
         name
         for name, one in known.items()
-        if one.kind in (Kind.SOURCE, Kind.TABLE)
-        and RULES[name] is not Rule.DERIVED
-        and name not in (*_FIRST, *_LAST, "telemetry_sample")
+        if name in RULES and name not in (*_FIRST, *_LAST, "telemetry_sample")
     ]
     return [known[name] for name in (*_FIRST, *tables, "telemetry_sample")]
 

@@ -1,4 +1,7 @@
-"""For each table of a database, which of its rows an excerpt has; docs/scale.md explains them."""
+"""Which rows of the tables of a database an excerpt has; docs/scale.md explains them.
+
+A table without a rule is made from the tables of the excerpt, when something first needs it.
+"""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -14,7 +17,6 @@ class Rule(StrEnum):
     KERNEL: what is said of kernels that the excerpt has.
     OPERATION: on all ranks, if one of them has a kernel of the operation in the excerpt.
     STEP: what is said of steps that the excerpt has whole.
-    DERIVED: made from the tables of the excerpt, as loading makes them: they are sums over the run.
     OWN: each such table has a query of its own (see `rows`).
     """
 
@@ -24,7 +26,6 @@ class Rule(StrEnum):
     KERNEL = "kernel"
     OPERATION = "operation"
     STEP = "step"
-    DERIVED = "derived"
     OWN = "own"
 
 
@@ -48,7 +49,6 @@ _TABLES = {
     Rule.STEP: (
         "aligned_step cost expert_excess measured_transfer request_step step step_time step_tokens"
     ),
-    Rule.DERIVED: "class_time class_transfer graph_gap host_gap step_class",
     Rule.OWN: "flow kernel launch ledger lost_time module request slice telemetry telemetry_sample",
 }
 RULES: Mapping[str, Rule] = {

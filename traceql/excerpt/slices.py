@@ -73,7 +73,7 @@ _INSERT = f"""
 """
 # The slices that an edge cut, as they were recorded; of an excerpt, those that it knows.
 _PIECES = """
-    CREATE TABLE excerpt_piece AS
+    CREATE TABLE internal.excerpt_piece AS
     SELECT slice.id, source_slice.id AS slice_id, source_slice.ts, source_slice.dur
     FROM slice
     INNER JOIN (
@@ -84,7 +84,7 @@ _PIECES = """
     ORDER BY slice.id
 """
 _PIECES_AGAIN = """
-    CREATE OR REPLACE TABLE excerpt_piece AS
+    CREATE OR REPLACE TABLE internal.excerpt_piece AS
     SELECT
         slice.id,
         COALESCE(before.slice_id, piece.slice_id, slice.id) AS slice_id,

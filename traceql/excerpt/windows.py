@@ -51,7 +51,7 @@ _SAMPLED = """
 """
 # Windows of a rank that meet or overlap become one, as nothing may be in two of them.
 _CREATE = """
-    CREATE TABLE excerpt_window AS
+    CREATE TABLE internal.excerpt_window AS
     WITH asked AS ({asked}),
     marked AS (
         SELECT *, COALESCE(from_ts > MAX(to_ts) OVER (

@@ -62,7 +62,7 @@ def _add_profile(con: duckdb.DuckDBPyConnection, point_id: int, database: Path) 
         insert(con, table, [_of(point_id, row) for row in rows])
     with Trace(database) as trace:
         peaks = [
-            row["kind"] for row in trace.sql("SELECT DISTINCT kind FROM rank_peak ORDER BY kind")
+            row["kind"] for row in trace.select("SELECT DISTINCT kind FROM rank_peak ORDER BY kind")
         ]
         bubbles, utilization = (
             trace.run("pp.bubble"),

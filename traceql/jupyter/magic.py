@@ -11,13 +11,13 @@ import re
 import shlex
 from typing import Any
 
+from traceql.derive.registry import public_tables
 from traceql.errors import TraceqlError
 from traceql.result import Result
 from traceql.trace import Trace, open_trace
 
 _NAME = "traceql"
 _WORD = re.compile(r"[\w.]*$")
-_COLUMNS = "SELECT table_name, column_name FROM duckdb_columns() WHERE NOT internal"
 
 
 def register(shell: Any) -> None:
@@ -68,9 +68,11 @@ class _Cells:
     def _open(self, name: str) -> None:
         held = self._shell.user_ns.get(name)
         self._trace = held if isinstance(held, Trace) else open_trace(name)
-        rows = self._trace.sql(_COLUMNS).rows()
-        columns = {f"{row['table_name']}.{row['column_name']}" for row in rows}
-        self._names = sorted({row["table_name"] for row in rows} | columns)
+        tables = public_tables()
+        columns = {
+            f"{name}.{column.name}" for name, one in tables.items() for column in one.columns
+        }
+        self._names = sorted({*tables, *columns})
 
 
 def _arguments(line: str) -> tuple[list[str], str | None]:

@@ -10,6 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.derive.describe import described
+from traceql.derive.execute import search_path
 from traceql.errors import LakeError, QueryInvalid, RunNotFound
 from traceql.lake.manifest import Entry, entries
 from traceql.lake.places import store_at
@@ -24,6 +25,7 @@ from traceql.query import LIMIT, Query, bound, catalog, queries_in, query_named
 from traceql.resources import QUERIES
 from traceql.result import Result
 from traceql.row_stream import RowStream, without_statement
+from traceql.sql_text import literal
 from traceql.statement import relation, require_select, result
 from traceql.suggestions import suggestion
 
@@ -59,6 +61,9 @@ class Lake(AbstractContextManager["Lake"]):
         self._con = duckdb.connect(config=_CONFIG)
         self._store.confine(self._con)
         self._views = Views(self._con, self._store)
+        # Canned queries see all schemas, SQL of the user the public tables.
+        self._all = self._con.cursor()
+        self._all.execute(f"SET search_path = {literal(search_path('memory'))}")
         self._register_runs(self.entries)
 
     @property
@@ -87,7 +92,7 @@ class Lake(AbstractContextManager["Lake"]):
             if name in self.fleet_queries:
                 self._prepare(found, query.sql)
                 limit = values.get(LIMIT)
-                return result(self._con, query.sql, values, query.head.chart, limit=limit)
+                return result(self._all, query.sql, values, query.head.chart, limit=limit)
             return self._of_each(query, values, found)
 
     def sql(
@@ -129,6 +134,7 @@ class Lake(AbstractContextManager["Lake"]):
             return RowStream(con, relation(con, sql, parameters or {}).to_arrow_reader(rows))
 
     def close(self) -> None:
+        self._all.close()
         self._con.close()
 
     def __exit__(self, *error: object) -> None:
@@ -171,7 +177,7 @@ class Lake(AbstractContextManager["Lake"]):
     def _of_one(self, query: Query, values: dict[str, Any], entry: Entry) -> pa.Table:
         self._views.show_run(entry, query.sql)
         try:
-            rows = relation(self._con, query.sql, values).to_arrow_table()
+            rows = relation(self._all, query.sql, values).to_arrow_table()
         except duckdb.Error as error:
             raise QueryInvalid(f"{entry.run}: {without_statement(error)}") from None
         names = pa.array([entry.run], pa.string()).take(pa.array([0] * len(rows), pa.int64()))

@@ -97,6 +97,7 @@ class LocalStore:
     def confine(self, con: duckdb.DuckDBPyConnection) -> None:
         con.execute(f"SET allowed_directories = [{literal(f'{self._root}/')}]")
         con.execute("SET enable_external_access = false")
+        con.execute("SET allowed_configs = ['search_path']")
         con.execute("SET lock_configuration = true")
 
 

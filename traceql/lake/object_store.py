@@ -91,6 +91,7 @@ class ObjectStore:
         root = self.url("").rstrip("/")
         con.execute(f"SET allowed_directories = [{literal(f'{root}/')}]")
         con.execute("SET enable_external_access = false")
+        con.execute("SET allowed_configs = ['search_path']")
         con.execute("SET lock_configuration = true")
 
     def _path(self, name: str) -> str:

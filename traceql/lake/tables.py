@@ -1,7 +1,4 @@
-"""The tables of a lake: those of a database, and small ones that are made of it at `add`.
-
-A view of the database is stored like a table: it is made from the rows of one run.
-"""
+"""The tables of a lake: those of a database, and small ones that are made of it at `add`."""
 
 import hashlib
 from collections.abc import Mapping
@@ -11,7 +8,7 @@ from pathlib import Path
 
 from traceql.comment_head import Column, comment_head, described_columns, source_text
 from traceql.compare.profile import RESULTS, columns_of, summary_of
-from traceql.derive.definition import Definition, Kind
+from traceql.derive.definition import Definition
 from traceql.derive.registry import definitions
 from traceql.query import shipped_queries
 
@@ -24,7 +21,6 @@ RUN_TEXT = "Name of the run in the lake (lake_run.run)."
 OWN_RUN = "run_directory"
 # Tables that are the rows of a query.
 QUERIES = {"utilization": "model.mfu"}
-_STORED = (Kind.SOURCE, Kind.TABLE, Kind.VIEW)
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ def stored_tables() -> Mapping[str, StoredTable]:
     found = [
         StoredTable(one.name, one.summary, one.columns)
         for one in definitions().values()
-        if one.kind in _STORED
+        if one.kind.is_kept
     ]
     found += [_of_query(name, query) for name, query in QUERIES.items()]
     found += [_summary(FOLDER / f"{name}.sql") for name in SUMMARIES]
@@ -76,8 +72,7 @@ def layout() -> str:
 @cache
 def macros() -> Mapping[str, Definition]:
     """The macros that canned queries use, by name."""
-    kinds = (Kind.MACRO, Kind.TABLE_MACRO)
-    return {name: one for name, one in definitions().items() if one.kind in kinds}
+    return {name: one for name, one in definitions().items() if one.kind.is_macro}
 
 
 def _of_query(name: str, query: str) -> StoredTable:

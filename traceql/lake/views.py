@@ -1,23 +1,21 @@
 """The views that statements see: of one run, like its database, or of several, by column run."""
 
-import re
 from collections.abc import Collection, Iterator, Sequence
-from graphlib import TopologicalSorter
 
 import duckdb
 
+from traceql.derive.definition import Schema
 from traceql.derive.describe import described
-from traceql.derive.execute import make
+from traceql.derive.execute import make_macros
+from traceql.derive.registry import definitions
+from traceql.derive.tables_read import lists_tables, words_of
 from traceql.lake.layout import is_shared
 from traceql.lake.manifest import Entry
 from traceql.lake.store import Store
 from traceql.lake.tables import RUN, RUN_TEXT, StoredTable, layout, macros, stored_tables
 from traceql.sql_text import literal
 
-_WORD = re.compile(r"\w+")
 _ROW = "rowid"  # the place of a row in its table, which a view has only where it is asked for
-# What lists or describes tables needs them all.
-_CATALOG = re.compile(r"(?i)\b(duckdb_\w+|information_schema|pg_\w+|show|describe|sqlite_master)\b")
 
 
 class Views:
@@ -27,6 +25,8 @@ class Views:
         self._con = con
         self._store = store
         self._macros: set[str] = set()
+        for schema in Schema:
+            con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
 
     def show_run(self, entry: Entry, sql: str) -> None:
         """Creates the tables that a statement names, with the rows of one run, and macros."""
@@ -40,37 +40,40 @@ class Views:
         words = _with_words_of_macros(sql)
         for table in _named(words, sql):
             self._create(table, of_runs(self._con, self._store, table, found))
-            if _CATALOG.search(sql):
+            if lists_tables(sql):
                 self._describe(table)
         self._create_macros(words)
 
     def _create(self, table: StoredTable, select: str) -> None:
-        self._con.execute(f'CREATE OR REPLACE VIEW "{table.name}" AS {select}')
+        self._con.execute(f"CREATE OR REPLACE VIEW {_place(table)} AS {select}")
 
     def _describe(self, table: StoredTable) -> None:
         texts = {name: one.text for one, name in zip(table.columns, table.names, strict=True)}
         texts = {RUN: RUN_TEXT, **texts}
-        self._con.execute(described("VIEW", table.name, table.summary, texts))
+        self._con.execute(described("VIEW", _place(table), table.summary, texts))
 
     def _create_macros(self, words: Collection[str]) -> None:
         """Creates the macros that a statement calls; some of them read tables, which are there."""
-        known = macros()
-        needed = {name: known.keys() & set(known[name].needs) for name in known.keys() & set(words)}
-        for name in TopologicalSorter(needed).static_order():
-            if name not in self._macros:
-                make(self._con, known[name])
-                self._macros.add(name)
+        missing = macros().keys() & set(words) - self._macros
+        make_macros(self._con, missing)
+        self._macros |= missing
+
+
+def _place(table: StoredTable) -> str:
+    """The name of the view of a table, in the schema that the table has in a database."""
+    known = definitions().get(table.name)
+    return f'{known.schema if known else Schema.MAIN}."{table.name}"'
 
 
 def _with_words_of_macros(sql: str) -> set[str]:
     """The words of a statement and of the macros that it calls, by which tables are found."""
-    words = _words(sql)
+    words = words_of(sql)
     known = macros()
     called = [name for name in known if name in words]
     seen = set(called)
     while called:
         one = known[called.pop()]
-        words |= _words(one.source) | {one.name}
+        words |= words_of(one.source) | {one.name}
         new = known.keys() & set(one.needs) - seen
         seen |= new
         called += new
@@ -78,12 +81,8 @@ def _with_words_of_macros(sql: str) -> set[str]:
 
 
 def _named(words: Collection[str], sql: str) -> Iterator[StoredTable]:
-    has_all = _CATALOG.search(sql)
+    has_all = lists_tables(sql)
     return (one for one in stored_tables().values() if has_all or one.name in words)
-
-
-def _words(sql: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(sql)}
 
 
 def _of_run(

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from traceql.compare.profile import profile_of
 from traceql.compare.setup import forbids, keeps_apart
+from traceql.derive.execute import search_path
 from traceql.errors import LakeError
 from traceql.lake.layout import own_name
 from traceql.lake.local_store import file_sha256
@@ -17,6 +18,7 @@ from traceql.lake.store import Store
 from traceql.lake.tables import PROFILE, QUERIES, StoredTable, stored_tables
 from traceql.resources import PACKAGE
 from traceql.sql_text import literal
+from traceql.tables import complete_database
 from traceql.trace import Trace
 
 _ABOUT = (PACKAGE / "lake" / "about.sql").read_text(encoding="utf-8")
@@ -43,10 +45,9 @@ def write_run(
         computed = {name: trace.run(query).arrow() for name, query in QUERIES.items()}
     computed |= {PROFILE + name: rows for name, rows in profile.items()}
     try:
-        with duckdb.connect() as con:
-            # Attached: a database that this process has open is open with other settings.
-            con.execute(f"ATTACH {literal(database)} AS one_run (READ_ONLY)")
-            con.execute("USE one_run")
+        with complete_database(database) as file, duckdb.connect() as con:
+            con.execute(f"ATTACH {literal(file)} AS one_run (READ_ONLY)")
+            con.execute(f"SET search_path = {literal(search_path('one_run'))}")
             drafted = {
                 one.name: draft
                 for one in stored_tables().values()
@@ -58,7 +59,7 @@ def write_run(
 
 
 def _about(trace: Trace, facts: pa.Table) -> About:
-    (row,) = trace.sql(_ABOUT).rows()
+    (row,) = trace.select(_ABOUT).rows()
     lists = {name: tuple(row[name] or ()) for name in ("hosts", "gpus")}
     return About(**{**row, **lists}, setup=_setup(facts))
 

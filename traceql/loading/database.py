@@ -6,6 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from secrets import token_hex
 
 import duckdb
 import pyarrow as pa
@@ -50,7 +51,8 @@ def create_tables(con: duckdb.DuckDBPyConnection) -> None:
     create_sources(con)
     con.begin()
     con.execute("DELETE FROM traceql_database")
-    con.execute("INSERT INTO traceql_database VALUES (?, ?)", [SCHEMA_VERSION, __version__])
+    written = [SCHEMA_VERSION, __version__, token_hex(8)]
+    con.execute("INSERT INTO traceql_database VALUES (?, ?, ?)", written)
     con.commit()
 
 

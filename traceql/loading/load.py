@@ -3,7 +3,7 @@
 import os
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 
 from traceql.classification.rules import write_rules
-from traceql.derive.execute import derive
+from traceql.derive.execute import drop_derived, make_tables
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.excerpted import excerpt_in
@@ -22,6 +22,8 @@ from traceql.loading.ahead import recordings_ahead
 from traceql.loading.database import add_files, create_tables
 from traceql.loading.discovery import profile_files, trace_files, trace_path
 from traceql.loading.disk import require_room
+from traceql.loading.draft import open_draft, tables_at_once
+from traceql.loading.first_use import LOADED, every_table
 from traceql.loading.model_config import write_model_config
 from traceql.loading.peaks import write_peaks
 from traceql.loading.profiles import add_profiles, read_profiles
@@ -29,18 +31,13 @@ from traceql.loading.reading import FileRead, read_files
 from traceql.loading.run_directory import RunDirectory, run_directories
 from traceql.loading.run_files import add_runs
 from traceql.loading.workspace import workspace
-from traceql.memory import deriving_bytes, memory_bytes, writing_limits
+from traceql.memory import deriving_bytes, memory_bytes
 from traceql.ncu.profile import Profile
 from traceql.opening import opened_database
 from traceql.reader.registry import reader_of
 from traceql.reader.ways import Way, named_way
-from traceql.sql_text import literal
 
 DEFAULT_DATABASE = Path("run.duckdb")
-_AMPLE_BYTES = 4 << 30  # with less memory, tables are made one by one
-# The threads that fill row groups pack them as soon as they are full. One thread packs what is left
-# of all tables at the end, which is less if row groups are a quarter of DuckDB's usual size.
-_ROW_GROUP = 15 * 2048
 _OTHERWISE = "name another file with -o"
 
 
@@ -72,6 +69,7 @@ def load(
     reader: str = "auto",
     memory: int | str | None = None,
     jobs: int | None = None,
+    complete: bool = False,
     ahead: Path | None = None,
     done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
 ) -> Loaded:
@@ -99,6 +97,9 @@ def load(
             not fit goes to disk, beside the database. By default half of what the machine or the
             container has.
         jobs: the number of files to read at once; None for one per processor.
+        complete: whether to make all tables at once, for programs that open the file with DuckDB.
+            By default a load makes those that most questions need, and the others are made when a
+            query first needs them.
         ahead: a folder of files that `traceql.loading.ahead` has read, which are not read again.
         done: called for progress, with what was done (files or database), how many, and of how
             many; also with engine, before the trace processor is compiled, and with disk, the bytes
@@ -140,7 +141,8 @@ def load(
         new = _distinct([file for file in read if file.folder])
         if not mix_profilers:
             _require_one_profiler(target, new)
-        if new or counters.new or rules or model_config or peaks:
+        is_changed = bool(new or counters.new or rules or model_config or peaks)
+        if is_changed or complete:
             done("database", 0, 1)
             prepared.result()
             config = Path(model_config) if model_config else None
@@ -156,6 +158,8 @@ def load(
                     model_config=config,
                     peaks=[Path(p) for p in peaks],
                     budget=budget,
+                    wanted=every_table() if complete else LOADED,
+                    is_changed=is_changed,
                 )
                 _require_no_log(target)
             done("database", 1, 1)
@@ -272,33 +276,28 @@ def _write(
     model_config: Path | None,
     peaks: Sequence[Path],
     budget: int,
+    wanted: Collection[str],
+    is_changed: bool,
 ) -> None:
+    fresh = not target.exists()
     try:
-        if target.exists():
+        if not fresh:
             shutil.copyfile(target, draft)
-        with duckdb.connect(config=writing_limits(draft, budget)) as con:
-            # A draft is complete or gone: it needs no log to be recovered from.
-            con.execute(
-                f"ATTACH {literal(draft)} AS draft "
-                f"(RECOVERY_MODE no_wal_writes, ROW_GROUP_SIZE {_ROW_GROUP})"
-            )
-            con.execute("USE draft")
-            con.execute("SET preserve_insertion_order = true")
-            con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many
-            fresh = not target.exists()
-            create_tables(con)
-            if rules or fresh:
-                write_rules(con, rules)
-            new = {file.path: runs[file.path] for file in files if file.path in runs}
-            if peaks:
-                write_peaks(con, peaks)
-            write_model_config(con, model_config, [file.path for file in files], new)
-            add_files(con, files, new)
-            add_profiles(con, profiles)
-            add_runs(con, new)
+        with open_draft(draft, budget_bytes=budget) as con:
+            if is_changed or fresh:
+                drop_derived(con)
+                create_tables(con)
+                if rules or fresh:
+                    write_rules(con, rules)
+                new = {file.path: runs[file.path] for file in files if file.path in runs}
+                if peaks:
+                    write_peaks(con, peaks)
+                write_model_config(con, model_config, [file.path for file in files], new)
+                add_files(con, files, new)
+                add_profiles(con, profiles)
+                add_runs(con, new)
             con.execute(f"SET memory_limit = '{deriving_bytes(budget, _events(con))}B'")
-            derive(con, at_once=2 if budget >= _AMPLE_BYTES else 1)
-            con.execute("CHECKPOINT")
+            make_tables(con, wanted, at_once=tables_at_once(budget))
     except (duckdb.Error, OSError) as error:
         # DuckDB says first that the draft is lost, which nobody has seen.
         *_, reason = str(error).splitlines()[0].split(" Original error: ")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+from traceql.derive.registry import public_tables
 from traceql.errors import QueryNotFound, TraceqlError
 from traceql.mcp.databases import Databases
 from traceql.mcp.definitions import section_named, sections
@@ -22,18 +23,6 @@ _CONTENTS = """
         (SELECT COUNT(*) FROM kernel) AS kernels,
         (SELECT MAX(ts + dur) - MIN(ts) FROM kernel) AS recorded_ns,
         (SELECT COUNT(*) FROM finding) AS findings
-"""
-_TABLES = """
-    SELECT table_name AS name, comment AS text FROM duckdb_tables() WHERE NOT internal
-    UNION ALL
-    SELECT view_name, comment FROM duckdb_views() WHERE NOT internal
-    ORDER BY name
-"""
-_COLUMNS = """
-    SELECT column_name AS name, concat_ws(': ', data_type, comment) AS text
-    FROM duckdb_columns()
-    WHERE table_name = $table
-    ORDER BY column_index
 """
 
 
@@ -112,25 +101,22 @@ def run_query(runs: Databases, arguments: Arguments) -> dict[str, Any]:
         return _excerpt(trace) | {"rows_are": query.head.summary} | notes | answer
 
 
-def tables(runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
-    with runs.opened(arguments.get("database")) as trace:
-        found = {row["name"]: row["text"] for row in trace.sql(_TABLES)}
-        if "names" not in arguments:
-            return [{"name": name, "rows": text} for name, text in found.items()]
-        for name in arguments["names"]:
-            if name not in found:
-                hint = suggestion(name, found) or "call tables without names to list them"
-                raise QueryNotFound(f"no table '{name}'; {hint}")
-        return [
-            {
-                "name": name,
-                "rows": found[name],
-                "columns": {
-                    row["name"]: row["text"] for row in trace.sql(_COLUMNS, {"table": name})
-                },
-            }
-            for name in arguments["names"]
-        ]
+def tables(_runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
+    found = public_tables()
+    if "names" not in arguments:
+        return [{"name": name, "rows": one.summary} for name, one in found.items()]
+    for name in arguments["names"]:
+        if name not in found:
+            hint = suggestion(name, found) or "call tables without names to list them"
+            raise QueryNotFound(f"no table '{name}'; {hint}")
+    return [
+        {
+            "name": name,
+            "rows": found[name].summary,
+            "columns": {one.name: f"{one.type}: {one.text}" for one in found[name].columns},
+        }
+        for name in arguments["names"]
+    ]
 
 
 def sql(runs: Databases, arguments: Arguments) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def _at_steps(new: Trace, chosen: TimedStep, new_rank: int) -> Alignment:
 
 
 def _step(trace: Trace, step: int) -> TimedStep:
-    found = trace.sql(_STEP, {"step": step}).rows()
+    found = trace.select(_STEP, {"step": step}).rows()
     if not found:
         raise TraceqlError(
             f"no step {step}; list the steps with traceql run steps.timeline {trace.path}"
@@ -147,7 +147,7 @@ def _step(trace: Trace, step: int) -> TimedStep:
 def _typical(trace: Trace, rank: int, phase: str, tokens: int | None = None) -> TimedStep:
     """The median step of a phase by duration, among those whose number of rows is nearest."""
     sought: dict[str, Any] = {"rank": rank, "phase": phase, "tokens": tokens}
-    found = trace.sql(_TYPICAL, sought).rows()
+    found = trace.select(_TYPICAL, sought).rows()
     if not found:
         what = f"{phase} steps" if phase else "steps without a phase"
         raise TraceqlError(f"{trace.path} has no {what} on rank {rank}; name another with --step")
@@ -155,15 +155,15 @@ def _typical(trace: Trace, rank: int, phase: str, tokens: int | None = None) -> 
 
 
 def _ranks(trace: Trace) -> set[int]:
-    return {row["rank"] for row in trace.sql(_RANKS)}
+    return {row["rank"] for row in trace.select(_RANKS)}
 
 
 def _phases(trace: Trace, rank: int) -> list[str]:
     """The phases of a rank's steps, the one that takes most time first."""
-    return [row["phase"] for row in trace.sql(_PHASES, {"rank": rank})]
+    return [row["phase"] for row in trace.select(_PHASES, {"rank": rank})]
 
 
 def _first_kernel(trace: Trace, rank: int) -> int | None:
-    (row,) = trace.sql(_FIRST_KERNEL, {"rank": rank})
+    (row,) = trace.select(_FIRST_KERNEL, {"rank": rank})
     ts: int | None = row["ts"]
     return ts

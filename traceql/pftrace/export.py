@@ -52,16 +52,16 @@ def export_runs(runs: Sequence[ShownRun], path: str | Path) -> Path:
 
 def _require_not_loaded(trace: Trace, target: Path) -> None:
     """Raises TraceqlError if the recording itself would be replaced."""
-    loaded = {row["path"] for row in trace.sql("SELECT path FROM trace")}
+    loaded = {row["path"] for row in trace.select("SELECT path FROM trace")}
     if path_text(Path(os.path.realpath(target))) in loaded:
         raise TraceqlError(f"{target} is a trace of this run; name another file with -o")
 
 
 def _require_timeline(trace: Trace) -> None:
     """Raises TraceqlError if nothing in the database has a time."""
-    if len(trace.sql("SELECT 1 FROM slice UNION ALL SELECT 1 FROM memory LIMIT 1")):
+    if len(trace.select("SELECT 1 FROM slice UNION ALL SELECT 1 FROM memory LIMIT 1")):
         return
-    if len(trace.sql("FROM profile_file LIMIT 1")):
+    if len(trace.select("FROM profile_file LIMIT 1")):
         raise TraceqlError(
             f"{trace.path} has counters of Nsight Compute, which have no timeline; load a trace of "
             f"the same program into it: traceql load TRACE -o {quote(str(trace.path))}"

@@ -37,7 +37,9 @@ class ShownRun:
 
     def rank_names(self) -> dict[int, str]:
         """The name of each rank's group of tracks."""
-        return {row["rank"]: row["name"] for row in self.trace.sql(_RANKS, {"label": self.label})}
+        return {
+            row["rank"]: row["name"] for row in self.trace.select(_RANKS, {"label": self.label})
+        }
 
     @property
     def kinds(self) -> tuple[TrackKind, ...]:
@@ -47,13 +49,13 @@ class ShownRun:
         """
         if self.trace.excerpted is None:
             return KINDS
-        (row,) = self.trace.sql(_WINDOWS)
+        (row,) = self.trace.select(_WINDOWS)
         left_out = {IDLE} if row["windows"] > 1 else set[TrackKind]()
         return (EXCERPT, *(kind for kind in KINDS if kind not in left_out))
 
     def rows(self, sql: str) -> pa.Table:
         """The rows of a query for tracks, as they are shown."""
-        rows = self.trace.sql(sql).arrow()
+        rows = self.trace.select(sql).arrow()
         for name in rows.column_names:
             if name == "ts":
                 rows = _increased(rows, name, self.shift_ns)

@@ -57,7 +57,7 @@ def answers(trace: Trace) -> Iterator[Answer]:
     named = {figure.query for section in SECTIONS for figure in section.figures}
     said = trace.wording
     for section in SECTIONS:
-        if section.needs and not len(trace.sql(section.needs)):
+        if section.needs and not len(trace.select(section.needs)):
             continue
         worded = replace(section, title=said(section.title), question=said(section.question))
         for figure in section.figures:

@@ -58,7 +58,7 @@ def recording_name(trace: Trace) -> str:
 
     Folders in which a profiler puts its files of every recording are no names.
     """
-    paths = [Path(row["path"]) for row in trace.sql("SELECT DISTINCT path FROM trace")]
+    paths = [Path(row["path"]) for row in trace.select("SELECT DISTINCT path FROM trace")]
     if not paths:
         return ""
     folder = Path(commonpath([path.parent for path in paths]))
@@ -86,7 +86,7 @@ def _fact(found: list[Answer], name: str) -> str:
 
 def _filters(trace: Trace, phases: list[str]) -> str:
     """What to choose the rows of; shown by the script, without which nothing can be chosen."""
-    ranks = [str(row["rank"]) for row in trace.sql("SELECT rank FROM trace ORDER BY rank")]
+    ranks = [str(row["rank"]) for row in trace.select("SELECT rank FROM trace ORDER BY rank")]
     choices = _choice("phase", phases) + _choice("rank", ranks)
     return f'<form id="filters" hidden>{choices}</form>' if choices else ""
 

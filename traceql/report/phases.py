@@ -15,7 +15,7 @@ _OF_ALL_PHASES = {"heatmap", "point", "roofline", "timeline", "waterfall"}
 
 def phases_of(trace: Trace) -> list[str]:
     """The phases to choose from; none if the run has only one."""
-    rows = trace.sql(f"{_PHASES} GROUP BY phase ORDER BY COUNT(*) DESC, phase").rows()
+    rows = trace.select(f"{_PHASES} GROUP BY phase ORDER BY COUNT(*) DESC, phase").rows()
     return [row["phase"] for row in rows] if len(rows) > 1 else []
 
 

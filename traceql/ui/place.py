@@ -57,13 +57,13 @@ def place_of_step(trace: Trace, step: int, layer: int | None) -> Place:
     Raises:
         TraceqlError: the step or layer does not exist.
     """
-    found = trace.sql(_STEP, {"step": step}).rows()
+    found = trace.select(_STEP, {"step": step}).rows()
     if not found:
         raise TraceqlError(
             f"no step {step}; list the steps with traceql run steps.timeline {trace.path}"
         )
     if layer is not None:
-        found = trace.sql(_LAYER, {"step": step, "layer": layer}).rows()
+        found = trace.select(_LAYER, {"step": step, "layer": layer}).rows()
         if not found:
             command = f"traceql run layers.heatmap {trace.path}"
             raise TraceqlError(f"no layer {layer} in step {step}; list the layers with {command}")
@@ -79,7 +79,7 @@ def place_of_finding(trace: Trace, number: int) -> Place:
     Raises:
         TraceqlError: there is no such finding, or the trace does not show it at one place.
     """
-    found = trace.sql(_FINDING, {"number": number}).rows()
+    found = trace.select(_FINDING, {"number": number}).rows()
     if not found:
         raise TraceqlError(f"no finding {number}; list the findings with traceql info {trace.path}")
     if found[0]["ts"] is None:
@@ -135,7 +135,7 @@ def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
         TraceqlError: the row has no place in time, or its time is outside the trace.
     """
     if row.get("kernel_id") is not None:
-        (kernel,) = trace.sql(_KERNEL, {"kernel": row["kernel_id"]}).rows()
+        (kernel,) = trace.select(_KERNEL, {"kernel": row["kernel_id"]}).rows()
         return _around(trace, kernel["ts"], kernel["dur"])
     if row.get("ts") is not None:
         return _around(trace, row["ts"], int(row[_duration(row) or "ts"] or 0))
@@ -149,7 +149,7 @@ def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
 
 def _around(trace: Trace, ts: int, dur: int) -> Place:
     """Shows a little more than the interval, but nothing outside the trace."""
-    (extent,) = trace.sql(_EXTENT).rows()
+    (extent,) = trace.select(_EXTENT).rows()
     if ts > extent["end_ts"] or ts + dur < extent["ts"]:
         raise TraceqlError("this row's time is outside the trace; open another row or step")
     ts, dur = _common(ts, ts + dur, extent["ts"], extent["end_ts"])

@@ -3,6 +3,7 @@
 -- Rows of different ranks are one operation if they have the same communicator, the same key
 -- (operation, role, layer and size), the same unit (step) and the same position among equal
 -- operations of the unit. No match is forced: what does not fit stays unmatched.
+-- @schema main
 -- @scope  run
 -- @needs  clock, communicator, communicator_member, on_reference_clock, operation, paired, plane_wait
 -- @empty_unless operation

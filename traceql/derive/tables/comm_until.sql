@@ -4,7 +4,6 @@
 -- start. The total until an instant is comm_ns of the last interval that began by then, and of that
 -- interval the part before the instant, at most dur. overlap_ns counts only in overlapped intervals,
 -- wait_ns only in those in which ranks wait.
--- @kind   view
 -- @scope  run
 -- @needs  device_part
 -- @column rank           BIGINT   Rank.

@@ -1,4 +1,5 @@
 -- One row per communicator: a group of ranks that communicate with each other.
+-- @schema main
 -- @scope  run
 -- @needs  communicator_member, described_communicator, layout
 -- @empty_unless described_communicator

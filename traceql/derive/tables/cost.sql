@@ -2,6 +2,7 @@
 --
 -- docs/definitions.md, section "Speed of light", has the formulas. What is not known is NULL, and
 -- column missing says why; nothing is guessed.
+-- @schema main
 -- @scope  run
 -- @needs  collective, configured_shape, cost_formula, kernel, known_part, model_config, model_size, step_tokens
 -- @empty_unless known_part

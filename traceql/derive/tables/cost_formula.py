@@ -1,4 +1,5 @@
 # One row per formula that table cost applies.
+# @schema reference
 # @scope  rank
 # @column formula  VARCHAR    Name, as in cost.formula.
 # @column roles    VARCHAR[]  Parts of the model that it applies to.

@@ -1,5 +1,6 @@
 -- One row per sample of a counter: a clock, a GPU metric, memory in use ...
 -- @kind   source
+-- @schema main
 -- @scope  rank
 -- @column rank      BIGINT   Rank that recorded the sample.
 -- @column name      VARCHAR  What was measured, as in the file.

@@ -2,6 +2,7 @@
 --
 -- The patterns are tried in order, and all rows with the first that matches a device's name count.
 -- To ask for a device that was not recorded, match its name, or a part of `example`.
+-- @schema reference
 -- @scope  rank
 -- @needs  link, own_peak, shipped_peak
 -- @column position      BIGINT   Order in which the patterns are tried, from 0; those of the user come first.

@@ -1,7 +1,6 @@
 -- One row per interval of device_state: what the device spent the time on.
 --
 -- The values are the ones that straggler.cause and the query step.critical use.
--- @kind   view
 -- @scope  rank
 -- @needs  device_state, gap, is_caused_by_host
 -- @column rank      BIGINT   Rank.

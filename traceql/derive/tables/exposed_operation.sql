@@ -1,5 +1,4 @@
 -- One row per collective or point-to-point operation on one rank: how much of it compute kernels overlapped, and what the rest was.
--- @kind   view
 -- @scope  run
 -- @needs  collective, comm_until, kernel, overlap_until_ns
 -- @column kernel_id            BIGINT  Kernel of the operation (kernel.id).

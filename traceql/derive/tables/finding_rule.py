@@ -1,4 +1,5 @@
 # One row per kind of finding: the thresholds from which it is reported.
+# @schema reference
 # @scope  rank
 # @column finding     VARCHAR              Kind of finding, as in finding.kind.
 # @column notable     DOUBLE               Value from which it is reported.

@@ -1,4 +1,5 @@
 # One row per kind of device and cost that does not depend on the amount of work, where it was measured.
+# @schema reference
 # @scope  rank
 # @column position  BIGINT   Order in which the patterns are tried, from 0.
 # @column device    VARCHAR  RE2 regular expression, which may match anywhere in the device's name.

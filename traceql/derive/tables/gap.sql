@@ -1,4 +1,5 @@
 -- One row per interval of a rank's GPU span in which a device did nothing, with the cause.
+-- @schema main
 -- @scope  rank
 -- @needs  device_wait, idle, launch
 -- @empty_unless idle

@@ -1,5 +1,4 @@
 -- One row per communicator: the link that limits its bandwidth.
--- @kind   view
 -- @scope  run
 -- @needs  clock, communicator, communicator_member, integer_at, link, on_reference_clock, run_file, text_at, trace
 -- @column communicator_id  BIGINT   Communicator (communicator.communicator_id).

@@ -1,5 +1,6 @@
 -- One row per event without a duration.
 -- @kind   source
+-- @schema main
 -- @scope  rank
 -- @column rank      BIGINT   Rank that recorded the event.
 -- @column cat       VARCHAR  Event category as in the file.

@@ -5,6 +5,7 @@
 -- replayed, if it was recorded, the sequence of kernels of a model whose layers fit a known family,
 -- and the repetition of layers alone, if no family is known: then a role follows from the kind of
 -- the kernel and its place in the layer, or there is none.
+-- @schema main
 -- @scope  run
 -- @needs  classified_kernel, kernel_layer, kernel_name, module_evidence, other_role, rank_model
 -- @column id            BIGINT     Id of the activity; the same number as slice.id.

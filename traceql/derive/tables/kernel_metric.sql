@@ -3,6 +3,7 @@
 -- Sizes are in bytes, times in ns, rates per second, whatever the unit in the file. The table
 -- kernel_match says which kernels of the trace a launch stands for.
 -- @kind   source
+-- @schema main
 -- @scope  run
 -- @column launch     BIGINT   Launch (profiled_launch.id).
 -- @column section    VARCHAR  Section of the details page, because labels there repeat; NULL on other pages.

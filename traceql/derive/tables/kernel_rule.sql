@@ -1,5 +1,6 @@
 -- One row per classification rule that this database was made with.
 -- @kind   source
+-- @schema reference
 -- @scope  rank
 -- @column priority  BIGINT   Order of the rules: of all rules that match a name, the one with the lowest number decides.
 -- @column pattern   VARCHAR  RE2 regular expression, which may match anywhere in the kernel's name.

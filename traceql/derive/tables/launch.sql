@@ -2,6 +2,7 @@
 --
 -- A call belongs to the latest step that began before it. So what follows an annotation, such as
 -- sampling and sends, belongs to its step until the next step begins.
+-- @schema main
 -- @scope  rank
 -- @needs  event_kind, iteration, slice
 -- @column id           BIGINT   Id of the call; the same number as slice.id.

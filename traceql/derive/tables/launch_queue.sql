@@ -2,7 +2,6 @@
 --
 -- A kernel is queued from the beginning of its launch call to its start. A graph launch queues all
 -- its kernels at once.
--- @kind   view
 -- @scope  run
 -- @needs  kernel, launch
 -- @column rank    BIGINT  Rank.

@@ -1,5 +1,5 @@
 -- One row per layer of a forward pass on one rank.
--- @kind   view
+-- @schema main
 -- @scope  run
 -- @needs  exposed_operation, kernel, work_class
 -- @column rank        BIGINT  Rank that ran it.

@@ -1,4 +1,5 @@
 # One row per layer family: models whose layers have the same roles in the same order.
+# @schema reference
 # @scope  rank
 # @column family       VARCHAR    Name of the family; the same as in rank_model.
 # @column model_types  VARCHAR[]  model_type in the config.json of these models.

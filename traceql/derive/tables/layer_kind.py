@@ -1,4 +1,5 @@
 # One row per kind of layer that the models of a family may have, such as one with an MLP or one with experts.
+# @schema reference
 # @scope  rank
 # @column family  VARCHAR    Layer family (layer_family.family).
 # @column kind    BIGINT     Number of the kind in its family, from 0.

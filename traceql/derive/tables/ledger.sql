@@ -1,4 +1,5 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
+-- @schema main
 -- @scope  run
 -- @needs  clock, collective, configured_shape, cost, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config, noted_length,
 -- @needs  own_peak, peak_file, profile_check, rank_model, refuted_size, remark, slice, stated_size, step, step_length,

@@ -1,6 +1,7 @@
 # One row per kind of link that connects GPUs or machines: its peak bandwidth.
 #
 # Of the rows of one medium, the first whose pattern matches counts.
+# @schema reference
 # @scope  rank
 # @column position   BIGINT   Order in which the patterns are tried, from 0.
 # @column device     VARCHAR  RE2 regular expression, which may match anywhere in the GPU's name; for a network, in the link layer and rate of its adapter.

@@ -3,6 +3,7 @@
 -- The rows of a rank add up to its idle time and its exposed wait time. Idle time is blamed on the
 -- rank itself. Wait time is blamed on the late rank, with the reason why it was late: so all time
 -- that one cause cost, on all ranks, has the same root rank, root step and cause.
+-- @schema main
 -- @scope  run
 -- @needs  collective, device_part, gap, is_caused_by_host, kernel, launch, layout, straggler
 -- @column rank             BIGINT   Rank that lost the time.

@@ -2,7 +2,6 @@
 --
 -- It is empty without them (traceql experiment peaks), and for operations that were not measured among
 -- as many ranks. Between measured sizes and beyond them, durations follow transfer_curve.
--- @kind   view
 -- @scope  run
 -- @needs  collective, trace, transfer_curve
 -- @column device_name  VARCHAR  Name of the GPUs.

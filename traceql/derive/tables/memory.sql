@@ -3,6 +3,7 @@
 -- PyTorch's profiler and Ascend's record those of PyTorch's allocator, Nsight Systems and rocprofv3
 -- those of CUDA and ROCm: what the allocator holds, and what libraries take beside it. These do not say
 -- how much was allocated before the recording, so their totals count from there.
+-- @schema main
 -- @scope  rank
 -- @needs  allocator_event, device_allocation, hsa_allocation, npu_allocation
 -- @column rank         BIGINT   Rank that recorded it.

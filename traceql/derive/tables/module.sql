@@ -1,4 +1,5 @@
 -- One row per call of a module: an nn.Module frame, or a range that is named after a module.
+-- @schema main
 -- @scope  rank
 -- @needs  is_decoder_layer, module_slice, slice_module
 -- @empty_unless module_slice

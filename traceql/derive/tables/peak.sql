@@ -1,6 +1,7 @@
 -- One row per GPU name of the loaded traces and profiles, type of numbers and kind: what the GPU can reach at most.
 --
 -- Peaks of data sheets and measured ceilings are never mixed in a row. A GPU that is not listed has no row.
+-- @schema main
 -- @scope  run
 -- @needs  data_sheet_peak, measured_collective, measured_device, measured_memory, measured_product, profiled_launch, trace
 -- @column device_name   VARCHAR  Name of the GPU (trace.device_name, profiled_launch.device_name).

@@ -2,6 +2,7 @@
 #
 # A quantity is the sum of the metrics of a way, each times its factor. Of the ways whose metrics were
 # all measured, the lowest counts.
+# @schema reference
 # @scope  run
 # @column quantity  VARCHAR  Quantity; a column of profiled_work comes from it.
 # @column way       BIGINT   Number of the way, from 1.

@@ -1,6 +1,7 @@
 # One row per pattern of kernel names that show how the weights of products are quantized.
 #
 # Kernels of attention and of the KV cache are not compared: their types are those of the cache.
+# @schema reference
 # @scope  rank
 # @column position  BIGINT   Place in the list, from 0.
 # @column weights   VARCHAR  What a kernel of such a name is a sign of: fp8 or int8 (products of this type), or packed (narrower weights than the type of the products).

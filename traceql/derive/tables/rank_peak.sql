@@ -1,5 +1,4 @@
 -- One row per rank and kind of ceiling: what its GPU can reach at most, whatever the type of numbers.
--- @kind   view
 -- @scope  run
 -- @needs  peak, trace
 -- @column rank       BIGINT   Rank.

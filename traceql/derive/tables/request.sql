@@ -1,4 +1,5 @@
 -- One row per request and pass; the workload runs in one pass without the profiler and in one with it.
+-- @schema main
 -- @scope  run
 -- @needs  boolean_at, integer_at, run_file, text_at, trace
 -- @empty_unless run_file

@@ -1,4 +1,5 @@
 -- One row per request and step in which tokens of the request were processed, as the scheduler reported at the time of the step.
+-- @schema main
 -- @scope  run
 -- @needs  counted_length, noted_length, step, step_line
 -- @empty_unless step_line

@@ -2,7 +2,6 @@
 --
 -- Kernels run one after the other, so that each role takes at least the longer of two times: that
 -- of its FLOPs, and that of its compulsory bytes. Links count for communication.
--- @kind   view
 -- @scope  run
 -- @needs  cost, measured_transfer, peak, rank_peak, role_link, trace
 -- @column rank         BIGINT   Rank.

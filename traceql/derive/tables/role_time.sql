@@ -1,7 +1,6 @@
 -- One row per row of cost and kind of ceiling: how long its kernels took, and how long they had to.
 --
 -- Time in which collectives waited for another rank is left out, because no kernel is to blame for it.
--- @kind   view
 -- @scope  run
 -- @needs  collective, fixed_cost, kernel, role_floor, trace
 -- @column rank        BIGINT   Rank.

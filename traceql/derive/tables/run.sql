@@ -1,4 +1,5 @@
 -- One row per run directory that was loaded.
+-- @schema main
 -- @scope  run
 -- @needs  boolean_at, integer_at, number_at, run_file, text_at, trace
 -- @empty_unless run_file

@@ -1,5 +1,6 @@
 -- One row per event with a duration, of any category, on the host or on the GPU, as it is in the file.
 -- @kind   source
+-- @schema main
 -- @scope  rank
 -- @column id           BIGINT   Id of the slice, unique across all ranks. A kernel or a launch call has the same number in kernel.id or launch.id.
 -- @column rank         BIGINT   Rank that recorded the event.

@@ -1,6 +1,7 @@
 -- One row per step: one engine iteration of one rank.
 --
 -- Prefill processes prompts, decode generates tokens.
+-- @schema main
 -- @scope  rank
 -- @needs  classified_kernel, iteration, launch
 -- @column step_id              BIGINT   Id of the step, unique across all ranks.

@@ -4,6 +4,7 @@
 -- in the step, and sk of them and before them, has sq * sk - sq * (sq - 1) / 2 pairs. The four sums
 -- are known for all requests of a step or for none; the annotation wins over steps.jsonl, because the
 -- worker made it of what it ran.
+-- @schema main
 -- @scope  run
 -- @needs  has_block_per_token, kernel, step, step_length
 -- @empty_unless step

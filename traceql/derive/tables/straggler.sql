@@ -1,5 +1,4 @@
 -- One row per operation that ranks waited for: which rank was late, and why.
--- @kind   view
 -- @scope  run
 -- @needs  arrival
 -- @column match_id   BIGINT   Operation; the same number as in collective.

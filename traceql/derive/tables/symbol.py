@@ -1,6 +1,7 @@
 # One row per symbol of the layer families: a kind of kernel, finer than the category.
 #
 # Each kernel has one symbol. A layer family describes a layer as a sequence of symbols.
+# @schema reference
 # @scope  rank
 # @column position             BIGINT     Order in which the patterns are tried, from 0: the first symbol of the category whose pattern matches counts.
 # @column letter               VARCHAR    Letter of the symbol; kernel.symbol has it.

@@ -1,4 +1,5 @@
 -- One row per GPU and sample of NVML, every 100 ms from the start of the engine until the last trace was written.
+-- @schema main
 -- @scope  run
 -- @needs  integer_at, run, run_file, telemetry_sample, text_at, trace
 -- @empty_unless telemetry_sample

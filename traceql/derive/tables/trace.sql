@@ -1,5 +1,6 @@
 -- One row per trace file; each file is the trace of one rank.
 -- @kind   source
+-- @schema main
 -- @scope  rank
 -- @column rank            BIGINT   Number of the rank in the run; unique. The ledger says where it comes from (check "rank of world size").
 -- @column world_size      BIGINT   Number of ranks in the run, loaded or not.

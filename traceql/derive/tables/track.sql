@@ -1,5 +1,6 @@
 -- One row per process and thread of a file, or per device and stream.
 -- @kind   source
+-- @schema main
 -- @scope  rank
 -- @column id                  BIGINT   Id of the track, unique across all ranks.
 -- @column rank                BIGINT   Rank that recorded it.

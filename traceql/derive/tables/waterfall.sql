@@ -3,7 +3,7 @@
 -- For each kind, the rows of a step add up to step.gpu_dur (times the devices that it ran on), to the
 -- nanosecond. The floor of a role counts whole, so that what overlaps makes below_roofline smaller;
 -- that of communication counts only as far as its transfers are exposed.
--- @kind   view
+-- @schema main
 -- @scope  run
 -- @needs  expert_excess, rank_peak, role_floor, step_time
 -- @column rank     BIGINT   Rank.

@@ -1,4 +1,5 @@
 -- One row per bar of a waterfall (see waterfall): what its time is, and what would make it shorter.
+-- @schema reference
 -- @scope  rank
 -- @column position  BIGINT   Order of the bars, from 0.
 -- @column bar       VARCHAR  Name of the bar.

@@ -2,7 +2,7 @@
 --
 -- Severe findings come first, and of equal severity the one whose end would make the run the most
 -- shorter. Each kind of finding is a file in traceql/findings; its thresholds are in finding_rule.
--- @kind   view
+-- @schema main
 -- @scope  run
 -- @column rank_order  BIGINT               Position of the finding, from 1.
 -- @column severity    VARCHAR              severe or notable.

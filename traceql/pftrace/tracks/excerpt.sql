@@ -20,7 +20,7 @@ SELECT
     excerpt.options,
     excerpt.kernels,
     excerpt.all_kernels,
-    'SELECT * FROM excerpt_window' AS sql
+    'SELECT * FROM internal.excerpt_window' AS sql
 FROM placed
 CROSS JOIN excerpt
 ORDER BY placed.rank, placed.ts

@@ -1,5 +1,5 @@
 -- The layer number in the path of a module; NULL if the path names no layer of the decoder.
--- @kind   scratch macro
+-- @kind   macro
 -- @scope  rank
 -- @needs  of_other_model
 CREATE OR REPLACE MACRO decoder_layer(path) AS CASE

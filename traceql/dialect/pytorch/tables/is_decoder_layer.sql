@@ -1,5 +1,5 @@
 -- Whether a module of this class, at this path, is a layer of the decoder.
--- @kind   scratch macro
+-- @kind   macro
 -- @scope  rank
 -- @needs  of_other_model
 CREATE OR REPLACE MACRO is_decoder_layer(class, path) AS

@@ -1,0 +1,105 @@
+"""Finds the tables and macros that a statement reads, so that they can be made before it runs."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import duckdb
+
+from traceql.derive.definition import Schema
+from traceql.derive.registry import definitions, public_tables
+
+_WORD = re.compile(r"\w+")
+# What lists tables or columns.
+_CATALOG = re.compile(r"(?i)\b(show|duckdb_\w+|information_schema|pg_\w+|sqlite_master)\b")
+_OTHER_SCHEMA = re.compile(r"(?i)\b(internal|reference)\b")
+_PARSE = "SELECT json_serialize_sql(?)"
+
+
+@dataclass(frozen=True)
+class Read:
+    """What a statement reads.
+
+    Attributes:
+        tables: the names of tables of a database, those that macros read included.
+        macros: the names of the macros that it calls.
+    """
+
+    tables: frozenset[str]
+    macros: frozenset[str]
+
+
+def read_by(sql: str, *, public: bool = False) -> Read:
+    """The tables and macros of traceql that a statement reads.
+
+    A statement that is no plain SELECT is searched for words, which may find more.
+
+    Args:
+        public: whether the statement sees other schemas than main only where it names them.
+    """
+    known = definitions()
+    named = _names(sql)
+    found = {name for schema, name in named if name in known and (schema or not public)}
+    if public:
+        main = set(public_tables())
+        found |= main if lists_tables(sql) else main & {name for _, name in named}
+    macros = {name for name in found if known[name].kind.is_macro}
+    found |= _needed_by(macros)
+    return Read(frozenset(name for name in found if known[name].kind.is_kept), frozenset(macros))
+
+
+def _needed_by(macros: Iterable[str]) -> set[str]:
+    """The tables and macros that macros read, directly or through others."""
+    known = definitions()
+    found: set[str] = set()
+    waiting = [*macros]
+    while waiting:
+        for needed in set(known[waiting.pop()].needs) - found:
+            found.add(needed)
+            if known[needed].kind.is_macro:
+                waiting.append(needed)
+    return found
+
+
+def words_of(sql: str) -> set[str]:
+    """The words of a statement in lower case; names of tables are among them."""
+    return {word.lower() for word in _WORD.findall(sql)}
+
+
+def lists_tables(sql: str) -> bool:
+    """Whether a statement lists tables or columns."""
+    return bool(_CATALOG.search(sql))
+
+
+@cache
+def _names(sql: str) -> frozenset[tuple[str, str]]:
+    """The schema and the name of each table and function; the schema is empty if none is named."""
+    with duckdb.connect() as con:
+        parsed = json.loads(con.execute(_PARSE, [sql]).fetchall()[0][0])
+    if parsed["error"]:
+        schema = "other" if _OTHER_SCHEMA.search(sql) else ""
+        return frozenset((schema, word) for word in words_of(sql))
+    return frozenset(_found(parsed))
+
+
+def _found(node: Any) -> Iterator[tuple[str, str]]:
+    """Those in a node of the parsed statement and below it."""
+    if isinstance(node, dict):
+        if node.get("type") == "BASE_TABLE":
+            schema = node["schema_name"].lower()
+            yield "" if schema == Schema.MAIN else schema, node["table_name"].lower()
+        elif node.get("type") == "TABLE_FUNCTION":
+            # A macro can take names of tables.
+            for argument in node["function"]["arguments"]:
+                literal = argument["expression"].get("literal", {})
+                yield "", literal.get("text", "").lower()
+        elif "function_name" in node:
+            yield "", node["function_name"].lower()
+        for below in node.values():
+            yield from _found(below)
+    elif isinstance(node, list):
+        for below in node:
+            yield from _found(below)

@@ -1,0 +1,92 @@
+"""Makes tables of a database when something first needs them, and keeps them in its file.
+
+A load makes the tables that most questions need. The others are made by the first query, finding or
+command that reads them. The file is replaced by a copy that has them: who has it open keeps the old
+one, and a killed process leaves it as it was.
+"""
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+import duckdb
+
+from traceql.derive.definition import Kind
+from traceql.derive.execute import make_tables
+from traceql.derive.registry import definitions
+from traceql.errors import DatabaseError
+from traceql.files import size_and_time, target_of, whole_file
+from traceql.loading.draft import open_draft, tables_at_once
+from traceql.loading.workspace import workspace
+from traceql.memory import memory_bytes
+
+Done = Callable[[int, int], None]
+
+# The tables that every load makes.
+LOADED = (
+    *("trace", "run", "slice", "instant", "flow", "counter", "track", "launch", "kernel", "step"),
+    *("layer", "gap", "collective", "communicator", "memory", "module", "request", "request_step"),
+    *("telemetry", "kernel_metric", "ledger"),
+)
+
+
+def every_table() -> set[str]:
+    """The names of the tables of a complete database."""
+    return {name for name, one in definitions().items() if one.kind is Kind.TABLE}
+
+
+def add_tables(database: Path, names: Collection[str], load_id: str, done: Done) -> None:
+    """Makes these tables of a database, and what they need, and replaces its file.
+
+    Another process that does the same waits, and finds the tables there.
+
+    Args:
+        load_id: of the load whose tables are meant (traceql_database.load_id).
+        done: called with how many tables were made, and of how many.
+
+    Raises:
+        DatabaseError: the database was loaded anew, or the file cannot be replaced.
+        OSError: the same.
+        DefinitionInvalid: the definition of a table is wrong.
+    """
+    if not _may_be_replaced(database):
+        raise DatabaseError(f"{database} cannot be written")
+    with workspace(database) as folder:
+        draft = folder / "new.duckdb"
+        target = target_of(database)
+        before = size_and_time(target)
+        shutil.copyfile(target, draft)
+        with whole_file(database, draft=draft, may_replace_database=True):
+            make_in_place(draft, names, load_id, done, shown=database)
+            if size_and_time(target) != before or target.with_name(f"{target.name}.wal").exists():
+                raise DatabaseError(f"{database} is written by another program")
+
+
+def make_in_place(
+    file: Path, names: Collection[str], load_id: str, done: Done, *, shown: Path
+) -> None:
+    """Makes these tables in a file that nobody else reads.
+
+    Args:
+        shown: the name of the database in messages.
+    """
+    budget = memory_bytes(None)
+    try:
+        with open_draft(file, budget_bytes=budget) as con:
+            if con.execute("SELECT load_id FROM traceql_database").fetchall() != [(load_id,)]:
+                raise DatabaseError(
+                    f"{shown} was replaced by a load while it was open; open it again"
+                )
+            make_tables(con, names, at_once=tables_at_once(budget), done=done)
+    except duckdb.Error as error:
+        raise DatabaseError(f"cannot write {shown}: {str(error).splitlines()[0]}") from None
+
+
+def _may_be_replaced(database: Path) -> bool:
+    """Whether its owner lets the file change; whoever may write the folder could replace it."""
+    mode = database.stat().st_mode
+    return bool(mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)) and os.access(
+        database, os.W_OK
+    )
