@@ -49,23 +49,42 @@ point AS (
     FROM requested_window
     INNER JOIN device USING (rank)
 ),
-summed AS (
+-- The communication of a device until a point: that before the last interval that began by then,
+-- and of that interval the part before the point.
+until AS (
     SELECT
-        point.rank,
-        point.step_id,
-        point.layer,
-        CAST(SUM(point.sign * point.at_ts) AS BIGINT) AS window_ns,
-        CAST(SUM(point.sign * comm_until_ns(last, point.at_ts)) AS BIGINT) AS comm_ns,
-        CAST(SUM(point.sign * overlap_until_ns(last, point.at_ts)) AS BIGINT) AS overlap_ns,
-        CAST(SUM(point.sign * wait_until_ns(last, point.at_ts)) AS BIGINT) AS wait_ns,
-        CAST(SUM(point.sign * unmatched_until_ns(last, point.at_ts)) AS BIGINT) AS unmatched_ns
+        point.*,
+        last.comm_ns,
+        last.overlap_ns,
+        last.wait_ns,
+        last.unmatched_ns,
+        last.part,
+        LEAST(point.at_ts - last.ts, last.dur) AS ns
     FROM point
     ASOF LEFT JOIN comm_until AS last
         ON point.rank = last.rank
         AND point.device = last.device
         AND point.at_ts >= last.ts
     WHERE $rank::BIGINT IS NULL OR point.rank = $rank::BIGINT
-    GROUP BY point.rank, point.step_id, point.layer
+),
+summed AS (
+    SELECT
+        rank,
+        step_id,
+        layer,
+        CAST(SUM(sign * at_ts) AS BIGINT) AS window_ns,
+        CAST(SUM(sign * COALESCE(comm_ns + ns, 0)) AS BIGINT) AS comm_ns,
+        CAST(SUM(
+            sign * COALESCE(overlap_ns + CASE part WHEN 'computing' THEN ns ELSE 0 END, 0)
+        ) AS BIGINT) AS overlap_ns,
+        CAST(SUM(
+            sign * COALESCE(wait_ns + CASE part WHEN 'exposed_wait' THEN ns ELSE 0 END, 0)
+        ) AS BIGINT) AS wait_ns,
+        CAST(SUM(
+            sign * COALESCE(unmatched_ns + CASE part WHEN 'exposed_unmatched' THEN ns ELSE 0 END, 0)
+        ) AS BIGINT) AS unmatched_ns
+    FROM until
+    GROUP BY rank, step_id, layer
 ),
 split AS (
     SELECT

@@ -75,8 +75,10 @@ point AS (
 exposed AS (
     SELECT
         point.step_id,
-        SUM(point.sign * (
-            comm_until_ns(last, point.at_ts) - overlap_until_ns(last, point.at_ts)
+        -- Until the point, overlapped communication excepted.
+        SUM(point.sign * COALESCE(
+            last.comm_ns - last.overlap_ns
+            + CASE last.part WHEN 'computing' THEN 0 ELSE LEAST(point.at_ts - last.ts, last.dur) END, 0
         )) AS ns
     FROM point
     ASOF LEFT JOIN comm_until AS last

@@ -32,7 +32,7 @@ _TABLES = {
     Rule.WHOLE: """
         clock communicator communicator_member cost_formula data_sheet_peak event_kind file_count
         finding_rule fixed_cost graph_node job_size kernel_class kernel_key kernel_metric
-        kernel_rule layer_family layer_kind layout link measured_collective measured_device
+        kernel_rule layer_kind layout link measured_collective measured_device
         measured_memory measured_product model_config model_part model_size model_transfer own_peak
         peak peak_file product_curve profile_file profile_quantity profile_remark profiled_launch
         profiled_name profiled_work quantization_sign rank_model rank_part recorder remark

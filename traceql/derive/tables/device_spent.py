@@ -3,7 +3,7 @@
 # The table arrival shows these times, together with the wait time of the operation.
 # @kind   scratch
 # @scope  run
-# @needs  collective, device_state, device_time, kernel, work_class
+# @needs  collective, device_state, device_time, kernel
 # @empty_unless collective
 # @column kernel_id   BIGINT   Kernel of the operation on this rank (kernel.id).
 # @column since_ts    BIGINT   Start of the time in question: the end of the previous operation, or the start of the rank's GPU span if there is none, ns since the run's first event.
@@ -74,7 +74,7 @@ _STATES = """
 # Compute kernels on all streams but the one with the most compute time.
 _SIDE_KERNELS = """
     WITH computing AS (
-        FROM kernel WHERE work_class(category) = 'compute'
+        FROM kernel WHERE category NOT IN ('collective', 'memcpy', 'memset')
     ),
     stream_time AS (
         SELECT rank, device, stream, SUM(dur) AS ns FROM computing GROUP BY rank, device, stream

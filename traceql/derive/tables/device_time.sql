@@ -3,7 +3,7 @@
 -- The values are the ones that straggler.cause and the query step.critical use.
 -- @kind   view
 -- @scope  rank
--- @needs  device_state, gap, is_caused_by_host
+-- @needs  device_state, gap
 -- @column rank      BIGINT   Rank.
 -- @column device    BIGINT   Number of the device on its machine.
 -- @column ts        BIGINT   Start, ns since the run's first event.
@@ -22,4 +22,4 @@ SELECT
         ELSE 'launch'
     END AS spent_on
 FROM device_state
-LEFT JOIN (FROM gap WHERE is_caused_by_host(cause)) AS host_gap USING (rank, device, ts)
+LEFT JOIN (FROM gap WHERE cause IN ('host', 'sync')) AS host_gap USING (rank, device, ts)

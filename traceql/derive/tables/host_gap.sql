@@ -2,7 +2,7 @@
 --
 -- The rows of a rank, phase, graph mode and cause add up to the gaps of that cause.
 -- @scope  rank
--- @needs  event_kind, gap, host_name, host_time, is_caused_by_host, slice, step, trace
+-- @needs  event_kind, gap, host_name, host_time, slice, step, trace
 -- @column rank        BIGINT   Rank.
 -- @column phase       VARCHAR  Phase of the gap's step; NULL if unknown.
 -- @column graph_mode  VARCHAR  How the gap's step used CUDA graphs (step.graph_mode); NULL if unknown.
@@ -32,7 +32,7 @@ total AS (
     SELECT gap.rank, step.phase, step.graph_mode, gap.cause, SUM(gap.dur) AS ns
     FROM gap
     LEFT JOIN step USING (step_id)
-    WHERE is_caused_by_host(gap.cause)
+    WHERE gap.cause IN ('host', 'sync')
     GROUP BY ALL
 ),
 -- Other profilers than PyTorch's record no stacks.

@@ -1,7 +1,7 @@
 # One row per host event, gap cause (host or sync) and kind of step: the time in gaps during which it was the innermost event of the thread that asked for the next kernel.
 # @kind   scratch
 # @scope  rank
-# @needs  gap, is_caused_by_host, slice, step
+# @needs  gap, slice, step
 # @empty_unless gap
 # @column cause       VARCHAR  Cause of the gaps: host or sync (see gap.cause).
 # @column phase       VARCHAR  Phase of the gap's step (step.phase); NULL if unknown.
@@ -36,7 +36,7 @@ _GAPS = """
         gap.dur
     FROM gap
     LEFT JOIN step ON gap.step_id = step.step_id
-    WHERE is_caused_by_host(gap.cause) AND gap.track_id IS NOT NULL
+    WHERE gap.cause IN ('host', 'sync') AND gap.track_id IS NOT NULL
 """
 _GROUPS = f"SELECT DISTINCT group_number, cause, phase, graph_mode FROM ({_GAPS}) ORDER BY ALL"
 # Events of one thread, without those that have no duration and therefore take no time of a gap.

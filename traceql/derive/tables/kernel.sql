@@ -6,14 +6,14 @@
 -- and the repetition of layers alone, if no family is known: then a role follows from the kind of
 -- the kernel and its place in the layer, or there is none.
 -- @scope  run
--- @needs  classified_kernel, kernel_layer, kernel_name, module_evidence, other_role, rank_model
+-- @needs  classified_kernel, kernel_layer, module_evidence, other_role, rank_model
 -- @column id            BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank          BIGINT     Rank whose GPU ran it.
 -- @column device        BIGINT     Number of the device on its machine; -1 if the file has none.
 -- @column stream        BIGINT     Number of the stream; -1 if the file has none.
 -- @column ts            BIGINT     Start on the GPU, ns since the run's first event.
 -- @column dur           BIGINT     Duration on the GPU, ns.
--- @column name          VARCHAR    Name as in the file, but without the numbers of the call that operations of HCCL have behind it (macro kernel_name; slice.name has them).
+-- @column name          VARCHAR    Name as in the file, but without the numbers of the call that operations of HCCL have behind it (slice.name has them).
 -- @column kind          VARCHAR    kernel, memcpy or memset.
 -- @column category      VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, graph (the replay of a CUDA graph whose kernels were not recorded), or other if no rule matches (see kernel_class).
 -- @column symbol        VARCHAR    Letter of its symbol (symbol.letter), which is finer than the category; layers are found in the sequence of these letters.
@@ -34,7 +34,11 @@ SELECT
     kernel.stream,
     kernel.ts,
     kernel.dur,
-    kernel_name(kernel.name) AS name,
+    CASE
+        WHEN starts_with(kernel.name, 'hcom_')
+            THEN regexp_replace(kernel.name, '^(hcom_[A-Za-z]+_)_[0-9_]+$', '\1')
+        ELSE kernel.name
+    END AS name,
     kernel.kind,
     kernel.category,
     kernel.symbol,

@@ -2,7 +2,7 @@
 # @scope  run
 # @needs  classified_kernel, kernel_layer, run_file, stated_size, symbol, trace
 # @column rank         BIGINT   Rank.
-# @column family       VARCHAR  Layer family that its layers fit (layer_family.family); NULL if none fits, and then roles follow only from the kinds and places of kernels.
+# @column family       VARCHAR  Layer family that its layers fit (layer_kind.family); NULL if none fits, and then roles follow only from the kinds and places of kernels.
 # @column layers       BIGINT   Number of layers that it runs in a forward pass.
 # @column confirmed    BIGINT   Number of complete forward passes that have so many layers: each of them confirms where the layers begin.
 # @column first_layer  BIGINT   Number of its first layer in the whole model, from 0; NULL if it is unknown, and then the layers of the rank count from 0.
