@@ -42,7 +42,7 @@ _TABLES = {
     Rule.BEGUN: "counter instant memory",
     Rule.CLIPPED: "device_part device_state gap",
     Rule.KERNEL: (
-        "activity collective counted_kernel issuer kernel_match kernel_module plane_wait role_call"
+        "activity collective counted_kernel issuer kernel_match kernel_module operation_plane role_call"
     ),
     Rule.OPERATION: "arrival",
     Rule.STEP: (

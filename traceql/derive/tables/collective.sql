@@ -4,7 +4,7 @@
 -- (operation, role, layer and size), the same unit (step) and the same position among equal
 -- operations of the unit. No match is forced: what does not fit stays unmatched.
 -- @scope  run
--- @needs  clock, communicator, communicator_member, on_reference_clock, operation, paired, plane_wait
+-- @needs  clock, communicator, communicator_member, on_reference_clock, operation, operation_plane, paired
 -- @empty_unless operation
 -- @column id               BIGINT   Id of the row.
 -- @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank.
@@ -117,19 +117,19 @@ timed AS (
             WHEN matched.ranks = communicator.group_size THEN LEAST(
                 operation.end_ts - operation.ts, matched.arrival_ts - matched.aligned_ts
             )
-            ELSE plane_wait.wait_ns
+            ELSE operation_plane.wait_ns
         END AS wait_ns,
-        plane_wait.late_place,
+        operation_plane.late_place,
         known_member.rank AS late_rank
     FROM operation
     INNER JOIN paired USING (kernel_id)
     INNER JOIN communicator USING (communicator_id)
     LEFT JOIN matched USING (kernel_id)
-    LEFT JOIN plane_wait USING (kernel_id)
+    LEFT JOIN operation_plane USING (kernel_id)
     LEFT JOIN known_member
         ON
             communicator.communicator_id = known_member.communicator_id
-            AND plane_wait.late_place = known_member.place
+            AND operation_plane.late_place = known_member.place
 ),
 moved AS (
     SELECT *, dur - wait_ns AS transfer_ns, bytes / NULLIF(dur - wait_ns, 0) AS algbw_gbps

@@ -3,7 +3,7 @@
 # The table layout has only what is known.
 # @kind   scratch
 # @scope  run
-# @needs  gradient_reduction, kernel, operation, rank_model, run_file, stated_size, trace
+# @needs  kernel, operation, rank_model, run_file, slice, stated_size, trace
 # @column rank          BIGINT   Rank.
 # @column tp            BIGINT   Position among the ranks of its stage and replica that communicate, from 0.
 # @column pp            BIGINT   Pipeline stage, from 0.
@@ -50,7 +50,14 @@ _TENSOR_RANKS = """
 """
 _STATED = "SELECT tp, pp, dp FROM stated_size"
 _FILES = "SELECT rank, dialect, metadata FROM trace"
-_REDUCES_GRADIENTS = "SELECT EXISTS (SELECT 1 FROM gradient_reduction)"
+# DistributedDataParallel averages gradients across replicas.
+_REDUCES_GRADIENTS = """
+    SELECT EXISTS (
+        SELECT 1
+        FROM slice
+        WHERE name IN ('torch.distributed.ddp.reducer::copy_bucket_to_grad', 'DistributedDataParallel.forward')
+    )
+"""
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
