@@ -41,6 +41,12 @@ def spooled(con: duckdb.DuckDBPyConnection, parts: Iterator[pa.Table]) -> Iterat
             yield pa.ipc.open_file(source).read_all()
 
 
+def tables_of(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.Table]:
+    """All rows of a query, in tables that are small enough for memory."""
+    for batch in con.sql(sql).to_arrow_reader(_BATCH_ROWS):
+        yield pa.Table.from_batches([batch])
+
+
 def mapped_columns(con: duckdb.DuckDBPyConnection, sql: str, params: object = None) -> Columns:
     """All rows of a query of numbers, as one array per column, mapped from disk if they are many.
 
