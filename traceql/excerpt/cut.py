@@ -157,7 +157,6 @@ def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool)
             con.execute(EDGE_KERNELS)
     con.commit()
     lost_time, queue = known["lost_time"], known["launch_queue"]
-    derive(con, only={name for name in lost_time.needs if known[name].kind.is_macro})
     _insert(con, lost_time, lost_time_rows(lost_time, known["straggler"]))
     _insert(con, replace(queue, kind=Kind.TABLE), queue_rows(queue, overlap, of_excerpt=of_excerpt))
     made = (Kind.VIEW, Kind.MACRO, Kind.TABLE_MACRO)
