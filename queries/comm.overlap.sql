@@ -49,8 +49,26 @@ point AS (
     FROM requested_window
     INNER JOIN device USING (rank)
 ),
--- The communication of a device until a point: that before the last interval that began by then,
--- and of that interval the part before the point.
+-- For each interval in which a device communicated, how long it had done so before.
+communicated AS (
+    SELECT
+        rank,
+        device,
+        ts,
+        dur,
+        part,
+        CAST(SUM(dur) OVER in_order - dur AS BIGINT) AS comm_ns,
+        CAST(COALESCE(SUM(dur) FILTER (part = 'computing') OVER before, 0) AS BIGINT) AS overlap_ns,
+        CAST(COALESCE(SUM(dur) FILTER (part = 'exposed_wait') OVER before, 0) AS BIGINT) AS wait_ns,
+        CAST(COALESCE(SUM(dur) FILTER (part = 'exposed_unmatched') OVER before, 0) AS BIGINT) AS unmatched_ns
+    FROM device_part
+    WHERE is_overlapped OR part IN ('exposed_transfer', 'exposed_wait', 'exposed_unmatched')
+    WINDOW
+        in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING),
+        before AS (PARTITION BY rank, device ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+-- The communication until a point is that before the last interval that began by then, and of that
+-- interval the part before the point.
 until AS (
     SELECT
         point.*,
@@ -61,7 +79,7 @@ until AS (
         last.part,
         LEAST(point.at_ts - last.ts, last.dur) AS ns
     FROM point
-    ASOF LEFT JOIN comm_until AS last
+    ASOF LEFT JOIN communicated AS last
         ON point.rank = last.rank
         AND point.device = last.device
         AND point.at_ts >= last.ts

@@ -72,16 +72,18 @@ point AS (
     FROM bounded
     INNER JOIN device USING (rank)
 ),
+exposed_part AS (
+    SELECT rank, device, ts, dur, CAST(SUM(dur) OVER in_order - dur AS BIGINT) AS before_ns
+    FROM device_part
+    WHERE part IN ('exposed_transfer', 'exposed_wait', 'exposed_unmatched')
+    WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING)
+),
 exposed AS (
     SELECT
         point.step_id,
-        -- Until the point, overlapped communication excepted.
-        SUM(point.sign * COALESCE(
-            last.comm_ns - last.overlap_ns
-            + CASE last.part WHEN 'computing' THEN 0 ELSE LEAST(point.at_ts - last.ts, last.dur) END, 0
-        )) AS ns
+        SUM(point.sign * COALESCE(last.before_ns + LEAST(point.at_ts - last.ts, last.dur), 0)) AS ns
     FROM point
-    ASOF LEFT JOIN comm_until AS last
+    ASOF LEFT JOIN exposed_part AS last
         ON point.rank = last.rank
         AND point.device = last.device
         AND point.at_ts >= last.ts

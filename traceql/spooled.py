@@ -26,13 +26,14 @@ def spooled(con: duckdb.DuckDBPyConnection, parts: Iterator[pa.Table]) -> Iterat
     Args:
         parts: tables of one schema; one at least, which may be empty.
     """
+    folder = _folder(con)  # asked first: the parts may be those of a query that is open
     first = _while_small(parts)
     after = next(parts, None)
     if after is None:
         yield pa.concat_tables(first)
         return
-    with TemporaryDirectory(dir=_folder(con)) as folder:
-        path = str(Path(folder) / "rows.arrow")
+    with TemporaryDirectory(dir=folder) as own:
+        path = str(Path(own) / "rows.arrow")
         with pa.ipc.new_file(path, after.schema) as sink:
             for part in chain(first, [after], parts):
                 sink.write_table(part)

@@ -92,7 +92,7 @@ replay AS (
         MIN(ts) AS ts,
         ROW_NUMBER() OVER (PARTITION BY rank ORDER BY MIN(ts)) AS place,
         COUNT(*) OVER (PARTITION BY rank) AS replays
-    FROM replayable AS task
+    FROM replayable
     GROUP BY rank, model, number
 ),
 replay_call AS (

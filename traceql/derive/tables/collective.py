@@ -4,7 +4,7 @@
 # (operation, role, layer and size), the same unit (step) and the same position among equal
 # operations of the unit. No match is forced: what does not fit stays unmatched.
 # @scope  run
-# @needs  clock, communicator, communicator_member, described_communicator, on_reference_clock, operation, operation_plane
+# @needs  clock, communicator, described_communicator, on_reference_clock, operation, operation_plane
 # @empty_unless operation
 # @column id               BIGINT   Id of the row.
 # @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank.
@@ -126,10 +126,12 @@ _COLLECTIVES = """
         INNER JOIN fitting USING (communicator_id, shared_unit, key, place)
     ),
     known_member AS (
-        SELECT member.communicator_id, member.place, member.rank
-        FROM communicator_member AS member
-        INNER JOIN communicator USING (communicator_id)
-        QUALIFY COUNT(*) OVER (PARTITION BY member.communicator_id) = communicator.group_size
+        SELECT DISTINCT
+            communicator_id,
+            UNNEST(ranks) AS rank,
+            generate_subscripts(ranks, 1) - 1 AS place
+        FROM described_communicator
+        WHERE len(ranks) = group_size
     ),
     timed AS (
         SELECT

@@ -121,17 +121,19 @@ SELECT
     TRY_CAST(args[9] AS BIGINT) AS destination,
     TRY_CAST(args[10] AS BIGINT) AS sequence
 FROM pytorch_operation
-UNION ALL BY NAME
+UNION ALL
 SELECT
     launched.kernel_id,
     lower(regexp_replace(sized_range.name, '^p?nccl', '')) AS operation,
     sized_range.args[1] AS group_name,
+    CAST(NULL AS VARCHAR) AS group_ranks,
     communicator.ranks AS group_size,
     sized_range.bytes * CASE WHEN sized_range.name LIKE '%ReduceScatter%' THEN communicator.ranks ELSE 1 END AS in_elements,
     sized_range.bytes * CASE WHEN sized_range.name LIKE '%AllGather%' THEN communicator.ranks ELSE 1 END AS out_elements,
     'byte' AS element_type,
     CASE WHEN sized_range.name LIKE '%Recv%' THEN TRY_CAST(sized_range.args[4] AS BIGINT) END AS source,
-    CASE WHEN sized_range.name LIKE '%Send%' THEN TRY_CAST(sized_range.args[4] AS BIGINT) END AS destination
+    CASE WHEN sized_range.name LIKE '%Send%' THEN TRY_CAST(sized_range.args[4] AS BIGINT) END AS destination,
+    CAST(NULL AS BIGINT) AS sequence
 FROM launched
 ASOF INNER JOIN sized_range
     ON launched.rank = sized_range.rank
@@ -140,14 +142,18 @@ ASOF INNER JOIN sized_range
 LEFT JOIN nccl_communicator AS communicator
     ON sized_range.rank = communicator.rank AND sized_range.args[1] = communicator.id
 WHERE launched.ts < sized_range.end_ts
-UNION ALL BY NAME
+UNION ALL
 SELECT
     id AS kernel_id,
     -- A batch of sends and receives is no all-to-all, though its name has both words.
     CASE operation WHEN 'batchsendrecv' THEN 'batch' ELSE operation END AS operation,
     group_name,
+    CAST(NULL AS VARCHAR) AS group_ranks,
     ranks AS group_size,
     elements * CASE operation WHEN 'reducescatter' THEN ranks ELSE 1 END AS in_elements,
     elements * CASE operation WHEN 'allgather' THEN ranks ELSE 1 END AS out_elements,
-    element_type
+    element_type,
+    CAST(NULL AS BIGINT) AS source,
+    CAST(NULL AS BIGINT) AS destination,
+    CAST(NULL AS BIGINT) AS sequence
 FROM hccl_operation

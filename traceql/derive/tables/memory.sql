@@ -119,5 +119,6 @@ event AS (
     FROM instant
     WHERE name IN ('NPU allocation', 'NPU release')
 )
+SELECT *
 FROM event
 ORDER BY rank, ts
