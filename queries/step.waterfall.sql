@@ -71,7 +71,9 @@ SELECT
     CAST(summed.total_ns AS BIGINT) AS total_ns,
     phase_size.steps,
     waterfall_bar.meaning,
-    in_words_of_run(waterfall_bar.advice) AS advice
+    in_words_of(
+        (SELECT MIN(dialect) FROM trace HAVING MIN(dialect) = MAX(dialect)), waterfall_bar.advice
+    ) AS advice
 FROM summed
 INNER JOIN waterfall_bar USING (bar)
 INNER JOIN phase_size ON summed.phase IS NOT DISTINCT FROM phase_size.phase

@@ -32,7 +32,7 @@ RECORDINGS = {
         ],
         "counted_kernel",
     ),
-    "ascend": ([PROFILERS / "ascend" / "alexnet-910b-level1-text"], "operation_part"),
+    "ascend": ([PROFILERS / "ascend" / "alexnet-910b-level1-text"], "operation_plane"),
 }
 
 

@@ -2,7 +2,7 @@
 -- @schema main
 -- @scope  run
 -- @needs  clock, collective, configured_shape, cost, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config, noted_length,
--- @needs  own_peak, peak_file, profile_check, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
+-- @needs  own_peak, peak_file, profile_check, rank_model, refuted_size, remark, slice, step, step_length,
 -- @needs  step_line, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
@@ -158,11 +158,10 @@ entry AS (
     UNION ALL
     SELECT
         41, (SELECT MIN(rank) FROM trace), 'sizes in run.json',
-        ANY_VALUE(stated.sizes) - COUNT(DISTINCT refuted_size.size), ANY_VALUE(stated.sizes), FALSE,
+        ANY_VALUE(stated) - COUNT(DISTINCT size), ANY_VALUE(stated), FALSE,
         'sizes of parallelism in run.json that hold; all that it states; '
-        || string_agg(refuted_size.reason, '; ' ORDER BY refuted_size.reason)
+        || string_agg(reason, '; ' ORDER BY reason)
     FROM refuted_size
-    CROSS JOIN (SELECT COUNT(tp) + COUNT(pp) + COUNT(dp) + COUNT(world_size) AS sizes FROM stated_size) AS stated
     HAVING COUNT(*) > 0
     UNION ALL
     SELECT
