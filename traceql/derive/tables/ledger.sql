@@ -1,7 +1,7 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @scope  run
--- @needs  clock, collective, configured_shape, cost, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config, noted_length,
--- @needs  own_peak, peak_file, profile_check, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
+-- @needs  clock, collective, configured_shape, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config, noted_length,
+-- @needs  own_peak, part_work, peak_file, profile_check, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
 -- @needs  step_line, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
@@ -117,13 +117,41 @@ length_pair AS (
     GROUP BY step_id
     HAVING COUNT(*) = 2
 ),
--- What of the weights in the model configuration the kernels contradict.
-weight_check AS (
+-- What of the weights in the model configuration the kernels contradict: numbers of rows of table cost.
+contradicted_part AS (
     SELECT
         rank,
+        step_id,
+        role,
+        layers,
+        calls,
+        only_communicates,
         COALESCE(missing LIKE '%can be read in the time%', FALSE) AS is_too_large,
         COALESCE(missing LIKE 'kernels of the quantization%', FALSE) AS is_too_narrow
-    FROM cost
+    FROM part_work
+),
+weight_check AS (
+    SELECT rank, calls AS parts, is_too_large, is_too_narrow
+    FROM contradicted_part
+    WHERE NOT (only_communicates AND (is_too_large OR is_too_narrow))
+    UNION ALL
+    -- Parts that only communicate miss the size of the buffer first, if that is unknown.
+    SELECT rank, 1, is_too_large AND is_sized, is_too_narrow AND is_sized
+    FROM (
+        SELECT
+            part.rank,
+            part.is_too_large,
+            part.is_too_narrow,
+            COUNT(collective.bytes) > 0 AS is_sized
+        FROM contradicted_part AS part
+        INNER JOIN kernel
+            ON part.step_id = kernel.step_id
+            AND part.role = kernel.role
+            AND list_contains(part.layers, COALESCE(kernel.layer, -1))
+        LEFT JOIN collective ON kernel.id = collective.kernel_id
+        WHERE part.only_communicates AND (part.is_too_large OR part.is_too_narrow)
+        GROUP BY part.rank, part.step_id, part.role, kernel.layer, part.is_too_large, part.is_too_narrow
+    )
 ),
 entry AS (
     SELECT
@@ -338,7 +366,8 @@ entry AS (
         AND NOT EXISTS (FROM peak_file WHERE peak_file.device_name = trace.device_name)
     UNION ALL
     SELECT
-        65, rank, 'weights of the model', COUNT(*) FILTER (NOT is_too_large AND NOT is_too_narrow), COUNT(*), FALSE,
+        65, rank, 'weights of the model',
+        CAST(COALESCE(SUM(parts) FILTER (NOT is_too_large AND NOT is_too_narrow), 0) AS BIGINT), CAST(SUM(parts) AS BIGINT), FALSE,
         'parts whose weights in the model configuration '
         || concat_ws(
             ' and ',
