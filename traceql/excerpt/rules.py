@@ -33,8 +33,8 @@ _TABLES = {
         clock communicator communicator_member cost_formula data_sheet_peak event_kind file_count
         finding_rule fixed_cost graph_node job_size kernel_class kernel_key kernel_metric
         kernel_rule layer_family layer_kind layout link measured_collective measured_device
-        measured_product model_config model_part model_size model_transfer own_peak
-        peak peak_file product_curve profile_file profile_quantity profile_remark profiled_launch
+        measured_product model_config model_part model_size own_peak
+        peak peak_file profile_file profile_quantity profile_remark profiled_launch
         profiled_name profiled_work quantization_sign rank_model rank_part recorder remark
         run run_file run_iteration symbol time_apart trace traceql_database track
         transfer_curve
@@ -46,7 +46,7 @@ _TABLES = {
     ),
     Rule.OPERATION: "arrival",
     Rule.STEP: ("aligned_step cost request_step step step_time step_tokens"),
-    Rule.DERIVED: "class_time class_transfer graph_gap host_gap step_class",
+    Rule.DERIVED: "class_time host_gap step_class",
     Rule.OWN: "flow kernel launch ledger lost_time module request slice telemetry telemetry_sample",
 }
 RULES: Mapping[str, Rule] = {

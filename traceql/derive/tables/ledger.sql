@@ -1,8 +1,8 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @scope  run
--- @needs  clock, collective, configured_shape, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config, noted_length,
--- @needs  own_peak, part_work, peak_file, profile_check, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
--- @needs  step_line, trace
+-- @needs  clock, collective, configured_shape, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config,
+-- @needs  own_peak, part_work, peak_file, profile_check, rank_model, refuted_size, remark, scheduled_request, slice, stated_size, step,
+-- @needs  step_length, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What is in the database, or what was found.
@@ -339,15 +339,15 @@ entry AS (
     SELECT
         70, rank, 'computed tokens', COUNT(*) FILTER (is_possible), COUNT(*), BOOL_AND(is_possible),
         'numbers of computed tokens in steps.jsonl that can be, from the iterations beside them, the request and max_model_len; all of them'
-    FROM noted_length
+    FROM scheduled_request
+    WHERE is_possible IS NOT NULL
     GROUP BY rank
     UNION ALL
     SELECT
         70, rank, 'times of iterations', COUNT(*) FILTER (agrees), COUNT(*), FALSE,
         'lines of steps.jsonl whose time is that of the step with their number; all lines with a step '
         || '(the others are not used: they are of another iteration or of another recording)'
-    FROM step_line
-    WHERE agrees IS NOT NULL
+    FROM (SELECT DISTINCT run, rank, number, agrees FROM scheduled_request WHERE agrees IS NOT NULL)
     GROUP BY rank
     HAVING NOT BOOL_AND(agrees)
     UNION ALL
