@@ -153,9 +153,14 @@ def _one_by_one(track: TrackNesting, events: _Events) -> Placed:
     columns = (events.ts, events.dur, events.number, events.kind)
     ts, dur, number, kind = (column.tolist() for column in columns)
     track.add(ts, dur, number, kind, found)
-    integers = (found.end, found.bound, found.bound_ts, found.at)
-    bound = Bound(*(np.array(c, np.int64) for c in integers), np.array(found.is_late, np.bool_))
-    parent, depth = (np.array(column, np.int64) for column in (found.parent, found.depth))
+    bound = Bound(
+        np.array(found.end, np.int64),
+        np.array(found.bound, np.int64),
+        np.array(found.bound_ts, np.int64),
+        np.array(found.at, np.int64),
+        np.array(found.is_late, np.bool_),
+    )
+    parent, depth = np.array(found.parent, np.int64), np.array(found.depth, np.int64)
     return Placed(parent, depth, found.overlapping, bound)
 
 
