@@ -3,7 +3,7 @@
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,15 @@ from traceql.reader.kineto.scan.scanner import NUMBERS, SIZES
 from traceql.reader.kineto.streaming.read import stream_kineto
 
 _SOURCES = Path(build.__file__).parent
+pytestmark = pytest.mark.usefixtures("small_files_are_scanned")
 _RECORDINGS = [path for name in databases.BUNDLED for path in databases.files(name)[:1]]
+
+
+@pytest.fixture(scope="module")
+def small_files_are_scanned() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kineto_json, "_SCANNED_BYTES", 0)
+        yield
 
 
 @pytest.mark.parametrize("name", build.NAMES)

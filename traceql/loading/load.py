@@ -172,7 +172,7 @@ def _say_if_compiling(
     trace_processor: Path | None,
     done: Callable[[str, int, int], None],
 ) -> None:
-    """Says what the processes that read cannot: that one of them compiles the engine for all."""
+    """Says what a process that reads cannot: that it compiles the engine, for all of them."""
     if not any(_runs_engine(file, way) for file in files):
         return  # without importing the engine
     if import_module("traceql.engine").will_compile(trace_processor):

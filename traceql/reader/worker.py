@@ -18,10 +18,12 @@ from hashlib import file_digest
 from itertools import zip_longest
 from pathlib import Path
 from threading import Thread
+from traceback import format_exception_only
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from traceql.errors import TraceqlError
     from traceql.reader.contract import Reader
     from traceql.reader.tables import TraceTables
 
@@ -64,20 +66,36 @@ def main() -> int:
     try:
         read(request)
     except (TraceqlError, OSError, MemoryError) as error:
-        json.dump(told(error, request), sys.stdout)
+        told = traceql_error(error, request.file)
+        json.dump((type(told).__name__, str(told)), sys.stdout)
         return 1
     return 0
 
 
-def told(error: Exception, request: Request) -> tuple[str, str]:
-    """The class and the message of the TraceqlError that the parent raises."""
-    file = request.file
+def traceql_error(error: Exception, file: str) -> "TraceqlError":
+    """What the user gets for an error of reading a file."""
+    from traceql.errors import TraceqlError
+
+    if isinstance(error, TraceqlError):
+        return error
     if isinstance(error, MemoryError):
-        return "TraceqlError", f"{file}: not enough memory to read it; try --jobs 1"
+        return TraceqlError(f"{file}: not enough memory to read it; try --jobs 1")
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename not in (None, file) else ""
-        return "TraceqlError", f"{file}: cannot be read: {place}{error.strerror or error}"
-    return type(error).__name__, str(error)
+        return TraceqlError(f"{file}: cannot be read: {place}{error.strerror or error}")
+    return failure(file, "".join(format_exception_only(error)))
+
+
+def failure(file: str, message: str) -> "TraceqlError":
+    """What the user gets for an error that readers do not expect.
+
+    Args:
+        message: what Python says of it; the last line counts.
+    """
+    from traceql.errors import TraceqlError
+
+    last = (message.strip().splitlines() or ["no message"])[-1]
+    return TraceqlError(f"{file}: reading failed ({last}); please report this trace")
 
 
 def _end_with_stdin() -> None:
