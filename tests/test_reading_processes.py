@@ -156,6 +156,18 @@ def test_a_process_without_an_answer_is_told_in_one_line(
     assert list(tmp_path.iterdir()) == [file]
 
 
+@pytest.mark.usefixtures("processes_read")
+def test_without_a_cache_processes_share_the_folder_of_the_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "import json, os; print(json.dumps(['TraceCorrupt', os.environ['TMPDIR']])); exit(1)"
+    in_place_of_a_worker(monkeypatch, said)
+    monkeypatch.setattr(reading, "cache_folder", lambda: None)
+    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    told = refusal("load", file, "-o", tmp_path / "run.duckdb")
+    assert told.startswith(f"traceql: {tmp_path}/.traceql-")
+
+
 @pytest.mark.parametrize("answer", ["of another load", "of another file"])
 @pytest.mark.usefixtures("processes_read")
 def test_only_the_answer_to_ones_own_question_is_taken(

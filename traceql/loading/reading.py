@@ -23,6 +23,7 @@ from traceql.engine.module_cache import native_binary
 from traceql.reader.registry import reader_of
 from traceql.reader.ways import Way, unpacked_bytes
 from traceql.reader.worker import RESULT, Request, failure, read, traceql_error
+from traceql.user_folders import cache_folder
 
 _SMALL_BYTES = 32 << 20  # of JSON, of all files together
 # -P: do not import modules from the current folder of the user.
@@ -219,7 +220,7 @@ class Workers:
             stdout=pipe,
             stderr=pipe,
             text=True,
-            env=ENVIRONMENT | os.environ,
+            env=_environment(Path(request.folder).parent),
             process_group=0,  # with the native trace processor that it may start
         )
         self._running.add(process)
@@ -234,6 +235,16 @@ class Workers:
         self._running.discard(process)
         if process.returncode:
             raise _failure(request.file, process.returncode, output, errors_)
+
+
+def _environment(shared: Path) -> dict[str, str]:
+    """The environment of a process that reads.
+
+    Args:
+        shared: a folder of all of them. There one of them compiles the engine for all, if this
+            machine has no other place to keep it.
+    """
+    return ENVIRONMENT | os.environ | ({} if cache_folder() else {"TMPDIR": str(shared)})
 
 
 def _taken_stdin(process: "subprocess.Popen[str]") -> IO[str]:
