@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from traceql.classification.rules import write_rules
 from traceql.derive.execute import derive
@@ -186,7 +187,7 @@ def _runs_engine(file: Path, way: Way) -> bool:
 
 def _prepare() -> None:
     """Imports what writing the database needs, which takes half a second, while files are read."""
-    import_module("pandas")  # by pyarrow, as soon as it converts a Python value
+    pa.array([0])  # imports pandas, unless the program leaves it out
     for one in definitions().values():
         if one.is_python:
             _ = one.rows

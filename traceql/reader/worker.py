@@ -12,15 +12,15 @@ import json
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from hashlib import file_digest
 from itertools import zip_longest
 from pathlib import Path
 from threading import Thread
 from traceback import format_exception_only
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from traceql.without_pandas import leave_out_pandas
 
 if TYPE_CHECKING:
     from traceql.errors import TraceqlError
@@ -58,7 +58,7 @@ def main() -> int:
     """Serves one request from stdin; writes a TraceqlError to stdout as [class, message]."""
     line = sys.stdin.buffer.readline()
     _end_with_stdin()
-    _hide_pandas()
+    leave_out_pandas()
     gc.disable()  # it would scan millions of live events over and over
     request = Request(*json.loads(line))
     from traceql.errors import TraceqlError
@@ -108,14 +108,6 @@ def _end_with_stdin() -> None:
         os._exit(1)
 
     Thread(target=wait, daemon=True).start()
-
-
-def _hide_pandas() -> None:
-    """Stops pyarrow from importing pandas, which takes 0.3 s and is not needed here."""
-    stand_in = ModuleType("pandas")
-    stand_in.__dict__["__version__"] = "0"  # too old for pyarrow, which then warns and does without
-    sys.modules["pandas"] = stand_in
-    warnings.filterwarnings("ignore", "pyarrow requires pandas")
 
 
 def read(request: Request) -> None:
@@ -249,7 +241,7 @@ def _require_tables(reader: str, trace: Any) -> None:
 
 
 if __name__ == "__mp_main__":  # of a process that this one has started
-    _hide_pandas()
+    leave_out_pandas()
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
