@@ -7,8 +7,9 @@ import fast_folder
 import pytest
 import shared_files
 from drawn_once import draw_each_picture_once
-from reading_here import read_all_in_processes, read_small_files_here
 from undescribed import leave_out_comments, with_comments
+
+from traceql.loading import reading
 
 # A process reads these when it first imports Ray, whichever test that is.
 _OF_RAY = {
@@ -44,7 +45,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def small_files_load_fast() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
-        read_small_files_here(monkeypatch)
         leave_out_comments(monkeypatch)
         yield
 
@@ -59,7 +59,7 @@ def pictures_are_drawn_once() -> Iterator[None]:
 @pytest.fixture
 def processes_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what passes between the process that loads and those that read."""
-    read_all_in_processes(monkeypatch)
+    monkeypatch.setattr(reading, "_SMALL_BYTES", -1)
 
 
 @pytest.fixture
