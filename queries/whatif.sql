@@ -145,11 +145,8 @@ sized AS MATERIALIZED (
     FROM situation
     INNER JOIN model USING (tp)
 ),
-attainable AS MATERIALIZED ( -- noqa: ST03
-    FROM attainable_time('sized', 'roof')
-),
 computed AS MATERIALIZED (
-    FROM predicted_computing('case_size', 'class', 'recorded', 'sized', 'attainable')
+    FROM predicted_computing('case_size', 'class', 'recorded', 'sized', 'roof')
 ),
 part AS MATERIALIZED (
     FROM computed

@@ -1,6 +1,6 @@
 -- One row per run directory that was loaded.
 -- @scope  run
--- @needs  boolean_at, integer_at, number_at, run_file, text_at, trace
+-- @needs  boolean_at, integer_at, run_file, text_at, trace
 -- @empty_unless run_file
 -- @column run            VARCHAR  Path of the run directory when it was loaded.
 -- @column kind           VARCHAR  What was recorded: vllm-offline, vllm-server or program.
@@ -53,7 +53,12 @@ SELECT
     integer_at(document, '$.window.iterations') AS iterations,
     integer_at(document, '$.overhead.profiled_ns') AS profiled_ns,
     integer_at(document, '$.overhead.unprofiled_ns') AS unprofiled_ns,
-    number_at(document, '$.overhead.overhead_pct') AS overhead_pct,
+    CASE
+        WHEN
+            json_type(document, '$.overhead.overhead_pct') IN ('BIGINT', 'UBIGINT', 'DOUBLE')
+            AND isfinite(TRY_CAST(document ->> '$.overhead.overhead_pct' AS DOUBLE))
+            THEN TRY_CAST(document ->> '$.overhead.overhead_pct' AS DOUBLE)
+    END AS overhead_pct,
     document
 FROM run_file
 CROSS JOIN base
