@@ -4,7 +4,7 @@
 -- model's configuration. What is not known is NULL, and column missing says why.
 -- @kind   scratch
 -- @scope  run
--- @needs  configured_shape, cost_formula, kernel, layout, model_config, model_part, model_size, operator_size, peak, quantization_sign,
+-- @needs  cost_formula, kernel, layout, model_config, model_part, model_size, operator_size, peak, quantization_sign,
 -- @needs  rank_model, run_file, step_tokens, symbol, trace
 -- @empty_unless kernel
 -- @column step_id             BIGINT    Step (step.step_id).
@@ -47,6 +47,22 @@ called AS (
     FROM named
     LEFT JOIN symbol ON named.symbol = symbol.letter
     GROUP BY named.rank, named.layer, named.role
+),
+-- Products whose recorded shapes are those of the configuration.
+configured_shape AS (
+    SELECT
+        shape.rank,
+        COUNT(*) AS parts,
+        COUNT(*) FILTER (shape.flops_per_row = model_part.flops_per_row) AS equal
+    FROM operator_size AS shape
+    INNER JOIN layout ON shape.rank = layout.rank
+    INNER JOIN rank_model ON shape.rank = rank_model.rank AND rank_model.first_layer IS NOT NULL
+    INNER JOIN model_part
+        ON layout.tp_size = model_part.tp
+        AND shape.role = model_part.role
+        AND shape.layer IS NOT DISTINCT FROM model_part.layer
+    WHERE shape.formula = 'product' AND model_part.formula = 'product'
+    GROUP BY shape.rank
 ),
 -- Layers have the numbers of the configuration only if it is known which ones a rank holds. A
 -- configuration that recorded shapes contradict is that of another model. Only the first stage looks
