@@ -11,7 +11,8 @@ This is the file of table `launch`, shortened:
 -- ...
 SELECT ...
 
-A head may also say without what the table has no rows, so that it need not be computed:
+A head may also say without what the table has no rows, so that neither it nor what it needs has to
+be computed. If there are several such lines, rows of any of them are enough:
 
 -- @empty_unless trace WHERE dialect = 'ascend'
 
@@ -99,8 +100,8 @@ class Definition:
 
     Attributes:
         needs: the names of the tables and macros that it is made from.
-        empty_unless: a table that it needs, perhaps with a WHERE: as long as that has no row, this
-            one has none. It is empty if nothing is said.
+        empty_unless: tables that it needs, perhaps with a WHERE: as long as none of them has a row,
+            this one has none. There are none if nothing is said.
         source: the text of the file, with its head.
     """
 
@@ -109,7 +110,7 @@ class Definition:
     schema: Schema
     scope: Scope
     needs: tuple[str, ...]
-    empty_unless: str
+    empty_unless: tuple[str, ...]
     summary: str
     text: str  # the prose below the summary
     columns: tuple[Column, ...]
@@ -172,20 +173,24 @@ def parsed_definition(path: Path, source: str) -> Definition:
     )
 
 
-def _empty_unless(path: Path, kind: Kind, head: CommentHead) -> str:
-    """What the table has no rows without; empty if the head does not say it."""
-    told = head.tags["empty_unless"]
-    if not told:
-        return ""
-    if kind not in (Kind.TABLE, Kind.SCRATCH):
+def _empty_unless(path: Path, kind: Kind, head: CommentHead) -> tuple[str, ...]:
+    """What the table has no rows without; nothing if the head does not say it."""
+    told = tuple(head.tags["empty_unless"])
+    if told and kind not in (Kind.TABLE, Kind.SCRATCH):
         raise DefinitionInvalid(f"{path}: @empty_unless is for tables, not for a {kind}")
-    found = _ROWS.fullmatch(told[0])
-    if len(told) > 1 or not found or found["table"] not in head.names("needs"):
-        raise DefinitionInvalid(
-            f"{path}: @empty_unless '{' '.join(told)}' is not one table of @needs, perhaps with "
-            "'WHERE condition'"
-        )
-    return told[0]
+    for line in told:
+        if table_of(line) not in head.names("needs"):
+            raise DefinitionInvalid(
+                f"{path}: @empty_unless '{line}' is not one table of @needs, perhaps with "
+                "'WHERE condition'"
+            )
+    return told
+
+
+def table_of(line: str) -> str:
+    """The table that a line @empty_unless names; empty if the line is wrong."""
+    found = _ROWS.fullmatch(line)
+    return found["table"] if found else ""
 
 
 def _among(allowed: type[Choice], path: Path, tag: str, value: str) -> Choice:

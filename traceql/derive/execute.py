@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.arrow_duckdb import create_table
-from traceql.derive.definition import Definition, Kind, Schema
+from traceql.derive.definition import Definition, Kind, Schema, table_of
 from traceql.derive.describe import comments
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
@@ -24,6 +24,7 @@ from traceql.spooled import spooled
 from traceql.sql_text import identifier, literal
 
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
+_Making = Callable[[duckdb.DuckDBPyConnection, Definition], None]
 _PRESENT = "SELECT table_name FROM duckdb_tables() WHERE database_name = $database"
 
 
@@ -102,12 +103,14 @@ def make_tables(
         DatabaseError: disk or memory is full.
     """
     made = present(con)
-    missing = _with_needs(names, {n: d for n, d in definitions().items() if n not in made})
+    known = {name: one for name, one in definitions().items() if name not in made}
+    empty = _Empty(con, known)
+    missing = _with_needs(names, known, but=empty.has)
     if not any(one.kind.is_kept for one in missing.values()):
         return
     con.execute(f"ATTACH ':memory:' AS {_SCRATCH}")
     try:
-        _make_all(con, missing, at_once, done)
+        _make_all(con, missing, empty, at_once, done)
     finally:
         con.execute(f"DETACH {_SCRATCH}")
 
@@ -116,15 +119,54 @@ def _database(con: duckdb.DuckDBPyConnection) -> str:
     return str(con.execute("SELECT current_database()").fetchall()[0][0])
 
 
-def _with_needs(names: Iterable[str], among: Mapping[str, Definition]) -> dict[str, Definition]:
-    """The definitions with these names and all that they need, as far as they are among those."""
+class _Empty:
+    """Which tables have no rows, as far as that is known before they are made.
+
+    Most recordings have no rows of many tables, and planning their statements, and making what they
+    need, takes longer than running them on no rows.
+    """
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, missing: Mapping[str, Definition]) -> None:
+        self._con = con
+        self._missing = missing
+        self._known: dict[str, bool] = {}
+
+    def has(self, one: Definition) -> bool:
+        if one.name not in self._known:
+            self._known[one.name] = bool(one.empty_unless) and not any(
+                self._may_have_rows(one, line) for line in one.empty_unless
+            )
+        return self._known[one.name]
+
+    def _may_have_rows(self, one: Definition, line: str) -> bool:
+        if needed := self._missing.get(table_of(line)):
+            return not self.has(needed)
+        with _told(f"{one.kind} {one.name}", one.path):
+            return _exists(self._con, line)
+
+
+def _exists(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
+    return bool(con.execute(f"SELECT EXISTS (FROM {rows})").fetchall()[0][0])
+
+
+def _with_needs(
+    names: Iterable[str],
+    among: Mapping[str, Definition],
+    *,
+    but: Callable[[Definition], bool] = lambda _one: False,
+) -> dict[str, Definition]:
+    """The definitions with these names and all that they need, as far as they are among those.
+
+    Args:
+        but: tells what needs nothing.
+    """
     found: dict[str, Definition] = {}
     waiting = [*names]
     while waiting:
         name = waiting.pop()
         if name in among and name not in found:
             found[name] = among[name]
-            waiting += among[name].needs
+            waiting += [] if but(among[name]) else among[name].needs
     return found
 
 
@@ -137,6 +179,7 @@ def _in_order(known: Mapping[str, Definition]) -> list[Definition]:
 def _make_all(
     con: duckdb.DuckDBPyConnection,
     missing: Mapping[str, Definition],
+    empty: _Empty,
     at_once: int,
     done: Callable[[int, int], None],
 ) -> None:
@@ -157,8 +200,10 @@ def _make_all(
     with ThreadPoolExecutor(at_once) as pool:
         while order.is_active():
             for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):
-                future = pool.submit(_make_described, free, missing[name], database)
-                running[future] = missing[name]
+                one = missing[name]
+                making = _create_empty if empty.has(one) else make
+                future = pool.submit(_make_described, free, making, one, database)
+                running[future] = one
             ended, _ = wait(running, return_when=FIRST_COMPLETED)
             for future in ended:
                 one = running.pop(future)
@@ -171,15 +216,15 @@ def _make_all(
 
 
 def _make_described(
-    free: SimpleQueue[duckdb.DuckDBPyConnection], one: Definition, database: str
+    free: SimpleQueue[duckdb.DuckDBPyConnection], making: _Making, one: Definition, database: str
 ) -> None:
     con = free.get()
     try:
         _see(con, one, database)
         if one.kind.is_kept:
-            _make_at_once(con, one)
+            _make_at_once(con, making, one)
         else:
-            make(con, one)
+            making(con, one)
     finally:
         free.put(con)
 
@@ -191,11 +236,11 @@ def _see(con: duckdb.DuckDBPyConnection, one: Definition, database: str) -> None
     con.execute(f"SET search_path = {literal(path)}")
 
 
-def _make_at_once(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
+def _make_at_once(con: duckdb.DuckDBPyConnection, making: _Making, one: Definition) -> None:
     """Makes and describes a table in one transaction: one for each comment would take longer."""
     con.begin()
     try:
-        make(con, one)
+        making(con, one)
         with _told(f"{one.kind} {one.name}", one.path):
             _run(con, comments(one))
     except TraceqlError:
@@ -214,7 +259,7 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
     with _told(f"{one.kind} {one.name}", one.path):
         if one.kind.is_macro:
             _run_creates(con, one)
-        elif not _may_have_rows(con, one):
+        elif one.empty_unless and not any(_exists(con, rows) for rows in one.empty_unless):
             _create_empty(con, one)
         elif one.is_python:
             with spooled(con, _parts(con, one)) as found:
@@ -222,17 +267,6 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
             pa.default_memory_pool().release_unused()
         else:
             _create_as(con, one)
-
-
-def _may_have_rows(con: duckdb.DuckDBPyConnection, one: Definition) -> bool:
-    """Whether there is a row of what the table has no rows without.
-
-    Most recordings have no rows of most such tables, and planning a statement takes longer than
-    running it on no rows.
-    """
-    if not one.empty_unless:
-        return True
-    return bool(con.execute(f"SELECT EXISTS (FROM {one.empty_unless})").fetchall()[0][0])
 
 
 def _create_empty(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
