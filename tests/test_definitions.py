@@ -170,7 +170,7 @@ def test_table_is_made_where_only_what_it_needs_is(one: Definition) -> None:
         con.execute(DEFINED[name].source)
     for name, other in needed.items():
         if not other.kind.is_macro:
-            con.register("incoming", whole.sql(f"FROM {name}").to_arrow_table())
+            con.register("incoming", whole.select(f"FROM {name}").to_arrow_table())
             con.execute(f"CREATE TABLE {name} AS FROM incoming")
             con.unregister("incoming")
     with pytest.MonkeyPatch.context() as patch:

@@ -223,12 +223,12 @@ def nothing_shows_it(export: Path, folder: Path) -> None:
         assert "slice" in tables
         for table in tables:
             sql = f'SELECT COUNT(*) AS n FROM "{table}" AS t WHERE CAST(t AS VARCHAR) LIKE $secret'
-            rows = trace.sql(sql, {"secret": f"%{SECRET.decode()}%"}).rows()
+            rows = trace.select(sql, {"secret": f"%{SECRET.decode()}%"}).rows()
             assert rows == [{"n": 0}], table
         # The same searches find what is there.
         name = trace.sql("SELECT MIN(name) AS name FROM kernel WHERE kind = 'kernel'").rows()
         sql = "SELECT COUNT(*) AS n FROM slice AS t WHERE CAST(t AS VARCHAR) LIKE $name"
-        assert trace.sql(sql, {"name": f"%{name[0]['name']}%"}).rows()[0]["n"] > 0
+        assert trace.select(sql, {"name": f"%{name[0]['name']}%"}).rows()[0]["n"] > 0
         assert name[0]["name"].encode() in exported
 
 

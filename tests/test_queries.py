@@ -110,7 +110,7 @@ def test_head_describes_the_statement(file: Path, asked: Asked) -> None:
     (statement,) = duckdb.extract_statements(query.sql)
     assert statement.type == duckdb.StatementType.SELECT
     assert statement.named_parameters == {p.name for p in query.head.parameters}
-    described = asked(file).sql(f"DESCRIBE {query.sql}", bound(query, {}))
+    described = asked(file).select(f"DESCRIBE {query.sql}", bound(query, {}))
     assert [(row["column_name"], row["column_type"]) for row in described] == [
         (column.name, column.type) for column in query.head.columns
     ]

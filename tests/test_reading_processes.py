@@ -45,7 +45,7 @@ def tables(database: Path) -> dict[str, list[dict[str, Any]]]:
     """All rows of all tables, in order."""
     with traceql.open(database) as trace:
         names = [row["table_name"] for row in trace.sql("FROM duckdb_tables() WHERE NOT temporary")]
-        return {name: trace.sql(f'FROM "{name}" ORDER BY ALL').rows() for name in names}
+        return {name: trace.select(f'FROM "{name}" ORDER BY ALL').rows() for name in names}
 
 
 def two_ranks(folder: Path) -> Path:

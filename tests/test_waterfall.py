@@ -323,7 +323,7 @@ def with_sizes(run: str, model: str) -> traceql.Trace:
 
 
 def no_role_is_above_the_ceiling(trace: traceql.Trace) -> None:
-    found = trace.sql("""
+    found = trace.select("""
         SELECT phase, role, bound, SUM(floor_ns) / SUM(work_ns) AS share
         FROM role_time INNER JOIN step USING (step_id)
         WHERE kind = 'measured' AND floor_ns > 0
