@@ -164,7 +164,7 @@ def ns(us: Decimal | int | str) -> int:
 def _loaded(name: str, paths: tuple[Path, ...]) -> traceql.Trace:
     def load(path: Path) -> None:
         with with_comments():
-            traceql.load(paths, path)
+            traceql.load(paths, path, complete=True)
 
     return traceql.Trace(shared_file(f"{name}.duckdb", load))
 
