@@ -441,7 +441,7 @@ def test_another_schema_is_refused(database: Path, tmp_path: Path) -> None:
     copy = tmp_path / "old.duckdb"
     copy.write_bytes(database.read_bytes())
     with duckdb.connect(str(copy)) as con:
-        con.execute("UPDATE traceql_database SET schema_version = 99")
+        con.execute("UPDATE internal.traceql_database SET schema_version = 99")
     assert "another version" in refusal("info", copy)
 
 

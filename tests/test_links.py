@@ -13,6 +13,7 @@ from shared_files import shared_file
 from small_runs import all_reduce
 
 import traceql
+from traceql.derive.execute import drop_derived, search_path
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +86,8 @@ def elsewhere(database: Path, folder: Path, device: str, **facts: Any) -> traceq
     """The same run on another GPU, with more facts in run.json: faster than loading it again."""
     copy = Path(shutil.copy(database, folder / "elsewhere.duckdb"))
     with duckdb.connect(copy) as con:
+        con.execute(f"SET search_path = '{search_path(copy.stem)}'")
+        drop_derived(con)
         con.execute("UPDATE trace SET device_name = ?", [device])
         change = "UPDATE run_file SET document = json_merge_patch(document, ?)"
         con.execute(change, [json.dumps(facts)])

@@ -117,6 +117,7 @@ def test_rows_are_in_the_order_of_ranks_whichever_is_inserted_first(
         )
     loaded = load(tmp_path, tmp_path / "run.duckdb").database
     with duckdb.connect(str(loaded), read_only=True) as con:
+        con.execute(f"SET search_path = '{search_path('run')}'")
         for table in ("slice", "activity", "track", "trace", "file_count"):
             order = "id" if table == "activity" else "rank"
             found = con.execute(f"SELECT {order} FROM {table} ORDER BY rowid").fetchall()

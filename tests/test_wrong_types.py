@@ -17,7 +17,7 @@ from recorded_runs import run_directory
 from small_runs import all_reduce
 
 import traceql
-from traceql.derive.execute import drop_derived, search_path
+from traceql.derive.execute import drop_derived, make_tables, search_path
 from traceql.errors import TraceCorrupt
 from traceql.loading.run_directory import run_directories
 
@@ -192,11 +192,13 @@ def test_no_link_is_an_error_of_wrong_types(
         if any(json.loads(text).get(key) != recorded[key] for key in _ABOUT_LINKS)
     ]
     with duckdb.connect(str(database)) as con:
-        con.execute(f"SET search_path = '{search_path('odd')}'")
-        drop_derived(con)
+        con.execute(f"SET search_path = '{search_path('run')}'")
+        make_tables(con, ["group_link"])
         for text in changed[::2]:
             document = json.loads(text)
             con.execute("UPDATE run_file SET document = ?", [text])
+            con.execute("DROP TABLE group_link")
+            make_tables(con, ["group_link"])
             ((link,),) = con.execute("SELECT link FROM group_link").fetchall()
             assert (link == "InfiniBand NDR") <= on_two_hosts(document), text
             assert link in ("NVLink 4", "PCIe 5.0 x16", "InfiniBand NDR", None), text
