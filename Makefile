@@ -12,8 +12,12 @@ INSTALL := -m pip install --quiet --no-compile $(if $(CONSTRAINTS),--constraint 
 # Processes keep bytecode for each other, whatever the environment says.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n auto
+WITH_VLLM := TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python
 
-.PHONY: demo capture-demo experiment-demo test test-without-vllm quick drill lint notebooks docs package compiled lock bench clean
+# What a nightly run tests besides; `make nightly-damage` runs one part alone.
+PARTS := damage kills lake queries docs vllm
+
+.PHONY: demo capture-demo experiment-demo test test-without-vllm quick nightly $(PARTS:%=nightly-%) drill lint notebooks docs package compiled lock bench clean
 
 demo: $(VENV)/.demo
 	rm -f demo.duckdb
@@ -38,17 +42,23 @@ experiment-demo: $(VENV)/.vllm
 		--set engine.max_model_len=512 --set engine.enforce_eager=true --set record.seconds=0.1 \
 		-o results/demo $(EXPERIMENT)
 
-# Both environments are set up at the same time.
+# Every behavior once, with one real recording of vLLM. Both environments are set up at the same time.
 test: | $(VENV)/bin/python
 	$(MAKE) --jobs=2 lint $(VENV)/.vllm
-	TRACEQL_VLLM_PYTHON=$(abspath $(VENV))/vllm/bin/python $(PYTEST)
+	$(WITH_VLLM) $(PYTEST) -m "not nightly"
 
 test-without-vllm: $(VENV)/.dev
-	$(PYTEST) -m "not vllm"
+	$(PYTEST) -m "not vllm and not nightly"
 
 # The fast tests: one of each subject, without vLLM and without traces that are not bundled.
 quick: $(VENV)/.dev
-	$(PYTEST) -m "not slow and not vllm"
+	$(PYTEST) -m "not slow and not vllm and not nightly"
+
+# The full matrix: the tests, what takes long, damaged inputs and attacks, and the packages.
+nightly: test $(PARTS:%=nightly-%) drill package
+
+$(PARTS:%=nightly-%): nightly-%: $(VENV)/.vllm $(VENV)/.dev
+	$(WITH_VLLM) $(PYTEST) -m "nightly(part='$*')"
 
 # Damaged inputs, kills and attacks, as in docs/reliability.md; DRILL are its options.
 DRILL ?=

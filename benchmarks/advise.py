@@ -97,8 +97,8 @@ def main() -> None:
 
 def _measured(path: Path) -> Measured:
     with traceql.open(path) as trace:
-        (layout,), (row,) = trace.sql(_LAYOUT).rows(), trace.sql(_STEP).rows()
-        spread = any(run["ep"] for run in trace.sql(_SPREAD))
+        (layout,), (row,) = trace.select(_LAYOUT).rows(), trace.select(_STEP).rows()
+        spread = any(run["ep"] for run in trace.select(_SPREAD))
     return Measured(_name(path), Layout(**layout, ep=spread), **row)
 
 

@@ -57,7 +57,7 @@ def counts(folder: Path) -> dict[str, int]:
     """How many rows some tables of the database have."""
     with traceql.open(folder / "x.duckdb") as trace:
         return {
-            table: trace.sql(f"SELECT COUNT(*) AS n FROM {table}").rows()[0]["n"]
+            table: trace.select(f"SELECT COUNT(*) AS n FROM {table}").rows()[0]["n"]
             for table in ("slice", "flow", "kernel", "launch", "step")
         }
 
@@ -66,7 +66,7 @@ def ask(database: Path) -> None:
     """Prints how long commands take: those of one step, and those of the whole recording."""
     step = "SELECT step_id FROM step WHERE gpu_dur IS NOT NULL ORDER BY step_id LIMIT 1"
     with traceql.open(database) as trace:
-        number = trace.sql(step).rows()[0]["step_id"]
+        number = trace.select(step).rows()[0]["step_id"]
     for command in (
         ["run", "step.waterfall", str(database), "--step", str(number)],
         ["sql", f"SELECT name, dur FROM kernel WHERE step_id = {number}", str(database)],

@@ -125,8 +125,8 @@ def _database(run: Path, scratch: Path) -> Path:
 
 def _recording(database: Path, phase: str) -> Recording | None:
     with traceql.open(database) as trace:
-        what = list(trace.sql(_WHAT))
-        usual = list(trace.sql(_USUAL.replace("$phase", f"'{phase}'")))
+        what = list(trace.select(_WHAT))
+        usual = list(trace.select(_USUAL.replace("$phase", f"'{phase}'")))
     if not what or not usual:
         return None
     (found,), (size,) = what, usual

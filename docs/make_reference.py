@@ -18,13 +18,14 @@ from traceql import compare, experiment
 from traceql.advise.checklist import items
 from traceql.comment_head import Column, CommentHead, comment_head, described_columns, source_text
 from traceql.compare import diff_queries
-from traceql.derive.definition import Definition, Kind
+from traceql.derive.definition import Definition, Kind, Schema
 from traceql.derive.registry import definitions
 from traceql.experiment.experiment import experiment_queries
 from traceql.lake import runs_table
 from traceql.lake.lake import fleet_queries
 from traceql.lake.tables import QUERIES as SUMMARY_QUERIES
 from traceql.lake.tables import RUN, RUN_TEXT, SUMMARIES, stored_tables
+from traceql.loading.first_use import LOADED
 from traceql.query import Parameter, Query, catalog
 
 FOLDER = Path(__file__).parent / "reference"
@@ -139,7 +140,7 @@ def _lake() -> str:
         "# Lake\n\n"
         '`traceql lake run NAME --lake DIR`, or `traceql.open_lake("DIR").run("NAME")`, runs one '
         "of these queries over all runs. `traceql lake sql` and `.sql(...)` run any SELECT over "
-        "the tables below, those of the databases ([tables](tables.md)), views included, and those "
+        "the tables below, those of the databases ([tables](tables.md)), and those "
         "of a saved baseline ([experiments](experiments.md)), as `profile_metric`. Each has a "
         "column `run` before the others; the path of a run directory, column `run` of a database, "
         "is `run_directory`."
@@ -207,18 +208,38 @@ def _meaning(parameter: Parameter) -> str:
     return f"{parameter.meaning} One of {', '.join(parameter.values)}."
 
 
+_SCHEMAS = {
+    Schema.MAIN: (
+        "Public tables",
+        "The schema `main`: what `SHOW TABLES` lists and `traceql sql` finds by name. Those that "
+        "every load makes say so; the others are made when a statement first reads them, or by "
+        "`traceql load --complete`.",
+    ),
+    Schema.INTERNAL: (
+        "Internal tables",
+        "What the public tables and the canned queries are made from, as `internal.NAME`. They "
+        "change from version to version.",
+    ),
+    Schema.REFERENCE: (
+        "Reference tables",
+        "Rules, thresholds and data sheets, as `reference.NAME`: the same for every recording, but "
+        "for rows that you add with `--rules` and `--peaks`.",
+    ),
+}
+
+
 def _tables() -> str:
-    kept = [one for one in definitions().values() if not one.kind.is_scratch]
-    tables = sorted((o for o in kept if not o.kind.is_macro), key=lambda one: one.name)
-    macros = sorted((o for o in kept if o.kind.is_macro), key=lambda one: one.name)
     intro = (
         "# Tables\n\n`ts` is nanoseconds since the run's first event, `dur` nanoseconds.\n\n"
         "Each table says its scope: *rank* if it is made from one rank's rows alone, *run* if it "
         "needs all ranks."
     )
-    listed = [f"| `{one.name}` | {one.summary} |" for one in macros]
-    functions = "\n".join(["## Functions", "", "| function | |", "|---|---|", *listed, ""])
-    return "\n\n".join([_NOTE, intro, "\n".join(map(_described_table, tables)), functions])
+    parts = [_NOTE, intro]
+    for schema, (title, text) in _SCHEMAS.items():
+        tables = [o for o in definitions().values() if o.kind.is_kept and o.schema is schema]
+        parts += [f"## {title}", text]
+        parts += [_described_table(one) for one in sorted(tables, key=lambda one: one.name)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _described_table(one: Definition) -> str:
@@ -227,10 +248,12 @@ def _described_table(one: Definition) -> str:
     origin = f"Made from {made_from}." if one.needs else "Filled when traces are loaded."
     if not one.needs and one.kind is not Kind.SOURCE:
         origin = "The same in every database of this version."
-    parts = [f"## {one.name}", "", one.summary, ""]
+    if one.schema is Schema.MAIN:
+        origin += " By every load." if one.name in LOADED else " When it is first read."
+    parts = [f"### {one.name}", "", one.summary, ""]
     parts += [one.text, ""] if one.text else []
     parts += [f"Scope: {one.scope}. {origin}", "", "| column | type | |", "|---|---|---|"]
-    return "\n".join([*parts, *(_row(f"`{c.name}`", c.type, c.text) for c in one.columns), ""])
+    return "\n".join([*parts, *(_row(f"`{c.name}`", c.type, c.text) for c in one.columns)])
 
 
 def _row(*cells: str) -> str:

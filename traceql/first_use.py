@@ -1,10 +1,11 @@
 """Who is told that tables of an open database are being made, which may take a while."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
-Tell = Callable[[Path, int, int], None]
+Done = Callable[[int, int], None]
+Tell = Callable[[Path], AbstractContextManager[Done]]
 _listeners: list[Tell] = []  # of all threads: some open databases side by side
 
 
@@ -13,7 +14,8 @@ def first_uses_told(tell: Tell) -> Iterator[None]:
     """Within the block, progress in making tables of open databases is told.
 
     Args:
-        tell: gets the database, how many tables were made, and of how many; first with 0.
+        tell: gets the database before and after; what it yields gets how many tables were made, and
+            of how many.
     """
     _listeners.append(tell)
     try:
@@ -22,11 +24,14 @@ def first_uses_told(tell: Tell) -> Iterator[None]:
         _listeners.remove(tell)
 
 
-def progress_of(database: Path) -> Callable[[int, int], None]:
-    """A function that tells all who listen how many tables were made, and of how many."""
+@contextmanager
+def progress_of(database: Path) -> Iterator[Done]:
+    """Yields a function that tells all who listen how many tables were made, and of how many."""
+    with ExitStack() as stack:
+        told = [stack.enter_context(tell(database)) for tell in _listeners]
 
-    def done(count: int, total: int) -> None:
-        for tell in _listeners:
-            tell(database, count, total)
+        def done(count: int, total: int) -> None:
+            for one in told:
+                one(count, total)
 
-    return done
+        yield done

@@ -1,5 +1,6 @@
 """One statement of the user: what it returns, in types that Arrow, Python and Parquet keep."""
 
+import re
 from typing import Any
 
 import duckdb
@@ -14,6 +15,14 @@ from traceql.sql_text import identifier
 # Types that Arrow changes or Parquet refuses: UHUGEINT wraps, TIME WITH TIME ZONE loses its zone.
 _NOT_IN_ARROW = {"bignum", "bit", "interval", "time with time zone", "uhugeint", "union"}
 _NESTED = {"array", "list", "map", "struct"}
+_READING = {
+    duckdb.StatementType.SELECT,
+    duckdb.StatementType.CALL,
+    duckdb.StatementType.MULTI,  # PIVOT
+    duckdb.StatementType.PRAGMA,
+}
+_BEFORE = r"(?:\s|--[^\n]*\n|/\*.*?\*/)*"  # white space and comments
+_EXPLAIN = re.compile(rf"(?is){_BEFORE}EXPLAIN\b{_BEFORE}(ANALYZE\b|\([^)]*\))?")
 
 
 def relation(
@@ -22,14 +31,21 @@ def relation(
     """The rows of a statement, which are not computed yet.
 
     Raises:
-        QueryInvalid: it is several statements, or one without a result.
+        QueryInvalid: it is several statements, or one that does something else than read.
     """
     if len(duckdb.extract_statements(sql)) > 1:
         raise QueryInvalid("more than one statement; run them one at a time")
-    relation = con.sql(sql, params=parameters or None)
+    relation = con.sql(sql, params=parameters or None) if _only_reads(sql) else None
     if relation is None:
         raise QueryInvalid("the statement has no result; use SELECT")
     return _held_by_arrow(relation)
+
+
+def _only_reads(sql: str) -> bool:
+    """Whether a statement is one of those that read; so must be what EXPLAIN ANALYZE runs."""
+    while explained := _EXPLAIN.match(sql):
+        sql = sql[explained.end() :]
+    return all(statement.type in _READING for statement in duckdb.extract_statements(sql))
 
 
 def require_select(sql: str, *, what: str) -> None:

@@ -79,16 +79,16 @@ class Tables:
         self._macros: set[str] = set()
 
     def _make(self, missing: Set[str]) -> None:
-        done = progress_of(self.path)
-        try:
-            add_tables(self._file, missing, self._load_id, done)
-        except (DatabaseError, OSError):
-            if self._file != self.path:
-                raise
-            # It is read-only, or in use: what is made lasts until this is closed.
-            self._file = self._private_copy()
-            add_tables(self._file, missing, self._load_id, done)
-        self._use(opened_database(self._file, otherwise=""))
+        with progress_of(self.path) as done:
+            try:
+                add_tables(self._file, missing, self._load_id, done)
+            except (DatabaseError, OSError):
+                if self._file != self.path:
+                    raise
+                # It is read-only, or in use: what is made lasts until this is closed.
+                self._file = self._private_copy()
+                add_tables(self._file, missing, self._load_id, done)
+        self._use(opened_database(self._file, otherwise="load the traces again"))
 
     def _private_copy(self) -> Path:
         folder = self._after.enter_context(draft_folder(Path(gettempdir())))

@@ -28,6 +28,7 @@ _EVENTS = f"""
 
 def rows(database: Path, sql: str) -> list[tuple[Any, ...]]:
     with duckdb.connect(str(database), read_only=True) as con:
+        con.execute("SET search_path = 'main,internal,reference'")
         return con.execute(sql).fetchall()
 
 

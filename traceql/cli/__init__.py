@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import click
 
 from traceql.cli.command_group import CommandGroup, Subcommand
-from traceql.cli.progress import FirstUse
+from traceql.cli.progress import first_use
 from traceql.cli.streams import checked_output
 from traceql.errors import TraceqlError
 from traceql.excerpted import excerpts_told
@@ -60,7 +60,7 @@ class _Commands(CommandGroup):
         try:
             with (
                 excerpts_told(lambda line: click.echo(one_line(line), err=True)),
-                first_uses_told(FirstUse().tell),
+                first_uses_told(first_use),
             ):
                 return super().invoke(ctx)
         except KeyboardInterrupt:

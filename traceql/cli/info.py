@@ -82,6 +82,7 @@ def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
                 spreadsheet_safe=spreadsheet_safe,
             )
             return
+        trace.make(("overview.recording", "overview.findings", "overview.run"))
         write_run(trace)
         click.echo()
         write_findings(trace, database)

@@ -51,24 +51,23 @@ def _say_if_silent(what: str, count: int, total: int) -> None:
         click.echo(_TOLD[what](count, total), err=True)
 
 
-class FirstUse:
-    """Says on stderr that tables are being made for the first time, if that takes a second."""
+@contextmanager
+def first_use(database: Path) -> Iterator[Callable[[int, int], None]]:
+    """Says on stderr that tables are made on their first use, if that takes more than a second."""
+    made = ""
 
-    def __init__(self) -> None:
-        self._timer: threading.Timer | None = None
-        self._count = self._total = 0
+    def done(count: int, total: int) -> None:
+        nonlocal made
+        made = f", {count} of {total}"
 
-    def tell(self, database: Path, count: int, total: int) -> None:
-        """Takes how many tables of a database were made, and of how many; first with 0."""
-        self._count, self._total = count, total
-        if count == 0:
-            self._timer = threading.Timer(_SILENCE_S, self._say, [database])
-            self._timer.daemon = True
-            self._timer.start()
-        elif count == total and self._timer:
-            self._timer.cancel()
-
-    def _say(self, database: Path) -> None:
-        made = f"{self._count} of {self._total}"
-        said = f"making tables of {database.name} on their first use ({made} made) ..."
+    def say() -> None:
+        said = f"making tables of {database.name} on their first use{made} ..."
         click.echo(one_line(said), err=True)
+
+    timer = threading.Timer(_SILENCE_S, say)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield done
+    finally:
+        timer.cancel()

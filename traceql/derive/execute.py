@@ -154,7 +154,6 @@ def _make_all(
     for _ in range(at_once):
         free.put(con.cursor())
     database, made = _database(con), 0
-    done(made, len(missing))
     with ThreadPoolExecutor(at_once) as pool:
         while order.is_active():
             for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):

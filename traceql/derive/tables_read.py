@@ -2,15 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import duckdb
 
-from traceql.derive.definition import Schema
-from traceql.derive.registry import definitions, public_tables
+from traceql.derive.definition import Definition, Schema
+from traceql.derive.registry import definitions
 
 _WORD = re.compile(r"\w+")
 # What lists tables or columns.
@@ -40,20 +40,18 @@ def read_by(sql: str, *, public: bool = False) -> Read:
     Args:
         public: whether the statement sees other schemas than main only where it names them.
     """
-    known = definitions()
-    named = _names(sql)
+    known, named = definitions(), _names(sql)
     found = {name for schema, name in named if name in known and (schema or not public)}
     if public:
-        main = set(public_tables())
+        main = {name for name, one in known.items() if one.schema is Schema.MAIN}
         found |= main if lists_tables(sql) else main & {name for _, name in named}
     macros = {name for name in found if known[name].kind.is_macro}
-    found |= _needed_by(macros)
+    found |= _needed_by(macros, known)
     return Read(frozenset(name for name in found if known[name].kind.is_kept), frozenset(macros))
 
 
-def _needed_by(macros: Iterable[str]) -> set[str]:
+def _needed_by(macros: Iterable[str], known: Mapping[str, Definition]) -> set[str]:
     """The tables and macros that macros read, directly or through others."""
-    known = definitions()
     found: set[str] = set()
     waiting = [*macros]
     while waiting:

@@ -93,7 +93,7 @@ def _forget_failures(store: Store, source: str) -> None:
 def _load(path: Path, database: Path, **options: Any) -> None:
     from traceql.loading.load import load  # not needed for what is loaded
 
-    load(path, database, **options)
+    load(path, database, complete=True, **options)
 
 
 def _added(

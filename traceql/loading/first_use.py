@@ -9,18 +9,20 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Collection
+from contextlib import closing
 from pathlib import Path
 
 import duckdb
 
 from traceql.derive.definition import Kind
-from traceql.derive.execute import make_tables
+from traceql.derive.execute import make_tables, present
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError
 from traceql.files import size_and_time, target_of, whole_file
 from traceql.loading.draft import open_draft, tables_at_once
 from traceql.loading.workspace import workspace
 from traceql.memory import memory_bytes
+from traceql.opening import opened_database
 
 Done = Callable[[int, int], None]
 
@@ -54,31 +56,37 @@ def add_tables(database: Path, names: Collection[str], load_id: str, done: Done)
     if not _may_be_replaced(database):
         raise DatabaseError(f"{database} cannot be written")
     with workspace(database) as folder:
+        if _made(database, load_id).issuperset(names):
+            return
         draft = folder / "new.duckdb"
         target = target_of(database)
         before = size_and_time(target)
         shutil.copyfile(target, draft)
         with whole_file(database, draft=draft, may_replace_database=True):
-            make_in_place(draft, names, load_id, done, shown=database)
+            _make(draft, names, done, shown=database)
             if size_and_time(target) != before or target.with_name(f"{target.name}.wal").exists():
                 raise DatabaseError(f"{database} is written by another program")
 
 
-def make_in_place(
-    file: Path, names: Collection[str], load_id: str, done: Done, *, shown: Path
-) -> None:
-    """Makes these tables in a file that nobody else reads.
+def _made(database: Path, load_id: str) -> set[str]:
+    """The tables that a database has now, after others may have made some."""
+    with closing(opened_database(database, otherwise="load the traces again")) as con:
+        if con.execute("SELECT load_id FROM traceql_database").fetchall() != [(load_id,)]:
+            raise DatabaseError(
+                f"{database} was replaced by a load while it was open; open it again"
+            )
+        return present(con)
+
+
+def _make(draft: Path, names: Collection[str], done: Done, *, shown: Path) -> None:
+    """Makes tables in a draft.
 
     Args:
         shown: the name of the database in messages.
     """
     budget = memory_bytes(None)
     try:
-        with open_draft(file, budget_bytes=budget) as con:
-            if con.execute("SELECT load_id FROM traceql_database").fetchall() != [(load_id,)]:
-                raise DatabaseError(
-                    f"{shown} was replaced by a load while it was open; open it again"
-                )
+        with open_draft(draft, budget_bytes=budget) as con:
             make_tables(con, names, at_once=tables_at_once(budget), done=done)
     except duckdb.Error as error:
         raise DatabaseError(f"cannot write {shown}: {str(error).splitlines()[0]}") from None

@@ -56,6 +56,12 @@ def answers(trace: Trace) -> Iterator[Answer]:
     """The figures of the report that have rows, in order. Queries run as the caller iterates."""
     named = {figure.query for section in SECTIONS for figure in section.figures}
     said = trace.wording
+    trace.make(
+        name
+        for section in SECTIONS
+        for figure in section.figures
+        for name in _queries(figure.query, trace.queries, named)
+    )
     for section in SECTIONS:
         if section.needs and not len(trace.select(section.needs)):
             continue
