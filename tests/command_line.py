@@ -16,7 +16,7 @@ from traceql.cli import main
 
 PROGRAM = "import sys; sys.argv[0] = 'traceql'; from traceql.cli import main; main()"
 _ENVIRONMENT = {"COLUMNS": "160"}
-_SAID_IF_SLOW = re.compile(rb"making tables of .* on their first use .*\n")
+_SAID_IF_SLOW = re.compile(rb"making tables of .* on their first use.*\n")
 
 
 def process(*arguments: str | Path, **environment: str) -> CompletedProcess[bytes]:

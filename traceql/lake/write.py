@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from traceql.compare.profile import profile_of
 from traceql.compare.setup import forbids, keeps_apart
-from traceql.derive.execute import search_path
+from traceql.derive.execute import make_macros, search_path
+from traceql.derive.tables_read import read_by
 from traceql.errors import LakeError
 from traceql.lake.layout import own_name
 from traceql.lake.local_store import file_sha256
@@ -48,9 +49,11 @@ def write_run(
         with complete_database(database) as file, duckdb.connect() as con:
             con.execute(f"ATTACH {literal(file)} AS one_run (READ_ONLY)")
             con.execute(f"SET search_path = {literal(search_path('one_run'))}")
+            tables = stored_tables().values()
+            make_macros(con, {name for one in tables if one.sql for name in read_by(one.sql).macros})
             drafted = {
                 one.name: draft
-                for one in stored_tables().values()
+                for one in tables
                 if (draft := _draft(con, one, computed, drafts))
             }
     except duckdb.Error as error:
