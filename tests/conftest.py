@@ -8,7 +8,6 @@ import pytest
 import shared_files
 from drawn_once import draw_each_picture_once
 from reading_here import read_all_in_processes, read_small_files_here
-from undescribed import leave_out_comments, with_comments
 
 # A process reads these when it first imports Ray, whichever test that is.
 _OF_RAY = {
@@ -45,7 +44,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def small_files_load_fast() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         read_small_files_here(monkeypatch)
-        leave_out_comments(monkeypatch)
         yield
 
 
@@ -60,10 +58,3 @@ def pictures_are_drawn_once() -> Iterator[None]:
 def processes_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what passes between the process that loads and those that read."""
     read_all_in_processes(monkeypatch)
-
-
-@pytest.fixture
-def described() -> Iterator[None]:
-    """For tests of the comments of tables and columns."""
-    with with_comments():
-        yield

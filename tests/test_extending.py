@@ -81,7 +81,6 @@ feed_forward = ["mlp_between_norms"]
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("described")
 def test_a_new_table_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy_count.sql").write_text(TABLE)
     (tmp_path / "toy_twice.py").write_text(PYTHON_TABLE)
@@ -236,7 +235,6 @@ def made_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
 PYTHON_HEAD = "# One row.\n# @scope  run\n"
 
 
-@pytest.mark.usefixtures("described")
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
