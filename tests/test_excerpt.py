@@ -356,7 +356,7 @@ def test_an_excerpt_can_be_cut_again() -> None:
         first.excerpt(steps=3) as again,
         whole.excerpt(steps=3) as at_once,
     ):
-        (row,), (other,) = again.select("FROM excerpt").rows(), at_once.select("FROM excerpt").rows()
+        (row,), (other,) = (one.select("FROM excerpt").rows() for one in (again, at_once))
         counted = [
             "source", "kernels", "all_kernels", "kernel_ns", "all_kernel_ns", "steps", "all_steps",
             "first_ts", "last_ts",

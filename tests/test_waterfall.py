@@ -11,8 +11,6 @@ from derived import Tables, answer, insert, rows
 from shared_files import shared_file
 
 import traceql
-from traceql.derive.execute import make
-from traceql.derive.registry import definitions
 
 SIZES = {  # the model of each run
     "qwen3-8b-tp1-graph": "qwen3-8b",
@@ -44,13 +42,11 @@ def cost(role: str, **known: Any) -> dict[str, Any]:
 def filled(**given: list[dict[str, Any]]) -> Tables:
     """A database with these rows alone in the tables that a waterfall is made from."""
     tables = Tables()
-    tables.execute("FROM waterfall, step")
+    tables.execute(f"FROM {', '.join({'peak', 'step', *given})}")
     insert(tables, "trace", {"rank": 0, "device_name": "GPU"}, {"rank": 1, "device_name": "GPU"})
     insert(tables, "peak", PEAK)
     for table, listed in given.items():
         insert(tables, table, *listed)
-    for table in ("expert_excess", "measured_transfer", "role_link"):  # made from these rows
-        make(tables.con, definitions()[table])
     return tables
 
 

@@ -49,11 +49,9 @@ def write_run(
         with complete_database(database) as file, duckdb.connect() as con:
             con.execute(f"ATTACH {literal(file)} AS one_run (READ_ONLY)")
             con.execute(f"SET search_path = {literal(search_path('one_run'))}")
-            tables = stored_tables().values()
-            make_macros(con, {name for one in tables if one.sql for name in read_by(one.sql).macros})
             drafted = {
                 one.name: draft
-                for one in tables
+                for one in stored_tables().values()
                 if (draft := _draft(con, one, computed, drafts))
             }
     except duckdb.Error as error:
@@ -85,6 +83,7 @@ def _draft(
 ) -> tuple[Path, int] | None:
     """Writes the rows of a table to a file; None if there are none."""
     if table.sql:
+        make_macros(con, read_by(table.sql).macros)
         con.execute(f"CREATE TEMP VIEW {table.name} AS {table.sql}")
     elif table.name in computed:
         con.register(table.name, computed[table.name])
