@@ -50,7 +50,7 @@ def ranks_of(folder: Path, *durations: float) -> Path:
 
 def rows(lake: Path, sql: str = "FROM kernel ORDER BY ALL") -> list[dict[str, object]]:
     with traceql.open_lake(lake) as opened:
-        return opened.select(sql).rows()
+        return opened.sql(sql).rows()
 
 
 @pytest.mark.slow
