@@ -49,23 +49,60 @@ point AS (
     FROM requested_window
     INNER JOIN device USING (rank)
 ),
-summed AS (
+-- For each interval in which a device communicated, how long it had done so before.
+communicated AS (
     SELECT
-        point.rank,
-        point.step_id,
-        point.layer,
-        CAST(SUM(point.sign * point.at_ts) AS BIGINT) AS window_ns,
-        CAST(SUM(point.sign * comm_until_ns(last, point.at_ts)) AS BIGINT) AS comm_ns,
-        CAST(SUM(point.sign * overlap_until_ns(last, point.at_ts)) AS BIGINT) AS overlap_ns,
-        CAST(SUM(point.sign * wait_until_ns(last, point.at_ts)) AS BIGINT) AS wait_ns,
-        CAST(SUM(point.sign * unmatched_until_ns(last, point.at_ts)) AS BIGINT) AS unmatched_ns
+        rank,
+        device,
+        ts,
+        dur,
+        part,
+        CAST(SUM(dur) OVER in_order - dur AS BIGINT) AS comm_ns,
+        CAST(COALESCE(SUM(dur) FILTER (part = 'computing') OVER before, 0) AS BIGINT) AS overlap_ns,
+        CAST(COALESCE(SUM(dur) FILTER (part = 'exposed_wait') OVER before, 0) AS BIGINT) AS wait_ns,
+        CAST(COALESCE(SUM(dur) FILTER (part = 'exposed_unmatched') OVER before, 0) AS BIGINT) AS unmatched_ns
+    FROM device_part
+    WHERE is_overlapped OR part IN ('exposed_transfer', 'exposed_wait', 'exposed_unmatched')
+    WINDOW
+        in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING),
+        before AS (PARTITION BY rank, device ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+),
+-- The communication until a point is that before the last interval that began by then, and of that
+-- interval the part before the point.
+until AS (
+    SELECT
+        point.*,
+        last.comm_ns,
+        last.overlap_ns,
+        last.wait_ns,
+        last.unmatched_ns,
+        last.part,
+        LEAST(point.at_ts - last.ts, last.dur) AS ns
     FROM point
-    ASOF LEFT JOIN comm_until AS last
+    ASOF LEFT JOIN communicated AS last
         ON point.rank = last.rank
         AND point.device = last.device
         AND point.at_ts >= last.ts
     WHERE $rank::BIGINT IS NULL OR point.rank = $rank::BIGINT
-    GROUP BY point.rank, point.step_id, point.layer
+),
+summed AS (
+    SELECT
+        rank,
+        step_id,
+        layer,
+        CAST(SUM(sign * at_ts) AS BIGINT) AS window_ns,
+        CAST(SUM(sign * COALESCE(comm_ns + ns, 0)) AS BIGINT) AS comm_ns,
+        CAST(SUM(
+            sign * COALESCE(overlap_ns + CASE part WHEN 'computing' THEN ns ELSE 0 END, 0)
+        ) AS BIGINT) AS overlap_ns,
+        CAST(SUM(
+            sign * COALESCE(wait_ns + CASE part WHEN 'exposed_wait' THEN ns ELSE 0 END, 0)
+        ) AS BIGINT) AS wait_ns,
+        CAST(SUM(
+            sign * COALESCE(unmatched_ns + CASE part WHEN 'exposed_unmatched' THEN ns ELSE 0 END, 0)
+        ) AS BIGINT) AS unmatched_ns
+    FROM until
+    GROUP BY rank, step_id, layer
 ),
 split AS (
     SELECT

@@ -24,13 +24,13 @@ WITH waited AS (
         collective.*,
         kernel.ts,
         kernel.dur,
-        plane_wait.wait_ns AS plane_wait_ns,
-        plane_wait.peer_ns
+        operation_plane.wait_ns AS plane_wait_ns,
+        operation_plane.peer_ns
     FROM collective
-    INNER JOIN plane_wait USING (kernel_id)
+    INNER JOIN operation_plane USING (kernel_id)
     INNER JOIN kernel ON collective.kernel_id = kernel.id
     WHERE
-        plane_wait.late_place IS NOT NULL
+        operation_plane.late_place IS NOT NULL
         AND ($rank::BIGINT IS NULL OR collective.rank = $rank::BIGINT)
 )
 SELECT

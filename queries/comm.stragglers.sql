@@ -88,7 +88,7 @@ longest_gap AS (
         ON example.rank = gap.rank
         AND gap.ts >= example.ts - example.since_ns
         AND gap.ts < example.ts
-    WHERE example.cause = 'host' AND is_caused_by_host(gap.cause)
+    WHERE example.cause = 'host' AND gap.cause IN ('host', 'sync')
     GROUP BY example.kernel_id
 ),
 on_thread AS (

@@ -121,6 +121,6 @@ headline AS (
     FROM proof
     WHERE checks > 0
 )
-SELECT headline, CAST(value AS DOUBLE) AS value, unit, in_words_of_run(note) AS note
+SELECT headline, CAST(value AS DOUBLE) AS value, unit, in_words_of((SELECT MIN(dialect) FROM trace HAVING MIN(dialect) = MAX(dialect)), note) AS note
 FROM headline
 ORDER BY place

@@ -12,6 +12,17 @@
 WITH recognised AS (
     SELECT family, MAX(first_layer + layers) FILTER (stage = stages - 1) AS layers FROM rank_model GROUP BY family
 ),
+-- Where neither run.json nor a trace states the number of ranks, it is that of the ranks that are loaded
+-- or in a communicator: the run may have more.
+job AS (
+    SELECT
+        COUNT(*) AS loaded,
+        CASE WHEN EXISTS (FROM run) THEN MAX(trace.world_size) ELSE MAX(recorder.world_size) END AS stated,
+        GREATEST(COUNT(*), MAX(trace.world_size), (SELECT MAX(group_size) FROM communicator)) AS ranks
+    FROM trace
+    LEFT JOIN recorder USING (rank)
+    HAVING COUNT(*) > 0
+),
 directory AS (
     SELECT
         model,
@@ -67,8 +78,10 @@ fact AS (
     UNION ALL
     SELECT 5, 'devices', device_names FROM profiled WHERE NOT EXISTS (FROM trace)
     UNION ALL
-    SELECT 6, 'ranks', format('{} of {}{} loaded', loaded, CASE WHEN at_least THEN 'at least ' ELSE '' END, ranks)
-    FROM job_size
+    SELECT 6, 'ranks', format(
+        '{} of {}{} loaded', loaded, CASE WHEN ranks > GREATEST(loaded, stated) THEN 'at least ' ELSE '' END, ranks
+    )
+    FROM job
     UNION ALL
     SELECT 7, 'versions', versions FROM directory
     UNION ALL

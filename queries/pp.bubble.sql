@@ -48,10 +48,16 @@ state AS (
         place.rank,
         place.pp_rank,
         place.dp_rank,
-        on_reference_clock(device_time.ts, place.offset_ns, place.drift, place.at_ns) AS ts,
-        on_reference_clock(device_time.ts + device_time.dur, place.offset_ns, place.drift, place.at_ns) AS end_ts,
-        device_time.spent_on AS doing
-    FROM device_time
+        on_reference_clock(device_part.ts, place.offset_ns, place.drift, place.at_ns) AS ts,
+        on_reference_clock(device_part.ts + device_part.dur, place.offset_ns, place.drift, place.at_ns) AS end_ts,
+        CASE
+            WHEN device_part.part = 'computing' THEN 'kernel'
+            WHEN device_part.part = 'exposed_copy' THEN 'copy'
+            WHEN device_part.part <> 'idle' THEN 'communication'
+            WHEN device_part.cause IN ('host', 'sync') THEN 'host'
+            ELSE 'launch'
+        END AS doing
+    FROM device_part
     INNER JOIN place USING (rank)
 ),
 span AS (

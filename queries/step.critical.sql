@@ -176,10 +176,23 @@ stretch AS (
 followed AS MATERIALIZED (
     SELECT ROW_NUMBER() OVER () AS number, * FROM stretch WHERE depth > 0
 ),
+spent AS (
+    SELECT
+        rank,
+        device,
+        ts,
+        dur,
+        CASE
+            WHEN part = 'computing' THEN 'kernel'
+            WHEN part = 'exposed_copy' THEN 'copy'
+            WHEN part <> 'idle' THEN 'communication'
+            WHEN cause IN ('host', 'sync') THEN 'host'
+            ELSE 'launch'
+        END AS segment
+    FROM device_part
+),
 state AS (
-    SELECT rank, device, ts, dur, spent_on AS segment
-    FROM device_time
-    WHERE rank IN (SELECT rank FROM followed)
+    FROM spent WHERE rank IN (SELECT rank FROM followed)
 ),
 kind AS (
     SELECT UNNEST(['kernel', 'communication', 'copy', 'host', 'launch']) AS segment
@@ -255,9 +268,9 @@ ended AS (
     QUALIFY COALESCE(end_ts > from_ts, TRUE)
 ),
 alone AS (
-    SELECT ended.step_id, state.spent_on AS segment, state.rank, state.dur AS ns
+    SELECT ended.step_id, state.segment, state.rank, state.dur AS ns
     FROM (
-        FROM device_time
+        FROM spent
         WHERE
             rank IN (FROM asked)
             -- The states of other steps need not be sorted.

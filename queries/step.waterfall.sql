@@ -28,7 +28,88 @@
 -- @empty  no step has kernels, none passes the filters (steps.timeline lists them), or nothing was measured for --kind measured
 -- @chart  waterfall x=mean_ns y=part color=bar group=phase
 -- @title  What a step needs, and where the rest of its time went
-WITH chosen AS (
+WITH listed (position, bar, meaning, advice) AS (
+    VALUES
+    (
+        0,
+        'floor',
+        'work for the tokens, at the peak of matrix units or memory',
+        'Larger batches share the reading of weights among more tokens; narrower numbers, such as fp8, halve bytes and FLOPs.'
+    ),
+    (
+        1,
+        'padding',
+        'work for rows that belong to no token',
+        'Graphs pad a batch to the next captured size: add the usual ones to cudagraph_capture_sizes.'
+    ),
+    (
+        2,
+        'small_kernels',
+        'what any kernel takes, however little it does',
+        'Fuse kernels with their neighbors: fused norms, activations, rope and quantization.'
+    ),
+    (
+        3,
+        'below_roofline',
+        'kernels of known work, beyond what the peak needs',
+        'Try another backend or tuned kernels for the worst roles; a product that tensor parallelism makes too narrow is slow.'
+    ),
+    (
+        4,
+        'not_modelled',
+        'kernels and transfers whose work or peak is unknown',
+        'step.floor says what is missing: often traceql load --model-config, or --peaks for a GPU that is not listed.'
+    ),
+    (
+        5,
+        'comm_floor',
+        'exposed transfers, as long as the links need for the bytes',
+        'Use fewer tensor-parallel ranks, or overlap communication with computing.'
+    ),
+    (
+        6,
+        'comm_above_floor',
+        'exposed transfers, beyond what the links need',
+        'Small messages cost latency: one-shot or fused all-reduces, or fewer and larger messages.'
+    ),
+    (
+        7,
+        'comm_unmatched',
+        'exposed communication that may be waiting',
+        'Load the traces of all ranks: only then waiting and transfer can be told apart.'
+    ),
+    (
+        8,
+        'waiting',
+        'communication that waits for a late rank',
+        'time.lost has the root causes, comm.waits the late ranks.'
+    ),
+    (
+        9,
+        'expert_imbalance',
+        'experts, beyond the mean of the ranks',
+        'Balance the experts of the ranks (vLLM: --enable-eplb); ep.balance compares the ranks.'
+    ),
+    (
+        10,
+        'copies',
+        'memory copies and sets that nothing hides',
+        'Copy from pinned memory on another stream while kernels run.'
+    ),
+    (
+        11,
+        'idle',
+        'nothing runs',
+        'idle.by_cause has the causes. Graph replays remove gaps of cause host, larger kernels those of cause launch.'
+    ),
+    (
+        12,
+        'other_step',
+        'kernels of another step, or of none',
+        'Nothing to gain: the GPU spans of steps overlap.'
+    )
+),
+chosen AS (
     SELECT step_id, phase, context_tokens + generation_tokens AS tokens
     FROM step
     WHERE
@@ -70,10 +151,12 @@ SELECT
     1.0 * summed.total_ns / NULLIF(phase_size.tokens, 0) AS per_token_ns,
     CAST(summed.total_ns AS BIGINT) AS total_ns,
     phase_size.steps,
-    waterfall_bar.meaning,
-    in_words_of_run(waterfall_bar.advice) AS advice
+    listed.meaning,
+    in_words_of(
+        (SELECT MIN(dialect) FROM trace HAVING MIN(dialect) = MAX(dialect)), listed.advice
+    ) AS advice
 FROM summed
-INNER JOIN waterfall_bar USING (bar)
+INNER JOIN listed USING (bar)
 INNER JOIN phase_size ON summed.phase IS NOT DISTINCT FROM phase_size.phase
 WHERE summed.total_ns <> 0
-ORDER BY summed.phase, waterfall_bar.position, summed.total_ns DESC, part
+ORDER BY summed.phase, listed.position, summed.total_ns DESC, part

@@ -72,14 +72,18 @@ point AS (
     FROM bounded
     INNER JOIN device USING (rank)
 ),
+exposed_part AS (
+    SELECT rank, device, ts, dur, CAST(SUM(dur) OVER in_order - dur AS BIGINT) AS before_ns
+    FROM device_part
+    WHERE part IN ('exposed_transfer', 'exposed_wait', 'exposed_unmatched')
+    WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING)
+),
 exposed AS (
     SELECT
         point.step_id,
-        SUM(point.sign * (
-            comm_until_ns(last, point.at_ts) - overlap_until_ns(last, point.at_ts)
-        )) AS ns
+        SUM(point.sign * COALESCE(last.before_ns + LEAST(point.at_ts - last.ts, last.dur), 0)) AS ns
     FROM point
-    ASOF LEFT JOIN comm_until AS last
+    ASOF LEFT JOIN exposed_part AS last
         ON point.rank = last.rank
         AND point.device = last.device
         AND point.at_ts >= last.ts

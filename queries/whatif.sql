@@ -119,13 +119,31 @@ based AS MATERIALIZED (
     LIMIT 1
 ),
 -- What follows is split into macros by subject: to each, the tables above are given by name.
-case_size AS MATERIALIZED ( -- noqa: ST03
+case_size AS MATERIALIZED (
     FROM predicted_case(
         'class', 'based', 'recorded', $context::BIGINT, $phase::VARCHAR, $graph::VARCHAR
     )
 ),
+-- Parts of the model with their numbers of rows, for each case and each class, by the same formulas.
+situation AS (
+    SELECT
+        TRUE AS is_case, case_id AS id, tp, is_asked, executed_tokens, logit_rows, context_pairs, generation_pairs, kv_tokens
+    FROM case_size
+    UNION ALL
+    SELECT
+        FALSE, class.class_id, recorded.tp_size, FALSE, class.executed_tokens, class.logit_rows, class.context_pairs,
+        class.generation_pairs, class.kv_tokens
+    FROM class
+    CROSS JOIN recorded
+),
 sized AS MATERIALIZED (
-    FROM sized_part('case_size', 'class', 'recorded', 'model')
+    SELECT
+        situation.*,
+        model.* EXCLUDE (tp),
+        CASE model.rows_of WHEN 'logit_rows' THEN situation.logit_rows ELSE situation.executed_tokens END AS row_count,
+        model.context_pair_flops + model.generation_pair_flops > 0 AS attends
+    FROM situation
+    INNER JOIN model USING (tp)
 ),
 attainable AS MATERIALIZED ( -- noqa: ST03
     FROM attainable_time('sized', 'roof')

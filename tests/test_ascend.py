@@ -216,7 +216,7 @@ def test_one_rank_names_the_late_peer(
             """
             SELECT collective.*, peer_ns, dur
             FROM collective
-            JOIN plane_wait USING (kernel_id)
+            JOIN operation_plane USING (kernel_id)
             JOIN kernel ON kernel_id = kernel.id
             WHERE collective.rank = $rank
             ORDER BY kernel.ts

@@ -260,6 +260,11 @@ def test_mistakes_are_refused_with_the_next_step(database: Path, tmp_path: Path)
         "SELECT * FROM glob('*')",
         "INSTALL httpfs",
         "SET enable_external_access = true",
+        "SET search_path = 'memory.main'",
+        "EXPORT DATABASE 'DATABASE.tmp'",
+        "EXPLAIN ANALYZE /* */ COPY kernel TO 'DATABASE.tmp/x'",
+        "/* first */ EXPLAIN (ANALYZE) CREATE TABLE memory.main.mine AS SELECT 1",
+        "DETACH run",
         "SELECT",
     ],
 )
@@ -268,9 +273,11 @@ def test_sql_can_neither_write_nor_reach_other_files(
 ) -> None:
     before = database.read_bytes()
     statement = statement.replace("FILE", str(tmp_path / "out"))
+    statement = statement.replace("DATABASE.", f"{database}.")
     statement = statement.replace("README", str(EXAMPLES.parent / "README.md"))
     assert refusal("sql", database, statement).startswith("traceql: ")
     assert database.read_bytes() == before
+    assert not Path(f"{database}.tmp").exists()
     assert not list(tmp_path.iterdir())
 
 

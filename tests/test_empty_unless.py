@@ -23,7 +23,7 @@ SAID = [one for one in definitions().values() if one.empty_unless]
 # Recordings, and a table that only they fill.
 RECORDINGS = {
     "run": ([EXAMPLES / "qwen3-8b-tp2-batch16"], "telemetry"),
-    "experts": ([DATA / "moe-dp2-tp2"], "expert_excess"),
+    "experts": ([DATA / "moe-dp2-tp2"], "arrival"),
     "modules": ([DATA.parent / "recordings" / "qwen3moe-eager.json.gz"], "kernel_module"),
     "ncu": (
         [
@@ -32,7 +32,7 @@ RECORDINGS = {
         ],
         "counted_kernel",
     ),
-    "ascend": ([PROFILERS / "ascend" / "alexnet-910b-level1-text"], "operation_part"),
+    "ascend": ([PROFILERS / "ascend" / "alexnet-910b-level1-text"], "operation_plane"),
 }
 
 

@@ -461,8 +461,7 @@ def bubbles(*, ahead_ns: int) -> list[tuple[Any, ...]]:
     """Of two stages; the clock of the second is ahead."""
     con = duckdb.connect()
     con.execute("CREATE TABLE trace (dialect VARCHAR)")  # a macro asks it for its words
-    defined = definitions()
-    macros = [one for one in defined.values() if one.kind is Kind.MACRO]
+    macros = [one for one in definitions().values() if one.kind is Kind.MACRO]
     for macro in sorted(macros, key=lambda one: len(one.needs)):
         con.execute(macro.source)
     con.execute(
@@ -475,19 +474,17 @@ def bubbles(*, ahead_ns: int) -> list[tuple[Any, ...]]:
         FROM range(2) AS ranks (rank);
         CREATE TABLE slice AS
         SELECT rank, rank * $ahead AS ts, 90 AS dur FROM range(2) AS ranks (rank);
-        CREATE TABLE device_state AS
-        SELECT rank, 0 AS device, ts + rank * $ahead AS ts, dur, compute, comm, FALSE AS copy
+        CREATE TABLE device_part AS
+        SELECT rank, 0 AS device, ts + rank * $ahead AS ts, dur, part, cause
         FROM (
-            VALUES (0, 0, 40, TRUE, TRUE), (0, 40, 20, FALSE, TRUE), (0, 60, 15, TRUE, FALSE),
-            (0, 75, 5, FALSE, FALSE), (1, 30, 40, TRUE, FALSE), (1, 70, 10, FALSE, FALSE)
-        ) AS states (rank, ts, dur, compute, comm);
-        CREATE TABLE gap AS
-        SELECT 1 AS rank, 0 AS device, 70 + $ahead AS ts, 'host' AS cause;
+            VALUES (0, 0, 40, 'computing', NULL), (0, 40, 20, 'exposed_transfer', NULL),
+            (0, 60, 15, 'computing', NULL), (0, 75, 5, 'idle', 'launch'),
+            (1, 30, 40, 'computing', NULL), (1, 70, 10, 'idle', 'host')
+        ) AS parts (rank, ts, dur, part, cause);
         CREATE TABLE step (step_id BIGINT, phase VARCHAR);
         CREATE TABLE aligned_step (step_id BIGINT, rank BIGINT, ts BIGINT);
         """.replace("$ahead", str(ahead_ns))
     )
-    con.execute(f"CREATE VIEW device_time AS {defined['device_time'].source}")
     query = query_named("pp.bubble", catalog())
     result = con.execute(query.sql, bound(query, {}))
     names = [column[0] for column in result.description]

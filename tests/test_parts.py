@@ -36,9 +36,9 @@ def tiny_parts(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spooled, "_IN_MEMORY_BYTES", 1000 * scale)
     monkeypatch.setattr(spooled, "_BATCH_ROWS", 100 * scale)
     monkeypatch.setattr(attribution, "_ROWS", 100 * scale)
-    of_device_spent = definitions()["device_spent"].rows.__globals__
-    assert "_STATES_AT_ONCE" in of_device_spent
-    monkeypatch.setitem(of_device_spent, "_STATES_AT_ONCE", 100 * scale)
+    of_arrival = definitions()["arrival"].rows.__globals__
+    assert "_STATES_AT_ONCE" in of_arrival
+    monkeypatch.setitem(of_arrival, "_STATES_AT_ONCE", 100 * scale)
 
 
 @pytest.mark.slow

@@ -274,7 +274,7 @@ def test_a_given_file_counts_before_those_of_run_directories_and_of_these_the_la
 
 def test_without_peaks_json_nothing_is_measured() -> None:
     con = named("NVIDIA H200")
-    for table in ("measured_product", "measured_collective", "measured_memory", "own_peak"):
+    for table in ("measured_product", "measured_collective", "own_peak"):
         assert rows(con, f"FROM {table}") == []
 
 
@@ -299,11 +299,7 @@ def test_ceilings_of_a_real_gpu_are_below_its_data_sheet(file: Path) -> None:
         assert link is None or 0.86 < link < 0.89
         assert kernel_ns == 960
     document = json.loads(file.read_text())
-    for table, key in (
-        ("memory", "memory"),
-        ("product", "products"),
-        ("collective", "collectives"),
-    ):
+    for table, key in (("product", "products"), ("collective", "collectives")):
         assert rows(con, f"SELECT COUNT(*) FROM measured_{table}") == [(len(document[key]),)]
 
 

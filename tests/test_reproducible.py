@@ -129,21 +129,15 @@ def test_rows_are_in_the_order_of_ranks_whichever_is_inserted_first(
 HUGE = 2**53
 
 
-def sources_of_cost() -> Tables:
-    tables = Tables()
-    tables.execute("FROM collective, kernel, known_part, step_tokens, configured_shape")
-    tables.execute("FROM model_config, model_size, cost_formula")
-    return tables
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, HUGE), (HUGE, 1, 1)])
 def test_order_of_operations_changes_no_byte(sizes: tuple[int, ...]) -> None:
-    tables = sources_of_cost()
-    place = {"rank": 0, "layer": 0, "role": "pp_send"}
-    insert(tables, "known_part", place | {"kind_id": 0, "only_communicates": True})
+    tables = Tables()
+    tables.execute("FROM collective, kernel, part_work")
+    place = {"rank": 0, "role": "pp_send", "step_id": 0}
+    insert(tables, "part_work", place | {"layers": [0], "only_communicates": True})
     for number, size in enumerate(sizes):
-        insert(tables, "kernel", place | {"id": number, "step_id": 0, "dur": 1})
+        insert(tables, "kernel", place | {"id": number, "layer": 0, "dur": 1})
         insert(
             tables,
             "collective",
@@ -155,33 +149,40 @@ def test_order_of_operations_changes_no_byte(sizes: tuple[int, ...]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1, HUGE), (HUGE, 1, 1, 1, 1)])
 @pytest.mark.parametrize(
-    ("part", "share", "missing"),
+    ("formula", "share", "missing"),
     [
+        ("experts", 1, "experts that the tokens chose: fewer than equally likely ones"),
         (
-            {"formula": "experts", "source": "shapes", "experts": 1, "top_k": 1},
-            1,
-            "experts that the tokens chose: fewer than equally likely ones",
-        ),
-        (
-            {"formula": "product", "source": "configuration"},
+            "product",
             0.95,  # measured times are that inexact
             "a model configuration whose weights can be read in the time of the kernels",
         ),
     ],
 )
 def test_order_of_layers_changes_no_verdict(
-    sizes: tuple[int, ...], part: dict[str, Any], share: float, missing: str
+    sizes: tuple[int, ...], formula: str, share: float, missing: str
 ) -> None:
     """All weights take 4 ns more than those of one layer, and the kernels take 2 ns more."""
-    tables = sources_of_cost()
+    tables = Tables()
+    tables.execute("FROM kernel, step_tokens, layout, rank_model, model_part, operator_size, peak")
+    insert(tables, "trace", {"rank": 0, "device_name": "GPU"})
+    peak = {"device_name": "GPU", "kind": "data sheet", "hbm_gbps": 1, "l2_bytes": 1}
+    insert(tables, "peak", peak)
+    insert(tables, "layout", {"rank": 0, "tp_size": 1, "dp_size": 1})
+    insert(tables, "rank_model", {"rank": 0, "first_layer": 0})
     insert(tables, "step_tokens", {"rank": 0, "step_id": 0, "tokens": 1})
-    role = {"rank": 0, "role": "down_proj"}
-    product = {"flops_per_row": 1, "only_communicates": False, "dp_size": 1}
-    memory = {"hbm_gbps": 1, "l2_bytes": 1}
+    role = {"role": "down_proj"}
+    product_kernel = {"category": "gemm", "name": "gemm", "symbol": "g"}
+    product = {"formula": formula, "flops_per_row": 1, "dtype": "bf16"}
     for layer, size in enumerate(sizes):
-        place = role | {"layer": layer}
-        sized = {"kind_id": layer, "weight_bytes": size}
-        insert(tables, "known_part", place | sized | product | memory | part)
-        insert(tables, "kernel", place | {"id": layer, "step_id": 0, "dur": 0})
+        part = role | {"layer": layer}
+        sized = part | product | {"weight_bytes": size}
+        if formula == "experts":
+            chosen = {"rank": 0, "experts": 1, "top_k": 1}
+            insert(tables, "operator_size", sized | chosen)
+        else:
+            insert(tables, "model_part", sized | {"tp": 1})
+        own = {"id": layer, "rank": 0, "step_id": 0, "dur": 0}
+        insert(tables, "kernel", part | own | product_kernel)
     tables.con.execute("UPDATE kernel SET dur = ? WHERE id = 0", [int(share * HUGE) + 2])
     assert rows(tables, "SELECT DISTINCT missing FROM cost") == [(missing,)]

@@ -286,10 +286,14 @@ def test_experts_beyond_the_mean_of_the_ranks_are_imbalance() -> None:
 )
 def test_measured_operations_are_interpolated(size: int, ns: int) -> None:
     common = {"device_name": "GPU", "op": "all_reduce", "ranks": 2}
+    operation = {"kernel_id": 0, "rank": 0, "op": "all_reduce", "group_size": 2, "bytes": size}
     tables = Tables()
-    tables.execute("FROM collective, measured_collective, trace")
+    tables.execute("FROM collective, cost, kernel, measured_collective, peak, trace")
     insert(tables, "trace", {"rank": 0, "device_name": "GPU"})
-    insert(tables, "collective", {"rank": 0, "op": "all_reduce", "group_size": 2, "bytes": size})
+    insert(tables, "peak", {"device_name": "GPU", "kind": "measured", "link_gbps": 1})
+    insert(tables, "collective", operation)
+    insert(tables, "kernel", STEP | {"id": 0, "layer": 0, "role": "mlp_allreduce"})
+    insert(tables, "cost", cost("mlp_allreduce", wire_bytes=size))
     insert(
         tables,
         "measured_collective",
@@ -301,7 +305,7 @@ def test_measured_operations_are_interpolated(size: int, ns: int) -> None:
         common | {"bytes": 200, "ns": 1, "ranks": 4},
         common | {"bytes": 200, "ns": 1, "device_name": "another GPU"},
     )
-    assert rows(tables, "SELECT ns FROM measured_operation") == [(ns,)]
+    assert rows(tables, "SELECT link_ns FROM role_floor WHERE kind = 'measured'") == [(ns,)]
 
 
 # --- on real runs --------------------------------------------------------------------------------

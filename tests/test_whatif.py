@@ -235,10 +235,6 @@ def gate_up(batch: int, ns: float) -> Tables:
 
 def test_measured_product_takes_as_long_per_row_between_measured_rows() -> None:
     tables = gate_up(256, 60_000)
-    assert rows(tables, "SELECT from_rows, to_rows, ns, ns_per_row FROM product_curve") == [
-        (256, 1024, 60_000, 180_000 / 768),
-        (1024, None, 240_000, 0),
-    ]
     row = told(tables, batch=640)["gate_up_proj"]
     # Halfway between 256 and 1,024 rows.
     assert (row["predicted_ns"], row["how"]) == (pytest.approx(150_000), "measured product")

@@ -26,19 +26,26 @@ def spooled(con: duckdb.DuckDBPyConnection, parts: Iterator[pa.Table]) -> Iterat
     Args:
         parts: tables of one schema; one at least, which may be empty.
     """
+    folder = _folder(con)  # asked first: the parts may be those of a query that is open
     first = _while_small(parts)
     after = next(parts, None)
     if after is None:
         yield pa.concat_tables(first)
         return
-    with TemporaryDirectory(dir=_folder(con)) as folder:
-        path = str(Path(folder) / "rows.arrow")
+    with TemporaryDirectory(dir=folder) as own:
+        path = str(Path(own) / "rows.arrow")
         with pa.ipc.new_file(path, after.schema) as sink:
             for part in chain(first, [after], parts):
                 sink.write_table(part)
         first.clear()
         with pa.memory_map(path) as source:
             yield pa.ipc.open_file(source).read_all()
+
+
+def tables_of(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.Table]:
+    """All rows of a query, in tables that are small enough for memory."""
+    for batch in con.sql(sql).to_arrow_reader(_BATCH_ROWS):
+        yield pa.Table.from_batches([batch])
 
 
 def mapped_columns(con: duckdb.DuckDBPyConnection, sql: str, params: object = None) -> Columns:

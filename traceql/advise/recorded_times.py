@@ -28,12 +28,14 @@ _WHAT = """
     ORDER BY layout.rank
     LIMIT 1
 """
-# Measured sizes, of a peaks.json that was loaded, come before those of the recording.
+# Where sizes were measured (in a peaks.json that was loaded), the curve has no recorded ones.
 _POINTS = """
-    SELECT op, ranks, bytes, ns
-    FROM transfer_point
-    WHERE source <> 'recorded, with waiting' AND op <> 'peer_copy' AND device_name = $device
-    QUALIFY RANK() OVER (PARTITION BY op, ranks ORDER BY source <> 'measured') = 1
+    SELECT op, ranks, from_bytes AS bytes, ns
+    FROM transfer_curve
+    WHERE
+        source IN ('measured', 'recorded') AND from_bytes > 0
+        AND op <> 'peer_copy' AND device_name = $device
+    ORDER BY op, ranks, bytes
 """
 _ELSEWHERE = ("communication", "waiting", "total")  # told by others, or not at all
 _OUTSIDE_LAYERS = FIRST_STAGE | LAST_STAGE | EVERY_STAGE

@@ -8,18 +8,34 @@ import click
 
 from traceql.cli.console import print_text
 from traceql.cli.output import print_answer
+from traceql.comment_head import source_text
+from traceql.findings.view import PARTS
 from traceql.printable import one_line
 from traceql.trace import Trace
 from traceql.wording import Wording
 
+# The number of ranks is the same as in query overview.recording.
 _COUNTS = """
+    WITH job AS (
+        SELECT
+            COUNT(*) AS loaded,
+            CASE
+                WHEN EXISTS (FROM run) THEN MAX(trace.world_size) ELSE MAX(recorder.world_size)
+            END AS stated,
+            GREATEST(
+                COUNT(*), MAX(trace.world_size), (SELECT MAX(group_size) FROM communicator)
+            ) AS ranks
+        FROM trace
+        LEFT JOIN recorder USING (rank)
+        HAVING COUNT(*) > 0
+    )
     SELECT
         (SELECT COUNT(*) FROM slice) AS slices,
         (SELECT COUNT(*) FROM kernel) AS kernels,
         (SELECT COUNT(*) FROM step) AS steps,
         (SELECT COUNT(*) FROM trace) AS ranks,
-        (SELECT ranks FROM job_size) AS world_size,
-        (SELECT at_least FROM job_size) AS at_least,
+        (SELECT ranks FROM job) AS world_size,
+        (SELECT ranks > GREATEST(loaded, stated) FROM job) AS at_least,
         (SELECT COUNT(*) FROM profiled_launch) AS profiled,
         COUNT(ok) AS checks,
         COUNT(*) FILTER (NOT ok) AS failed,
@@ -40,6 +56,7 @@ _PHASES = """
 _RECORDED = """
     SELECT MAX(ns) / 1e6 AS ms FROM (SELECT SUM(dur) AS ns FROM device_state GROUP BY rank)
 """
+_TIME_APART = PARTS / "time_apart.sql"
 _FACTS = (
     "model",
     "architecture",
@@ -90,7 +107,7 @@ def write_summary(trace: Trace, database: Path) -> None:
 
 def write_warnings(trace: Trace) -> None:
     """Prints a line to stderr if ranks were recorded at other times than the lowest rank."""
-    apart = trace.select("FROM time_apart ORDER BY rank").rows()
+    apart = trace.select(f"FROM ({source_text(_TIME_APART)}) ORDER BY rank").rows()
     if apart:
         ranks = ", ".join(str(row["rank"]) for row in apart)
         seconds = min(row["apart_ns"] for row in apart) / 1e9

@@ -1,8 +1,8 @@
 """The place of each rank in tensor, pipeline and data parallelism, and the evidence for it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Self
 
 from traceql.dialect.facts import ProcessGroup
 
@@ -23,6 +23,16 @@ class Sizes:
     tp: int | None = None
     pp: int | None = None
     dp: int | None = None
+
+    @classmethod
+    def stated(cls, runs: Iterable[tuple[int | None, int | None, int | None]]) -> Self:
+        """What run.json states: the sizes tp, pp and dp of each run directory.
+
+        A size is unknown if those of several run directories differ.
+        """
+        of_kind = zip(*runs, strict=True)
+        known = [{size for size in sizes if size and 0 < size < 2**31} for sizes in of_kind]
+        return cls(*(sizes.pop() if len(sizes) == 1 else None for sizes in known))
 
     def all_of(self, world: int) -> RankPlace | None:
         """The sizes, if all are stated and they multiply to the world size."""

@@ -9,7 +9,7 @@ import duckdb
 
 from traceql.derive.definition import Definition, Kind
 from traceql.derive.describe import comments
-from traceql.derive.execute import create_sources, make_macros
+from traceql.derive.execute import create_sources
 from traceql.derive.registry import definitions
 from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError, TraceqlError
@@ -156,7 +156,6 @@ def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool)
             con.execute(EDGE_KERNELS)
     con.commit()
     lost_time, queue = known["lost_time"], known["launch_queue"]
-    make_macros(con, lost_time.needs)
     _insert(con, lost_time, lost_time_rows(lost_time, known["straggler"]))
     _insert(con, queue, queue_rows(queue, overlap, of_excerpt=of_excerpt))
 

@@ -31,24 +31,22 @@ class Rule(StrEnum):
 
 _TABLES = {
     Rule.WHOLE: """
-        clock communicator communicator_member cost_formula data_sheet_peak event_kind file_count
-        finding_rule fixed_cost graph_node job_size kernel_class kernel_key kernel_metric
-        kernel_rule layer_family layer_kind layout link measured_collective measured_device
-        measured_memory measured_product model_config model_part model_size model_transfer own_peak
-        peak peak_file product_curve profile_file profile_quantity profile_remark profiled_launch
-        profiled_name profiled_work quantization_sign rank_model rank_part recorder remark
-        role_link run run_file run_iteration symbol time_apart trace traceql_database track
-        transfer_curve transfer_point waterfall_bar
+        clock communicator cost_formula data_sheet_peak event_kind file_count finding_rule
+        fixed_cost graph_node kernel_class kernel_key kernel_metric kernel_rule layer_kind
+        layout link measured_collective measured_device measured_product model_config model_part
+        model_size own_peak peak peak_file profile_file profile_quantity profile_remark
+        profiled_launch profiled_name profiled_work quantization_sign rank_model rank_part
+        recorder remark run run_file run_iteration symbol trace traceql_database track
+        transfer_curve
     """,
     Rule.BEGUN: "counter instant memory",
     Rule.CLIPPED: "device_part device_state gap",
-    Rule.KERNEL: (
-        "activity collective counted_kernel issuer kernel_match kernel_module plane_wait role_call"
-    ),
+    Rule.KERNEL: """
+        activity collective counted_kernel issuer kernel_match kernel_module operation_plane
+        role_call
+    """,
     Rule.OPERATION: "arrival",
-    Rule.STEP: (
-        "aligned_step cost expert_excess measured_transfer request_step step step_time step_tokens"
-    ),
+    Rule.STEP: "aligned_step cost request_step step step_time step_tokens",
     Rule.OWN: "flow kernel launch ledger lost_time module request slice telemetry telemetry_sample",
 }
 RULES: Mapping[str, Rule] = {

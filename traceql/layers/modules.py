@@ -3,15 +3,28 @@
 import csv
 from pathlib import Path
 
+import pyarrow as pa
+
 from traceql.layers.symbols import letter
 
 _FILE = Path(__file__).with_name("modules.csv")
 
 
-def module_roles() -> list[dict[str, object]]:
-    """The rows of table `module_role`, one per rule, with the letters of symbols."""
+_SCHEMA = pa.schema(
+    [
+        ("priority", pa.int64()),  # of all rules that match, the one with the lowest number decides
+        ("path_pattern", pa.string()),
+        ("positions", pa.string()),  # a regular expression for module.position
+        ("symbols", pa.list_(pa.string())),  # the letters; all symbols if there are none
+        ("role", pa.string()),
+    ]
+)
+
+
+def module_roles() -> pa.Table:
+    """The rules, one per row. Both patterns may match anywhere."""
     with _FILE.open(newline="", encoding="utf-8") as file:
-        return [
+        rules = [
             {
                 "priority": int(row["priority"]),
                 "path_pattern": row["path"],
@@ -21,3 +34,4 @@ def module_roles() -> list[dict[str, object]]:
             }
             for row in csv.DictReader(file)
         ]
+    return pa.Table.from_pylist(rules, _SCHEMA)

@@ -1,16 +1,37 @@
 -- Sizes of step to predict, each with the recorded class that it is predicted from: case -1, which is the asked one, and recorded ones, to see how well that works; for query whatif.
 -- @kind   table macro
 -- @scope  run
--- @needs  checked_class
 CREATE OR REPLACE MACRO predicted_case(classes, bases, recording, asked_context, asked_phase, asked_graph) AS TABLE
-WITH based AS (
+WITH class AS (
+    FROM query_table(classes)
+),
+based AS (
     FROM query_table(bases)
 ),
 recorded AS (
     FROM query_table(recording)
 ),
+-- Recorded classes like the base, each with the nearest other one, from which it is predicted in turn.
 checked AS MATERIALIZED (
-    FROM checked_class(classes, bases)
+    SELECT class.*, other.class_id AS base_id
+    FROM (
+        SELECT class.*
+        FROM class
+        INNER JOIN based ON class.in_full_graph = based.in_full_graph AND class.in_graph = based.in_graph
+        WHERE class.is_of_phase
+        ORDER BY class.steps DESC, class.class_id
+        LIMIT 32
+    ) AS class
+    INNER JOIN class AS other
+        ON other.is_of_phase
+        AND class.class_id <> other.class_id
+        AND class.in_full_graph = other.in_full_graph
+        AND class.in_graph = other.in_graph
+    WHERE class.batch > 0 AND other.batch > 0
+    QUALIFY ROW_NUMBER() OVER (
+        PARTITION BY class.class_id
+        ORDER BY NOT other.is_frequent, ABS(ln(other.batch / class.batch)), other.steps DESC, other.class_id
+    ) = 1
 )
 SELECT
     -1 AS case_id,

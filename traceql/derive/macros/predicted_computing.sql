@@ -1,9 +1,9 @@
 -- Computing of each case, by role: as measured, as products of its shape, or as recorded sizes with fewer and more rows suggest; for query whatif.
 --
--- Parts are those of sized_part, and attainables of attainable_time.
+-- Parts are those of the model in each case and class, and attainables those of attainable_time.
 -- @kind   table macro
 -- @scope  run
--- @needs  class_time, cost, cost_formula, product_time, recorded_point
+-- @needs  class_time, cost, cost_formula, measured_product
 CREATE OR REPLACE MACRO predicted_computing(cases, classes, recording, parts, attainables) AS TABLE
 WITH case_size AS (
     FROM query_table(cases)
@@ -17,11 +17,81 @@ recorded AS (
 attainable AS (
     FROM query_table(attainables)
 ),
-point AS MATERIALIZED (
-    FROM recorded_point(classes, attainables)
+sized AS (
+    FROM query_table(parts)
 ),
+-- What the roles of each class took above (memory, fixed) or relative to (compute) the attainable time.
+point AS MATERIALIZED (
+    SELECT
+        class_time.class_id,
+        class_time.role,
+        class.is_of_phase,
+        class.steps,
+        class.in_graph,
+        class.executed_tokens,
+        COALESCE(attainable.formula IN ('product', 'experts'), FALSE) AS is_product,
+        COALESCE(attainable.is_compute, FALSE) AS is_compute,
+        COALESCE(attainable.row_count, class.executed_tokens) AS row_count,
+        class_time.ns - COALESCE(attainable.ns, 0) AS above_ns,
+        class_time.ns / NULLIF(attainable.ns, 0) AS ratio
+    FROM class_time
+    INNER JOIN class USING (class_id)
+    LEFT JOIN attainable
+        ON class_time.class_id = attainable.id AND class_time.role = attainable.role AND NOT attainable.is_case
+    WHERE
+        class_time.part = 'computing'
+        AND (
+            attainable.ns IS NOT NULL
+            OR class_time.role NOT IN (SELECT UNNEST(roles) FROM cost_formula)
+            OR class_time.role IS NULL
+        )
+),
+-- Between two measured numbers of rows, a product takes a straight line over rows: it is nearly constant
+-- where weights have to be read, and proportional to rows where FLOPs count. Of more rows than were
+-- measured (is_beyond), it is the time of the most that were: they take no less.
+curve AS (
+    SELECT
+        device_name,
+        role,
+        dtype,
+        2 * k * n AS flops_per_row,
+        m AS from_rows,
+        LEAD(m) OVER larger AS to_rows,
+        ns,
+        COALESCE((LEAD(ns) OVER larger - ns) / (LEAD(m) OVER larger - m), 0) AS ns_per_row
+    FROM measured_product
+    WHERE role IS NOT NULL
+    WINDOW larger AS (PARTITION BY device_name, role, dtype, k, n ORDER BY m)
+),
+shaped AS (
+    SELECT
+        situation.is_case,
+        situation.id,
+        situation.role,
+        curve.to_rows IS NULL AND situation.row_count > curve.from_rows AS is_beyond,
+        situation.layers * (curve.ns + curve.ns_per_row * (situation.row_count - curve.from_rows)) AS ns
+    FROM sized AS situation
+    CROSS JOIN recorded
+    LEFT JOIN curve
+        ON recorded.device_name = curve.device_name
+        AND situation.role = curve.role
+        AND situation.dtype = curve.dtype
+        AND situation.flops_per_row = curve.flops_per_row
+        AND situation.row_count >= curve.from_rows
+        AND situation.row_count < COALESCE(curve.to_rows, 1e18)
+    WHERE situation.formula = 'product' AND NOT situation.is_asked
+),
+-- How long products take as measured at their very shapes, in all layers together.
 product_ns AS MATERIALIZED (
-    FROM product_time(parts, recording)
+    SELECT
+        is_case,
+        id,
+        role,
+        SUM(ns ORDER BY ns) AS ns,
+        BOOL_OR(is_beyond) AS is_beyond
+    FROM shaped
+    GROUP BY is_case, id, role
+    HAVING COUNT(*) = COUNT(ns)
 ),
 asked_part AS (
     SELECT

@@ -3,7 +3,7 @@
 -- Computings are those of predicted_computing.
 -- @kind   table macro
 -- @scope  run
--- @needs  class_time, graph_gap
+-- @needs  class_time, fixed_cost
 CREATE OR REPLACE MACRO predicted_rest(cases, classes, recording, computings, without_wait) AS TABLE
 WITH case_size AS (
     FROM query_table(cases)
@@ -71,6 +71,28 @@ other_time AS (
             WHERE class_time.class_id = base.class_id AND class_time.part = 'idle' AND class_time.cause = 'launch'
         )
 ),
+-- The mean time between the kernels of a replayed graph, in which nothing runs: that of recorded steps
+-- that are one graph, else that of such a device.
+recorded_gap AS (
+    SELECT
+        SUM(class_time.ns ORDER BY class_time.ns) FILTER (class_time.cause = 'launch')
+        / SUM(class_time.kernels ORDER BY class_time.kernels) AS ns
+    FROM class_time
+    INNER JOIN class USING (class_id)
+    WHERE class.in_full_graph
+),
+stated_gap AS (
+    SELECT arg_min(fixed_cost.ns, fixed_cost.position) AS ns
+    FROM recorded
+    INNER JOIN fixed_cost ON fixed_cost.cost = 'graph_gap' AND regexp_matches(recorded.device_name, fixed_cost.device)
+),
+graph_gap AS (
+    SELECT
+        COALESCE(recorded_gap.ns, stated_gap.ns) AS ns,
+        CASE WHEN recorded_gap.ns IS NOT NULL THEN 'recorded' WHEN stated_gap.ns IS NOT NULL THEN 'fixed cost' END AS source
+    FROM recorded_gap
+    CROSS JOIN stated_gap
+),
 ruled AS (
     SELECT
         *,
@@ -114,4 +136,4 @@ SELECT
     CASE ruled.rule WHEN 'gaps of a graph' THEN 'gaps of a graph, ' || COALESCE(graph_gap.source, 'unknown') ELSE ruled.rule END AS how,
     NULL AS warning
 FROM ruled
-LEFT JOIN graph_gap ON graph_gap.rank = (SELECT rank FROM recorded)
+CROSS JOIN graph_gap

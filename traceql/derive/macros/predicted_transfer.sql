@@ -1,7 +1,7 @@
 -- Communication of each case, by role: as measured, or as transfer_curve has it for the size and number of ranks; for query whatif.
 -- @kind   table macro
 -- @scope  run
--- @needs  class_transfer, model_transfer, transfer_curve
+-- @needs  class_time, collective, kernel, layout, model_part, rank_part, transfer_curve
 CREATE OR REPLACE MACRO predicted_transfer(cases, classes, recording) AS TABLE
 WITH case_size AS (
     FROM query_table(cases)
@@ -11,6 +11,69 @@ class AS (
 ),
 recorded AS (
     FROM query_table(recording)
+),
+-- What the typical step of each class sends, and how long nothing else hides it, without known waiting.
+member AS (
+    SELECT class_id, len(step_ids) AS steps, UNNEST(step_ids) AS step_id
+    FROM class
+    WHERE class_id IN (SELECT base_id FROM case_size)
+),
+called AS (
+    SELECT
+        member.class_id,
+        kernel.role,
+        CASE WHEN MIN(collective.op) = MAX(collective.op) THEN MIN(collective.op) END AS op,
+        CASE WHEN MIN(collective.group_size) = MAX(collective.group_size) THEN MIN(collective.group_size) END AS ranks,
+        CAST(COUNT(*) AS DOUBLE) / ANY_VALUE(member.steps) AS calls,
+        CASE WHEN COUNT(*) = COUNT(collective.bytes) THEN AVG(collective.bytes) END AS bytes
+    FROM member
+    INNER JOIN kernel ON member.step_id = kernel.step_id
+    INNER JOIN collective ON kernel.id = collective.kernel_id
+    GROUP BY member.class_id, kernel.role
+),
+lasted AS (
+    SELECT class_id, role, SUM(ns ORDER BY ns) AS ns
+    FROM class_time
+    WHERE part IN ('exposed_transfer', 'exposed_unmatched')
+    GROUP BY class_id, role
+),
+sent AS (
+    SELECT called.*, COALESCE(lasted.ns, 0) AS ns
+    FROM called
+    LEFT JOIN lasted ON called.class_id = lasted.class_id AND called.role IS NOT DISTINCT FROM lasted.role
+),
+-- What tensor parallelism would add to a rank that has none: vLLM sums the activations of a token after
+-- the embedding, attention and the MLP of each layer, and gathers the logits.
+embedding AS (
+    SELECT MAX(gathered_bytes) AS row_bytes FROM model_part WHERE role = 'embed'
+),
+whole_part AS (
+    SELECT rank_part.*
+    FROM rank_part
+    INNER JOIN recorded ON rank_part.rank = recorded.rank AND rank_part.tp = recorded.tp_size
+    WHERE recorded.tp_size = 1
+),
+added AS (
+    SELECT
+        CASE whole_part.role WHEN 'o_proj' THEN 'attn_allreduce' ELSE 'mlp_allreduce' END AS role,
+        'all_reduce' AS op,
+        'tokens' AS rows_of,
+        CAST(SUM(whole_part.layers) AS BIGINT) AS calls,
+        MAX(embedding.row_bytes) AS row_bytes
+    FROM whole_part
+    CROSS JOIN embedding
+    WHERE whole_part.role IN ('o_proj', 'down_proj', 'experts_down')
+    GROUP BY ALL
+    UNION ALL
+    SELECT 'embed', 'all_reduce', 'tokens', 1, embedding.row_bytes
+    FROM layout
+    INNER JOIN recorded ON layout.rank = recorded.rank
+    CROSS JOIN embedding
+    WHERE layout.tp_size = 1 AND COALESCE(layout.pp_rank, 0) = 0 AND embedding.row_bytes IS NOT NULL
+    UNION ALL
+    SELECT 'logits_gather', 'all_gather', 'logit_rows', 1, tensor_bytes[2]
+    FROM whole_part
+    WHERE role = 'lm_head'
 ),
 transfer AS (
     SELECT
@@ -35,7 +98,7 @@ transfer AS (
     FROM case_size
     CROSS JOIN recorded
     INNER JOIN class AS base ON case_size.base_id = base.class_id
-    INNER JOIN class_transfer AS sent ON case_size.base_id = sent.class_id
+    INNER JOIN sent ON case_size.base_id = sent.class_id
     UNION ALL
     SELECT
         case_size.case_id,
@@ -49,7 +112,7 @@ transfer AS (
         case_size.tp
     FROM case_size
     CROSS JOIN recorded
-    INNER JOIN model_transfer AS added ON recorded.rank = added.rank
+    CROSS JOIN added
     WHERE recorded.tp_size = 1 AND case_size.tp > 1
 ),
 curve AS (

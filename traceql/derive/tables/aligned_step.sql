@@ -3,7 +3,7 @@
 -- Each rank counts its own steps, and the recording of a rank may begin one step later than that of
 -- another rank. Matched operations show by how many steps the counts differ.
 -- @scope  run
--- @needs  clock, clock_drift_ns, collective, kernel, launch, on_reference_clock, step, trace
+-- @needs  clock, collective, kernel, launch, on_reference_clock, step, trace
 -- @column step_id    BIGINT   Step (step.step_id).
 -- @column rank       BIGINT   Rank that ran the step.
 -- @column iteration  BIGINT   Number of the engine iteration in the run, from 0; the same on all ranks.
@@ -55,7 +55,7 @@ SELECT
     step.number - COALESCE(nearest.ahead, 0)
     - MIN(step.number - COALESCE(nearest.ahead, 0)) OVER () AS iteration,
     on_reference_clock(step.gpu_ts, clock.offset_ns, clock.drift, clock.at_ns) AS ts,
-    step.gpu_dur - clock_drift_ns(step.gpu_dur, clock.drift) AS dur,
+    step.gpu_dur - CAST(round(clock.drift * step.gpu_dur) AS BIGINT) AS dur,
     CASE
         WHEN nearest.ahead IS NOT NULL AND step.rank IN (SELECT rank FROM ahead) THEN 'operations'
         ELSE 'position'

@@ -3,7 +3,7 @@
 -- The table kernel adds layers and roles.
 -- @kind   scratch
 -- @scope  rank
--- @needs  activity, event_kind, issuer, kernel_class, launch, replayed_task, slice, symbol
+-- @needs  activity, event_kind, issuer, kernel_class, launch, slice, symbol, trace
 -- @column id         BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank       BIGINT     Rank whose GPU ran it.
 -- @column device     BIGINT     Number of the device on its machine; -1 if the file has none.
@@ -45,6 +45,82 @@ gpu_slice AS (
     FROM activity
     INNER JOIN slice USING (id)
     INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
+),
+-- Tasks of a captured graph of an Ascend device (ACL graph) have no launch call of their own. Each
+-- replay runs every task of the graph once, so the n-th time of a task is in the n-th replay, and replays
+-- begin in the order of their calls. If there are more calls than replays, or fewer, it is unknown which
+-- call belongs to which.
+ascend_activity AS MATERIALIZED (  -- so that the arguments of other profilers are not read
+    SELECT slice.id, slice.rank, slice.ts, slice.args
+    FROM slice
+    INNER JOIN activity USING (id)
+    INNER JOIN trace ON slice.rank = trace.rank
+    WHERE trace.dialect = 'ascend'
+),
+ascend_args AS (
+    SELECT
+        id,
+        rank,
+        ts,
+        json_extract_string(
+            args, ['$."Model Id"', '$."Physic Stream Id"', '$."Stream Id"', '$."Task Id"']
+        ) AS args
+    FROM ascend_activity
+    -- The largest number of 32 bits stands for no graph.
+    WHERE args LIKE '%"Model Id"%' AND json_extract_string(args, '$."Model Id"') <> '4294967295'
+),
+-- An operation of communication has no number of a task: it belongs to the replay that began last before it.
+ascend_operation AS (
+    SELECT id, rank, ts, json_extract_string(args, '$."model id"') AS model
+    FROM ascend_activity
+    WHERE args LIKE '%"model id"%' AND json_extract_string(args, '$."model id"') <> '4294967295'
+),
+replayable AS (
+    SELECT
+        id,
+        rank,
+        ts,
+        args[1] AS model,
+        ROW_NUMBER() OVER (PARTITION BY rank, args ORDER BY ts, id) AS number
+    FROM ascend_args
+),
+replay AS (
+    SELECT
+        rank,
+        model,
+        number,
+        MIN(ts) AS ts,
+        ROW_NUMBER() OVER (PARTITION BY rank ORDER BY MIN(ts)) AS place,
+        COUNT(*) OVER (PARTITION BY rank) AS replays
+    FROM replayable
+    GROUP BY rank, model, number
+),
+replay_call AS (
+    SELECT
+        rank,
+        id,
+        ROW_NUMBER() OVER (PARTITION BY rank ORDER BY ts, id) AS place,
+        COUNT(*) OVER (PARTITION BY rank) AS calls
+    FROM launch
+    WHERE regexp_matches(name, 'aclmdlRIExecuteAsync')
+),
+in_replay AS (
+    SELECT task.id, replay.rank, replay.place, replay.replays
+    FROM replayable AS task
+    INNER JOIN replay USING (rank, model, number)
+    UNION ALL
+    SELECT operation.id, operation.rank, replay.place, replay.replays
+    FROM ascend_operation AS operation
+    ASOF LEFT JOIN replay
+        ON operation.rank = replay.rank AND operation.model = replay.model AND operation.ts >= replay.ts
+),
+replayed_task AS (
+    SELECT in_replay.id, replay_call.id AS launch_id
+    FROM in_replay
+    LEFT JOIN replay_call
+        ON in_replay.rank = replay_call.rank
+        AND in_replay.place = replay_call.place
+        AND in_replay.replays = replay_call.calls
 )
 SELECT
     gpu_slice.id,

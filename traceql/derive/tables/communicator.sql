@@ -1,15 +1,18 @@
 -- One row per communicator: a group of ranks that communicate with each other.
 -- @schema main
 -- @scope  run
--- @needs  communicator_member, described_communicator, layout
+-- @needs  described_communicator, layout
 -- @empty_unless described_communicator
 -- @column communicator_id  BIGINT   Number of the communicator, from 0.
--- @column group_ranks      VARCHAR  Its ranks (the loaded ones, and others that events name), as text; "0 to 1" if data goes one way. The table communicator_member has them as rows.
+-- @column group_ranks      VARCHAR  Its ranks (the loaded ones, and others that events name), as text; "0 to 1" if data goes one way.
 -- @column group_size       BIGINT   Number of its ranks, loaded or not; NULL if unknown.
 -- @column is_directed      BOOLEAN  Whether data goes one way only, from the first rank to the second.
 -- @column scope            VARCHAR  Which ranks it connects: tensor (ranks of one pipeline stage of one replica), data (of several replicas), pipeline (of several stages) or unknown.
 WITH described AS (
     SELECT DISTINCT communicator_id, ranks, group_size, is_directed FROM described_communicator
+),
+member AS (
+    SELECT communicator_id, UNNEST(ranks) AS rank FROM described
 ),
 spread AS (
     SELECT
@@ -20,7 +23,7 @@ spread AS (
         COUNT(DISTINCT layout.tp_rank) AS tensor_ranks,
         MAX(layout.tp_size) AS tp_size,
         MAX(layout.dp_size) AS dp_size
-    FROM communicator_member AS member
+    FROM member
     LEFT JOIN layout USING (rank)
     GROUP BY member.communicator_id
 )

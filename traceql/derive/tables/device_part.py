@@ -4,7 +4,7 @@
 # counts once. If several activities run, computing comes first, then communication, then copies.
 # Waiting is time in which communication kernels run and all of them wait for another rank.
 # @scope  run
-# @needs  collective, gap, kernel, step, work_class
+# @needs  collective, gap, kernel, step
 # @empty_unless kernel
 # @column rank           BIGINT   Rank.
 # @column device         BIGINT   Number of the device on its machine.
@@ -44,13 +44,17 @@ _PARTS = {
 }
 _IDLE = len(_PARTS)
 _COMM = ("transfer", "unmatched", "wait")
-_CLASSES = ("compute", "comm", "copy")
 _KERNELS = """
     SELECT
         kernel.id,
         kernel.ts,
         kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
-        list_position($classes, work_class(kernel.category)) - 1 AS class,
+        -- 0 is a compute kernel, 1 a collective, 2 a copy or memory set.
+        CASE
+            WHEN kernel.category = 'collective' THEN 1
+            WHEN kernel.category IN ('memcpy', 'memset') THEN 2
+            ELSE 0
+        END AS class,
         COALESCE(kernel.step_id, -1) AS step_id,
         collective.wait_ns IS NOT NULL AS is_matched,
         kernel.ts + COALESCE(collective.wait_ns, 0) AS arrival_ts
@@ -78,7 +82,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     steps = con.sql(_STEPS).to_arrow_table()
     for part in parts_of_time(con, "kernel"):
         in_part = part.parameters
-        kernels = con.sql(_KERNELS, params={"classes": list(_CLASSES), **in_part})
+        kernels = con.sql(_KERNELS, params=in_part)
         gaps = con.sql(_GAPS, params={"causes": causes, **in_part})
         yield _intervals(
             part,

@@ -3,7 +3,7 @@
 # The intervals of a device cover the GPU span of its rank without overlap, so that time in which
 # several activities run counts once.
 # @scope  rank
-# @needs  classified_kernel, work_class
+# @needs  classified_kernel
 # @empty_unless classified_kernel
 # @column rank     BIGINT   Rank.
 # @column device   BIGINT   Number of the device on its machine.
@@ -32,7 +32,8 @@ _KERNELS = """
     SELECT
         ts,
         ts + GREATEST(dur, 0) AS end_ts,
-        list_position($what, work_class(category)) - 1 AS what
+        -- The place in _WHAT.
+        CASE WHEN category = 'collective' THEN 1 WHEN category IN ('memcpy', 'memset') THEN 2 ELSE 0 END AS what
     FROM classified_kernel
     WHERE
         rank = $rank AND device = $device
@@ -43,8 +44,7 @@ _KERNELS = """
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
     yield _SCHEMA.empty_table()
     for part in parts_of_time(con, "classified_kernel"):
-        asked = {"what": list(_WHAT), **part.parameters}
-        kernels = columns_of(con.sql(_KERNELS, params=asked))
+        kernels = columns_of(con.sql(_KERNELS, params=part.parameters))
         activities = {}
         for number, what in enumerate(_WHAT):
             own = rows_where(kernels, kernels["what"] == number)

@@ -1,11 +1,15 @@
 -- One row per communicator: the link that limits its bandwidth.
 -- @scope  run
--- @needs  clock, communicator, communicator_member, integer_at, link, on_reference_clock, run_file, text_at, trace
+-- @needs  clock, communicator, integer_at, link, on_reference_clock, run_file, text_at, trace
 -- @column communicator_id  BIGINT   Communicator (communicator.communicator_id).
 -- @column link             VARCHAR  Hardware that connects its ranks: NVLink, Infinity Fabric or PCIe inside a machine, the network between machines; NULL if unknown.
 -- @column peak_gbps        DOUBLE   Peak of the links in one direction that the group's GPUs have to each other, which limits the bus bandwidth, 1e9 bytes per second; NULL if unknown.
 -- @column source           VARCHAR  How the link is known, or what is missing to know it.
-WITH listed AS (
+WITH rank_of_group AS (
+    SELECT communicator_id, UNNEST(CAST(regexp_extract_all(group_ranks, '\d+') AS BIGINT[])) AS rank
+    FROM communicator
+),
+listed AS (
     SELECT run, integer_at(gpu, '$.index') AS gpu, text_at(gpu, '$.uuid') AS uuid
     FROM (SELECT path AS run, UNNEST(from_json(document -> '$.gpus', '["JSON"]')) AS gpu FROM run_file)
 ),
@@ -71,7 +75,7 @@ member AS (
         clock.at_ns,
         MIN(clock.at_ns) OVER (PARTITION BY communicator.communicator_id) AS shared_ts
     FROM communicator
-    INNER JOIN communicator_member USING (communicator_id)
+    INNER JOIN rank_of_group USING (communicator_id)
     INNER JOIN placed USING (rank)
     LEFT JOIN clock USING (rank)
 ),

@@ -4,17 +4,18 @@
 -- around the launch call (of both, the innermost one), the module of the CUDA graph node that was
 -- replayed, if it was recorded, the sequence of kernels of a model whose layers fit a known family,
 -- and the repetition of layers alone, if no family is known: then a role follows from the kind of
--- the kernel and its place in the layer, or there is none.
+-- the kernel and its place in the layer, or there is none. Outside layers, the role follows from the
+-- symbol of the kernel, the arguments of sends and receives, and the time.
 -- @schema main
 -- @scope  run
--- @needs  classified_kernel, kernel_layer, kernel_name, module_evidence, other_role, rank_model
+-- @needs  classified_kernel, communication_args, kernel_layer, module_evidence, rank_model, symbol
 -- @column id            BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank          BIGINT     Rank whose GPU ran it.
 -- @column device        BIGINT     Number of the device on its machine; -1 if the file has none.
 -- @column stream        BIGINT     Number of the stream; -1 if the file has none.
 -- @column ts            BIGINT     Start on the GPU, ns since the run's first event.
 -- @column dur           BIGINT     Duration on the GPU, ns.
--- @column name          VARCHAR    Name as in the file, but without the numbers of the call that operations of HCCL have behind it (macro kernel_name; slice.name has them).
+-- @column name          VARCHAR    Name as in the file, but without the numbers of the call that operations of HCCL have behind it (slice.name has them).
 -- @column kind          VARCHAR    kernel, memcpy or memset.
 -- @column category      VARCHAR    What it is: gemm, attention, kv_cache, norm, rope, activation, moe, collective, elementwise, sampling, input_prep, memcpy, memset, graph (the replay of a CUDA graph whose kernels were not recorded), or other if no rule matches (see kernel_class).
 -- @column symbol        VARCHAR    Letter of its symbol (symbol.letter), which is finer than the category; layers are found in the sequence of these letters.
@@ -28,6 +29,64 @@
 -- @column grid          INTEGER[]  Blocks in x, y and z.
 -- @column block         INTEGER[]  Threads of a block in x, y and z.
 -- @column layer_source  VARCHAR    Evidence for layer and role: annotation, module, graph_node, sequence (order of kernels; in layers, those of a known family) or repetition (layers of an unknown family); docs/layers.md explains them; NULL if both are unknown.
+WITH model_stream AS (
+    SELECT DISTINCT rank, device, stream FROM kernel_layer WHERE confirmed IS NOT NULL
+),
+-- The layers of a step.
+span AS (
+    SELECT kernel.step_id, MIN(kernel.ts) AS first_ts, MAX(kernel.ts) AS last_ts
+    FROM kernel_layer
+    INNER JOIN classified_kernel AS kernel USING (id)
+    WHERE kernel_layer.layer IS NOT NULL
+    GROUP BY kernel.step_id
+),
+placed AS (
+    SELECT
+        kernel.*,
+        kernel_layer.pass,
+        kernel_layer.layer AS sequence_layer,
+        kernel_layer.role AS sequence_role,
+        rank_model.family,
+        rank_model.first_layer,
+        -- The role of kernels of streams without forward passes, and of the communication between
+        -- pipeline stages. Small kernels and fills prepare input if they ran before the layers of their
+        -- step, and belong to sampling if they ran after them; for copies in between, the direction decides.
+        CASE
+            WHEN rank_model.rank IS NULL OR symbol.letter IS NULL THEN NULL
+            WHEN
+                (model_stream.stream IS NOT NULL OR kernel_layer.layer IS NOT NULL)
+                AND symbol.name NOT IN ('point_to_point', 'communication')
+                THEN NULL
+            WHEN symbol.role_outside_layers IS NOT NULL THEN symbol.role_outside_layers
+            WHEN symbol.name = 'point_to_point' AND described.operation LIKE '%send%' AND described.operation NOT LIKE '%recv%'
+                THEN 'pp_send'
+            WHEN symbol.name = 'point_to_point' AND described.operation LIKE '%recv%' AND described.operation NOT LIKE '%send%'
+                THEN 'pp_recv'
+            WHEN symbol.name IN ('point_to_point', 'communication') AND rank_model.stages > 1 AND rank_model.stage IS NOT NULL THEN
+                CASE
+                    WHEN (rank_model.stage = 0) = (symbol.name = 'point_to_point') THEN 'pp_send'
+                    WHEN rank_model.stage = rank_model.stages - 1 OR symbol.name = 'communication'
+                        OR kernel.ts < span.first_ts THEN 'pp_recv'
+                    ELSE 'pp_send'
+                END
+            WHEN symbol.name IN ('point_to_point', 'communication') AND COALESCE(rank_model.stages, 2) > 1 THEN 'pp_exchange'
+            WHEN NOT list_contains(symbol.traits, 'moves_data') THEN NULL
+            WHEN kernel.ts < span.first_ts THEN 'input_prep'
+            WHEN kernel.ts > span.last_ts THEN 'sample'
+            WHEN span.first_ts IS NOT NULL AND kernel.name LIKE '%HtoD%' THEN 'input_prep'
+            WHEN span.first_ts IS NOT NULL AND kernel.name LIKE '%DtoH%' THEN 'sample'
+        END AS other_role
+    FROM classified_kernel AS kernel
+    LEFT JOIN kernel_layer USING (id)
+    LEFT JOIN model_stream
+        ON kernel.rank = model_stream.rank
+        AND kernel.device = model_stream.device
+        AND kernel.stream = model_stream.stream
+    LEFT JOIN rank_model ON kernel.rank = rank_model.rank
+    LEFT JOIN symbol ON kernel.symbol = symbol.letter
+    LEFT JOIN span ON kernel.step_id = span.step_id
+    LEFT JOIN communication_args AS described ON kernel.id = described.kernel_id
+)
 SELECT
     kernel.id,
     kernel.rank,
@@ -35,21 +94,24 @@ SELECT
     kernel.stream,
     kernel.ts,
     kernel.dur,
-    kernel_name(kernel.name) AS name,
+    CASE
+        WHEN starts_with(kernel.name, 'hcom_')
+            THEN regexp_replace(kernel.name, '^(hcom_[A-Za-z]+_)_[0-9_]+$', '\1')
+        ELSE kernel.name
+    END AS name,
     kernel.kind,
     kernel.category,
     kernel.symbol,
     COALESCE(
         module_evidence.role,
-        kernel_layer.role,
-        CASE WHEN module_evidence.layer IS NULL THEN other_role.role END
+        kernel.sequence_role,
+        CASE WHEN module_evidence.layer IS NULL THEN kernel.other_role END
     ) AS role,
     kernel.step_id,
-    kernel_layer.pass,
-    COALESCE(module_evidence.layer, kernel_layer.layer)
+    kernel.pass,
+    COALESCE(module_evidence.layer, kernel.sequence_layer)
     + CASE
-        WHEN module_evidence.layer IS NULL OR module_evidence.kind = 'module'
-            THEN COALESCE(rank_model.first_layer, 0)
+        WHEN module_evidence.layer IS NULL OR module_evidence.kind = 'module' THEN COALESCE(kernel.first_layer, 0)
         ELSE 0
     END AS layer,
     kernel.launch_id,
@@ -60,12 +122,10 @@ SELECT
     CASE
         WHEN COALESCE(module_evidence.role, CAST(module_evidence.layer AS VARCHAR)) IS NOT NULL
             THEN module_evidence.kind
-        WHEN kernel_layer.layer IS NOT NULL AND rank_model.family IS NULL THEN 'repetition'
-        WHEN COALESCE(kernel_layer.role, other_role.role, CAST(kernel_layer.layer AS VARCHAR)) IS NOT NULL THEN 'sequence'
+        WHEN kernel.sequence_layer IS NOT NULL AND kernel.family IS NULL THEN 'repetition'
+        WHEN COALESCE(kernel.sequence_role, kernel.other_role, CAST(kernel.sequence_layer AS VARCHAR)) IS NOT NULL
+            THEN 'sequence'
     END AS layer_source
-FROM classified_kernel AS kernel
+FROM placed AS kernel
 LEFT JOIN module_evidence USING (id)
-LEFT JOIN kernel_layer USING (id)
-LEFT JOIN other_role USING (id)
-LEFT JOIN rank_model ON kernel.rank = rank_model.rank
 ORDER BY kernel.id

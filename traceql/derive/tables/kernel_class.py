@@ -1,6 +1,6 @@
 # One row per distinct kernel name: its category, and the rule that decided it.
 # @scope  rank
-# @needs  event_kind, kernel_rule, kernel_type, slice, symbol
+# @needs  event_kind, kernel_rule, slice, symbol, trace
 # @column name      VARCHAR  Name of the kernel; NULL for kernels without a name.
 # @column category  VARCHAR  Kernel category of all kernels of this name; other if no rule matches.
 # @column priority  BIGINT   Rule that decided the category (kernel_rule.priority); NULL if no rule matches.
@@ -8,7 +8,9 @@
 
 """Tries all rules in one CASE expression with bound patterns.
 
-Where the profiler tells the type of a kernel, the rules see it in brackets behind the name.
+The rules see the type of an operator of an Ascend device in brackets behind the name. The profiler
+tells it, but not in every export; then the name does. Names of aclnn kernels end with it, as in
+aclnnMatmul_MatMulV3Common_MatMulV3.
 
 DuckDB compiles a bound pattern once, but a pattern from a column again for every row.
 """
@@ -21,15 +23,38 @@ from traceql.table_head import declared_schema
 _RULES = "SELECT priority, pattern FROM kernel_rule ORDER BY priority"
 _SYMBOLS = "SELECT category, pattern, letter FROM symbol ORDER BY position"
 _NAMES = """
-    SELECT
-        kernel.name,
-        COALESCE(kernel.name, '') || COALESCE(' [' || kernel_type.type || ']', '') AS called
-    FROM (
+    WITH kernel AS (
         SELECT DISTINCT slice.name
         FROM slice
         INNER JOIN event_kind USING (rank, cat)
         WHERE event_kind.kind = 'kernel'
-    ) AS kernel
+    ),
+    -- Of Ascend devices: the arguments of other profilers are not read.
+    typed AS (
+        SELECT slice.name, MIN(json_extract_string(slice.args, '$."Type"')) AS recorded
+        FROM slice
+        INNER JOIN event_kind USING (rank, cat)
+        INNER JOIN trace ON slice.rank = trace.rank
+        WHERE trace.dialect = 'ascend' AND event_kind.kind = 'kernel'
+        GROUP BY slice.name
+    ),
+    kernel_type AS (
+        SELECT
+            name,
+            CASE
+                WHEN recorded IS NOT NULL THEN recorded
+                WHEN starts_with(name, 'hcom_') THEN regexp_extract(name, '^hcom_[A-Za-z]+_')
+                WHEN regexp_matches(name, '^aclnn[^_]+_.+_[^_]+$') THEN regexp_extract(name, '_([^_]+)$', 1)
+                WHEN ends_with(name, '_MemSet') THEN 'MemSet'
+                WHEN regexp_matches(name, '^trans_[A-Za-z]+_\\d+$') THEN regexp_extract(name, '^trans_([A-Za-z]+)', 1)
+                ELSE name
+            END AS type
+        FROM typed
+    )
+    SELECT
+        kernel.name,
+        COALESCE(kernel.name, '') || COALESCE(' [' || kernel_type.type || ']', '') AS called
+    FROM kernel
     LEFT JOIN kernel_type USING (name)
 """
 _CATEGORIES = "SELECT priority, category FROM kernel_rule"

@@ -1,7 +1,7 @@
 -- One row per layer of a forward pass on one rank.
 -- @schema main
 -- @scope  run
--- @needs  exposed_operation, kernel, work_class
+-- @needs  exposed_operation, kernel
 -- @column rank        BIGINT  Rank that ran it.
 -- @column step_id     BIGINT  Step in which it was launched.
 -- @column pass        BIGINT  Number of the forward pass on the rank, from 0; NULL if only modules tell the layer.
@@ -21,7 +21,11 @@ WITH activity AS (
         layer,
         ts,
         ts + GREATEST(dur, 0) AS end_ts,
-        work_class(category) AS class,
+        CASE
+            WHEN category = 'collective' THEN 'comm'
+            WHEN category IN ('memcpy', 'memset') THEN 'copy'
+            ELSE 'compute'
+        END AS class,
         CASE WHEN category = 'collective' THEN exposed_operation.exposed_wait_ns ELSE 0 END AS wait_ns
     FROM kernel
     LEFT JOIN exposed_operation ON kernel.id = exposed_operation.kernel_id

@@ -1,7 +1,7 @@
 # One row per kind of layer that the models of a family may have, such as one with an MLP or one with experts.
 # @schema reference
 # @scope  rank
-# @column family  VARCHAR    Layer family (layer_family.family).
+# @column family  VARCHAR    Layer family: models whose layers have the same roles in the same order; as in rank_model.
 # @column kind    BIGINT     Number of the kind in its family, from 0.
 # @column roles   VARCHAR[]  Roles of such a layer, in their order; a layer may lack some of them.
 # @column once    VARCHAR[]  Roles for which such a layer has exactly one kernel that does the work; kernels that only help, such as copies, do not count.

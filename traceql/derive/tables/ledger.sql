@@ -1,9 +1,9 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @schema main
 -- @scope  run
--- @needs  clock, collective, configured_shape, cost, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config, noted_length,
--- @needs  own_peak, peak_file, profile_check, rank_model, refuted_size, remark, slice, stated_size, step, step_length,
--- @needs  step_line, trace
+-- @needs  clock, collective, configured_shape, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config,
+-- @needs  own_peak, part_work, peak_file, profile_check, rank_model, refuted_size, remark, scheduled_request, slice, step,
+-- @needs  step_length, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What is in the database, or what was found.
@@ -118,13 +118,41 @@ length_pair AS (
     GROUP BY step_id
     HAVING COUNT(*) = 2
 ),
--- What of the weights in the model configuration the kernels contradict.
-weight_check AS (
+-- What of the weights in the model configuration the kernels contradict: numbers of rows of table cost.
+contradicted_part AS (
     SELECT
         rank,
+        step_id,
+        role,
+        layers,
+        calls,
+        only_communicates,
         COALESCE(missing LIKE '%can be read in the time%', FALSE) AS is_too_large,
         COALESCE(missing LIKE 'kernels of the quantization%', FALSE) AS is_too_narrow
-    FROM cost
+    FROM part_work
+),
+weight_check AS (
+    SELECT rank, calls AS parts, is_too_large, is_too_narrow
+    FROM contradicted_part
+    WHERE NOT (only_communicates AND (is_too_large OR is_too_narrow))
+    UNION ALL
+    -- Parts that only communicate miss the size of the buffer first, if that is unknown.
+    SELECT rank, 1, is_too_large AND is_sized, is_too_narrow AND is_sized
+    FROM (
+        SELECT
+            part.rank,
+            part.is_too_large,
+            part.is_too_narrow,
+            COUNT(collective.bytes) > 0 AS is_sized
+        FROM contradicted_part AS part
+        INNER JOIN kernel
+            ON part.step_id = kernel.step_id
+            AND part.role = kernel.role
+            AND list_contains(part.layers, COALESCE(kernel.layer, -1))
+        LEFT JOIN collective ON kernel.id = collective.kernel_id
+        WHERE part.only_communicates AND (part.is_too_large OR part.is_too_narrow)
+        GROUP BY part.rank, part.step_id, part.role, kernel.layer, part.is_too_large, part.is_too_narrow
+    )
 ),
 entry AS (
     SELECT
@@ -158,11 +186,10 @@ entry AS (
     UNION ALL
     SELECT
         41, (SELECT MIN(rank) FROM trace), 'sizes in run.json',
-        ANY_VALUE(stated.sizes) - COUNT(DISTINCT refuted_size.size), ANY_VALUE(stated.sizes), FALSE,
+        ANY_VALUE(stated) - COUNT(DISTINCT size), ANY_VALUE(stated), FALSE,
         'sizes of parallelism in run.json that hold; all that it states; '
-        || string_agg(refuted_size.reason, '; ' ORDER BY refuted_size.reason)
+        || string_agg(reason, '; ' ORDER BY reason)
     FROM refuted_size
-    CROSS JOIN (SELECT COUNT(tp) + COUNT(pp) + COUNT(dp) + COUNT(world_size) AS sizes FROM stated_size) AS stated
     HAVING COUNT(*) > 0
     UNION ALL
     SELECT
@@ -312,15 +339,15 @@ entry AS (
     SELECT
         70, rank, 'computed tokens', COUNT(*) FILTER (is_possible), COUNT(*), BOOL_AND(is_possible),
         'numbers of computed tokens in steps.jsonl that can be, from the iterations beside them, the request and max_model_len; all of them'
-    FROM noted_length
+    FROM scheduled_request
+    WHERE is_possible IS NOT NULL
     GROUP BY rank
     UNION ALL
     SELECT
         70, rank, 'times of iterations', COUNT(*) FILTER (agrees), COUNT(*), FALSE,
         'lines of steps.jsonl whose time is that of the step with their number; all lines with a step '
         || '(the others are not used: they are of another iteration or of another recording)'
-    FROM step_line
-    WHERE agrees IS NOT NULL
+    FROM (SELECT DISTINCT run, rank, number, agrees FROM scheduled_request WHERE agrees IS NOT NULL)
     GROUP BY rank
     HAVING NOT BOOL_AND(agrees)
     UNION ALL
@@ -339,7 +366,8 @@ entry AS (
         AND NOT EXISTS (FROM peak_file WHERE peak_file.device_name = trace.device_name)
     UNION ALL
     SELECT
-        65, rank, 'weights of the model', COUNT(*) FILTER (NOT is_too_large AND NOT is_too_narrow), COUNT(*), FALSE,
+        65, rank, 'weights of the model',
+        CAST(COALESCE(SUM(parts) FILTER (NOT is_too_large AND NOT is_too_narrow), 0) AS BIGINT), CAST(SUM(parts) AS BIGINT), FALSE,
         'parts whose weights in the model configuration '
         || concat_ws(
             ' and ',

@@ -5,7 +5,7 @@
 -- that one cause cost, on all ranks, has the same root rank, root step and cause.
 -- @schema main
 -- @scope  run
--- @needs  collective, device_part, gap, is_caused_by_host, kernel, launch, layout, straggler
+-- @needs  collective, device_part, gap, kernel, launch, layout, straggler
 -- @column rank             BIGINT   Rank that lost the time.
 -- @column step_id          BIGINT   Step of that rank (device_part.step_id); NULL if unknown.
 -- @column part             VARCHAR  idle or exposed_wait.
@@ -30,12 +30,12 @@ host_gap AS (
     FROM gap
     LEFT JOIN kernel ON gap.next_kernel_id = kernel.id
     LEFT JOIN launch ON kernel.launch_id = launch.id
-    WHERE is_caused_by_host(gap.cause)
+    WHERE gap.cause IN ('host', 'sync')
 ),
 idle AS (
     FROM host_gap
     UNION ALL BY NAME
-    SELECT rank, step_id, cause, ts, dur FROM gap WHERE NOT is_caused_by_host(cause)
+    SELECT rank, step_id, cause, ts, dur FROM gap WHERE cause NOT IN ('host', 'sync')
 ),
 lost AS (
     SELECT

@@ -3,7 +3,7 @@
 -- It has what the rank's own trace tells: the kind of operation, its communicator and its size.
 -- @kind   scratch
 -- @scope  run
--- @needs  communication_args, has_block_per_token, kernel, model_config, operator_shape, slice, step
+-- @needs  communication_args, event_kind, has_block_per_token, kernel, model_config, slice, step
 -- @empty_unless kernel WHERE category = 'collective'
 -- @column kernel_id      BIGINT   Kernel of the operation (kernel.id).
 -- @column rank           BIGINT   Rank.
@@ -36,6 +36,9 @@ WITH named AS (
         kernel.layer,
         kernel.role,
         kernel.launch_id,
+        -- Whether only the operator that launched it can tell its size.
+        described.kernel_id IS NULL AND NOT kernel.in_graph AS is_undescribed,
+        slice.external_id,
         described.* EXCLUDE (kernel_id)
     FROM kernel
     INNER JOIN slice USING (id)
@@ -125,6 +128,18 @@ numbered AS (
         ) AS key
     FROM known
 ),
+-- The inputs of the innermost operator around the launch call.
+input AS (
+    SELECT
+        named.kernel_id,
+        TRY_CAST(arg_max(json_extract(slice.args, '$."Input Dims"'), slice.depth) AS JSON[]) AS dims,
+        TRY_CAST(arg_max(json_extract(slice.args, '$."Input type"'), slice.depth) AS VARCHAR[]) AS types
+    FROM named
+    INNER JOIN slice ON named.rank = slice.rank AND named.external_id = slice.external_id
+    INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
+    WHERE named.is_undescribed AND event_kind.kind = 'operator' AND slice.args LIKE '%"Input Dims"%'
+    GROUP BY named.kernel_id
+),
 tensor AS (
     SELECT
         kernel_id,
@@ -139,7 +154,7 @@ tensor AS (
                 END
             }
         ) AS tensors
-    FROM operator_shape
+    FROM input
 ),
 given_shape AS (
     SELECT

@@ -1,8 +1,8 @@
 # One row per rank that runs a model whose layers were recognized.
 # @scope  run
-# @needs  classified_kernel, kernel_layer, run_file, stated_size, symbol, trace
+# @needs  classified_kernel, kernel_layer, run, run_file, symbol, trace
 # @column rank         BIGINT   Rank.
-# @column family       VARCHAR  Layer family that its layers fit (layer_family.family); NULL if none fits, and then roles follow only from the kinds and places of kernels.
+# @column family       VARCHAR  Layer family that its layers fit (layer_kind.family); NULL if none fits, and then roles follow only from the kinds and places of kernels.
 # @column layers       BIGINT   Number of layers that it runs in a forward pass.
 # @column confirmed    BIGINT   Number of complete forward passes that have so many layers: each of them confirms where the layers begin.
 # @column first_layer  BIGINT   Number of its first layer in the whole model, from 0; NULL if it is unknown, and then the layers of the rank count from 0.
@@ -17,6 +17,7 @@ import json
 import duckdb
 import pyarrow as pa
 
+from traceql.collectives.layout import Sizes
 from traceql.layers.stages import Evidence, Held, stages
 from traceql.table_head import declared_schema
 
@@ -51,7 +52,7 @@ _EXCHANGING = """
 """
 _WITH_LOGITS = "SELECT DISTINCT rank FROM kernel_layer WHERE role = 'lm_head'"
 _WORLD = "SELECT COALESCE(MAX(world_size), COUNT(*)) FROM trace"
-_STATED = "SELECT pp FROM stated_size"
+_STATED = "SELECT tp, pp, dp FROM run"
 _RUNS = "SELECT document FROM run_file"
 
 
@@ -64,7 +65,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
         exchanging={rank for (rank,) in con.execute(_EXCHANGING).fetchall()},
         with_logits={rank for (rank,) in con.execute(_WITH_LOGITS).fetchall()},
         world=con.execute(_WORLD).fetchall()[0][0],
-        stated=con.execute(_STATED).fetchall()[0][0],
+        stated=Sizes.stated(con.execute(_STATED).fetchall()).pp,
         stated_layers=_layers_of_runs(con),
     )
     placed = stages(known)

@@ -3,7 +3,7 @@
 # The table layout has only what is known.
 # @kind   scratch
 # @scope  run
-# @needs  gradient_reduction, kernel, operation, rank_model, run_file, stated_size, trace
+# @needs  kernel, operation, rank_model, run, run_file, slice, trace
 # @column rank          BIGINT   Rank.
 # @column tp            BIGINT   Position among the ranks of its stage and replica that communicate, from 0.
 # @column pp            BIGINT   Pipeline stage, from 0.
@@ -14,7 +14,6 @@
 # @column shared        VARCHAR  What the ranks of a stage share: tensors (tensor parallelism) or work (data parallelism); NULL if unknown.
 # @column stages_known  BOOLEAN  Whether the stages are known.
 # @column source        VARCHAR  Evidence for the position; as in layout.
-# @column job_size      BIGINT   Number of ranks of the job that the trace states; NULL if it states none.
 
 """Collects the evidence for the place of each rank and takes the best."""
 
@@ -48,9 +47,15 @@ _TENSOR_RANKS = """
     FROM operation
     WHERE role IN ('attn_allreduce', 'logits_gather')
 """
-_STATED = "SELECT tp, pp, dp FROM stated_size"
-_FILES = "SELECT rank, dialect, metadata FROM trace"
-_REDUCES_GRADIENTS = "SELECT EXISTS (SELECT 1 FROM gradient_reduction)"
+_STATED = "SELECT tp, pp, dp FROM run"
+# DistributedDataParallel averages gradients across replicas.
+_REDUCES_GRADIENTS = """
+    SELECT EXISTS (
+        SELECT 1
+        FROM slice
+        WHERE name IN ('torch.distributed.ddp.reducer::copy_bucket_to_grad', 'DistributedDataParallel.forward')
+    )
+"""
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -63,12 +68,8 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
             reduce_gradients=con.execute(_REDUCES_GRADIENTS).fetchall()[0][0],
             tensor_ranks=con.execute(_TENSOR_RANKS).fetchall()[0][0],
         ),
-        Sizes(*con.execute(_STATED).fetchall()[0]),
+        Sizes.stated(con.execute(_STATED).fetchall()),
     )
-    job_size = {
-        rank: loaded_facts(dialect, metadata).world_size
-        for rank, dialect, metadata in con.execute(_FILES).fetchall()
-    }
     listed = [
         {
             "rank": rank,
@@ -81,7 +82,6 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
             "shared": layout.shared,
             "stages_known": layout.stages_known,
             "source": layout.source,
-            "job_size": job_size[rank],
         }
         for rank, place in sorted(layout.places.items())
     ]

@@ -1,10 +1,28 @@
 -- One row per size in run.json and reason why it cannot be: what the traces, or other facts in run.json, say instead.
 -- @kind   scratch
 -- @scope  run
--- @needs  kernel, layout, operation, rank_model, rank_place, stated_size, trace
+-- @needs  kernel, layout, operation, rank_model, recorder, run, trace
 -- @column size    VARCHAR  Name of the size: tp, pp, dp or world_size.
 -- @column reason  VARCHAR  What was stated, and what was found.
-WITH place AS (
+-- @column stated  BIGINT   Number of sizes that run.json states.
+WITH possible AS (
+    SELECT
+        CASE WHEN tp BETWEEN 1 AND 2147483647 THEN tp END AS tp,
+        CASE WHEN pp BETWEEN 1 AND 2147483647 THEN pp END AS pp,
+        CASE WHEN dp BETWEEN 1 AND 2147483647 THEN dp END AS dp,
+        CASE WHEN world_size BETWEEN 1 AND 2147483647 THEN world_size END AS world_size
+    FROM run
+),
+-- A size is unknown if those of several run directories differ.
+stated_size AS (
+    SELECT
+        CASE WHEN MIN(tp) = MAX(tp) THEN MIN(tp) END AS tp,
+        CASE WHEN MIN(pp) = MAX(pp) THEN MIN(pp) END AS pp,
+        CASE WHEN MIN(dp) = MAX(dp) THEN MIN(dp) END AS dp,
+        CASE WHEN MIN(world_size) = MAX(world_size) THEN MIN(world_size) END AS world_size
+    FROM possible
+),
+place AS (
     UNPIVOT (SELECT tp_rank AS tp, pp_rank AS pp, dp_rank AS dp, rank AS world_size FROM trace)
     ON tp, pp, dp, world_size INTO NAME size VALUE number
 ),
@@ -59,14 +77,18 @@ refuted AS (
     WHERE tp::HUGEINT * pp * dp != world_size
     UNION ALL
     SELECT
-        'world_size', format('world_size is {}, but a trace is of a job of {} ranks', stated_size.world_size, rank_place.job_size)
+        'world_size', format('world_size is {}, but a trace is of a job of {} ranks', stated_size.world_size, recorder.world_size)
     FROM stated_size
-    INNER JOIN rank_place ON rank_place.job_size > 0 AND stated_size.world_size % rank_place.job_size != 0
+    INNER JOIN recorder ON recorder.world_size > 0 AND stated_size.world_size % recorder.world_size != 0
     GROUP BY ALL
+),
+every_one AS (
+    FROM refuted
+    UNION ALL
+    SELECT size, format('{} is {}, but {} fits ({})', size, stated.ranks, found.ranks, found.source)
+    FROM found
+    INNER JOIN stated USING (size)
+    WHERE found.ranks != stated.ranks AND size NOT IN (SELECT size FROM refuted)
 )
-FROM refuted
-UNION ALL
-SELECT size, format('{} is {}, but {} fits ({})', size, stated.ranks, found.ranks, found.source)
-FROM found
-INNER JOIN stated USING (size)
-WHERE found.ranks != stated.ranks AND size NOT IN (SELECT size FROM refuted)
+SELECT size, reason, (SELECT COUNT(*) FROM stated) AS stated
+FROM every_one

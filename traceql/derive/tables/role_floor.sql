@@ -3,7 +3,7 @@
 -- Kernels run one after the other, so that each role takes at least the longer of two times: that
 -- of its FLOPs, and that of its compulsory bytes. Links count for communication.
 -- @scope  run
--- @needs  cost, measured_transfer, peak, rank_peak, role_link, trace
+-- @needs  collective, cost, group_link, kernel, peak, rank_peak, trace, transfer_curve
 -- @column rank         BIGINT   Rank.
 -- @column step_id      BIGINT   Step (step.step_id).
 -- @column layer        BIGINT   Model layer; NULL outside layers.
@@ -15,13 +15,59 @@
 -- @column bound        VARCHAR  Which of the two it is: compute or memory; NULL if floor_ns is NULL or 0.
 -- @column executed_ns  DOUBLE   The same for what the kernels execute, padding included, ns; NULL if floor_ns is NULL. Not less than floor_ns.
 -- @column small_ns     BIGINT   Number of its kernels x the duration of a kernel that has nothing to do, ns; NULL if that is unknown.
--- @column link_ns      DOUBLE   Bytes that the rank must send / peak of the link; or as long as operations of that size take, if they were measured (measured_operation). NULL without communication, or if neither is known; ns.
+-- @column link_ns      DOUBLE   Bytes that the rank must send / peak of the link; or as long as operations of that size take, if they were measured (transfer_curve). NULL without communication, or if neither is known; ns.
 -- @column dur_ns       BIGINT   Sum of the durations of its kernels, ns (cost.dur_ns).
 -- @column flops        BIGINT   Useful FLOPs (cost.flops).
 -- @column hbm_bytes    BIGINT   Compulsory bytes (cost.hbm_bytes).
 -- @column wire_bytes   BIGINT   Bytes that the rank must send (cost.wire_bytes).
 -- @column missing      VARCHAR  What is missing for floor_ns, or for link_ns of communication; NULL if nothing is.
-WITH rated AS (
+WITH communication AS (
+    SELECT
+        kernel.rank,
+        kernel.step_id,
+        kernel.layer,
+        kernel.role,
+        trace.device_name,
+        collective.communicator_id,
+        collective.bytes,
+        CASE WHEN collective.op IN ('send', 'recv') THEN 'peer_copy' ELSE collective.op END AS measured_op,
+        CASE WHEN collective.op IN ('send', 'recv') THEN 2 ELSE collective.group_size END AS measured_ranks
+    FROM collective
+    INNER JOIN kernel ON collective.kernel_id = kernel.id
+    INNER JOIN trace ON collective.rank = trace.rank
+),
+-- The slowest link of the communicators that a role uses.
+role_link AS (
+    SELECT communication.rank, communication.role, MIN(group_link.peak_gbps) AS peak_gbps
+    FROM communication
+    INNER JOIN group_link USING (communicator_id)
+    GROUP BY communication.rank, communication.role
+),
+measured_curve AS (
+    SELECT * FROM transfer_curve WHERE source = 'measured'
+),
+-- Roles all of whose operations were measured at their size, on an otherwise idle machine: small
+-- operations take longer than their bytes do at the peak of the link.
+measured_transfer AS (
+    SELECT step_id, layer, role, CAST(SUM(ns ORDER BY ns) AS DOUBLE) AS ns
+    FROM (
+        SELECT
+            communication.*,
+            curve.ns + curve.ns_per_byte * (communication.bytes - curve.from_bytes) AS ns
+        FROM communication
+        LEFT JOIN measured_curve AS curve
+            ON communication.device_name = curve.device_name
+            AND communication.measured_op = curve.op
+            AND communication.measured_ranks = curve.ranks
+            AND communication.bytes > 0
+            AND communication.bytes >= curve.from_bytes
+            AND (communication.bytes < curve.to_bytes OR curve.to_bytes IS NULL)
+        WHERE communication.device_name IN (SELECT device_name FROM measured_curve)
+    )
+    GROUP BY step_id, layer, role
+    HAVING COUNT(ns) = COUNT(*)
+),
+rated AS (
     SELECT
         cost.*,
         trace.device_name,

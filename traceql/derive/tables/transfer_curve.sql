@@ -5,15 +5,15 @@
 -- byte takes as long as at the peak of the link. Where no size is known, a known cost of a small
 -- operation (fixed_cost) comes before bytes at the peak.
 -- @scope  run
--- @needs  fixed_cost, peak, transfer_point
+-- @needs  collective, fixed_cost, kernel, measured_collective, peak, trace
 -- @column device_name   VARCHAR  Name of the GPUs; NULL if unknown.
--- @column op            VARCHAR  Operation, as in transfer_point.
+-- @column op            VARCHAR  Operation, as in collective; or peer_copy (see measured_collective).
 -- @column ranks         BIGINT   Ranks that take part.
 -- @column from_bytes    BIGINT   Smallest size of the whole buffer in the range, bytes.
 -- @column to_bytes      BIGINT   First size after the range, bytes; NULL if there is none.
 -- @column ns            DOUBLE   Duration at from_bytes, ns.
 -- @column ns_per_byte   DOUBLE   What each further byte takes, ns; NULL if the peak of the link is unknown.
--- @column source        VARCHAR  measured, recorded, or recorded, with waiting (see transfer_point), or fixed cost.
+-- @column source        VARCHAR  measured (peaks.json), recorded (transfer time of the recording), recorded, with waiting (duration of its kernels, because the operations were not matched), or fixed cost.
 -- @column is_measured   BOOLEAN  Whether sizes on both sides of the range are known.
 WITH device AS (
     SELECT device_name, MAX(link_gbps) AS link_gbps, MAX(pair_gbps) AS pair_gbps
@@ -21,9 +21,30 @@ WITH device AS (
     WHERE kind = 'data sheet'
     GROUP BY device_name
 ),
+-- Measurements (the fastest launch of the fastest algorithm; of copies, between the fastest pair), and
+-- the recording's own operations (the median).
+operation AS (
+    SELECT device_name, op, ranks, bytes, MIN(COALESCE(fastest_ns, kernel_ns, ns)) AS ns, 'measured' AS source
+    FROM measured_collective
+    WHERE op IN ('all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'peer_copy')
+    GROUP BY device_name, op, ranks, bytes
+    UNION ALL
+    SELECT
+        trace.device_name,
+        collective.op,
+        collective.group_size,
+        collective.bytes,
+        median(COALESCE(collective.transfer_ns, kernel.dur)) AS ns,
+        CASE WHEN COUNT(collective.transfer_ns) = COUNT(*) THEN 'recorded' ELSE 'recorded, with waiting' END AS source
+    FROM collective
+    INNER JOIN kernel ON collective.kernel_id = kernel.id
+    INNER JOIN trace ON collective.rank = trace.rank
+    WHERE collective.bytes > 0 AND collective.group_size > 1
+    GROUP BY trace.device_name, collective.op, collective.group_size, collective.bytes
+),
 known AS (
     SELECT device_name, op, ranks, bytes, ns, source
-    FROM transfer_point
+    FROM operation
     QUALIFY RANK() OVER (PARTITION BY device_name, op, ranks ORDER BY source <> 'measured') = 1
 ),
 stated AS (

@@ -5,15 +5,49 @@
 -- that of communication counts only as far as its transfers are exposed.
 -- @schema main
 -- @scope  run
--- @needs  expert_excess, rank_peak, role_floor, step_time
+-- @needs  aligned_step, collective, kernel, rank_peak, role_floor, step_time
 -- @column rank     BIGINT   Rank.
 -- @column step_id  BIGINT   Step (step.step_id).
 -- @column kind     VARCHAR  data sheet or measured: whose ceilings (rank_peak.kind).
--- @column bar      VARCHAR  floor, padding, small_kernels, below_roofline, not_modelled, comm_floor, comm_above_floor, comm_unmatched, waiting, expert_imbalance, copies, idle or other_step; waterfall_bar says what they are.
+-- @column bar      VARCHAR  floor, padding, small_kernels, below_roofline, not_modelled, comm_floor, comm_above_floor, comm_unmatched, waiting, expert_imbalance, copies, idle or other_step; query step.waterfall says what they are.
 -- @column role     VARCHAR  Part of the model; NULL if unknown, and in the bars idle and other_step.
 -- @column cause    VARCHAR  Why the device was idle (gap.cause); NULL in all other bars.
 -- @column ns       BIGINT   Time, ns; may be negative in below_roofline.
-WITH placed AS (
+WITH
+-- Experts are compared with those of the ranks of the communicator that carries the tokens of experts or
+-- sums their results.
+expert_group AS (
+    SELECT
+        kernel.rank,
+        COALESCE(
+            mode(collective.communicator_id) FILTER (kernel.role IN ('dispatch', 'combine')),
+            mode(collective.communicator_id)
+        ) AS communicator_id
+    FROM collective
+    INNER JOIN kernel ON collective.kernel_id = kernel.id
+    WHERE kernel.role IN ('dispatch', 'combine', 'mlp_allreduce')
+    GROUP BY kernel.rank
+),
+expert_time AS (
+    SELECT rank, step_id, layer, role, SUM(ns) AS computing_ns
+    FROM step_time
+    WHERE part = 'computing' AND role IN ('experts_gate_up', 'experts_down')
+    GROUP BY rank, step_id, layer, role
+),
+-- How much longer the experts of a step computed than the mean of these ranks in the same iteration.
+expert_excess AS (
+    SELECT
+        expert_time.step_id,
+        expert_time.layer,
+        expert_time.role,
+        expert_time.computing_ns - AVG(expert_time.computing_ns) OVER (
+            PARTITION BY expert_group.communicator_id, aligned_step.iteration, expert_time.layer, expert_time.role
+        ) AS excess_ns
+    FROM expert_time
+    INNER JOIN expert_group USING (rank)
+    INNER JOIN aligned_step ON expert_time.step_id = aligned_step.step_id
+),
+placed AS (
     -- One row from each side, where there is one: a role with a floor that is hidden has no time, but
     -- counts; hidden communication does not. (A full join would let no condition through to its sides.)
     SELECT

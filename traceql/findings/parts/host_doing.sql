@@ -1,11 +1,12 @@
 -- One row per kind of step: what the hosts did most while their GPUs waited for them, as a text.
--- @needs  host_gap, step_kind, step_kind_name
+-- @needs  host_gap, step_kind
 WITH summed AS (
     SELECT
         CASE
             WHEN phase IS NULL AND graph_mode IS NULL AND NOT EXISTS (FROM step_kind WHERE kind = 'unrecorded')
                 THEN 'outside of steps'
-            ELSE step_kind_name(phase, graph_mode)
+            WHEN graph_mode = 'none' THEN 'none'
+            ELSE concat_ws(' ', phase, COALESCE(graph_mode, 'unrecorded'))
         END AS kind,
         CASE WHEN cat IS NULL THEN 'no recorded event' ELSE name END AS name,
         SUM(ns) AS ns

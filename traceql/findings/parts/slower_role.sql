@@ -1,9 +1,9 @@
 -- One row per rank: the part of the model that takes it the most time beyond the median rank.
--- @needs  kernel, work_class
+-- @needs  kernel
 WITH spent AS (
     SELECT rank, role, SUM(dur) AS ns
     FROM kernel
-    WHERE role IS NOT NULL AND work_class(category) = 'compute'
+    WHERE role IS NOT NULL AND category NOT IN ('collective', 'memcpy', 'memset')
     GROUP BY rank, role
 ),
 compared AS (

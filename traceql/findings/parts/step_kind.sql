@@ -2,8 +2,9 @@
 --
 -- Steps without graphs are of one kind, whatever their phase, because they have one cause. Steps
 -- without work (phase idle) are left out: there, a GPU waits for requests or for its turn in the
--- pipeline.
--- @needs  step, step_kind_name
+-- pipeline. Steps whose graph replays were not recorded kernel by kernel have no graph mode: it is called
+-- unrecorded.
+-- @needs  step
 SELECT
     step_id,
     rank,
@@ -12,6 +13,6 @@ SELECT
     graph_mode,
     source,
     context_tokens + generation_tokens AS tokens,
-    step_kind_name(phase, graph_mode) AS kind
+    CASE WHEN graph_mode = 'none' THEN 'none' ELSE concat_ws(' ', phase, COALESCE(graph_mode, 'unrecorded')) END AS kind
 FROM step
 WHERE gpu_dur IS NOT NULL AND phase IS DISTINCT FROM 'idle'

@@ -47,7 +47,7 @@ caused AS (
     SELECT rank, SUM(waited_ns) AS ns FROM straggler GROUP BY rank
 ),
 by_host AS (
-    SELECT rank, SUM(dur) AS ns FROM gap WHERE is_caused_by_host(cause) GROUP BY rank
+    SELECT rank, SUM(dur) AS ns FROM gap WHERE cause IN ('host', 'sync') GROUP BY rank
 )
 SELECT
     trace.rank,

@@ -15,7 +15,7 @@ WITH parts AS (
         step_id,
         SUM(ns) FILTER (part = 'exposed_wait') AS wait_ns,
         SUM(ns) FILTER (part = 'idle') AS idle_ns,
-        SUM(ns) FILTER (part = 'idle' AND is_caused_by_host(cause)) AS host_ns
+        SUM(ns) FILTER (part = 'idle' AND cause IN ('host', 'sync')) AS host_ns
     FROM step_time
     GROUP BY step_id
 ),

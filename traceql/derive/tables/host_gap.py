@@ -1,15 +1,20 @@
-# One row per host event, gap cause (host or sync) and kind of step: the time in gaps during which it was the innermost event of the thread that asked for the next kernel.
-# @kind   scratch
+# One row per rank, kind of step, gap cause (host or sync) and kind of host event: the idle time that the launching thread (gap.track_id) spent in such events.
+#
+# The rows of a rank, phase, graph mode and cause add up to the gaps of that cause.
 # @scope  rank
-# @needs  gap, is_caused_by_host, slice, step
-# @empty_unless gap
-# @column cause       VARCHAR  Cause of the gaps: host or sync (see gap.cause).
-# @column phase       VARCHAR  Phase of the gap's step (step.phase); NULL if unknown.
+# @needs  event_kind, gap, host_name, slice, step, trace
+# @column rank        BIGINT   Rank.
+# @column phase       VARCHAR  Phase of the gap's step; NULL if unknown.
 # @column graph_mode  VARCHAR  How the gap's step used CUDA graphs (step.graph_mode); NULL if unknown.
-# @column slice_id    BIGINT   Host event (slice.id).
-# @column ns          BIGINT   Time in gaps during which it was the innermost event, ns.
+# @column cause       VARCHAR  Cause of the gaps: host or sync (see gap.cause).
+# @column name        VARCHAR  Innermost operator, annotation, Python frame or call that the launching thread was in, without what differs between calls (macro host_name); a text in brackets if it was in none.
+# @column cat         VARCHAR  Event category, as in slice; NULL if there was none.
+# @column ns          BIGINT   Time in gaps during which this was the innermost event, ns.
 
-"""Goes through the events of each such thread, once for each cause and kind of step."""
+"""Goes through the events of each thread that asked for kernels, once for each cause and kind of step.
+
+The time of an event is that in gaps during which it was the innermost event of its thread.
+"""
 
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
@@ -21,10 +26,18 @@ import pyarrow as pa
 from traceql.arrow_duckdb import Columns, columns_of, rows_where
 from traceql.elapsed import Elapsed, Int64s
 from traceql.parts_of_time import starts_of_parts
-from traceql.spooled import mapped_columns
+from traceql.spooled import mapped_columns, spooled, tables_of
 from traceql.table_head import declared_schema
 
-_SCHEMA = declared_schema(__file__)
+_TIMES = pa.schema(
+    [
+        ("cause", pa.string()),
+        ("phase", pa.string()),
+        ("graph_mode", pa.string()),
+        ("slice_id", pa.int64()),
+        ("ns", pa.int64()),
+    ]
+)
 _GAPS = """
     SELECT
         gap.cause,
@@ -36,7 +49,7 @@ _GAPS = """
         gap.dur
     FROM gap
     LEFT JOIN step ON gap.step_id = step.step_id
-    WHERE is_caused_by_host(gap.cause) AND gap.track_id IS NOT NULL
+    WHERE gap.cause IN ('host', 'sync') AND gap.track_id IS NOT NULL
 """
 _GROUPS = f"SELECT DISTINCT group_number, cause, phase, graph_mode FROM ({_GAPS}) ORDER BY ALL"
 # Events of one thread, without those that have no duration and therefore take no time of a gap.
@@ -46,11 +59,78 @@ _EVENTS = f"""
     SELECT id, COALESCE(parent_id, -1) AS parent_id, depth, ts, ts + dur AS end_ts
     {_OF_TRACK} AND ts >= $begin AND ts < $end
 """
+_HOST_GAPS = """
+    WITH named AS (
+        SELECT
+            slice.rank,
+            host_time.phase,
+            host_time.graph_mode,
+            host_time.cause,
+            host_name(slice.name) AS name,
+            slice.cat,
+            SUM(host_time.ns) AS ns
+        FROM incoming AS host_time
+        INNER JOIN slice ON host_time.slice_id = slice.id
+        GROUP BY ALL
+    ),
+    known AS (
+        SELECT rank, phase, graph_mode, cause, SUM(ns) AS ns
+        FROM named
+        GROUP BY ALL
+    ),
+    total AS (
+        SELECT gap.rank, step.phase, step.graph_mode, gap.cause, SUM(gap.dur) AS ns
+        FROM gap
+        LEFT JOIN step USING (step_id)
+        WHERE gap.cause IN ('host', 'sync')
+        GROUP BY ALL
+    ),
+    -- Other profilers than PyTorch's record no stacks.
+    without_stacks AS (
+        SELECT rank FROM trace WHERE dialect = 'pytorch'
+        EXCEPT
+        SELECT slice.rank
+        FROM slice
+        INNER JOIN event_kind USING (rank, cat)
+        WHERE event_kind.kind = 'frame'
+    )
+    SELECT rank, phase, graph_mode, cause, name, cat, CAST(ns AS BIGINT) AS ns FROM named
+    UNION ALL
+    SELECT
+        total.rank,
+        total.phase,
+        total.graph_mode,
+        total.cause,
+        CASE
+            WHEN total.rank IN (FROM without_stacks)
+                THEN '(no event recorded; with Python stacks, the trace would show more)'
+            ELSE '(no event recorded)'
+        END,
+        NULL,
+        CAST(total.ns - COALESCE(known.ns, 0) AS BIGINT)
+    FROM total
+    LEFT JOIN known
+        ON total.rank = known.rank
+        AND total.phase IS NOT DISTINCT FROM known.phase
+        AND total.graph_mode IS NOT DISTINCT FROM known.graph_mode
+        AND total.cause = known.cause
+    WHERE total.ns > COALESCE(known.ns, 0)
+    ORDER BY rank, phase, graph_mode, cause, ns DESC, name
+"""
 _FIRST, _LAST = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
-    yield _SCHEMA.empty_table()
+    yield declared_schema(__file__).empty_table()
+    with spooled(con, _times(con)) as times:
+        con.register("incoming", times)
+        yield from tables_of(con, _HOST_GAPS)
+        con.unregister("incoming")
+
+
+def _times(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
+    """The time of each event, by cause and kind of step."""
+    yield _TIMES.empty_table()
     gaps = mapped_columns(con, f"SELECT group_number, track_id, ts, dur FROM ({_GAPS})")
     kinds = {number: what for number, *what in con.execute(_GROUPS).fetchall()}
     for track in np.unique(gaps["track_id"]).tolist():
@@ -61,7 +141,7 @@ def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:
             groups[number] = Elapsed.of(own["ts"], own["dur"])
         for number, slice_id, ns in _of_thread(con, track, groups):
             constant = (pa.repeat(pa.scalar(text, pa.string()), len(ns)) for text in kinds[number])
-            yield pa.table([*constant, slice_id, ns], schema=_SCHEMA)
+            yield pa.table([*constant, slice_id, ns], schema=_TIMES)
 
 
 def _of_thread(

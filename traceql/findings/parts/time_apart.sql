@@ -3,11 +3,7 @@
 -- Such recordings are not ranks of one run: nothing that compares the times of ranks holds. Clocks that
 -- count from the start of a machine tell it only if they are less than a minute apart; clocks of
 -- different machines have nothing to do with each other.
--- @scope  run
 -- @needs  recorder
--- @column rank            BIGINT  Rank.
--- @column reference_rank  BIGINT  The lowest rank with events.
--- @column apart_ns        BIGINT  Time between the end of one recording and the start of the other, ns.
 WITH reference AS (
     SELECT rank, first_ns, last_ns
     FROM recorder
@@ -29,4 +25,3 @@ compared AS (
 SELECT rank, reference_rank, apart_ns
 FROM compared
 WHERE apart_ns > 0 AND (are_unix_times OR apart_ns <= 60000000000)
-ORDER BY rank

@@ -1,5 +1,0 @@
--- Exposed wait time of a device until an instant (ns), from the last row of view comm_until that began by then; 0 without one.
--- @kind   macro
--- @scope  rank
-CREATE OR REPLACE MACRO wait_until_ns(last, instant) AS
-    COALESCE(last.wait_ns + (last.part = 'exposed_wait')::BIGINT * LEAST(instant - last.ts, last.dur), 0)
