@@ -180,7 +180,7 @@ def test_modules_of_others_name_roles(name: str) -> None:
         by_layer[row["layer"]][row["role"]] = row["kernels"]
     assert by_layer
     assert all(parts == LAUNCHED[name] for parts in by_layer.values())
-    (row,) = trace.sql("""
+    (row,) = trace.select("""
         SELECT COUNT(*) AS n FROM kernel WHERE role = 'attention' AND symbol = 'e'
     """)
     (inner,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE layer_source = 'module'")
