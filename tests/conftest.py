@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import fast_folder
 import pytest
 import shared_files
-from drawn_once import draw_each_picture_once
 from reading_here import read_all_in_processes, read_small_files_here
 
 # A process reads these when it first imports Ray, whichever test that is.
@@ -44,13 +43,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def small_files_load_fast() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
         read_small_files_here(monkeypatch)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def pictures_are_drawn_once() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        draw_each_picture_once(monkeypatch)
         yield
 
 
