@@ -96,7 +96,7 @@ def rows(found: list[dict[str, Any]]) -> list[Row]:
 
 
 def database_rows(trace: traceql.Trace, sql: str) -> list[Row]:
-    return rows(trace.sql(sql).rows())
+    return rows(trace.select(sql).rows())
 
 
 @pytest.mark.slow
