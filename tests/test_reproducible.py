@@ -59,7 +59,7 @@ def connected(trace: traceql.Trace, file: Path) -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
     con.execute("SET threads = 1")
     con.execute(f"ATTACH '{file}' AS run")
-    con.execute(f"SET search_path = '{search_path('run')},memory.main'")
+    con.execute(f"SET search_path = '{search_path('run')}'")
     make_every_table(con)
     make_macros(con, read_by(query_named("whatif", catalog()).sql).macros)
     return con
@@ -117,7 +117,7 @@ def test_rows_are_in_the_order_of_ranks_whichever_is_inserted_first(
         )
     loaded = load(tmp_path, tmp_path / "run.duckdb").database
     with duckdb.connect(str(loaded), read_only=True) as con:
-        con.execute(f"SET search_path = '{search_path('run')}'")
+        con.execute("SET search_path = 'main,internal,reference'")
         for table in ("slice", "activity", "track", "trace", "file_count"):
             order = "id" if table == "activity" else "rank"
             found = con.execute(f"SELECT {order} FROM {table} ORDER BY rowid").fetchall()

@@ -51,7 +51,7 @@ def connection(
     shutil.copyfile(trace.path, copy)
     with duckdb.connect() as con:
         con.execute(f"ATTACH '{copy}' AS copy (READ_ONLY)")
-        con.execute(f"SET search_path = '{search_path('copy')},memory.main'")
+        con.execute(f"SET search_path = '{search_path('copy')}'")
         make_macros(con, definitions())
         yield con
 

@@ -17,7 +17,7 @@ from recorded_runs import run_directory
 from small_runs import all_reduce
 
 import traceql
-from traceql.derive.execute import drop_derived, make_tables, search_path
+from traceql.derive.execute import drop_derived, make_tables
 from traceql.errors import TraceCorrupt
 from traceql.loading.run_directory import run_directories
 
@@ -110,7 +110,7 @@ def database(run: Path, documents: list[str]) -> Path:
     database = traceql.load(run, run.with_name("odd.duckdb")).database
     metrics = list(variants(run / "metrics.json"))
     with duckdb.connect(str(database)) as con:
-        con.execute(f"SET search_path = '{search_path('odd')}'")
+        con.execute("SET search_path = 'main,internal,reference'")
         drop_derived(con)
         ((document, measured),) = con.execute("SELECT document, metrics FROM run_file").fetchall()
         rows = [(text, measured) for text in documents] + [(document, text) for text in metrics]
@@ -192,7 +192,7 @@ def test_no_link_is_an_error_of_wrong_types(
         if any(json.loads(text).get(key) != recorded[key] for key in _ABOUT_LINKS)
     ]
     with duckdb.connect(str(database)) as con:
-        con.execute(f"SET search_path = '{search_path('run')}'")
+        con.execute("SET search_path = 'main,internal,reference'")
         make_tables(con, ["group_link"])
         for text in changed[::2]:
             document = json.loads(text)
