@@ -30,6 +30,7 @@ INNER JOIN kernel_class USING (name)
 GROUP BY slice.rank
 """
 PYTHON_TABLE = '''# One row per rank: twice its kernels.
+# @schema main
 # @scope  rank
 # @needs  toy_count
 # @column rank   BIGINT  Rank.
@@ -87,7 +88,7 @@ def test_a_new_table_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tmp_path])
     trace = traces.write(tmp_path / "rank0.json", *(traces.kernel(ts=n, dur=1) for n in (0, 5, 9)))
     with traceql.open(traceql.load(trace, tmp_path / "x.duckdb").database) as opened:
-        assert opened.sql("FROM toy_count").rows() == [{"rank": 0, "kernels": 3}]
+        assert opened.sql("FROM internal.toy_count").rows() == [{"rank": 0, "kernels": 3}]
         assert opened.sql("FROM toy_twice").rows() == [{"rank": 0, "twice": 6}]
         comments = "SELECT comment FROM duckdb_columns() WHERE table_name = 'toy_twice'"
         assert [r["comment"] for r in opened.sql(comments)] == ["Rank.", "Twice as many."]
