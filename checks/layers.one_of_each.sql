@@ -14,7 +14,7 @@ WITH work AS (
             list_contains(symbol.traits, 'does_work') OR (symbol.name = 'elementwise' AND kernel.name LIKE '%rsqrt%')
         ) AS kernels
     FROM kernel
-    INNER JOIN symbol ON kernel.symbol = symbol.letter
+    INNER JOIN reference.symbol ON kernel.symbol = symbol.letter
     WHERE kernel.layer IS NOT NULL
     GROUP BY kernel.rank, kernel.pass, kernel.layer, kernel.role
 ),
@@ -24,8 +24,8 @@ layer_done AS (
 expected AS (
     SELECT layer_done.*, layer_kind.kind, UNNEST(layer_kind.once) AS role
     FROM layer_done
-    INNER JOIN rank_model USING (rank)
-    INNER JOIN layer_kind USING (family)
+    INNER JOIN internal.rank_model USING (rank)
+    INNER JOIN reference.layer_kind USING (family)
 ),
 found AS (
     SELECT expected.*, COALESCE(work.kernels, 0) AS kernels

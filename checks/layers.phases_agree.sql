@@ -12,7 +12,7 @@ phase_role AS (
     SELECT DISTINCT kernel.rank, step.phase, kernel.role
     FROM kernel
     INNER JOIN step USING (step_id)
-    LEFT JOIN rank_model ON kernel.rank = rank_model.rank
+    LEFT JOIN internal.rank_model ON kernel.rank = rank_model.rank
     WHERE kernel.layer IS NOT NULL AND kernel.role IS NOT NULL
         AND (rank_model.family IS NOT NULL OR kernel.role = 'kv_write')
 )

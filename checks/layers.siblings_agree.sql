@@ -16,7 +16,7 @@ WITH part AS (
         BOOL_OR(kernel.category = 'rope') AS has_rope,
         BOOL_OR(kernel.category = 'moe') AS has_experts
     FROM kernel
-    INNER JOIN symbol ON kernel.symbol = symbol.letter
+    INNER JOIN reference.symbol ON kernel.symbol = symbol.letter
     WHERE kernel.layer IS NOT NULL AND kernel.pass IS NOT NULL
     GROUP BY kernel.rank, kernel.pass, kernel.layer, kernel.role
 ),

@@ -1,6 +1,6 @@
 -- One row per collective or point-to-point operation on one rank: how much of it compute kernels overlapped, and what the rest was.
 -- @scope  run
--- @needs  collective, device_part, kernel
+-- @needs  collective, device_state, kernel
 -- @column kernel_id            BIGINT  Kernel of the operation (kernel.id).
 -- @column hidden_ns            BIGINT  Overlapped time: the part of its duration in which a compute kernel ran on the same device, ns.
 -- @column exposed_ns           BIGINT  The rest of its duration, ns: the sum of exposed_wait_ns and exposed_transfer_ns if the operation was matched.
@@ -8,8 +8,8 @@
 -- @column exposed_transfer_ns  BIGINT  Part of its transfer time that no compute kernel overlapped, ns; NULL unless it was matched on all its ranks.
 WITH overlapped_part AS (
     SELECT rank, device, ts, dur, CAST(SUM(dur) OVER in_order - dur AS BIGINT) AS before_ns
-    FROM device_part
-    WHERE is_overlapped
+    FROM device_state
+    WHERE compute AND comm
     WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING)
 ),
 point AS (
