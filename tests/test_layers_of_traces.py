@@ -138,7 +138,7 @@ OURS = {  # name: layers that each rank holds, as the model's configuration has 
 def test_every_check_passes_on_our_traces(name: str) -> None:
     trace = databases.trace(name)
     for check in sorted(CHECKS.glob("*.sql")):
-        assert trace.select(check.read_text()).rows() == [], check.name
+        assert trace.sql(check.read_text()).rows() == [], check.name
     held = trace.select("SELECT DISTINCT layers FROM rank_model").rows()
     assert held == [{"layers": OURS[name]}]
 

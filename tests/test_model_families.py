@@ -117,7 +117,7 @@ def test_info_says_why_no_layers_are_found(tmp_path: Path, name: str, reason: st
 )
 def test_layers_of_several_kinds_pass_every_check(tmp_path: Path, name: str) -> None:
     with traceql.open(loaded(name, tmp_path, configured=True)) as trace:
-        failed = [p.stem for p in CHECKS.glob("*.sql") if trace.select(Query(p).sql).rows()]
+        failed = [p.stem for p in CHECKS.glob("*.sql") if trace.sql(Query(p).sql).rows()]
     assert failed == []
 
 
