@@ -134,14 +134,12 @@ def _waited(process: int, until: float) -> int | None:
 
 
 def _call(arguments: Sequence[str]) -> int:
-    """The command line itself; files are read in this process."""
-    from drills.reading_here import read_files_here
+    """The command line itself."""
     from traceql.cli import main
 
     os.environ["COLUMNS"] = "160"
     sys.argv = ["traceql", *arguments]
     sys.modules["__main__"].__package__ = None  # click would name this program
-    read_files_here()
     try:
         main()
     except SystemExit as end:

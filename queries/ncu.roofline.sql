@@ -115,7 +115,10 @@ SELECT
     summed.achieved_tflops,
     100 * summed.achieved_gbps / memory_peak.hbm_gbps AS memory_pct,
     100 * summed.achieved_tflops / peak.tflops AS compute_pct,
-    roofline_side(summed.intensity, memory_peak.hbm_gbps, peak.tflops) AS bound,
+    CASE
+        WHEN summed.intensity * memory_peak.hbm_gbps / 1000 < peak.tflops THEN 'memory'
+        WHEN summed.intensity * memory_peak.hbm_gbps / 1000 >= peak.tflops THEN 'compute'
+    END AS bound,
     summed.dtype,
     peak.tflops AS peak_tflops,
     memory_peak.hbm_gbps AS peak_gbps,

@@ -72,7 +72,10 @@ SELECT
         WHEN peak_tflops + peak_gbps IS NOT NULL
             THEN 100 * achieved_tflops / LEAST(peak_tflops, intensity * peak_gbps / 1000)
     END AS ceiling_pct,
-    roofline_side(intensity, peak_gbps, peak_tflops) AS bound,
+    CASE
+        WHEN intensity * peak_gbps / 1000 < peak_tflops THEN 'memory'
+        WHEN intensity * peak_gbps / 1000 >= peak_tflops THEN 'compute'
+    END AS bound,
     CAST(total_ns AS BIGINT) AS total_ns,
     peak_tflops,
     peak_gbps,

@@ -1,12 +1,12 @@
 """What every test process does before its first test and after its last."""
 
 import os
-from collections.abc import Iterator
 
 import fast_folder
 import pytest
 import shared_files
-from reading_here import read_all_in_processes, read_small_files_here
+
+from traceql.loading import reading
 
 # A process reads these when it first imports Ray, whichever test that is.
 _OF_RAY = {
@@ -39,14 +39,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         fast_folder.end()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def small_files_load_fast() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        read_small_files_here(monkeypatch)
-        yield
-
-
 @pytest.fixture
 def processes_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what passes between the process that loads and those that read."""
-    read_all_in_processes(monkeypatch)
+    monkeypatch.setattr(reading, "_SMALL_BYTES", -1)

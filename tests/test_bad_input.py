@@ -256,7 +256,7 @@ def test_full_disk_leaves_the_old_database_as_it_was(
 
 @pytest.mark.slow
 def test_too_few_open_files_are_told(tmp_path: Path) -> None:
-    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    file = long_to_read(tmp_path / "rank0.json")
     done = subprocess.run(
         [sys.executable, "-m", "traceql", "load", str(file), "-o", str(tmp_path / "run.duckdb")],
         capture_output=True, text=True, check=False,
@@ -269,7 +269,7 @@ def test_too_few_open_files_are_told(tmp_path: Path) -> None:
 
 def long_to_read(path: Path) -> Path:
     event = json.dumps(traces.host("op", ts=0, dur=1)).replace('"ts": 0', '"ts": %d')
-    events = ", ".join(event % n for n in range(300_000))
+    events = ", ".join(event % n for n in range(500_000))
     path.write_text(f'{{"traceEvents": [{events}]}}')
     return path
 

@@ -12,7 +12,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
 import traceql
-from traceql.engine import session
+from traceql.engine import module_cache
 from traceql.resources import EXAMPLES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,7 +27,7 @@ SECONDS = 1_790_857_026_000_000_000  # ns: large enough to lose digits in a doub
 
 @pytest.fixture(autouse=True)
 def no_choice_of_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(session.TRACE_PROCESSOR_VARIABLE, raising=False)
+    monkeypatch.delenv(module_cache.TRACE_PROCESSOR_VARIABLE, raising=False)
 
 
 @pytest.fixture

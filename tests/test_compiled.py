@@ -3,21 +3,19 @@
 import json
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import databases
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from traceql.compiled import build, new_instance
+from traceql.compiled import build
 from traceql.dialect.pytorch.vocabulary import Argument
 from traceql.errors import TraceCorrupt
-from traceql.reader import nester
 from traceql.reader.coded import DistinctValues
 from traceql.reader.kineto import kineto_json
 from traceql.reader.kineto.gathering import Gathered
@@ -25,11 +23,17 @@ from traceql.reader.kineto.kineto_json import KinetoJson
 from traceql.reader.kineto.scan import Scanned, new_scanner
 from traceql.reader.kineto.scan.scanner import NUMBERS, SIZES
 from traceql.reader.kineto.streaming.read import stream_kineto
-from traceql.reader.lanes import DEEPEST
-from traceql.reader.track_nesting import END, LATE_END, SLICE
 
 _SOURCES = Path(build.__file__).parent
+pytestmark = pytest.mark.usefixtures("small_files_are_scanned")
 _RECORDINGS = [path for name in databases.BUNDLED for path in databases.files(name)[:1]]
+
+
+@pytest.fixture(scope="module")
+def small_files_are_scanned() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kineto_json, "_SCANNED_BYTES", 0)
+        yield
 
 
 @pytest.mark.parametrize("name", build.NAMES)
@@ -40,7 +44,6 @@ def test_module_is_made_of_its_sources(name: str) -> None:
 
 def test_it_runs_here() -> None:
     assert new_scanner()
-    assert new_instance("nest")
 
 
 def test_scanner_knows_the_arguments_that_become_columns() -> None:
@@ -258,9 +261,7 @@ def test_without_compiled_code_the_tables_are_the_same(
 ) -> None:
     path = _RECORDINGS[0]
     compiled_tables = tables(path, tmp_path)
-    for module in ("traceql.reader.kineto.scan.scanner", "traceql.reader.nester"):
-        monkeypatch.setattr(f"{module}.new_instance", lambda name: None)
-    assert isinstance(nester.new_nester(), nester.PythonNester)
+    monkeypatch.setattr("traceql.reader.kineto.scan.scanner.new_instance", lambda name: None)
     assert new_scanner() is None
     assert tables(path, tmp_path) == compiled_tables
 
@@ -271,61 +272,3 @@ def tables(path: Path, folder: Path) -> dict[str, Any]:
         name: pa.concat_tables([part.tables[name] for part in parts]).to_pylist()
         for name in parts[0].tables
     }
-
-
-# ---- nesting ----
-
-_EXTREME = st.sampled_from([-(2**63), -(2**62), 2**62, 2**63 - 1])
-_TIMES = st.integers(-5, 40)
-
-
-@st.composite
-def crowded(draw: st.DrawFn) -> list[tuple[int, int, int, int, int]]:
-    """Events as a nester takes them: track, time, duration, number, kind."""
-    found = []
-    for number in range(draw(st.integers(0, 60))):
-        kind = draw(st.sampled_from([SLICE, SLICE, SLICE, END, LATE_END]))
-        ts = draw(st.one_of(_TIMES, _TIMES, _TIMES, _TIMES, _EXTREME))
-        dur = draw(st.sampled_from([0, 0, 1, 3, 10, 30, 2**63 - 1])) if kind == SLICE else 0
-        found.append((draw(st.integers(0, 2)), ts, dur, number, kind))
-    return sorted(found, key=lambda e: (e[0], e[1], e[4] > 0, -e[2], e[3]))
-
-
-def placed(into: nester.Nester, events: list[tuple[int, int, int, int, int]], cut: int) -> Any:
-    """What is found if the events come in two parts."""
-    parts = []
-    for some in (events[:cut], events[cut:]):
-        rows = np.array(some, np.int64).reshape(-1, 5)
-        one = into.add(*(rows[:, column].copy() for column in range(5)))
-        parts.append({name: np.array(value).tolist() for name, value in vars(one).items()})
-    return parts
-
-
-def compiled() -> nester.CompiledNester:
-    instance = new_instance("nest")
-    assert instance
-    return nester.CompiledNester(instance)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=1000)
-@given(crowded(), st.integers(0, 60))
-def test_events_are_nested_alike(events: list[tuple[int, int, int, int, int]], cut: int) -> None:
-    assert placed(compiled(), events, cut) == placed(nester.PythonNester(), events, cut)
-
-
-def test_deep_and_crowded_slices_are_nested_alike() -> None:
-    """Deeper than a lane may be, and more lanes than lists begin with."""
-    deep = [(0, n, 10_000 - 2 * n, n, SLICE) for n in range(DEEPEST + 50)]
-    staggered = [(1, n, 3000, n, SLICE) for n in range(2000)]
-    events = deep + staggered
-    wanted = placed(nester.PythonNester(), events, 700)
-    assert placed(compiled(), events, 700) == wanted
-    assert sum(part["overlapping"] for part in wanted) == 50 + 1999
-
-
-def test_more_events_than_one_call_takes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nester.CompiledNester, "_ROWS", 7)
-    events = [(n // 50, n % 50 // 2, 5, n, n % 3) for n in range(150)]
-    events.sort(key=lambda e: (e[0], e[1], e[4] > 0, -e[2], e[3]))
-    assert placed(compiled(), events, 75) == placed(nester.PythonNester(), events, 75)

@@ -22,7 +22,6 @@ from traceql.engine import (
     open_trace_processor,
     will_compile,
 )
-from traceql.engine import session as session_module
 from traceql.engine.perfetto_api import api
 from traceql.engine.wasm import REQUEST_BYTES, WasmEngine
 from traceql.errors import EngineError, TraceNotFound
@@ -54,7 +53,7 @@ def tp() -> Iterator[TraceProcessor]:
 
 @pytest.fixture(autouse=True)
 def no_choice_of_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(session_module.TRACE_PROCESSOR_VARIABLE, raising=False)
+    monkeypatch.delenv(module_cache.TRACE_PROCESSOR_VARIABLE, raising=False)
 
 
 @pytest.fixture
@@ -143,7 +142,7 @@ def test_native_shell_gives_the_same_rows(shell: Path) -> None:
 def test_environment_variable_chooses_the_shell(
     shell: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(session_module.TRACE_PROCESSOR_VARIABLE, str(shell))
+    monkeypatch.setenv(module_cache.TRACE_PROCESSOR_VARIABLE, str(shell))
     with open_trace_processor([TRACE]) as tp:
         assert tp.subprocess is not None
         assert arrow_table(tp, SLICES).to_pylist() == ROWS

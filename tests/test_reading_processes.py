@@ -12,7 +12,6 @@ import psutil
 import pytest
 import traces
 from command_line import PROGRAM, refusal
-from reading_here import read_all_in_processes
 from test_bad_input import BAD, long_to_read
 
 import traceql
@@ -74,7 +73,7 @@ def test_a_process_reads_the_same_tables(
     run = two_ranks(tmp_path / "run")
     here = traceql.load(run, tmp_path / "here.duckdb")
     assert started == []
-    read_all_in_processes(monkeypatch)
+    monkeypatch.setattr(reading, "_SMALL_BYTES", -1)
     apart = traceql.load(run, tmp_path / "apart.duckdb")
     assert [process.args for process in started] == [reading.WORKER] * 2
     assert [process.returncode for process in started] == [0, 0]
@@ -100,7 +99,7 @@ def test_an_error_in_a_process_arrives_as_it_was_raised(
     for place in ("here", "apart"):
         if place == "apart":
             assert started == []
-            read_all_in_processes(monkeypatch)
+            monkeypatch.setattr(reading, "_SMALL_BYTES", -1)
         with pytest.raises(traceql.TraceqlError) as error:
             traceql.load(path, tmp_path / "run.duckdb")
         raised.append((error.type, str(error.value)))
@@ -158,6 +157,18 @@ def test_a_process_without_an_answer_is_told_in_one_line(
     file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
     assert refusal("load", file, "-o", tmp_path / "run.duckdb") == f"traceql: {file}: {message}"
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.usefixtures("processes_read")
+def test_without_a_cache_processes_share_the_folder_of_the_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "import json, os; print(json.dumps(['TraceCorrupt', os.environ['TMPDIR']])); exit(1)"
+    in_place_of_a_worker(monkeypatch, said)
+    monkeypatch.setattr(reading, "cache_folder", lambda: None)
+    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    told = refusal("load", file, "-o", tmp_path / "run.duckdb")
+    assert told.startswith(f"traceql: {tmp_path}/.traceql-")
 
 
 @pytest.mark.parametrize("answer", ["of another load", "of another file"])

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-NAMES = ("nest", "pages", "scan")
+NAMES = ("pages", "scan")
 _OPTIONS = [
     "-O3",
     "--target=wasm32-freestanding",

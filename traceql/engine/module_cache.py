@@ -10,14 +10,17 @@ import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-
-from wasmtime import Config, Engine, Module, WasmtimeError
+from typing import TYPE_CHECKING
 
 from traceql.errors import EngineError, TraceqlError
 from traceql.files import whole_file
 from traceql.locks import locked
 from traceql.user_folders import cache_folder
 
+if TYPE_CHECKING:
+    from wasmtime import Config, Engine, Module
+
+TRACE_PROCESSOR_VARIABLE = "TRACEQL_TRACE_PROCESSOR"
 WASM_STACK_BYTES = 2 << 20  # with more than its async stack of 2 MiB, wasmtime aborts the process
 
 
@@ -55,10 +58,17 @@ def _can_reserve(size: int) -> bool:
     return True
 
 
-def is_compiled() -> bool:
-    """Whether the cache holds the machine code that this process would run."""
+def native_binary(trace_processor: str | Path | None = None) -> str | Path | None:
+    """The native trace processor to use instead of the bundled one, if any."""
+    return trace_processor or os.environ.get(TRACE_PROCESSOR_VARIABLE)
+
+
+def will_compile(trace_processor: str | Path | None = None) -> bool:
+    """Whether opening a trace processor will compile the bundled one first."""
+    if native_binary(trace_processor):
+        return False
     cached = _cache_path(bundled_wasm(), memory_plan())
-    return cached is not None and _is_readable_file(cached)
+    return cached is None or not _is_readable_file(cached)
 
 
 def bundled_wasm() -> Path:
@@ -75,8 +85,10 @@ def bundled_wasm() -> Path:
     return found[-1]
 
 
-def compiled(wasm: Path, plan: MemoryPlan) -> tuple[Engine, Module]:
+def compiled(wasm: Path, plan: MemoryPlan) -> tuple["Engine", "Module"]:
     """The machine code of `wasm`, from the cache; if it is not there, compiles and stores it."""
+    from wasmtime import Engine, Module
+
     engine = Engine(_config(plan))
     cached = _cache_path(wasm, plan)
     if cached is None:
@@ -92,7 +104,9 @@ def compiled(wasm: Path, plan: MemoryPlan) -> tuple[Engine, Module]:
     return engine, module
 
 
-def _config(plan: MemoryPlan) -> Config:
+def _config(plan: MemoryPlan) -> "Config":
+    from wasmtime import Config
+
     config = Config()
     config.wasm_memory64 = True
     config.cranelift_opt_level = "speed"
@@ -139,8 +153,10 @@ def _cpu_features() -> str:
     return platform.processor()
 
 
-def _cached_module(engine: Engine, cached: Path) -> Module | None:
+def _cached_module(engine: "Engine", cached: Path) -> "Module | None":
     """The module in the cache; None if it is missing or cannot be used."""
+    from wasmtime import Module, WasmtimeError
+
     if not _is_readable_file(cached):
         return None
     try:
@@ -163,7 +179,7 @@ def _locked(lock: Path) -> Iterator[None]:
         yield
 
 
-def _store(module: Module, cached: Path) -> None:
+def _store(module: "Module", cached: Path) -> None:
     """Writes `module` to the cache, unless the cache cannot be written."""
     with contextlib.suppress(OSError, TraceqlError):
         cached.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from traceql.engine.backend import TraceProcessor
 from traceql.engine.messages import last_line
-from traceql.engine.module_cache import is_compiled
+from traceql.engine.module_cache import TRACE_PROCESSOR_VARIABLE, native_binary
 from traceql.engine.perfetto_api import PerfettoException, api
 from traceql.errors import EngineError, TraceNotFound
 
-TRACE_PROCESSOR_VARIABLE = "TRACEQL_TRACE_PROCESSOR"
 PIECE_BYTES = 16 << 20  # the engine recognizes the format by the first piece, so that must be large
 
 
@@ -30,7 +29,7 @@ def open_trace_processor(
     Raises:
         EngineError: the engine does not start or rejects the trace.
     """
-    native = trace_processor or os.environ.get(TRACE_PROCESSOR_VARIABLE)
+    native = native_binary(trace_processor)
     tp = _native(Path(native)) if native else TraceProcessor()
     if feed is None:
         return tp
@@ -40,13 +39,6 @@ def open_trace_processor(
         tp.close()
         raise
     return tp
-
-
-def will_compile(trace_processor: str | Path | None = None) -> bool:
-    """Whether opening a trace processor will compile the bundled one first."""
-    if trace_processor or os.environ.get(TRACE_PROCESSOR_VARIABLE):
-        return False
-    return not is_compiled()
 
 
 def _native(binary: Path) -> TraceProcessor:

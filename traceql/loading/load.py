@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 
 from traceql.classification.rules import write_rules
 from traceql.derive.execute import drop_derived, make_tables
@@ -176,7 +177,7 @@ def _say_if_compiling(
     trace_processor: Path | None,
     done: Callable[[str, int, int], None],
 ) -> None:
-    """Says what the processes that read cannot: that one of them compiles the engine for all."""
+    """Says what a process that reads cannot: that it compiles the engine, for all of them."""
     if not any(_runs_engine(file, way) for file in files):
         return  # without importing the engine
     if import_module("traceql.engine").will_compile(trace_processor):
@@ -190,7 +191,7 @@ def _runs_engine(file: Path, way: Way) -> bool:
 
 def _prepare() -> None:
     """Imports what writing the database needs, which takes half a second, while files are read."""
-    import_module("pandas")  # by pyarrow, as soon as it converts a Python value
+    pa.array([0])  # imports pandas, unless the program leaves it out
     for one in definitions().values():
         if one.is_python:
             _ = one.rows

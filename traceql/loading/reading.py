@@ -1,4 +1,4 @@
-"""Reads trace files in parallel processes, which write their tables to disk."""
+"""Reads trace files: small ones here, others in parallel processes; tables are written to disk."""
 
 import json
 import os
@@ -6,7 +6,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -19,9 +19,13 @@ import pyarrow as pa
 from traceql import errors
 from traceql.dialect.facts import FileFacts
 from traceql.dialect.registry import file_facts
-from traceql.reader.ways import Way
-from traceql.reader.worker import RESULT, Request
+from traceql.engine.module_cache import native_binary
+from traceql.reader.registry import reader_of
+from traceql.reader.ways import Way, unpacked_bytes
+from traceql.reader.worker import RESULT, Request, failure, read, traceql_error
+from traceql.user_folders import cache_folder
 
+_SMALL_BYTES = 32 << 20  # of JSON, of all files together
 # -P: do not import modules from the current folder of the user.
 WORKER = (sys.executable, "-P", "-m", "traceql.reader.worker")
 
@@ -135,23 +139,15 @@ def read_files(
         )
         for i, file in enumerate(unread)
     }
-    workers = Workers()
-    with ThreadPoolExecutor(at_once) as pool:
-        running = {pool.submit(workers.read, request): file for file, request in requests.items()}
-        others: dict[Path, errors.NotATrace] = {}
-        try:
-            for future in as_completed(running):
-                try:
-                    future.result()
-                except errors.NotATrace as error:
-                    others[running[future]] = error
-                    if running[future] in named or len(others) == len(files):
-                        raise
-                done(running[future])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            workers.stop()
-            raise
+    others: dict[Path, errors.NotATrace] = {}
+    are_small = not native_binary(trace_processor) and _are_small(unread)
+    with closing(_read_here(requests) if are_small else _by_workers(requests, at_once)) as reading:
+        for file, error in reading:
+            if isinstance(error, errors.NotATrace):
+                others[file] = error
+            if error and (file not in others or file in named or len(others) == len(files)):
+                raise error
+            done(file)
     found = [
         recording
         for file in files
@@ -159,6 +155,48 @@ def read_files(
         for recording in ahead.get(file) or results(file, requests[file])
     ]
     return found, list(others.values())
+
+
+def _are_small(files: Sequence[Path]) -> bool:
+    """Whether files are read in less time than it takes to start processes."""
+    left = _SMALL_BYTES
+    for file in files:
+        try:
+            parts = reader_of(file).files(file)
+            left -= sum(map(unpacked_bytes, parts))
+        except OSError:  # of which reading says more
+            continue
+        if left < 0 or not parts:
+            return False
+    return True
+
+
+Outcomes = Generator[tuple[Path, BaseException | None]]
+
+
+def _read_here(requests: Mapping[Path, Request]) -> Outcomes:
+    """Reads files in this process; yields each with its error, if any."""
+    for file, request in requests.items():
+        error = None
+        try:
+            read(request)
+        except Exception as raised:  # a bug of a reader, too, is told in one line
+            error = traceql_error(raised, request.file)
+        yield file, error
+
+
+def _by_workers(requests: Mapping[Path, Request], at_once: int) -> Outcomes:
+    """Reads so many files at once; yields each with its error, if any, in the order of the end."""
+    workers = Workers()
+    with ThreadPoolExecutor(at_once) as pool:
+        running = {pool.submit(workers.read, request): file for file, request in requests.items()}
+        try:
+            for future in as_completed(running):
+                yield running[future], future.exception()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            workers.stop()
+            raise
 
 
 class Workers:
@@ -182,7 +220,7 @@ class Workers:
             stdout=pipe,
             stderr=pipe,
             text=True,
-            env=ENVIRONMENT | os.environ,
+            env=_environment(Path(request.folder).parent),
             process_group=0,  # with the native trace processor that it may start
         )
         self._running.add(process)
@@ -197,6 +235,16 @@ class Workers:
         self._running.discard(process)
         if process.returncode:
             raise _failure(request.file, process.returncode, output, errors_)
+
+
+def _environment(shared: Path) -> dict[str, str]:
+    """The environment of a process that reads.
+
+    Args:
+        shared: a folder of all of them. There one of them compiles the engine for all, if this
+            machine has no other place to keep it.
+    """
+    return ENVIRONMENT | os.environ | ({} if cache_folder() else {"TMPDIR": str(shared)})
 
 
 def _taken_stdin(process: "subprocess.Popen[str]") -> IO[str]:
@@ -219,12 +267,11 @@ def _failure(file: str, status: int, output: str, errors_: str) -> errors.Traceq
     try:
         name, message = json.loads(output)
     except ValueError:
-        last = (errors_.strip().splitlines() or ["no message"])[-1]
         if status < 0:
             return errors.TraceqlError(
                 f"{file}: the reading process was killed, perhaps for lack of memory; try --jobs 1"
             )
-        return errors.TraceqlError(f"{file}: reading failed ({last}); please report this trace")
+        return failure(file, errors_)
     error: errors.TraceqlError = getattr(errors, name)(message)
     return error
 

@@ -52,6 +52,8 @@ class Reader:
             made from it.
         traces_of_folder: the traces of a folder that is laid out as the profiler writes it,
             wherever in it they are; empty for any other folder.
+        files: the files that are read for a recording, whose sizes say how much that is; none if
+            they do not, or if another program reads it.
         whole: the file that stands for a recording of several files; the file itself where it is
             a recording of its own. Such a recording is loaded once.
         is_general: whether this reader also takes files of a container that formats share, such as
@@ -73,6 +75,7 @@ class Reader:
     opens_in_perfetto: bool = True
     is_superseded: Callable[[Path], bool] = lambda _path: False
     traces_of_folder: Callable[[Path], Sequence[Path]] = lambda _folder: ()
+    files: Callable[[Path], Sequence[Path]] = lambda path: [path]
     whole: Callable[[Path], Path] = lambda path: path
     is_general: bool = False
     is_fallback: bool = False

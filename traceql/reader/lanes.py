@@ -11,11 +11,12 @@ from heapq import heappop, heappush
 import numpy as np
 import numpy.typing as npt
 
+from traceql.reader.enclosing import DEEPEST, enclosing
+
 Int64s = npt.NDArray[np.int64]
 NEVER = 2**65  # after every doubled time
 _MANY_TRACKS = 1000  # more than this many would take long one by one
 _LARGEST_TIME = 2**62 - 1  # that can be doubled
-DEEPEST = 500  # the trace processor drops events that are nested 512 deep
 
 
 def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
@@ -40,9 +41,8 @@ def lanes(track: Int64s, ts: Int64s, dur: Int64s) -> Int64s:
     borders = np.flatnonzero(np.diff(track[by_track])) + 1
     for members in np.split(by_track, borders):
         members = members[_outermost_first(start[members], end[members])]
-        if not _nested(start[members], end[members]):
-            touching = members[_touching(start[members], end[members])]
-            lane[touching] = _first_fit(start[touching].tolist(), end[touching].tolist())
+        tangled = members[enclosing(start[members], end[members]).is_tangled]
+        lane[tangled] = _first_fit(start[tangled].tolist(), end[tangled].tolist())
     return lane
 
 
@@ -65,37 +65,9 @@ def _outermost_first(start: Int64s, end: Int64s) -> Int64s:
     return order
 
 
-def _touching(start: Int64s, end: Int64s) -> npt.NDArray[np.bool_]:
-    """Whether each interval overlaps another; the intervals must be sorted by start."""
-    return _of_a_pair(start[1:] < np.maximum.accumulate(end)[:-1])
-
-
 def _of_a_pair(pairs: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     """True for both neighbors of every pair that is true in `pairs`."""
     return np.append(pairs, False) | np.insert(pairs, 0, False)
-
-
-def _nested(start: Int64s, end: Int64s) -> bool:
-    """Whether intervals, sorted by (start, -end), are all disjoint or nested, and not too deep.
-
-    The depth of an event is the number of earlier events that are still open at its start; its
-    parent is the last earlier event one level up. All events nest if and only if no child ends
-    after its parent.
-    """
-    closed = np.searchsorted(np.sort(end), start, side="right")
-    depth = np.arange(len(start)) - closed
-    if depth.max() >= DEEPEST:
-        return False
-    parents = np.flatnonzero(depth == 0)
-    for level in range(1, int(depth.max()) + 1):
-        children = np.flatnonzero(depth == level)
-        earlier = np.searchsorted(parents, children)
-        if not len(children) or not earlier.all():
-            return False
-        if (end[parents[earlier - 1]] < end[children]).any():
-            return False
-        parents = children
-    return True
 
 
 def _first_fit(start: list[int], end: list[int]) -> list[int]:

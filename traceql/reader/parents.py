@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.reader.nester import new_nester
+from traceql.reader.nester import Nester
 from traceql.reader.track_nesting import NONE, SLICE
 
 Int64s = npt.NDArray[np.int64]
@@ -24,7 +24,7 @@ class WindowedNesting:
     """Nests slices without flows; what is still open goes on into the next window."""
 
     def __init__(self) -> None:
-        self._nester = new_nester()
+        self._nester = Nester()
 
     def of_window(self, ts: Int64s, dur: Int64s, track: Int64s, index: Int64s) -> Parents:
         """The parents of the slices that begin in a window, after those of earlier windows.

@@ -9,7 +9,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from traceql.reader.lanes import DEEPEST, NEVER, OtherLanes
+from traceql.reader.enclosing import DEEPEST
+from traceql.reader.lanes import NEVER, OtherLanes
 
 NONE = -1  # no slice
 SLICE, END, LATE_END = range(3)  # an end is bound to the last slice, a late one to the next slice
@@ -96,6 +97,31 @@ class TrackNesting:
                     self._bind_waiting(0, found)
             else:
                 self._add_elsewhere(begin, finish, event, found)
+
+    def open_at(self, ts: int) -> list[tuple[int, int]] | None:
+        """Twice the ends, and the numbers, of the slices that are open then, the outermost first.
+
+        None if one of them is not in lane 0.
+        """
+        if any(open_ and open_[0][0] > ts * 2 for open_ in self._open.values()):
+            return None
+        opened = list(zip(self._ends, self._ids, strict=True))[1:]
+        return [(end, number) for end, number in opened if end > ts * 2]
+
+    def go_on(self, opened: Sequence[tuple[int, int]], last_ts: int) -> None:
+        """Goes on after slices that have been placed in lane 0.
+
+        Args:
+            opened: what is open after the last slice, which is the innermost.
+            last_ts: the start of the last slice.
+        """
+        self._ends[1:], self._ids[1:] = (list(one) for one in zip(*opened, strict=True))
+        self._begun[0] = opened[-1][1], last_ts
+
+    def wait(self, late_ends: Sequence[int]) -> None:
+        """Takes late ends for the next slice of lane 0."""
+        if late_ends:
+            self._waiting[0] += late_ends
 
     def _add_elsewhere(self, begin: int, finish: int, event: int, found: Nested) -> None:
         """Takes a slice that does not nest in lane 0."""

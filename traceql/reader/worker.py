@@ -12,16 +12,18 @@ import json
 import os
 import signal
 import sys
-import warnings
 from collections.abc import Iterator, Sequence
 from hashlib import file_digest
 from itertools import zip_longest
 from pathlib import Path
 from threading import Thread
-from types import ModuleType
+from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from traceql.without_pandas import leave_out_pandas
+
 if TYPE_CHECKING:
+    from traceql.errors import TraceqlError
     from traceql.reader.contract import Reader
     from traceql.reader.tables import TraceTables
 
@@ -56,7 +58,7 @@ def main() -> int:
     """Serves one request from stdin; writes a TraceqlError to stdout as [class, message]."""
     line = sys.stdin.buffer.readline()
     _end_with_stdin()
-    _hide_pandas()
+    leave_out_pandas()
     gc.disable()  # it would scan millions of live events over and over
     request = Request(*json.loads(line))
     from traceql.errors import TraceqlError
@@ -64,20 +66,36 @@ def main() -> int:
     try:
         read(request)
     except (TraceqlError, OSError, MemoryError) as error:
-        json.dump(told(error, request), sys.stdout)
+        told = traceql_error(error, request.file)
+        json.dump((type(told).__name__, str(told)), sys.stdout)
         return 1
     return 0
 
 
-def told(error: Exception, request: Request) -> tuple[str, str]:
-    """The class and the message of the TraceqlError that the parent raises."""
-    file = request.file
+def traceql_error(error: Exception, file: str) -> "TraceqlError":
+    """What the user gets for an error of reading a file."""
+    from traceql.errors import TraceqlError
+
+    if isinstance(error, TraceqlError):
+        return error
     if isinstance(error, MemoryError):
-        return "TraceqlError", f"{file}: not enough memory to read it; try --jobs 1"
+        return TraceqlError(f"{file}: not enough memory to read it; try --jobs 1")
     if isinstance(error, OSError):
         place = f"{error.filename}: " if error.filename not in (None, file) else ""
-        return "TraceqlError", f"{file}: cannot be read: {place}{error.strerror or error}"
-    return type(error).__name__, str(error)
+        return TraceqlError(f"{file}: cannot be read: {place}{error.strerror or error}")
+    return failure(file, "".join(format_exception_only(error)))
+
+
+def failure(file: str, message: str) -> "TraceqlError":
+    """What the user gets for an error that readers do not expect.
+
+    Args:
+        message: what Python says of it; the last line counts.
+    """
+    from traceql.errors import TraceqlError
+
+    last = (message.strip().splitlines() or ["no message"])[-1]
+    return TraceqlError(f"{file}: reading failed ({last}); please report this trace")
 
 
 def _end_with_stdin() -> None:
@@ -90,14 +108,6 @@ def _end_with_stdin() -> None:
         os._exit(1)
 
     Thread(target=wait, daemon=True).start()
-
-
-def _hide_pandas() -> None:
-    """Stops pyarrow from importing pandas, which takes 0.3 s and is not needed here."""
-    stand_in = ModuleType("pandas")
-    stand_in.__dict__["__version__"] = "0"  # too old for pyarrow, which then warns and does without
-    sys.modules["pandas"] = stand_in
-    warnings.filterwarnings("ignore", "pyarrow requires pandas")
 
 
 def read(request: Request) -> None:
@@ -231,7 +241,7 @@ def _require_tables(reader: str, trace: Any) -> None:
 
 
 if __name__ == "__mp_main__":  # of a process that this one has started
-    _hide_pandas()
+    leave_out_pandas()
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()

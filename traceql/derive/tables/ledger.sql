@@ -1,9 +1,8 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @schema main
 -- @scope  run
--- @needs  clock, collective, configured_shape, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config,
--- @needs  own_peak, part_work, peak_file, profile_check, rank_model, refuted_size, remark, scheduled_request, slice, step,
--- @needs  step_length, trace
+-- @needs  clock, collective, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config, rank_model, remark,
+-- @needs  side_file_check, slice, step, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What is in the database, or what was found.
@@ -106,54 +105,6 @@ device_total AS (
     FROM device_state
     GROUP BY rank
 ),
-length_pair AS (
-    SELECT
-        ANY_VALUE(rank) AS rank,
-        COUNT(
-            DISTINCT ROW(
-                context_pairs, generation_pairs, context_kv_tokens, generation_kv_tokens
-            )
-        ) = 1 AS are_equal
-    FROM step_length
-    GROUP BY step_id
-    HAVING COUNT(*) = 2
-),
--- What of the weights in the model configuration the kernels contradict: numbers of rows of table cost.
-contradicted_part AS (
-    SELECT
-        rank,
-        step_id,
-        role,
-        layers,
-        calls,
-        only_communicates,
-        COALESCE(missing LIKE '%can be read in the time%', FALSE) AS is_too_large,
-        COALESCE(missing LIKE 'kernels of the quantization%', FALSE) AS is_too_narrow
-    FROM part_work
-),
-weight_check AS (
-    SELECT rank, calls AS parts, is_too_large, is_too_narrow
-    FROM contradicted_part
-    WHERE NOT (only_communicates AND (is_too_large OR is_too_narrow))
-    UNION ALL
-    -- Parts that only communicate miss the size of the buffer first, if that is unknown.
-    SELECT rank, 1, is_too_large AND is_sized, is_too_narrow AND is_sized
-    FROM (
-        SELECT
-            part.rank,
-            part.is_too_large,
-            part.is_too_narrow,
-            COUNT(collective.bytes) > 0 AS is_sized
-        FROM contradicted_part AS part
-        INNER JOIN kernel
-            ON part.step_id = kernel.step_id
-            AND part.role = kernel.role
-            AND list_contains(part.layers, COALESCE(kernel.layer, -1))
-        LEFT JOIN collective ON kernel.id = collective.kernel_id
-        WHERE part.only_communicates AND (part.is_too_large OR part.is_too_narrow)
-        GROUP BY part.rank, part.step_id, part.role, kernel.layer, part.is_too_large, part.is_too_narrow
-    )
-),
 entry AS (
     SELECT
         10 AS place, rank, 'events ' || cat AS check_name, kept_events AS value,
@@ -183,14 +134,6 @@ entry AS (
     WHERE phase NOT IN ('slice', 'counter', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
     UNION ALL
     SELECT 40, rank, check_name, value, total, ok, note FROM remark
-    UNION ALL
-    SELECT
-        41, (SELECT MIN(rank) FROM trace), 'sizes in run.json',
-        ANY_VALUE(stated) - COUNT(DISTINCT size), ANY_VALUE(stated), FALSE,
-        'sizes of parallelism in run.json that hold; all that it states; '
-        || string_agg(reason, '; ' ORDER BY reason)
-    FROM refuted_size
-    HAVING COUNT(*) > 0
     UNION ALL
     SELECT
         50, rank, 'kernels with a launch', launched, kernels, NULL,
@@ -331,62 +274,13 @@ entry AS (
     WHERE (SELECT COUNT(*) FROM trace) > 1
     UNION ALL
     SELECT
-        69, rank, 'KV lengths', COUNT(*) FILTER (are_equal), COUNT(*), BOOL_AND(are_equal),
-        'steps whose KV lengths are the same in the annotation and in steps.jsonl; steps for which both are known'
-    FROM length_pair
-    GROUP BY rank
-    UNION ALL
-    SELECT
-        70, rank, 'computed tokens', COUNT(*) FILTER (is_possible), COUNT(*), BOOL_AND(is_possible),
-        'numbers of computed tokens in steps.jsonl that can be, from the iterations beside them, the request and max_model_len; all of them'
-    FROM scheduled_request
-    WHERE is_possible IS NOT NULL
-    GROUP BY rank
-    UNION ALL
-    SELECT
-        70, rank, 'times of iterations', COUNT(*) FILTER (agrees), COUNT(*), FALSE,
-        'lines of steps.jsonl whose time is that of the step with their number; all lines with a step '
-        || '(the others are not used: they are of another iteration or of another recording)'
-    FROM (SELECT DISTINCT run, rank, number, agrees FROM scheduled_request WHERE agrees IS NOT NULL)
-    GROUP BY rank
-    HAVING NOT BOOL_AND(agrees)
-    UNION ALL
-    SELECT
-        64, rank, 'shapes of the model', equal, parts, equal = parts,
-        'matrix products whose recorded shapes are those of the model configuration; products of which both are known'
-    FROM configured_shape
-    UNION ALL
-    SELECT
-        66, trace.rank, 'given peaks', NULL, NULL, FALSE,
-        format('no row and no file of --peaks is for {}; GPU names must match', COALESCE(trace.device_name, 'an unnamed GPU'))
-    FROM trace
-    WHERE
-        (EXISTS (FROM own_peak) OR EXISTS (FROM peak_file))
-        AND NOT EXISTS (FROM own_peak WHERE regexp_matches(trace.device_name, own_peak.device))
-        AND NOT EXISTS (FROM peak_file WHERE peak_file.device_name = trace.device_name)
-    UNION ALL
-    SELECT
-        65, rank, 'weights of the model',
-        CAST(COALESCE(SUM(parts) FILTER (NOT is_too_large AND NOT is_too_narrow), 0) AS BIGINT), CAST(SUM(parts) AS BIGINT), FALSE,
-        'parts whose weights in the model configuration '
-        || concat_ws(
-            ' and ',
-            CASE WHEN BOOL_OR(is_too_large) THEN 'could be read in the time of their kernels' END,
-            CASE WHEN BOOL_OR(is_too_narrow) THEN 'are not quantized, or in a way that kernels show' END
-        )
-        || '; give the configuration of the recorded model'
-    FROM weight_check
-    GROUP BY rank
-    HAVING BOOL_OR(is_too_large OR is_too_narrow)
-    UNION ALL
-    SELECT
         70, rank, 'idle in gaps', COALESCE(gap_total.dur, 0), device_total.idle_ns,
         COALESCE(gap_total.dur, 0) = device_total.idle_ns,
         'total duration of the gaps; idle time of time.breakdown, ns'
     FROM device_total
     LEFT JOIN gap_total USING (rank)
     UNION ALL
-    SELECT 80, rank, check_name, value, total, ok, note FROM profile_check
+    SELECT place, rank, check_name, value, total, ok, note FROM side_file_check
 )
 SELECT
     entry.rank,

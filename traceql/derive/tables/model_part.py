@@ -2,7 +2,7 @@
 #
 # The loaded ranks have one of these sizes; the others are there to ask what another one would cost.
 # @scope  run
-# @needs  engine_dtype, layout, model_config
+# @needs  layout, model_config, run_file
 # @empty_unless model_config
 # @column tp                    BIGINT    Ranks that the tensors of a layer are split over.
 # @column layer                 BIGINT    Model layer, from 0; NULL outside layers.
@@ -38,7 +38,21 @@ from traceql.table_head import declared_schema
 _SCHEMA = declared_schema(__file__)
 _ASKED = (1, 2, 4, 8, 16)
 _CONFIGURED = "SELECT document FROM model_config"
-_TOLD = "SELECT dtype, quantization FROM engine_dtype"
+# What vLLM was told; the results of the engine's own defaults come first.
+_TOLD = """
+    SELECT
+        NULLIF(COALESCE(
+            document ->> '$.engine_config.model_config.dtype',
+            document ->> '$.engine_arguments.dtype'
+        ), 'auto'),
+        COALESCE(
+            document ->> '$.engine_config.model_config.quantization',
+            document ->> '$.engine_arguments.quantization'
+        )
+    FROM run_file
+    ORDER BY path
+    LIMIT 1
+"""
 _SIZES = "SELECT DISTINCT tp_size FROM layout WHERE tp_size IS NOT NULL"
 
 

@@ -1,6 +1,6 @@
 # At most one row: the sizes of the configured model, and its numbers of parameters.
 # @scope  run
-# @needs  engine_dtype, model_config
+# @needs  model_config, run_file
 # @empty_unless model_config
 # @column parameters            BIGINT   Number of parameters; NULL if the sizes are not known.
 # @column active_parameters     BIGINT   Those that one token uses: of the experts, only the chosen ones; NULL if the sizes are not known.
@@ -29,7 +29,21 @@ from traceql.model.weights import formats
 from traceql.table_head import declared_schema
 
 _CONFIGURED = "SELECT document FROM model_config"
-_TOLD = "SELECT dtype, quantization FROM engine_dtype"
+# What vLLM was told; the results of the engine's own defaults come first.
+_TOLD = """
+    SELECT
+        NULLIF(COALESCE(
+            document ->> '$.engine_config.model_config.dtype',
+            document ->> '$.engine_arguments.dtype'
+        ), 'auto'),
+        COALESCE(
+            document ->> '$.engine_config.model_config.quantization',
+            document ->> '$.engine_arguments.quantization'
+        )
+    FROM run_file
+    ORDER BY path
+    LIMIT 1
+"""
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:

@@ -4,8 +4,8 @@
 -- model's configuration. What is not known is NULL, and column missing says why.
 -- @kind   scratch
 -- @scope  run
--- @needs  configured_shape, cost_formula, engine_dtype, kernel, layout, model_config, model_part, model_size, operator_size, peak, quantization_sign,
--- @needs  rank_model, step_tokens, symbol, trace
+-- @needs  cost_formula, kernel, layout, model_config, model_part, model_size, operator_size, peak, quantization_sign,
+-- @needs  rank_model, run_file, step_tokens, symbol, trace
 -- @empty_unless kernel
 -- @column step_id             BIGINT    Step (step.step_id).
 -- @column rank                BIGINT    Rank.
@@ -48,6 +48,22 @@ called AS (
     LEFT JOIN symbol ON named.symbol = symbol.letter
     GROUP BY named.rank, named.layer, named.role
 ),
+-- Products whose recorded shapes are those of the configuration.
+configured_shape AS (
+    SELECT
+        shape.rank,
+        COUNT(*) AS parts,
+        COUNT(*) FILTER (shape.flops_per_row = model_part.flops_per_row) AS equal
+    FROM operator_size AS shape
+    INNER JOIN layout ON shape.rank = layout.rank
+    INNER JOIN rank_model ON shape.rank = rank_model.rank AND rank_model.first_layer IS NOT NULL
+    INNER JOIN model_part
+        ON layout.tp_size = model_part.tp
+        AND shape.role = model_part.role
+        AND shape.layer IS NOT DISTINCT FROM model_part.layer
+    WHERE shape.formula = 'product' AND model_part.formula = 'product'
+    GROUP BY shape.rank
+),
 -- Layers have the numbers of the configuration only if it is known which ones a rank holds. A
 -- configuration that recorded shapes contradict is that of another model. Only the first stage looks
 -- tokens up: what comes before the layers of the others copies what they received.
@@ -87,6 +103,16 @@ shown AS (
     ) AS weight_kernel
         ON stated.rank = weight_kernel.rank AND regexp_matches(weight_kernel.name, quantization_sign.pattern)
 ),
+-- The type of the KV cache that vLLM was told to use; auto is that of the activations.
+engine AS (
+    SELECT
+        COALESCE(
+            document ->> '$.engine_config.cache_config.cache_dtype', document ->> '$.engine_arguments.kv_cache_dtype', 'auto'
+        ) AS kv_cache
+    FROM run_file
+    ORDER BY path
+    LIMIT 1
+),
 kv_width AS (
     SELECT
         trace.rank,
@@ -104,15 +130,15 @@ kv_width AS (
                 WHEN regexp_matches(kernel.name, 'cache\w*_kernel<[^,<>]+, float\b') THEN 4
             END),
             CASE
-                WHEN engine_dtype.kv_cache LIKE 'fp8%' THEN 1
-                WHEN engine_dtype.kv_cache = 'auto' THEN model_size.element_bytes
+                WHEN engine.kv_cache LIKE 'fp8%' THEN 1
+                WHEN engine.kv_cache = 'auto' THEN model_size.element_bytes
             END
         ) AS element_bytes
     FROM trace
     LEFT JOIN kernel ON trace.rank = kernel.rank AND kernel.role = 'kv_write'
-    LEFT JOIN engine_dtype ON TRUE
+    LEFT JOIN engine ON TRUE
     LEFT JOIN model_size ON TRUE
-    GROUP BY trace.rank, engine_dtype.kv_cache, model_size.element_bytes
+    GROUP BY trace.rank, engine.kv_cache, model_size.element_bytes
 ),
 l2 AS (
     SELECT trace.rank, MAX(peak.l2_bytes) AS bytes, MAX(peak.hbm_gbps) AS hbm_gbps

@@ -3,7 +3,7 @@
 -- What was not measured is NULL, never 0. Instruction counters do not see the tensor cores: without a
 -- metric of theirs, the FLOPs of a launch are unknown.
 -- @scope  run
--- @needs  kernel_metric, profile_quantity, profiled_launch
+-- @needs  kernel_metric, profiled_launch
 -- @empty_unless profiled_launch
 -- @column launch        BIGINT   Launch (profiled_launch.id).
 -- @column dur_ns        DOUBLE   Duration under Nsight Compute, ns: alone on the GPU, mostly with fixed clocks and empty caches. It is not that of a trace.
@@ -16,7 +16,38 @@
 -- @column flops         DOUBLE   All FLOPs that are known of it; NULL if those of the tensor cores are not, or if they are 0 and the others are not known.
 -- @column dtype         VARCHAR  Type of the numbers on the tensor cores (peak.dtype); NULL without any, or of several types.
 -- @column sm_hz         DOUBLE   Clock of the multiprocessors under Nsight Compute, 1/s; NULL if unknown.
-WITH part AS (
+WITH
+-- A quantity is the sum of the metrics of a way, each times its factor. Of the ways whose metrics were all
+-- measured, the lowest counts. A label of the details page counts only in its section.
+quantity_metric (quantity, way, metric, section, unit, factor) AS (
+    VALUES
+    ('dur_ns', 1, 'gpu__time_duration.sum', NULL, 'ns', 1),
+    ('dur_ns', 2, 'Duration', 'GPU Speed Of Light Throughput', 'ns', 1),
+    ('read_bytes', 1, 'dram__bytes_read.sum', NULL, 'byte', 1),
+    ('read_bytes', 2, 'dram__bytes_op_read.sum', NULL, 'byte', 1),
+    ('dram_bytes', 1, 'dram__bytes_read.sum', NULL, 'byte', 1),
+    ('dram_bytes', 1, 'dram__bytes_write.sum', NULL, 'byte', 1),
+    ('dram_bytes', 2, 'dram__bytes_op_read.sum', NULL, 'byte', 1),
+    ('dram_bytes', 2, 'dram__bytes_op_write.sum', NULL, 'byte', 1),
+    ('dram_bytes', 3, 'dram__bytes.sum', NULL, 'byte', 1),
+    ('dram_bytes_per_s', 1, 'dram__bytes.sum.per_second', NULL, 'byte/s', 1),
+    ('dram_bytes_per_s', 2, 'Memory Throughput', 'Memory Workload Analysis', 'byte/s', 1),
+    ('l2_bytes', 1, 'lts__t_bytes.sum', NULL, 'byte', 1),
+    ('fp32_flops', 1, 'smsp__sass_thread_inst_executed_op_fadd_pred_on.sum', NULL, NULL, 1),
+    ('fp32_flops', 1, 'smsp__sass_thread_inst_executed_op_fmul_pred_on.sum', NULL, NULL, 1),
+    ('fp32_flops', 1, 'smsp__sass_thread_inst_executed_op_ffma_pred_on.sum', NULL, NULL, 2),
+    ('fp16_flops', 1, 'smsp__sass_thread_inst_executed_op_hadd_pred_on.sum', NULL, NULL, 1),
+    ('fp16_flops', 1, 'smsp__sass_thread_inst_executed_op_hmul_pred_on.sum', NULL, NULL, 1),
+    ('fp16_flops', 1, 'smsp__sass_thread_inst_executed_op_hfma_pred_on.sum', NULL, NULL, 2),
+    ('fp64_flops', 1, 'smsp__sass_thread_inst_executed_op_dadd_pred_on.sum', NULL, NULL, 1),
+    ('fp64_flops', 1, 'smsp__sass_thread_inst_executed_op_dmul_pred_on.sum', NULL, NULL, 1),
+    ('fp64_flops', 1, 'smsp__sass_thread_inst_executed_op_dfma_pred_on.sum', NULL, NULL, 2),
+    ('tensor_use_pct', 1, 'sm__pipe_tensor_cycles_active.avg.pct_of_peak_sustained_elapsed', NULL, '%', 1),
+    ('tensor_use_pct', 2, 'sm__pipe_tensor_cycles_active.sum.pct_of_peak_sustained_elapsed', NULL, '%', 1),
+    ('sm_hz', 1, 'sm__cycles_elapsed.avg.per_second', NULL, 'hz', 1),
+    ('sm_hz', 2, 'SM Frequency', 'GPU Speed Of Light Throughput', 'hz', 1)
+),
+part AS (
     SELECT
         kernel_metric.launch,
         quantity.quantity,
@@ -25,7 +56,7 @@ WITH part AS (
         AVG(kernel_metric.value) * ANY_VALUE(quantity.factor) AS value,
         MAX(kernel_metric.step) AS step
     FROM kernel_metric
-    INNER JOIN profile_quantity AS quantity
+    INNER JOIN quantity_metric AS quantity
         ON kernel_metric.metric = quantity.metric
         AND (quantity.section IS NULL OR kernel_metric.section = quantity.section)
         AND (quantity.unit IS NULL OR kernel_metric.unit = quantity.unit)
@@ -33,7 +64,7 @@ WITH part AS (
     GROUP BY kernel_metric.launch, quantity.quantity, quantity.way, quantity.metric
 ),
 way AS (
-    SELECT quantity, way, COUNT(*) AS metrics FROM profile_quantity GROUP BY quantity, way
+    SELECT quantity, way, COUNT(*) AS metrics FROM quantity_metric GROUP BY quantity, way
 ),
 measured AS (
     SELECT part.launch, part.quantity, part.way, SUM(part.value ORDER BY part.metric) AS value, MAX(part.step) AS step

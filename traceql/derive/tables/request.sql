@@ -1,7 +1,7 @@
 -- One row per request and pass; the workload runs in one pass without the profiler and in one with it.
 -- @schema main
 -- @scope  run
--- @needs  boolean_at, integer_at, run_file, text_at, trace
+-- @needs  integer_at, run_file, text_at, trace
 -- @empty_unless run_file
 -- @column run             VARCHAR   Path of the run directory.
 -- @column request_id      VARCHAR   Request; the same in both passes.
@@ -54,7 +54,7 @@ SELECT
     TRY(integer_at(answered.answer.sent_unix_ns, '$') - base.base_ns) AS ts,
     TRY(integer_at(answered.answer.first_token_unix_ns, '$') - base.base_ns) AS first_token_ts,
     TRY(integer_at(answered.answer.last_token_unix_ns, '$') - base.base_ns) AS last_token_ts,
-    boolean_at(answered.answer.finished, '$') AS finished,
+    CASE answered.answer.finished WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END AS finished,
     text_at(answered.answer.finish_reason, '$') AS finish_reason,
     integer_at(answered.answer.prompt_tokens, '$') AS prompt_tokens,
     integer_at(answered.answer.output_tokens, '$') AS output_tokens,

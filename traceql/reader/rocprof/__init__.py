@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from traceql.reader.contract import Reader
-from traceql.reader.rocprof.forms import KINDS, form_of, is_superseded, leader
+from traceql.reader.rocprof.forms import KINDS, files, form_of, is_superseded, leader
 
 if TYPE_CHECKING:
     from traceql.reader.tables import TraceTables
@@ -43,6 +43,7 @@ READER = Reader(
     feed=_feed,
     opens_in_perfetto=False,
     is_superseded=is_superseded,
+    files=files,
     whole=leader,
     runs_engine=False,
 )

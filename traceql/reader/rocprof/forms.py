@@ -129,6 +129,11 @@ def leader(path: Path) -> Path:
     return next(iter(csv_files(path).values()))
 
 
+def files(path: Path) -> list[Path]:
+    """The files of a recording: of CSV, all of them; else the file itself."""
+    return [path] if _CSV.match(path.name) is None else [*csv_files(path).values()]
+
+
 def is_superseded(path: Path) -> bool:
     """Whether a fuller form of the same recording is beside a file, or itself uncompressed."""
     result = _RESULT.match(path.name)

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.reader import nester
 from traceql.reader.kineto.streaming import in_order
 from traceql.reader.kineto.streaming.scratch import Scratch
 from traceql.reader.kineto.streaming.sections import NUMBERED_END, SPAN, Sections
+from traceql.reader.nester import Nester
+from traceql.reader.nester import Placed as PlacedEvents
 from traceql.reader.track_nesting import NONE, SLICE
 
 Int64s = npt.NDArray[np.int64]
@@ -60,7 +61,7 @@ def nest(found: Sections) -> Placed:
     They go into the scratch tables placed and bound.
     """
     slices = overlapping = 0
-    nesting = nester.new_nester()
+    nesting = Nester()
     for track, ts, dur, number, kind in _by_track(found):
         nested = nesting.add(track, ts, dur, number, kind)
         index = number[kind == SLICE]
@@ -71,7 +72,7 @@ def nest(found: Sections) -> Placed:
 
 
 def _by_track(found: Sections) -> Iterator[list[Int64s]]:
-    """Slices and ends, track by track, in batches, as nesters want them."""
+    """Slices and ends, track by track, in batches, as `Nester` wants them."""
     scratch, tracks = found.scratch, found.tracks.known(list(found.end_places))
     if scratch.is_in_memory:
         yield in_order.by_track(
@@ -86,11 +87,10 @@ def _by_track(found: Sections) -> Iterator[list[Int64s]]:
         yield [batch[name].to_numpy() for name in batch.schema.names]
 
 
-def _keep(found: Sections, index: Int64s, nested: nester.Placed) -> None:
+def _keep(found: Sections, index: Int64s, nested: PlacedEvents) -> None:
     placed = [index, nested.parent, nested.depth]
     found.scratch.add("placed", pa.table(list(map(pa.array, placed)), schema=_PLACED))
-    bound = [nested.end, nested.bound, nested.bound_ts, nested.at, nested.is_late]
-    found.scratch.add("bound", pa.table(list(map(pa.array, bound)), schema=_BOUND))
+    found.scratch.add("bound", pa.table(list(map(pa.array, nested.bound)), schema=_BOUND))
 
 
 def places_of_slices(found: Sections) -> Iterator[tuple[pa.Array, pa.Array]]:
