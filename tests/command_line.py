@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,13 +16,16 @@ from traceql.cli import main
 
 PROGRAM = "import sys; sys.argv[0] = 'traceql'; from traceql.cli import main; main()"
 _ENVIRONMENT = {"COLUMNS": "160"}
+_SAID_IF_SLOW = re.compile(rb"making tables of .* on their first use.*\n")
 
 
 def process(*arguments: str | Path, **environment: str) -> CompletedProcess[bytes]:
-    return subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map(str, arguments)],
         capture_output=True, check=False, env=os.environ | _ENVIRONMENT | environment,
     )  # fmt: skip
+    done.stderr = _SAID_IF_SLOW.sub(b"", done.stderr)
+    return done
 
 
 def called(*arguments: str | Path, **environment: str) -> CompletedProcess[bytes]:
@@ -42,7 +46,7 @@ def called(*arguments: str | Path, **environment: str) -> CompletedProcess[bytes
             for number, stop in stops.items():
                 signal.signal(number, stop)
     shown = [stream.detach().getvalue() for stream in (out, err)]
-    return CompletedProcess(command, status or 0, *shown)
+    return CompletedProcess(command, status or 0, shown[0], _SAID_IF_SLOW.sub(b"", shown[1]))
 
 
 def output(*arguments: str | Path, **environment: str) -> str:

@@ -1,13 +1,10 @@
 """What every test process does before its first test and after its last."""
 
 import os
-from collections.abc import Iterator
 
 import fast_folder
 import pytest
 import shared_files
-from drawn_once import draw_each_picture_once
-from undescribed import leave_out_comments, with_comments
 
 from traceql.loading import reading
 
@@ -42,28 +39,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         fast_folder.end()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def small_files_load_fast() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        leave_out_comments(monkeypatch)
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def pictures_are_drawn_once() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        draw_each_picture_once(monkeypatch)
-        yield
-
-
 @pytest.fixture
 def processes_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """For tests of what passes between the process that loads and those that read."""
     monkeypatch.setattr(reading, "_SMALL_BYTES", -1)
-
-
-@pytest.fixture
-def described() -> Iterator[None]:
-    """For tests of the comments of tables and columns."""
-    with with_comments():
-        yield

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import pytest
 from shared_files import shared_file
-from undescribed import with_comments
 
 import traceql
 
@@ -163,8 +162,7 @@ def ns(us: Decimal | int | str) -> int:
 @cache
 def _loaded(name: str, paths: tuple[Path, ...]) -> traceql.Trace:
     def load(path: Path) -> None:
-        with with_comments():
-            traceql.load(paths, path)
+        traceql.load(paths, path, complete=True)
 
     return traceql.Trace(shared_file(f"{name}.duckdb", load))
 

@@ -13,6 +13,7 @@ from traceql.derive.definition import Kind
 from traceql.derive.execute import create_sources, drop_derived, make_macros, make_tables
 from traceql.derive.registry import definitions
 from traceql.derive.tables_read import read_by
+from traceql.loading.first_use import every_table
 from traceql.query import bound, catalog, query_named
 
 Row = tuple[Any, ...]
@@ -69,6 +70,10 @@ class Tables:
         instants = [instant_row(e) for e in events if e["ph"] == "i"]
         if instants:
             self.con.executemany(_INSTANT, instants)
+
+
+def make_every_table(con: duckdb.DuckDBPyConnection) -> None:
+    make_tables(con, every_table())
 
 
 def insert(tables: Tables, table: str, *given: Mapping[str, Any]) -> None:

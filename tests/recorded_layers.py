@@ -73,14 +73,14 @@ def loaded(recording: Recording, *, configured: bool) -> Path:
 def kernels(recording: Recording, *, configured: bool = False) -> tuple[Kernel, ...]:
     """All GPU activities, stream by stream."""
     with traceql.open(loaded(recording, configured=configured)) as trace:
-        return tuple(Kernel(*row.values()) for row in trace.sql(_KERNELS))
+        return tuple(Kernel(*row.values()) for row in trace.select(_KERNELS))
 
 
 @cache
 def model_of(recording: Recording, *, configured: bool = False) -> tuple[str | None, int]:
     """Family and number of layers; 0 layers if no model is recognized."""
     with traceql.open(loaded(recording, configured=configured)) as trace:
-        rows = trace.sql("SELECT family, layers FROM rank_model").rows()
+        rows = trace.select("SELECT family, layers FROM rank_model").rows()
     return (rows[0]["family"], rows[0]["layers"]) if rows else (None, 0)
 
 

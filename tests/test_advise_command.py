@@ -180,7 +180,7 @@ def test_table_leaves_out_columns_that_wide_shows() -> None:
 def test_step_of_two_ranks_is_predicted_from_one_rank_within_15_percent() -> None:
     """Computing and communication of the decode step with 16 requests, without looking at it."""
     with traceql.open(loaded(TP2)) as trace:
-        (measured,) = trace.sql("""
+        (measured,) = trace.select("""
             SELECT
                 class.batch, CAST(round(class.kv_tokens / class.batch) AS BIGINT) AS length,
                 SUM(spent.ns) FILTER (spent.part IN ('computing', 'exposed_transfer')) AS busy,

@@ -423,7 +423,7 @@ def answers(run: str, query: str, **parameters: Any) -> list[Row]:
 
 
 def sql(run: str, statement: str, **parameters: Any) -> list[Row]:
-    return databases.trace(run).sql(statement, parameters).rows()
+    return databases.trace(run).select(statement, parameters).rows()
 
 
 def breakdown_row(

@@ -134,7 +134,7 @@ def test_kernels_are_compute_tasks_copies_and_whole_operations(rank: int) -> Non
     }
     assert [len(found) for found in expected.values()] == [187, 24, 4]
     with loaded(ALEXNET) as trace:
-        rows = trace.sql(
+        rows = trace.select(
             """
             SELECT
                 CASE category WHEN 'collective' THEN category ELSE kind END AS what,
@@ -212,7 +212,7 @@ def test_one_rank_names_the_late_peer(
     rank: int, place: int, waited_us: int, whole_us: int, moved_us: int
 ) -> None:
     with loaded(ALEXNET) as trace:
-        rows = trace.sql(
+        rows = trace.select(
             """
             SELECT collective.*, peer_ns, dur
             FROM collective

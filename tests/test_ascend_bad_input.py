@@ -47,7 +47,7 @@ def values(path: Path, target: Path, sql: str) -> list[tuple[Any, ...]]:
             trace.sql("SELECT * FROM ledger WHERE ok IS FALSE AND check_name LIKE 'ev%'").rows()
             == []
         )
-        return [tuple(row.values()) for row in trace.sql(sql).rows()]
+        return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def trace() -> Iterator[traceql.Trace]:
 
 
 def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+    return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 def read_by_sqlite(rank: int, sql: str) -> list[tuple[Any, ...]]:

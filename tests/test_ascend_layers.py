@@ -131,7 +131,7 @@ def test_kernels_have_the_layers_and_roles_of_the_model(
         kernels = trace.sql(
             "SELECT step_id, layer, role, in_graph, device FROM kernel ORDER BY ts"
         ).rows()
-        models = trace.sql("SELECT family, layers FROM rank_model").rows()
+        models = trace.select("SELECT family, layers FROM rank_model").rows()
         failed = trace.sql("SELECT check_name FROM ledger WHERE ok IS FALSE").rows()
         steps = trace.sql("SELECT phase, generation_requests FROM step ORDER BY step_id").rows()
     of_layers = [(number, role) for number in range(LAYERS) for _, role in layer]

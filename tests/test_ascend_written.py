@@ -22,7 +22,7 @@ def loaded(path: Path, target: Path) -> traceql.Trace:
 
 
 def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+    return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 def written(folder: Path, *events: ascend_like.Event, **more: Any) -> Path:

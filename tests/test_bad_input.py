@@ -308,7 +308,7 @@ def test_interrupted_load_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["rank8.json"]
 
 
-# `traceql` that derives tables for minutes.
+# `traceql` that makes tables for minutes.
 _SLOW = """
 import sys
 from pathlib import Path
@@ -317,12 +317,12 @@ from traceql.loading import load
 
 deriving = Path(sys.argv.pop())
 
-def derive(con, **_):
+def make_tables(con, *_, **__):
     deriving.touch()
     for _ in range(1000):
         con.execute("CREATE OR REPLACE TABLE slow AS SELECT SUM(range) FROM range(100000000)")
 
-load.derive = derive
+load.make_tables = make_tables
 main()
 """
 

@@ -162,8 +162,8 @@ def test_both_engines_give_equal_databases(
         traceql.Trace(tmp_path / "http.duckdb") as http,
     ):
         for table in TABLES:
-            rows = bundled.sql(f"FROM {table} ORDER BY ALL").arrow()
-            assert rows.equals(http.sql(f"FROM {table} ORDER BY ALL").arrow()), table
+            rows = bundled.select(f"FROM {table} ORDER BY ALL").arrow()
+            assert rows.equals(http.select(f"FROM {table} ORDER BY ALL").arrow()), table
         assert len(bundled.sql("FROM slice")) > 0
 
 
@@ -175,7 +175,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> traceql.Trace:
 
 
 def found(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.sql(sql)]
+    return [tuple(row.values()) for row in trace.select(sql)]
 
 
 @pytest.mark.slow

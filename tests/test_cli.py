@@ -362,11 +362,11 @@ def test_a_configuration_that_is_put_beside_an_opened_trace_is_seen(
     file = traces.write(tmp_path / "run" / "a.json", traces.kernel(ts=0, dur=1))
     query = "SELECT model_type, layers FROM model_config"
     with traceql.open(file) as trace:
-        assert trace.sql(query).rows() == []
+        assert trace.select(query).rows() == []
     config = file.with_name("config.json")
     config.write_text('{"model_type": "qwen3", "num_hidden_layers": 4}')
     with traceql.open(file) as trace:
-        assert trace.sql(query).rows() == [{"model_type": "qwen3", "layers": 4}]
+        assert trace.select(query).rows() == [{"model_type": "qwen3", "layers": 4}]
 
 
 def test_perfetto_sees_the_same_kernels_at_the_same_times(database: Path) -> None:
@@ -448,7 +448,7 @@ def test_another_schema_is_refused(database: Path, tmp_path: Path) -> None:
     copy = tmp_path / "old.duckdb"
     copy.write_bytes(database.read_bytes())
     with duckdb.connect(str(copy)) as con:
-        con.execute("UPDATE traceql_database SET schema_version = 99")
+        con.execute("UPDATE internal.traceql_database SET schema_version = 99")
     assert "another version" in refusal("info", copy)
 
 

@@ -275,7 +275,7 @@ def check_recovered(
     """The clock is known within 2 us, and every rank waits as long as it did."""
     expected = waits_in_order(run)
     with matched(written(folder, documents), "straggler") as trace:
-        clocks = {row["rank"]: row for row in trace.sql("FROM clock")}
+        clocks = {row["rank"]: row for row in trace.select("FROM clock")}
         (changed,) = [row for row in clocks.values() if row["source"] == "ends of operations"]
         at = changed["at_ns"]
         begin = trace.sql(
@@ -559,7 +559,7 @@ def test_a_steady_rhythm_fits_at_every_shift_and_the_nearest_is_taken(
 ) -> None:
     ranks = [rhythm(rank, ahead_us=900.0 * rank, scatter_us=scatter_us) for rank in range(2)]
     with matched(files_of(tmp_path, *ranks)) as trace:
-        (clock,) = trace.sql("FROM clock WHERE rank = 1").rows()
+        (clock,) = trace.select("FROM clock WHERE rank = 1").rows()
         assert abs(clock["offset_ns"] - 900_000) < 1000 * scatter_us
         assert all(numbers == [numbers[0]] * 2 for numbers in matches(trace))
         assert len(matches(trace)) == 40
@@ -586,7 +586,7 @@ def test_late_receives_are_no_difference_of_clocks(tmp_path: Path) -> None:
     sends = [nccl("send", ts=1000.0 * n, dur=5, ranks=[0, 1], **to) for n in range(30)]
     receives = [nccl("recv", ts=1000.0 * n + 200, dur=5, ranks=[0, 1], **source) for n in range(30)]
     with matched(files_of(tmp_path, sends, receives)) as trace:
-        assert {row["offset_ns"] for row in trace.sql("FROM clock")} == {0}
+        assert {row["offset_ns"] for row in trace.select("FROM clock")} == {0}
         late = trace.sql("SELECT DISTINCT late_ns FROM collective WHERE op = 'recv'").rows()
         assert late == [{"late_ns": 200_000}]
 
@@ -596,6 +596,6 @@ def test_ranks_whose_clocks_differ_are_on_several_hosts(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     documents[3] = moved(documents[3], lambda ts: ts + 700)
     with matched(written(tmp_path, documents)) as trace:
-        (row,) = trace.sql("FROM group_link").rows()
+        (row,) = trace.select("FROM group_link").rows()
         assert (row["link"], row["peak_gbps"]) == (None, None)
         assert "on several hosts" in row["source"]

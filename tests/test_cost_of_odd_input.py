@@ -36,7 +36,7 @@ def missing(trace: traceql.Trace, *roles: str, column: str = "flops") -> set[tup
         FROM cost
         WHERE list_contains($roles, role)
     """
-    return {tuple(row.values()) for row in trace.sql(query, {"roles": list(roles)}).rows()}
+    return {tuple(row.values()) for row in trace.select(query, {"roles": list(roles)}).rows()}
 
 
 def test_narrow_kernels_of_a_configuration_of_wide_weights(tmp_path: Path) -> None:
@@ -54,7 +54,7 @@ def test_the_stated_quantization_of_narrow_kernels(tmp_path: Path) -> None:
     with loaded(tmp_path, "qwen3_fp8-graph", {"quantization_config": {"quant_method": "fp8"}}) as t:
         assert missing(t, *PRODUCTS, column="hbm_bytes") == {(None, True)}
         dtypes = "SELECT DISTINCT dtype FROM cost WHERE role = 'down_proj'"
-        assert t.sql(dtypes).rows() == [{"dtype": "fp8"}]
+        assert t.select(dtypes).rows() == [{"dtype": "fp8"}]
 
 
 @pytest.mark.slow

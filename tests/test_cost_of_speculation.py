@@ -88,7 +88,7 @@ def test_steps_that_only_check_drafts_are_decode_steps(
 @pytest.mark.slow
 def test_no_role_is_above_the_measured_ceiling(trace: traceql.Trace) -> None:
     """The ceiling was measured on the other GPU of the machine."""
-    shares = trace.sql("""
+    shares = trace.select("""
         SELECT role, phase, SUM(floor_ns) / SUM(work_ns) AS share
         FROM role_time INNER JOIN step USING (step_id)
         WHERE kind = 'measured' AND floor_ns > 0

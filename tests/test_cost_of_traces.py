@@ -61,12 +61,12 @@ def total(run: Workload, step: int, column: str) -> float:
 
 def gpu_ns(run: Workload, step: int) -> int:
     query = "SELECT gpu_dur FROM step WHERE rank = 0 AND step_id = $step"
-    found: int = loaded(run).sql(query, {"step": step}).rows()[0]["gpu_dur"]
+    found: int = loaded(run).select(query, {"step": step}).rows()[0]["gpu_dur"]
     return found
 
 
 def rows(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+    return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 @pytest.mark.slow

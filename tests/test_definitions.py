@@ -18,6 +18,7 @@ from traceql.derive.definition import Definition, Kind, Scope
 from traceql.derive.registry import TABLE_FOLDERS, definitions
 from traceql.dialect.registry import table_folders
 from traceql.findings.view import FindingFile, finding_files
+from traceql.loading.first_use import every_table
 
 DEFINED = definitions()
 DERIVED = [one for one in DEFINED.values() if one.kind is not Kind.SOURCE]
@@ -71,7 +72,7 @@ def called_by_macro(one: Definition) -> set[str]:
 
 @pytest.mark.parametrize("one", DERIVED, ids=names(DERIVED))
 def test_head_names_what_the_sql_reads(one: Definition) -> None:
-    if one.kind in (Kind.MACRO, Kind.SCRATCH_MACRO):
+    if one.kind is Kind.MACRO:
         assert set(one.needs) == called_by_macro(one)
         return
     read = set().union(*map(read_by, statements(one)), set()) - {one.name, "incoming", _GIVEN}
@@ -93,13 +94,6 @@ def test_what_is_needed_is_defined() -> None:
         assert set(one.needs) <= DEFINED.keys(), one.name
 
 
-def test_views_need_nothing_that_is_dropped() -> None:
-    views = [one for one in DEFINED.values() if one.kind is Kind.VIEW]
-    assert views
-    for view in views:
-        assert not [name for name in view.needs if DEFINED[name].kind.is_scratch], view.name
-
-
 def test_each_name_is_defined_once() -> None:
     files = [
         p.stem
@@ -113,7 +107,8 @@ def test_each_name_is_defined_once() -> None:
 
 def test_every_scratch_table_is_read() -> None:
     needed = {name for one in DEFINED.values() for name in one.needs}
-    assert [o.name for o in DEFINED.values() if o.kind.is_scratch and o.name not in needed] == []
+    scratch = {one.name for one in DEFINED.values() if one.kind is Kind.SCRATCH}
+    assert scratch - needed == set()
 
 
 # --- what a table is made of, on a real trace ------------------------------------------------
@@ -129,19 +124,19 @@ def example() -> duckdb.DuckDBPyConnection:
         patch.setattr(execute, "_may_have_rows", lambda *_: True)  # computed, not created empty
         con.execute("ATTACH ':memory:' AS scratch")
         derived = {one.name: one for one in DERIVED}
-        execute._make_all(con, "memory", derived, 2)
-    con.execute("SET search_path = 'memory.main,scratch.main'")
+        execute._make_all(con, derived, 2, lambda *_: None)
+    con.execute(f"SET search_path = '{execute.search_path('memory')},scratch.main'")
     return con
 
 
 def _copy_sources(con: duckdb.DuckDBPyConnection, database: Path, where: str = "TRUE") -> None:
     con.execute(f"ATTACH '{database}' AS loaded (READ_ONLY)")
+    execute.create_sources(con)
     for one in DEFINED.values():
         if one.kind is Kind.SOURCE:
-            con.execute(one.source)
             has_rank = any(column.name == "rank" for column in one.columns)
             condition = where if has_rank else "TRUE"
-            rows = f"SELECT * FROM loaded.{one.name} WHERE {condition}"
+            rows = f"SELECT * FROM loaded.{one.schema}.{one.name} WHERE {condition}"
             con.execute(f"INSERT INTO {one.name} {rows}")
     if where != "TRUE":  # arguments of activities have no rank
         con.execute("DELETE FROM activity WHERE id NOT IN (SELECT id FROM slice)")
@@ -203,7 +198,7 @@ def alone(rank: int) -> duckdb.DuckDBPyConnection:
     """Every table, made from one rank's rows."""
     con = duckdb.connect()
     _copy_sources(con, databases.trace(_EXAMPLE).path, f"rank = {rank}")
-    execute.derive(con)
+    execute.make_tables(con, every_table())
     return con
 
 
@@ -211,7 +206,7 @@ OF_ONE_RANK = [
     one
     for one in MADE
     if one.scope is Scope.RANK
-    and not one.kind.is_scratch
+    and one.kind.is_kept
     and any(column.name == "rank" for column in one.columns)
 ]
 
@@ -237,6 +232,6 @@ def test_comments_say_what_heads_say() -> None:
         rows = trace.sql("SELECT table_name, column_name, comment FROM duckdb_columns()").rows()
     written = {(row["table_name"], row["column_name"]): row["comment"] for row in rows}
     for one in WITH_COLUMNS:
-        for column in [] if one.kind.is_scratch else one.columns:
+        for column in one.columns if one.kind.is_kept else []:
             assert written[one.name, column.name] == column.text
             assert column.text.endswith("."), (one.name, column.name)

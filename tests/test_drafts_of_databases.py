@@ -7,7 +7,7 @@ import duckdb
 import pytest
 import traces
 
-from traceql.derive.execute import derive
+from traceql.derive.execute import make_tables
 from traceql.loading import load as loading
 from traceql.second_connection import second_connection
 
@@ -17,12 +17,12 @@ from traceql.second_connection import second_connection
 def test_a_load_writes_no_log(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
 
-    def watched(con: duckdb.DuckDBPyConnection, **asked: Any) -> None:
-        derive(con, **asked)
+    def watched(con: duckdb.DuckDBPyConnection, *names: Any, **options: Any) -> None:
+        make_tables(con, *names, **options)
         draft = con.execute("SELECT path FROM duckdb_databases() WHERE path IS NOT NULL").fetchall()
         seen.extend(path.name for path in Path(draft[0][0]).parent.iterdir())
 
-    monkeypatch.setattr(loading, "derive", watched)
+    monkeypatch.setattr(loading, "make_tables", watched)
     (tmp_path / folder).mkdir()
     traces.write(tmp_path / "rank0.json", traces.kernel(ts=10, dur=5))
     loading.load(tmp_path / "rank0.json", tmp_path / folder / "run.duckdb")

@@ -77,15 +77,16 @@ def everything(paths: list[Path], database: Path) -> Iterator[duckdb.DuckDBPyCon
     """All tables of a load, the scratch ones too, on a connection that makes tables elsewhere."""
     con = duckdb.connect()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(loading, "derive", lambda *_, **__: None)
+        patch.setattr(loading, "make_tables", lambda *_, **__: None)
         traceql.load(paths, database)
         patch.setattr(execute, "_drop_unread", lambda *_: None)
         con.execute(f"ATTACH '{database}' AS loaded")
         con.execute("USE loaded")
         con.execute("ATTACH ':memory:' AS scratch")
         derived = {n: one for n, one in definitions().items() if one.kind != "source"}
-        execute._make_all(con, "loaded", derived, 2)
-    con.execute("SET search_path = 'memory.main,loaded.main,scratch.main'")
+        execute._make_all(con, derived, 2, lambda *_: None)
+    path = f"memory.main,{execute.search_path('loaded')},scratch.main"
+    con.execute(f"SET search_path = '{path}'")
     yield con
     con.close()
 
@@ -93,7 +94,8 @@ def everything(paths: list[Path], database: Path) -> Iterator[duckdb.DuckDBPyCon
 def rows_without(con: duckdb.DuckDBPyConnection, one: Definition) -> int:
     """The rows of a table if it is made although what its head names is not there."""
     needed, _, condition = one.empty_unless.partition(" WHERE ")
-    place = "scratch" if definitions()[needed].kind.is_scratch else "loaded"
+    other = definitions()[needed]
+    place = f"loaded.{other.schema}" if other.kind.is_kept else "scratch"
     hidden = f"NOT coalesce({condition}, FALSE)" if condition else "FALSE"
     con.execute(f"CREATE VIEW memory.{needed} AS FROM {place}.{needed} WHERE {hidden}")
     assert not con.execute(f"SELECT EXISTS (FROM {one.empty_unless})").fetchall()[0][0]
@@ -130,7 +132,7 @@ def test_an_empty_table_has_the_columns_of_its_head() -> None:
     """That these are the columns of a computed one, test_definitions.py checks."""
     con = duckdb.connect()
     one = definitions()["collective"]
-    con.execute("CREATE TABLE operation (kernel_id BIGINT)")
+    con.execute(f"CREATE TABLE {one.empty_unless} (kernel_id BIGINT)")
     execute.make(con, one)
     found = con.execute("SELECT column_name, column_type FROM (DESCRIBE collective)").fetchall()
     assert found == [(column.name, column.type) for column in one.columns]

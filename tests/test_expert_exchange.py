@@ -114,7 +114,7 @@ def test_unequal_tokens_are_gathered_and_scattered_by_other_kernels(trace: trace
 
 
 def test_all_layers_have_the_roles_of_the_model(trace: traceql.Trace) -> None:
-    models = trace.sql("SELECT family, layers FROM rank_model").rows()
+    models = trace.select("SELECT family, layers FROM rank_model").rows()
     assert models == [{"family": "qwen3_moe", "layers": LAYERS}] * 4
     per_layer = trace.sql("""
         SELECT DISTINCT role, COUNT(*) AS kernels

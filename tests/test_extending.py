@@ -30,6 +30,7 @@ INNER JOIN kernel_class USING (name)
 GROUP BY slice.rank
 """
 PYTHON_TABLE = '''# One row per rank: twice its kernels.
+# @schema main
 # @scope  rank
 # @needs  toy_count
 # @column rank   BIGINT  Rank.
@@ -81,14 +82,13 @@ feed_forward = ["mlp_between_norms"]
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("described")
 def test_a_new_table_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy_count.sql").write_text(TABLE)
     (tmp_path / "toy_twice.py").write_text(PYTHON_TABLE)
     monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tmp_path])
     trace = traces.write(tmp_path / "rank0.json", *(traces.kernel(ts=n, dur=1) for n in (0, 5, 9)))
     with traceql.open(traceql.load(trace, tmp_path / "x.duckdb").database) as opened:
-        assert opened.sql("FROM toy_count").rows() == [{"rank": 0, "kernels": 3}]
+        assert opened.sql("FROM internal.toy_count").rows() == [{"rank": 0, "kernels": 3}]
         assert opened.sql("FROM toy_twice").rows() == [{"rank": 0, "twice": 6}]
         comments = "SELECT comment FROM duckdb_columns() WHERE table_name = 'toy_twice'"
         assert [r["comment"] for r in opened.sql(comments)] == ["Rank.", "Twice as many."]
@@ -190,8 +190,8 @@ UNLESS = f"{HEAD}-- @needs  slice, trace\n-- @empty_unless"
             "'slice trace' is not one table of @needs",
         ),
         (
-            {"toy.sql": f"{UNLESS} slice\n-- @kind  view\nSELECT 1"},
-            "@empty_unless is for tables, not for a view",
+            {"toy.sql": f"{UNLESS} slice\n-- @kind  macro\nSELECT 1"},
+            "@empty_unless is for tables, not for a macro",
         ),
         ({"toy.sql": "-- One row.\n-- @scope  all\nSELECT 1"}, "@scope is 'all', not one of rank,"),
         ({"toy.sql": "-- One row.\nSELECT 1"}, "@scope is '', not one of rank, run"),
@@ -218,7 +218,7 @@ def test_a_wrong_table_is_told_in_one_line(
     monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tables])
     trace = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
     with pytest.raises(traceql.TraceqlError, match=message) as error:
-        traceql.load(trace, tmp_path / "x.duckdb")
+        traceql.load(trace, tmp_path / "x.duckdb", complete=True)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "x.duckdb").exists()
 
@@ -228,14 +228,14 @@ def made_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, .
     monkeypatch.setattr(execute, "definitions", lambda: {path.stem: definition(path)})
     with duckdb.connect() as con:
         execute.create_sources(con)
-        execute.derive(con)
+        execute.make_macros(con, [path.stem])
+        execute.make_tables(con, [path.stem])
         return con.execute(f"FROM {path.stem}").fetchall()
 
 
 PYTHON_HEAD = "# One row.\n# @scope  run\n"
 
 
-@pytest.mark.usefixtures("described")
 @pytest.mark.parametrize(
     ("file", "text", "message"),
     [
@@ -251,13 +251,12 @@ PYTHON_HEAD = "# One row.\n# @scope  run\n"
         ("toy.py", f"{PYTHON_HEAD}def rows(con): con.sql('SELECT a')", "toy.py.: Binder Error"),
         ("toy.sql", f"{HEAD}SELECT 1; SELECT 2", 'toy.sql.: Parser Error: .* near ";"'),
         ("toy.sql", f"{HEAD}-- @column b  INTEGER  B.\nSELECT 1 AS a", 'toy.sql.: .* name "b"'),
-        ("toy.sql", f"{HEAD}-- @kind  scratch\nSELECT a", "cannot make scratch toy .*toy.sql"),
         (
             "toy.sql",
             f"{HEAD}-- @kind  source\nSELECT 1",
             "toy.sql: kind source is a CREATE, not a S",
         ),
-        ("toy.sql", f"{HEAD}-- @kind  scratch macro\nSELECT 1", "is a CREATE, not a SELECT"),
+        ("toy.sql", f"{HEAD}-- @kind  macro\nSELECT 1", "is a CREATE, not a SELECT"),
         ("toy.sql", f"{HEAD}-- @kind  source\nCREATE TABLE b (c INTEGER)", "toy.sql.: .* name toy"),
         ("toy.sql", f"{HEAD}SELECT '\xe9'", "cannot read .*toy.sql: 'utf-8'"),
     ],
@@ -368,7 +367,7 @@ def test_a_finding_that_cannot_be_made_is_told_in_one_line(
     folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
     monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
     with pytest.raises((DefinitionInvalid, QueryInvalid), match=message) as error:
-        execute.derive(new_database())
+        execute.make_tables(new_database(), ["finding"])
     assert "\n" not in str(error.value)
 
 
@@ -379,7 +378,7 @@ def test_a_wrong_part_of_findings_is_told(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "slower_role.sql").write_text("-- One row.\nSELECT nothing")
     monkeypatch.setattr(view, "PARTS", tmp_path)
     with pytest.raises(DefinitionInvalid, match=r"make finding slower_role .*slower_role\.sql"):
-        execute.derive(new_database())
+        execute.make_tables(new_database(), ["finding"])
 
 
 @pytest.mark.slow

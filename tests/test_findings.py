@@ -191,7 +191,7 @@ def waits_for_hosts(trace: traceql.Trace) -> list[dict[str, Any]]:
 
     In this run nothing overlaps with an operation, so that all waiting is exposed.
     """
-    return trace.sql(
+    return trace.select(
         """
         WITH begun AS (
             SELECT match_id, kernel.rank, kernel.ts, kernel.dur, kernel.step_id

@@ -62,7 +62,7 @@ def test_run_json_names_the_stage_of_each_rank(tmp_path: Path) -> None:
     (tmp_path / "run" / "run.json").write_text(json.dumps(run))
     database = traceql.load(tmp_path / "run", tmp_path / "x.duckdb").database
     with traceql.open(database) as trace:
-        found = trace.sql("SELECT rank, stage, stages, first_layer, source FROM rank_model")
+        found = trace.select("SELECT rank, stage, stages, first_layer, source FROM rank_model")
         assert sorted(tuple(row.values()) for row in found) == [
             (0, 0, 2, 0, "run.json"),
             (1, 1, 2, LAYERS, "run.json"),

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 import traces
-from derived import ACTIVITIES, Connection, Row, Tables, answer, rows
+from derived import ACTIVITIES, Connection, Row, Tables, answer, make_every_table, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.derive.execute import derive
 from traceql.derive.registry import definitions
 from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
@@ -123,9 +122,9 @@ def of_rank(kernels: Sequence[Kernel], rank: int) -> list[Kernel]:
 def test_every_table_can_be_made_and_read(kernels: list[Kernel]) -> None:
     """As a load makes them."""
     con = loaded(kernels, range(len(kernels)), tables_of_a_load()).con
-    derive(con)
+    make_every_table(con)
     for one in definitions().values():
-        if not one.kind.is_macro and not one.kind.is_scratch:
+        if one.kind.is_kept:
             con.execute(f"FROM {one.name}").fetchall()
 
 

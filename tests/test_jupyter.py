@@ -152,10 +152,10 @@ def test_mistakes_say_the_next_step(shell: InteractiveShell) -> None:
 @pytest.mark.filterwarnings("ignore::IPython.core.completer.ProvisionalCompleterWarning")
 def test_tables_and_their_columns_are_completed(shell: InteractiveShell) -> None:
     shell.run_cell_magic("traceql", "mine", "SELECT 1")
-    assert {"kernel", "kernel_class", "kernel_rule"} <= completed(shell, "%%traceql\nFROM kern")
+    assert {"kernel", "kernel_metric"} <= completed(shell, "%%traceql\nFROM kern")
     columns = completed(shell, "%%traceql\nSELECT kernel.la")
     assert {"kernel.layer", "kernel.launch_id"} <= columns
-    assert "kernel_class" not in completed(shell, "FROM kern")
+    assert "kernel" not in completed(shell, "FROM kern")
 
 
 @pytest.mark.slow

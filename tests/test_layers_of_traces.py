@@ -102,7 +102,7 @@ def test_sequence_agrees_with_the_modules_of_a_trace_with_stacks(name: str, tmp_
                     judged += row["dur"]
                     right_role += row["dur"] * bool(re.fullmatch(role, row["role"] or ""))
                     break
-        ordered = trace.sql("""
+        ordered = trace.select("""
             SELECT role, ROW_NUMBER() OVER (
                 PARTITION BY rank, pass, layer, symbol, role LIKE 'qk%' ORDER BY ts, id
             ) AS place
@@ -139,7 +139,7 @@ def test_every_check_passes_on_our_traces(name: str) -> None:
     trace = databases.trace(name)
     for check in sorted(CHECKS.glob("*.sql")):
         assert trace.sql(check.read_text()).rows() == [], check.name
-    held = trace.sql("SELECT DISTINCT layers FROM rank_model").rows()
+    held = trace.select("SELECT DISTINCT layers FROM rank_model").rows()
     assert held == [{"layers": OURS[name]}]
 
 
@@ -170,7 +170,7 @@ LAUNCHED = {
 @pytest.mark.parametrize("name", LAUNCHED)
 def test_modules_of_others_name_roles(name: str) -> None:
     trace = databases.trace(name)
-    counted = trace.sql("""
+    counted = trace.select("""
         SELECT layer, role, COUNT(*) AS kernels FROM kernel
         WHERE layer IS NOT NULL AND symbol IN ('g', 'a', 'A', 'T', 'X', 'U')
         GROUP BY layer, role
@@ -180,7 +180,9 @@ def test_modules_of_others_name_roles(name: str) -> None:
         by_layer[row["layer"]][row["role"]] = row["kernels"]
     assert by_layer
     assert all(parts == LAUNCHED[name] for parts in by_layer.values())
-    (row,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE role = 'attention' AND symbol = 'e'")
+    (row,) = trace.select("""
+        SELECT COUNT(*) AS n FROM kernel WHERE role = 'attention' AND symbol = 'e'
+    """)
     (inner,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE layer_source = 'module'")
     assert inner["n"] > 0
     # gpt-oss copies its queries before they are quantized: those copies are attention's.
@@ -236,7 +238,7 @@ def test_graph_nodes_come_before_the_sequence(tmp_path: Path) -> None:
     with traceql.open(
         traceql.load(tmp_path / "rank0.json", tmp_path / "x.duckdb").database
     ) as opened:
-        rows = opened.sql("SELECT layer, role FROM kernel WHERE layer_source = 'graph_node'")
+        rows = opened.select("SELECT layer, role FROM kernel WHERE layer_source = 'graph_node'")
         assert rows.rows() == [{"layer": 3, "role": "kv_write"}]
 
 

@@ -67,10 +67,10 @@ def test_layers_without_a_family_are_known_by_repetition(
     one_family(tmp_path, recording, monkeypatch)
     database, _ = load_without_modules(recording, tmp_path, configured=True)
     with traceql.open(database) as trace:
-        (model,) = trace.sql("SELECT family, layers FROM rank_model").rows()
+        (model,) = trace.select("SELECT family, layers FROM rank_model").rows()
         assert model == {"family": None, "layers": recording.layers}
         sources = "SELECT DISTINCT layer_source FROM kernel WHERE layer IS NOT NULL"
-        assert trace.sql(sources).rows() == [{"layer_source": "repetition"}]
+        assert trace.select(sources).rows() == [{"layer_source": "repetition"}]
 
 
 @pytest.mark.slow

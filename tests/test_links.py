@@ -13,6 +13,7 @@ from shared_files import shared_file
 from small_runs import all_reduce
 
 import traceql
+from traceql.derive.execute import drop_derived
 
 pytestmark = pytest.mark.slow
 
@@ -85,6 +86,8 @@ def elsewhere(database: Path, folder: Path, device: str, **facts: Any) -> traceq
     """The same run on another GPU, with more facts in run.json: faster than loading it again."""
     copy = Path(shutil.copy(database, folder / "elsewhere.duckdb"))
     with duckdb.connect(copy) as con:
+        con.execute("SET search_path = 'main,internal,reference'")
+        drop_derived(con)
         con.execute("UPDATE trace SET device_name = ?", [device])
         change = "UPDATE run_file SET document = json_merge_patch(document, ?)"
         con.execute(change, [json.dumps(facts)])
@@ -111,7 +114,7 @@ def recorded_once(name: str, groups: Sequence[Sequence[int]], hosts: Sequence[st
 
 
 def links(trace: traceql.Trace) -> dict[str, Link]:
-    rows = trace.sql("FROM group_link INNER JOIN communicator USING (communicator_id)").rows()
+    rows = trace.select("FROM group_link INNER JOIN communicator USING (communicator_id)").rows()
     assert all(row["source"].startswith("unknown") == (row["peak_gbps"] is None) for row in rows)
     return {row["group_ranks"]: (row["link"], row["peak_gbps"]) for row in rows}
 

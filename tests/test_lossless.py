@@ -22,7 +22,7 @@ def run(request: pytest.FixtureRequest) -> str:
 
 
 def rows(run: str, sql: str, rank: int) -> list[tuple[Any, ...]]:
-    columns = databases.trace(run).sql(sql, {"rank": rank}).arrow().columns
+    columns = databases.trace(run).select(sql, {"rank": rank}).arrow().columns
     return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 

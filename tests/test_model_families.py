@@ -125,6 +125,6 @@ def test_layers_of_several_kinds_pass_every_check(tmp_path: Path, name: str) -> 
 def test_passes_are_counted_once_if_experts_run_on_two_streams(tmp_path: Path) -> None:
     with traceql.open(loaded("glm4moe-eager", tmp_path, configured=True)) as trace:
         counted = "SELECT confirmed, (SELECT MAX(pass) + 1 FROM kernel) AS passes FROM rank_model"
-        assert trace.sql(counted).rows() == [{"confirmed": 5, "passes": 5}]
+        assert trace.select(counted).rows() == [{"confirmed": 5, "passes": 5}]
         beside = "SELECT COUNT(DISTINCT stream) AS streams FROM kernel WHERE layer IS NOT NULL"
-        assert trace.sql(beside).rows() == [{"streams": 2}]
+        assert trace.select(beside).rows() == [{"streams": 2}]

@@ -139,7 +139,7 @@ def test_a_number_that_can_be_read_in_two_ways_is_unknown_and_told(tmp_path: Pat
         assert values(metrics, "metric", "value", "text") == [
             (READ, None, "4,096"), (WRITTEN, 0.0, None), (DURATION, 7.0, None),
         ]  # fmt: skip
-        assert trace.sql("SELECT dur_ns, dram_bytes FROM profiled_work").rows() == [
+        assert trace.select("SELECT dur_ns, dram_bytes FROM profiled_work").rows() == [
             {"dur_ns": 7, "dram_bytes": None}
         ]
         (row,) = trace.run("quality.ledger", failed=True).rows()

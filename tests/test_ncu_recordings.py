@@ -81,7 +81,7 @@ def test_each_kernel_has_the_launch_at_its_place(eager: traceql.Trace) -> None:
     _, rows = cells(f"{EAGER}-raw-base")
     kernels = of_trace(EAGER)
     assert len(kernels) == len(rows) == 155
-    found = eager.sql("""
+    found = eager.select("""
         SELECT kernel.name, kernel.dur, profiled_launch.number, kernel_match.how
         FROM kernel_match
         INNER JOIN kernel ON kernel_match.kernel_id = kernel.id
@@ -157,7 +157,7 @@ def test_operations_of_the_tensor_cores_count_once(tmp_path: Path) -> None:
     assert max(expected) > 2 * 8 * out * into
     traceql.load(NCU / f"{name}.csv.gz", tmp_path / "run.duckdb")
     with traceql.open(tmp_path / "run.duckdb") as trace:
-        found = trace.sql("SELECT tensor_flops, dtype FROM profiled_work ORDER BY launch").rows()
+        found = trace.select("SELECT tensor_flops, dtype FROM profiled_work ORDER BY launch").rows()
     assert [row["tensor_flops"] for row in found] == expected
     assert {row["dtype"] for row in found} == {"bf16", None}
 
@@ -182,7 +182,7 @@ def test_order_holds_for_a_profile_with_ranges_and_for_nsight_systems(tmp_path: 
         database = tmp_path / f"{suffix}.duckdb"
         traceql.load([TRACES / f"{LAYERS}.{suffix}", NCU / f"{LAYERS}-raw-base.csv.gz"], database)
         with traceql.open(database) as trace:
-            found = trace.sql(
+            found = trace.select(
                 "SELECT how, COUNT(DISTINCT kernel_id) AS n FROM kernel_match GROUP BY how"
             )
             assert [tuple(row.values()) for row in found] == [("order", 140)]
@@ -205,7 +205,7 @@ def test_a_profile_of_one_step_is_tied_to_what_was_launched_in_its_range(
     database = tmp_path / "run.duckdb"
     traceql.load([TRACES / f"{name}.pt.trace.json.gz", tmp_path / "step.csv"], database)
     with traceql.open(database) as trace:
-        found = trace.sql("""
+        found = trace.select("""
             WITH placed AS (
                 SELECT *, ROW_NUMBER() OVER (ORDER BY ts) - 1 AS place
                 FROM kernel
@@ -237,7 +237,7 @@ def test_a_profile_may_be_loaded_alone_before_its_trace(tmp_path: Path) -> None:
     again = traceql.load(NCU / f"{EAGER}-raw-base.csv.gz", database)
     assert (again.added, len(again.skipped)) == ([], 1)
     with traceql.open(database) as both:
-        assert len(both.sql("FROM kernel_match WHERE how = 'order'")) == 155
+        assert len(both.select("FROM kernel_match WHERE how = 'order'")) == 155
 
 
 @pytest.mark.slow
@@ -247,7 +247,7 @@ def test_kernels_of_another_run_have_means_of_their_keys(tmp_path: Path) -> None
     export = TRACES / "qwen3-8b-2layers-graph-node.sqlite.gz"
     traceql.load([export, NCU / f"{EAGER}-raw-base.csv.gz"], database)
     with traceql.open(database) as trace:
-        assert {row["how"] for row in trace.sql("SELECT how FROM kernel_match")} == {"mean"}
+        assert {row["how"] for row in trace.select("SELECT how FROM kernel_match")} == {"mean"}
         joined = trace.run("ncu.joined", limit=0).rows()
         (kernels,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE kind = 'kernel'")
         assert sum(row["kernels"] for row in joined) == kernels["n"]
@@ -261,7 +261,7 @@ def test_a_run_directory_has_its_profile_beside_its_traces(tmp_path: Path) -> No
     database = tmp_path / "run.duckdb"
     traceql.load(NCU / "decode", database)
     with traceql.open(database) as trace:
-        found = trace.sql("""
+        found = trace.select("""
             SELECT how, step_id, COUNT(*) AS n
             FROM kernel_match
             INNER JOIN kernel ON kernel_match.kernel_id = kernel.id

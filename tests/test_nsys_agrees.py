@@ -46,7 +46,7 @@ def export_of(name: str) -> traceql.Trace:
 @pytest.mark.parametrize("name", databases.OWN_SHORT)
 def test_kernels_steps_and_gaps_are_those_of_the_pytorch_trace(name: str) -> None:
     trace, export = databases.trace(name), export_of(name)
-    expected, found = trace.sql(_KERNELS).rows(), export.sql(_KERNELS).rows()
+    expected, found = trace.select(_KERNELS).rows(), export.select(_KERNELS).rows()
     assert expected
     if "stack" in name:
         # An export has no Python frames: layers have another evidence, and outside of layers the
@@ -57,7 +57,7 @@ def test_kernels_steps_and_gaps_are_those_of_the_pytorch_trace(name: str) -> Non
             row["role"] = row["role"] if row["layer"] is not None else None
     assert found == expected
     for sql in (STEPS, GAPS):
-        assert export.sql(sql).rows() == trace.sql(sql).rows()
+        assert export.select(sql).rows() == trace.select(sql).rows()
 
 
 @pytest.mark.slow
@@ -65,8 +65,8 @@ def test_kernels_steps_and_gaps_are_those_of_the_pytorch_trace(name: str) -> Non
 def test_nothing_of_an_export_is_lost(name: str) -> None:
     lost = "SELECT rank, check_name, value, total FROM ledger WHERE ok IS FALSE"
     checked = "SELECT COUNT(*) AS n FROM ledger WHERE ok"
-    assert export_of(name).sql(lost).rows() == databases.trace(name).sql(lost).rows() == []
-    (row,) = export_of(name).sql(checked).rows()
+    assert export_of(name).select(lost).rows() == databases.trace(name).select(lost).rows() == []
+    (row,) = export_of(name).select(checked).rows()
     assert row["n"] >= 12 * len(databases.files(name))  # six categories, by number and duration
 
 

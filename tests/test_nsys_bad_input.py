@@ -62,7 +62,7 @@ def derived(path: Path) -> traceql.Trace:
 
 
 def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+    return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 def refused(path: Path, **environment: str) -> str:

@@ -149,12 +149,12 @@ def test_kernels_of_a_worker_keep_their_calls_where_those_of_another_were_not_re
     """
     failed = "SELECT check_name, total - value AS missing, note FROM ledger WHERE ok IS FALSE"
     with traceql.open(whole.database) as trace:
-        expected = trace.sql(calls).rows()
+        expected = trace.select(calls).rows()
         assert {row["pid"] for row in expected} == {pid_of(*first)}
-        assert trace.sql(failed).rows() == []
+        assert trace.select(failed).rows() == []
     with traceql.open(tmp_path / "cut.duckdb") as trace:
-        assert trace.sql(calls).rows() == expected
-        lost = {row["check_name"]: row for row in trace.sql(failed)}
+        assert trace.select(calls).rows() == expected
+        lost = {row["check_name"]: row for row in trace.select(failed)}
         launched = lost["launches with recorded kernels"]
         assert launched["missing"] > 0
         assert f"The kernels of process {pid_of(*second)} were not recorded" in launched["note"]
@@ -268,7 +268,7 @@ def test_the_name_of_a_file_with_several_ranks_is_none_of_them(tmp_path: Path) -
     traceql.load(tmp_path, tmp_path / "run.duckdb")
     with traceql.open(tmp_path / "run.duckdb") as trace:
         told = "SELECT rank, note FROM ledger WHERE check_name = 'rank of world size' ORDER BY rank"
-        assert [tuple(row.values()) for row in trace.sql(told)] == [
+        assert [tuple(row.values()) for row in trace.select(told)] == [
             (0, "rank from order of processes"),
             (1, "rank from order of processes"),
         ]

@@ -55,7 +55,7 @@ def column(values: list[Any], name: str) -> pa.Array:
 
 def tables(database: Path) -> list[list[dict[str, Any]]]:
     with traceql.open(database) as trace:
-        return [trace.sql(sql).rows() for sql in _ALL]
+        return [trace.select(sql).rows() for sql in _ALL]
 
 
 @pytest.mark.slow

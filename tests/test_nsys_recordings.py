@@ -42,7 +42,7 @@ def opened(databases: Path, name: str) -> traceql.Trace:
 
 
 def rows(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+    return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 @pytest.fixture(params=["qwen3-8b-2layers-eager", "qwen3-8b-2layers-nvtx-layers"])

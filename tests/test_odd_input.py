@@ -36,7 +36,7 @@ CLOCK_NOTE = "SELECT note FROM ledger WHERE rank = 1 AND check_name = 'clock shi
 
 
 def rows(trace: traceql.Trace, sql: str) -> list[Row]:
-    return [tuple(row.values()) for row in trace.sql(sql)]
+    return [tuple(row.values()) for row in trace.select(sql)]
 
 
 def nothing_failed(trace: traceql.Trace) -> bool:
@@ -109,7 +109,7 @@ class Odd:
 
     def rows(self, name: str, sql: str) -> list[Row]:
         bound = {"rank": [*ODD].index(name)}
-        return [tuple(row.values()) for row in self._trace.sql(sql, bound)]
+        return [tuple(row.values()) for row in self._trace.select(sql, bound)]
 
     def nothing_failed(self, name: str) -> bool:
         return not self.rows(name, "SELECT check_name FROM ledger WHERE rank = $rank AND NOT ok")

@@ -51,7 +51,7 @@ def answers(run: str, query: str, **parameters: Any) -> list[Row]:
 
 
 def sql(run: str, statement: str, **parameters: Any) -> list[Row]:
-    return databases.trace(run).sql(statement, parameters).rows()
+    return databases.trace(run).select(statement, parameters).rows()
 
 
 @cache
@@ -633,7 +633,7 @@ def reduced(folder: Path, *more: traces.Event, groups: list[Row]) -> traceql.Tra
 
 
 def places(trace: traceql.Trace) -> list[tuple[Any, ...]]:
-    rows = trace.sql("FROM layout ORDER BY rank").rows()
+    rows = trace.select("FROM layout ORDER BY rank").rows()
     return [
         tuple(row[f"{k}_{n}"] for k in ("tp", "pp", "dp") for n in ("rank", "size")) for row in rows
     ]
@@ -643,7 +643,7 @@ def places(trace: traceql.Trace) -> list[tuple[Any, ...]]:
 def test_ranks_that_sum_for_no_known_reason_are_not_called_tensor_parallel(tmp_path: Path) -> None:
     with reduced(tmp_path, groups=[_EVERYBODY]) as trace:
         assert places(trace) == [(None,) * 6] * 2
-        (source,) = {row["source"] for row in trace.sql("SELECT source FROM layout")}
+        (source,) = {row["source"] for row in trace.select("SELECT source FROM layout")}
         assert source.endswith("kind of parallelism unknown")
         assert trace.sql("SELECT scope FROM communicator").rows() == [{"scope": "unknown"}]
         assert trace.run("tp.overhead").rows() == []

@@ -319,7 +319,7 @@ def test_waiting_is_blamed_on_the_straggler(run: str) -> None:
     """
     trace = databases.trace(run)
     expected: Counter[tuple[Any, ...]] = Counter()
-    waits = trace.sql(
+    waits = trace.select(
         """
         SELECT
             kernel.rank, collective.op, collective.uncertainty_ns, kernel.dur,
@@ -354,7 +354,7 @@ def test_waiting_is_blamed_on_the_straggler(run: str) -> None:
 
 @pytest.mark.parametrize("run", cases(list(WITH_WAITING)))
 def test_exposed_operations_are_their_waiting_and_transfers(run: str) -> None:
-    for row in databases.trace(run).sql(
+    for row in databases.trace(run).select(
         """
         SELECT kernel.dur, collective.wait_ns, exposed_operation.*
         FROM exposed_operation

@@ -413,14 +413,14 @@ def test_a_run_directory_brings_its_own_ceilings(tmp_path: Path) -> None:
     written(run / "peaks.json", measured_on("NVIDIA H200"))
     target = tmp_path / "run.duckdb"
     with traceql.open(traceql.load(run, target).database) as trace:
-        (row,) = trace.sql("SELECT run, path FROM peak_file").rows()
+        (row,) = trace.select("SELECT run, path FROM peak_file").rows()
         assert row == {"run": str(run), "path": str(run / "peaks.json")}
-        assert len(trace.sql("FROM measured_product").rows()) == 3
+        assert len(trace.select("FROM measured_product").rows()) == 3
     own = tmp_path / "own.csv"
     own.write_text("device,dtype,tflops\nSome,bf16,1\n")
     with traceql.open(traceql.load(run, target, peaks=[own]).database) as trace:
-        assert len(trace.sql("FROM own_peak").rows()) == 1
-        assert len(trace.sql("FROM measured_product").rows()) == 3
+        assert len(trace.select("FROM own_peak").rows()) == 1
+        assert len(trace.select("FROM measured_product").rows()) == 3
 
 
 @pytest.mark.slow
@@ -440,7 +440,7 @@ def test_damaged_ceilings_in_a_run_directory_are_told_by_the_ledger(
     run = run_directory(tmp_path / "run")
     written(run / "peaks.json", measured_on("NVIDIA H200", **damaged))
     with traceql.open(traceql.load(run, tmp_path / "run.duckdb").database) as trace:
-        assert trace.sql("FROM peak_file").rows() == []
+        assert trace.select("FROM peak_file").rows() == []
         failed = trace.run("quality.ledger", failed=True).rows()
         (note,) = [row["note"] for row in failed if row["check_name"] == "peaks.json"]
         assert note == f"not loaded: {reason}"

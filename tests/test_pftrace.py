@@ -96,7 +96,7 @@ def rows(found: list[dict[str, Any]]) -> list[Row]:
 
 
 def database_rows(trace: traceql.Trace, sql: str) -> list[Row]:
-    return rows(trace.sql(sql).rows())
+    return rows(trace.select(sql).rows())
 
 
 @pytest.mark.slow
@@ -391,7 +391,7 @@ def test_a_finding_is_over_the_whole_run_and_where_it_shows_best(tmp_path: Path)
     with duckdb.connect(database) as con:
         con.execute(
             """
-            CREATE OR REPLACE VIEW finding AS
+            CREATE OR REPLACE TABLE finding AS
             SELECT * FROM (VALUES
                 (1, 'severe', 'late rank', 'Rank 0 is late.', 20.0, '%', 5, 'comm.stragglers',
                     MAP {'rank': '0', 'name': 'it''s $HOME'}, 'Pin it.',

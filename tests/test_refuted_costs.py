@@ -9,6 +9,7 @@ import duckdb
 import pytest
 
 import traceql
+from traceql.derive.execute import make_tables
 
 pytestmark = pytest.mark.slow
 
@@ -19,9 +20,7 @@ BATCH = databases.EXAMPLES / "qwen3-8b-tp2-batch16"
 @pytest.fixture(scope="module")
 def batch(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("batch") / "run.duckdb"
-    with traceql.open(BATCH) as trace:
-        shutil.copy(trace.path, file)
-    return file
+    return traceql.load(BATCH, file, complete=True).database
 
 
 def test_a_configuration_with_more_weights_than_can_be_read_is_not_used(tmp_path: Path) -> None:
@@ -112,6 +111,9 @@ def test_of_a_tensor_larger_than_the_cache_only_the_rest_is_compulsory(batch: Pa
 def test_a_small_batch_is_told_only_if_the_cost_of_all_parts_is_known(batch: Path) -> None:
     told = "SELECT COUNT(*) FROM finding WHERE kind = 'small batch'"
     with duckdb.connect(str(batch)) as con:
+        con.execute("SET search_path = 'main,internal,reference'")
         assert con.execute(told).fetchall() == [(1,)]
         con.execute("UPDATE cost SET flops = NULL, hbm_bytes = NULL WHERE role = 'down_proj'")
+        con.execute("DROP TABLE finding")
+        make_tables(con, ["finding"])
         assert con.execute(told).fetchall() == [(0,)]

@@ -9,19 +9,18 @@ import databases
 import duckdb
 import pytest
 import traces
-from derived import Tables, insert, rows
+from derived import Tables, insert, make_every_table, rows
 from workload_runs import DENSE, loaded
 
 import traceql
-from traceql.derive import execute
-from traceql.derive.definition import Kind
-from traceql.derive.registry import definitions
+from traceql.derive.execute import drop_derived, make_macros, search_path
+from traceql.derive.tables_read import read_by
 from traceql.loading import database
+from traceql.loading.first_use import every_table
 from traceql.loading.load import load
 from traceql.loading.reading import FileRead
 from traceql.query import bound, catalog, query_named
 
-KEPT = [one.name for one in definitions().values() if one.kind in (Kind.TABLE, Kind.VIEW)]
 ASKED: list[dict[str, Any]] = [
     {},
     {"batch": 32},
@@ -55,16 +54,25 @@ _SPLIT = "PRAGMA verify_parallelism"
 
 
 def connected(trace: traceql.Trace, file: Path) -> duckdb.DuckDBPyConnection:
-    """A copy of the database, which one thread reads."""
+    """A copy of the database with all tables, which one thread reads."""
     shutil.copy(trace.path, file)
-    con = duckdb.connect(file)
+    con = duckdb.connect()
     con.execute("SET threads = 1")
+    con.execute(f"ATTACH '{file}' AS run")
+    con.execute(f"SET search_path = '{search_path('run')}'")
+    make_every_table(con)
+    make_macros(con, read_by(query_named("whatif", catalog()).sql).macros)
     return con
+
+
+def make_anew(con: duckdb.DuckDBPyConnection) -> None:
+    drop_derived(con)
+    make_every_table(con)
 
 
 def rows_of_tables(con: duckdb.DuckDBPyConnection) -> dict[str, Any]:
     counted = "SELECT COUNT(*), BIT_XOR(hash(made)) FROM (FROM {}) AS made"
-    return {name: con.execute(counted.format(name)).fetchall() for name in KEPT}
+    return {name: con.execute(counted.format(name)).fetchall() for name in every_table()}
 
 
 def predictions(con: duckdb.DuckDBPyConnection) -> list[Any]:
@@ -77,12 +85,12 @@ def predictions(con: duckdb.DuckDBPyConnection) -> list[Any]:
 def test_threads_change_no_digit(name: str, tmp_path: Path) -> None:
     trace = databases.trace(name) if name else loaded(DENSE)
     alone = connected(trace, tmp_path / "alone.duckdb")
-    execute.derive(alone)
+    make_anew(alone)
     tables, answers = rows_of_tables(alone), predictions(alone)
     assert all(answers)
     together: Any = Split(connected(trace, tmp_path / "together.duckdb"))
     assert predictions(together) == answers
-    execute.derive(together)
+    make_anew(together)
     assert rows_of_tables(together) == tables
     assert predictions(together) == answers
 
@@ -109,6 +117,7 @@ def test_rows_are_in_the_order_of_ranks_whichever_is_inserted_first(
         )
     loaded = load(tmp_path, tmp_path / "run.duckdb").database
     with duckdb.connect(str(loaded), read_only=True) as con:
+        con.execute("SET search_path = 'main,internal,reference'")
         for table in ("slice", "activity", "track", "trace", "file_count"):
             order = "id" if table == "activity" else "rank"
             found = con.execute(f"SELECT {order} FROM {table} ORDER BY rowid").fetchall()

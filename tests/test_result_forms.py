@@ -17,6 +17,8 @@ import pytest
 from command_line import called, output, process, refusal
 
 import traceql
+from traceql.derive.execute import make_macros, search_path
+from traceql.derive.registry import definitions
 from traceql.query import bound, catalog, query_named
 
 Row = dict[str, Any]
@@ -47,7 +49,10 @@ def connection(
     """Shares nothing with the trace, neither the file nor the way from DuckDB to Python."""
     copy = tmp_path_factory.mktemp("forms") / "copy.duckdb"
     shutil.copyfile(trace.path, copy)
-    with duckdb.connect(str(copy), read_only=True) as con:
+    with duckdb.connect() as con:
+        con.execute(f"ATTACH '{copy}' AS copy (READ_ONLY)")
+        con.execute(f"SET search_path = '{search_path('copy')}'")
+        make_macros(con, definitions())
         yield con
 
 

@@ -82,7 +82,7 @@ def of_graphs(form: str) -> traceql.Trace:
 
 
 def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.sql(sql).rows()]
+    return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 def slow_after_first(names: tuple[str, ...]) -> list[Any]:

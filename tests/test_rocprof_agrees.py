@@ -82,14 +82,14 @@ def runs() -> list[Any]:
 @pytest.mark.parametrize(("name", "form"), runs())
 def test_kernels_steps_and_gaps_are_those_of_the_pytorch_trace(name: str, form: str) -> None:
     trace, found = databases.trace(name), loaded(name, form)
-    expected, kernels = trace.sql(_KERNELS).rows(), found.sql(_KERNELS).rows()
+    expected, kernels = trace.select(_KERNELS).rows(), found.select(_KERNELS).rows()
     assert expected
     for row in (*expected, *kernels):
         for column in _UNTOLD.get(form, ()):
             del row[column]
     assert kernels == expected
     for sql in (STEPS, GAPS):
-        rows = found.sql(sql).rows(), trace.sql(sql).rows()
+        rows = found.select(sql).rows(), trace.select(sql).rows()
         for row in (*rows[0], *rows[1]) if form == "pftrace" else ():
             row.pop("device", None)
         assert rows[0] == rows[1]
@@ -100,8 +100,8 @@ def test_kernels_steps_and_gaps_are_those_of_the_pytorch_trace(name: str, form: 
 def test_nothing_of_a_recording_is_lost(name: str, form: str) -> None:
     lost = "SELECT rank, check_name, value, total FROM ledger WHERE ok IS FALSE"
     checked = "SELECT COUNT(*) AS n FROM ledger WHERE ok AND check_name LIKE 'events %'"
-    assert loaded(name, form).sql(lost).rows() == databases.trace(name).sql(lost).rows() == []
-    (row,) = loaded(name, form).sql(checked).rows()
+    assert loaded(name, form).select(lost).rows() == databases.trace(name).select(lost).rows() == []
+    (row,) = loaded(name, form).select(checked).rows()
     assert row["n"] >= 4 * len(databases.files(name))  # kernels, copies, calls and markers
 
 

@@ -63,7 +63,7 @@ def values(path: Path, sql: str) -> list[tuple[Any, ...]]:
     database = path.parent.parent / "run.duckdb"
     traceql.load(path, database)
     with traceql.Trace(database) as trace:
-        return [tuple(row.values()) for row in trace.sql(sql).rows()]
+        return [tuple(row.values()) for row in trace.select(sql).rows()]
 
 
 def refused(path: Path) -> str:

@@ -32,7 +32,7 @@ def loaded(run: Path) -> traceql.Trace:
 
 
 def values(trace: traceql.Trace, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row.values()) for row in trace.sql(sql)]
+    return [tuple(row.values()) for row in trace.select(sql)]
 
 
 def told(trace: traceql.Trace) -> dict[str, tuple[int | None, int | None, str]]:

@@ -170,7 +170,7 @@ def test_the_ledger_tells_of_sizes_in_run_json_that_cannot_be(
     run["parallel"] = parallel | {"world_size": 4}
     (tmp_path / name / "run.json").write_text(json.dumps(run))
     with traceql.open(traceql.load(tmp_path / name, tmp_path / "x.duckdb").database) as trace:
-        (row,) = trace.sql("SELECT tp_size, pp_size, dp_size FROM layout").rows()
+        (row,) = trace.select("SELECT tp_size, pp_size, dp_size FROM layout").rows()
         assert tuple(row.values()) == sizes
         failed = trace.sql("SELECT value, total, note FROM ledger WHERE NOT ok").rows()
     meaning = "sizes of parallelism in run.json that hold; all that it states; "
@@ -218,6 +218,6 @@ def test_what_needs_an_open_size_is_unknown_and_says_so(tmp_path: Path) -> None:
     with traceql.open(loaded.database) as trace:
         cost = "SELECT DISTINCT flops, missing FROM cost WHERE role = 'qkv_proj'"
         missing = "number of tensor-parallel ranks"
-        assert trace.sql(cost).rows() == [{"flops": None, "missing": missing}]
+        assert trace.select(cost).rows() == [{"flops": None, "missing": missing}]
         (total,) = (row for row in trace.run("whatif").rows() if row["kind"] == "total")
         assert "tensor-parallel size unknown: load all ranks" in total["warning"]

@@ -267,7 +267,7 @@ def test_account_of_a_real_run_is_the_same(run: str) -> None:
     trace = databases.trace(run)
 
     def ask(sql: str) -> list[Row]:
-        return [tuple(row.values()) for row in trace.sql(sql)]
+        return [tuple(row.values()) for row in trace.select(sql)]
 
     assert step_time(ask) == account(ask)
     adds_up(ask)

@@ -142,7 +142,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[traceql.Trace]:
 
 
 def straggler(trace: traceql.Trace, situation: Situation) -> list[tuple[Any, ...]]:
-    rows = trace.sql(
+    rows = trace.select(
         """
         SELECT
             straggler.* EXCLUDE (match_id, kernel_id), kernel.name, kernel.rank AS on_rank,
@@ -202,7 +202,7 @@ def test_a_rank_that_did_no_more_than_the_others_is_late_for_an_unknown_cause(
         ]
         ranks.append(events)
     with loaded(tmp_path, *ranks) as trace:
-        (row,) = trace.sql("SELECT * EXCLUDE (kernel_id) FROM straggler").rows()
+        (row,) = trace.select("SELECT * EXCLUDE (kernel_id) FROM straggler").rows()
         assert tuple(row.values()) == (4, 1, None, 100_000, 100_000, "unknown", 0)
 
 

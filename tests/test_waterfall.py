@@ -42,7 +42,7 @@ def cost(role: str, **known: Any) -> dict[str, Any]:
 def filled(**given: list[dict[str, Any]]) -> Tables:
     """A database with these rows alone in the tables that a waterfall is made from."""
     tables = Tables()
-    tables.execute("FROM waterfall, step")
+    tables.execute(f"FROM {', '.join({'peak', 'step', *given})}")
     insert(tables, "trace", {"rank": 0, "device_name": "GPU"}, {"rank": 1, "device_name": "GPU"})
     insert(tables, "peak", PEAK)
     for table, listed in given.items():
@@ -323,7 +323,7 @@ def with_sizes(run: str, model: str) -> traceql.Trace:
 
 
 def no_role_is_above_the_ceiling(trace: traceql.Trace) -> None:
-    found = trace.sql("""
+    found = trace.select("""
         SELECT phase, role, bound, SUM(floor_ns) / SUM(work_ns) AS share
         FROM role_time INNER JOIN step USING (step_id)
         WHERE kind = 'measured' AND floor_ns > 0

@@ -58,7 +58,7 @@ def test_recorded_step_is_predicted_as_it_was(run: Any, phase: str) -> None:
 def test_measured_step_is_the_mean_of_the_typical_steps() -> None:
     sizes = (
         loaded(DENSE)
-        .sql(
+        .select(
             "SELECT steps, len(step_ids) AS typical, gpu_ns FROM step_class WHERE phase = 'decode'"
         )
         .rows()
@@ -72,7 +72,7 @@ def test_measured_step_is_the_mean_of_the_typical_steps() -> None:
 def test_times_of_a_class_add_up(run: Any) -> None:
     assert not (
         loaded(run)
-        .sql(
+        .select(
             "SELECT class_id FROM class_time INNER JOIN step_class USING (class_id) "
             "GROUP BY class_id, gpu_ns HAVING ABS(SUM(ns) - gpu_ns) > 0.001"
         )

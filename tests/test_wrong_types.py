@@ -12,11 +12,12 @@ from typing import Any
 import duckdb
 import pytest
 import traces
+from derived import make_every_table
 from recorded_runs import run_directory
 from small_runs import all_reduce
 
 import traceql
-from traceql.derive.execute import derive
+from traceql.derive.execute import drop_derived, make_tables
 from traceql.errors import TraceCorrupt
 from traceql.loading.run_directory import run_directories
 
@@ -109,6 +110,8 @@ def database(run: Path, documents: list[str]) -> Path:
     database = traceql.load(run, run.with_name("odd.duckdb")).database
     metrics = list(variants(run / "metrics.json"))
     with duckdb.connect(str(database)) as con:
+        con.execute("SET search_path = 'main,internal,reference'")
+        drop_derived(con)
         ((document, measured),) = con.execute("SELECT document, metrics FROM run_file").fetchall()
         rows = [(text, measured) for text in documents] + [(document, text) for text in metrics]
         con.executemany(
@@ -120,7 +123,7 @@ def database(run: Path, documents: list[str]) -> Path:
             SELECT run_file.path, sample.* EXCLUDE (run)
             FROM run_file CROSS JOIN telemetry_sample AS sample
         """)
-        derive(con)
+        make_every_table(con)
     return database
 
 
@@ -189,9 +192,13 @@ def test_no_link_is_an_error_of_wrong_types(
         if any(json.loads(text).get(key) != recorded[key] for key in _ABOUT_LINKS)
     ]
     with duckdb.connect(str(database)) as con:
+        con.execute("SET search_path = 'main,internal,reference'")
+        make_tables(con, ["group_link"])
         for text in changed[::2]:
             document = json.loads(text)
             con.execute("UPDATE run_file SET document = ?", [text])
+            con.execute("DROP TABLE group_link")
+            make_tables(con, ["group_link"])
             ((link,),) = con.execute("SELECT link FROM group_link").fetchall()
             assert (link == "InfiniBand NDR") <= on_two_hosts(document), text
             assert link in ("NVLink 4", "PCIe 5.0 x16", "InfiniBand NDR", None), text

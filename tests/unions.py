@@ -59,7 +59,7 @@ def _parts(run: str, path: Path) -> list[tuple[int, int, str]]:
     """Start, end and class of each activity."""
     categories = {
         row["name"]: row["category"]
-        for row in databases.trace(run).sql("SELECT name, category FROM kernel_class")
+        for row in databases.trace(run).select("SELECT name, category FROM kernel_class")
     }
     classes = {"collective": "comm", "memcpy": "copy", "memset": "copy"}
     return [

@@ -17,6 +17,13 @@ def connection_to_memory(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConne
     return _with_path(con, ",".join(filter(None, [MEMORY, search_path_of(con)])))
 
 
+def see_memory(con: duckdb.DuckDBPyConnection) -> None:
+    """Lets a connection find what is in memory, after what it finds already."""
+    path = search_path_of(con)
+    if path and MEMORY not in path.split(","):
+        con.execute(f"SET search_path = {literal(f'{path},{MEMORY}')}")
+
+
 def search_path_of(con: duckdb.DuckDBPyConnection) -> str:
     """The search path of a connection; empty if nobody has set it."""
     ((path,),) = con.execute("SELECT current_setting('search_path')").fetchall()

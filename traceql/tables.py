@@ -14,7 +14,7 @@ from traceql.derive.tables_read import read_by
 from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError
 from traceql.first_use import progress_of
-from traceql.loading.first_use import add_tables, every_table
+from traceql.loading.first_use import Done, add_tables, every_table
 from traceql.opening import opened_database, public_cursor
 
 
@@ -81,14 +81,17 @@ class Tables:
     def _make(self, missing: Set[str]) -> None:
         with progress_of(self.path) as done:
             try:
-                add_tables(self._file, missing, self._load_id, done)
+                self._add(missing, done)
             except (DatabaseError, OSError):
                 if self._file != self.path:
                     raise
                 # It is read-only, or in use: what is made lasts until this is closed.
                 self._file = self._private_copy()
-                add_tables(self._file, missing, self._load_id, done)
+                self._add(missing, done)
         self._use(opened_database(self._file, otherwise="load the traces again"))
+
+    def _add(self, missing: Set[str], done: Done) -> None:
+        add_tables(self._file, missing, self._load_id, done, shown=self.path)
 
     def _private_copy(self) -> Path:
         folder = self._after.enter_context(draft_folder(Path(gettempdir())))

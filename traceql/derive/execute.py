@@ -19,7 +19,7 @@ from traceql.derive.describe import comments
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
 from traceql.findings.view import FINDING_VIEW, finding_files, selects_by_file
-from traceql.second_connection import connection_to_memory, second_connection
+from traceql.second_connection import connection_to_memory, second_connection, see_memory
 from traceql.spooled import spooled
 from traceql.sql_text import identifier, literal
 
@@ -58,7 +58,7 @@ def create_sources(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def make_macros(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-    """Makes macros, and those that they call, in memory.
+    """Makes macros, and those that they call, in memory, where the connection then finds them.
 
     Args:
         con: has attached its databases; the tables that the macros read exist there.
@@ -67,6 +67,7 @@ def make_macros(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
     macros = {name: one for name, one in definitions().items() if one.kind.is_macro}
     for one in _in_order(_with_needs(names, macros)):
         make(memory, one)
+    see_memory(con)
 
 
 def drop_derived(con: duckdb.DuckDBPyConnection) -> None:

@@ -9,7 +9,8 @@ import pyarrow as pa
 
 from traceql.compare.profile import profile_of
 from traceql.compare.setup import forbids, keeps_apart
-from traceql.derive.execute import search_path
+from traceql.derive.execute import make_macros, search_path
+from traceql.derive.tables_read import read_by
 from traceql.errors import LakeError
 from traceql.lake.layout import own_name
 from traceql.lake.local_store import file_sha256
@@ -82,6 +83,7 @@ def _draft(
 ) -> tuple[Path, int] | None:
     """Writes the rows of a table to a file; None if there are none."""
     if table.sql:
+        make_macros(con, read_by(table.sql).macros)
         con.execute(f"CREATE TEMP VIEW {table.name} AS {table.sql}")
     elif table.name in computed:
         con.register(table.name, computed[table.name])

@@ -39,7 +39,9 @@ def every_table() -> set[str]:
     return {name for name, one in definitions().items() if one.kind is Kind.TABLE}
 
 
-def add_tables(database: Path, names: Collection[str], load_id: str, done: Done) -> None:
+def add_tables(
+    database: Path, names: Collection[str], load_id: str, done: Done, *, shown: Path
+) -> None:
     """Makes these tables of a database, and what they need, and replaces its file.
 
     Another process that does the same waits, and finds the tables there.
@@ -47,6 +49,7 @@ def add_tables(database: Path, names: Collection[str], load_id: str, done: Done)
     Args:
         load_id: of the load whose tables are meant (traceql_database.load_id).
         done: called with how many tables were made, and of how many.
+        shown: the name of the database in messages.
 
     Raises:
         DatabaseError: the database was loaded anew, or the file cannot be replaced.
@@ -54,27 +57,25 @@ def add_tables(database: Path, names: Collection[str], load_id: str, done: Done)
         DefinitionInvalid: the definition of a table is wrong.
     """
     if not _may_be_replaced(database):
-        raise DatabaseError(f"{database} cannot be written")
+        raise DatabaseError(f"{shown} cannot be written")
     with workspace(database) as folder:
-        if _made(database, load_id).issuperset(names):
+        if _made(database, load_id, shown=shown).issuperset(names):
             return
         draft = folder / "new.duckdb"
         target = target_of(database)
         before = size_and_time(target)
         shutil.copyfile(target, draft)
         with whole_file(database, draft=draft, may_replace_database=True):
-            _make(draft, names, done, shown=database)
+            _make(draft, names, done, shown=shown)
             if size_and_time(target) != before or target.with_name(f"{target.name}.wal").exists():
-                raise DatabaseError(f"{database} is written by another program")
+                raise DatabaseError(f"{shown} is written by another program")
 
 
-def _made(database: Path, load_id: str) -> set[str]:
+def _made(database: Path, load_id: str, *, shown: Path) -> set[str]:
     """The tables that a database has now, after others may have made some."""
     with closing(opened_database(database, otherwise="load the traces again")) as con:
         if con.execute("SELECT load_id FROM traceql_database").fetchall() != [(load_id,)]:
-            raise DatabaseError(
-                f"{database} was replaced by a load while it was open; open it again"
-            )
+            raise DatabaseError(f"{shown} was replaced by a load while it was open; open it again")
         return present(con)
 
 

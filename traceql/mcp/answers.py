@@ -121,7 +121,7 @@ def tables(_runs: Databases, arguments: Arguments) -> list[dict[str, Any]]:
 
 def sql(runs: Databases, arguments: Arguments) -> dict[str, Any]:
     with runs.opened(arguments.get("database")) as trace:
-        return _excerpt(trace) | _part(trace, arguments["statement"], {}, arguments)
+        return _excerpt(trace) | _part(trace, arguments["statement"], {}, arguments, public=True)
 
 
 def definitions(_runs: Databases, arguments: Arguments) -> Any:
@@ -136,9 +136,14 @@ def _excerpt(trace: Trace) -> dict[str, str]:
 
 
 def _part(
-    trace: Trace, sql: str, parameters: dict[str, Any], arguments: Arguments
+    trace: Trace,
+    sql: str,
+    parameters: dict[str, Any],
+    arguments: Arguments,
+    *,
+    public: bool = False,
 ) -> dict[str, Any]:
-    stream = trace.batches(sql, parameters, rows=BATCH_ROWS)
+    stream = trace.batches(sql, parameters, rows=BATCH_ROWS, public=public)
     return part_of(stream, Part(arguments.get("offset", 0), arguments.get("max_rows", USUAL_ROWS)))
 
 

@@ -1,0 +1,355 @@
+"""Tables that a load does not make are made when something first reads them, and then kept."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import databases
+import duckdb
+import pytest
+import traces
+from command_line import PROGRAM, output, refusal
+from shared_files import shared_file
+from small_runs import all_reduce
+
+import traceql
+from traceql.cli.progress import first_use
+from traceql.compare.profile import RESULTS
+from traceql.compare.sides import runs_of
+from traceql.derive.registry import definitions, public_tables
+from traceql.errors import DatabaseError
+from traceql.excerpt import Choice, cut
+from traceql.first_use import first_uses_told
+from traceql.lake.add import add_run
+from traceql.lake.manifest import entries
+from traceql.lake.places import store_at
+from traceql.loading.first_use import every_table
+from traceql.resources import SCHEMA_VERSION
+
+NEEDS_MORE = "kernels.top"  # a query that reads a table which no load makes
+BUNDLED = "qwen3-8b-tp1-graph"
+
+
+def recording(folder: Path) -> Path:
+    """Two ranks that compute, communicate and wait in two steps."""
+    for rank in (0, 1):
+        events = [
+            event
+            for n in range(2)
+            for event in (
+                traces.step(ts=200 * n, dur=150, generation=(4, 4)),
+                traces.launch(ts=200 * n + 5, correlation=10 * n + 1),
+                traces.kernel(ts=200 * n + 10, dur=40 + 20 * rank, correlation=10 * n + 1),
+                traces.launch(ts=200 * n + 20, correlation=10 * n + 2),
+                all_reduce(
+                    ts=200 * n + 80, dur=30 - 10 * rank, ranks=[0, 1], correlation=10 * n + 2
+                ),
+            )
+        ]
+        about = {"rank": rank, "world_size": 2}
+        traces.write(folder / f"rank{rank}.json", *events, distributedInfo=about)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> dict[bool, Path]:
+    """The database of a tiny run, by whether all its tables were made at once."""
+    run = recording(tmp_path_factory.mktemp("first") / "run")
+
+    def made(*, complete: bool) -> Path:
+        name = f"first-use-{complete}.duckdb"
+        return shared_file(name, lambda file: traceql.load(run, file, complete=complete))
+
+    return {complete: made(complete=complete) for complete in (False, True)}
+
+
+@pytest.fixture
+def database(loaded: dict[bool, Path], tmp_path: Path) -> Path:
+    """As a load makes it, in a folder of its own."""
+    folder = tmp_path / "own"
+    folder.mkdir()
+    return Path(shutil.copy(loaded[False], folder / "run.duckdb"))
+
+
+@pytest.fixture
+def complete(loaded: dict[bool, Path], tmp_path: Path) -> Path:
+    """The same with all tables."""
+    folder = tmp_path / "complete"
+    folder.mkdir()
+    return Path(shutil.copy(loaded[True], folder / "run.duckdb"))
+
+
+def tables_in(database: Path) -> set[str]:
+    with duckdb.connect(str(database), read_only=True) as con:
+        found = con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    return {name for (name,) in found}
+
+
+def rows_of_all_tables(database: Path) -> dict[str, Any]:
+    """How many rows each table has, and a hash of them, when all are made."""
+    counted = "SELECT COUNT(*), BIT_XOR(hash(made)) FROM (FROM {}) AS made"
+    with traceql.open(database) as trace:
+        trace._tables.complete()
+        return {name: trace.select(counted.format(name)).rows() for name in every_table()}
+
+
+# --- what a load makes ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_duckdb_alone_lists_public_tables_that_have_the_rows_of_the_run(tmp_path: Path) -> None:
+    run = traceql.load(databases.files(BUNDLED), tmp_path / "run.duckdb").database
+    whole = databases.trace(BUNDLED)
+    with duckdb.connect(str(run), read_only=True) as con:
+        listed = [row[0] for row in con.execute("SHOW TABLES").fetchall()]
+        assert set(listed) <= set(public_tables())
+        for name in listed:
+            counted = f"SELECT COUNT(*) AS n FROM {name}"
+            assert con.execute(counted).fetchall() == [(whole.sql(counted).rows()[0]["n"],)], name
+
+
+def test_a_load_with_complete_makes_every_table(tmp_path: Path) -> None:
+    trace = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    output("load", trace, "-o", tmp_path / "run.duckdb", "--complete")
+    assert every_table() <= tables_in(tmp_path / "run.duckdb")
+
+
+# --- first and second use ------------------------------------------------------------------------
+
+
+def test_a_query_makes_the_tables_that_it_needs_and_keeps_them(database: Path) -> None:
+    before = tables_in(database)
+    with traceql.open(database) as trace:
+        found = trace.run(NEEDS_MORE).rows()
+        assert found
+    made = tables_in(database) - before
+    assert made
+    written = database.stat().st_ino
+    with traceql.open(database) as trace:
+        assert trace.run(NEEDS_MORE).rows() == found
+    assert database.stat().st_ino == written
+    assert [path.name for path in database.parent.iterdir()] == ["run.duckdb"]
+
+
+def test_the_users_sql_finds_public_tables_that_are_not_made_yet(
+    database: Path, complete: Path
+) -> None:
+    missing = public_tables().keys() - tables_in(database)
+    assert missing
+    with traceql.open(database) as one, traceql.open(complete) as other:
+        for name in missing:
+            select = f"FROM {name} ORDER BY ALL"
+            assert one.sql(select).rows() == other.sql(select).rows(), name
+        assert [r["name"] for r in one.sql("SHOW TABLES")] == sorted(public_tables())
+
+
+@pytest.mark.slow
+def test_tables_made_later_have_the_same_rows(database: Path, complete: Path) -> None:
+    with traceql.open(database) as one, traceql.open(complete) as other:
+        for query in (NEEDS_MORE, "overview.findings", "whatif"):
+            assert one.run(query).rows() == other.run(query).rows()
+    assert rows_of_all_tables(database) == rows_of_all_tables(complete)
+
+
+def test_an_internal_table_is_told_with_its_place(database: Path) -> None:
+    internal = next(
+        name
+        for name, one in definitions().items()
+        if one.schema == "internal" and name in every_table() - tables_in(database)
+    )
+    told = f"traceql: no table '{internal}' in the schema main; it is internal.{internal}"
+    assert refusal("sql", database, f"FROM {internal}") == told
+    output("sql", database, f"FROM internal.{internal}")
+    assert internal in tables_in(database)
+
+
+def test_a_long_first_use_is_told(
+    database: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("traceql.cli.progress._SILENCE_S", 0)
+    for said in ("making tables of run.duckdb on their first use", ""):
+        with first_uses_told(first_use), traceql.open(database) as trace:
+            trace.run(NEEDS_MORE)
+        assert capsys.readouterr().err.startswith(said)
+        assert said or not capsys.readouterr().err
+
+
+# --- who else has the file -----------------------------------------------------------------------
+
+
+def test_a_process_opens_a_database_several_times(database: Path) -> None:
+    with (
+        traceql.open(database) as one,
+        traceql.open(database) as other,
+        duckdb.connect(str(database), read_only=True) as con,
+    ):
+        found = one.run(NEEDS_MORE).rows()
+        assert other.run(NEEDS_MORE).rows() == found
+        assert con.execute("SELECT COUNT(*) FROM kernel").fetchall() == [(8,)]
+        with traceql.open(database) as third:
+            assert third.run(NEEDS_MORE).rows() == found
+
+
+def started(*arguments: str | Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.slow
+def test_two_processes_make_the_same_tables_at_the_same_time(
+    database: Path, complete: Path
+) -> None:
+    queries = (NEEDS_MORE, "overview.findings")
+    processes = [
+        started("run", query, database, "--format", "csv") for query in queries for _ in range(2)
+    ]
+    said = [process.communicate(timeout=120)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 4
+    expected = [output("run", query, complete, "--format", "csv") for query in queries]
+    assert said == [text for text in expected for _ in range(2)]
+    assert "finding" in tables_in(database)
+    assert [path.name for path in database.parent.iterdir()] == ["run.duckdb"]
+
+
+# Makes tables for ever, and says when it has begun.
+_ENDLESS = """
+import sys, time
+import traceql
+from traceql.loading import first_use
+
+def make_tables(con, names, **_):
+    con.execute("CREATE TABLE half AS SELECT 1")
+    print("begun", flush=True)
+    time.sleep(600)
+
+first_use.make_tables = make_tables
+traceql.open(sys.argv[1]).run(sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name != "posix", reason="no SIGKILL")
+def test_a_process_that_is_killed_while_it_makes_tables_leaves_the_database(
+    database: Path,
+) -> None:
+    before = database.read_bytes()
+    process = subprocess.Popen(
+        [sys.executable, "-c", _ENDLESS, str(database), NEEDS_MORE],
+        stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert database.read_bytes() == before
+    with traceql.open(database) as trace:
+        assert trace.run(NEEDS_MORE).rows()
+    assert [path.name for path in database.parent.iterdir()] == ["run.duckdb"]
+    assert "half" not in tables_in(database)
+
+
+def test_a_database_that_a_load_replaced_while_it_was_open_is_told(
+    database: Path, tmp_path: Path
+) -> None:
+    more = traces.write(tmp_path / "rank2.json", traces.kernel(ts=1, dur=1))
+    with traceql.open(database) as trace:
+        traceql.load(more, database)
+        with pytest.raises(DatabaseError) as refused:
+            trace.run(NEEDS_MORE)
+        told = f"{database} was replaced by a load while it was open; open it again"
+        assert str(refused.value) == told
+    with traceql.open(database) as trace:
+        assert trace.run(NEEDS_MORE).rows()
+
+
+# --- where nothing can be kept -------------------------------------------------------------------
+
+
+def protect_file(database: Path) -> Path:
+    database.chmod(0o444)
+    return database
+
+
+def protect_folder(database: Path) -> Path:
+    if os.geteuid() == 0:
+        pytest.skip("root writes everywhere")
+    database.parent.chmod(0o555)
+    return database.parent
+
+
+@pytest.mark.parametrize("protect", [protect_file, protect_folder])
+def test_what_cannot_be_written_gives_answers_and_stays_as_it_is(
+    database: Path, complete: Path, protect: Callable[[Path], Path]
+) -> None:
+    protected = protect(database)
+    before = database.stat().st_mtime_ns, database.read_bytes()
+    try:
+        with traceql.open(database) as one, traceql.open(complete) as other:
+            for query in (NEEDS_MORE, "overview.findings"):
+                assert one.run(query).rows() == other.run(query).rows()
+            copies = one._tables._file.parent
+            assert copies != database.parent
+        assert not copies.exists()
+        assert (database.stat().st_mtime_ns, database.read_bytes()) == before
+        assert [path.name for path in database.parent.iterdir()] == ["run.duckdb"]
+    finally:
+        protected.chmod(0o755)
+
+
+# --- commands that need all tables ---------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_an_excerpt_is_the_same_whether_tables_were_made_before(
+    database: Path, complete: Path, tmp_path: Path
+) -> None:
+    cuts = [tmp_path / "one.duckdb", tmp_path / "other.duckdb"]
+    for source, target in zip((database, complete), cuts, strict=True):
+        cut(source, target, Choice(from_ns=100_000))
+    assert tables_in(cuts[0]) == tables_in(cuts[1])
+    assert rows_of_all_tables(cuts[0]) == rows_of_all_tables(cuts[1])
+
+
+@pytest.mark.slow
+def test_a_lake_has_the_same_whether_tables_were_made_before(
+    database: Path, complete: Path, tmp_path: Path
+) -> None:
+    stored = []
+    for number, source in enumerate((database, complete)):
+        lake = tmp_path / f"lake{number}"
+        assert add_run(source, lake).entry.error is None
+        (entry,) = entries(store_at(lake))
+        files = {name: (file.rows, file.sha256) for name, file in entry.tables.items()}
+        del files["traceql_database"]  # has a random number of the load
+        stored.append(files)
+    assert stored[0] == stored[1]
+    assert stored[0]["kernel"][0] == 8
+
+
+@pytest.mark.slow
+def test_a_baseline_is_the_same_whether_tables_were_made_before(
+    database: Path, complete: Path
+) -> None:
+    (one,), (other,) = runs_of([database]), runs_of([complete])
+    for name in RESULTS:
+        assert one.profile[name].equals(other.profile[name]), name
+
+
+# --- other versions ------------------------------------------------------------------------------
+
+
+def test_a_database_of_the_version_before_is_refused(database: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.duckdb"
+    with duckdb.connect(str(old)) as con:  # as it had one schema
+        con.execute(f"CREATE TABLE traceql_database AS SELECT {SCHEMA_VERSION - 1} schema_version")
+    again = "load the traces into a new file"
+    told = f"traceql: {old} was created by another version of traceql; {again}"
+    assert refusal("info", old) == told
+    assert refusal("load", traces.write(tmp_path / "new.json"), "-o", old) == told
