@@ -1,7 +1,6 @@
 """Properties of everything that measures intervals, for events that Hypothesis makes up."""
 
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
@@ -17,8 +16,6 @@ from derived import ACTIVITIES, Connection, Row, Tables, answer, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.derive.execute import derive
-from traceql.derive.registry import definitions
 from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
 from traceql.reader.kineto.decimal_ns import nanoseconds
@@ -55,11 +52,6 @@ MANY = settings(max_examples=400, deadline=None)
 
 @cache
 def tables() -> Tables:
-    return Tables()
-
-
-@cache
-def tables_of_a_load() -> Tables:
     return Tables()
 
 
@@ -118,18 +110,6 @@ def of_rank(kernels: Sequence[Kernel], rank: int) -> list[Kernel]:
 
 
 @pytest.mark.slow
-@settings(max_examples=3, deadline=None)
-@given(KERNELS)
-def test_every_table_can_be_made_and_read(kernels: list[Kernel]) -> None:
-    """As a load makes them."""
-    con = loaded(kernels, range(len(kernels)), tables_of_a_load()).con
-    derive(con)
-    for one in definitions().values():
-        if not one.kind.is_macro and not one.kind.is_scratch:
-            con.execute(f"FROM {one.name}").fetchall()
-
-
-@pytest.mark.slow
 @SOME
 @given(KERNELS)
 def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) -> None:
@@ -172,22 +152,6 @@ def busy_and_gaps_make_up_the_window(con: Connection, kernels: Sequence[Kernel])
         assert gaps == idle
 
 
-@pytest.mark.slow
-@SOME
-@given(KERNELS.flatmap(lambda ks: st.tuples(st.just(ks), st.permutations(range(len(ks))))))
-def test_order_and_ids_change_nothing(drawn: tuple[list[Kernel], list[int]]) -> None:
-    kernels, order = drawn
-    asked = (
-        "FROM device_state",
-        "SELECT rank, device, ts, dur, cause FROM gap",
-        "SELECT rank, ts, dur, gpu_ts, gpu_dur FROM step",
-    )
-    con = loaded(kernels, range(len(kernels)), tables())
-    first = [rows(con, table) for table in asked]
-    con = loaded([kernels[n] for n in order], order[::-1], tables())
-    assert [rows(con, table) for table in asked] == first
-
-
 # --- lanes -----------------------------------------------------------------------------------
 
 EVENTS = st.lists(
@@ -218,31 +182,6 @@ def test_events_of_a_lane_nest(events: list[tuple[int, int, int]]) -> None:
 @pytest.mark.slow
 @MANY
 @given(EVENTS)
-def test_lanes_do_not_depend_on_large_times_or_many_tracks(
-    events: list[tuple[int, int, int]],
-) -> None:
-    track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
-    found = lanes(track, ts, dur).tolist()
-    assert lanes(track, ts + 2**62, dur).tolist() == found
-    assert lanes(track, ts - 2**62 - 50, dur).tolist() == found
-    assert lanes(track * 5000, ts, dur).tolist() == found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tracks", [1, 50_000])
-def test_time_to_find_lanes_grows_with_the_events_alone(tracks: int) -> None:
-    """Each event overlaps each other one of its track, so that it needs a lane of its own."""
-    events = 100_000
-    number = np.arange(events)
-    begun = time.process_time()
-    lane = lanes(number % tracks, number, np.full(events, 2 * events))
-    assert lane.max() + 1 == events // tracks
-    assert time.process_time() - begun < 20
-
-
-@pytest.mark.slow
-@MANY
-@given(EVENTS)
 def test_only_tracks_with_crossing_events_have_lanes(events: list[tuple[int, int, int]]) -> None:
     track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
     lane = lanes(track, ts, dur)
@@ -250,20 +189,6 @@ def test_only_tracks_with_crossing_events_have_lanes(events: list[tuple[int, int
         of_track = [event[1:] for event in events if event[0] == number]
         crossing = any(crosses(a, b) for a, b in combinations(of_track, 2))
         assert bool(lane[track == number].any()) is crossing
-
-
-@pytest.mark.slow
-@MANY
-@given(EVENTS.flatmap(lambda e: st.tuples(st.just(e), st.permutations(range(len(e))))))
-def test_number_of_lanes_does_not_depend_on_order(
-    drawn: tuple[list[tuple[int, int, int]], list[int]],
-) -> None:
-    events, order = drawn
-    track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
-    lane, shuffled = lanes(track, ts, dur), lanes(track[order], ts[order], dur[order])
-    for number in set(track.tolist()):
-        used, used_shuffled = lane[track == number], shuffled[track[order] == number]
-        assert sorted(used.tolist()) == sorted(used_shuffled.tolist())
 
 
 @MANY
@@ -280,25 +205,6 @@ def test_time_between_instants_counts_each_interval(
     inside = range(begin, begin + length)
     expected = sum(point in inside for t, d in intervals for point in range(t, t + d))
     found = Elapsed.of(ts + epoch, dur).between(
-        np.array([begin + epoch]), np.array([begin + length + epoch])
-    )
-    assert found.tolist() == [expected]
-
-
-@MANY
-@given(
-    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=8),
-    st.integers(0, 2**60),
-    st.tuples(st.integers(-2, 45), st.integers(1, 45)),
-)
-def test_time_passes_between_instants_if_an_interval_is_there(
-    intervals: list[Interval], epoch: int, window: tuple[int, int]
-) -> None:
-    ts, dur = np.array(intervals, np.int64).reshape(-1, 2).T
-    begin, length = window
-    inside = range(begin, begin + length)
-    expected = any(point in inside for t, d in intervals for point in range(t, t + d))
-    found = Elapsed.of(ts + epoch, dur).passes(
         np.array([begin + epoch]), np.array([begin + length + epoch])
     )
     assert found.tolist() == [expected]
@@ -400,25 +306,6 @@ def test_every_event_comes_back_inside_its_parent(
         assert child["ts"] + child["dur"] <= parent["ts"] + parent["dur"]
 
 
-@pytest.mark.slow
-@FEW
-@given(NESTING_EVENTS)
-def test_event_enclosed_by_others_of_a_nested_track_has_a_parent(
-    events: list[tuple[tuple[Any, Any], int, int]],
-) -> None:
-    place = events[0][0]
-    track = [(ts, dur) for at, ts, dur in events if at == place]
-    nested = [e for n, e in enumerate(track) if not any(crosses(e, a) for a in track[:n])]
-    nested = [e for e in nested if not any(crosses(e, a) for a in nested)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.json"
-        traces.write(path, *(event_at(place, ts, dur, 0) for ts, dur in nested))
-        slices = read_kineto(path, trace_processor=None).tables["slice"].to_pylist()
-    for (ts, dur), found in zip(nested, slices, strict=True):
-        strictly_inside = any(a_ts < ts and ts + dur < a_ts + a_dur for a_ts, a_dur in nested)
-        assert not strictly_inside or found["parent"] is not None
-
-
 def event_at(place: tuple[Any, Any], ts: int, dur: int, epoch_ns: int) -> traces.Event:
     return {
         "ph": "X", "cat": "cpu_op", "name": "op", "pid": place[0], "tid": place[1],
@@ -429,13 +316,3 @@ def event_at(place: tuple[Any, Any], ts: int, dur: int, epoch_ns: int) -> traces
 def microseconds(ns: int) -> str:
     """Text that keeps every digit, as some profilers quote it."""
     return f"{ns // 1000}.{ns % 1000:03}"
-
-
-def test_helpers_count_nanoseconds() -> None:
-    kernels: list[Kernel] = [("compute", 0, 4, 0, 0), ("comm", 2, 4, 1, 0), ("copy", 8, 1, 1, 0)]
-    assert breakdown(0, kernels) == (
-        0, None, None, 9, 4, 2, None, None, 2, 1, 2, 2, 50.0
-    )  # fmt: skip
-    assert crosses((2, 4), (0, 3))
-    assert not crosses((0, 3), (3, 1))
-    assert not crosses((0, 3), (0, 9))
