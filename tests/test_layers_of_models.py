@@ -243,12 +243,6 @@ def test_roles_are_those_of_the_modules(recording: Recording) -> None:
     assert wrong <= 0.01 * total, confused
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("recording", params(OF_NO_FAMILY))
-def test_roles_of_models_of_no_family_are_right_or_unknown(recording: Recording) -> None:
-    _require_no_wrong_role(recording, configured=True)
-
-
 @pytest.mark.parametrize("recording", params(OF_NO_FAMILY))
 def test_roles_of_unnamed_models_of_no_family_are_right_or_unknown(recording: Recording) -> None:
     _require_no_wrong_role(recording, configured=False)
