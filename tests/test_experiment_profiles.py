@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import databases
-import duckdb
 import numpy as np
 import pytest
 import traces
@@ -15,8 +14,7 @@ from written_results import WrittenPoint, latencies, write_results
 
 import traceql
 from traceql.experiment import experiment
-from traceql.experiment.experiment import Experiment, experiment_queries
-from traceql.query import bound
+from traceql.experiment.experiment import Experiment
 
 NAMES = ("ep.exchange", "pp.bubble", "profile.parts", "profiles", "tp.overhead", "utilization")
 OVERHEAD = (
@@ -78,22 +76,6 @@ def total(row: Row, columns: Sequence[str]) -> int:
 # ---- Heads, and that parts add up
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_head_describes_the_statement(name: str, measured: Experiment) -> None:
-    query = experiment_queries()[name]
-    (statement,) = duckdb.extract_statements(query.sql)
-    assert statement.named_parameters == {one.name for one in query.head.parameters}
-    described = measured.sql(f"DESCRIBE {query.sql}", bound(query, {}))
-    columns = [(column.name, column.type) for column in query.head.columns]
-    assert [(row["column_name"], row["column_type"]) for row in described] == columns
-    names = {column.name for column in query.head.columns}
-    assert set(query.head.keys) <= names
-    chart = query.head.chart
-    assert (chart is None) == (name == "profiles")
-    assert {c for of in (chart.channels.values() if chart else ()) for c in of.split(",")} <= names
-    assert query.head.empty
-
-
 @pytest.mark.parametrize("by", ["part", "role"])
 def test_overhead_is_the_sum_of_its_parts_to_the_nanosecond(by: str, measured: Experiment) -> None:
     rows = measured.run("tp.overhead", by=by).rows()
@@ -101,16 +83,6 @@ def test_overhead_is_the_sum_of_its_parts_to_the_nanosecond(by: str, measured: E
     for row in rows:
         assert row["ideal_ns"] + row["overhead_ns"] == row["step_ns"]
         assert total(row, OVERHEAD) == row["overhead_ns"]
-
-
-def test_overheads_of_roles_are_those_of_the_step(measured: Experiment) -> None:
-    roles = measured.run("tp.overhead", by="role").rows()
-    steps = measured.run("tp.overhead").rows()
-    assert {row["phase"] for row in steps} == {"decode", "prefill"}
-    for step in steps:
-        own = [row for row in roles if row["phase"] == step["phase"]]
-        for column in ("step_ns", "ideal_ns", "overhead_ns", *OVERHEAD):
-            assert sum(row[column] for row in own) == step[column]
 
 
 def test_parts_of_a_step_and_of_its_experts_add_up(measured: Experiment) -> None:
