@@ -236,9 +236,3 @@ def test_results_of_something_else_are_one_line(
 ) -> None:
     found = results(tmp_path, at_a_time(1, 16, 8.0))
     assert told in refusal("advise", "--results", found, *arguments)
-
-
-def configuration() -> str:
-    from traceql.resources import MODELS
-
-    return (MODELS / "qwen3-8b.json").read_text()

@@ -179,47 +179,6 @@ def test_each_activity_has_the_call_of_its_connection(rank: int, trace: traceql.
     assert found == expected
 
 
-@pytest.mark.parametrize("rank", SUMS)
-def test_waiting_and_the_late_peer_are_those_of_the_planes(rank: int, trace: traceql.Trace) -> None:
-    rows = read_by_sqlite(
-        rank,
-        """
-        SELECT whole.startNs, whole.endNs, kind.value, TASK.startNs, TASK.endNs, part.dstRank
-        FROM COMMUNICATION_TASK_INFO AS part
-        JOIN COMMUNICATION_OP AS whole USING (opId)
-        JOIN TASK ON TASK.globalTaskId = part.globalTaskId
-        JOIN STRING_IDS AS kind ON kind.id = part.taskType
-        """,
-    )
-    moves: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    waits: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for start, end, kind, part_start, part_end, partner in rows:
-        if kind in ("Memcpy", "Reduce_Inline"):
-            moves[start, end].append((part_start, part_end))
-        elif kind == "Notify_Wait":
-            waits[start, end].append((part_end - part_start, partner))
-    expected = [
-        (start, union_ns(moves[start, end]), end - start - union_ns(moves[start, end]),
-         max(waits[start, end])[1])
-        for start, end in sorted(moves)
-    ]  # fmt: skip
-    found = values(
-        trace,
-        f"""
-        SELECT kernel.ts + base_time_ns, transfer_ns, wait_ns, late_place
-        FROM collective
-        JOIN kernel ON kernel_id = kernel.id
-        JOIN trace ON trace.rank = kernel.rank
-        WHERE kernel.rank = {rank}
-        ORDER BY 1
-        """,
-    )
-    assert found == expected
-    # Rank 6, which is not loaded, was late for the first all-reduce.
-    assert expected[0][3] == 6
-    assert expected[0][2] > 80_000_000
-
-
 def test_collectives_match_over_the_ranks(trace: traceql.Trace) -> None:
     rows = values(
         trace,

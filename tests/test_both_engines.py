@@ -12,11 +12,6 @@ from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 import traceql
 from traceql.engine import session
 
-ROOT = Path(__file__).resolve().parents[1]
-TABLES = (
-    *("slice", "flow", "instant", "track", "launch", "kernel", "step", "device_state", "gap"),
-    *("memory", "file_count"),
-)
 PID, TID = 100, 101
 MAIN, STREAM, SECOND_STREAM, WORKER = 1, 2, 3, 4  # tracks
 SECONDS = 1_790_857_026_000_000_000  # ns: large enough to lose digits in a double

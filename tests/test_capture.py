@@ -19,7 +19,6 @@ from capture.environment import network_adapters, variables
 from capture.errors import CaptureError, ServerUnusable, UnsupportedVllm, WorkloadInvalid
 from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
-from capture.models import built_in_config
 from capture.run_directory import RunDirectory
 from capture.server import Server
 from capture.server_layout import model_config, parallel_layout, placed
@@ -34,18 +33,6 @@ from capture.workload import (
 )
 
 _MS = 1_000_000
-
-
-def parameters(name: str) -> int:
-    """Weights of the matrices and embeddings; norms are negligible."""
-    c = built_in_config(name)
-    assert c is not None
-    heads = c["num_attention_heads"] + c["num_key_value_heads"]
-    attention = 2 * heads * c["head_dim"] * c["hidden_size"]
-    experts, width = c.get("num_experts", 1), c.get("moe_intermediate_size", c["intermediate_size"])
-    layer = attention + 3 * experts * width * c["hidden_size"]
-    embeddings = (1 if c["tie_word_embeddings"] else 2) * c["vocab_size"] * c["hidden_size"]
-    return int(c["num_hidden_layers"] * layer + embeddings)
 
 
 def test_workloads_are_the_same_each_time_and_differ_by_seed() -> None:

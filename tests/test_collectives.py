@@ -18,7 +18,6 @@ from needed_tables import only_tables
 import traceql
 
 Event = dict[str, Any]
-Files = dict[int, list[Event]]
 
 BUNDLED = "qwen3-32b-tp4-graph-nccl"
 LATE_RANK = "qwen3-30b-a3b-tp4-ep-graph"

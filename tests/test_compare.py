@@ -218,25 +218,6 @@ def test_the_same_database_can_be_both_sides() -> None:
 
 
 @pytest.mark.slow
-def test_two_gpus_of_two_vendors_are_compared_by_role() -> None:
-    if not databases.files("h100-qwen1.5")[0].exists():
-        pytest.skip("needs a trace that is not bundled")
-    comparison = compared("h100-qwen1.5", "mi300x-qwen1.5")
-    names = comparison.table(
-        "SELECT side, LIST(DISTINCT name) AS names FROM profile_kernel_use "
-        "WHERE role IN ('qkv_proj', 'o_proj', 'gate_up_proj', 'down_proj', 'attention') "
-        "GROUP BY side"
-    )
-    assert not set(names[0]["names"]) & set(names[1]["names"])
-    roles = comparison.table(
-        "SELECT metric, base, new FROM change WHERE kind = 'role' AND scope = 'unknown' "
-        "AND base > 0 AND new > 0"
-    )
-    assert {"qkv_proj", "attention", "gate_up_proj", "down_proj"} <= {r["metric"] for r in roles}
-    assert comparison.forbidden == "other GPU"
-
-
-@pytest.mark.slow
 def test_a_comparison_is_a_table_in_python() -> None:
     with traceql.diff(databases.trace(TP1).path, databases.trace(SERVING).path) as comparison:
         frame = comparison.df()

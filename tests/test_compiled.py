@@ -8,7 +8,6 @@ import databases
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import strategies as st
 
 from traceql.compiled import build, new_instance
 from traceql.dialect.pytorch.vocabulary import Argument
@@ -21,7 +20,6 @@ from traceql.reader.kineto.kineto_json import KinetoJson
 from traceql.reader.kineto.scan import Scanned, new_scanner
 from traceql.reader.kineto.scan.scanner import NUMBERS, SIZES
 from traceql.reader.kineto.streaming.read import stream_kineto
-from traceql.reader.track_nesting import END, LATE_END, SLICE
 
 _SOURCES = Path(build.__file__).parent
 _RECORDINGS = [path for name in databases.BUNDLED for path in databases.files(name)[:1]]
@@ -171,21 +169,6 @@ def tables(path: Path, folder: Path) -> dict[str, Any]:
 
 
 # ---- nesting ----
-
-_EXTREME = st.sampled_from([-(2**63), -(2**62), 2**62, 2**63 - 1])
-_TIMES = st.integers(-5, 40)
-
-
-@st.composite
-def crowded(draw: st.DrawFn) -> list[tuple[int, int, int, int, int]]:
-    """Events as a nester takes them: track, time, duration, number, kind."""
-    found = []
-    for number in range(draw(st.integers(0, 60))):
-        kind = draw(st.sampled_from([SLICE, SLICE, SLICE, END, LATE_END]))
-        ts = draw(st.one_of(_TIMES, _TIMES, _TIMES, _TIMES, _EXTREME))
-        dur = draw(st.sampled_from([0, 0, 1, 3, 10, 30, 2**63 - 1])) if kind == SLICE else 0
-        found.append((draw(st.integers(0, 2)), ts, dur, number, kind))
-    return sorted(found, key=lambda e: (e[0], e[1], e[4] > 0, -e[2], e[3]))
 
 
 def placed(into: nester.Nester, events: list[tuple[int, int, int, int, int]], cut: int) -> Any:

@@ -13,8 +13,6 @@ CURVE = {
     "x": "prompt_tokens", "y": "median_ns", "low": "low_ns", "high": "high_ns", "fit": "fitted_ns",
     "color": "in_flight,request_rate", "panel": "panel", "name": "metric",
 }  # fmt: skip
-FRONT = {one: one for one in ("x", "x_low", "x_high", "y", "y_low", "y_high", "label", "front")}
-FRONT |= {"color": "engine", "panel": "panel"}
 
 
 def curve_rows(prompts: tuple[int, ...] = (128, 1024, 8192), **columns: Any) -> pa.Table:

@@ -184,6 +184,3 @@ def test_bubbles_are_those_of_stages_and_unknown_if_one_is_missing(tmp_path: Pat
     assert first["imbalance"] == last["imbalance"] == pytest.approx(60 / 45)
     for row in unknown:
         assert (row["bubble_pct"], row["imbalance"], row["computing_pct"]) == (None, None, 50)
-
-
-# ---- The chart

@@ -24,9 +24,6 @@ import traceql
 from traceql.derive.execute import create_sources
 from traceql.loading.model_config import write_model_config
 
-# --- pipeline stages -------------------------------------------------------------------------
-
-
 # --- configuration and files -----------------------------------------------------------------
 
 

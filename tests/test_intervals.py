@@ -1,10 +1,9 @@
 """Properties of everything that measures intervals, for events that Hypothesis makes up."""
 
 import tempfile
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import pytest
 import traces
-from derived import ACTIVITIES, Connection, Row, Tables, answer, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -24,132 +22,9 @@ from traceql.reader.lanes import lanes
 
 Interval = tuple[int, int]  # start and duration
 
-CLASSES = {
-    "compute": ("kernel", "nvjet_sm90_gemm"),
-    "comm": ("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"),
-    "copy": ("gpu_memcpy", "Memcpy DtoD"),
-}
-KERNELS = st.lists(
-    st.tuples(
-        st.sampled_from(list(CLASSES)),
-        st.integers(0, 40),  # ts
-        st.integers(0, 12),  # dur
-        st.integers(0, 2),  # stream
-        st.integers(0, 1),  # rank
-    ),
-    min_size=1,
-    max_size=12,
-)
-Kernel = tuple[str, int, int, int, int]
 
 FEW = settings(max_examples=15, deadline=None)
-SOME = settings(max_examples=15, deadline=None)
 MANY = settings(max_examples=400, deadline=None)
-
-
-# --- device_state, time.breakdown and gap ----------------------------------------------------
-
-
-@cache
-def tables() -> Tables:
-    return Tables()
-
-
-def loaded(kernels: Sequence[Kernel], ids: Sequence[int], found: Tables) -> Tables:
-    found.clear()
-    found.con.execute("INSERT INTO trace (rank, dialect) VALUES (0, 'pytorch'), (1, 'pytorch')")
-    found.con.executemany(
-        """
-        INSERT INTO slice
-        SELECT id, rank, cat, name, ts, dur, 0, stream, stream, NULL, 0, NULL, NULL, NULL
-        FROM (VALUES (?, ?, ?, ?, ?, ?, ?)) AS t (id, rank, cat, name, ts, dur, stream)
-        """,
-        [
-            (number, rank, *CLASSES[kind], ts, dur, stream)
-            for number, (kind, ts, dur, stream, rank) in zip(ids, kernels, strict=True)
-        ],
-    )
-    found.con.execute(ACTIVITIES)
-    return found
-
-
-def points(kernels: Sequence[Kernel], *kinds: str) -> set[int]:
-    """The nanoseconds during which any kernel of these kinds runs."""
-    return {
-        point for kind, ts, dur, *_ in kernels if kind in kinds for point in range(ts, ts + dur)
-    }
-
-
-def breakdown(rank: int, kernels: Sequence[Kernel]) -> Row:
-    """A row of time.breakdown, by counting single nanoseconds."""
-    compute, comm, copy = (points(kernels, kind) for kind in CLASSES)
-    window = max(ts + dur for _, ts, dur, *_ in kernels) - min(ts for _, ts, *_ in kernels)
-    overlap = len(comm & compute)
-    exposed = len(comm - compute)
-    # Whether these operations wait is unknown: nothing tells their ranks.
-    known = None if exposed else 0
-    return (
-        rank,
-        None,
-        None,
-        window,
-        len(compute),
-        exposed,
-        known,
-        known,
-        exposed or None,
-        len(copy - comm - compute),
-        window - len(compute | comm | copy),
-        overlap,
-        pytest.approx(100 * overlap / len(comm)) if comm else None,
-    )
-
-
-def of_rank(kernels: Sequence[Kernel], rank: int) -> list[Kernel]:
-    return [k for k in kernels if k[4] == rank]
-
-
-@pytest.mark.slow
-@SOME
-@given(KERNELS)
-def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) -> None:
-    """By the statements of the queries, for which only the tables that they need are made."""
-    con = loaded(kernels, range(len(kernels)), tables())
-    each_nanosecond_counts_once(con, kernels)
-    parts_add_up_and_unions_do_not_exceed_sums(con, kernels)
-    busy_and_gaps_make_up_the_window(con, kernels)
-
-
-def each_nanosecond_counts_once(con: Connection, kernels: Sequence[Kernel]) -> None:
-    expected = [breakdown(r, of_rank(kernels, r)) for r in (0, 1) if of_rank(kernels, r)]
-    assert answer(con, "time.breakdown") == [row for row in expected if row[3] > 0]
-
-
-def parts_add_up_and_unions_do_not_exceed_sums(con: Connection, kernels: Sequence[Kernel]) -> None:
-    for row in answer(con, "time.breakdown"):
-        rank, _, _, window, computing, comm, _, _, _, copy, idle, overlap, _ = row
-        assert computing + comm + copy + idle == window
-        of_kind = Counter[str]()
-        for kind, _, dur, *_ in of_rank(kernels, rank):
-            of_kind[kind] += dur
-        assert computing <= of_kind["compute"]
-        assert comm + overlap <= of_kind["comm"]
-        assert copy <= of_kind["copy"]
-
-
-def busy_and_gaps_make_up_the_window(con: Connection, kernels: Sequence[Kernel]) -> None:
-    for row in answer(con, "overview.run"):
-        rank, _, window, computing, _, _, _, unmatched, idle, *_ = row
-        if window is None:
-            assert not points(of_rank(kernels, rank), *CLASSES)
-            continue
-        ((gaps,),) = rows(con, f"SELECT COALESCE(SUM(dur), 0) FROM gap WHERE rank = {rank}")
-        assert computing == len(points(of_rank(kernels, rank), "compute"))
-        assert computing + (unmatched or 0) == len(
-            points(of_rank(kernels, rank), "compute", "comm")
-        )
-        assert window - idle == len(points(of_rank(kernels, rank), *CLASSES))
-        assert gaps == idle
 
 
 # --- lanes -----------------------------------------------------------------------------------

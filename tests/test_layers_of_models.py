@@ -36,12 +36,6 @@ def test_layers_are_those_of_the_modules(recording: Recording) -> None:
     _require_layers_of_modules(recording, configured=False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("recording", EAGER, ids=str)
-def test_a_configuration_changes_no_layer(recording: Recording) -> None:
-    _require_layers_of_modules(recording, configured=True)
-
-
 def _require_layers_of_modules(recording: Recording, *, configured: bool) -> None:
     truth = layers_by_module(recording)
     found = kernels(recording, configured=configured)

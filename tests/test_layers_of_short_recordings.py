@@ -16,7 +16,6 @@ from recordings import Recording
 
 every_recording = pytest.mark.parametrize("recording", damaged_recordings())
 all_but_olmo = pytest.mark.parametrize("recording", damaged_recordings(without=("olmo2",)))
-ROUNDS = 5
 
 
 # Of these, one pass alone has layers of a kind that it has only once, which may be damage.

@@ -11,30 +11,6 @@ import pytest
 import traceql
 from traceql.resources import CHECKS, EXAMPLES
 
-# The innermost module of each launch, as read in vLLM's source; order decides between two.
-ROLE_OF_MODULE = [
-    (r"Attention/QKVParallelLinear$", "gemm", "qkv_proj"),
-    (r"Attention/RMSNorm$", "norm", "qk_norm"),
-    (r"RotaryEmbedding$", "rope", "rope"),
-    (r"Attention/Attention$", "kv_cache", "kv_write"),
-    (r"Attention/Attention$", "attention", "attention"),
-    (r"Attention/RowParallelLinear$", "gemm", "o_proj"),
-    (r"Attention/RowParallelLinear$", "collective", "attn_allreduce"),
-    (r"DecoderLayer/RMSNorm$", "norm", "input_norm|post_attn_norm"),
-    (r"MLP/MergedColumnParallelLinear$", "gemm", "gate_up_proj"),
-    (r"SiluAndMul$", "activation", "act"),
-    (r"MLP/RowParallelLinear$", "gemm", "down_proj"),
-    (r"MLP/RowParallelLinear$", "collective", "mlp_allreduce"),
-    (r"SparseMoeBlock/ReplicatedLinear$", "gemm", "router"),
-    (r"MoERunner$", "moe .*topkGating", "topk"),
-    (r"MoERunner$", "moe .*(align_block|sort_expert)", "moe_align"),
-    (r"MoERunner$", "moe fused_moe_kernel", "experts_gate_up|experts_down"),
-    (r"MoERunner$", "activation", "act"),
-    (r"MoERunner$", "moe .*moe_sum", "moe_sum"),
-    (r"MoERunner$", "collective", "mlp_allreduce"),
-]
-
-
 OURS = {  # name: layers that each rank holds, as the model's configuration has them
     "qwen3-0.6b-tp1-eager": 28,
     "qwen3-30b-a3b-tp2-ep-eager-stack-6layers": 6,

@@ -86,16 +86,6 @@ _MANY = [
 ]
 
 
-def kernels(found: Any) -> list[tuple[int, int]]:
-    """Start and duration of each kernel, in the order of time."""
-    return sorted(
-        (row["ts"], row["dur"])
-        for _, tables in found
-        for row in tables["slice"]
-        if row["cat"] == "kernel"
-    )
-
-
 def test_a_fraction_of_a_ns_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path / "run.sqlite", *_MANY)
     with closing(sqlite3.connect(path)) as con, con:

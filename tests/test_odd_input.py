@@ -59,9 +59,7 @@ TOLD = [
     {"ph": "M", "name": "thread_name", "pid": 5, "tid": 9, "args": {"name": "idle stream"}},
     {"ph": "M", "name": "invented", "pid": 5, "tid": 9, "args": {}},
 ]
-HEAD = '{"note": "traceEvents", "x": [1, 2, 3], "y": {"z": 4}, "traceEvents": [%s]}'
 THREADS = ["0", "-5", "7", '"Spans"', '"7"', "18446744073709551615", "null"]
-KERNELS = ["vllm::reshape_and_cache_flash_kernel", None, "", "\n"]
 
 
 def json_text(events: Sequence[traces.Event], **metadata: Any) -> str:

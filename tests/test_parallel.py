@@ -104,63 +104,6 @@ def by_step(run: str, rank: int) -> dict[int, list[Operation]]:
     return found
 
 
-# --- comm.overlap ----------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run", cases([BALANCED, STAGES, "mi300x-resnet-training"]))
-@pytest.mark.parametrize("by", ["step", "layer"])
-def test_overlap_equals_unions_of_the_file(run: str, by: str) -> None:
-    expected = []
-    for file in rank_files(run):
-        activity = gpu_activity(run, file.path)
-        for key, windows in overlap_windows(run, by, file.rank, file.offset_ns).items():
-            comm = [part for inside in windows for part in clipped(activity.comm, inside)]
-            both = [part for one in comm for part in clipped(activity.compute, one)]
-            waited, unmatched = 0, 0
-            for inside in windows:
-                parts = (activity.compute, activity.transfer, activity.unmatched, activity.wait)
-                covered, together = [], list[Interval]()
-                for part in parts:
-                    together = union([*together, *clipped(part, inside)])
-                    covered.append(length(together))
-                unmatched += covered[2] - covered[1]
-                waited += covered[3] - covered[2]
-            sums = (length(comm), length(both), length(windows))
-            expected.append((file.rank, key, *sums, waited, unmatched))
-    has_layers = run != "mi300x-resnet-training"
-    assert bool(expected) == (by == "step" or has_layers)
-    found = answers(run, "comm.overlap", by=by)
-    window = {"step": "step_id", "layer": "layer"}[by]
-    columns = ("rank", window, "comm_ns", "overlap_ns", "window_ns")
-    assert [tuple(row[column] for column in columns) for row in found] == [
-        row[:5] for row in expected
-    ]
-    for row, (*_, wait_ns, unmatched_ns) in zip(found, expected, strict=True):
-        assert (row["exposed_unmatched_ns"] or 0) == unmatched_ns
-        if row["exposed_wait_ns"] is None:
-            assert unmatched_ns == row["exposed_comm_ns"] > 0
-        else:
-            assert row["exposed_wait_ns"] == wait_ns
-            known_ns = row["exposed_comm_ns"] - unmatched_ns
-            assert row["exposed_transfer_ns"] == known_ns - wait_ns
-        assert row["exposed_comm_ns"] == row["comm_ns"] - row["overlap_ns"]
-        assert row["exposed_pct"] == pytest.approx(100 * row["exposed_comm_ns"] / row["window_ns"])
-
-
-def overlap_windows(run: str, by: str, rank: int, offset_ns: int) -> dict[int, list[Interval]]:
-    statement = {
-        "step": "SELECT step_id AS key, gpu_ts AS ts, gpu_dur AS dur FROM step WHERE rank = $rank",
-        "layer": "SELECT layer AS key, ts, dur FROM layer WHERE rank = $rank",
-    }[by]
-    found = defaultdict(list)
-    for row in sql(run, f"{statement} AND ts IS NOT NULL AND dur IS NOT NULL", rank=rank):
-        if row["ts"] is not None:
-            start = row["ts"] - offset_ns
-            found[row["key"]].append((start, start + row["dur"]))
-    return dict(sorted(found.items()))
-
-
 # --- tp.overhead -----------------------------------------------------------------------------
 
 

@@ -126,9 +126,6 @@ FP8_PER_TOKEN = (
     "c10::Float8_e4m3fn>(c10::Float8_e4m3fn*, float*, c10::BFloat16 const*, float const*, int, "
     "long, long)"
 )
-FP8_GROUP = (
-    "void per_token_group_quant_8bit_kernel<c10::BFloat16, c10::Float8_e4m3fn, true, false, float>"
-)
 FP8_NORM = "void vllm::rms_norm_static_fp8_quant_kernel<c10::BFloat16, c10::Float8_e4m3fn, 16>"
 INDUCTOR_QUANTIZE = (
     "triton_red_fused__to_copy_abs_clamp_cutlass_scaled_mm_div_max_mul_reciprocal_unsqueeze_view_0"
@@ -150,10 +147,6 @@ GROUPED_TOPK = (
     "(vllm::moe::ScoringFunc)1, 256, true, 8>"
 )
 TOPK_GATING = "void vllm::moe::topkGating<8, 128, 4, 16, 32, int, __nv_bfloat16>"
-CUTLASS_MLA = (
-    "void cutlass::device_kernel<cutlass::fmha::kernel::Sm100FmhaMlaKernelTmaWarpspecialized<"
-    "cute::tuple<cute::C<128>, cute::C<128>, cute::tuple<cute::C<512>, cute::C<64> > >"
-)
 RAGGED_PREFILL = (
     "void flashinfer::BatchPrefillWithRaggedKVCacheKernel<flashinfer::KernelTraits<"
     "(flashinfer::MaskMode)1, 128u, 2u, 1u, 8u, 8u, 4u, 1u, (flashinfer::PosEncodingMode)0"
@@ -163,10 +156,6 @@ MERGE_STATES = (
     "__nv_bfloat16, int>"
 )
 AITER_FMOE = "_ZN5aiter48fmoe_stage1_bf16_pertokenFp8_g1u1_64x128_2tg_pf3E"
-SOFTMAX_MASK = (
-    "triton_poi_fused__softmax__to_copy_arange_bitwise_not_eq_exp_expand_masked_fill_scalar_"
-    "tensor_sub_unsqueeze_view_where_1"
-)
 
 TRAPS = [
     # CUTLASS by name, attention by nature
@@ -276,46 +265,35 @@ KNOWN = [
 SYMBOLS = [
     (FP8_MAXIMUM, "quantize"),
     (FP8_PER_TOKEN, "quantize"),
-    (FP8_GROUP, "quantize"),
     (INDUCTOR_QUANTIZE, "quantize"),
     (BLOCK_SCALE, "quantize"),
-    ("void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16>", "quantize"),
     ("void vllm::cvt_fp16_to_fp4<__nv_bfloat16, false>", "quantize"),
     ("_downcast_to_mxfp", "quantize"),
     ("triton_poi_fused_4", "elementwise"),
-    (SOFTMAX_MASK, "elementwise"),
     # gpt-oss
     ("_topk_forward", "topk"),
     ("_sum_bitmatrix_rows", "expert_sort"),
-    ("_combined_routing_memset", "expert_sort"),
-    ("_combined_routing_compute_pow2", "expert_sort"),
     ("_routing_clear_bitmatrix", "expert_sort"),
     ("_expt_data_compute", "expert_sort"),
     ("_matmul_ogs_NNT_bf16xbf16xmxfp4_64x256x128x1", "expert_gemm"),
-    ("_matmul_ogs_NNT_bf16xbf16xmxfp4_64x256x128x1_swiglu", "expert_gemm"),
-    ("_p_matmul_ogs_NNT_fp8e5xfp8e5xmxfp4_16x256x128x1", "expert_gemm"),
     ("_reduce_grouped", "expert_sum"),
     ("_finalize_matmul_scatter_bf16", "expert_sum"),
     # other experts
     (TOPK_GATING, "topk"),
     (GROUPED_TOPK, "topk"),
-    ("void vllm::moe::topkGatingSoftmax<8, 128, 4, 16, int>", "topk"),
     ("_gemma4_routing_kernel", "topk"),
     ("preprocessTopkIdKernel", "expert_sort"),
-    ("void vllm::moe::moe_align_block_size_kernel<int>(int const*, int*)", "expert_sort"),
     ("fused_moe_kernel", "expert_gemm"),
     (MOE_MARLIN, "expert_gemm"),
     (TRTLLM_BMM, "expert_gemm"),
     (GROUPED_CUTLASS, "expert_gemm"),
     (DEEP_GEMM.format(1), "expert_gemm"),
-    (DEEP_GEMM.format(2), "expert_gemm"),
     ("m_grouped_bf16_gemm_contiguous_tl_impl", "expert_gemm"),
     (AITER_FMOE, "expert_gemm"),
     ("void vllm::moe::moe_sum_vec_kernel<c10::BFloat16, 8>", "expert_sum"),
     ("_fwd_kernel_ep_gather", "expert_sum"),
     # linear attention and state-space models
     ("kda_gate_fwd_kernel", "attention"),
-    ("kda_gate_cumsum_fwd_kernel", "attention"),
     ("chunk_gla_fwd_kernel_o", "attention"),
     ("chunk_kda_fwd_kernel_inter_solve_fused", "attention"),
     ("fused_sigmoid_gating_delta_rule_update_kernel", "attention"),
@@ -323,21 +301,15 @@ SYMBOLS = [
     ("fused_recurrent_kda_packed_decode_kernel", "attention"),
     ("_fwd_diag_kernel", "attention"),
     ("_fwd_kv_parallel", "attention"),
-    ("_fwd_none_diag_kernel", "attention"),
     ("_linear_attn_decode_kernel", "attention"),
     ("_selective_scan_update_kernel", "attention"),
-    ("void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<32, 16, 1>", "attention"),
     ("_chunk_cumsum_fwd_kernel", "attention"),
     ("_state_passing_fwd_kernel", "attention"),
     ("_causal_conv1d_update_kernel", "state_update"),
-    ("_causal_conv1d_update_single_token_kernel", "state_update"),
     ("_causal_conv1d_fwd_kernel", "state_prefill"),
     # softmax attention and its parts
-    (FA3, "attention"),
     (FA3_COMBINE, "attention_combine"),
-    ("flash_fwd_splitkv_mla_kernel", "attention"),
     ("flash_fwd_mla_combine_kernel", "attention_combine"),
-    (CUTLASS_MLA, "attention"),
     ("void flashinfer::mla::BatchMLAPagedAttentionKernel<128u, 512u, 64u>", "attention"),
     (RAGGED_PREFILL, "attention"),
     (MERGE_STATES, "attention_combine"),
@@ -345,7 +317,6 @@ SYMBOLS = [
     ("_fwd_grouped_kernel_stage1", "attention"),
     ("_fwd_kernel_stage2", "attention_combine"),
     ("reduce_segments", "attention_combine"),
-    ("_ZN5aiter36mla_a8w8_qh16_qseqlen1_gqaratio16_psE", "attention"),
     ("kn_mla_reduce_v1", "attention_combine"),
 ]
 

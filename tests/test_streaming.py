@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -140,12 +139,6 @@ def test_crowded_events_give_the_same_tables(seed: int, tmp_path: Path) -> None:
 
 
 _SOURCES = ("qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl")
-
-
-@cache
-def document(run: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(gzip.decompress(databases.files(run)[0].read_bytes()))
-    return found
 
 
 def unpacked(run: str, folder: Path) -> Path:

@@ -8,8 +8,6 @@ from traces import host, kernel, launch
 
 import traceql
 
-BALANCED = "qwen3-32b-tp4-graph-nccl"
-
 
 @pytest.mark.slow
 def test_a_gap_is_split_by_what_the_host_was_in(tmp_path: Path) -> None:

@@ -14,11 +14,6 @@ import traceql
 from traceql.derive.execute import make
 from traceql.derive.registry import definitions
 
-SIZES = {  # the model of each run
-    "qwen3-8b-tp1-graph": "qwen3-8b",
-    "qwen3-32b-tp4-graph-nccl": "qwen3-32b",
-    "qwen3-30b-a3b-tp4-ep-graph": "qwen3-30b-a3b",
-}
 MODELS = Path(__file__).resolve().parents[1] / "capture" / "models"
 CEILINGS = Path(__file__).parent / "data" / "peaks-h200.json"
 # Peaks that make one FLOP 1 ps, and one byte 1 ns in memory and on a link.
