@@ -13,7 +13,6 @@ _ABOUT = (
     *("ID", "Process ID", "Process Name", "Host Name", RANGES),
     *("Kernel Name", "Context", "Stream", "Block Size", "Grid Size", "Device", "CC"),
 )
-_OF_METRIC = ("Section Name", "Metric Name", "Metric Unit", "Metric Value")
 READ, WRITTEN = "dram__bytes_read.sum", "dram__bytes_write.sum"
 TENSOR = "sm__ops_path_tensor_src_bf16_dst_fp32.sum"
 DURATION = "gpu__time_duration.sum"
@@ -56,13 +55,6 @@ def raw(*launches: Launch, units: Mapping[str, str] = UNITS) -> str:
     rows: list[Launch] = [dict.fromkeys(_ABOUT, "") | dict(units)]
     rows += [one | {"ID": str(number)} for number, one in enumerate(launches)]
     return _csv(columns, [[row.get(column, "") for column in columns] for row in rows])
-
-
-def details(*rows: tuple[str, str, str, str], name: str = "gemm") -> str:
-    """A details page of one launch: section, label, unit and value of each row."""
-    about = launch(name, {"ID": "0"})
-    columns = [*_ABOUT, *_OF_METRIC]
-    return _csv(columns, [[*(about[column] for column in _ABOUT), *row] for row in rows])
 
 
 def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

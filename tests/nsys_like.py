@@ -5,14 +5,10 @@ export of one process. Times are ns since the session began. Columns may be NULL
 a real export, so that tests can damage it.
 """
 
-import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from databases import document, ns
 
 KERNEL = "CUPTI_ACTIVITY_KIND_KERNEL"
 MEMCPY = "CUPTI_ACTIVITY_KIND_MEMCPY"
@@ -62,11 +58,6 @@ _EXPORT_OPTIONS = {
 PUSH_POP = 59  # NVTX_EVENTS.eventType
 PID = 100  # of the only process of an export in words
 _OF_TEXTS = ("Name", "nameId", "textId")
-_GPU_CATS = ("kernel", "gpu_memcpy", "gpu_memset")
-_CALL_CLASSES = {"cuda_runtime": 0, "cuda_driver": 1}
-# ENUM_CUDA_MEMCPY_OPER and ENUM_CUDA_MEM_KIND of an export.
-_COPY_KINDS = {"HtoD": 1, "DtoH": 2, "DtoD": 8, "PtoP": 10}
-_MEMORY_KINDS = {"Pageable": 0, "Pinned": 1, "Device": 2, "Array": 3, "Managed": 4}
 _TID = 0xFFFFFF
 
 
@@ -166,16 +157,6 @@ def write(path: Path, *rows: Row, session_ns: int = SESSION_NS, without: str = "
     return path
 
 
-def write_run(path: Path, files: Sequence[Path]) -> Path:
-    """Writes one export of the ranks of a run, one PyTorch trace each."""
-    # The files of a run have one time base. A session begins before the first event.
-    first = min(ns(event["ts"]) for file in files for event in _complete(file))
-    zero = first - 1_000_000
-    rows = [row for rank, file in enumerate(files) for row in _rows(file, PID + rank, zero)]
-    base = document(files[0]).get("baseTimeNanoseconds", 0)
-    return write(path, *rows, session_ns=base + zero)
-
-
 def _declared(table: str, column: str) -> str:
     is_text = column in _TEXT or (column == "value" and table in _TEXT_VALUES)
     return f'"{column}" {"TEXT" if is_text else "INTEGER"}'
@@ -185,75 +166,3 @@ def _number(strings: dict[str, int], column: str, value: Any) -> Any:
     if isinstance(value, str) and column not in _TEXT and column.endswith(_OF_TEXTS):
         return strings.setdefault(value, len(strings) + 1)
     return value
-
-
-def _complete(file: Path) -> Iterable[dict[str, Any]]:
-    return [event for event in document(file)["traceEvents"] if event["ph"] == "X"]
-
-
-def _rows(file: Path, pid: int, zero: int) -> Iterator[Row]:
-    """A rank: its GPU activities, its calls, and its annotations as NVTX ranges."""
-    devices = set()
-    for event in _complete(file):
-        cat, args = event.get("cat"), event.get("args", {})
-        ts, dur = ns(event["ts"]) - zero, ns(event["dur"])
-        if cat in _GPU_CATS:
-            devices.add(args["device"])
-            yield _activity(event, pid, {"start": ts, "end": ts + dur})
-        elif cat in _CALL_CLASSES:
-            about = {
-                "eventClass": _CALL_CLASSES[cat],
-                "correlationId": args.get("correlation"),
-                "globalTid": global_id(pid, event["tid"]),
-            }
-            name = event["name"] + ("_v7000" if cat == "cuda_runtime" else "")
-            yield call(name, ts=ts, dur=dur, **about)
-        elif cat == "user_annotation":
-            thread = global_id(pid, event["tid"])
-            yield nvtx(event["name"], ts=ts, dur=dur, globalTid=thread)
-    yield Row("PROCESSES", {"globalPid": global_id(pid), "pid": pid, "name": "python3"})
-    main = {"nameId": "main", "priority": 20, "globalTid": global_id(pid, pid)}
-    yield Row("ThreadNames", main)
-    for device in devices:
-        gpu = {"id": device, "name": "NVIDIA H200", "cuDevice": device, "smCount": 132}
-        yield Row("TARGET_INFO_GPU", gpu | {"vmId": 0})
-        yield Row("TARGET_INFO_CUDA_DEVICE", {"gpuId": device, "cudaId": device, "pid": pid})
-
-
-def _activity(event: dict[str, Any], pid: int, times: dict[str, int]) -> Row:
-    args = event["args"]
-    where = times | {
-        "deviceId": args["device"],
-        "contextId": args.get("context"),
-        "streamId": args["stream"],
-        "correlationId": args.get("correlation"),
-        "globalPid": global_id(pid),
-        "graphNodeId": args.get("graph node id"),
-        "graphId": args.get("graph id"),
-    }
-    if event["cat"] == "kernel":
-        sizes = {
-            f"{what}{axis}": size
-            for what in ("grid", "block")
-            for axis, size in zip("XYZ", args[what], strict=True)
-        }
-        registers = {"registersPerThread": args.get("registers per thread")}
-        name = {"demangledName": event["name"], "shortName": re.split("[<(]", event["name"])[0]}
-        return Row(KERNEL, where | sizes | registers | name)
-    where["bytes"] = args.get("bytes")
-    if event["cat"] == "gpu_memset":
-        (memory,) = re.fullmatch(r"Memset \((\w+)\)", event["name"]).groups()  # type: ignore[union-attr]
-        return Row(MEMSET, where | {"value": 0, "memKind": _MEMORY_KINDS[memory]})
-    kind, source, target = re.fullmatch(  # type: ignore[union-attr]
-        r"Memcpy (\w+) \((\w+) -> (\w+)\)", event["name"]
-    ).groups()
-    return Row(
-        MEMCPY,
-        where
-        | {
-            "copyKind": _COPY_KINDS[kind],
-            "srcKind": _MEMORY_KINDS[source],
-            "dstKind": _MEMORY_KINDS[target],
-            "copyCount": 1,
-        },
-    )

@@ -11,8 +11,6 @@ from command_line import output, refusal
 from test_advise_times import Stated
 from written_results import WrittenPoint, latencies, write_results
 
-import traceql.experiment.load as loading
-from traceql.advise import Question, advise, parsed_goal
 from traceql.advise.batch import batch_times
 from traceql.advise.comparable import Comparable
 from traceql.advise.default_times import DefaultTimes
@@ -85,15 +83,6 @@ def test_error_is_predicted_over_measured_less_one(tmp_path: Path) -> None:
     assert "TP 1 by 25% in the median, at worst 25% too high (1 point); TP 2 by 10.0%" in lines
 
 
-def test_request_alone_is_predicted_with_its_first_token(tmp_path: Path) -> None:
-    found = results(tmp_path, at_a_time(1, 1, 5.0))
-    (row,) = rows("--results", found, "--check")
-    alone = PREDICTOR.predicted(Layout(), 1)
-    assert alone
-    assert row["predicted_ttft_ns"] == pytest.approx(alone.prompt.ns)
-    assert row["ttft_error_pct"] == pytest.approx(100 * (alone.prompt.ns / 50e6 - 1))
-
-
 def batch(
     requests: int, step_tokens: int, ns: Mapping[str, float], layout: Layout = ONE
 ) -> tuple[float, float]:
@@ -116,12 +105,6 @@ def test_median_request_of_a_batch_waits_for_prompts_before_and_after_its_first_
     assert batch(3, 50, {"qkv_proj": 1000.0}) == pytest.approx((2000, 1000 + 1000 / 10))
 
 
-def test_prompts_of_a_batch_follow_each_other_through_stages() -> None:
-    # Each stage takes 500 ns, so that the second step of prompts ends 500 ns after the first; the
-    # tokens of four requests in two batches come every 1,000 ns.
-    assert batch(4, 200, {"qkv_proj": 1000.0}, Layout(pp=2)) == pytest.approx((1250, 1025))
-
-
 def test_spread_contains_what_was_measured_of_the_layout() -> None:
     errors = MeasuredErrors({Layout(): [-0.2, 0.1], Layout(2): [0.02]})
     own = spread_of(USUAL, Layout(), HALF, errors)
@@ -137,13 +120,6 @@ def test_layout_that_was_not_measured_has_the_worst_error_of_all() -> None:
     assert (other.low, other.high) == pytest.approx((0.5, 2))
     small = spread_of(USUAL, Layout(dp=2), HALF, MeasuredErrors({Layout(): [0.02]}))
     assert (small.low, small.high) == (0.5, 1.5)  # as without results
-
-
-def test_recording_is_no_surer_than_the_measured_points() -> None:
-    recorded = Stated({})
-    assert spread_of(recorded, Layout(), HALF).high == pytest.approx(1.11)
-    worse = spread_of(recorded, Layout(), HALF, MeasuredErrors({Layout(2): [0.3]}))
-    assert (worse.low, worse.high) == pytest.approx((1 / 1.3, 1.3))
 
 
 def test_a_layout_that_was_measured_itself_is_recommended(tmp_path: Path) -> None:
@@ -188,13 +164,6 @@ def test_the_best_that_was_measured_is_that_of_the_goal(
     assert f"the best that was measured is {best}: measured" in lines
 
 
-def test_ttft_carries_the_error_that_was_found(tmp_path: Path) -> None:
-    found = results(tmp_path, at_a_time(1, 1, predicted_ms(Layout(), 1)))  # 50 ms, predicted 23
-    lines = said("--results", found, "--gpus", "1")
-    assert "TTFT 23 ms without a queue, which is off by 54% in the median where it was" in lines
-    assert "TTFT by 54% in the median, at worst 54% too low." in lines
-
-
 def test_results_that_disagree_forbid_it(tmp_path: Path) -> None:
     found = results(tmp_path, at_a_time(1, 16, 2 * predicted_ms(Layout(), 16)))
     for gpus in ("1", "2"):
@@ -202,16 +171,6 @@ def test_results_that_disagree_forbid_it(tmp_path: Path) -> None:
         assert told.startswith(
             "No layout is recommended: predictions are off by up to 50% at points that were meas"
         )
-
-
-def test_errors_of_first_tokens_count_if_the_goal_limits_them(tmp_path: Path) -> None:
-    one = at_a_time(1, 1, predicted_ms(Layout(), 1))  # measured TTFT: 50 ms, predicted 23
-    question = Question(parsed_goal("max throughput"), gpus=1, results=results(tmp_path, one))
-    tokens = advise(question)
-    first = advise(replace(question, goal=parsed_goal("ttft < 500ms")))
-    assert tokens.measured_error_pct == pytest.approx(0, abs=1e-6)
-    assert first.measured_error_pct == pytest.approx(53, abs=1)
-    assert (tokens.recommended is None, first.recommended is None) == (False, True)
 
 
 def test_measured_numbers_stand_beside_the_predicted_ones(tmp_path: Path) -> None:
@@ -224,18 +183,6 @@ def test_measured_numbers_stand_beside_the_predicted_ones(tmp_path: Path) -> Non
     # 256 requests are predicted; of those with as many tokens, 64 is the nearest.
     assert (row["measured_load"], row["measured_tpot_ns"]) == ("64 at a time", 14e6)
     assert row["measured_tokens_per_s"] == 1000.0
-
-
-@pytest.mark.slow
-def test_other_set_ups_are_left_out_with_the_reason(tmp_path: Path) -> None:
-    eager = at_a_time(1, 16, 30.0, arguments={"enforce_eager": True})
-    usual = at_a_time(1, 16, predicted_ms(Layout(), 16), arguments={"max_num_seqs": 64})
-    found = results(tmp_path, usual, eager)
-    kept, left = rows("--results", found, "--check")
-    assert (kept["left_out"], left["left_out"]) == (None, "engine argument enforce_eager")
-    assert left["predicted_tpot_ns"] is None
-    told = said("--results", found)
-    assert "Left out of the comparison: 1 point with engine argument enforce_eager." in told
 
 
 @pytest.mark.parametrize(
@@ -265,13 +212,6 @@ def test_only_the_same_set_up_can_be_compared(changed: dict[str, Any], reason: s
     assert (found is None) == (reason is None)
 
 
-def test_replicas_that_split_their_experts_are_not_what_is_predicted() -> None:
-    experts = Comparable(model_named("qwen3-30b-a3b"), H200)
-    point = replace(POINT, model="qwen3-30b-a3b", layout=Layout(dp=2))
-    assert experts.difference(point) == "experts of replicas without EP"
-    assert experts.difference(replace(point, layout=Layout(dp=2, ep=True))) is None
-
-
 def test_results_without_a_comparable_point_are_no_evidence(tmp_path: Path) -> None:
     found = results(tmp_path, at_a_time(1, 16, 8.0, arguments={"enforce_eager": True}))
     lines = said("--results", found, "--gpus", "2")
@@ -296,33 +236,3 @@ def test_results_of_something_else_are_one_line(
 ) -> None:
     found = results(tmp_path, at_a_time(1, 16, 8.0))
     assert told in refusal("advise", "--results", found, *arguments)
-
-
-def test_model_that_only_its_configuration_tells_must_be_given(tmp_path: Path) -> None:
-    found = results(tmp_path, at_a_time(1, 16, 8.0), model="models/mine")
-    told = refusal("advise", "--results", found)
-    assert "has results of mine, whose sizes are not known; give its config.json" in told
-    folder = tmp_path / "mine"
-    folder.mkdir()
-    (folder / "config.json").write_text(configuration())
-    (row,) = rows("--results", found, "--model", folder, "--check")
-    assert row["left_out"] is None
-
-
-def configuration() -> str:
-    from traceql.resources import MODELS
-
-    return (MODELS / "qwen3-8b.json").read_text()
-
-
-@pytest.mark.slow
-def test_a_database_gives_what_its_folder_gives(tmp_path: Path) -> None:
-    folder = results(tmp_path, at_a_time(1, 16, 8.0))
-    database = tmp_path / "results.duckdb"
-    loading.load_experiments([folder], database)
-    assert rows("--results", database, "--check") == rows("--results", folder, "--check")
-
-
-def test_check_needs_results() -> None:
-    told = refusal("advise", "--model", "qwen3-8b", "--gpu", "h200", "--check", status=2)
-    assert "--check needs --results" in told

@@ -22,7 +22,7 @@ from databases import (
     gpu_events,
     rank_files,
 )
-from unions import IN_ORDER, Activity, Interval, clipped, gpu_activity, length, union, waits
+from unions import Activity, Interval, clipped, gpu_activity, length, union
 
 import traceql
 
@@ -50,39 +50,9 @@ KNOWN_TOKENS = {
     "qwen3-32b-tp4-graph-nccl": (4 * 1024, 4 * 5),
     "qwen3-30b-a3b-tp4-ep-graph": (4 * 512, 4 * 5),
 }
-COMM_PARTS = ("exposed_transfer_ns", "exposed_wait_ns", "exposed_unmatched_ns")
 
 
 # --- time.breakdown --------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run", cases())
-@pytest.mark.parametrize("by", ["rank", "phase", "step"])
-def test_parts_add_up_to_the_window(run: str, by: str) -> None:
-    breakdown = answers(run, "time.breakdown", by=by)
-    assert breakdown
-    for row in breakdown:
-        parts = ("computing_ns", "exposed_comm_ns", "exposed_copy_ns", "idle_ns")
-        assert sum(row[part] for part in parts) == row["window_ns"]
-        assert sum(row[part] or 0 for part in COMM_PARTS) == row["exposed_comm_ns"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run", cases())
-def test_phases_add_up_to_their_rank(run: str) -> None:
-    added: dict[int, Counter[str]] = {}
-    for row in answers(run, "time.breakdown", by="phase"):
-        added.setdefault(row["rank"], Counter()).update(
-            {name: row[name] for name in row if name.endswith("_ns") and row[name] is not None}
-        )
-    breakdown = answers(run, "time.breakdown")
-    assert [row["rank"] for row in breakdown] == list(added)
-    for row in breakdown:
-        parts = {name: row[name] for name in row if name.endswith("_ns")}
-        assert {name: added[row["rank"]][name] for name in parts} == {
-            name: ns or 0 for name, ns in parts.items()
-        }
 
 
 @pytest.mark.slow
@@ -121,43 +91,6 @@ def test_known_times_are_found(run: str) -> None:
         assert tuple(round(value / 1e6, 1) for value in found) == known[:3]
         digits = 3 if 0 < known[3] < 1 else 1
         assert round(comm["overlap_ns"] / 1e6, digits) == known[3]
-
-
-@pytest.mark.parametrize("run", cases())
-def test_overlap_and_overview_agree_with_the_breakdown(run: str) -> None:
-    parts = {row["rank"]: row for row in answers(run, "time.breakdown")}
-    overlaps = answers(run, "comm.overlap")
-    assert [row["rank"] for row in overlaps] == list(parts)
-    for row in overlaps:
-        part = parts[row["rank"]]
-        comm_ns = part["exposed_comm_ns"] + part["overlap_ns"]
-        assert row == {
-            "rank": row["rank"],
-            "step_id": None,
-            "layer": None,
-            "comm_ns": comm_ns,
-            "overlap_ns": part["overlap_ns"],
-            "exposed_comm_ns": part["exposed_comm_ns"],
-            **{name: part[name] for name in COMM_PARTS},
-            "overlap_pct": part["overlap_pct"],
-            "window_ns": part["window_ns"],
-            "exposed_pct": pytest.approx(100 * part["exposed_comm_ns"] / part["window_ns"]),
-        }
-    for row in answers(run, "overview.run"):
-        part = parts[row["rank"]]
-        for name in ("computing_ns", "idle_ns", "exposed_unmatched_ns"):
-            assert row[name] == part[name]
-        # Here, a part that does not exist is NULL.
-        for name in ("exposed_transfer_ns", "exposed_wait_ns"):
-            assert (row[name] or 0) == (part[name] or 0)
-
-
-@pytest.mark.parametrize("run", cases())
-def test_gaps_of_all_causes_add_up_to_idle(run: str) -> None:
-    idle = Counter[int]()
-    for row in answers(run, "idle.by_cause"):
-        idle[row["rank"]] += row["idle_ns"]
-    assert idle == {row["rank"]: row["idle_ns"] for row in answers(run, "time.breakdown")}
 
 
 @pytest.mark.parametrize("run", cases())
@@ -205,15 +138,6 @@ def test_tokens_are_those_of_the_workload(run: str) -> None:
         (row["context_tokens"], row["generation_tokens"]) for row in answers(run, "overview.run")
     ]
     assert set(found) == {KNOWN_TOKENS[run]}
-
-
-@pytest.mark.parametrize("run", cases([databases.SERVING]))
-def test_serving_has_224_steps_a_rank(run: str) -> None:
-    steps = Counter[int]()
-    for row in answers(run, "steps.phases"):
-        if row["phase"] != "idle":
-            steps[row["rank"]] += row["steps"]
-    assert steps == {0: 224, 1: 224}
 
 
 @pytest.mark.parametrize("run", cases(OWN_SHORT))
@@ -271,28 +195,7 @@ def test_queue_holds_what_is_launched_and_not_started(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.slow
-def test_last_slice_of_the_queue_ends_with_it(tmp_path: Path) -> None:
-    file = traces.write(
-        tmp_path / "a.json",
-        traces.launch(ts=0, dur=0.001, correlation=1),
-        traces.kernel(ts=0.005, dur=1, correlation=1),
-    )
-    traceql.load([file], tmp_path / "a.duckdb")
-    with traceql.Trace(tmp_path / "a.duckdb") as trace:
-        rows = trace.run("launch.queue", buckets=3).rows()
-    assert [(row["ts"], row["dur"]) for row in rows] == [(0, 2), (2, 2), (4, 1)]
-
-
 # --- operators, categories, memory -----------------------------------------------------------
-
-
-@pytest.mark.parametrize("run", cases(OWN))
-def test_operators_and_the_rest_share_all_gpu_time(run: str) -> None:
-    total = sum(event.dur for file in rank_files(run) for event in gpu_events(file.path))
-    rows = answers(run, "ops.top", limit=1_000_000)
-    assert sum(row["gpu_ns"] for row in rows) == total
-    assert sum(row["share_pct"] for row in rows) == pytest.approx(100)
 
 
 @pytest.mark.slow
@@ -347,25 +250,6 @@ def test_kernels_and_categories_share_all_gpu_time(run: str) -> None:
     assert "other" not in categories or categories["other"]["share_pct"] < 1
 
 
-@pytest.mark.parametrize("run", cases(list(IN_ORDER)))
-def test_kernels_that_wait_do_so_as_long_as_the_last_rank_takes_to_begin(run: str) -> None:
-    expected = Counter[int]()
-    for file in rank_files(run):
-        expected[file.rank] = sum(wait or 0 for wait in waits(run, file.path).values())
-    for rank, wait_ns in expected.items():
-        kernels = answers(run, "kernels.top", rank=rank, limit=1_000_000)
-        assert sum(row["wait_ns"] for row in kernels) == wait_ns > 0
-        assert {row["category"] for row in kernels if row["wait_ns"]} == {"collective"}
-        assert {row["category"] for row in kernels if row["wait_ns"] is None} == set()
-        roles = answers(run, "layers.roles", rank=rank)
-        assert sum(row["wait_ns"] for row in roles) == wait_ns
-        layers = answers(run, "layers.breakdown", rank=rank)
-        in_layers = sum(row["wait_ns"] for row in roles if row["layers"])
-        assert sum(row["wait_ns"] for row in layers) == in_layers > 0
-        exposed = answers(run, "comm.exposed", rank=rank)
-        assert sum(row["exposed_wait_ns"] + row["hidden_ns"] for row in exposed) >= wait_ns
-
-
 @pytest.mark.parametrize("run", cases(["h100-qwen1.5", "mi300x-qwen1.5"]))
 def test_memory_peaks_where_the_allocator_says(run: str) -> None:
     (file,) = rank_files(run)
@@ -391,20 +275,6 @@ def test_memory_peaks_where_the_allocator_says(run: str) -> None:
             }
         )
     assert answers(run, "memory.peak") == expected
-
-
-@pytest.mark.parametrize("run", cases(["h100-qwen1.5", "mi300x-qwen1.5"]))
-def test_memory_timeline_has_every_allocator_event_and_the_peaks(run: str) -> None:
-    (file,) = rank_files(run)
-    events, peak = Counter[str](), Counter[str]()
-    for row in answers(run, "memory.timeline", buckets=7):
-        events[row["device_type"]] += row["events"]
-        peak[row["device_type"]] = max(peak[row["device_type"]], row["max_allocated_bytes"])
-    samples = memory_samples(file.path)
-    assert events == Counter(sample["type"] for sample in samples)
-    assert peak == {
-        kind: max(s["allocated"] for s in samples if s["type"] == kind) for kind in events
-    }
 
 
 # --- the same, calculated from the file ------------------------------------------------------

@@ -147,30 +147,6 @@ def test_time_of_the_host_while_the_gpu_waited_for_it(tmp_path: Path) -> None:
         assert rows(trace, "idle.host", rank=1) == of_rank_1
 
 
-@pytest.mark.slow
-def test_events_of_a_thread_that_overlap_have_their_time_in_each_gap(tmp_path: Path) -> None:
-    """Gaps from 10 to 60 and 80 to 130 us; the first event ends between them, in the second."""
-    events = (
-        launch(ts=0, correlation=1),
-        kernel(ts=2, dur=8, correlation=1),
-        host("prepare", ts=30, dur=45),
-        launch(ts=55, dur=2, correlation=2),
-        kernel(ts=60, dur=20, correlation=2),
-        host("cudaStreamSynchronize", ts=70, dur=45, cat="cuda_runtime"),
-        launch(ts=120, dur=2, correlation=3),
-        kernel(ts=130, dur=5, correlation=3),
-    )
-    with loaded(tmp_path, events) as trace:
-        assert {(row[2], row[5]): row[3] for row in rows(trace, "idle.host")} == {
-            ("host", "prepare"): 28_000,  # 30 to 60, without the launch
-            ("host", "cudaLaunchKernel"): 2_000,
-            ("host", NOTHING): 20_000,
-            ("sync", "cudaStreamSynchronize"): 35_000,  # 80 to 115
-            ("sync", "cudaLaunchKernel"): 2_000,
-            ("sync", NOTHING): 13_000,
-        }
-
-
 # --- overview.headlines --------------------------------------------------------------------------
 
 

@@ -15,7 +15,6 @@ from command_line import called
 from shared_files import shared_file
 
 import traceql
-from traceql.report.page import recording_name
 
 SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "ascend"
 ALEXNET, OLD = "alexnet-910b-level1-text", "old-2024-01-trace-view"
@@ -248,38 +247,6 @@ def test_host_time_is_that_of_the_threads_whose_operators_ask_for_work() -> None
     operators = {e["tid"] for e in complete(alexnet(0), "Python") if e.get("cat") == "cpu_op"}
     assert threads == {f"rank 0, Thread {tid}" for tid in operators}
     assert not [row for row in flame if row["kind"] == "runtime"]
-
-
-def test_a_report_names_the_recording_and_tells_its_files_apart() -> None:
-    with loaded(ALEXNET) as trace:
-        facts = {row["fact"]: row["value"] for row in trace.run("overview.recording")}
-        found = {row["finding"] for row in trace.run("overview.findings")}
-        assert recording_name(trace) == ALEXNET
-    assert facts["trace files"].split(", ") == [
-        f"rank{rank}_ascend_pt/.../trace_view.json.gz" for rank in (0, 1)
-    ]
-    assert any("its NPU is idle" in one for one in found)
-    assert not any("GPU" in one for one in found)
-
-
-def test_moving_is_the_union_over_the_planes() -> None:
-    whole = [e for e in complete(alexnet(0), "HCCL") if e["thread"].startswith("Group")]
-    moves = [e for e in complete(alexnet(0), "HCCL") if e["name"] in ("Memcpy", "Reduce_Inline")]
-    expected = [
-        union_ns([span(m) for m in moves if span(e)[0] <= span(m)[0] <= span(e)[1]]) for e in whole
-    ]
-    with loaded(ALEXNET) as trace:
-        rows = trace.sql("""
-            SELECT transfer_ns
-            FROM collective
-            JOIN kernel ON kernel_id = kernel.id
-            WHERE collective.rank = 0
-            ORDER BY kernel.ts
-        """).rows()
-        peers = trace.run("comm.peers", rank=0).rows()
-    assert [row["transfer_ns"] for row in rows] == expected
-    assert (peers[0]["late_place"], peers[0]["operations"]) == (5, 3)
-    assert round(peers[0]["longest_ns"] / 1000) == 78_765
 
 
 def test_calls_and_tasks_are_joined_by_their_connection() -> None:

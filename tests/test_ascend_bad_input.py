@@ -8,16 +8,14 @@ from typing import Any
 
 import ascend_like
 import pytest
-from ascend_like import EAGER, Event, call, frequency, operation, part, task
+from ascend_like import Event, call, frequency, operation, part, task
 from command_line import called
 
 import traceql
 from traceql.dialect.ascend.metadata import facts
 from traceql.dialect.ascend.vocabulary import Category
 from traceql.errors import TraceCorrupt
-from traceql.loading.discovery import trace_files
 from traceql.reader.ascend.events import ascend_events
-from traceql.reader.ascend.layout import traces_of_folder
 from traceql.reader.ascend.read import read_ascend
 from traceql.reader.registry import reader_of
 
@@ -56,15 +54,6 @@ def test_a_truncated_trace_is_refused(kept: int, tmp_path: Path) -> None:
     trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS)
     trace.write_bytes(trace.read_bytes()[:kept])
     assert "truncated or damaged JSON" in refused(trace, tmp_path)
-
-
-@pytest.mark.slow
-def test_truncated_gzip_is_refused(tmp_path: Path) -> None:
-    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS)
-    packed = gzip.compress(trace.read_bytes())
-    trace.unlink()
-    trace.with_suffix(".json.gz").write_bytes(packed[:-20])
-    assert "gzip" in refused(tmp_path / "a_ascend_pt", tmp_path)
 
 
 @pytest.mark.slow
@@ -110,28 +99,6 @@ def test_other_layouts_of_a_trace_are_read_exactly(
     assert int(found.parsed.slices.ts.min()) == ascend_like.BASE_NS
 
 
-@pytest.mark.parametrize("is_text", [True, False])
-def test_only_the_ends_of_long_files_that_others_may_have_written_are_searched(
-    is_text: bool, tmp_path: Path
-) -> None:
-    quote = '"' if is_text else ""
-    other = f'{{"ph": "X", "name": "x", "ts": {quote}1790857026000000{quote}}}'
-    word = '{"ph": "s", "cat": "async_npu"}'
-    many = ",\n".join([other] * 40_000)  # more than is searched
-    traces = {
-        "begin": f"[{word}, {many}, {many}]",
-        "middle": f"[{many}, {word}, {many}]",
-        "end": f"[{many}, {many}, {word}]",
-    }
-    found = set()
-    for place, text in traces.items():
-        path = tmp_path / f"{place}.json"
-        path.write_text(text)
-        if reader_of(path).name == "ascend":
-            found.add(place)
-    assert found == ({*traces} if is_text else {"begin", "end"})
-
-
 def told(trace: Path) -> dict[str, bool | None]:
     rows = next(read_ascend(trace, trace_processor=None)).tables["remark"].to_pylist()
     return {row["check_name"]: row["ok"] for row in rows}
@@ -154,22 +121,6 @@ def test_a_job_smaller_than_its_communicators_is_told(about: str, tmp_path: Path
     assert facts(tables.metadata).world_size == 8
 
 
-def test_a_list_in_place_of_communication_json_is_told(tmp_path: Path) -> None:
-    files = {"communication.json": "[1]"}
-    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, files=files)
-    assert told(trace)["file beside the trace"] is False
-
-
-def test_operations_of_two_groups_may_have_one_name(tmp_path: Path) -> None:
-    name = "hcom_allReduce__123_0_1"
-    twin = operation(name, ts=900, dur=700, connection=3, thread=100)
-    times = {f"{name}@{group}": {"Communication Time Info": {"Elapse Time(ms)": ms}}
-             for group, ms in (("a", 100 / 1e6), ("b", 700 / 1e6))}  # fmt: skip
-    files = {"communication.json": json.dumps({"step": {"collective": times}})}
-    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, twin, files=files)
-    assert told(trace)["elapse times in communication.json"] is True
-
-
 def test_a_negative_size_of_a_copy_is_unknown_and_told(tmp_path: Path) -> None:
     copies = [
         task("MEMCPY_ASYNC", ts=900 + size, dur=5, kind="SDMA_SQE", **{"size(B)": size})
@@ -179,14 +130,6 @@ def test_a_negative_size_of_a_copy_is_unknown_and_told(tmp_path: Path) -> None:
     tables = next(read_ascend(trace, trace_processor=None)).tables
     assert sorted(filter(None, tables["activity"]["bytes"].to_pylist())) == [8]
     assert told(trace)["sizes of copies"] is False
-
-
-def test_starts_of_kernel_details_that_are_no_times_are_no_other_recording(tmp_path: Path) -> None:
-    files = {"kernel_details.csv": "Name,Start Time(us)\naclnnAdd_AddAiCore_Add,1.79E+15x\n"}
-    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, files=files)
-    rows = next(read_ascend(trace, trace_processor=None)).tables["remark"].to_pylist()
-    (note,) = [row["note"] for row in rows if row["check_name"] == "kernel_details.csv"]
-    assert note.endswith("1 rows have a start that is no time")
 
 
 def test_tasks_on_tracks_without_names_fail_the_ledger(tmp_path: Path) -> None:
@@ -238,52 +181,11 @@ def test_a_slice_of_a_timeline_is_refused(name: str, tmp_path: Path) -> None:
         assert '"slice_switch" to "off"' in err
 
 
-@pytest.mark.slow
-def test_the_folder_of_a_rank_is_found_from_within(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, files={"communication.json": "{}"})
-    for place, given in ((trace.parent, "."), (trace.parent, ".."), (trace.parents[1], "")):
-        monkeypatch.chdir(place)
-        assert trace_files([Path(given)]) == [trace]
-
-
-def test_output_of_msprof_in_the_folder_of_torch_npu_is_found(tmp_path: Path) -> None:
-    trace = tmp_path / "a_ascend_pt" / "PROF_1" / "mindstudio_profiler_output" / "msprof_2025.json"
-    trace.parent.mkdir(parents=True)
-    trace.write_text(json.dumps(ascend_like.named(EVENTS)))
-    for folder in (tmp_path, tmp_path / "a_ascend_pt", trace.parents[1], trace.parent):
-        assert traces_of_folder(folder) == [trace]
-
-
 @pytest.mark.parametrize("pid", ["1993459 aclGraph", "7 aclGraph_1"])
 def test_dumps_of_graphs_are_recognised_by_their_process(pid: str, tmp_path: Path) -> None:
     dump = tmp_path / "graph_debug.json"
     dump.write_text(json.dumps([{"ph": "X", "name": "Mul", "pid": pid, "tid": "2", "ts": 0}]))
     assert "the dump of a captured graph" in refused(dump, tmp_path)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["communication.json", "kernel_details.csv"])
-def test_a_file_beside_the_trace_is_no_trace(name: str, tmp_path: Path) -> None:
-    trace = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, files={name: "{}"})
-    assert name in refused(trace.with_name(name), tmp_path)
-
-
-@pytest.mark.slow
-def test_strange_arguments_cost_what_they_say_alone(tmp_path: Path) -> None:
-    strange: list[dict[str, Any]] = [
-        {"args": {"connection_id": "one", "Task Type": 7, "Model Id": -1, "size(B)": "x"}},
-        {"args": {"connection_id": 2**70, "Task Type": "AI_CORE", "Physic Stream Id": 1.5}},
-        {"args": {"connection_id": -5, "Task Type": "NEW_CORE", "Model Id": EAGER}},
-        {"args": [1, 2]},
-        {"args": None, "name": None, "dur": None},
-        {"name": 7, "tid": "seven"},
-    ]
-    events = [dict(EVENTS[1], ts=ascend_like.us(1000 + i)) | s for i, s in enumerate(strange)]
-    path = ascend_like.write(tmp_path / "a_ascend_pt", *EVENTS, *events).parent
-    found = values(path, tmp_path / "run.duckdb", "SELECT COUNT(*) FROM slice")
-    assert found == [(5 + len(strange),)]
 
 
 @pytest.mark.slow
@@ -301,23 +203,6 @@ def test_damaged_files_beside_the_trace_cost_what_they_tell(content: str, tmp_pa
         (folder / name).write_text(content)
     found = values(folder, tmp_path / "run.duckdb", "SELECT rank, COUNT(*) FROM slice GROUP BY 1")
     assert found == [(0, 5)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "content",
-    [
-        "Step,Computing\n,nan\n,inf\n,1\n",
-        "Component,Timestamp(us),Total Reserved(MB)\nAPP,soon,1\nAPP,1e99,1\nAPP,5,1,1,1\n,7,2\n"
-        f",{ascend_like.us(7)}\t,2\n",
-    ],
-)
-def test_strange_cells_cost_their_sample(content: str, tmp_path: Path) -> None:
-    name = "step_trace_time.csv" if content.startswith("Step") else "memory_record.csv"
-    folder = tmp_path / "a_ascend_pt"
-    ascend_like.write(folder, *EVENTS, files={name: content})
-    sql = "SELECT COUNT(*) FROM counter WHERE name LIKE '%.csv%'"
-    assert values(folder, tmp_path / "run.duckdb", sql) == [(1,)]
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Databases of Ascend's profiler: numbers counted by SQLite alone, sums of the profiler, ranks."""
 
 import gzip
-import hashlib
 import json
 import sqlite3
 from collections import defaultdict
@@ -18,8 +17,6 @@ from command_line import called
 from shared_files import shared_file
 
 import traceql
-from traceql.reader.ascend_db.profile import opened
-from traceql.reader.ascend_db.rank_events import RankEvents
 from traceql.reader.registry import reader_of
 from traceql.reader.sqlite_file import created_tables, table_names
 
@@ -100,47 +97,6 @@ def test_compute_tasks_are_those_that_sqlite_counts(rank: int, trace: traceql.Tr
     assert union_ns(found) == round(SUMS[rank][0] * 1000)
 
 
-_KNOWN_BY_TYPE = _COMPUTED - 2  # two are of the type STARS_COMMON, which need not compute
-
-
-def test_compute_tasks_are_known_by_their_type_where_no_table_describes_them(
-    tmp_path: Path,
-) -> None:
-    """Neither the rows around mixed kernels nor those around communication count."""
-    path = tmp_path / sample(0).name
-    content = sample(0).read_bytes()
-    path.write_bytes(content[:18] + b"\1\1" + content[20:])
-    sql = (
-        "SELECT startNs, endNs FROM TASK JOIN STRING_IDS ON id = taskType "
-        "WHERE value <> 'STARS_COMMON' "
-        "AND globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO) ORDER BY 1, 2"
-    )
-    with closing(sqlite3.connect(path)) as con, con:
-        expected = con.execute(sql).fetchall()
-        con.execute("DROP TABLE COMPUTE_TASK_INFO")
-    with opened(path) as profile:
-        events = RankEvents(profile)
-        at = events.of("kernel")
-        found = zip(
-            events.timeline.ts[at], (events.timeline.ts + events.timeline.dur)[at], strict=True
-        )
-        assert sorted(found) == expected
-    assert len(expected) == events.undescribed == _KNOWN_BY_TYPE
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rank", SUMS)
-def test_copies_are_those_that_sqlite_counts(rank: int, trace: traceql.Trace) -> None:
-    expected = read_by_sqlite(
-        rank,
-        "SELECT startNs, endNs FROM TASK JOIN STRING_IDS ON id = taskType "
-        "WHERE value = 'MEMCPY_ASYNC' ORDER BY 1, 2",
-    )
-    found = values(trace, _LOADED.format(rank=rank, what="kind = 'memcpy'"))
-    assert len(found) == _COPIES
-    assert found == expected
-
-
 @pytest.mark.parametrize("rank", SUMS)
 def test_operations_of_communication_count_once(rank: int, trace: traceql.Trace) -> None:
     """Neither their parts nor the rows around them are in table kernel."""
@@ -188,20 +144,6 @@ def test_the_ledger_is_clean_and_has_the_sums_of_the_profiler(trace: traceql.Tra
     assert rows == expected
 
 
-def test_overlap_analysis_is_recomputed_exactly(trace: traceql.Trace) -> None:
-    """Rank 0 has the profiler's own in a table."""
-    expected = read_by_sqlite(
-        0, "SELECT type, SUM(endNs - startNs) FROM OVERLAP_ANALYSIS GROUP BY 1 ORDER BY 1"
-    )
-    rows = values(
-        trace,
-        "SELECT value, total FROM ledger WHERE check_name LIKE 'overlap analysis: %' "
-        "ORDER BY check_name",
-    )
-    compute, comm, exposed, free = (ns for _, ns in expected)
-    assert rows == [(ns, ns) for ns in (comm, exposed, compute, free)]
-
-
 @pytest.mark.parametrize("rank", SUMS)
 def test_each_activity_has_the_call_of_its_connection(rank: int, trace: traceql.Trace) -> None:
     expected = read_by_sqlite(
@@ -237,47 +179,6 @@ def test_each_activity_has_the_call_of_its_connection(rank: int, trace: traceql.
     assert found == expected
 
 
-@pytest.mark.parametrize("rank", SUMS)
-def test_waiting_and_the_late_peer_are_those_of_the_planes(rank: int, trace: traceql.Trace) -> None:
-    rows = read_by_sqlite(
-        rank,
-        """
-        SELECT whole.startNs, whole.endNs, kind.value, TASK.startNs, TASK.endNs, part.dstRank
-        FROM COMMUNICATION_TASK_INFO AS part
-        JOIN COMMUNICATION_OP AS whole USING (opId)
-        JOIN TASK ON TASK.globalTaskId = part.globalTaskId
-        JOIN STRING_IDS AS kind ON kind.id = part.taskType
-        """,
-    )
-    moves: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    waits: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for start, end, kind, part_start, part_end, partner in rows:
-        if kind in ("Memcpy", "Reduce_Inline"):
-            moves[start, end].append((part_start, part_end))
-        elif kind == "Notify_Wait":
-            waits[start, end].append((part_end - part_start, partner))
-    expected = [
-        (start, union_ns(moves[start, end]), end - start - union_ns(moves[start, end]),
-         max(waits[start, end])[1])
-        for start, end in sorted(moves)
-    ]  # fmt: skip
-    found = values(
-        trace,
-        f"""
-        SELECT kernel.ts + base_time_ns, transfer_ns, wait_ns, late_place
-        FROM collective
-        JOIN kernel ON kernel_id = kernel.id
-        JOIN trace ON trace.rank = kernel.rank
-        WHERE kernel.rank = {rank}
-        ORDER BY 1
-        """,
-    )
-    assert found == expected
-    # Rank 6, which is not loaded, was late for the first all-reduce.
-    assert expected[0][3] == 6
-    assert expected[0][2] > 80_000_000
-
-
 def test_collectives_match_over_the_ranks(trace: traceql.Trace) -> None:
     rows = values(
         trace,
@@ -290,27 +191,6 @@ def test_collectives_match_over_the_ranks(trace: traceql.Trace) -> None:
     )
     counts = read_by_sqlite(0, "SELECT count FROM COMMUNICATION_OP ORDER BY startNs")
     assert rows == [(n, [0, 1], 2, 8, 4 * count) for n, (count,) in enumerate(counts)]
-
-
-def test_gaps_before_a_wait_for_an_event_are_of_a_dependency(trace: traceql.Trace) -> None:
-    causes = dict(values(trace, "SELECT cause, COUNT(*) FROM gap WHERE rank = 0 GROUP BY cause"))
-    assert causes["dependency"] > 0
-    assert set(causes) <= {"dependency", "host", "launch", "sync"}
-
-
-def test_ranks_devices_and_levels_are_known(trace: traceql.Trace) -> None:
-    rows = values(trace, "SELECT rank, device_name, reader, metadata FROM trace ORDER BY rank")
-    known = [(*row[:3], {k: json.loads(row[3])[k] for k in _SHOWN}) for row in rows]
-    assert known == [
-        (rank, "Ascend910B", "ascend_db", {
-            "export": "db", "rank_source": "RANK_DEVICE_MAP", "device": rank,
-            "profiler_level": "Level1",
-        })
-        for rank in (0, 1)
-    ]  # fmt: skip
-
-
-_SHOWN = ("export", "rank_source", "device", "profiler_level")
 
 
 @pytest.mark.parametrize("rank", SUMS)
@@ -355,83 +235,6 @@ def test_allocations_are_in_table_memory(rank: int, trace: traceql.Trace) -> Non
         f"SELECT COUNT(*), SUM(bytes_delta), MAX(allocated) FROM memory WHERE rank = {rank}",
     )
     assert found == expected
-
-
-def test_memory_has_the_running_total_of_one_allocator(trace: traceql.Trace) -> None:
-    """Memory from before the recording may be released unseen, but none comes from nowhere."""
-    jumps = """
-        SELECT rank, ts FROM (
-            SELECT *, allocated - LAG(allocated) OVER (PARTITION BY rank ORDER BY ts) AS change
-            FROM memory
-        )
-        WHERE change > bytes_delta
-    """
-    assert values(trace, jumps) == []
-    left_out = values(
-        trace, "SELECT total FROM remark WHERE check_name = 'allocations of other allocators'"
-    )
-    assert left_out == [
-        read_by_sqlite(rank, "SELECT COUNT(*) FROM OP_MEMORY WHERE streamPtr IS NULL")[0]
-        for rank in SUMS
-    ]
-
-
-def test_kernels_share_a_number_with_the_operator_that_asked_for_them(
-    trace: traceql.Trace,
-) -> None:
-    expected = read_by_sqlite(
-        0,
-        """
-        SELECT COUNT(DISTINCT TASK.globalTaskId)
-        FROM TASK
-        JOIN CONNECTION_IDS USING (connectionId)
-        JOIN PYTORCH_API ON PYTORCH_API.connectionId = CONNECTION_IDS.id
-        WHERE type = 50001
-            AND globalTaskId IN (SELECT globalTaskId FROM COMPUTE_TASK_INFO)
-        """,
-    )
-    found = values(
-        trace,
-        """
-        SELECT COUNT(*)
-        FROM kernel
-        JOIN slice USING (id, rank)
-        JOIN slice AS operator
-            ON operator.rank = slice.rank AND operator.external_id = slice.external_id
-        WHERE slice.rank = 0 AND slice.cat = 'kernel' AND operator.cat = 'cpu_op'
-        """,
-    )
-    assert found == expected
-    assert expected[0][0] > 100
-    named = values(
-        trace,
-        """
-        SELECT DISTINCT operator.name
-        FROM slice AS operator
-        JOIN slice USING (rank, external_id)
-        WHERE rank = 0 AND operator.cat = 'cpu_op' AND slice.name = 'Conv2D1'
-        """,
-    )
-    assert named == [("aten::_convolution",)]
-
-
-def test_perfetto_sees_all_slices(trace: traceql.Trace) -> None:
-    with trace.perfetto(rank=0) as tp:
-        (row,) = tp.query("SELECT COUNT(*) AS n FROM slice WHERE category <> ''")
-    assert [(row.n,)] == values(trace, "SELECT COUNT(*) FROM slice WHERE rank = 0")
-
-
-@pytest.mark.slow
-def test_loading_leaves_the_file_and_its_folder_as_they_were(tmp_path: Path) -> None:
-    folder = tmp_path / "in"
-    folder.mkdir()
-    path = folder / sample(0).name
-    path.write_bytes(sample(0).read_bytes())  # in write-ahead mode, as a viewer left it
-    assert path.read_bytes()[18:20] == b"\2\2"
-    before = hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns
-    traceql.load(path, tmp_path / "run.duckdb")
-    assert (hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns) == before
-    assert [file.name for file in folder.iterdir()] == [path.name]
 
 
 _TEXT = SAMPLES.parent / "alexnet-910b-level1-text" / "rank0_ascend_pt"
@@ -522,25 +325,6 @@ def test_tables_of_version_1_2_are_read(small: traceql.Trace) -> None:
 
 
 @pytest.mark.slow
-def test_arguments_are_those_of_the_text_export(small: traceql.Trace) -> None:
-    found = {
-        name: json.loads(args)
-        for name, args in values(small, "SELECT name, args FROM slice WHERE args IS NOT NULL")
-    }
-    assert found["aten::mm"] == {"Input Dims": "2,3;3,4", "Input type": "float"}
-    assert found["launch"]["level"] == "node"
-    assert found["aclnnMm_MatMulV2"] == {
-        "Task Type": "KERNEL_AICORE", "Model Id": ascend_db_like.NONE, "Physic Stream Id": 2,
-        "Task Id": 1, "Subtask Id": ascend_db_like.NONE, "connection_id": 7, "Type": "MatMulV2",
-        "Accelerator Core": "AI_CORE", "Block Dim": 8, "Input Shapes": "2,3;3,4",
-        "Input Data Types": "FLOAT;FLOAT",
-    }  # fmt: skip
-    assert found["MEMCPY_ASYNC"]["operation"] == "host to device"
-    assert found["Notify_Wait"]["dst rank"] == 3
-    assert found["hcom_allReduce__1_0_1"]["data_type"] == "FP32"
-
-
-@pytest.mark.slow
 def test_ranges_and_marks_of_the_program_are_loaded(small: traceql.Trace) -> None:
     assert values(small, "SELECT name, ts, dur FROM slice WHERE cat = 'mstx'") == [
         ("forward", 20, 10)
@@ -612,39 +396,6 @@ def test_a_captured_graph_has_the_call_that_replayed_it(tmp_path: Path) -> None:
     assert found == [(10, 0, True), (15, 0, True), (40, 30, True), (45, 30, True)]
 
 
-def test_operations_of_communication_add_up_under_one_name(trace: traceql.Trace) -> None:
-    rows = [row for row in trace.run("kernels.top", limit=100) if row["category"] == "collective"]
-    assert [(row["name"], row["calls"]) for row in rows] == [("hcom_allReduce_", 8)]
-    full = values(
-        trace,
-        "SELECT COUNT(DISTINCT slice.name) FROM kernel JOIN slice USING (id) "
-        "WHERE category = 'collective'",
-    )
-    assert full == [(_OPERATIONS,)]
-
-
-def test_ranks_of_a_communicator_that_are_not_loaded_count(trace: traceql.Trace) -> None:
-    assert values(trace, "SELECT DISTINCT world_size FROM trace") == [(8,)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("stated", "expected"), [(2, 8), (8, 8), (16, 16)])
-def test_a_job_is_not_smaller_than_its_communicators(
-    stated: int, expected: int, tmp_path: Path
-) -> None:
-    path = tmp_path / "a_ascend_pt" / "ASCEND_PROFILER_OUTPUT" / "ascend_pytorch_profiler_0.db"
-    parts = [("Notify_Wait", 200, 60, peer) for peer in (1, 7, 4_294_967_295)]
-    rows = operation("hcom_allReduce__1_0_1", parts, ts=200, dur=90, op=1)
-    ascend_db_like.write(path, *rows)
-    about = {"distributed_args": {"rank": 0, "world_size": stated}}
-    (tmp_path / "a_ascend_pt" / "profiler_metadata.json").write_text(json.dumps(about))
-    traceql.load(path, tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as found:
-        assert values(found, "SELECT world_size FROM trace") == [(expected,)]
-        failed = values(found, "SELECT check_name, value, total FROM ledger WHERE ok IS FALSE")
-    assert failed == ([("statements of the number of ranks", 2, 8)] if stated == 2 else [])
-
-
 def test_shapes_and_call_stacks_are_those_of_the_event(trace: traceql.Trace) -> None:
     """The sample is of a torch_npu that mixed up the columns of shapes and types."""
     ((dims, types, chain),) = read_by_sqlite(
@@ -667,26 +418,6 @@ def test_shapes_and_call_stacks_are_those_of_the_event(trace: traceql.Trace) -> 
     assert args["Call stack"].split(";\r\n") == [call for (call,) in calls]
 
 
-@pytest.mark.slow
-def test_a_database_of_traceql_among_profiles_is_no_trace(tmp_path: Path) -> None:
-    path = ascend_db_like.write(tmp_path / "in" / "ascend_pytorch_profiler_0.db", *_RUN)
-    traceql.load(path, path.parent / "run.db")
-    found = traceql.load(path.parent, tmp_path / "again.duckdb")
-    assert ([one.name for one in found.added], list(found.others)) == ([path.name], [])
-    done = called("info", path.parent / "run.db")
-    assert done.returncode == 0
-
-
-@pytest.mark.slow
-def test_a_profile_is_not_overwritten_by_what_is_made_of_it(tmp_path: Path) -> None:
-    path = ascend_db_like.write(tmp_path / "ascend_pytorch_profiler_0.db", *_RUN)
-    traceql.load(path, tmp_path / "run.duckdb")
-    before = path.read_bytes()
-    for command in (("load", path, "-o", path), ("report", tmp_path / "run.duckdb", "-o", path)):
-        assert called(*command).returncode == 1
-    assert path.read_bytes() == before
-
-
 def test_databases_are_told_apart_by_their_tables(tmp_path: Path) -> None:
     renamed = ascend_db_like.write(tmp_path / "copy.sqlite", *_RUN)
     assert reader_of(renamed).name == "ascend_db"
@@ -699,17 +430,3 @@ def test_databases_are_told_apart_by_their_tables(tmp_path: Path) -> None:
     assert reader_of(other).name == "nsys"
     done = called("load", other, "-o", tmp_path / "run.duckdb")
     assert b"nor an export of Nsight Systems" in done.stderr
-
-
-@pytest.mark.slow
-def test_a_database_of_sums_is_refused_alone_and_passed_over_in_a_folder(tmp_path: Path) -> None:
-    made = ascend_db_like.write(tmp_path / "in" / "ascend_pytorch_profiler_0.db", *_RUN)
-    sums = made.with_name("analysis.db")
-    with closing(sqlite3.connect(sums)) as con, con:
-        con.execute("CREATE TABLE StepTraceTime (step TEXT, computing NUMERIC)")
-    done = called("load", sums, "-o", tmp_path / "run.duckdb")
-    err = done.stderr.decode()
-    assert (done.returncode, err.count("\n")) == (1, 1)
-    assert "ascend_pytorch_profiler_*.db" in err
-    found = traceql.load(made.parent, tmp_path / "run.duckdb")
-    assert [path.name for path in found.added] == [made.name]

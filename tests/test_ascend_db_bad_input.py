@@ -1,7 +1,6 @@
 """Damaged databases of Ascend's profiler: one line that says what is wrong, or little is lost."""
 
 import gzip
-import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -11,11 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from ascend_db_like import START_NS, Row, Statement, call, computed, event, operation, task
-from command_line import called
 
-import traceql
 from traceql.errors import TraceCorrupt
-from traceql.reader import ascend_db
 from traceql.reader.ascend_db.analysis import NO_ANALYSIS
 from traceql.reader.ascend_db.job import Job
 from traceql.reader.ascend_db.profile import opened
@@ -118,47 +114,11 @@ def test_a_file_that_was_cut_is_told(kept: int, is_packed: bool, tmp_path: Path)
         assert f"ends after {len(cut):,} of {len(content):,} bytes" in err
 
 
-def test_a_packed_database_in_write_ahead_mode_gives_what_it_gives_unpacked(
-    tmp_path: Path,
-) -> None:
-    content = database(tmp_path).read_bytes()
-    packed = gzip.compress(content[:18] + b"\2\2" + content[20:])
-    found = Read(written(tmp_path, f"{NAME}.gz", packed))
-    assert (found.counts, found.failures) == ((_ALL, 3), set())
-
-
-def test_a_large_packed_database_is_known_by_the_tables_that_it_creates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(ascend_db, "_MOST_PACKED_BYTES", 0)
-    mine = gzip.compress(database(tmp_path).read_bytes())
-    with closing(sqlite3.connect(tmp_path / "other")) as con:
-        con.execute("CREATE TABLE STRING_IDS (id, value)")
-    other = gzip.compress((tmp_path / "other").read_bytes())
-    for name, content, is_known in (
-        ("mine.db.gz", mine, True),
-        ("other.db.gz", other, False),
-        ("cut.db.gz", mine[:900], False),
-        ("mine.sqlite.gz", mine, True),  # as large exports of Nsight Systems are called
-    ):
-        found = ascend_db.READER.recognises(written(tmp_path, name, content))
-        assert found is is_known, name
-
-
 def test_a_negative_size_of_a_copy_is_unknown_and_told(tmp_path: Path) -> None:
     found = Read(database(tmp_path, "UPDATE MEMCPY_INFO SET size = -4096"))
     assert set(found.tables["activity"]["bytes"].to_pylist()) == {None}
     told = found.remarks["sizes of copies"]
     assert (told.value, told.total, told.ok) == (1, 1, False)
-
-
-def test_a_damaged_analysis_is_told_by_its_own_name(tmp_path: Path) -> None:
-    path = database(tmp_path)
-    path.with_name("analysis.db").write_bytes(b"SQLite format 3\0" + bytes(500))
-    (found,) = read_profile(path, trace_processor=None)
-    rows = found.tables["remark"].to_pylist()
-    (told,) = [row for row in rows if row["check_name"] == "file beside the trace"]
-    assert (told["ok"], told["note"].startswith("not used: analysis.db: ")) == (False, True)
 
 
 @pytest.mark.parametrize("page", [1, 2, 9])
@@ -195,11 +155,6 @@ def test_a_database_without_its_tables_is_told(tmp_path: Path) -> None:
     assert "no table STRING_IDS" in refused(database(tmp_path / "2", "DROP TABLE STRING_IDS"))
 
 
-def test_a_profile_with_no_time_at_all_is_told(tmp_path: Path) -> None:
-    statements = [f"UPDATE {t} SET startNs = -5" for t in _SLICES if t != "COMMUNICATION_TASK_INFO"]
-    assert "has a time" in refused(database(tmp_path, *statements))
-
-
 # What is left where a table is absent: slices, kernels.
 _WITHOUT_TABLE = {
     "TASK": (_ALL - 6, 1),
@@ -229,16 +184,6 @@ _NEEDED = {
     "COMMUNICATION_TASK_INFO": ["globalTaskId"],
     "MSTX_EVENTS": ["startNs", "endNs"],
 }
-_COLUMNS = [
-    (table, column)
-    for table, columns in ascend_db_like.COLUMNS.items()
-    for column in columns.split()
-]
-_OPTIONAL = [
-    (table, column)
-    for table, column in _COLUMNS
-    if column not in _NEEDED.get(table, ()) and table in (*_NEEDED, "OP_MEMORY", "AICORE_FREQ")
-]
 
 
 @pytest.mark.parametrize(("table", "column"), [(t, c) for t, cs in _NEEDED.items() for c in cs])
@@ -248,15 +193,6 @@ def test_a_column_without_which_nothing_can_be_read_is_told(
     err = refused(database(tmp_path, f'ALTER TABLE {table} DROP COLUMN "{column}"'))
     assert table in err
     assert column in err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("table", "column"), _OPTIONAL)
-def test_another_column_that_is_absent_counts_as_null(
-    table: str, column: str, tmp_path: Path
-) -> None:
-    path = database(tmp_path, f'ALTER TABLE {table} DROP COLUMN "{column}"')
-    assert Read(path).marked == _ALL
 
 
 _TIMES = {
@@ -284,22 +220,6 @@ def test_a_row_whose_time_is_none_is_left_out_and_told(
     assert in_file == [1]
 
 
-_ODD = {"a text": "'abc'", "bytes": "x'00ff'", "a fraction": "1.5", "nothing": "NULL"}
-_NUMBERS = [
-    (table, column)
-    for table, column in _OPTIONAL
-    if table in _SLICES and column not in ("rangeId", "endGlobalTid", "category", "globalPid")
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("table", "column"), _NUMBERS)
-def test_values_of_another_type_count_as_unknown(table: str, column: str, tmp_path: Path) -> None:
-    for number, value in enumerate(_ODD.values()):
-        path = database(tmp_path / str(number), f'UPDATE {table} SET "{column}" = {value}')
-        assert Read(path).marked == _ALL
-
-
 def test_a_row_that_ends_before_it_starts_is_left_out_and_told(tmp_path: Path) -> None:
     swapped = f"UPDATE TASK SET startNs = endNs, endNs = startNs {_FIRST}"
     found = Read(database(tmp_path, swapped))
@@ -323,97 +243,6 @@ def test_values_of_another_type_are_in_the_ledger(tmp_path: Path) -> None:
     assert found.remarks["values of TASK"][1:4] == (1, 4, False)
 
 
-@pytest.mark.parametrize(
-    "value", ["NULL", "'abc'", "x'00ff'", "-1", str(2**62), "CAST(x'ff41' AS TEXT)"]
-)
-def test_odd_descriptions_do_not_hinder_a_load(value: str, tmp_path: Path) -> None:
-    columns = (
-        "STRING_IDS SET value",
-        "META_DATA SET value",
-        "META_DATA SET name",
-        "NPU_INFO SET name",
-        "RANK_DEVICE_MAP SET rankId",
-        "RANK_DEVICE_MAP SET deviceId",
-        "ENUM_API_TYPE SET name",
-        "CONNECTION_IDS SET connectionId",
-        "MEMCPY_INFO SET size",
-        "AICORE_FREQ SET freq",
-        "OP_MEMORY SET size",
-        "MEMORY_RECORD SET component",
-        "MEMORY_RECORD SET totalAllocated",
-    )
-    found = Read(database(tmp_path, *(f"UPDATE {column} = {value}" for column in columns)))
-    assert found.counts[0] == _ALL
-
-
-_ARGS = '{"rank": 0, "world_size": 8}'
-
-
-@pytest.mark.parametrize(
-    ("table", "column", "value"),
-    [
-        ("META_DATA", "value", b"\0\xff"),
-        ("META_DATA", "value", '{"rank": 0'),
-        ("META_DATA", "value", "[" * 100_000),
-        ("NPU_INFO", "name", b"\0\xff"),
-    ],
-)
-def test_what_the_file_says_of_itself_is_unknown_and_told_where_it_is_damaged(
-    table: str, column: str, value: object, tmp_path: Path
-) -> None:
-    path = database(
-        tmp_path,
-        ("INSERT INTO META_DATA VALUES ('distributed_args', ?)", (_ARGS,)),
-        (f"UPDATE {table} SET {column} = ? WHERE {column} IN (?, 'Ascend910B')", (value, _ARGS)),
-    )
-    found = Read(path)
-    assert (found.counts[0], found.failures) == (_ALL, {f"values of {table}"})
-    told = found.remarks[f"values of {table}"]
-    assert told.value == 1
-    assert "distributed_args" in told.note or "name of NPU 0" in told.note
-
-
-def test_what_the_file_says_of_itself_is_told_where_it_is_no_utf8(tmp_path: Path) -> None:
-    odd = "UPDATE NPU_INFO SET name = CAST(x'41ff' AS TEXT)"
-    path = database(tmp_path, odd)
-    with opened(path) as profile:
-        name = Job(profile, path, NO_ANALYSIS).metadata["device_name"]
-    assert name == "A\N{REPLACEMENT CHARACTER}"
-    told = Read(path).remarks["texts of NPU_INFO that are no UTF-8"]
-    assert (told.value, told.ok) == (1, None)
-
-
-@pytest.mark.slow
-def test_names_of_groups_that_no_encoding_has_are_loaded(tmp_path: Path) -> None:
-    """A surrogate without its other half is spelled out, in the file as in one beside it."""
-    groups = '{"g\\ud800": {"group_name": "tp\\ud800", "global_ranks": [0]}}'
-    path = database(
-        tmp_path, ("INSERT INTO META_DATA VALUES ('parallel_group_info', ?)", (groups,))
-    )
-    (path.parent / "profiler_info_0.json").write_text('{"cann_version": "8\\ud800", "x": NaN}')
-    traceql.load(path, tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        (row,) = trace.sql("SELECT metadata FROM trace").rows()
-    found = json.loads(row["metadata"])
-    assert (found["cann_version"], found["groups"][0]["name"]) == ("8\\ud800", "g\\ud800")
-
-
-@pytest.mark.slow
-def test_names_that_are_no_utf8_or_control_a_terminal_are_loaded(tmp_path: Path) -> None:
-    odd = "ge\0mm\x1b[31m\n\N{REPLACEMENT CHARACTER}"
-    path = database(
-        tmp_path,
-        ("UPDATE STRING_IDS SET value = CAST(? AS TEXT) WHERE value = 'aclnnMm_MatMulV2'",
-         (b"ge\0mm\x1b[31m\n\xff",)),
-    )  # fmt: skip
-    traceql.load(path, tmp_path / "run.duckdb")
-    shown = called("sql", tmp_path / "run.duckdb", "SELECT name FROM kernel ORDER BY name").stdout
-    assert b"\x1b" not in shown
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        rows = trace.sql("SELECT name FROM slice WHERE cat = 'kernel'").rows()
-    assert rows == [{"name": odd}]
-
-
 @pytest.mark.parametrize("value", ["x'00ff'", "NULL"])
 def test_names_that_are_no_texts_fail_the_ledger(value: str, tmp_path: Path) -> None:
     where = "WHERE value = 'aclnnMm_MatMulV2'"
@@ -421,22 +250,6 @@ def test_names_that_are_no_texts_fail_the_ledger(value: str, tmp_path: Path) -> 
     assert found.counts == (_ALL, 3)
     assert found.failures == {"values of STRING_IDS"}
     assert found.remarks["values of STRING_IDS"].value == 1
-
-
-def test_names_that_are_no_utf8_are_told(tmp_path: Path) -> None:
-    """A replacement character that the file has is none."""
-    for name, told in ((b"ge\xffmm", [(1, None)]), ("ge\ufffdmm".encode(), [])):
-        statement = "UPDATE STRING_IDS SET value = CAST(? AS TEXT) WHERE value = ?"
-        found = Read(database(tmp_path / str(len(told)), (statement, (name, "aclnnMm_MatMulV2"))))
-        odd = [one for one in found.remarks.values() if one.check_name == "texts that are no UTF-8"]
-        assert [(one.value, one.ok) for one in odd] == told
-
-
-def test_a_name_of_a_column_that_is_no_utf8_is_told(tmp_path: Path) -> None:
-    content = database(tmp_path).read_bytes()
-    assert content.count(b'"groupName" INTEGER') == 2
-    bad = content.replace(b'"groupName" INTEGER', b'"groupNam\xc6" (((((((')
-    assert "damaged SQLite file" in refused(written(tmp_path, NAME, bad))
 
 
 def test_rows_that_refer_to_nothing_are_told(tmp_path: Path) -> None:
@@ -478,13 +291,6 @@ def test_compute_tasks_without_a_description_are_kernels_and_fail_the_ledger(
     assert found.failures == {_UNDESCRIBED}
 
 
-@pytest.mark.parametrize("kind", ["SDMA", "EVENT_WAIT", "PROFILING_ENABLE", "STARS_COMMON"])
-def test_other_tasks_without_a_description_are_no_kernels(kind: str, tmp_path: Path) -> None:
-    found = Read(database(tmp_path, rows=(*_ROWS, task(kind, ts=400, dur=20, number=50))))
-    assert kernels(found) == [("aclnnMm_MatMulV2", 100, 50)]
-    assert found.failures == set()
-
-
 def test_rows_that_enclose_others_are_no_kernels(tmp_path: Path) -> None:
     """One is around a task of a mixed kernel, one around an operation of communication."""
     rows = (
@@ -496,42 +302,3 @@ def test_rows_that_enclose_others_are_no_kernels(tmp_path: Path) -> None:
     found = Read(database(tmp_path, rows=rows))
     assert kernels(found) == [("aclnnMm_MatMulV2", 100, 50), ("MIX_AIV", 401, 18)]
     assert found.remarks[_UNDESCRIBED][1:4] == (1, 2, False)
-
-
-def test_operations_without_parts_are_told(tmp_path: Path) -> None:
-    found = Read(database(tmp_path, "DROP TABLE COMMUNICATION_TASK_INFO"))
-    told = found.remarks["parts of communication"]
-    assert (told.ok, "its 1 operations" in told.note) == (None, True)
-
-
-def test_two_descriptions_of_one_task_do_not_count_it_twice(tmp_path: Path) -> None:
-    path = database(tmp_path, "INSERT INTO COMPUTE_TASK_INFO SELECT * FROM COMPUTE_TASK_INFO")
-    assert Read(path).counts == (_ALL, 3)
-
-
-def test_a_wrong_extra_column_or_table_is_ignored(tmp_path: Path) -> None:
-    path = database(
-        tmp_path,
-        "ALTER TABLE TASK ADD COLUMN depth TEXT",
-        "CREATE TABLE notes (x)",
-        "INSERT INTO notes VALUES (x'ff')",
-        "CREATE VIEW PMU AS SELECT * FROM nowhere",
-    )
-    found = Read(path)
-    assert (found.counts, found.failures) == ((_ALL, 3), set())
-
-
-@pytest.mark.slow
-def test_times_of_1970_beside_those_of_today_are_loaded(tmp_path: Path) -> None:
-    path = database(tmp_path, f"UPDATE CANN_API SET startNs = 1, endNs = 6 {_FIRST}")
-    traceql.load(path, tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        rows = trace.sql("SELECT ts, dur FROM slice ORDER BY ts LIMIT 2").rows()
-    assert [tuple(row.values()) for row in rows] == [(0, 5), (START_NS - 1, 50)]
-
-
-def test_a_command_that_cannot_load_a_file_writes_nothing(tmp_path: Path) -> None:
-    path = database(tmp_path, rows=())
-    done = called("load", path, "-o", tmp_path / "run.duckdb")
-    assert (done.returncode, done.stdout, done.stderr.count(b"\n")) == (1, b"", 1)
-    assert sorted(file.name for file in tmp_path.rglob("*")) == [NAME, "in"]

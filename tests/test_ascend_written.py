@@ -11,7 +11,6 @@ from ascend_like import call, frequency, operation, operator, overlap, part, tas
 import traceql
 from traceql.reader.ascend.devices import DevicePart
 from traceql.reader.ascend.read import read_ascend
-from traceql.report.facts import answers
 
 DIALECT_ROWS = "SELECT DISTINCT dialect, format, reader FROM trace"
 
@@ -74,46 +73,9 @@ def test_waiting_is_what_no_plane_moves(one: traceql.Trace) -> None:
     assert (peer["late_place"], peer["operations"], peer["longest_ns"]) == (2, 1, 700)
 
 
-@pytest.mark.slow
-def test_a_group_of_the_whole_job_tells_the_number_of_the_late_rank(tmp_path: Path) -> None:
-    """The operation of `ONE` has four ranks, and so has the job."""
-    document: dict[str, Any] = {
-        "step1": {"p2p": {}, "collective": {"hcom_allReduce__123_0_1@77": {}}}
-    }
-    files = {"communication.json": json.dumps(document)}
-    layout = {"rank": 0, "world_size": 4}
-    folder = written(tmp_path, *ONE, rank=0, distributed=layout, files=files)
-    with loaded(folder, tmp_path / "run.duckdb") as trace:
-        lost = values(
-            trace, "SELECT root_rank, cause, late_place, ns FROM lost_time WHERE ns = 750"
-        )
-        (peer,) = trace.run("comm.peers").rows()
-    assert lost == [(2, "peer", 2, 750)]
-    assert (peer["late_rank"], peer["group_ranks"]) == (2, "0 1 2 3")
-
-
-@pytest.mark.slow
-def test_waiting_for_a_rank_that_is_not_loaded_is_in_the_phase_that_waited(tmp_path: Path) -> None:
-    """`ONE` in a decode step: 750 ns of its operation are waiting, and 700 ns are idle."""
-    step = operator("execute_context_0(0)_generation_4(4)", ts=0, dur=2000, cat="user_annotation")
-    with loaded(written(tmp_path, *ONE, step), tmp_path / "run.duckdb") as trace:
-        whole = trace.run("time.lost").rows()
-        decode = trace.run("time.lost", phase="decode").rows()
-        prefill = trace.run("time.lost", phase="prefill").rows()
-    waited = [(row["cause"], row["phase"], row["wait_ns"]) for row in decode if row["wait_ns"]]
-    assert waited == [("peer", "decode", 750)]
-    assert sum(row["idle_ns"] for row in decode) == 700
-    assert (decode, prefill) == (whole, [])
-
-
 def test_a_wait_for_an_event_is_a_dependency(one: traceql.Trace) -> None:
     found = values(one, "SELECT dur, cause FROM gap ORDER BY ts")
     assert found == [(500, "dependency"), (200, "launch")]
-
-
-def test_parts_of_communication_and_waits_are_no_kernels(one: traceql.Trace) -> None:
-    found = values(one, "SELECT category, COUNT(*) FROM kernel GROUP BY 1 ORDER BY 1")
-    assert found == [("collective", 1), ("elementwise", 1), ("gemm", 1)]
 
 
 @pytest.mark.slow
@@ -220,54 +182,6 @@ def test_tasks_of_unknown_types_are_told_and_kept(tmp_path: Path) -> None:
         assert values(trace, "SELECT name FROM kernel") == [("aclnnMm_MatMulCommon_MatMulV2",)]
 
 
-_DETAILS = (
-    "Name,Type,Start Time(us),Duration(us),Input Shapes",
-    f'aclnnMm,MatMulV2,{ascend_like.us(100)},0.1,"""4,8;8,16"""',
-)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("is_local", [False, True])
-def test_kernel_details_of_any_locale_are_joined(is_local: bool, tmp_path: Path) -> None:
-    """With semicolons and decimal commas, as spreadsheets of some countries save them."""
-    start = ascend_like.us(100)
-    local = (
-        "Name;Type;Start Time(us);Duration(us);Input Shapes",
-        f'aclnnMm;MatMulV2;{start.replace(".", ",")};0,1;"""4,8;8,16"""',
-    )
-    files = {"kernel_details.csv": "\n".join(local if is_local else _DETAILS)}
-    folder = written(tmp_path, task("aclnnMm", ts=100, dur=100), files=files)
-    with loaded(folder, tmp_path / "run.duckdb") as trace:
-        found = "SELECT args ->> 'Type', args ->> 'Input Shapes' FROM kernel JOIN slice USING (id)"
-        assert values(trace, found) == [("MatMulV2", "4,8;8,16")]
-
-
-@pytest.mark.slow
-def test_kernel_details_of_another_recording_are_told(tmp_path: Path) -> None:
-    files = {"kernel_details.csv": "\n".join(_DETAILS)}
-    folder = written(tmp_path, task("aclnnMm", ts=900, dur=100), files=files)
-    with loaded(folder, tmp_path / "run.duckdb") as trace:
-        told = "SELECT value, total, ok, note FROM ledger WHERE check_name = 'kernel_details.csv'"
-        ((*numbers, note),) = values(trace, told)
-    assert numbers == [0, 1, None]
-    assert "of another recording" in note
-
-
-@pytest.mark.slow
-def test_an_arrow_tells_the_call_of_a_task_whose_number_no_call_has(tmp_path: Path) -> None:
-    """As in traces of 2024-01: the arrow begins within the call, and ends where the task begins."""
-    outer = call("AscendCL@aclnnMm", ts=0, dur=90, connection=3, level="acl")
-    lone = task("aclnnMm_MatMulCommon_MatMulV2", ts=200, dur=50, connection=8)
-    arrow = {"cat": "HostToDevice", "name": "HostToDevice38654705663", "id": "38654705663"}
-    begin = {**arrow, "ph": "s", "pid": outer["pid"], "tid": outer["tid"], "ts": ascend_like.us(40)}
-    end = {**arrow, "ph": "f", "bp": "e", "pid": lone["pid"], "tid": lone["tid"], "ts": lone["ts"]}
-    other = call("AscendCL@aclrtSynchronizeStream", ts=95, dur=400, connection=4, level="acl")
-    folder = written(tmp_path, outer, other, lone, begin, end)
-    with loaded(folder, tmp_path / "run.duckdb") as trace:
-        found = "SELECT launch.name FROM kernel JOIN launch ON kernel.launch_id = launch.id"
-        assert values(trace, found) == [("AscendCL@aclnnMm",)]
-
-
 def two_devices(folder: Path) -> Path:
     """Streams of the same number, on two devices; a thread of the host starts tasks on each."""
     zero = (
@@ -334,16 +248,3 @@ def test_a_kernel_that_no_device_has_fails_the_ledger(
         if row["check_name"] == "kernels of all devices"
     ]
     assert (row["value"], row["total"], row["ok"]) == (2, 3, False)
-
-
-@pytest.mark.slow
-def test_the_report_and_the_ledger_speak_of_npus(one: traceql.Trace) -> None:
-    """Of the words of traceql; SQL, and the names of columns, stay as they are."""
-    found = list(answers(one))
-    said = [one.title for one in found] + [one.section.question for one in found]
-    heads = [one.query.head for one in found]
-    said += [text for head in heads for text in (head.summary, head.text)]
-    said += [column.text for head in heads for column in head.columns]
-    said += [row["note"] for row in one.sql("SELECT note FROM ledger").rows()]
-    assert [text for text in said if "GPU" in text] == []
-    assert "NPU time by kernel" in said

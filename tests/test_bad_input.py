@@ -164,15 +164,6 @@ def test_bad_input_is_one_line_that_names_it(name: str, tmp_path: Path) -> None:
     named_in_one_line(name, tmp_path)
 
 
-@pytest.mark.usefixtures("processes_read")
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[] if n == "truncated gzip" else [pytest.mark.slow]) for n in BAD],
-)
-def test_what_a_reading_process_finds_bad_is_one_line_too(name: str, tmp_path: Path) -> None:
-    named_in_one_line(name, tmp_path)
-
-
 def named_in_one_line(name: str, tmp_path: Path) -> None:
     write, reason = BAD[name]
     path, target = write(tmp_path), tmp_path / "out.duckdb"
@@ -291,21 +282,6 @@ def test_killed_load_leaves_the_old_database_and_the_next_one_cleans_up(
     assert list(tmp_path.glob(".*loading*")), "killed too late to test anything"
     traceql.load([tmp_path / "good"], database)
     assert not list(tmp_path.glob(".*loading*"))
-
-
-@pytest.mark.slow
-def test_interrupted_load_leaves_nothing(tmp_path: Path) -> None:
-    big = long_to_read(tmp_path / "rank8.json")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "traceql", "load", str(big), "-o", str(tmp_path / "x.duckdb")],
-        stderr=subprocess.PIPE, text=True, start_new_session=True, preexec_fn=hears_ctrl_c,
-    )  # fmt: skip
-    while not list(tmp_path.glob(".*loading*")) and process.poll() is None:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)
-    _, err = process.communicate()
-    assert (process.returncode, err) == (130, "traceql: interrupted\n")
-    assert [path.name for path in tmp_path.iterdir()] == ["rank8.json"]
 
 
 # `traceql` that makes tables for minutes.

@@ -2,10 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import databases
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from command_line import called, output, refusal
@@ -13,10 +11,8 @@ from repeats import OTHER_QUIET, saved, side
 from scaled_runs import EXAMPLE
 
 from traceql.compare import Comparison
-from traceql.compare.baseline import save_baseline
 from traceql.compare.profile import RESULTS
 from traceql.compare.sides import runs_of
-from traceql.errors import TraceqlError
 
 
 @pytest.fixture(autouse=True)
@@ -51,11 +47,6 @@ def test_saving_says_what_was_written_and_what_is_missing() -> None:
     assert (done.stderr, done.stdout.decode().split(",")[0]) == (b"", "wrote again: 5 runs")
 
 
-def test_a_baseline_of_five_runs_is_small() -> None:
-    folder = saved(Path("main"), side())
-    assert sum(file.stat().st_size for file in folder.iterdir()) < 80_000
-
-
 def test_a_baseline_is_replaced_only_on_request() -> None:
     saved(Path("main"), side())
     told = refusal("baseline", "save", "main", example())
@@ -74,18 +65,6 @@ def test_what_is_no_baseline_is_never_replaced(replace: tuple[str, ...]) -> None
         told = refusal("baseline", "save", name, example(), *replace)
         assert told == f"traceql: {name} exists and is not a baseline; give another name"
     assert Path("src/main.py").read_text(encoding="utf-8") == "print()"
-
-
-def test_the_name_of_a_file_is_no_name_of_a_baseline() -> None:
-    told = refusal("baseline", "save", "run.duckdb", example())
-    assert "run.duckdb is the name of a file; a baseline is a folder" in told
-    assert not Path("run.duckdb").exists()
-
-
-def test_a_recording_is_saved_once() -> None:
-    told = refusal("baseline", "save", "main", example(), example())
-    assert "are the same recording" in told
-    assert not Path("main").exists()
 
 
 def test_runs_that_no_gate_would_compare_are_told() -> None:
@@ -153,30 +132,6 @@ def test_a_damaged_table_is_one_line() -> None:
     assert "missing or damaged" in refusal(*words, status=2)
 
 
-@pytest.mark.parametrize(
-    "values", [["slow"], [None]], ids=["text in place of numbers", "nothing in place of numbers"]
-)
-def test_wrong_values_are_one_line(values: list[Any]) -> None:
-    folder = saved(Path("main"), side())
-    table = pq.read_table(folder / "metric.parquet")
-    place = table.column_names.index("ns")
-    kind = pa.string() if values[0] else pa.float64()
-    wrong = pa.array(values * len(table), kind)
-    pq.write_table(table.set_column(place, "ns", wrong), folder / "metric.parquet")
-    told = refusal("gate", "main", "main", "--fail-on", "step > 2%", status=2)
-    assert told == "traceql: main/metric.parquet has wrong values; save the baseline again"
-
-
-@pytest.mark.parametrize("change", [-2, 1])
-def test_runs_that_the_manifest_and_the_tables_disagree_about_are_one_line(change: int) -> None:
-    folder = saved(Path("main"), side())
-    manifest = json.loads((folder / "baseline.json").read_text())
-    runs = [f"run{number}" for number in range(len(manifest["runs"]) + change)]
-    (folder / "baseline.json").write_text(json.dumps(manifest | {"runs": runs}))
-    told = refusal("baseline", "show", "main")
-    assert f"baseline.json names {len(runs)} runs, and the tables have others" in told
-
-
 def test_a_baseline_has_no_secrets_and_no_folders_of_the_machine() -> None:
     facts = {
         "engine.hf_token": "hf_secret",
@@ -192,32 +147,3 @@ def test_a_baseline_has_no_secrets_and_no_folders_of_the_machine() -> None:
     content = b"".join(file.read_bytes() for file in Path("main").iterdir())
     for word in (b"hf_secret", b"runs/mine", b".scratch", str(databases.ROOT).encode()):
         assert word not in content
-
-
-@pytest.mark.slow
-def test_folders_of_recorded_paths_are_no_part_of_the_set_up(tmp_path: Path) -> None:
-    import shutil
-
-    import traceql
-
-    run = tmp_path / "run"
-    shutil.copytree(databases.EXAMPLES / "qwen3-8b-tp2-batch16", run)
-    document = json.loads((run / "run.json").read_text("utf-8"))
-    document["workload"]["dataset"] = "/home/somebody/data/chat.jsonl"
-    document["engine_arguments"]["chat_template"] = "~/templates/one.jinja"
-    (run / "run.json").write_text(json.dumps(document), "utf-8")
-    traceql.load([run], tmp_path / "run.duckdb")
-    (loaded,) = runs_of([tmp_path / "run.duckdb"])
-    facts = {row["name"]: row["value"] for row in loaded.profile["fact"].to_pylist()}
-    assert facts["workload.dataset"] == "chat.jsonl"
-    assert facts["engine.chat_template"] == "one.jinja"
-    save_baseline([loaded], tmp_path / "main")
-    content = b"".join(file.read_bytes() for file in (tmp_path / "main").iterdir())
-    assert b"somebody" not in content
-
-
-def test_saving_twice_needs_permission_in_python_too() -> None:
-    folder = saved(Path("main"), side())
-    with pytest.raises(TraceqlError, match="is a baseline already"):
-        save_baseline(side(OTHER_QUIET), folder)
-    save_baseline(side(OTHER_QUIET), folder, replace=True)

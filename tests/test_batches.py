@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import traces
 
-from traceql.errors import NotATrace, TraceCorrupt
+from traceql.errors import TraceCorrupt
 from traceql.reader.kineto import kineto_json
 from traceql.reader.kineto.read import read_kineto
 from traceql.reader.unpacked import pieces
@@ -61,30 +61,6 @@ def test_a_file_cut_at_every_event_reads_as_one_that_is_whole(
     for batch_bytes in (1, 150, 1000):
         monkeypatch.setattr(kineto_json, "_BATCH_BYTES", batch_bytes)
         assert tables(path) == whole
-
-
-def test_batches_are_as_small_as_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": events()}))
-    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 400)
-    sizes = [len(batch) for batch in kineto_json.KinetoJson(path)]
-    assert sum(sizes) == 60
-    assert max(sizes) < 20
-
-
-def test_events_given_twice_are_an_error(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    kernels = json.dumps([traces.kernel(ts=1, dur=1)])
-    path.write_text(f'{{"traceEvents": {kernels}, "traceEvents": {kernels}}}')
-    with pytest.raises(TraceCorrupt, match='"traceEvents" appears twice'):
-        read_kineto(path, trace_processor=None)
-
-
-def test_events_below_another_key_are_no_trace(tmp_path: Path) -> None:
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"inner": {"traceEvents": events()}}))
-    with pytest.raises(NotATrace, match='JSON without "traceEvents"'):
-        read_kineto(path, trace_processor=None)
 
 
 @pytest.mark.parametrize("piece", [1, 2, 7, 64, 1 << 20])
@@ -141,20 +117,6 @@ def test_a_number_of_another_type_changes_no_other_event(
     left = {name: read["activity"][20][name] for name in ("stream", "bytes", "grid", "block")}
     assert left == {"stream": None, "bytes": None, "grid": None, "block": [256, 1, 1]}
     assert read["slice"][20]["external_id"] is None
-
-
-def test_events_with_objects_of_their_own_do_not_stop_the_cutting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", 2000)
-    listed = [{"k": n, "v": {"w": []}} for n in range(9)]
-    found = [traces.kernel(ts=10 * n, dur=5) | {"args": {"list": listed}} for n in range(300)]
-    found[3]["args"] = {"list": [{"a": 1}] * 2000}
-    path = tmp_path / "trace.json"
-    path.write_text(json.dumps({"traceEvents": found}))
-    sizes = [len(batch) for batch in kineto_json.KinetoJson(path)]
-    assert sum(sizes) == 300
-    assert max(sizes) < 60
 
 
 @pytest.mark.parametrize(

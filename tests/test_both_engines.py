@@ -1,8 +1,6 @@
 """The bundled engine and one behind the official API's HTTP path give the same databases."""
 
 import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +11,7 @@ from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
 import traceql
 from traceql.engine import module_cache
-from traceql.resources import EXAMPLES
 
-ROOT = Path(__file__).resolve().parents[1]
-TABLES = (
-    *("slice", "flow", "instant", "track", "launch", "kernel", "step", "device_state", "gap"),
-    *("memory", "file_count"),
-)
 PID, TID = 100, 101
 MAIN, STREAM, SECOND_STREAM, WORKER = 1, 2, 3, 4  # tracks
 SECONDS = 1_790_857_026_000_000_000  # ns: large enough to lose digits in a double
@@ -28,38 +20,6 @@ SECONDS = 1_790_857_026_000_000_000  # ns: large enough to lose digits in a doub
 @pytest.fixture(autouse=True)
 def no_choice_of_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(module_cache.TRACE_PROCESSOR_VARIABLE, raising=False)
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Path:
-    """An executable that the official API starts as it would a native shell."""
-    path = tmp_path / "trace_processor_shell"
-    path.write_text(
-        f"#!{sys.executable}\nimport sys\n"
-        f"sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'tests')!r}]\n"
-        "from engine_server import main\nmain()\n",
-        encoding="utf-8",
-    )
-    path.chmod(0o755)
-    return path
-
-
-def example(_folder: Path) -> Path:
-    return EXAMPLES / "qwen3-8b-tp1-graph"
-
-
-def crossing(folder: Path) -> Path:
-    """Kernels that overlap on one stream, an arrow, ids that collide."""
-    return traces.write(
-        folder / "crossing.json",
-        traces.step(ts=0, dur=9, generation=(1, 1)),
-        traces.launch(ts=1, correlation=1),
-        traces.flow("s", ts=1, pid=traces.PID, tid=traces.PID),
-        traces.kernel(ts=4, dur=5, correlation=1, stream=0),
-        traces.flow("f", ts=4, pid=0, tid=0),
-        traces.kernel(ts=7, dur=5, stream=0),
-        traces.host("größe\\u00e9", ts=3, dur=0),
-    )
 
 
 def native(folder: Path) -> Path:
@@ -145,26 +105,6 @@ def set_value(annotation: Any, value: Any) -> None:
             annotation.double_value = value
         case _:
             annotation.string_value = value
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "made", [*(pytest.param(m, marks=pytest.mark.slow) for m in (example, crossing)), native]
-)
-def test_both_engines_give_equal_databases(
-    made: Callable[[Path], Path], tmp_path: Path, shell: Path
-) -> None:
-    path = made(tmp_path)
-    traceql.load([path], tmp_path / "bundled.duckdb")
-    traceql.load([path], tmp_path / "http.duckdb", trace_processor=shell)
-    with (
-        traceql.Trace(tmp_path / "bundled.duckdb") as bundled,
-        traceql.Trace(tmp_path / "http.duckdb") as http,
-    ):
-        for table in TABLES:
-            rows = bundled.select(f"FROM {table} ORDER BY ALL").arrow()
-            assert rows.equals(http.select(f"FROM {table} ORDER BY ALL").arrow()), table
-        assert len(bundled.sql("FROM slice")) > 0
 
 
 @pytest.fixture(scope="module")

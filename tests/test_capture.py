@@ -2,73 +2,37 @@
 
 import asyncio
 import json
-import multiprocessing
 import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from itertools import accumulate
 from pathlib import Path
-from typing import Any
 
 import pytest
-import traces
 from recorded_runs import answer, run_directory
 
 import traceql
 from capture.checkout import checkout
 from capture.drive import Chunk, Pass, drive
 from capture.engine_options import parsed_arguments
-from capture.engine_result import stall_ns
 from capture.environment import network_adapters, variables
 from capture.errors import CaptureError, ServerUnusable, UnsupportedVllm, WorkloadInvalid
 from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
-from capture.models import built_in_config, built_in_models
-from capture.processes import remove_shared_memory, shared_memory
 from capture.run_directory import RunDirectory
 from capture.server import Server
 from capture.server_layout import model_config, parallel_layout, placed
 from capture.server_process import trace_folder
-from capture.vllm_version import annotates_in_detail, checked
+from capture.vllm_version import checked
 from capture.workload import (
     Request,
     Workload,
     file_workload,
     random_workload,
     require_fitting,
-    require_token_ids,
 )
-from traceql.loading.discovery import trace_files
 
 _MS = 1_000_000
-
-
-def test_built_in_architectures_have_the_parameters_of_their_names() -> None:
-    expected = {  # 1e9 parameters, from the published model cards
-        "qwen3-0.6b": 0.6, "qwen3-1.7b": 1.7, "qwen3-4b": 4.0, "qwen3-8b": 8.2,
-        "qwen3-14b": 14.8, "qwen3-32b": 32.8, "qwen3-30b-a3b": 30.5, "qwen3-235b-a22b": 235,
-    }  # fmt: skip
-    assert set(built_in_models()) == {*expected, "qwen3-tiny", "qwen3-tiny-moe"}
-    for name, billions in expected.items():
-        assert parameters(name) / 1e9 == pytest.approx(billions, rel=0.03), name
-
-
-def parameters(name: str) -> int:
-    """Weights of the matrices and embeddings; norms are negligible."""
-    c = built_in_config(name)
-    assert c is not None
-    heads = c["num_attention_heads"] + c["num_key_value_heads"]
-    attention = 2 * heads * c["head_dim"] * c["hidden_size"]
-    experts, width = c.get("num_experts", 1), c.get("moe_intermediate_size", c["intermediate_size"])
-    layer = attention + 3 * experts * width * c["hidden_size"]
-    embeddings = (1 if c["tie_word_embeddings"] else 2) * c["vocab_size"] * c["hidden_size"]
-    return int(c["num_hidden_layers"] * layer + embeddings)
-
-
-def test_a_model_is_found_by_any_of_its_names() -> None:
-    assert built_in_config("Qwen/Qwen3-8B") == built_in_config("8b") == built_in_config("qwen3-8b")
-    assert built_in_config("llama-3") is None
 
 
 def test_workloads_are_the_same_each_time_and_differ_by_seed() -> None:
@@ -76,13 +40,6 @@ def test_workloads_are_the_same_each_time_and_differ_by_seed() -> None:
     assert one == same != other
     assert (len(one.requests), one.concurrency) == (64, 16)
     assert {len(r.prompt) for r in one.requests} == {60, 150, 400, 900, 1800}
-
-
-def test_numbers_of_the_user_replace_those_of_the_mix() -> None:
-    workload = random_workload(
-        vocab_size=100, mix="prefill-heavy", prompts=3, prompt_tokens=5, output_tokens=2
-    )
-    assert [(len(r.prompt), r.output_tokens) for r in workload.requests] == [(5, 2)] * 3
 
 
 def test_a_prompts_file_holds_text_and_token_ids(tmp_path: Path) -> None:
@@ -130,15 +87,6 @@ def test_latencies_are_those_of_their_definitions() -> None:
     assert measured["summary"]["output_tokens_per_s"] == pytest.approx(3 / 0.022)
 
 
-def test_tokens_after_the_window_do_not_count() -> None:
-    answers = [answer("a", 0, 10, 20), answer("b", 5, 15, 900), answer("c", 60, 950)]
-    measured = pass_metrics(Pass(answers, 0, 1000 * _MS), 50 * _MS)
-    found = [(r["request_id"], r["finished"], r["output_tokens"]) for r in measured["requests"]]
-    assert found == [("a", True, 2), ("b", False, 1)]
-    assert measured["summary"]["elapsed"] == 50 * _MS
-    assert measured["summary"]["e2e"]["mean"] == 20 * _MS
-
-
 def test_percentiles_are_interpolated() -> None:
     assert distribution([4, 1, 3, 2]) == {
         "mean": 2.5, "p50": 2.5, "p90": pytest.approx(3.7), "p99": pytest.approx(3.97),
@@ -167,11 +115,6 @@ def test_an_unsupported_vllm_is_named_with_the_range() -> None:
         checked("0.24.1", "vllm")
 
 
-def test_detailed_annotations_are_advised_from_the_version_that_has_them() -> None:
-    versions = ("0.25.1", "0.26.0rc1", "0.32.1+cpu", "1.0", "mine", "")
-    assert [annotates_in_detail(version) for version in versions] == [False] + [True] * 5
-
-
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -197,18 +140,6 @@ def test_failures_name_the_fix_or_the_root_cause(tmp_path: Path) -> None:
     assert explained("EngineGenerateError: ", log) == said
     log.write_text("ValueError: To serve at least one request with max seq len (40960)\n")
     assert "lower --engine-arg max_model_len" in explained("EngineDeadError: see stack trace", log)
-
-
-def test_an_iteration_that_compiles_is_told_from_a_long_prefill() -> None:
-    def pass_of(*durations_ms: int) -> dict[str, Any]:
-        begins = [0, *accumulate(durations_ms)]
-        iterations = [{"begin_unix_ns": at * _MS} for at in begins[:-1]]
-        return {"iterations": iterations, "end_unix_ns": begins[-1] * _MS}
-
-    assert stall_ns(pass_of(80, 606, 6, 6, 6, 6)) == 606 * _MS
-    assert stall_ns(pass_of(80, 6, 6, 6, 6)) == 0  # two thousand tokens of prefill
-    assert stall_ns(pass_of(400, 300, 300)) == 0  # a slow machine
-    assert stall_ns(pass_of()) == 0
 
 
 def test_a_servers_ranks_are_placed_as_its_command_line_says() -> None:
@@ -283,19 +214,6 @@ def test_a_recording_notes_the_commit_of_its_working_folder(
     assert checkout(tmp_path) is None  # there is no git
 
 
-@pytest.mark.parametrize("name", ["tensor-parallel-size", "enforce_eager", "profiler_config"])
-def test_what_options_decide_is_no_engine_argument(name: str) -> None:
-    with pytest.raises(CaptureError, match="use --"):
-        parsed_arguments([f"{name}=2"])
-
-
-def test_a_layout_that_a_command_line_does_not_tell_is_unknown() -> None:
-    assert parallel_layout(["vllm", "serve", "m", "-tp", "2", "-ep"])["ep"] is True
-    assert parallel_layout(["vllm", "serve", "m", "-tp", "\u00b2"]) == {}
-    assert parallel_layout(["vllm", "serve", "--config", "x.yaml"]) == {}
-    assert parallel_layout(["vllm", "serve", "m", "-tp", "auto"]) == {}
-
-
 def test_a_server_that_goes_away_is_one_line() -> None:
     async def ask(port: int) -> None:
         async with Server(f"http://127.0.0.1:{port}") as server:
@@ -308,56 +226,6 @@ def test_a_server_that_goes_away_is_one_line() -> None:
 
     with pytest.raises(ServerUnusable, match="stopped answering during /stop_profile"):
         asyncio.run(alone())
-
-
-@pytest.mark.slow
-def test_run_json_without_ranks_or_layout_says_nothing_of_ranks(tmp_path: Path) -> None:
-    file = run_directory(tmp_path / "run") / "run.json"
-    run = json.loads(file.read_text())
-    for change in ({"ranks": None}, {"parallel": None}):
-        file.write_text(json.dumps(run | change | {"kind": "vllm-server"}))
-        alone = [tmp_path / "run" / "traces" / "rank1.pt.trace.json"]
-        database = tmp_path / f"{next(iter(change))}.duckdb"
-        assert traceql.load(alone, database).added == alone
-
-
-def test_semaphores_of_living_processes_are_no_litter() -> None:
-    before = shared_memory()
-    semaphore = multiprocessing.get_context("spawn").Semaphore()
-    (own,) = [name for name in shared_memory() - before if semaphore._semlock.name[1:] in name]  # type: ignore[attr-defined]
-    remove_shared_memory(before)
-    assert own in shared_memory()
-
-
-def test_shared_memory_of_a_process_is_litter_once_it_has_died() -> None:
-    before = shared_memory()
-    holds = "import sys; f = open(sys.argv[1], 'x'); print('open', flush=True); sys.stdin.read()"
-    file = Path(f"/dev/shm/psm_traceql_test_{os.getpid()}")
-    process = subprocess.Popen(
-        [sys.executable, "-c", holds, str(file)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    with process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"open\n"
-        remove_shared_memory(before)
-        assert file.name in shared_memory()
-        process.kill()
-    remove_shared_memory(before)
-    assert file.name not in shared_memory()
-
-
-def test_text_needs_a_tokenizer() -> None:
-    text = Workload([Request(0, "r", "hello", 4)], 1, None, None)
-    with pytest.raises(WorkloadInvalid, match="no tokenizer"):
-        require_token_ids(text)
-
-
-def test_json_beside_the_traces_of_a_run_is_no_trace(tmp_path: Path) -> None:
-    (tmp_path / "run.json").write_text('{"schema_version": 1, "status": "complete"}')
-    (tmp_path / "events.json").write_text("{}")
-    (tmp_path / "traces").mkdir()
-    trace = traces.write(tmp_path / "traces" / "rank0.json", traces.kernel("k", ts=0, dur=1))
-    assert trace_files([tmp_path]) == [trace.resolve()]
 
 
 def refusal(*arguments: str | Path, **environment: str) -> str:
@@ -412,37 +280,11 @@ def test_requests_are_joined_to_the_steps_that_served_them(loaded: traceql.Trace
     assert found == [("a", 0, 2, 9000), ("b", 0, 1, 5000)]
 
 
-def test_latency_percentiles_are_over_requests(loaded: traceql.Trace) -> None:
-    rows = {row["latency"]: row for row in loaded.run("serving.latency")}
-    assert rows["ttft"]["mean_ns"] == 20 * _MS
-    assert (rows["itl"]["count"], rows["itl"]["p50_ns"]) == (1, 10 * _MS)
-
-
 def test_throttling_inside_the_window_is_flagged(loaded: traceql.Trace) -> None:
     (row,) = loaded.run("gpu.telemetry").rows()
     assert (row["rank"], row["samples"], row["throttled"], row["throttled_pct"]) == (1, 2, True, 50)
     (row,) = loaded.run("gpu.telemetry", window="all").rows()
     assert row["samples"] == 3
-
-
-@pytest.mark.slow
-def test_a_moved_run_directory_loads_the_same(loaded: traceql.Trace, tmp_path: Path) -> None:
-    run_directory(tmp_path / "before").rename(tmp_path / "after")
-    traceql.load([tmp_path / "after"], tmp_path / "after.duckdb")
-    with traceql.open(tmp_path / "after.duckdb") as moved:
-        for query in ("serving.latency", "serving.requests", "gpu.telemetry", "time.breakdown"):
-            assert moved.run(query).rows() == loaded.run(query).rows()
-
-
-@pytest.mark.slow
-def test_an_incomplete_run_fails_its_check(tmp_path: Path) -> None:
-    file = run_directory(tmp_path / "run") / "run.json"
-    run = json.loads(file.read_text()) | {"status": "incomplete", "reason": "interrupted"}
-    file.write_text(json.dumps(run))
-    traceql.load([tmp_path / "run"], tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        (failed,) = trace.run("quality.ledger", failed=True).rows()
-    assert (failed["check_name"], failed["note"]) == ("run complete", "incomplete: interrupted")
 
 
 def test_settings_are_noted_and_secrets_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

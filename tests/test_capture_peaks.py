@@ -3,21 +3,18 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from command_line import refusal
 
-from capture.errors import GpuBusy, GpuMissing, ModelNotFound
-from capture.models import built_in_config
+from capture.errors import GpuBusy, ModelNotFound
 from capture.peaks import gpu as gpu_module
-from capture.peaks.gpu import Gpu, require_idle, show_only, visible_gpus
-from capture.peaks.measure import measure
-from capture.peaks.model_products import Product, configuration, model_products
+from capture.peaks.gpu import require_idle, visible_gpus
+from capture.peaks.model_products import configuration, model_products
 from capture.peaks.timing import Rounds, timed
 from traceql.loading.peaks_document import peaks_document
 
@@ -73,16 +70,6 @@ def test_the_median_counts_and_the_first_round_does_not() -> None:
     assert (found["ns"], found["mad_ns"]) == (2e6, 1e6)
 
 
-def test_processes_that_measure_together_agree_on_the_slowest() -> None:
-    def slowest(values: Sequence[float]) -> Sequence[float]:
-        return [max(value, 2e6) for value in values]
-
-    work, started = clockwork([1e6], 1)
-    found = timed(work, state=unknown_state, agree=slowest)
-    assert started[2] == 10  # as many rounds as the slowest can do in 20 ms
-    assert found["ns"] == 2e6
-
-
 def test_the_clock_is_read_while_the_gpu_works() -> None:
     working = False
     seen = []
@@ -136,25 +123,6 @@ def test_kv_heads_are_copied_and_experts_left_out() -> None:
     }  # fmt: skip
 
 
-def test_layers_quantized_to_fp8_multiply_in_fp8_but_not_lm_head() -> None:
-    config = dict(built_in_config("qwen3-0.6b") or {})
-    config["quantization_config"] = {"quant_method": "fp8"}
-    assert {one.role: one.dtype for one in model_products(config, 1)} == {
-        "qkv_proj": "fp8", "o_proj": "fp8", "gate_up_proj": "fp8", "down_proj": "fp8",
-        "lm_head": "bf16",
-    }  # fmt: skip
-
-
-def test_latent_attention_and_inner_configurations(tmp_path: Path) -> None:
-    inner = {
-        "hidden_size": 64, "num_attention_heads": 4, "kv_lora_rank": 8, "vocab_size": 100,
-        "n_routed_experts": 8,
-    }  # fmt: skip
-    file = tmp_path / "config.json"
-    file.write_text(json.dumps({"text_config": inner}))
-    assert model_products(configuration(str(tmp_path)), 2) == [Product("lm_head", "bf16", 64, 64)]
-
-
 @pytest.mark.parametrize(
     ("model", "tp", "reason"),
     [
@@ -172,13 +140,6 @@ def test_a_model_that_cannot_be_divided_is_refused(
     name = model if isinstance(model, str) else str(file)
     with pytest.raises(ModelNotFound, match=reason):
         model_products(configuration(name), tp)
-
-
-def test_a_damaged_configuration_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "config.json"
-    file.write_text("{")
-    with pytest.raises(ModelNotFound, match=f"cannot read {file}: Expecting property name"):
-        configuration(str(file))
 
 
 # --- GPUs ------------------------------------------------------------------------------------
@@ -226,23 +187,6 @@ def test_a_gpu_that_others_use_is_refused(
         require_idle(gpus)
 
 
-def test_cuda_sees_the_chosen_gpus_and_their_clocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    show_only([])
-    assert os.environ["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-    assert [gpu.handle for gpu in visible_gpus(nvml())] == [0, 1]
-    show_only([1])
-    (gpu,) = visible_gpus(nvml())
-    assert (gpu.number, gpu.state()) == (0, {"sm_clock_mhz": 1001, "throttle_reasons": 4})
-    assert Gpu(0).state() == unknown_state()
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-b, 0")
-    assert [gpu.handle for gpu in visible_gpus(nvml())] == [1, 0]
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2")
-    with pytest.raises(GpuMissing, match="there is no GPU 2; this machine has 2, numbered from 0"):
-        visible_gpus(nvml())
-
-
 # --- the command -----------------------------------------------------------------------------
 
 
@@ -273,19 +217,6 @@ def test_without_pytorch_the_command_says_where_to_run_it(
         "traceql: PyTorch is not installed here; "
         "run this where it is, such as in vLLM's environment"
     )
-
-
-def test_a_machine_without_a_gpu_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    cuda = SimpleNamespace(is_available=lambda: False)
-    torch: Any = ModuleType("torch")
-    torch.cuda = cuda
-    torch.__spec__ = SimpleNamespace()
-    monkeypatch.setitem(sys.modules, "torch", torch)
-    with pytest.raises(GpuMissing, match="PyTorch sees no GPU here"):
-        measure(tmp_path / "peaks.json")
-    assert not (tmp_path / "peaks.json").exists()
 
 
 @pytest.mark.vllm

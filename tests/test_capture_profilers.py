@@ -3,7 +3,6 @@
 Stand-ins are on PATH instead of the tools: they pass the engine on, and write what they are told.
 """
 
-import json
 import shutil
 import sqlite3
 import sys
@@ -14,7 +13,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from nsys_samples import FOLDER, unpacked
+from nsys_samples import unpacked
 
 import traceql
 from capture.annotation import annotate
@@ -73,13 +72,6 @@ def test_nsight_compute_refuses_ranks_that_wait_for_each_other(programs: Path) -
     PROFILERS["nsys"].require_possible(ProfilerOptions(memory=True), world_size=2, has_gpu=True)
 
 
-def test_pytorchs_profiler_needs_no_tool(programs: Path) -> None:
-    PROFILERS["torch"].require_possible(
-        ProfilerOptions(stacks=True, memory=True), world_size=2, has_gpu=False
-    )
-    assert list(PROFILERS["torch"].command(ProfilerOptions(), programs)) == []
-
-
 # --- what the tools are asked for ------------------------------------------------------------
 
 
@@ -93,12 +85,6 @@ def test_nsight_systems_sees_inside_graphs_ranges_and_all_processes(tmp_path: Pa
     assert asked["capture-range"] == "cudaProfilerApi"
     again = PROFILERS["nsys"].command(ProfilerOptions(), tmp_path, repeats=True)
     assert "--capture-range-end=repeat" in again
-
-
-@pytest.mark.parametrize("tool", TOOLS)
-def test_the_engine_marks_the_window_for_the_tool(tool: str, tmp_path: Path) -> None:
-    found = PROFILERS[tool].engine_arguments(ProfilerOptions(), tmp_path)
-    assert found == {"profiler_config": {"profiler": "cuda"}}
 
 
 def test_modules_become_nvtx_ranges_where_a_tool_records(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -221,15 +207,3 @@ def test_a_tool_that_wrote_no_report_is_told(tool: str, tmp_path: Path, programs
     (tmp_path / "run" / ".scratch").mkdir(parents=True)
     with pytest.raises(EngineFailed, match=rf"{tool} wrote no report; .*log\.txt"):
         PROFILERS[tool].collect(tmp_path / "run", tmp_path / "run" / ".scratch", [{"rank": 0}])
-
-
-def test_run_json_names_the_ranks_of_a_report_by_process(tmp_path: Path) -> None:
-    """Two entries for one process would be a guess."""
-    ranks = [{"rank": n, "trace": "traces/profile.sqlite", "pid": 7} for n in (0, 1)]
-    (tmp_path / "traces").mkdir()
-    shutil.copy(
-        FOLDER / "qwen3-8b-2layers-eager.sqlite.gz", tmp_path / "traces" / "profile.sqlite.gz"
-    )
-    (tmp_path / "run.json").write_text(json.dumps({"schema_version": 1, "ranks": ranks}))
-    with pytest.raises(traceql.TraceqlError, match="and the process 7"):
-        traceql.load(tmp_path, tmp_path / "x.duckdb")

@@ -1,8 +1,6 @@
 """Charts show what the rows say, stay readable with many rows, and are files that stand alone."""
 
-import itertools
 import re
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,30 +14,11 @@ from command_line import called
 import traceql
 from traceql.chart import palette
 from traceql.chart.draw import drawn
-from traceql.chart.drawing import Drawing, Order
 from traceql.chart.files import picture
 from traceql.classification.rules import CATEGORIES
-from traceql.query import Chart, catalog
-from traceql.result import Result
+from traceql.query import Chart
 
-# Machado, Oliveira and Fernandes 2009: what a dichromat sees of linear RGB.
-_SEEN_BY = {
-    "protanopia": [
-        [0.152286, 1.052583, -0.204868],
-        [0.114503, 0.786281, 0.099216],
-        [-0.003882, -0.048116, 1.051998],
-    ],
-    "deuteranopia": [
-        [0.367322, 0.860646, -0.227968],
-        [0.280085, 0.672501, 0.047413],
-        [-0.011820, 0.042940, 0.968881],
-    ],
-    "full colour vision": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
-}
 BAR = {"x": "dur", "y": "name"}
-_TO_XYZ = np.array(
-    [[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]]
-) / np.array([[0.95047], [1.0], [1.08883]])
 
 
 def rows_of(table: pa.Table, kind: str, **channels: str) -> list[dict[str, Any]]:
@@ -108,19 +87,6 @@ def test_parts_of_several_rows_of_one_bar_are_summed_and_the_first_part_orders_t
     assert spec["encoding"]["y"]["sort"] == ["b", "a"]
 
 
-def test_a_part_that_is_nowhere_is_not_in_the_legend() -> None:
-    table = pa.table({"rank": [0], "transfer_ns": [3], "wait_ns": [0]})
-    chart = Chart("stacked", {"x": "transfer_ns,wait_ns", "y": "rank"})
-    spec = drawn(table, chart, width=720).to_dict()
-    assert spec["encoding"]["color"]["scale"]["domain"] == ["transfer"]
-
-
-def test_rows_named_by_several_columns_leave_out_what_is_unknown() -> None:
-    table = pa.table({"dur": [5, 6], "role": ["act", None], "layer": [None, 3], "number": [7, 8]})
-    rows = rows_of(table, "bar", x="dur", y="role,layer,number")
-    assert [row["role, layer, number"] for row in rows] == ["act, step 7", "layer 3, step 8"]
-
-
 def test_a_deviation_is_the_difference_from_the_median_of_the_row() -> None:
     table = pa.table({
         "layer": [0, 1, 2] * 2, "role": ["act"] * 3 + ["rope"] * 3,
@@ -132,13 +98,6 @@ def test_a_deviation_is_the_difference_from_the_median_of_the_row() -> None:
     assert [row["work_ns"] for row in rows] == [0, 0, 40, 0, 0, 0]
     low, middle, high = spec["encoding"]["color"]["scale"]["domain"]
     assert (low, middle) == (-high, 0)
-
-
-def test_differences_of_a_percent_stay_pale() -> None:
-    table = pa.table({"layer": [0, 1, 2], "role": ["act"] * 3, "work_ns": [1000, 1000, 1010]})
-    chart = Chart("deviation", {"x": "layer", "y": "role", "color": "work_ns"})
-    spec = drawn(table, chart, width=720).to_dict()
-    assert spec["encoding"]["color"]["scale"]["domain"] == [-50, 0, 50]
 
 
 def test_a_range_reaches_from_its_first_to_its_last_value() -> None:
@@ -171,23 +130,6 @@ def test_limits_are_lines_with_their_names() -> None:
     assert spec["layer"][-1]["encoding"]["y"]["scale"]["type"] == "log"
 
 
-def test_yes_and_no_are_said_in_words() -> None:
-    table = pa.table({"gpu": [0, 1], "mean_sm_clock_mhz": [1.0, 2.0], "throttled": [True, False]})
-    rows = rows_of(table, "bar", x="mean_sm_clock_mhz", y="gpu", color="throttled")
-    assert [row["throttled"] for row in rows] == ["throttled", "not throttled"]
-
-
-@pytest.mark.parametrize("phase", ["decode", "prefill"])
-def test_the_step_that_is_drawn_kernel_by_kernel_is_a_typical_one(
-    trace: traceql.Trace, phase: str
-) -> None:
-    rows = trace.sql("SELECT step_id, gpu_dur FROM step WHERE phase = $phase", {"phase": phase})
-    by_duration = sorted(rows, key=lambda row: (row["gpu_dur"], row["step_id"]))
-    median = by_duration[(len(by_duration) - 1) // 2]["step_id"]
-    asked = {} if phase == "decode" else {"step": median}
-    assert {row["step_id"] for row in trace.run("steps.anatomy", **asked)} == {median}
-
-
 def test_many_points_become_counts_that_add_up() -> None:
     spread = np.random.default_rng(1).integers(1, 10**6, size=(2, 20_000))
     table = pa.table({"ts": spread[0], "dur": spread[1], "cause": ["host", "sync"] * 10_000})
@@ -197,29 +139,6 @@ def test_many_points_become_counts_that_add_up() -> None:
     assert sum(row["rows"] for row in rows if row["cause"] == "host") == 10_000
     mean_us = sum(row["dur"] * row["rows"] for row in rows) / 20_000
     assert mean_us == pytest.approx(spread[1].mean() / 1_000)
-
-
-def test_long_lines_become_means_of_equal_spans() -> None:
-    table = pa.table({"ts": range(10_000), "queued": [5.0, 7.0] * 5_000, "rank": [0] * 10_000})
-    rows = rows_of(table, "line", x="ts", y="queued", color="rank")
-    assert 300 <= len(rows) <= 301
-    assert all(5.9 < row["queued"] < 6.1 for row in rows[:300])
-
-
-def test_neighbouring_columns_of_a_wide_heatmap_share_a_cell() -> None:
-    number, layer = (
-        list(axis) for axis in zip(*itertools.product(range(600), range(3)), strict=True)
-    )
-    table = pa.table({"number": number, "layer": layer, "dur": [n % 5 for n in number]})
-    rows = rows_of(table, "heatmap", x="number", y="layer", color="dur")
-    assert len(rows) == 120 * 3
-    assert {row["dur"] for row in rows} == {2.0}  # the mean of 0 to 4
-
-
-def test_cells_of_a_heatmap_sum_what_falls_into_them() -> None:
-    table = pa.table({"layer": [0, 0, 1], "role": ["act", "act", "act"], "total_ns": [1, 2, 4]})
-    rows = rows_of(table, "heatmap", x="layer", y="role", color="total_ns")
-    assert [(row["layer"], row["total_ns"]) for row in rows] == [(0, 3.0), (1, 4.0)]
 
 
 def test_a_crowded_timeline_keeps_its_span_and_every_colour() -> None:
@@ -235,32 +154,6 @@ def test_a_crowded_timeline_keeps_its_span_and_every_colour() -> None:
     assert sum(row["role"] == "attention" for row in rows) == 50
 
 
-def test_what_is_drawn_in_a_timeline_is_what_ran(trace: traceql.Trace) -> None:
-    result = trace.run("steps.timeline")
-    (rows,) = result.chart().to_dict()["datasets"].values()
-    drawn_ns = {(row["rank"], round(row["gpu_ts"] * 1e6), round(row["end"] * 1e6)) for row in rows}
-    assert drawn_ns == {
-        (row["rank"], row["gpu_ts"], row["gpu_ts"] + row["gpu_dur"])
-        for row in result
-        if row["gpu_ts"] is not None
-    }
-
-
-@pytest.mark.slow
-def test_every_chart_of_a_real_run_fits_the_width_of_a_phone(trace: traceql.Trace) -> None:
-    drawn_ones = 0
-    for name, query in catalog().items():
-        if query.head.chart is None:
-            continue
-        result = trace.run(name)
-        if len(result):
-            drawn_ones += 1
-            drawing = ElementTree.fromstring(picture(result.chart(width=328), ".svg"))
-            assert float(drawing.attrib["width"]) <= 328, name
-            assert len(drawing.findall(".//{*}path")) > 1, name
-    assert drawn_ones > 20
-
-
 def test_what_is_called_the_same_has_the_same_colour() -> None:
     groups = [
         palette.CATEGORY_COLOURS, palette.ROLES, palette.CLASSES_OF_TIME, palette.PHASES,
@@ -270,63 +163,6 @@ def test_what_is_called_the_same_has_the_same_colour() -> None:
     for group in groups:
         assert {name: palette.COLOURS[name] for name in group} == group
     assert palette.CATEGORY_COLOURS.keys() == set(CATEGORIES)
-
-
-def test_every_role_of_a_real_run_has_a_colour(trace: traceql.Trace) -> None:
-    found = {row["role"] for row in trace.sql("SELECT DISTINCT role FROM kernel") if row["role"]}
-    assert len(found) > 10
-    assert found <= palette.ROLES.keys()
-
-
-@pytest.mark.parametrize("vision", _SEEN_BY)
-@pytest.mark.parametrize(
-    ("names", "least"),
-    [
-        (("computing", "exposed_comm", "exposed_copy", "idle"), 20),
-        (("prefill", "decode", "mixed", "idle"), 12),
-        (("sync", "host", "dependency", "launch", "unknown"), 12),
-        (("wait", "transfer", "hidden", "idle"), 20),
-        (("work", "wait"), 20),
-        (("computing", "exposed_transfer", "exposed_wait", "exposed_copy", "idle"), 20),
-        (("computing", "exposed_unmatched", "exposed_copy", "idle"), 20),
-        (("exposed_transfer", "exposed_wait", "exposed_unmatched", "hidden"), 12),
-        (("python", "annotation", "operator", "runtime"), 12),
-        (("longer", "shorter", "no change"), 20),
-        (("longer", "shorter", "longer, not sure", "shorter, not sure"), 12),
-        (("work", "speed", "only one side", "outside"), 12),
-        (("floor", "small_kernels", "below_roofline", "not_modelled", "idle"), 12),
-        (("memory", "compute", "link", "above", "not_modelled"), 12),
-        (("floor", "comm_floor", "comm_above_floor", "waiting", "idle"), 12),
-        (("gemm", "attention", "collective", "moe", "norm", "activation", "kv_cache"), 10),
-    ],
-)
-def test_colours_of_a_chart_can_be_told_apart(
-    vision: str, names: tuple[str, ...], least: float
-) -> None:
-    seen = {name: _lab(palette.COLOURS[name], np.array(_SEEN_BY[vision])) for name in names}
-    distances = {
-        (one, other): float(np.linalg.norm(seen[one] - seen[other]))
-        for one, other in itertools.combinations(names, 2)
-    }
-    assert min(distances.values()) > least, sorted(distances.items(), key=lambda item: item[1])[:3]
-
-
-@pytest.mark.parametrize("vision", _SEEN_BY)
-@pytest.mark.parametrize("count", [2, 4, 9])
-def test_colours_in_order_get_darker_step_by_step(vision: str, count: int) -> None:
-    seen = [_lab(one, np.array(_SEEN_BY[vision])) for one in palette.in_order(count)]
-    assert len(seen) == count
-    for one, following in itertools.pairwise(seen):
-        assert one[0] - following[0] > 3  # lightness, of 100
-        assert np.linalg.norm(one - following) > 7
-
-
-def _lab(colour: str, seen: Any) -> Any:
-    """CIE L*a*b* of an sRGB color after a loss of vision."""
-    encoded = np.array([int(colour[n : n + 2], 16) / 255 for n in (1, 3, 5)])
-    linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
-    x, y, z = np.cbrt(np.clip(_TO_XYZ @ np.clip(seen @ linear, 0, 1), 1e-4, None))
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
 
 
 @pytest.fixture(scope="module")
@@ -352,13 +188,6 @@ def test_pictures_are_pictures(written: Path) -> None:
     assert (written / "chart.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     drawing = ElementTree.parse(written / "chart.svg").getroot()
     assert "Where each rank's time went" in "".join(drawing.itertext())
-
-
-@pytest.mark.slow
-def test_a_png_has_its_texts() -> None:
-    chart = traceql.Result(pa.table({"name": ["a"], "dur": [5]}), Chart("bar", BAR, "A title"))
-    drawing = picture(chart.chart(), ".png")
-    assert len(drawing) > 1.2 * len(picture(chart.chart().properties(title=""), ".png"))
 
 
 @pytest.mark.slow
@@ -394,20 +223,6 @@ def test_a_column_may_have_any_name(name: str) -> None:
     assert len(set(bars("plain"))) >= 3
 
 
-def test_names_of_a_megabyte_are_drawn_and_stay_apart() -> None:
-    names = [ending.rjust(1_000_000, "x") for ending in "ab"]
-    table = pa.table({"name": names, "dur": [5, 6]})
-    rows = rows_of(table, "bar", x="dur", y="name")
-    assert len({row["name"] for row in rows}) == 2
-    assert max(len(row["name"]) for row in rows) < 1_000
-
-
-def test_sizes_are_drawn_as_they_are() -> None:
-    table = pa.table({"bytes": [8, 32, 12 << 20], "busbw_p50_gbps": [0.1, 0.2, 300.0]})
-    rows = rows_of(table, "point", x="bytes", y="busbw_p50_gbps")
-    assert [row["bytes"] for row in rows] == [8, 32, 12 << 20]
-
-
 def test_what_has_no_name_is_called_unknown() -> None:
     table = pa.table({"role": ["qkv_proj", None], "layer": [3, None], "dur": [5, 6]})
     rows = rows_of(table, "bar", x="dur", y="role", color="role")
@@ -416,44 +231,11 @@ def test_what_has_no_name_is_called_unknown() -> None:
     assert [row["role, layer"] for row in rows] == ["qkv_proj, layer 3", "unknown"]
 
 
-@pytest.mark.slow
-def test_a_row_without_a_name_is_labelled_unknown(tmp_path: Path) -> None:
-    table = pa.table({"role": ["qkv_proj", None], "dur": [5, 6]})
-    Result(table, Chart("bar", {"x": "dur", "y": "role"})).save_chart(tmp_path / "bar.svg")
-    texts = re.findall(r">([^<]+)</text>", (tmp_path / "bar.svg").read_text())
-    assert {"qkv_proj", "unknown"} < set(texts)
-
-
-def test_an_unknown_phase_has_a_color_of_its_own() -> None:
-    phases = ("prefill", "decode", "mixed", "idle", palette.UNKNOWN)
-    assert len({palette.COLOURS[phase] for phase in phases}) == len(phases)
-
-
-@pytest.mark.slow
-def test_pictures_of_a_page_are_those_of_files(trace: traceql.Trace) -> None:
-    """The fonts that the drawing library brings are as wide as those that it names."""
-    result = trace.run("layers.roles")
-    chart = trace.queries["layers.roles"].head.chart
-    assert chart
-    order = Order(result.arrow(), chart, 560)
-    pictures = []
-    for for_pages in (True, False):
-        with closing(Drawing(for_pages=for_pages)) as drawing:
-            pictures.append(drawing.draw(order))
-    assert pictures[0] == pictures[1]
-
-
 def test_nothing_to_draw_is_said_so() -> None:
     for values in [], [None]:
         table = pa.table({"dur": pa.array(values, pa.int64()), "name": ["a"] * len(values)})
         with pytest.raises(traceql.TraceqlError, match="nothing to draw"):
             drawn(table, Chart("bar", BAR), width=720)
-
-
-def test_points_without_a_height_are_nothing_to_draw() -> None:
-    table = pa.table({"iteration": [0, 1], "skew_ns": pa.array([None, None], pa.int64())})
-    with pytest.raises(traceql.TraceqlError, match="nothing to draw"):
-        drawn(table, Chart("point", {"x": "iteration", "y": "skew_ns"}), width=720)
 
 
 @pytest.mark.slow

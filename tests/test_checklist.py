@@ -79,17 +79,6 @@ def test_trace_alone_leaves_unknown_what_only_the_engine_knows() -> None:
 
 
 @pytest.mark.slow
-def test_only_what_is_worth_a_look_has_advice() -> None:
-    for path in (
-        databases.trace(databases.BATCH16).path,
-        databases.trace("qwen3-32b-tp4-graph-nccl").path,
-    ):
-        for row in checked(path).values():
-            assert (row["advice"] is not None) == (row["state"] == "look"), row
-            assert row["evidence"]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", items())
 def test_nothing_recorded_is_unknown_and_says_why(name: str) -> None:
     row = item(database(), name)
@@ -111,20 +100,6 @@ def test_prefix_cache_that_is_off_is_worth_a_look(is_on: bool, state: str) -> No
     tables = database()
     run(tables, engine_config={"cache_config": {"enable_prefix_caching": is_on}})
     assert item(tables, "prefix_cache")["state"] == state
-
-
-def test_room_without_lengths_of_requests_is_unknown() -> None:
-    tables = database()
-    run(tables, engine_config={"cache_config": {"kv_cache_size_tokens": 1000}})
-    assert item(tables, "kv_cache")["evidence"] == "the recording has no lengths of requests"
-
-
-@pytest.mark.slow
-def test_captured_sizes_without_decode_steps_are_unknown() -> None:
-    tables = database()
-    run(tables, engine_config={"compilation_config": {"cudagraph_capture_sizes": [1, 2, 4]}})
-    row = item(tables, "capture_sizes")
-    assert row["evidence"] == "no decode step with known tokens was recorded"
 
 
 @pytest.mark.slow

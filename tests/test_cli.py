@@ -3,20 +3,17 @@
 import json
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import databases
 import duckdb
-import pyarrow.parquet as pq
 import pytest
 import traces
 from cache_folder import with_engine
-from command_line import PROGRAM, called, output, process, refusal
+from command_line import called, output, process, refusal
 from databases import EXAMPLES
 
 import traceql
@@ -69,16 +66,6 @@ Commands:
 """
 
 
-def test_a_narrow_table_says_what_it_leaves_out(database: Path) -> None:
-    shown = called("run", "kernels.top", database, COLUMNS="80")
-    header = shown.stdout.decode().partition("─")[0].split()
-    note = shown.stderr.decode()
-    assert note.startswith("columns hidden: ")
-    assert "; --wide shows all\n" in note
-    for title in ("share", "mean", "p50", "p99", "max"):
-        assert (title in header) != (f"{title}_" in note)
-
-
 @pytest.fixture(scope="module")
 def database() -> Path:
     return databases.trace("qwen3-8b-tp1-graph").path
@@ -112,14 +99,6 @@ def test_help_imports_nothing_heavy() -> None:
     assert not {"duckdb", "pyarrow", "numpy", "pandas", "rich"} & set(done.stdout.split())
 
 
-def test_completion_knows_queries() -> None:
-    completed = process(
-        _TRACEQL_COMPLETE="bash_complete", COMP_WORDS="traceql run kernels.", COMP_CWORD="2"
-    )
-    assert (completed.returncode, completed.stderr) == (0, b"")
-    assert completed.stdout.decode().split() == ["plain,kernels.by_category", "plain,kernels.top"]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("words", "offered"),
@@ -138,21 +117,6 @@ def test_completion_offers_names_and_values(words: str, offered: list[str], data
     )
     assert (completed.returncode, completed.stderr) == (0, b"")
     assert completed.stdout.decode().split() == [f"plain,{name}" for name in offered]
-
-
-@pytest.mark.slow
-def test_a_load_says_that_the_engine_is_compiled(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = traces.write(tmp_path / "a.json", traces.kernel(ts=0, dur=1))
-    load = ("load", file, "-o", tmp_path / "a.duckdb")
-    monkeypatch.setattr("traceql.engine.will_compile", lambda _native: True)
-    said = "compiling Perfetto's trace processor, once per machine (5 to 20 s) ...\n"
-    assert called(*load).stderr.decode() == said
-    streamed = ("load", file, "-o", tmp_path / "b.duckdb", "--reader", "stream")  # without it
-    assert "compiling" not in called(*streamed).stderr.decode()
-    monkeypatch.setattr("traceql.engine.will_compile", lambda _native: False)
-    assert "compiling" not in called(*load).stderr.decode()
 
 
 @pytest.mark.slow
@@ -188,27 +152,6 @@ def test_queries_are_listed_and_described() -> None:
     )
     assert "--limit" in described
     assert "Summed duration, ns: work_ns and wait_ns." in described
-
-
-@pytest.mark.slow
-def test_a_query_comes_in_every_format(database: Path, tmp_path: Path) -> None:
-    run = ("run", "kernels.top", database, "--limit", "2", "--format")
-    expected = [
-        (row["name"], row["total_ns"])
-        for row in traceql.open(database).sql(
-            "SELECT name, SUM(dur) AS total_ns FROM kernel GROUP BY 1 ORDER BY 2 DESC LIMIT 2"
-        )
-    ]
-    rows = json.loads(output(*run, "json"))
-    assert [(row["name"], row["total_ns"]) for row in rows] == expected
-    header, *lines = output(*run, "csv").splitlines()
-    assert header.split(",")[:4] == ["name", "category", "calls", "work_ns"]
-    assert len(lines) == 2
-    assert "total ms" in called(*run, "table").stdout.decode()
-    (tmp_path / "rows.parquet").write_bytes(process(*run, "parquet").stdout)
-    assert pq.read_table(tmp_path / "rows.parquet").column("total_ns").to_pylist() == [
-        total for _, total in expected
-    ]
 
 
 def test_queries_of_ones_own_are_found_wherever_the_folder_stands(
@@ -292,11 +235,6 @@ def test_python_gives_the_same_rows_as_pandas_arrow_and_chart(database: Path) ->
             trace.run("kernels.top", top=3)
 
 
-def test_columns_of_one_name_do_not_hide_each_other(database: Path) -> None:
-    with traceql.open(database) as trace:
-        assert trace.sql("SELECT 1 AS n, 2 AS n").rows() == [{"n": 1, "n_1": 2}]
-
-
 @pytest.mark.slow
 def test_traces_opened_by_path_are_loaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -354,21 +292,6 @@ def test_a_kept_database_is_made_again_when_a_file_beside_its_traces_comes_chang
     assert cached_database([run], None) == without
 
 
-@pytest.mark.slow
-def test_a_configuration_that_is_put_beside_an_opened_trace_is_seen(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", with_engine(tmp_path))
-    file = traces.write(tmp_path / "run" / "a.json", traces.kernel(ts=0, dur=1))
-    query = "SELECT model_type, layers FROM model_config"
-    with traceql.open(file) as trace:
-        assert trace.select(query).rows() == []
-    config = file.with_name("config.json")
-    config.write_text('{"model_type": "qwen3", "num_hidden_layers": 4}')
-    with traceql.open(file) as trace:
-        assert trace.select(query).rows() == [{"model_type": "qwen3", "layers": 4}]
-
-
 def test_perfetto_sees_the_same_kernels_at_the_same_times(database: Path) -> None:
     with traceql.open(database) as trace, trace.perfetto(rank=0) as tp:
         seen = tp.query("SELECT ts, dur, name FROM slice WHERE category = 'kernel'")
@@ -393,18 +316,6 @@ def test_demo_answers_on_the_bundled_trace(tmp_path: Path) -> None:
     assert "176.176" in said  # the window of rank 0, ms
 
 
-def test_statements_come_one_at_a_time(database: Path) -> None:
-    assert "more than one statement" in refusal("sql", database, "SELECT 1; SELECT 2")
-
-
-def test_buckets_have_bounds(database: Path) -> None:
-    for number in (-5, 0, 100_001):
-        said = refusal("run", "launch.queue", database, f"--buckets={number}")
-        assert (
-            said == f"traceql: launch.queue: buckets is {number}; give a number from 1 to 100,000"
-        )
-
-
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
@@ -423,23 +334,6 @@ def test_a_malformed_query_file_hides_no_other(content: bytes, reason: str, tmp_
     assert b"kernels.top" in listed.stdout
     assert reason in listed.stderr.decode()
     assert len(listed.stderr.splitlines()) == 1
-
-
-def test_lists_are_json_in_csv(database: Path) -> None:
-    sql = "SELECT [1, NULL] AS some, ['NaN'::DOUBLE] AS odd"
-    assert output("sql", database, sql, "--format", "csv") == 'some,odd\n"[1, null]",[null]\n'
-
-
-def test_a_database_needs_no_suffix(database: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "run"
-    copy.write_bytes(database.read_bytes())
-    with traceql.open(copy) as trace:
-        assert len(trace.run("kernels.top", limit=1)) == 1
-        for wrong in ({"limit": 2.7}, {"limit": "many"}):
-            with pytest.raises(traceql.TraceqlError, match="not of type int"):
-                trace.run("kernels.top", **wrong)
-        with pytest.raises(traceql.TraceqlError, match="not of type bool"):
-            trace.run("quality.ledger", failed="false")
 
 
 def test_another_schema_is_refused(database: Path, tmp_path: Path) -> None:
@@ -477,48 +371,6 @@ def test_two_loads_at_once_keep_both(tmp_path: Path) -> None:
     with traceql.open(target) as trace:
         assert trace.sql("SELECT COUNT(*) AS n FROM trace").rows() == [{"n": 3}]
     assert sorted(f.name for f in tmp_path.iterdir()) == ["ranks", "run.duckdb"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-def test_a_load_that_is_told_to_stop_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
-    target = tmp_path / "run.duckdb"
-    command = ("load", EXAMPLES / "qwen3-32b-tp4-graph-nccl", "-o", target)
-    loading = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *map(str, command)], stderr=subprocess.DEVNULL,
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # nohup ignores SIGHUP
-    )  # fmt: skip
-    while not any(tmp_path.glob(".traceql-*/drafts/0")):
-        assert loading.poll() is None
-    loading.send_signal(number)
-    assert loading.wait(timeout=20) == 128 + number
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_library_does_not_change_the_exit_status_of_a_signal(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """As Ray does, which raises its own SystemExit where it has waited."""
-
-    def stopped(**_: object) -> None:
-        with suppress(SystemExit):
-            signal.raise_signal(signal.SIGTERM)
-        sys.exit(1)
-
-    monkeypatch.setattr("traceql.cli.cli", stopped)
-    assert called("info").returncode == 128 + signal.SIGTERM
-
-
-@pytest.mark.slow
-def test_json_that_is_no_trace_may_lie_beside_traces(tmp_path: Path) -> None:
-    ranks = tmp_path / "ranks"
-    traces.write(ranks / "rank0.json", traces.kernel(ts=0, dur=5))
-    (ranks / "notes.json").write_text('{"of": "another tool"}')
-    done = called("load", ranks, "-o", tmp_path / "run.duckdb")
-    assert done.returncode == 0
-    said = f'skipped: not a trace: {ranks / "notes.json"}: JSON without "traceEvents"'
-    assert done.stderr.decode().startswith(said)
-    assert "traceEvents" in refusal("load", ranks / "notes.json", "-o", tmp_path / "no.duckdb")
 
 
 @pytest.mark.slow

@@ -1,6 +1,5 @@
 """Comparisons of real runs: they add up, mirror each other, and find what was changed."""
 
-from itertools import combinations
 from math import isclose
 
 import databases
@@ -8,7 +7,7 @@ import pyarrow.compute as pc
 import pytest
 from comparisons import PLANTED, change, compared, total, waterfall
 from repeats import side
-from scaled_runs import Profile, run, with_rows
+from scaled_runs import Profile, with_rows
 
 import traceql
 from traceql.compare import Comparison
@@ -87,38 +86,12 @@ def test_exchanged_sides_turn_the_answer_round(base: str, new: str) -> None:
     mirrored(comparison, compared(new, base))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("base", databases.cases())
-def test_a_trace_and_others_add_up(base: str) -> None:
-    """Each trace is compared with itself, and is the base of two others and the new run of two."""
-    place = databases.RUNS.index(base)
-    for distance in (0, 1, 6):
-        new = databases.RUNS[(place + distance) % len(databases.RUNS)]
-        with compared(base, new) as comparison:
-            adds_up(comparison)
-
-
-@pytest.mark.slow
-def test_every_pair_of_own_traces_adds_up_and_is_mirrored() -> None:
-    for base, new in combinations(databases.OWN, 2):
-        with compared(base, new) as comparison, compared(new, base) as other:
-            adds_up(comparison)
-            mirrored(comparison, other)
-
-
 def test_one_run_a_side_has_differences_and_no_verdict() -> None:
     row = change(compared(TP1, TP1), "decode", "step")
     assert row["verdict"] == "no verdict"
     assert row["reason"] == "one run a side; a verdict needs 4 on each, better 5"
     assert row["low_pct"] is None
     assert row["step_noise_pct"] > 0
-
-
-def test_equal_repeats_have_no_change() -> None:
-    comparison = Comparison(side(STEADY), side(OTHER))
-    row = change(comparison, "decode", "step")
-    assert row["verdict"] == "no change"
-    assert row["low_pct"] < 0 < row["high_pct"]
 
 
 @pytest.mark.parametrize("runs", [3, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 4, 5))])
@@ -149,15 +122,6 @@ def test_a_slower_role_is_named_with_the_steps_it_makes_longer_and_nothing_else(
     assert {row["metric"] for row in slower} == {"qkv_proj", *wholes}
 
 
-@pytest.mark.slow
-def test_few_noisy_repeats_are_inconclusive_and_say_how_many_would_do() -> None:
-    base, new = (0.9, 1.0, 1.1, 1.05), (1.0, 0.95, 1.12, 1.03)
-    row = change(Comparison(side(base), side(new)), "decode", "step")
-    assert row["verdict"] == "inconclusive"
-    assert row["runs_needed"] is None or row["runs_needed"] > 4
-    assert "runs on each side" in row["reason"]
-
-
 def test_sizes_with_more_tokens_do_not_make_up_for_sizes_with_fewer() -> None:
     base = runs_of([PLANTED / "tp2"])
     new = [Run(one.name, None, _with_tokens(one.profile)) for one in base]
@@ -172,38 +136,6 @@ def _with_tokens(profile: Profile) -> Profile:
     for row in rows:
         row["tokens"] *= 2.4 if row["stratum"].startswith("mixed") else 0.5
     return {**profile, "stratum": with_rows(profile["stratum"], rows)}
-
-
-@pytest.mark.slow
-def test_only_the_row_with_most_of_a_roles_time_has_its_verdict() -> None:
-    comparison = compared(SERVING, SERVING)
-    rows = comparison.table("SELECT * FROM cause WHERE metric = 'embed' AND scope = 'decode'")
-    most = max(rows, key=lambda row: row["base_ns"])
-    assert len(rows) == 2
-    assert [row["verdict"] is not None for row in rows] == [row is most for row in rows]
-
-
-@pytest.mark.slow
-def test_counts_of_steps_are_those_of_the_recordings_whose_difference_is_told() -> None:
-    with Comparison(side(STEADY), side(OTHER)) as comparison:
-        counts = comparison.table(
-            "SELECT stratum, units FROM total_run JOIN profile_stratum USING (side, run) "
-            "WHERE side = 'new' AND grain = 'rows'"
-        )
-        units = {row["stratum"]: row["units"] for row in counts}
-        told = {row["name"]: row["new_steps"] for row in comparison.run("total")}
-        assert {name: told[name] for name in told.keys() & units.keys()} == {
-            name: units[name] for name in told.keys() & units.keys()
-        }
-
-
-@pytest.mark.slow
-def test_shares_of_overlapping_steps_stay_below_the_whole() -> None:
-    comparison = compared("a100-graph-launches", TP1)
-    for row in comparison.run("coverage"):
-        shares = [row[f"{name}_pct"] for name in ("compared", "unmatched", "outside")]
-        assert min(shares) >= 0
-        assert isclose(sum(shares), 100)
 
 
 @pytest.mark.slow
@@ -232,21 +164,6 @@ def _with_rare_decode(profile: Profile) -> Profile:
         row | {"stratum": "decode, 249 to 256 rows", "gpu_ns": 9 * row["gpu_ns"]} for row in decode
     ]
     return {**profile, "stratum": with_rows(profile["stratum"], rows + more[:1])}
-
-
-@pytest.mark.slow
-def test_another_model_is_not_comparable_but_is_told() -> None:
-    comparison = compared(TP1, TP4)
-    assert comparison.forbidden.startswith("other ")
-    row = change(comparison, "decode", "step")
-    assert row["verdict"] == "not comparable"
-    assert row["change_pct"] != 0
-
-
-def test_accepted_differences_forbid_nothing() -> None:
-    comparison = Comparison([run(TP1)], [run(TP4)], accept=["all"])
-    assert comparison.forbidden == ""
-    assert change(comparison, "decode", "step")["verdict"] == "no verdict"
 
 
 @pytest.mark.slow
@@ -298,25 +215,6 @@ def test_the_same_database_can_be_both_sides() -> None:
         "SELECT COUNT(*) AS kernels FROM base.kernel INNER JOIN new.kernel USING (id)"
     )
     assert row["kernels"] == len(databases.trace(TP1).sql("SELECT id FROM kernel"))
-
-
-@pytest.mark.slow
-def test_two_gpus_of_two_vendors_are_compared_by_role() -> None:
-    if not databases.files("h100-qwen1.5")[0].exists():
-        pytest.skip("needs a trace that is not bundled")
-    comparison = compared("h100-qwen1.5", "mi300x-qwen1.5")
-    names = comparison.table(
-        "SELECT side, LIST(DISTINCT name) AS names FROM profile_kernel_use "
-        "WHERE role IN ('qkv_proj', 'o_proj', 'gate_up_proj', 'down_proj', 'attention') "
-        "GROUP BY side"
-    )
-    assert not set(names[0]["names"]) & set(names[1]["names"])
-    roles = comparison.table(
-        "SELECT metric, base, new FROM change WHERE kind = 'role' AND scope = 'unknown' "
-        "AND base > 0 AND new > 0"
-    )
-    assert {"qkv_proj", "attention", "gate_up_proj", "down_proj"} <= {r["metric"] for r in roles}
-    assert comparison.forbidden == "other GPU"
 
 
 @pytest.mark.slow

@@ -7,12 +7,9 @@ import pyarrow as pa
 import pytest
 from repeats import OTHER_QUIET, side
 
-from traceql.chart import palette
-from traceql.chart.bar_labels import percent, signed
 from traceql.chart.draw import drawn
 from traceql.compare import Comparison
-from traceql.query import Chart, Query
-from traceql.resources import QUERIES
+from traceql.query import Chart
 
 DIFFERENCE = Chart(
     "difference",
@@ -68,38 +65,12 @@ def test_bars_lead_from_one_total_to_the_other() -> None:
     ]
 
 
-def test_what_is_within_the_noise_is_pale_and_the_legend_says_so() -> None:
-    table = parts(("a", 50, 90, "slower"), ("b", 40, 10, "inconclusive"))
-    spec = spec_of(table, DIFFERENCE)
-    assert [bar["kind"] for bar in rows_of(spec)] == ["base", "longer", "shorter, not sure", "new"]
-    (bars,) = (layer for layer in spec["layer"] if layer["mark"]["type"] == "bar")
-    assert bars["encoding"]["color"]["legend"]["values"] == ["longer", "shorter, not sure"]
-
-
 def test_small_differences_are_one_bar_that_keeps_the_sum() -> None:
     table = parts(("big", 0, 100_000, None), *((f"r{n}", n, 2 * n, None) for n in range(1, 30)))
     bars = rows_of(spec_of(table, DIFFERENCE))
     assert [bar["name"] for bar in bars] == ["base", "big", "29 others", "new"]
     assert bars[2]["delta"] == pytest.approx(0.435)
     assert bars[2]["end"] == pytest.approx(bars[3]["end"])
-
-
-@pytest.mark.parametrize(("new", "is_cut"), [(1_040_000, True), (3_000_000, False)])
-def test_an_axis_that_does_not_begin_at_zero_says_so(new: int, is_cut: bool) -> None:
-    spec = spec_of(parts(("a", 1_000_000, new, None)), DIFFERENCE)
-    (bars,) = (layer for layer in spec["layer"] if layer["mark"]["type"] == "bar")
-    low, high = bars["encoding"]["x"]["scale"]["domain"]
-    assert (low > 0) == is_cut
-    assert high > new / 1e6
-    assert (f"from {low:,.3f} ms on" in bars["encoding"]["x"]["title"]) == is_cut
-    assert any(layer["mark"]["type"] == "point" for layer in spec["layer"]) == is_cut
-    assert all(bar["start"] >= low for bar in rows_of(spec))
-
-
-def test_without_a_difference_nothing_is_magnified() -> None:
-    spec = spec_of(parts(("a", 1_000_000, 1_000_100, None)), DIFFERENCE)
-    (bars,) = (layer for layer in spec["layer"] if layer["mark"]["type"] == "bar")
-    assert bars["encoding"]["x"]["scale"]["domain"][0] == 0
 
 
 @pytest.mark.slow
@@ -115,29 +86,6 @@ def test_bars_of_real_runs_add_up_to_the_nanosecond(comparison: Comparison) -> N
             assert sum(row["delta_ns"] for row in rows) == new - base
     bars = rows_of(comparison.chart().to_dict())
     assert bars[-1]["end"] == pytest.approx(bars[-2]["end"])
-
-
-def test_a_planted_difference_is_the_longest_bar_and_sure(comparison: Comparison) -> None:
-    bars = {bar["name"]: bar["kind"] for bar in rows_of(comparison.chart().to_dict())}
-    assert (bars["attention"], bars["gate_up_proj"]) == ("longer", "longer")
-    roles = Query(QUERIES / "diff" / "roles.sql").head.chart
-    assert roles
-    shown = rows_of(spec_of(comparison.run("roles").arrow(), roles))
-    assert {row["name"] for row in shown if row["kind"] == "longer"} == {
-        "attention",
-        "gate_up_proj",
-    }
-    assert {row["label"] for row in shown if row["kind"] == "longer"} == {"+25%"}
-
-
-def test_both_steps_are_drawn_on_one_scale(comparison: Comparison) -> None:
-    domains = []
-    for one in ("base", "new"):
-        spec = comparison.run("steps", side=one).chart(width=560).to_dict()
-        (bars,) = (layer for layer in spec["layer"] if layer["mark"]["type"] == "bar")
-        axis = bars["encoding"]["y"]["axis"]
-        domains.append((bars["encoding"]["x"]["scale"]["domain"], axis["minExtent"]))
-    assert domains[0] == domains[1]
 
 
 def test_dots_say_which_side_lacks_a_role() -> None:
@@ -164,27 +112,4 @@ def test_a_change_has_its_interval_and_a_full_dot_where_there_is_a_verdict() -> 
     assert [(row["label"], row["is_sure"]) for row in rows] == [
         ("\u22123.0%\u2002[\u22124.0, \u22122.0]", True),
         ("+1.0%", False),
-    ]
-
-
-def test_cells_are_as_far_from_base_as_the_layers_moved() -> None:
-    table = pa.table({
-        "layer": [0, 1] * 2, "role": ["act"] * 2 + ["rope"] * 2,
-        "delta_ns": [-40.0, 60.0, 0.0, 1.0], "base_ns": [100.0] * 4,
-    })  # fmt: skip
-    chart = Chart("delta", {"x": "layer", "y": "role", "color": "delta_ns", "of": "base_ns"})
-    spec = spec_of(table, chart)
-    assert [row["delta_ns"] for row in rows_of(spec)] == [-40, 60, 0, 1]
-    low, middle, high = spec["encoding"]["color"]["scale"]["domain"]
-    assert (low, middle) == (-high, 0)
-    assert spec["encoding"]["color"]["scale"]["range"] == palette.DIVERGING
-
-
-def test_differences_are_written_as_people_write_them() -> None:
-    assert [signed(value, 1) for value in (1.04, -0.26, -0.04)] == ["+1.0", "\u22120.3", "0"]
-    assert [percent(share) for share in (0.25, 0.031, -0.5, 12.0)] == [
-        "+25%",
-        "+3.1%",
-        "\u221250%",
-        "\u00d713",
     ]

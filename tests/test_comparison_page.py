@@ -6,7 +6,6 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from browser import CHROMIUM, Browser
 from repeats import OTHER_QUIET, side
 from scaled_runs import EXAMPLE, run
 from shared_files import shared_file
@@ -16,7 +15,7 @@ from traceql.compare import Comparison
 from traceql.compare.sentences import answers
 from traceql.compare.sides import Run
 from traceql.query import Query
-from traceql.report.comparison import side_names, write_comparison
+from traceql.report.comparison import write_comparison
 from traceql.resources import QUERIES
 
 EVIL = "</script><script>alert(1)</script>"
@@ -88,19 +87,6 @@ def test_what_traces_say_is_no_markup(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_sides_of_one_name_are_told_apart_by_their_folders() -> None:
-    real = run(EXAMPLE)
-
-    def named(*pairs: str) -> tuple[str, str]:
-        base, new = (Run(name, real.database, real.profile) for name in pairs)
-        with Comparison([base], [new]) as comparison:
-            return side_names(comparison)
-
-    assert named("a/before.duckdb", "a/after.duckdb") == ("before", "after")
-    assert named("a/run.duckdb", "b/run.duckdb") == ("a/run", "b/run")
-
-
-@pytest.mark.slow
 def test_a_notebook_shows_the_answer_in_words_as_rows_and_as_a_picture(
     comparison: Comparison,
 ) -> None:
@@ -119,55 +105,3 @@ def test_a_query_that_reads_databases_says_so_where_a_side_has_none() -> None:
         with pytest.raises(traceql.TraceqlError, match="a baseline does not hold it"):
             comparison.run("efficiency")
         assert len(comparison.run("roles"))
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium")
-@pytest.mark.parametrize(("width", "look"), [(360, "light"), (1400, "dark"), (718, "print")])
-def test_the_page_fits_its_window(page: str, tmp_path: Path, width: int, look: str) -> None:
-    (tmp_path / "page.html").write_text(page, encoding="utf-8")
-    with Browser(width, 900) as browser:
-        scheme = {"name": "prefers-color-scheme", "value": "dark" if look == "dark" else "light"}
-        medium = "print" if look == "print" else ""
-        browser.call("Emulation.setEmulatedMedia", media=medium, features=[scheme])
-        browser.open((tmp_path / "page.html").as_uri())
-        browser.wait_for_text("Made by traceql", 20)
-        assert browser.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-        assert browser.evaluate("document.querySelectorAll('svg').length") > 10
-
-
-@pytest.mark.slow
-def test_kernels_that_became_others_are_named_in_whole(comparison: Comparison) -> None:
-    real = run(EXAMPLE)
-    rows = real.profile["kernel_use"]
-    place = rows.schema.get_field_index("name")
-    names = [f"another_{name}" for name in rows["name"].to_pylist()]
-    changed = {**real.profile, "kernel_use": rows.set_column(place, "name", [names])}
-    with Comparison([real], [Run("new", None, changed)]) as two:
-        found = {row["role"]: row for row in two.run("kernels", role="gate_up_proj")}
-        (row,) = found.values()
-        assert row["what"] == "other kernels"
-        before, after = row["became"].split(" → ")
-        assert after == before.replace(" x ", " x another_")
-        shown = two.run("kernels", role="gate_up_proj")._repr_html_().replace("<wbr>", "")
-        assert row["became"] in unescape(shown)
-    assert len(comparison.run("kernels")) == 0
-    every = comparison.run("kernels", every=True)
-    assert {row["what"] for row in every} == {"same"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("names", "side"),
-    [
-        (("data/tp1: 1", "data/tp1: 2"), "tp1 (2 runs)"),
-        (("runs/chat-1.duckdb", "runs/chat-2.duckdb"), "chat (2 runs)"),
-        (("runs/run10", "runs/run11"), "run (2 runs)"),
-        (("runs/alpha", "runs/beta"), "runs (2 runs)"),
-    ],
-)
-def test_repeats_are_called_by_what_their_names_share(names: tuple[str, ...], side: str) -> None:
-    real = run(EXAMPLE)
-    repeats = [Run(name, real.database, real.profile) for name in names]
-    with Comparison(repeats, [Run("other", real.database, real.profile)]) as comparison:
-        assert side_names(comparison)[0] == side

@@ -1,17 +1,13 @@
 """Compiled code gives what the Python code gives that it stands for."""
 
-import json
-import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import databases
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
 
 from traceql.compiled import build
 from traceql.dialect.pytorch.vocabulary import Argument
@@ -146,14 +142,6 @@ _ODD = [
     '{"ph":"s","ts":3,"cat":1,"name":true}',
     '{"ph":"X","ts":3,"cat":1.0,"name":1}',
 ]
-_DAMAGE: list[Callable[[str, int], str]] = [
-    lambda text, at: text[:at],
-    lambda text, at: text[:at] + "\x00" + text[at:],
-    lambda text, at: text[:at] + text[at + 1 :],
-    lambda text, at: text[:at] + "," + text[at:],
-    lambda text, at: text[:at] + '"' + text[at:],
-    lambda text, at: text[:at] + "\\" + text[at:],
-]
 
 
 @pytest.mark.parametrize("event", _ODD)
@@ -164,96 +152,6 @@ def test_odd_events_are_scanned_alike(
     monkeypatch.setattr(kineto_json, "_BATCH_BYTES", size)
     path = written(tmp_path, [_PLAIN, event, _PLAIN, _PLAIN, event, _PLAIN], tail=', "x": 1')
     require_same(path)
-
-
-@pytest.mark.slow
-@settings(deadline=None, max_examples=300)
-@given(
-    st.lists(st.sampled_from([_PLAIN, *_ODD]), min_size=1, max_size=12),
-    st.integers(8, 700),
-    st.integers(0, 2000),
-    st.sampled_from([None, *_DAMAGE]),
-)
-@example([_PLAIN] * 3, 8, 100, _DAMAGE[0])
-def test_any_events_are_scanned_alike(
-    tmp_path_factory: pytest.TempPathFactory,
-    events: list[str],
-    size: int,
-    at: int,
-    damage: Callable[[str, int], str] | None,
-) -> None:
-    path = written(tmp_path_factory.mktemp("any"), events, tail=', "x": {"y": "]"}')
-    if damage:
-        text = path.read_text()
-        path.write_text(damage(text, at % len(text)))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(kineto_json, "_BATCH_BYTES", size)
-        wanted, got = (columns(path, by_scanning=way) for way in (False, True))
-    if isinstance(wanted, str):  # where a text is cut decides how its damage is described
-        assert isinstance(got, str)
-    else:
-        assert got == wanted
-
-
-def laid_out(draw: random.Random) -> str:
-    """An event whose keys and white space come in one of many ways, each of which is frequent."""
-    wide = draw.random() < 0.1
-
-    def gap() -> str:
-        return draw.choice(["", " ", "\n  ", " " * 50]) if wide else " "
-
-    def joined(members: dict[str, str]) -> str:
-        parts = [f'{gap()}"{key}"{gap()}:{gap()}{text}{gap()}' for key, text in members.items()]
-        return f"{{{','.join(parts)}}}"
-
-    numbers = {key.value: draw.randrange(9) for key in NUMBERS}
-    others = {"stream 2": 1, "name": "x", "ts": 7, "args": {"stream": 8}, "grid": [4, 5]}
-    many = {f"argument {n}": n for n in range(draw.choice([0, 0, 0, 30]))}
-    left_out = draw.choice([0, 0, 0.3])
-    args = {
-        key: json.dumps(value)
-        for key, value in (many | numbers | others).items()
-        if draw.random() >= left_out
-    }
-    ph = draw.choice("XXXXsfiM")
-    event = {
-        "ph": ph,
-        "cat": draw.choice(["kernel", "cpu_op", "gpu_memcpy"]),
-        "name": draw.choice(["a", "a name of more than sixteen bytes", "b"]),
-        "pid": draw.randrange(2),
-        "tid": draw.choice([1, 11, 111]),
-        "ts": draw.choice([1, 22.5, 333.125]),
-        "stream": 5,
-    }
-    more = {"dur": 1.5} if ph == "X" else {"id": draw.randrange(20)}
-    members = {key: json.dumps(value) for key, value in (event | more).items()}
-    in_order = [*members.items(), ("args", joined(args))]
-    if draw.random() < 0.1:
-        draw.shuffle(in_order)
-    return joined(dict(in_order))
-
-
-@pytest.mark.parametrize("seed", range(10))
-def test_events_of_changing_layout_are_scanned_alike(
-    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What is between two values is compared with what was there in the event before."""
-    draw = random.Random(seed)
-    monkeypatch.setattr(kineto_json, "_BATCH_BYTES", draw.choice([300, 5000, 1 << 18]))
-    path = written(tmp_path, [laid_out(draw) for _ in range(500)])
-    require_same(path)
-    batches = list(KinetoJson(path).scanned())
-    assert sum(len(batch) for batch in batches if isinstance(batch, Scanned)) > 400
-
-
-@pytest.mark.slow
-def test_a_file_of_distinct_names_is_scanned_alike(tmp_path: Path) -> None:
-    """More events, names and tracks than a scan and its first tables take."""
-    events = [
-        json.dumps({"ph": "X", "ts": n, "dur": 1, "pid": n % 5000, "tid": n, "name": f"n{n}"})
-        for n in range(40_000)
-    ]
-    assert require_same(written(tmp_path, events))["phases"] == {"X": 40_000}
 
 
 def test_without_compiled_code_the_tables_are_the_same(

@@ -50,14 +50,6 @@ def test_narrow_kernels_of_a_configuration_of_wide_weights(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_the_stated_quantization_of_narrow_kernels(tmp_path: Path) -> None:
-    with loaded(tmp_path, "qwen3_fp8-graph", {"quantization_config": {"quant_method": "fp8"}}) as t:
-        assert missing(t, *PRODUCTS, column="hbm_bytes") == {(None, True)}
-        dtypes = "SELECT DISTINCT dtype FROM cost WHERE role = 'down_proj'"
-        assert t.select(dtypes).rows() == [{"dtype": "fp8"}]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("method", [None, "awq"])
 def test_kernels_for_packed_weights(tmp_path: Path, method: str | None) -> None:
     stored = {"quant_method": method, "bits": 4, "group_size": 128} if method else None
@@ -109,15 +101,6 @@ def test_a_configuration_without_sizes(tmp_path: Path, change: dict[str, Any], s
         assert len(found) == 1
         text, known = found.pop()
         assert (text[: len(said)], known) == (said, False)
-
-
-@pytest.mark.slow
-def test_a_rank_alone_of_eight(tmp_path: Path) -> None:
-    """Whether the others share its tensors is not known."""
-    of_eight = {"distributedInfo": {"rank": 3, "world_size": 8, "backend": "nccl"}}
-    with loaded(tmp_path, "qwen3_fp8-graph", **of_eight) as trace:
-        found = missing(trace, *PRODUCTS, "attention")
-        assert found == {("number of tensor-parallel ranks", False)}
 
 
 @pytest.mark.slow

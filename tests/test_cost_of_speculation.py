@@ -70,29 +70,3 @@ def test_all_drafted_tokens_have_logits(
     assert [row["flops"] for row in found] == [2 * HIDDEN * WORDS * count for count in rows]
     counted = trace.sql("SELECT logit_rows AS n FROM step_tokens WHERE tokens > 0 ORDER BY step_id")
     assert [row["n"] for row in counted.rows()] == rows
-
-
-@pytest.mark.slow
-def test_steps_that_only_check_drafts_are_decode_steps(
-    trace: traceql.Trace, iterations: list[list[tuple[int, int]]]
-) -> None:
-    found = trace.sql("""
-        SELECT phase, tokens
-        FROM step INNER JOIN step_tokens USING (rank, step_id)
-        WHERE tokens > 0 ORDER BY step_id
-    """).rows()
-    assert [row["tokens"] for row in found] == [sum(n for n, _ in one) for one in iterations]
-    assert [row["phase"] for row in found] == ["prefill", "mixed", *["decode"] * 10]
-
-
-@pytest.mark.slow
-def test_no_role_is_above_the_measured_ceiling(trace: traceql.Trace) -> None:
-    """The ceiling was measured on the other GPU of the machine."""
-    shares = trace.select("""
-        SELECT role, phase, SUM(floor_ns) / SUM(work_ns) AS share
-        FROM role_time INNER JOIN step USING (step_id)
-        WHERE kind = 'measured' AND floor_ns > 0
-        GROUP BY ALL
-    """).rows()
-    assert {row["phase"] for row in shares} == {"prefill", "mixed", "decode"}
-    assert max(row["share"] for row in shares) < 1

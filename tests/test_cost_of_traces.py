@@ -172,21 +172,6 @@ def test_gathered_logits_are_the_whole_buffer() -> None:
     assert found == [(buffer, buffer * 3 // 4, "arguments")]
 
 
-_BEYOND = """
-    SELECT cost.rank, cost.step_id, cost.role, SUM(cost.dur_ns), any_value(peak.tflops) AS tflops,
-        GREATEST(
-            SUM(cost.flops) / (ANY_VALUE(peak.tflops) * 1e3),
-            SUM(cost.hbm_bytes) / ANY_VALUE(peak.hbm_gbps)
-        ) / SUM(cost.dur_ns) AS part
-    FROM cost
-    INNER JOIN trace USING (rank)
-    INNER JOIN peak
-        ON trace.device_name = peak.device_name
-        AND cost.dtype = peak.dtype
-        AND peak.kind = 'data sheet'
-    GROUP BY cost.rank, cost.step_id, cost.role
-    HAVING part > 1
-"""
 _CONFIGURED = {
     "qwen3-0.6b-tp1-eager": "qwen3-0.6b",
     "qwen3-8b-tp2-eager-stack-4layers": "qwen3-8b",
@@ -216,21 +201,6 @@ def _configured(name: str, paths: tuple[Path, ...]) -> traceql.Trace:
         traceql.load(paths, database, model_config=config)
 
     return traceql.Trace(shared_file(f"{name}-configured.duckdb", load))
-
-
-@pytest.mark.parametrize(
-    "run",
-    [DENSE, *(pytest.param(run, marks=SLOW) for run in (FOUR_RANKS, EXPERTS))],
-    ids=lambda run: run.model,
-)
-def test_no_role_is_faster_than_the_data_sheet_in_the_workload(run: Workload) -> None:
-    assert rows(loaded(run), _BEYOND) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", _CONFIGURED)
-def test_no_role_is_faster_than_the_data_sheet(name: str) -> None:
-    assert rows(configured(name), _BEYOND) == []
 
 
 @pytest.mark.slow
@@ -419,16 +389,6 @@ def test_products_have_the_configured_shapes(model: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["mixtral", "qwen3moe"])
-def test_experts_follow_from_the_shapes_around_them(model: str) -> None:
-    experts = _WORK.replace("missing IS NULL AND", "")
-    shapes = recorded(model, with_config=False)
-    assert rows(shapes, experts) == rows(recorded(model, with_config=True), experts)
-    query = "SELECT DISTINCT source FROM cost WHERE role IN ('experts_gate_up', 'experts_down')"
-    assert rows(shapes, query) == [("shapes",)]
-
-
-@pytest.mark.slow
 def test_each_stage_has_the_work_of_its_layers() -> None:
     """Two pipeline stages: together, each token passes all weights but the embedding, once."""
     query = """
@@ -448,44 +408,3 @@ def test_each_stage_has_the_work_of_its_layers() -> None:
         (0, 18, False, 18 * weights),
         (1, 18, True, 18 * weights),
     }
-
-
-@pytest.mark.slow
-def test_copies_before_the_layers_of_a_later_stage_look_no_tokens_up() -> None:
-    trace = configured("qwen3-8b-pp2-graph")
-    query = (
-        "SELECT DISTINCT rank, formula, flops, hbm_bytes, missing FROM cost WHERE role = 'embed'"
-    )
-    missing = "a formula for this role in a later pipeline stage"
-    assert rows(trace, query) == [(1, None, None, None, missing)]
-    assert rows(trace, "SELECT rank FROM rank_part WHERE role = 'embed'") == []
-
-
-@pytest.mark.slow
-def test_experts_of_a_replica_may_have_the_tokens_of_others(tmp_path: Path) -> None:
-    folder = RECORDED / "qwen3moe"
-    if not folder.is_dir():
-        pytest.skip("no recording of qwen3moe")
-    shutil.copytree(folder, tmp_path / "run", copy_function=shutil.copyfile)
-    document = json.loads((folder / "run.json").read_text())
-    document["parallel"] = {"tp": 1, "pp": 1, "dp": 2, "ep": True, "world_size": 2}
-    first = document["ranks"][0]
-    second = first | {"rank": 1, "dp_rank": 1, "trace": "traces/rank1.pt.trace.json.gz"}
-    document["ranks"] = [first, second]
-    (tmp_path / "run").chmod(0o755)
-    (tmp_path / "run" / "run.json").write_text(json.dumps(document))
-    database = traceql.load([tmp_path / "run"], tmp_path / "r.duckdb").database
-    query = """
-        SELECT role, MIN(missing), COUNT(flops) = COUNT(*)
-        FROM cost
-        WHERE role IN ('experts_down', 'experts_gate_up', 'o_proj')
-        GROUP BY role
-        ORDER BY role
-    """
-    said = "tokens of the other replicas"
-    with traceql.open(database) as trace:
-        assert rows(trace, query) == [
-            ("experts_down", said, False),
-            ("experts_gate_up", said, False),
-            ("o_proj", None, True),
-        ]

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 import traceql
 from traceql.derive import execute
-from traceql.derive.definition import Definition, Kind, Scope
+from traceql.derive.definition import Definition, Kind, Scope, table_of
 from traceql.derive.registry import TABLE_FOLDERS, definitions
 from traceql.dialect.registry import table_folders
 from traceql.findings.view import FindingFile, finding_files
@@ -76,7 +76,7 @@ def test_head_names_what_the_sql_reads(one: Definition) -> None:
         assert set(one.needs) == called_by_macro(one)
         return
     read = set().union(*map(read_by, statements(one)), set()) - {one.name, "incoming", _GIVEN}
-    assert set(one.needs) == read
+    assert set(one.needs) == read | set(map(table_of, one.empty_unless))
     assert list(one.needs) == sorted(set(one.needs))
 
 
@@ -121,10 +121,11 @@ def example() -> duckdb.DuckDBPyConnection:
     _copy_sources(con, databases.trace(_EXAMPLE).path)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "_drop_unread", lambda *_: None)
-        patch.setattr(execute, "_may_have_rows", lambda *_: True)  # computed, not created empty
+        patch.setattr(execute, "_exists", lambda *_: True)  # computed, not created empty
+        patch.setattr(execute._Empty, "has", lambda *_: False)
         con.execute("ATTACH ':memory:' AS scratch")
         derived = {one.name: one for one in DERIVED}
-        execute._make_all(con, derived, 2, lambda *_: None)
+        execute._make_all(con, derived, execute._Empty(con, {}), 2, lambda *_: None)
     con.execute(f"SET search_path = '{execute.search_path('memory')},scratch.main'")
     return con
 

@@ -9,8 +9,6 @@ import pytest
 from command_line import called, output, refusal
 from comparisons import PLANTED, TRACES
 
-from traceql.compare.comparison import diff_queries
-
 pytestmark = pytest.mark.slow
 
 TP1, SERVING = "qwen3-8b-tp1-graph", "qwen3-8b-tp2-serving"
@@ -52,15 +50,6 @@ def test_the_example_of_the_document_is_what_the_command_says() -> None:
     assert " ".join(example.split()) in " ".join(_screen("tp2", "tp2-nccl-all-reduce").split())
 
 
-def test_piecewise_graphs_cost_idle_time_of_the_host() -> None:
-    screen = _screen("tp2", "tp2-piecewise-graphs")
-    answer = _answer(screen, "decode")
-    assert answer.startswith("✗ Decode steps are slower")
-    assert "idle: host" in answer
-    assert _causes(screen)["idle: host"].endswith("slower")
-    assert "cudagraph_mode not set → PIECEWISE" in screen
-
-
 def test_a_busy_host_is_waited_for_and_its_rank_is_named() -> None:
     screen = _screen("tp2", "tp2-busy-host-of-rank1")
     answer = _answer(screen, "decode")
@@ -70,49 +59,10 @@ def test_a_busy_host_is_waited_for_and_its_rank_is_named() -> None:
     assert "No difference of set-up is known." in screen
 
 
-def test_narrow_weights_make_the_products_faster_and_their_inputs_slower() -> None:
-    screen = _screen("tp1", "tp1-fp8")
-    causes = _causes(screen)
-    for role in ("qkv_proj", "o_proj", "gate_up_proj", "down_proj"):
-        assert causes[role].endswith("faster")
-    assert causes["act"].endswith("slower")
-    assert _answer(screen, "decode").startswith("✓ Decode steps are faster")
-
-
 def test_a_slow_product_of_one_layer_names_the_layer() -> None:
     screen = _screen("tp1", "tp1-slow-layer5-down_proj")
     assert "Not all layers moved alike: layer 5 down_proj" in screen
     assert _causes(screen)["down_proj"].endswith("slower")
-
-
-def test_another_attention_backend_is_named_by_its_kernels() -> None:
-    screen = _screen("tp1", "tp1-triton-attention", "--details")
-    assert re.search(r"attention: .*flash.* → kernel_unified_attention", screen)
-    assert _causes(screen)["kv_write"].endswith("faster")
-
-
-@pytest.mark.parametrize("side", ["tp1", "tp2"])
-def test_equal_recordings_are_never_faster_or_slower(side: str) -> None:
-    text = output("diff", PLANTED / side, PLANTED / side, "--format", "json")
-    document = json.loads(text)
-    assert {row["verdict"] for row in document["change"]} <= {"no change", "inconclusive"}
-    assert {row["delta_ns"] for row in document["waterfall"]} == {0}
-
-
-def test_the_document_adds_up() -> None:
-    text = output("diff", PLANTED / "tp2", PLANTED / "tp2-nccl-all-reduce", "--format", "json")
-    document = json.loads(text)
-    assert len(document["runs"]["base"]) == len(document["runs"]["new"]) == 5
-    for table in ("waterfall", "cause"):
-        rows = [row for row in document[table] if row["scope"] == "decode"]
-        assert sum(row["delta_ns"] for row in rows) == sum(
-            row["new_ns"] - row["base_ns"] for row in rows
-        )
-    sums = [
-        sum(row["delta_ns"] for row in document[table] if row["scope"] == "decode")
-        for table in ("waterfall", "cause")
-    ]
-    assert sums[0] == sums[1]
 
 
 def test_repeats_can_be_named_one_by_one(tmp_path: Path) -> None:
@@ -186,15 +136,3 @@ def test_a_start_without_a_recording_does_not_vanish(tmp_path: Path) -> None:
     told = refusal("diff", tmp_path / "runs", databases.trace(TP1).path)
     assert "2 is among the run directories of" in told
     assert "has no run.json" in told
-
-
-def test_a_comparison_is_only_read() -> None:
-    path = databases.trace(TP1).path
-    assert "use SELECT" in refusal("diff", path, path, "--sql", "DROP TABLE change")
-
-
-def test_the_queries_of_a_comparison_are_listed_in_every_format() -> None:
-    listed = json.loads(output("diff", "--query", "list", "--format", "json"))
-    assert [one["query"] for one in listed] == list(diff_queries())
-    assert all(one["meaning"].startswith("One row per ") for one in listed)
-    assert output("diff", "--query", "list", "--format", "csv").startswith("query,meaning")

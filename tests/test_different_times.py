@@ -10,7 +10,6 @@ from command_line import called
 import traceql
 
 SECOND = 1_000_000  # us, the unit of a trace
-UNIX_NS = 1_700_000_000 * 1_000_000_000
 
 
 def recorded(folder: Path, *starts: float, **metadata: Any) -> Path:
@@ -40,14 +39,6 @@ def test_ranks_that_do_not_overlap_are_told_once_they_are_loaded(tmp_path: Path)
         "Rank 1 was recorded at another time than rank 0: 2.0 s lie between them. "
         "They are not ranks of one run."
     ]
-
-
-@pytest.mark.slow
-def test_unix_times_tell_it_of_hours(tmp_path: Path) -> None:
-    recorded(tmp_path, 0, 7_200 * SECOND, baseTimeNanoseconds=UNIX_NS)
-    traceql.load(tmp_path, tmp_path / "run.duckdb")
-    (sentence,) = found(tmp_path)
-    assert "7,199.0 s lie between them" in sentence
 
 
 @pytest.mark.slow

@@ -40,9 +40,3 @@ def test_a_second_connection_finds_the_tables_of_the_chosen_database(name: str) 
     con.execute(f"USE {chosen}")
     con.execute("CREATE TABLE one AS SELECT 7 AS n")
     assert second_connection(con).execute("FROM one").fetchall() == [(7,)]
-
-
-def test_a_second_connection_finds_what_a_fresh_connection_finds() -> None:
-    con = duckdb.connect()
-    con.execute("CREATE TABLE one AS SELECT 7 AS n")
-    assert second_connection(con).execute("FROM one").fetchall() == [(7,)]

@@ -12,7 +12,6 @@ import pytest
 import traces
 
 import traceql
-from drills import table
 from drills.command import Ended
 from drills.forks import outcomes
 from drills.judging import judged, state
@@ -28,10 +27,7 @@ from drills.kinds import (
 from drills.minimise import smallest
 from drills.oracle.chrome import truth_of
 from drills.oracle.database import disagreement
-from drills.oracle.kernel_rules import Invalid, decisions
-from drills.oracle.packets import slices_of
-from drills.oracle.unpacked import unpacked
-from drills.outcome import LOSS_TOLD, Outcome, Verdict
+from drills.outcome import Outcome, Verdict
 from drills.registry import kinds
 
 _MUTANTS = {
@@ -81,14 +77,6 @@ def test_times_of_a_trace_are_exact_and_unclear_events_are_only_counted() -> Non
     assert (truth.complete, truth.instants) == (3, 1)
 
 
-@pytest.mark.parametrize(
-    "text",
-    ["", "{", "[1]", '{"a": []}', '{"traceEvents": 1}', '{"traceEvents": [], "traceEvents": []}'],
-)
-def test_what_is_not_certainly_a_trace_is_not_taken_for_one(text: str) -> None:
-    assert truth_of(text.encode()) is None
-
-
 @pytest.mark.slow
 def test_an_event_that_is_not_in_the_database_is_noticed(tmp_path: Path) -> None:
     events = [traces.host("a", ts=1, dur=2), traces.host("b", ts=3, dur=1, shape=[1])]
@@ -103,39 +91,6 @@ def test_an_event_that_is_not_in_the_database_is_noticed(tmp_path: Path) -> None
     ):
         truth = truth_of(json.dumps({"traceEvents": other}).encode())
         assert told in (disagreement(database, truth) or "")
-
-
-def test_slices_of_packets_are_paired_by_track() -> None:
-    def event(ts: float, dur: float) -> traces.Event:
-        return traces.host("op", ts=ts, dur=dur) | {"args": {}}
-
-    packets = native_traces._packets([event(1, 5), event(8, 1), event(8.5, 9)])
-    content = b"".join(b"\x0a" + bytes([len(packet)]) + packet for packet in packets)
-    found = slices_of(content)
-    assert found
-    assert found.certain == Counter([("op", 1_000, 5_000), ("op", 8_000, 1_000)])
-    assert slices_of(content[:-1]) is None
-
-
-def test_the_matching_rule_with_the_smallest_priority_decides() -> None:
-    own = b"priority,pattern,category\n3,^my,rope\n2,gemm$,moe\n"
-    found = decisions(own, ["my_gemm", "my_other", "nothing known"])
-    assert found == {
-        "my_gemm": ("moe", 2),
-        "my_other": ("rope", 3),
-        "nothing known": ("other", None),
-    }
-    with pytest.raises(Invalid):
-        decisions(b"priority,pattern\n1,x\n", [])
-
-
-def test_members_of_gzip_are_joined_and_a_cut_one_is_uncertain() -> None:
-    from gzip import compress
-
-    both = compress(b"ab") + bytes(100) + compress(b"c")
-    assert unpacked(both) == b"abc"
-    assert unpacked(both[:-1]) is None
-    assert unpacked(both + b"x") is None
 
 
 @pytest.mark.parametrize(
@@ -170,15 +125,6 @@ def test_each_way_to_fail_is_seen(
     assert outcome.verdict == verdict
 
 
-def test_an_error_for_a_valid_input_is_wrong(tmp_path: Path) -> None:
-    ended = Ended(["load"], 1, b"", b"traceql: no\n")
-    given = state(tmp_path)
-    outcome = judged(
-        ended, tmp_path, given, written=(), disagreement=lambda: None, must_succeed=True
-    )
-    assert outcome.verdict == Verdict.WRONG
-
-
 def test_a_case_whose_process_dies_counts_as_wrong_and_the_others_go_on() -> None:
     def run(case: Case, folder: Path) -> Outcome:
         if case.number == 1:
@@ -188,16 +134,3 @@ def test_a_case_whose_process_dies_counts_as_wrong_and_the_others_go_on() -> Non
     cases = [Case("any", number, 1) for number in range(3)]
     found = {case.number: outcome.verdict for case, outcome in outcomes(cases, run, jobs=2)}
     assert found == {0: Verdict.RIGHT, 1: Verdict.WRONG, 2: Verdict.RIGHT}
-
-
-def test_the_table_counts_each_verdict_by_kind() -> None:
-    verdicts = [("b", Verdict.RIGHT), ("a", Verdict.HANG), ("b", Verdict.CLEAN_ERROR)]
-    found = [(Case(kind, n, 1), Outcome(verdict)) for n, (kind, verdict) in enumerate(verdicts)]
-    found.append((Case("b", 9, 1), Outcome(Verdict.RIGHT, LOSS_TOLD)))
-    assert table.text(found).splitlines()[2:] == [
-        "| a | 1 | 0 | 0 | 0 | 0 | 1 |",
-        "| b | 3 | 2 | 1 | 0 | 0 | 0 |",
-        "| all | 4 | 2 | 1 | 0 | 0 | 1 |",
-        "",
-        "Of the right ones, 1 say in their ledger that something was lost.",
-    ]

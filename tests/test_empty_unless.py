@@ -13,7 +13,7 @@ from databases import EXAMPLES, SHARED
 
 import traceql
 from traceql.derive import execute
-from traceql.derive.definition import Definition
+from traceql.derive.definition import Definition, table_of
 from traceql.derive.registry import definitions
 from traceql.loading import load as loading
 
@@ -68,7 +68,7 @@ def test_tables_created_empty_would_be_empty_with_a_map_of_graph_nodes(tmp_path:
 
 def check_what_is_created_empty(con: duckdb.DuckDBPyConnection) -> None:
     for one in SAID:
-        if not execute._may_have_rows(con, one):
+        if not any(execute._exists(con, line) for line in one.empty_unless):
             assert rows_computed(con, one) == 0, one.name
 
 
@@ -80,11 +80,12 @@ def everything(paths: list[Path], database: Path) -> Iterator[duckdb.DuckDBPyCon
         patch.setattr(loading, "make_tables", lambda *_, **__: None)
         traceql.load(paths, database)
         patch.setattr(execute, "_drop_unread", lambda *_: None)
+        patch.setattr(execute._Empty, "has", lambda *_: False)
         con.execute(f"ATTACH '{database}' AS loaded")
         con.execute("USE loaded")
         con.execute("ATTACH ':memory:' AS scratch")
         derived = {n: one for n, one in definitions().items() if one.kind != "source"}
-        execute._make_all(con, derived, 2, lambda *_: None)
+        execute._make_all(con, derived, execute._Empty(con, {}), 2, lambda *_: None)
     path = f"memory.main,{execute.search_path('loaded')},scratch.main"
     con.execute(f"SET search_path = '{path}'")
     yield con
@@ -93,21 +94,23 @@ def everything(paths: list[Path], database: Path) -> Iterator[duckdb.DuckDBPyCon
 
 def rows_without(con: duckdb.DuckDBPyConnection, one: Definition) -> int:
     """The rows of a table if it is made although what its head names is not there."""
-    needed, _, condition = one.empty_unless.partition(" WHERE ")
-    other = definitions()[needed]
-    place = f"loaded.{other.schema}" if other.kind.is_kept else "scratch"
-    hidden = f"NOT coalesce({condition}, FALSE)" if condition else "FALSE"
-    con.execute(f"CREATE VIEW memory.{needed} AS FROM {place}.{needed} WHERE {hidden}")
-    assert not con.execute(f"SELECT EXISTS (FROM {one.empty_unless})").fetchall()[0][0]
+    for line in one.empty_unless:
+        needed, _, condition = line.partition(" WHERE ")
+        other = definitions()[needed]
+        place = f"loaded.{other.schema}" if other.kind.is_kept else "scratch"
+        hidden = f"NOT coalesce({condition}, FALSE)" if condition else "FALSE"
+        con.execute(f"CREATE VIEW memory.{needed} AS FROM {place}.{needed} WHERE {hidden}")
+        assert not con.execute(f"SELECT EXISTS (FROM {line})").fetchall()[0][0]
     rows = rows_computed(con, one)
-    con.execute(f"DROP VIEW memory.{needed}")
+    for line in one.empty_unless:
+        con.execute(f"DROP VIEW memory.{table_of(line)}")
     return rows
 
 
 def rows_computed(con: duckdb.DuckDBPyConnection, one: Definition) -> int:
     """The rows of a table if it is computed, whatever its head says."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(execute, "_may_have_rows", lambda *_: True)
+        patch.setattr(execute, "_exists", lambda *_: True)
         execute.make(con, one)
     rows = count(con, f"memory.{one.name}")
     con.execute(f"DROP TABLE memory.{one.name}")
@@ -120,10 +123,10 @@ def count(con: duckdb.DuckDBPyConnection, table: str) -> int:
 
 def test_a_condition_is_one_of_the_statement() -> None:
     """Also of tables that no recording above fills."""
-    with_condition = [one for one in SAID if " WHERE " in one.empty_unless]
+    with_condition = [(one, line) for one in SAID for line in one.empty_unless if " WHERE " in line]
     assert with_condition
-    for one in with_condition:
-        _, _, condition = one.empty_unless.partition(" WHERE ")
+    for one, line in with_condition:
+        _, _, condition = line.partition(" WHERE ")
         statement = one.source.rpartition("@column")[2]
         assert re.search(rf"(WHERE|AND)\s+(\w+\.)?{re.escape(condition)}", statement), one.name
 
@@ -132,7 +135,8 @@ def test_an_empty_table_has_the_columns_of_its_head() -> None:
     """That these are the columns of a computed one, test_definitions.py checks."""
     con = duckdb.connect()
     one = definitions()["collective"]
-    con.execute(f"CREATE TABLE {one.empty_unless} (kernel_id BIGINT)")
+    (needed,) = one.empty_unless
+    con.execute(f"CREATE TABLE {needed} (kernel_id BIGINT)")
     execute.make(con, one)
     found = con.execute("SELECT column_name, column_type FROM (DESCRIBE collective)").fetchall()
     assert found == [(column.name, column.type) for column in one.columns]

@@ -9,8 +9,7 @@ from command_line import called, refusal
 
 import traceql
 from traceql.cli import large
-from traceql.engine import open_trace_processor
-from traceql.excerpt.times import nanoseconds, option, seconds
+from traceql.excerpt.times import nanoseconds, option
 from traceql.mcp import answers
 from traceql.mcp.databases import Databases
 
@@ -84,41 +83,6 @@ def test_step_of_a_query_is_its_own(database: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_report_says_it_below_its_title(database: Path, tmp_path: Path) -> None:
-    page, document = tmp_path / "report.html", tmp_path / "report.json"
-    assert called("report", database, "--steps", "3", "-o", page).returncode == 0
-    text = page.read_text()
-    header = text[text.index("<header>") : text.index("</header>")]
-    assert '<p class="part">excerpt of ' in header
-    assert f"traceql run kernels.top {database.name} --steps 3" in text
-    done = called("report", database, "--steps", "3", "--format", "json", "-o", document)
-    assert done.returncode == 0
-    assert json.loads(document.read_text())["excerpt"] in header
-
-
-@pytest.mark.slow
-def test_the_perfetto_file_says_it(database: Path, part: Path, tmp_path: Path) -> None:
-    file = tmp_path / "part.pftrace"
-    done = called("export", "perfetto", database, "--steps", "3", "-o", file)
-    (told,) = lines(done.stderr)
-    with traceql.open(part) as trace:
-        (kernels,) = trace.sql("SELECT COUNT(*) AS n, MIN(ts) AS ts FROM kernel")
-    with open_trace_processor([file.read_bytes()]) as tp:
-        names = [row.name for row in tp.query("SELECT name FROM slice WHERE category = 'excerpt'")]
-        counted = "SELECT COUNT(*) AS n FROM slice WHERE category IN ('kernel', 'memcpy', 'memset')"
-        (shown,) = tp.query(counted)
-        commands = [
-            row.text
-            for row in tp.query("SELECT string_value AS text FROM args WHERE key = 'debug.see'")
-        ]
-    assert names.count("in this excerpt") == 4
-    assert told in names
-    assert shown.n == kernels["n"]
-    assert commands
-    assert all(f"{database.name} " in text and text.endswith(" --steps 3") for text in commands)
-
-
-@pytest.mark.slow
 def test_an_excerpt_is_replaced_and_nothing_else(
     database: Path, part: Path, tmp_path: Path
 ) -> None:
@@ -178,17 +142,6 @@ def test_mistakes_are_one_line_and_write_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_options_that_do_not_go_together_are_told(database: Path, tmp_path: Path) -> None:
-    out = tmp_path / "part.duckdb"
-    assert "say which part" in refusal("cut", database, "-o", out, status=2)
-    both = ("export", "perfetto", database, database, "-o", tmp_path / "both.pftrace")
-    assert "--steps is for one run" in refusal(*both, "--steps", "3", status=2)
-    assert "give --steps 3" in refusal("export", "perfetto", database, "--step", "3", status=2)
-    assert "--sample is for one run" in refusal("ui", database, database, "--sample", "3", status=2)
-    assert "leave out --raw" in refusal("ui", database, "--raw", "--steps", "3", status=2)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.slow
 def test_what_is_too_large_is_told_and_not_cut(
     database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -213,12 +166,6 @@ def test_what_is_too_large_is_told_and_not_cut(
 def test_times_are_read_exactly(text: str, ns: int) -> None:
     assert nanoseconds(text) == ns
     assert nanoseconds(option(ns)) == ns
-
-
-def test_times_are_shown_in_seconds() -> None:
-    assert [seconds(ns) for ns in (0, 12_500_000_000, 1_234_567, 10**13)] == [
-        "0.000 s", "12.500 s", "0.001235 s", "10,000.000 s"
-    ]  # fmt: skip
 
 
 @pytest.mark.slow

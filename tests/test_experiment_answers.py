@@ -186,16 +186,6 @@ def test_a_point_that_is_off_the_curve_is_named_with_its_distance(tmp_path: Path
     assert fit["worst_error_pct"] > 1
 
 
-def test_too_few_points_have_no_fit_and_say_so(tmp_path: Path) -> None:
-    with opened(tmp_path, grid()[:3]) as found:
-        rows = found.run("fit").rows()
-        assert {row["fitted_ns"] for row in found.run("latency")} == {None}
-    assert [row["reason"] for row in rows] == [
-        "3 points; a curve of three parts needs 4 or more"
-    ] * 2
-    assert {row["fixed_ns"] for row in rows} == {None}
-
-
 def shown(
     step_ms: float, rate: float, *, spread: float = 0.001, repeats: int = 5, **where: Any
 ) -> WrittenPoint:
@@ -231,26 +221,6 @@ def test_a_point_is_dominated_or_on_the_front_only_if_its_interval_is(tmp_path: 
     assert (first["gpu_low"], first["gpu_high"]) == pytest.approx((99.8, 100.2))
 
 
-def test_a_point_of_one_repeat_leaves_all_open_but_what_others_dominate(tmp_path: Path) -> None:
-    points = [
-        shown(10.0, 200, concurrency=1),
-        shown(11.0, 100, concurrency=2),
-        shown(50.0, 1, concurrency=3, repeats=1),
-    ]
-    with opened(tmp_path, points) as found:
-        fronts = [row["front"] for row in found.run("throughput")]
-    assert fronts == ["undecided", "dominated", "undecided"]
-
-
-def test_equal_points_do_not_dominate_each_other(tmp_path: Path) -> None:
-    points = [
-        WrittenPoint([latencies(tpot=10.0) | {"output_throughput": 10.0 * tp}] * 5, tp=tp, batch=1)
-        for tp in (1, 2)
-    ]
-    with opened(tmp_path, points) as found:
-        assert {row["front"] for row in found.run("throughput")} == {"on the front"}
-
-
 def steady(step_ms: float, rate: float = 1.0, repeats: int = 4, **where: Any) -> WrittenPoint:
     """Repeats without any noise, whose interval is one number."""
     said = latencies(tpot=step_ms) | {"output_throughput": rate}
@@ -275,14 +245,6 @@ def test_the_serial_share_is_that_of_amdahls_law(tmp_path: Path, serial: float, 
             assert row["serial_pct"] == pytest.approx(
                 100 * (1 / speedup - 1 / n) / (1 - 1 / n), abs=1e-9
             )
-
-
-def test_no_share_explains_a_point_that_is_far_slower_than_its_base(tmp_path: Path) -> None:
-    points = [steady(6.0, tp=2, batch=8), steady(10.0, tp=4, batch=8)]
-    with opened(tmp_path, points) as found:
-        (row,) = [row for row in found.run("scaling") if row["scaling"] == "strong"]
-    assert row["ratio"] == pytest.approx(0.6)
-    assert row["serial_pct"] is None
 
 
 def test_an_interval_of_the_serial_share_is_that_of_the_ratio_turned_round(tmp_path: Path) -> None:
@@ -352,16 +314,6 @@ def test_an_engine_is_saturated_where_more_load_only_waits(tmp_path: Path) -> No
     assert last["good_requests_per_second"] == pytest.approx(707 / 40)
     assert (last["ttft_p50_ns"], last["ttft_p99_ns"]) == (900 * MS, 1800 * MS)
     assert last["queue_max_ns"] == pytest.approx(900 * MS)
-
-
-def test_energy_is_that_of_all_gpus_of_the_engine(results: Experiment) -> None:
-    for row in results.run("energy"):  # each GPU had 500 W for 1 s, for 100 tokens
-        gpus = row["gpus"]
-        assert row["millijoules_per_output_token"] == pytest.approx(5_000 * gpus)
-        assert (row["power_mw"], row["power_per_gpu_mw"]) == (500_000 * gpus, 500_000)
-        assert row["sm_clock_mhz"] == 1980
-        assert row["throttled_pct"] == pytest.approx(100 * 3 / 11)
-        assert row["coverage_pct"] == 93.75
 
 
 def test_parts_of_the_memory_add_up_to_what_is_used(results: Experiment) -> None:

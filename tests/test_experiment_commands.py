@@ -71,16 +71,6 @@ def test_a_folder_of_an_unfinished_experiment_is_shown(tmp_path: Path) -> None:
     assert shown.stdout.startswith("! 2 points, 1 of 4 repeats complete (3 missing).")
 
 
-def test_profiles_are_counted_beside_repeats(tmp_path: Path) -> None:
-    points = [WrittenPoint([_said(20, 10, 100)], batch=batch) for batch in (1, 2)]
-    results = write_results(tmp_path / "unprofiled", points)
-    plan = json.loads((results / "plan.json").read_text())
-    plan["plan"]["record"]["profile"] = True
-    (results / "plan.json").write_text(json.dumps(plan))
-    shown = _called("show", results).stdout
-    assert shown.startswith("! 2 points, 2 of 2 repeats and 0 of 2 profiles complete (2 missing).")
-
-
 @pytest.mark.slow
 def test_queries_and_statements_are_answered_in_all_formats(folder: Path, tmp_path: Path) -> None:
     database = tmp_path / "tp.duckdb"
@@ -117,19 +107,6 @@ def test_the_page_has_the_question_the_answer_and_what_is_missing(
     assert 'src="http' not in html
     assert "One row per" not in html.split('<section id="definitions">')[0]
     assert ">experiment</th>" not in html
-
-
-@pytest.mark.slow
-def test_a_page_of_several_experiments_says_whose_set_up_is_told(tmp_path: Path) -> None:
-    point = WrittenPoint([_said(20, 10, 100)], batch=1)
-    folders = [write_results(tmp_path / name, [point]) for name in ("first", "second")]
-    page = tmp_path / "page.html"
-    assert _called("report", *folders, "-o", page).exit_code == 0
-    _, set_up = page.read_text().split('<section id="set-up">')
-    set_up, _ = set_up.split("</section>", 1)
-    assert ">experiment</th>" in set_up
-    assert "<td>first</td>" in set_up
-    assert "<td>second</td>" in set_up
 
 
 @pytest.mark.parametrize(

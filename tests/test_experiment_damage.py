@@ -1,17 +1,14 @@
 """Damaged, odd and mixed-up results: one line or one failed repeat, never a traceback."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from written_results import BEGIN_UNIX_NS, WrittenPoint, latencies, write_results
+from written_results import WrittenPoint, latencies, write_results
 
 from traceql.errors import TraceqlError
 from traceql.experiment import experiment
-from traceql.experiment.intervals import median_place
-from traceql.experiment.places import distinct_names
 
 HUGE = 10**30
 DIGITS = 10**400
@@ -117,18 +114,6 @@ def test_an_impossible_repeat_counts_as_failed_with_a_warning(
     assert [str(place(folder, file)) in one for one in warnings] == [True]
 
 
-@pytest.mark.parametrize(
-    ("said", "reason"),
-    [({"percentiles": 5}, "not a mapping"), ({"avg_latency": -1}, "avg_latency of -1")],
-)
-def test_an_impossible_result_of_a_batch_counts_as_failed(
-    tmp_path: Path, said: dict[str, Any], reason: str
-) -> None:
-    point = WrittenPoint([{"avg_latency": 1.0, **said}, {"avg_latency": 1.0}], batch=1)
-    written = write_results(tmp_path / "one", [point], bench="latency")
-    assert reason in first_repeat(written, [])["reason"]
-
-
 def test_a_changed_checkout_is_told(folder: Path) -> None:
     change(place(folder, "run.json"), "git", {"commit": "85ac513", "dirty": True})
     assert first_repeat(folder, [])["commit_id"] == "85ac513-dirty"
@@ -157,12 +142,6 @@ def test_an_odd_fact_is_unknown_and_the_repeat_counts(
     assert (row["status"], row[column]) == ("complete", None)
 
 
-def test_a_command_may_end_anywhere(folder: Path) -> None:
-    command = ["vllm", "serve", "model", "--port", "8000", "--profiler-config"]
-    change(place(folder, "run.json"), "experiment.server.command", command)
-    assert first_repeat(folder, [])["status"] == "complete"
-
-
 @pytest.mark.parametrize(
     "log",
     [
@@ -185,16 +164,6 @@ def test_damaged_telemetry_costs_the_telemetry_alone(folder: Path) -> None:
     assert [str(file) in one and "bench.json" not in one for one in warnings] == [True]
 
 
-@pytest.mark.parametrize("window", [(-1, 5), (0, DIGITS), ("a", 5), (BEGIN_UNIX_NS, 5)])
-def test_an_odd_time_of_requests_costs_the_telemetry_alone(
-    folder: Path, window: tuple[Any, Any]
-) -> None:
-    place(folder, "telemetry.parquet").write_text("not read")
-    times = dict(zip(("begin_unix_ns", "end_unix_ns"), window, strict=True))
-    change(place(folder, "metrics.json"), "passes.unprofiled", times)
-    assert first_repeat(folder, [])["status"] == "complete"
-
-
 @pytest.mark.parametrize(
     ("more", "warning"),
     [
@@ -210,19 +179,6 @@ def test_what_the_plan_does_not_name_is_counted(folder: Path, more: str, warning
     assert warnings == [f"{folder / 'points'}: {warning}"]
 
 
-def test_a_plan_of_many_repeats_of_which_few_were_run_loads(tmp_path: Path) -> None:
-    with experiment(write_results(tmp_path / "one", [POINT], repeats=10_000)) as found:
-        places = found.sql("SELECT repeats FROM median_place").rows()
-        missing = found.sql("SELECT COUNT(*) AS n FROM repeat WHERE status = 'missing'").rows()
-    assert (places, missing) == ([{"repeats": 2}], [{"n": 9_998}])
-
-
-def test_the_interval_of_thousands_of_repeats_is_that_of_a_normal_distribution() -> None:
-    found, coverage = median_place(10_000)
-    assert found == pytest.approx(5_000 - 1.96 * 50, abs=1)  # sd of 10,000 coins: 50
-    assert 0.95 <= coverage < 0.952
-
-
 def test_experiments_of_one_name_are_told_apart(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_results(tmp_path / name, [POINT], name="same")
@@ -231,27 +187,3 @@ def test_experiments_of_one_name_are_told_apart(tmp_path: Path) -> None:
         titles = [row["title"] for row in found.sql("SELECT title FROM point_label").rows()]
     assert names == ["same (a)", "same (b)"]
     assert titles == ["same (a), TP 1", "same (b), TP 1"]
-
-
-@pytest.mark.parametrize(
-    ("named", "told"),
-    [
-        ([("x", "a"), ("y", "a")], ["x", "y"]),
-        ([("x", "x"), ("x", "x")], ["x", "x 2"]),
-        ([("x", "a"), ("x", "a"), ("x (a)", "b")], ["x (a)", "x (a) 2", "x (a) 3"]),
-        ([("x", "x"), ("x 2", "b"), ("x", "x")], ["x", "x 2", "x 3"]),
-    ],
-)
-def test_no_two_experiments_have_one_name(named: list[tuple[str, str]], told: list[str]) -> None:
-    assert distinct_names(named) == told
-
-
-def _nested(depth: int) -> str:
-    return "[" * depth + "]" * depth
-
-
-@pytest.mark.parametrize("text", [lambda: _nested(900), lambda: _nested(50_000)])
-def test_deep_documents_are_refused_or_read(folder: Path, text: Callable[[], str]) -> None:
-    file = place(folder, "run.json")
-    file.write_text(file.read_text()[:-1] + f', "more": {text()}}}')
-    assert first_repeat(folder, [])["status"] in ("complete", "failed")

@@ -1,7 +1,6 @@
 """The database of results: nothing of a folder is lost, and each number has its interval."""
 
 import json
-import random
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,33 +10,11 @@ from written_results import BEGIN_UNIX_NS, WrittenPoint, latencies, write_result
 
 from traceql.errors import DatabaseError, TraceNotFound, TraceqlError
 from traceql.experiment import experiment
-from traceql.experiment.intervals import median_place
 from traceql.experiment.load import load_experiments
 
 
 def _tpots(*milliseconds: float) -> list[dict[str, float]]:
     return [latencies(tpot=ms) for ms in milliseconds]
-
-
-def test_every_repeat_of_the_plan_has_a_row_whatever_became_of_it(tmp_path: Path) -> None:
-    points = [
-        WrittenPoint([latencies(tpot=10.0), None], batch=1),
-        WrittenPoint([latencies(tpot=11.0)], batch=2),
-        WrittenPoint(batch=4, tp=3, skipped="TP 3 does not divide 32 attention heads"),
-    ]
-    with experiment(write_results(tmp_path / "one", points, repeats=3)) as found:
-        rows = found.sql("SELECT point_id, number, status, reason FROM repeat ORDER BY ALL").rows()
-        left_out = found.sql("SELECT skipped_reason FROM point WHERE point_id = 2").rows()
-    assert [(r["point_id"], r["number"], r["status"]) for r in rows] == [
-        (0, 1, "complete"),
-        (0, 2, "failed"),
-        (0, 3, "missing"),
-        (1, 1, "complete"),
-        (1, 2, "missing"),
-        (1, 3, "missing"),
-    ]
-    assert rows[1]["reason"] == "out of GPU memory"
-    assert left_out == [{"skipped_reason": "TP 3 does not divide 32 attention heads"}]
 
 
 @pytest.mark.parametrize("damaged", ["run.json", "bench.json"])
@@ -52,49 +29,6 @@ def test_a_damaged_file_makes_one_failed_repeat_and_a_warning(tmp_path: Path, da
     assert [row["status"] for row in rows] == ["failed", "complete"]
     assert values == [{"repeats": 1, "median": 11e6}]
     assert [damaged in one for one in warnings] == [True]
-
-
-def test_the_median_of_five_repeats_is_between_the_lowest_and_the_highest(tmp_path: Path) -> None:
-    point = WrittenPoint(_tpots(12.0, 10.0, 11.0, 19.0, 10.5), batch=1)
-    with experiment(write_results(tmp_path / "one", [point])) as found:
-        (row,) = found.sql("SELECT * FROM point_value WHERE metric = 'tpot'").rows()
-    assert (row["median"], row["low"], row["high"]) == (11e6, 10e6, 19e6)
-    assert row["coverage_pct"] == 93.75  # 1 - 2 / 2**5: all five on one side of the median
-    assert row["spread_pct"] == pytest.approx(100 * 9 / 11)
-
-
-def test_one_repeat_has_no_interval(tmp_path: Path) -> None:
-    with experiment(write_results(tmp_path / "one", [WrittenPoint(_tpots(9.0), batch=1)])) as found:
-        (row,) = found.sql("SELECT * FROM point_value WHERE metric = 'tpot'").rows()
-    assert row["median"] == 9e6
-    assert [row[name] for name in ("low", "high", "coverage_pct", "spread_pct")] == [None] * 4
-
-
-@pytest.mark.parametrize(
-    ("repeats", "place", "outside"),
-    # `outside`: orders of coins with fewer than `place` heads, counted on paper.
-    [(1, 1, 1), (2, 1, 1), (3, 1, 1), (5, 1, 1), (6, 1, 1), (9, 2, 1 + 9), (12, 3, 1 + 12 + 66)],
-)
-def test_the_interval_is_the_narrowest_that_covers_95_percent(
-    repeats: int, place: int, outside: int
-) -> None:
-    found, coverage = median_place(repeats)
-    assert found == place
-    assert coverage == pytest.approx(1 - 2 * outside / 2**repeats)
-
-
-@pytest.mark.parametrize("repeats", [3, 5, 8, 12])
-def test_intervals_cover_the_median_as_often_as_they_say(repeats: int) -> None:
-    """Simulated experiments whose repeats are skewed, as latencies are."""
-    draw, trials = random.Random(repeats), 20_000
-    place, coverage = median_place(repeats)
-    median = 2.0 ** (1 / 3)  # of a Pareto distribution with shape 3
-    held = 0
-    for _ in range(trials):
-        values = sorted(draw.paretovariate(3) for _ in range(repeats))
-        held += values[place - 1] <= median <= values[-place]
-    error = (coverage * (1 - coverage) / trials) ** 0.5
-    assert held / trials == pytest.approx(coverage, abs=4 * error)
 
 
 @pytest.mark.parametrize("counts", [True, False])
@@ -202,24 +136,6 @@ def test_engines_are_called_by_what_tells_them_apart(tmp_path: Path) -> None:
         together = [row["engine"] for row in found.sql("SELECT engine FROM point").rows()]
     assert alone == ["TP 1", "TP 2, EP", "TP 1, max_num_seqs=64"]
     assert together == [*(f"qwen3-8b {title}" for title in alone), "moe TP 1"]
-
-
-def test_a_speed_up_is_a_ratio_of_medians_with_an_exact_interval(tmp_path: Path) -> None:
-    points = [
-        WrittenPoint(_tpots(10.0, 10.0, 10.0, 10.0, 10.0), batch=2),
-        WrittenPoint(_tpots(5.0, 5.0, 5.0, 5.0, 5.0), batch=2, tp=2),
-        WrittenPoint(_tpots(8.0, 8.0, 8.0, 8.0, 8.0), batch=4, tp=2),
-    ]
-    with experiment(write_results(tmp_path / "one", points)) as found:
-        rows = found.sql("SELECT * FROM speedup WHERE metric = 'tpot' ORDER BY point_id").rows()
-    assert [(r["point_id"], r["base_point_id"], r["scaling"]) for r in rows] == [
-        (1, 0, "strong"),
-        (2, 0, "weak"),
-    ]
-    assert [(r["ratio"], r["low"], r["high"]) for r in rows] == [
-        (pytest.approx(2),) * 3,
-        (pytest.approx(1.25),) * 3,
-    ]
 
 
 def test_what_is_no_result_is_one_line_and_nothing_is_written(tmp_path: Path) -> None:

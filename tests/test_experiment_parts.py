@@ -5,15 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
 from written_results import WrittenPoint, latencies, write_results
 
-from traceql.chart.draw import drawn
 from traceql.experiment.experiment import Experiment
 from traceql.experiment.load import fill
 from traceql.experiment.schema import derive, insert
-from traceql.query.head import Chart
 
 MOE = ("experts_ns", "routing_ns", "transfer_ns", "wait_ns", "unmatched_ns", "rest_ns")
 SAID = [latencies(ttft=20.0, tpot=5.0, itl=4.0)] * 3
@@ -187,66 +184,3 @@ def test_bubbles_are_those_of_stages_and_unknown_if_one_is_missing(tmp_path: Pat
     assert first["imbalance"] == last["imbalance"] == pytest.approx(60 / 45)
     for row in unknown:
         assert (row["bubble_pct"], row["imbalance"], row["computing_pct"]) == (None, None, 50)
-
-
-def test_a_pipeline_has_no_overhead_of_the_profiler(tmp_path: Path) -> None:
-    """Several batches are on their way in it, so that a step is no token."""
-    decode, mixed = "decode, 1 row", "mixed, 2 rows"
-    points = [
-        WrittenPoint(SAID, pp=2, batch=1), WrittenPoint(SAID, batch=1),
-        WrittenPoint(SAID, concurrency=1),
-    ]  # fmt: skip
-    strata, metrics = list[Row](), list[Row]()
-    for point in range(3):
-        strata += [stratum(point, decode, units=3, lanes=2), stratum(point, mixed, lanes=2)]
-        metrics += [
-            {"point_id": point, "grain": "rows", "stratum": name, "metric": "interval", "ns": ns}
-            for name, ns in ((decode, 10e6), (mixed, 26e6))
-        ]
-    with written(tmp_path, points, profile_stratum=strata, profile_metric=metrics) as opened:
-        opened._con.execute(
-            "INSERT INTO repeat (point_id, number, status) "
-            "SELECT point_id, 0, 'complete' FROM point"
-        )
-        opened._con.execute("INSERT INTO profile_note SELECT point_id, TRUE, NULL, NULL FROM point")
-        rows = opened.run("profiles").rows()
-    # A batch: 10 / 2 lanes. Requests that follow each other: (3 x 5 + 1 x 13) / 4.
-    assert [row["interval_ns"] for row in rows] == [5e6, 5e6, 7e6]
-    assert [row["overhead_pct"] for row in rows] == [None, 25, 75]
-
-
-# ---- The chart
-
-
-def test_negative_parts_go_left_and_a_line_is_at_the_sum() -> None:
-    table = pa.table({
-        "point": ["TP 2", "TP 4", "TP 2"], "phase": ["decode", "decode", "prefill"],
-        "transfer_ns": [3_000_000, None, 20_000_000], "unmatched_ns": [0, 5_000_000, 0],
-        "work_ns": [-1_000_000, 500_000, 1_000_000],
-        "overhead_ns": [2_000_000, 5_500_000, 21_000_000],
-    })  # fmt: skip
-    channels = {
-        "x": "transfer_ns,unmatched_ns,work_ns", "y": "point", "total": "overhead_ns",
-        "panel": "phase",
-    }  # fmt: skip
-    spec = drawn(table, Chart("parts", channels, "Overhead"), width=720).to_dict()
-    decode, prefill = spec["vconcat"]
-    assert [panel["title"]["text"] for panel in (decode, prefill)] == ["decode", "prefill"]
-
-    def rows(layer: Any) -> list[Any]:
-        found: list[Any] = (
-            layer["data"]["values"]
-            if "values" in layer["data"]
-            else spec["datasets"][layer["data"]["name"]]
-        )
-        return found
-
-    bars, _zero, texts, ticks = decode["layer"]
-    assert [(row["point"], row["part"], row["value"]) for row in rows(bars)] == [
-        ("TP 2", "transfer", 3), ("TP 4", "unmatched", 5), ("TP 2", "work", -1),
-        ("TP 4", "work", 0.5),
-    ]  # fmt: skip
-    assert bars["encoding"]["x"]["scale"]["domain"][0] == -1
-    assert [(row["high"], row["label"]) for row in rows(texts)] == [(3, "2.000"), (5.5, "5.500")]
-    assert [(row["point"], row["total"]) for row in rows(ticks)] == [("TP 2", 2)]
-    assert len(prefill["layer"]) == 3  # without negative parts, the bar ends at the sum

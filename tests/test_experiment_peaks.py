@@ -8,11 +8,9 @@ from typing import Any
 import databases
 import pytest
 from command_line import called, output, refusal
-from derived import database, rows
 from other_programs import bandwidth_test, nccl_tests, nvbandwidth, written
 
 from traceql.limits.tables import TABLES
-from traceql.loading.peaks import write_peaks
 
 TWO_H200 = databases.EXAMPLES / "qwen3-8b-tp2-batch16" / "peaks.json"
 PEAKS = ("experiment", "peaks")
@@ -76,18 +74,6 @@ def test_an_imported_file_says_its_sources_and_shows_the_fit(imported: Path) -> 
     }  # fmt: skip
 
 
-def test_copies_are_a_matrix_for_people_and_rows_for_programs(imported: Path) -> None:
-    lines = shown(imported, "--table", "copies")
-    title = lines.index("copies between GPUs: one direction, by copy engines, nvbandwidth")
-    assert lines[title + 2].split()[1::2] == [f"to_gpu_{n}" for n in range(8)]
-    assert lines[title + 4].split() == ["GPU", "0", "-", *["380.0"] * 7]
-    assert lines[title + 11].split() == ["GPU", "7", *["387.0"] * 7, "-"]
-    found = json_rows(imported, "copies")
-    assert len(found) == 56
-    third = [row["bandwidth_gbps"] for row in found if row["from_gpu"] == 3]
-    assert third == [pytest.approx(383)] * 7
-
-
 def test_bandwidths_of_collectives_are_those_of_nccl_tests(imported: Path) -> None:
     report = nccl_tests("all_reduce", LINE)["results"]
     found = json_rows(imported, "collectives")
@@ -99,19 +85,6 @@ def test_bandwidths_of_collectives_are_those_of_nccl_tests(imported: Path) -> No
         )
         for one in report
     ]
-
-
-def test_imported_ceilings_become_tables_of_a_database(imported: Path) -> None:
-    con = database()
-    write_peaks(con.con, [imported])
-    assert rows(
-        con,
-        "SELECT op, source, COUNT(*), round(MAX(busbw_gbps)) FROM measured_collective "
-        "GROUP BY ALL ORDER BY ALL",
-    ) == [("all_reduce", "nccl-tests", 21, 399), ("peer_copy", "nvbandwidth", 56, 387)]
-    assert rows(
-        con, "SELECT busbw_gbps FROM measured_collective WHERE from_gpu = 2 AND to_gpu = 5"
-    ) == [(pytest.approx(382),)]
 
 
 def test_a_measured_file_shows_its_products_with_their_share_of_the_data_sheet() -> None:
@@ -126,27 +99,6 @@ def test_a_measured_file_shows_its_products_with_their_share_of_the_data_sheet()
     assert decode[0]["weights_gbps"] == pytest.approx(4096 * 75_968 * 2 / decode[0]["sustained_ns"])
 
 
-def test_sizes_and_times_are_in_units_that_all_rows_can_be_read_in() -> None:
-    lines = shown(TWO_H200, "--table", "collectives")
-    custom = lines.index("all_reduce among 2 GPUs, custom")
-    assert lines[custom + 4].split() == ["1", "KiB", "4.0", "3.7", "0.3", "0.3"]
-    assert lines[custom + 16].split() == ["4", "MiB", "19.8", "19.2", "212.2", "212.2"]
-
-
-def test_a_narrow_terminal_keeps_the_errors_of_the_fit() -> None:
-    done = called(*PEAKS, "show", TWO_H200, "--table", "fit", COLUMNS="80")
-    narrow = done.stdout.decode().splitlines()
-    assert max(map(len, narrow)) <= 80
-    assert narrow[-2].split()[-4:] == ["12.7", "290.4", "4.1", "50.7"]
-    assert b"columns hidden: " in done.stderr
-
-
-def test_a_table_without_rows_says_so() -> None:
-    done = called(*PEAKS, "show", TWO_H200, "--table", "host")
-    assert done.returncode == 0
-    assert done.stderr == b"no rows: host was neither measured nor imported\n"
-
-
 def test_all_tables_are_one_of_rows_that_name_theirs() -> None:
     found = json.loads(output(*PEAKS, "show", TWO_H200, "--format", "json"))
     counts = {name: sum(row["table"] == name for row in found) for name in TABLES}
@@ -156,10 +108,6 @@ def test_all_tables_are_one_of_rows_that_name_theirs() -> None:
     }  # fmt: skip
     as_csv = list(csv.DictReader(output(*PEAKS, "show", TWO_H200, "--format", "csv").splitlines()))
     assert [row["table"] for row in as_csv] == [row["table"] for row in found]
-
-
-def test_copies_of_the_first_version_are_from_the_first_gpu_to_the_second() -> None:
-    assert {(row["from_gpu"], row["to_gpu"]) for row in json_rows(TWO_H200, "copies")} == {(0, 1)}
 
 
 def test_what_cannot_be_shown_or_imported_is_one_line(tmp_path: Path) -> None:

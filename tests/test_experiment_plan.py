@@ -205,20 +205,6 @@ def test_a_plan_without_a_possible_point_says_why(text: str, told: str, tmp_path
         points_of(plan_of(text, tmp_path), known.reason)
 
 
-@pytest.mark.parametrize(
-    ("gpus", "told"),
-    [
-        (0, "it needs 1 GPU (TP x PP x DP), and no GPU is visible"),
-        (1, "it needs 2 GPUs (TP x PP x DP), and 1 is visible"),
-        (2, "it needs 4 GPUs (TP x PP x DP), and 2 are visible"),
-    ],
-)
-def test_gpus_are_counted_in_words(gpus: int, told: str, tmp_path: Path) -> None:
-    grid = f"{{batch: 1, data_parallel: {max(1, 2 * gpus)}}}"
-    points = [*points_of(plan_of(f"model: x\ngrid: {grid}\n", tmp_path), allowed).run]
-    assert [Refusals({}, gpus).reason(point) for point in points] == [told]
-
-
 def test_impossible_points_are_left_out_with_the_reason_and_the_others_are_run(
     tmp_path: Path,
 ) -> None:
@@ -230,20 +216,6 @@ def test_impossible_points_are_left_out_with_the_reason_and_the_others_are_run(
         3: "tensor_parallel",
         4: "it",
     }
-
-
-def test_a_vocabulary_smaller_than_the_benchmark_expects_is_told(tmp_path: Path) -> None:
-    text = "model: qwen3-tiny\ndummy_weights: true\nbench: latency\ngrid: {batch: 1}\n"
-    plan = plan_of(text, tmp_path)
-    with pytest.raises(PlanInvalid, match=r"draws from 10,000 tokens, and the model has 1,024"):
-        points_of(plan, refusals(plan, gpus=2).reason)
-
-
-def test_the_sizes_of_a_multimodal_model_are_those_of_its_text_part() -> None:
-    inner = {"text_config": {"num_attention_heads": 6, "num_hidden_layers": 2}}
-    plan = read_plan(None, preset="quick", overrides=[*MODEL, parsed_set("grid.tensor_parallel=4")])
-    with pytest.raises(PlanInvalid, match="4 does not divide the 6 attention heads"):
-        points_of(plan, Refusals(inner, gpus=8).reason)
 
 
 def test_an_engine_is_known_by_everything_that_makes_it(tmp_path: Path) -> None:

@@ -7,16 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import databases
-import duckdb
-import numpy as np
 import pytest
 import traces
 from written_results import WrittenPoint, latencies, write_results
 
 import traceql
 from traceql.experiment import experiment
-from traceql.experiment.experiment import Experiment, experiment_queries
-from traceql.query import bound
+from traceql.experiment.experiment import Experiment
 
 NAMES = ("ep.exchange", "pp.bubble", "profile.parts", "profiles", "tp.overhead", "utilization")
 OVERHEAD = (
@@ -27,7 +24,6 @@ PARTS = (
     "transfer_ns", "wait_ns", "unmatched_ns", "copies_ns", "idle_host_ns", "idle_sync_ns",
     "idle_launch_ns", "idle_other_ns", "other_step_ns",
 )  # fmt: skip
-MOE = ("experts_ns", "routing_ns", "transfer_ns", "wait_ns", "unmatched_ns", "rest_ns")
 SAID = [latencies(ttft=20.0, tpot=5.0, itl=4.0)] * 3
 TP1, TP2 = "qwen3-8b-tp1-graph", "qwen3-8b-tp2-batch16"
 PEAKS = Path(__file__).parent / "data" / "peaks-h200.json"
@@ -78,22 +74,6 @@ def total(row: Row, columns: Sequence[str]) -> int:
 # ---- Heads, and that parts add up
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_head_describes_the_statement(name: str, measured: Experiment) -> None:
-    query = experiment_queries()[name]
-    (statement,) = duckdb.extract_statements(query.sql)
-    assert statement.named_parameters == {one.name for one in query.head.parameters}
-    described = measured.sql(f"DESCRIBE {query.sql}", bound(query, {}))
-    columns = [(column.name, column.type) for column in query.head.columns]
-    assert [(row["column_name"], row["column_type"]) for row in described] == columns
-    names = {column.name for column in query.head.columns}
-    assert set(query.head.keys) <= names
-    chart = query.head.chart
-    assert (chart is None) == (name == "profiles")
-    assert {c for of in (chart.channels.values() if chart else ()) for c in of.split(",")} <= names
-    assert query.head.empty
-
-
 @pytest.mark.parametrize("by", ["part", "role"])
 def test_overhead_is_the_sum_of_its_parts_to_the_nanosecond(by: str, measured: Experiment) -> None:
     rows = measured.run("tp.overhead", by=by).rows()
@@ -101,16 +81,6 @@ def test_overhead_is_the_sum_of_its_parts_to_the_nanosecond(by: str, measured: E
     for row in rows:
         assert row["ideal_ns"] + row["overhead_ns"] == row["step_ns"]
         assert total(row, OVERHEAD) == row["overhead_ns"]
-
-
-def test_overheads_of_roles_are_those_of_the_step(measured: Experiment) -> None:
-    roles = measured.run("tp.overhead", by="role").rows()
-    steps = measured.run("tp.overhead").rows()
-    assert {row["phase"] for row in steps} == {"decode", "prefill"}
-    for step in steps:
-        own = [row for row in roles if row["phase"] == step["phase"]]
-        for column in ("step_ns", "ideal_ns", "overhead_ns", *OVERHEAD):
-            assert sum(row[column] for row in own) == step[column]
 
 
 def test_parts_of_a_step_and_of_its_experts_add_up(measured: Experiment) -> None:
@@ -121,94 +91,6 @@ def test_parts_of_a_step_and_of_its_experts_add_up(measured: Experiment) -> None
     }  # fmt: skip
     for row in rows:
         assert total(row, PARTS) == row["step_ns"]
-
-
-# ---- The same from the traces themselves
-
-
-def step_parts(trace: traceql.Trace, phase: str, tokens: int) -> dict[str, float]:
-    """The parts of the only step of a size, from unions of its kernels, mean of the ranks."""
-    found = trace.sql(
-        "SELECT step_id, rank, gpu_ts, gpu_dur FROM step WHERE phase = $phase "
-        "AND context_tokens + generation_tokens = $tokens",
-        {"phase": phase, "tokens": tokens},
-    ).rows()
-    ranks = trace.sql("SELECT COUNT(*) AS n FROM trace").rows()[0]["n"]
-    assert len(found) == ranks
-    parts = [rank_parts(trace, row) for row in found]
-    return {name: sum(one[name] for one in parts) / ranks for name in parts[0]}
-
-
-def rank_parts(trace: traceql.Trace, step: Row) -> dict[str, int]:
-    """Counts nanoseconds, each of which belongs to computing before communication before copies."""
-    begin, length = step["gpu_ts"], step["gpu_dur"]
-    runs = {what: np.zeros(length, np.int8) for what in ("computing", "comm", "copy")}
-    waits = np.zeros(length, bool)
-    for row in trace.sql(
-        "SELECT kernel.ts, kernel.dur, kernel.step_id, CASE kernel.category WHEN 'memcpy' "
-        "THEN 'copy' WHEN 'memset' THEN 'copy' WHEN 'collective' THEN 'comm' ELSE 'computing' "
-        "END AS what, "
-        "collective.wait_ns FROM kernel LEFT JOIN collective ON kernel.id = collective.kernel_id "
-        "WHERE kernel.rank = $rank ORDER BY kernel.ts",
-        {"rank": step["rank"]},
-    ):
-        start, is_own = row["ts"] - begin, row["step_id"] == step["step_id"]
-        within = slice(max(0, start), max(0, start + row["dur"]))
-        runs[row["what"]][within] = 1 if is_own else 2  # of several, the one that began last
-        waits[max(0, start) : max(0, start + (row["wait_ns"] or 0))] = True
-    free = np.ones(length, bool)
-    own, others = {}, 0
-    for what, run in runs.items():
-        own[what] = free & (run == 1)
-        others += int((free & (run == 2)).sum())
-        free &= run == 0
-    waited = int((own["comm"] & waits).sum())
-    return {
-        "step": length,
-        "work": int(own["computing"].sum()),
-        "wait": waited,
-        "transfer": int(own["comm"].sum()) - waited,
-        "copies": int(own["copy"].sum()),
-        "idle": int(free.sum()),
-        "other_step": others,
-    }
-
-
-@pytest.mark.parametrize(("phase", "tokens"), [("decode", 2), ("prefill", 1024)])
-def test_overhead_is_that_of_the_steps_in_the_traces(
-    phase: str, tokens: int, measured: Experiment
-) -> None:
-    row = only(measured.run("tp.overhead").rows(), phase=phase)
-    with traceql.open(databases.EXAMPLES / TP2) as trace:
-        own = step_parts(trace, phase, tokens)
-    base = step_parts(databases.trace(TP1), phase, tokens)
-    expected = {name: own[name] - base[name] / 2 for name in own}
-    close = pytest.approx  # each of up to 40 roles is rounded to ns
-    assert row["step_ns"] == close(own["step"], abs=20)
-    assert row["overhead_ns"] == close(expected["step"], abs=20)
-    for name in ("work", "wait", "transfer", "copies", "idle", "other_step"):
-        assert row[f"{name}_ns"] == close(expected[name], abs=20), name
-    assert row["efficiency_pct"] == close(50 * base["step"] / own["step"], abs=1e-3)
-    assert row["unmatched_ns"] == 0
-    assert (row["steps"], row["base_steps"], row["tokens_pct"]) == (1, 1, 0)
-
-
-def test_only_equal_steps_are_compared_and_their_share_is_told(measured: Experiment) -> None:
-    """Decode steps of four and of sixteen requests, and mixed ones, are not equal."""
-    spent = {
-        row["point_id"]: row["ns"]
-        for row in measured.sql(
-            "SELECT point_id, SUM(gpu_ns) AS ns FROM profile_stratum "
-            "WHERE grain = 'rows' AND phase = 'decode' GROUP BY point_id"
-        )
-    }
-    with traceql.open(databases.EXAMPLES / TP2) as trace:
-        own = 2 * step_parts(trace, "decode", 2)["step"]
-    base = step_parts(databases.trace(TP1), "decode", 2)["step"]
-    row = only(measured.run("tp.overhead", phase="decode").rows())
-    least = min(own / spent[1], base / spent[0])
-    assert row["compared_pct"] == pytest.approx(100 * least)
-    assert measured.run("tp.overhead", phase="mixed").rows() == []
 
 
 # ---- Utilization and its peaks
@@ -323,6 +205,3 @@ def test_odd_profiles_are_told_apart_and_nothing_is_guessed(odd: Experiment) -> 
 def test_without_profiles_each_answer_is_empty(tmp_path: Path) -> None:
     with experiment(write_results(tmp_path / "r", [WrittenPoint(SAID, batch=1)])) as opened:
         assert all(opened.run(name).rows() == [] for name in NAMES)
-
-
-# ---- Written tables, whose answers are known

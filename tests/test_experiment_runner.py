@@ -5,7 +5,6 @@ import errno
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -85,14 +84,6 @@ def test_a_drift_meets_all_engines_alike(log: Path) -> None:
     assert [set(starts[n : n + 2]) for n in (0, 2)] == [{"serve 1", "serve 2"}] * 2
 
 
-def test_points_of_a_server_go_from_few_requests_to_many(log: Path) -> None:
-    done()
-    points = [line for line in log.read_text().splitlines() if line.startswith("bench")]
-    assert [line.split()[1:3] for line in points[:4]] == [
-        ["1", "64"], ["1", "128"], ["4", "64"], ["4", "128"],
-    ]  # fmt: skip
-
-
 def test_each_repeat_has_prompts_of_its_own(log: Path) -> None:
     done()
     seeds = Counter(line.split()[-1] for line in log.read_text().splitlines() if "seed" in line)
@@ -117,15 +108,6 @@ def test_results_are_never_overwritten_and_resume_runs_nothing_twice(log: Path) 
     assert "out has results already; add --resume" in refusal()
     assert "nothing is left to run" in done("--resume")
     assert log.read_text() == before
-
-
-def test_a_larger_plan_goes_on_with_the_results_of_a_smaller_one(log: Path) -> None:
-    done("--set", "repeats=1", "--sweep", "batch:1")
-    log.write_text("")
-    done("--resume", "--set", "repeats=2")
-    asked = [line for line in log.read_text().splitlines() if line.startswith("bench")]
-    assert len(asked) == 2 * 2 * 2 * 2 - 4
-    assert len(statuses(Path("out"))) == 16
 
 
 def started(repeats: int, monkeypatch: pytest.MonkeyPatch) -> "subprocess.Popen[bytes]":
@@ -207,25 +189,6 @@ def test_failed_points_are_run_again_only_if_asked(
     assert "--retry-failed needs --resume" in run("--retry-failed").output
 
 
-def test_the_points_of_a_block_share_one_import(log: Path) -> None:
-    done()
-    assert log.read_text().count("import") == 4
-
-
-def test_a_benchmark_that_cannot_be_imported_fails_its_points_with_its_last_words(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STAND_IN", "cannot-load")
-    done("--set", "repeats=1", "--sweep", "tensor_parallel:1")
-    runs = repeats_of(Path("out")).values()
-    assert [run["status"] for run in runs] == ["failed"] * 4
-    for run in runs:
-        assert (
-            "ended with status 1: ImportError: the stand-in was told not to load" in run["reason"]
-        )
-        assert "ImportError" in run["experiment"]["log_tail"]["bench"][-1]
-
-
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
@@ -278,27 +241,6 @@ def test_a_server_that_never_starts_costs_its_points_and_is_given_up(
     assert reasons["repeat-3"].startswith("not run: its server failed to start in 2 repeats; ")
 
 
-def test_a_server_that_does_not_answer_is_not_waited_for_for_ever(
-    log: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("STAND_IN", "never-up")
-    done("--sweep", "tensor_parallel:1;batch:1;prompt_tokens:64", "--set", "start_timeout_s=0.5",
-         "--set", "repeats=1")  # fmt: skip
-    (run,) = repeats_of(Path("out")).values()
-    assert "the server did not answer within 0.5 s; raise start_timeout_s" in run["reason"]
-
-
-def test_a_port_that_is_taken_is_told(log: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        done("--sweep", "tensor_parallel:1;batch:1;prompt_tokens:64", "--set", f"port={port}",
-             "--set", "repeats=1")  # fmt: skip
-    (run,) = repeats_of(Path("out")).values()
-    assert run["reason"].startswith(f"port {port} is in use")
-
-
 def test_a_full_disk_ends_the_experiment_with_one_line(
     log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -318,20 +260,6 @@ def test_a_second_run_of_the_same_folder_is_refused(log: Path) -> None:
     done("--set", "repeats=1", "--sweep", "tensor_parallel:1")
     with opened(Path("out"), resume=True):
         assert "another traceql experiment run is writing out; wait for it" in refusal("--resume")
-
-
-def test_a_folder_of_something_else_is_left_alone(log: Path) -> None:
-    Path("out").mkdir()
-    Path("out/mine.txt").touch()
-    assert "out exists and has no results of an experiment" in refusal()
-    assert "out has no plan.json, so there is nothing to go on with" in refusal("--resume")
-    assert [file.name for file in Path("out").iterdir()] == ["mine.txt"]
-
-
-@pytest.mark.parametrize("words", [(), ("--resume",), ("--dry-run",), ("--dry-run", "--resume")])
-def test_a_file_is_no_folder_of_results(words: tuple[str, ...], log: Path) -> None:
-    Path("out").touch()
-    assert refusal(*words) == "traceql: out is not a folder; name another one with -o"
 
 
 def test_a_dry_run_starts_nothing_and_writes_nothing(log: Path) -> None:

@@ -1,19 +1,15 @@
 """Files that are complete or absent, locks between processes, and folders of the user."""
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from filelock import FileLock
 
 from traceql import user_folders
 from traceql.cache import cached_database
@@ -126,88 +122,6 @@ def test_only_folders_that_were_made_here_are_removed(tmp_path: Path, made_by: s
     assert [path.read_text() for path in tmp_path.rglob("mine.txt")] == ["mine"] * 3
 
 
-@pytest.mark.parametrize(
-    ("seconds", "inside", "is_removed"),
-    [
-        (120, (), True),  # killed before it locked the folder
-        (120, ("lock",), True),
-        (120, ("lock", "drafts/"), True),
-        (120, ("lock", "drafts/", "mark"), True),  # the mark has no text yet
-        (5, ("lock", "drafts/"), False),  # its process may be alive
-        (120, ("lock", "drafts/", "drafts/mine.txt"), False),
-        (120, ("lock", "mine.txt"), False),
-        (120, ("lock", "mine/"), False),
-    ],
-)
-def test_an_empty_folder_that_a_killed_load_did_not_mark_is_removed(
-    seconds: int, inside: Sequence[str], is_removed: bool, tmp_path: Path
-) -> None:
-    folder = tmp_path / ".traceql-0123456789abcdef"
-    folder.mkdir()
-    for name in inside:
-        path = folder / name
-        path.mkdir() if name.endswith("/") else path.touch()
-    then = time.time() - seconds
-    os.utime(folder, (then, then))
-    write_whole(tmp_path / "report.html", b"new")
-    assert folder.exists() != is_removed
-    if not is_removed:
-        assert {f"{path.relative_to(folder)}" for path in folder.rglob("*")} == {
-            name.rstrip("/") for name in inside
-        }
-
-
-def test_a_folder_that_a_living_process_is_slow_to_mark_stays(tmp_path: Path) -> None:
-    folder = tmp_path / ".traceql-0123456789abcdef"
-    folder.mkdir()
-    with FileLock(folder / "lock"):
-        os.utime(folder, (0, 0))
-        write_whole(tmp_path / "report.html", b"new")
-        assert names(folder) == ["lock"]
-    os.utime(folder, (0, 0))
-    write_whole(tmp_path / "report.html", b"new")
-    assert not folder.exists()
-
-
-def test_what_a_process_still_writes_into_is_removed_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left = left_by_a_killed_load(tmp_path / "run.duckdb")
-    with monkeypatch.context() as patched:
-        patched.setattr(shutil, "rmtree", written_meanwhile(left))
-        write_whole(tmp_path / "first.html", b"new")
-    assert left.exists()
-    write_whole(tmp_path / "second.html", b"new")
-    assert not left.exists()
-
-
-def written_meanwhile(left: Path) -> Callable[..., None]:
-    """What rmtree does when there is a new file in the drafts of a folder after it listed them."""
-    rmtree = shutil.rmtree
-
-    def remove(path: Path, **options: Any) -> None:
-        if path not in (left, left / "drafts"):
-            rmtree(path, **options)
-            return
-        for one in path.iterdir():
-            if one.is_file():
-                one.unlink()
-            elif one.name != "drafts":
-                rmtree(one)
-        (left / "drafts" / "late").touch()
-
-    return remove
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
-def test_a_pipe_in_place_of_a_mark_is_not_waited_for(tmp_path: Path) -> None:
-    folder = tmp_path / ".traceql-abcdefgh"
-    folder.mkdir()
-    os.mkfifo(folder / "mark")
-    write_whole(tmp_path / "report.html", b"new")
-    assert names(folder) == ["mark"]
-
-
 def test_a_users_file_in_place_of_a_lock_stays(tmp_path: Path) -> None:
     lock = tmp_path / ".run.duckdb.loading.lock"
     lock.write_text("mine")
@@ -228,14 +142,6 @@ def test_a_users_file_in_place_of_a_lock_stays(tmp_path: Path) -> None:
     assert names(tmp_path) == [lock.name, "mine"]
 
 
-def test_processes_of_a_killed_load_do_not_write_into_the_next_one(tmp_path: Path) -> None:
-    places = []
-    for _ in range(2):
-        with workspace(tmp_path / "run.duckdb") as place:
-            places.append(place)
-    assert places[0] != places[1]
-
-
 def test_a_load_waits_for_one_of_another_thread(tmp_path: Path) -> None:
     order = []
 
@@ -251,31 +157,6 @@ def test_a_load_waits_for_one_of_another_thread(tmp_path: Path) -> None:
     second.join()
     assert order == ["first", "second"]
     assert not names(tmp_path)
-
-
-def test_a_failure_inside_a_workspace_frees_it(tmp_path: Path) -> None:
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError), workspace(tmp_path / "run.duckdb"):
-            _ = 1 / 0
-    assert not names(tmp_path)
-
-
-def test_a_workspace_needs_a_folder_that_exists(tmp_path: Path) -> None:
-    with (
-        pytest.raises(DatabaseError, match=r"cannot write in .*nowhere: No such file"),
-        workspace(tmp_path / "nowhere" / "run.duckdb"),
-    ):
-        pass
-    assert not names(tmp_path)
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="has no folder in which nothing can be created")
-def test_a_workspace_that_cannot_be_created_is_told() -> None:
-    with (
-        pytest.raises(DatabaseError, match="cannot write in /proc: "),
-        workspace(Path("/proc/run.duckdb")),
-    ):
-        pass
 
 
 def test_a_file_is_replaced_when_its_draft_is_complete(tmp_path: Path) -> None:
@@ -314,17 +195,6 @@ def test_the_target_of_a_link_is_replaced_and_the_link_stays(tmp_path: Path) -> 
         assert link.is_symlink()
         assert target.read_bytes() == content
     assert names(target.parent) == ["report.html"]
-
-
-def test_a_link_to_itself_is_told(tmp_path: Path) -> None:
-    (tmp_path / "report.html").symlink_to(tmp_path / "report.html")
-    with pytest.raises(TraceqlError, match=r"cannot write .*: Too many levels of symbolic links"):
-        write_whole(tmp_path / "report.html", b"new")
-    with (
-        pytest.raises(DatabaseError, match="Too many levels of symbolic links"),
-        workspace(tmp_path / "report.html"),
-    ):
-        pass
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs a named pipe")
@@ -390,39 +260,6 @@ def test_files_of_a_folder_are_replaced_together_or_not_at_all(tmp_path: Path) -
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {"a": b"3", "c": b"2"}
 
 
-def other_file_system(than: Path) -> Path:
-    """A folder of another file system; skips the test where there is none."""
-    for folder in (Path("/dev/shm"), Path("/var/tmp")):
-        if folder.is_dir() and folder.stat().st_dev != than.stat().st_dev:
-            return folder
-    pytest.skip("needs another file system")
-
-
-def test_a_link_to_another_file_system_is_replaced_with_the_others(tmp_path: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=other_file_system(tmp_path)) as elsewhere:
-        (tmp_path / "b").symlink_to(Path(elsewhere) / "target")
-        write_folder(tmp_path, {"a": b"1", "b": b"2", "c": b"3"})
-        assert (Path(elsewhere) / "target").read_bytes() == b"2"
-        assert names(Path(elsewhere)) == ["target"]
-        (tmp_path / "b").unlink()
-        (tmp_path / "b").symlink_to(Path(elsewhere) / "nowhere" / "target")
-        with pytest.raises(TraceqlError, match="No such file"):
-            write_folder(tmp_path, {"a": b"4", "b": b"5", "c": b"6"})
-    found = {path.name: path.read_bytes() for path in tmp_path.iterdir() if path.exists()}
-    assert found == {"a": b"1", "c": b"3"}
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="names the folder of Linux")
-def test_the_cache_is_where_the_user_has_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    assert user_folders.cache_folder() == tmp_path / "home" / ".cache" / "traceql"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    assert user_folders.cache_folder() == tmp_path / "cache" / "traceql"
-
-
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder for temporary files of a user without a home directory."""
@@ -468,38 +305,6 @@ def test_a_temporary_cache_that_others_can_write_is_not_used(
     (temporary / "rank0.json").write_text('{"traceEvents": []}')
     with pytest.raises(TraceqlError, match="set XDG_CACHE_HOME"):
         cached_database([temporary / "rank0.json"], None)
-
-
-def test_a_cache_that_cannot_be_written_is_not_used(
-    temporary: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (temporary / "file").touch()
-    monkeypatch.setattr(user_folders, "user_cache_path", lambda *_, **__: temporary / "file" / "x")
-    found = user_folders.cache_folder()
-    assert found is not None
-    assert found.parent == temporary
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("setpriv"), reason="needs setpriv to be a user without a name")
-def test_charts_are_drawn_without_a_home_directory(tmp_path: Path) -> None:
-    command = [
-        "setpriv",
-        "--reuid",
-        "54321",
-        "--inh-caps=+dac_override",
-        "--ambient-caps=+dac_override",
-    ]
-    tmp_path.chmod(0o777)
-    code = "import traceql.chart.draw, os; print(os.environ['HOME'])"
-    done = subprocess.run(
-        [*command, sys.executable, "-c", code], check=False, capture_output=True, text=True,
-        env={"PYTHONPATH": os.pathsep.join(sys.path), "TMPDIR": str(tmp_path)},
-    )  # fmt: skip
-    if "setpriv" in done.stderr:
-        pytest.skip(f"not allowed here: {done.stderr}")
-    assert Path(done.stdout.strip()).is_relative_to(tmp_path)
-    assert done.stderr == ""
 
 
 @pytest.mark.slow

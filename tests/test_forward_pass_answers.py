@@ -1,14 +1,12 @@
 """Forward passes in letters, through the whole of a database: stages, checks and answers."""
 
-import json
 from pathlib import Path
 
 import duckdb
 import pytest
 import traces
-from derived import Tables, answer, database, rows
+from derived import Tables, answer, database
 from forward_passes import (
-    AFTER,
     BEFORE,
     DENSE,
     EVERY_US,
@@ -18,8 +16,6 @@ from forward_passes import (
     expected,
     failing,
     forward,
-    found_layers,
-    ledger,
     run_of,
     whole,
 )
@@ -27,47 +23,6 @@ from forward_passes import (
 import traceql
 from traceql.derive.execute import create_sources
 from traceql.loading.model_config import write_model_config
-
-# --- pipeline stages -------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_stage_alone_does_not_know_the_split() -> None:
-    letters = BEFORE + DENSE * LAYERS + "P"
-    events = []
-    for number, name in enumerate((None, "send", "recv")):
-        part = forward(letters, ts=10_000 * number, first=1_000 * number + 1)
-        if name:
-            part[-1]["args"]["Collective name"] = name
-        events += part
-    con = database(*events)
-    assert rows(con, "SELECT layers, first_layer, stage, stages FROM rank_model") == [
-        (LAYERS, None, None, None)
-    ]
-    found = rows(con, "SELECT role FROM kernel WHERE symbol = 'P' ORDER BY ts")
-    assert found == [("pp_exchange",), ("pp_send",), ("pp_recv",)]
-    assert found_layers(con) == expected(letters) * 3
-    assert ledger(con, "layers of the model") == (LAYERS, None, None)
-
-
-@pytest.mark.slow
-def test_run_json_names_the_stage_of_each_rank(tmp_path: Path) -> None:
-    stages = (BEFORE + DENSE * LAYERS + "P", "P" + DENSE * LAYERS + AFTER)
-    folder = tmp_path / "run" / "traces"
-    ranks = []
-    for rank, letters in enumerate(stages):
-        file = traces.write(folder / f"rank{rank}.json", *forward(letters, ts=0))
-        ranks.append({"rank": rank, "pp_rank": rank, "trace": f"traces/{file.name}"})
-    run = {"schema_version": 1, "status": "complete", "ranks": ranks}
-    (tmp_path / "run" / "run.json").write_text(json.dumps(run))
-    database = traceql.load(tmp_path / "run", tmp_path / "x.duckdb").database
-    with traceql.open(database) as trace:
-        found = trace.select("SELECT rank, stage, stages, first_layer, source FROM rank_model")
-        assert sorted(tuple(row.values()) for row in found) == [
-            (0, 0, 2, 0, "run.json"),
-            (1, 1, 2, LAYERS, "run.json"),
-        ]
-
 
 # --- configuration and files -----------------------------------------------------------------
 
@@ -82,30 +37,6 @@ def test_an_impossible_number_of_layers_is_refused(count: str, tmp_path: Path) -
         write_model_config(con, config, [], {})
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < len(str(config)) + 150
-
-
-@pytest.mark.slow
-def test_a_folder_with_a_map_of_graph_nodes_and_a_configuration(tmp_path: Path) -> None:
-    events = forward("ngokog" * LAYERS, ts=0)  # neither begin nor end of a pass
-    chosen = next(event for event in events if event["name"] == NAME["k"])
-    chosen["args"]["graph node id"] = 77
-    call = next(
-        event for event in events
-        if event["cat"] == "cuda_runtime"
-        and event["args"]["correlation"] == chosen["args"]["correlation"]
-    )  # fmt: skip
-    call["name"] = "cudaGraphLaunch"
-    traces.write(tmp_path / "run" / "rank0.json", *events)
-    nodes = {"0": {"77": "model.layers.3.self_attn.attn"}}
-    (tmp_path / "run" / "graph_nodes.json").write_text(json.dumps(nodes))
-    config = tmp_path / "config.json"
-    config.write_text('{"model_type": "qwen3", "num_hidden_layers": 4}')
-    result = traceql.load(tmp_path / "run", tmp_path / "x.duckdb", model_config=config)
-    with traceql.open(result.database) as trace:
-        found = trace.sql("SELECT layer, role FROM kernel WHERE layer IS NOT NULL").rows()
-        assert found == [{"layer": 3, "role": "kv_write"}]
-        (row,) = trace.sql("SELECT * FROM ledger WHERE check_name = 'layers of the model'")
-        assert (row["value"], row["total"], row["ok"]) == (None, 4, False)
 
 
 RANGES = {

@@ -16,15 +16,12 @@ import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from command_line import called, refusal
-from comparisons import TRACES
 from repeats import saved
 from scaled_runs import EXAMPLE, Profile, example, scaled, with_facts
 
 import traceql
 from traceql.cli import cli
-from traceql.compare.baseline import save_baseline
-from traceql.compare.sides import Run, runs_of
-from traceql.report.history import history_page
+from traceql.compare.sides import Run
 from traceql.trend.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, looked_at
 
 NOISE = [1, 1.004, 0.997, 1.001, 1.006, 0.994, 1.002, 0.999, 1.003, 0.998, 1.001, 1.005]
@@ -97,17 +94,9 @@ def test_nothing_is_marked_with_too_few_values() -> None:
     assert all(one.mark is Mark.TOO_FEW for one in looked_at(few)[:LEAST_BEFORE])
 
 
-def test_an_outlier_among_the_first_values_hides_no_change() -> None:
-    assert marks([1, 1.004, 3, *NOISE, 1.1, 1.11, 1.09]) == {15: "change"}
-
-
 def test_changes_below_one_percent_are_not_marked() -> None:
     assert marks([*[1] * 10, *[1.009] * 10]) == {}
     assert marks([*[1] * 10, *[1.011] * 10]) == {10: "change"}
-
-
-def test_time_that_appears_is_a_change() -> None:
-    assert marks([*[0] * 10, *[5] * 4]) == {10: "change"}
 
 
 def test_z_is_the_distance_in_standard_errors_of_the_values_before() -> None:
@@ -179,23 +168,6 @@ def test_runs_of_a_baseline_and_runs_of_a_commit_are_one_point(tmp_path: Path) -
     assert by_commit["median_ns"][0] == pytest.approx(by_time["median_ns"][1])
 
 
-@pytest.mark.slow
-def test_a_baseline_beside_the_runs_that_it_holds_is_left_out(tmp_path: Path) -> None:
-    shutil.copytree(TRACES / "tp1" / "1", tmp_path / "run")
-    save_baseline(runs_of([tmp_path / "run"]), tmp_path / "baseline")
-    found = traceql.history(tmp_path, metrics="decode.step")
-    assert len(found) == 1
-    assert any("is the same recording as" in reason for reason in found.skipped)
-
-
-def test_runs_that_differ_too_much_are_not_called_unchanged(tmp_path: Path) -> None:
-    save_history(tmp_path, [1.85, 1.0003, 1.0004, 1.0008, 1.03, 1.0004, 1.0, 1.72, 1.95, 1.0, 1.54])
-    found = traceql.history(tmp_path, metrics="decode.step")
-    assert {row["mark"] for row in found} == {"too few before"}
-    assert found.told[0].startswith("the runs differ too much to see a change (11 runs; ")
-    assert found.has_too_few == (True,)
-
-
 def test_commits_are_in_the_order_of_their_first_recording(tmp_path: Path) -> None:
     profile = example()
     for place, (time, of) in enumerate(
@@ -205,11 +177,6 @@ def test_commits_are_in_the_order_of_their_first_recording(tmp_path: Path) -> No
         save(tmp_path / str(place), with_facts(scaled(profile, 1 + place / 100), facts))
     found = traceql.history(tmp_path, by="commit", metrics="decode.step").df()
     assert [x[0] for x in found["x"]] == ["c", "a", "b"]
-
-
-def test_the_commit_of_an_unreleased_vllm_is_known(tmp_path: Path) -> None:
-    save(tmp_path / "a", with_facts(example(), {"vllm.commit": "0123abc"}))
-    assert traceql.history(tmp_path, by="vllm-commit").df()["x"][0] == "0123abc"
 
 
 def test_times_come_from_the_run_the_trace_the_baseline_or_the_file(tmp_path: Path) -> None:
@@ -263,62 +230,11 @@ def test_runs_that_do_not_compare_are_in_series_of_their_own(tmp_path: Path) -> 
     assert sorted(len(together.of(number)) for number in range(len(together.titles))) == [1, 5]
 
 
-def test_another_quantization_is_another_series(tmp_path: Path) -> None:
-    profile = with_facts(example(), {"engine.dtype": "bfloat16"})
-    stored = {"config.quantization_config.quant_method": "awq"}
-    for name, facts in {"a": {}, "b": {"engine.quantization": "fp8"}, "c": stored}.items():
-        save(tmp_path / name, with_facts(profile, {"config.model_type": "qwen3", **facts}))
-    what = "decode step of qwen3 with 36 layers on H200"
-    found = traceql.history(tmp_path, metrics="decode.step")
-    assert set(found.titles) == {
-        what,
-        f"{what}, engine.quantization fp8",
-        f"{what}, config.quantization_config.quant_method awq",
-    }
-    accepted = ["engine.quantization", "config.quantization_config"]
-    together = traceql.history(tmp_path, metrics="decode.step", accept=accepted)
-    assert together.titles == (what,)
-
-
 def _with_lengths(profile: Profile, name: str = "stratum") -> pa.Table:
     table = profile[name]
     place = table.schema.get_field_index("grain")
     kv = table.set_column(place, "grain", pa.array(["kv"] * len(table), pa.string()))
     return pa.concat_tables([table, kv])
-
-
-def test_runs_of_other_steps_are_not_joined_and_what_is_left_out_is_told(tmp_path: Path) -> None:
-    profile = example()
-    whole = profile["stratum"]
-    short = whole.filter(
-        [not name.endswith("3 to 4 rows") for name in whole["stratum"].to_pylist()]
-    )
-    long = whole.filter([name != "decode, 2 rows" for name in whole["stratum"].to_pylist()])
-    save(tmp_path / "a", with_facts(profile, {"time.started_unix_ns": str(FIRST_NS)}))
-    save(
-        tmp_path / "b",
-        with_facts({**profile, "stratum": long}, {"time.started_unix_ns": str(FIRST_NS + 1)}),
-    )
-    save(
-        tmp_path / "c",
-        with_facts({**profile, "stratum": short}, {"time.started_unix_ns": str(FIRST_NS + 2)}),
-    )
-    found = traceql.history(tmp_path, metrics="decode.step")
-    assert [len(found.of(number)) for number in range(len(found.titles))] == [2, 1]
-    assert found.titles[1].endswith("H200 (2 rows)")
-    share = found.of(0).rows()[0]["left_out_pct"]
-    decode = {
-        row["stratum"]: row["gpu_ns"] for row in whole.to_pylist() if row["phase"] == "decode"
-    }
-    assert share == pytest.approx(100 * decode["decode, 2 rows"] / sum(decode.values()))
-    assert "% of the time is in steps that not all of these runs have, left out" in found.told[0]
-
-
-def test_no_line_of_the_chart_joins_two_series(tmp_path: Path) -> None:
-    save(tmp_path / "a", example())
-    save(tmp_path / "b", with_facts(example(), {"gpu.name": "NVIDIA B200"}))
-    drawn = traceql.history(tmp_path, metrics="decode.step").chart().to_dict()
-    assert len(drawn["vconcat"]) == 2
 
 
 # Bad input
@@ -405,22 +321,3 @@ def test_pages_and_charts_need_no_network(by: str, tmp_path: Path) -> None:
     assert "NaN" not in (tmp_path / "history.svg").read_text()
     assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
     assert LEAST_POINTS == 10
-
-
-@pytest.mark.slow
-def test_a_page_tells_series_that_are_too_short_from_those_without_a_change(
-    tmp_path: Path,
-) -> None:
-    def page() -> str:
-        return history_page(traceql.history(tmp_path, metrics="decode.step"), "runs")
-
-    save_history(tmp_path / "long", NOISE)
-    assert "No series has a change." in page()
-    save(tmp_path / "short", with_facts(example(), {"gpu.name": "NVIDIA B200"}))
-    assert (
-        "No change in 1 of 2 series; 1 cannot be judged (it takes 10 points that agree)." in page()
-    )
-    shutil.rmtree(tmp_path / "long")
-    text = page()
-    assert "No series can be judged: it takes 10 points that agree." in text
-    assert text.count("too few runs to see a change") == 1  # not in the picture again

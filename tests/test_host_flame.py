@@ -18,7 +18,6 @@ from traceql.chart.draw import drawn
 from traceql.query import query_named, shipped_queries
 
 CHANNELS = query_named("host.flame", shipped_queries()).head.chart
-STACKS = "qwen3-8b-tp2-eager-stack-4layers"
 THREAD = "rank 0"
 
 # A prefill step from 10 to 30 and a decode step from 40 to 50. A Python frame lasts from 20 to 48.
@@ -117,34 +116,6 @@ def test_events_that_overlap_without_nesting_count_once(tmp_path: Path) -> None:
     assert sum(own for _, own, *_ in rows.values()) == 15
 
 
-@pytest.mark.slow
-def test_without_a_gpu_all_threads_with_operators_count(tmp_path: Path) -> None:
-    events = (
-        host("aten::mm", ts=0, dur=10),
-        host("aten::add", ts=0, dur=30, tid=7),
-        host("idle.py(1): wait", ts=0, dur=50, tid=8, cat="python_function"),
-    )
-    with loaded(tmp_path, events) as trace:
-        found = [row[2:5] for row in tree(trace) if row[1] in (0, 2)]
-    assert found == [
-        ("rank 0, thread 7", "thread", 30),
-        ("aten::add", "operator", 30),
-        ("rank 0, thread 100", "thread", 10),
-        ("aten::mm", "operator", 10),
-    ]
-
-
-@pytest.mark.slow
-def test_hours_of_host_time_fit(tmp_path: Path) -> None:
-    hour_us = 3_600_000_000
-    events = (host("train", ts=0, dur=hour_us), host("evaluate", ts=hour_us, dur=1))
-    with loaded(tmp_path, events) as trace:
-        assert [row[4:] for row in tree(trace, min_pct=0)][2:] == [
-            (hour_us, hour_us, 1, 0),
-            (1, 1, 1, hour_us),
-        ]
-
-
 @pytest.mark.parametrize("name", databases.cases(databases.SHORT))
 def test_no_nanosecond_is_lost_and_none_counts_twice(name: str) -> None:
     trace = databases.trace(name)
@@ -228,13 +199,6 @@ def test_folded_stacks_have_one_line_for_each_stack_whatever_the_names(odd_names
     }
 
 
-@pytest.mark.parametrize("name", databases.cases([*databases.BUNDLED, STACKS]))
-def test_folded_stacks_of_a_run_add_up_to_its_host_time(name: str) -> None:
-    trace = databases.trace(name)
-    written = output("run", "host.flame", trace.path, "--format", "folded", "--min_pct", "0")
-    assert sum(parsed(written).values()) == covered_ns(trace)
-
-
 @pytest.mark.slow
 def test_any_statement_with_stacks_can_be_folded(odd_names: Path) -> None:
     statement = (
@@ -281,53 +245,3 @@ def test_trees_are_drawn_below_each_other_with_the_outermost_frame_on_top(tmp_pa
         # Five rows and the space of half a row below the first.
         assert ("rank 1", 0, 41, 5.5, "100.00%") in places
         assert ("aten::mm", 0, 1, 9.5, "2.44%") in places
-
-
-def test_a_label_begins_with_what_tells_most() -> None:
-    names = ["a/b.py(3): run", "aten::mm", "engine::call: Relu"]
-    table = pa.table({
-        "depth": [0, 1, 2], "name": names, "kind": ["python", "operator", "operator"],
-        "start_ns": [0] * 3, "total_ns": [9, 8, 7], "own_ns": [1, 1, 7],
-    })  # fmt: skip
-    assert [(row["name"], row["label"], row["short"]) for row in frames(table)] == [
-        (names[0], "run (a/b.py(3))", "run (a/b.py(3))"),
-        (names[1], "aten::mm", "mm"),
-        (names[2], "Relu (engine::call)", "Relu (engine::call)"),
-    ]
-
-
-def test_what_is_too_much_for_a_picture_is_said_in_it() -> None:
-    ranks = 40
-    table = pa.table({
-        "depth": [0, 1, 2] * ranks, "name": ["rank", "phase", "event"] * ranks,
-        "kind": ["thread", "phase", "operator"] * ranks, "start_ns": [0] * 3 * ranks,
-        "total_ns": [9] * 3 * ranks, "own_ns": [0, 0, 9] * ranks,
-    })  # fmt: skip
-    *rows, note = frames(table)
-    assert max(row["bottom"] for row in rows) <= 110
-    assert note["label"] == f"{3 * ranks - len(rows)} more frames below; draw one rank or one phase"
-    assert spec(table)["height"] < 2_100
-
-
-def test_frames_too_narrow_to_be_seen_are_not_drawn() -> None:
-    count = 20_000
-    table = pa.table({
-        "depth": [0, *[1] * count], "name": ["all", *["one"] * count],
-        "kind": ["thread", *["operator"] * count], "start_ns": [0, *range(count)],
-        "total_ns": [count, *[1] * count], "own_ns": [0, *[1] * count],
-    })  # fmt: skip
-    assert [row["name"] for row in frames(table)] == ["all"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("suffix", ["svg", "png", "html"])
-def test_it_is_written_with_labels(two_steps: traceql.Trace, tmp_path: Path, suffix: str) -> None:
-    two_steps.run("host.flame").save_chart(tmp_path / f"flame.{suffix}")
-    written = (tmp_path / f"flame.{suffix}").read_bytes()
-    if suffix == "svg":
-        texts = re.findall(r"<text[^>]*>([^<]*)<", written.decode())
-        assert {THREAD, "prefill", "loop (a.py(1))", "execute_model", "Norm (nn.Module)"} <= {
-            *texts
-        }
-        assert "" not in texts
-    assert len(written) > 5_000

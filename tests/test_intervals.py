@@ -1,11 +1,9 @@
 """Properties of everything that measures intervals, for events that Hypothesis makes up."""
 
 import tempfile
-import time
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from functools import cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 import traces
-from derived import ACTIVITIES, Connection, Row, Tables, answer, make_every_table, rows
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.derive.registry import definitions
 from traceql.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
 from traceql.reader.kineto.decimal_ns import nanoseconds
@@ -26,165 +22,9 @@ from traceql.reader.lanes import lanes
 
 Interval = tuple[int, int]  # start and duration
 
-CLASSES = {
-    "compute": ("kernel", "nvjet_sm90_gemm"),
-    "comm": ("kernel", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL"),
-    "copy": ("gpu_memcpy", "Memcpy DtoD"),
-}
-KERNELS = st.lists(
-    st.tuples(
-        st.sampled_from(list(CLASSES)),
-        st.integers(0, 40),  # ts
-        st.integers(0, 12),  # dur
-        st.integers(0, 2),  # stream
-        st.integers(0, 1),  # rank
-    ),
-    min_size=1,
-    max_size=12,
-)
-Kernel = tuple[str, int, int, int, int]
 
 FEW = settings(max_examples=15, deadline=None)
-SOME = settings(max_examples=15, deadline=None)
 MANY = settings(max_examples=400, deadline=None)
-
-
-# --- device_state, time.breakdown and gap ----------------------------------------------------
-
-
-@cache
-def tables() -> Tables:
-    return Tables()
-
-
-@cache
-def tables_of_a_load() -> Tables:
-    return Tables()
-
-
-def loaded(kernels: Sequence[Kernel], ids: Sequence[int], found: Tables) -> Tables:
-    found.clear()
-    found.con.execute("INSERT INTO trace (rank, dialect) VALUES (0, 'pytorch'), (1, 'pytorch')")
-    found.con.executemany(
-        """
-        INSERT INTO slice
-        SELECT id, rank, cat, name, ts, dur, 0, stream, stream, NULL, 0, NULL, NULL, NULL
-        FROM (VALUES (?, ?, ?, ?, ?, ?, ?)) AS t (id, rank, cat, name, ts, dur, stream)
-        """,
-        [
-            (number, rank, *CLASSES[kind], ts, dur, stream)
-            for number, (kind, ts, dur, stream, rank) in zip(ids, kernels, strict=True)
-        ],
-    )
-    found.con.execute(ACTIVITIES)
-    return found
-
-
-def points(kernels: Sequence[Kernel], *kinds: str) -> set[int]:
-    """The nanoseconds during which any kernel of these kinds runs."""
-    return {
-        point for kind, ts, dur, *_ in kernels if kind in kinds for point in range(ts, ts + dur)
-    }
-
-
-def breakdown(rank: int, kernels: Sequence[Kernel]) -> Row:
-    """A row of time.breakdown, by counting single nanoseconds."""
-    compute, comm, copy = (points(kernels, kind) for kind in CLASSES)
-    window = max(ts + dur for _, ts, dur, *_ in kernels) - min(ts for _, ts, *_ in kernels)
-    overlap = len(comm & compute)
-    exposed = len(comm - compute)
-    # Whether these operations wait is unknown: nothing tells their ranks.
-    known = None if exposed else 0
-    return (
-        rank,
-        None,
-        None,
-        window,
-        len(compute),
-        exposed,
-        known,
-        known,
-        exposed or None,
-        len(copy - comm - compute),
-        window - len(compute | comm | copy),
-        overlap,
-        pytest.approx(100 * overlap / len(comm)) if comm else None,
-    )
-
-
-def of_rank(kernels: Sequence[Kernel], rank: int) -> list[Kernel]:
-    return [k for k in kernels if k[4] == rank]
-
-
-@pytest.mark.slow
-@settings(max_examples=3, deadline=None)
-@given(KERNELS)
-def test_every_table_can_be_made_and_read(kernels: list[Kernel]) -> None:
-    """As a load makes them."""
-    con = loaded(kernels, range(len(kernels)), tables_of_a_load()).con
-    make_every_table(con)
-    for one in definitions().values():
-        if one.kind.is_kept:
-            con.execute(f"FROM {one.name}").fetchall()
-
-
-@pytest.mark.slow
-@SOME
-@given(KERNELS)
-def test_breakdown_and_gaps_count_each_nanosecond_once(kernels: list[Kernel]) -> None:
-    """By the statements of the queries, for which only the tables that they need are made."""
-    con = loaded(kernels, range(len(kernels)), tables())
-    each_nanosecond_counts_once(con, kernels)
-    parts_add_up_and_unions_do_not_exceed_sums(con, kernels)
-    busy_and_gaps_make_up_the_window(con, kernels)
-
-
-def each_nanosecond_counts_once(con: Connection, kernels: Sequence[Kernel]) -> None:
-    expected = [breakdown(r, of_rank(kernels, r)) for r in (0, 1) if of_rank(kernels, r)]
-    assert answer(con, "time.breakdown") == [row for row in expected if row[3] > 0]
-
-
-def parts_add_up_and_unions_do_not_exceed_sums(con: Connection, kernels: Sequence[Kernel]) -> None:
-    for row in answer(con, "time.breakdown"):
-        rank, _, _, window, computing, comm, _, _, _, copy, idle, overlap, _ = row
-        assert computing + comm + copy + idle == window
-        of_kind = Counter[str]()
-        for kind, _, dur, *_ in of_rank(kernels, rank):
-            of_kind[kind] += dur
-        assert computing <= of_kind["compute"]
-        assert comm + overlap <= of_kind["comm"]
-        assert copy <= of_kind["copy"]
-
-
-def busy_and_gaps_make_up_the_window(con: Connection, kernels: Sequence[Kernel]) -> None:
-    for row in answer(con, "overview.run"):
-        rank, _, window, computing, _, _, _, unmatched, idle, *_ = row
-        if window is None:
-            assert not points(of_rank(kernels, rank), *CLASSES)
-            continue
-        ((gaps,),) = rows(con, f"SELECT COALESCE(SUM(dur), 0) FROM gap WHERE rank = {rank}")
-        assert computing == len(points(of_rank(kernels, rank), "compute"))
-        assert computing + (unmatched or 0) == len(
-            points(of_rank(kernels, rank), "compute", "comm")
-        )
-        assert window - idle == len(points(of_rank(kernels, rank), *CLASSES))
-        assert gaps == idle
-
-
-@pytest.mark.slow
-@SOME
-@given(KERNELS.flatmap(lambda ks: st.tuples(st.just(ks), st.permutations(range(len(ks))))))
-def test_order_and_ids_change_nothing(drawn: tuple[list[Kernel], list[int]]) -> None:
-    kernels, order = drawn
-    asked = (
-        "FROM device_state",
-        "SELECT rank, device, ts, dur, cause FROM gap",
-        "SELECT rank, ts, dur, gpu_ts, gpu_dur FROM step",
-    )
-    con = loaded(kernels, range(len(kernels)), tables())
-    first = [rows(con, table) for table in asked]
-    con = loaded([kernels[n] for n in order], order[::-1], tables())
-    assert [rows(con, table) for table in asked] == first
 
 
 # --- lanes -----------------------------------------------------------------------------------
@@ -217,31 +57,6 @@ def test_events_of_a_lane_nest(events: list[tuple[int, int, int]]) -> None:
 @pytest.mark.slow
 @MANY
 @given(EVENTS)
-def test_lanes_do_not_depend_on_large_times_or_many_tracks(
-    events: list[tuple[int, int, int]],
-) -> None:
-    track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
-    found = lanes(track, ts, dur).tolist()
-    assert lanes(track, ts + 2**62, dur).tolist() == found
-    assert lanes(track, ts - 2**62 - 50, dur).tolist() == found
-    assert lanes(track * 5000, ts, dur).tolist() == found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("tracks", [1, 50_000])
-def test_time_to_find_lanes_grows_with_the_events_alone(tracks: int) -> None:
-    """Each event overlaps each other one of its track, so that it needs a lane of its own."""
-    events = 100_000
-    number = np.arange(events)
-    begun = time.process_time()
-    lane = lanes(number % tracks, number, np.full(events, 2 * events))
-    assert lane.max() + 1 == events // tracks
-    assert time.process_time() - begun < 20
-
-
-@pytest.mark.slow
-@MANY
-@given(EVENTS)
 def test_only_tracks_with_crossing_events_have_lanes(events: list[tuple[int, int, int]]) -> None:
     track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
     lane = lanes(track, ts, dur)
@@ -249,20 +64,6 @@ def test_only_tracks_with_crossing_events_have_lanes(events: list[tuple[int, int
         of_track = [event[1:] for event in events if event[0] == number]
         crossing = any(crosses(a, b) for a, b in combinations(of_track, 2))
         assert bool(lane[track == number].any()) is crossing
-
-
-@pytest.mark.slow
-@MANY
-@given(EVENTS.flatmap(lambda e: st.tuples(st.just(e), st.permutations(range(len(e))))))
-def test_number_of_lanes_does_not_depend_on_order(
-    drawn: tuple[list[tuple[int, int, int]], list[int]],
-) -> None:
-    events, order = drawn
-    track, ts, dur = (np.array(column, np.int64) for column in transposed(events))
-    lane, shuffled = lanes(track, ts, dur), lanes(track[order], ts[order], dur[order])
-    for number in set(track.tolist()):
-        used, used_shuffled = lane[track == number], shuffled[track[order] == number]
-        assert sorted(used.tolist()) == sorted(used_shuffled.tolist())
 
 
 @MANY
@@ -279,25 +80,6 @@ def test_time_between_instants_counts_each_interval(
     inside = range(begin, begin + length)
     expected = sum(point in inside for t, d in intervals for point in range(t, t + d))
     found = Elapsed.of(ts + epoch, dur).between(
-        np.array([begin + epoch]), np.array([begin + length + epoch])
-    )
-    assert found.tolist() == [expected]
-
-
-@MANY
-@given(
-    st.lists(st.tuples(st.integers(0, 30), st.integers(1, 12)), max_size=8),
-    st.integers(0, 2**60),
-    st.tuples(st.integers(-2, 45), st.integers(1, 45)),
-)
-def test_time_passes_between_instants_if_an_interval_is_there(
-    intervals: list[Interval], epoch: int, window: tuple[int, int]
-) -> None:
-    ts, dur = np.array(intervals, np.int64).reshape(-1, 2).T
-    begin, length = window
-    inside = range(begin, begin + length)
-    expected = any(point in inside for t, d in intervals for point in range(t, t + d))
-    found = Elapsed.of(ts + epoch, dur).passes(
         np.array([begin + epoch]), np.array([begin + length + epoch])
     )
     assert found.tolist() == [expected]
@@ -399,25 +181,6 @@ def test_every_event_comes_back_inside_its_parent(
         assert child["ts"] + child["dur"] <= parent["ts"] + parent["dur"]
 
 
-@pytest.mark.slow
-@FEW
-@given(NESTING_EVENTS)
-def test_event_enclosed_by_others_of_a_nested_track_has_a_parent(
-    events: list[tuple[tuple[Any, Any], int, int]],
-) -> None:
-    place = events[0][0]
-    track = [(ts, dur) for at, ts, dur in events if at == place]
-    nested = [e for n, e in enumerate(track) if not any(crosses(e, a) for a in track[:n])]
-    nested = [e for e in nested if not any(crosses(e, a) for a in nested)]
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "a.json"
-        traces.write(path, *(event_at(place, ts, dur, 0) for ts, dur in nested))
-        slices = read_kineto(path, trace_processor=None).tables["slice"].to_pylist()
-    for (ts, dur), found in zip(nested, slices, strict=True):
-        strictly_inside = any(a_ts < ts and ts + dur < a_ts + a_dur for a_ts, a_dur in nested)
-        assert not strictly_inside or found["parent"] is not None
-
-
 def event_at(place: tuple[Any, Any], ts: int, dur: int, epoch_ns: int) -> traces.Event:
     return {
         "ph": "X", "cat": "cpu_op", "name": "op", "pid": place[0], "tid": place[1],
@@ -428,13 +191,3 @@ def event_at(place: tuple[Any, Any], ts: int, dur: int, epoch_ns: int) -> traces
 def microseconds(ns: int) -> str:
     """Text that keeps every digit, as some profilers quote it."""
     return f"{ns // 1000}.{ns % 1000:03}"
-
-
-def test_helpers_count_nanoseconds() -> None:
-    kernels: list[Kernel] = [("compute", 0, 4, 0, 0), ("comm", 2, 4, 1, 0), ("copy", 8, 1, 1, 0)]
-    assert breakdown(0, kernels) == (
-        0, None, None, 9, 4, 2, None, None, 2, 1, 2, 2, 50.0
-    )  # fmt: skip
-    assert crosses((2, 4), (0, 3))
-    assert not crosses((0, 3), (3, 1))
-    assert not crosses((0, 3), (0, 9))

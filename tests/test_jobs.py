@@ -1,6 +1,5 @@
 """`traceql load --jobs`: how many processes read at once, seen from these processes."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -8,8 +7,6 @@ import pytest
 import traces
 from command_line import refusal
 
-import traceql
-from traceql.errors import NotATrace
 from traceql.loading import reading
 
 FILES = 5
@@ -72,16 +69,6 @@ def test_as_many_processes_read_as_jobs_says(
     assert most_at_once(notes) == jobs
 
 
-def test_without_jobs_as_many_processes_read_as_there_are_processors(
-    ranks: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    record(monkeypatch, notes, 4)
-    with pytest.raises(NotATrace, match="recorded"):
-        traceql.load(ranks, tmp_path / "run.duckdb")
-    assert most_at_once(notes) == 4
-
-
 @pytest.mark.parametrize("jobs", ["0", "-1", "two"])
 def test_jobs_below_one_are_refused(
     jobs: str, ranks: Path, notes: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -91,10 +78,3 @@ def test_jobs_below_one_are_refused(
     assert "Invalid value for '--jobs'" in said
     assert list(notes.iterdir()) == []
     assert not (tmp_path / "run.duckdb").exists()
-
-
-@pytest.mark.parametrize("jobs", [0, -1])
-def test_jobs_below_one_are_refused_in_python_too(jobs: int, tmp_path: Path) -> None:
-    with pytest.raises(traceql.TraceqlError, match=f"jobs is {jobs}"):
-        traceql.load(tmp_path, tmp_path / "run.duckdb", jobs=jobs)
-    assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,6 @@ from typing import Any
 
 import altair as alt
 import databases
-import pyarrow as pa
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
@@ -17,7 +16,6 @@ from IPython.utils.capture import capture_output
 import traceql
 from traceql.chart.data import Drawn
 from traceql.chart.drawing import notebook_drawing
-from traceql.query import Chart
 
 _ABORTS = "import os, sys; sys.stdin.buffer.read(1); os.abort()"
 
@@ -68,16 +66,6 @@ def test_picture_and_rows_are_outputs_that_need_no_script(
     assert ">1.500</td>" in rows["text/html"]
 
 
-def test_a_terminal_shows_a_result_as_text_and_draws_nothing(
-    shell: InteractiveShell, trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("traceql.chart.drawing.Drawing.draw", None)
-    shell.display_formatter.active_types = ["text/plain"]
-    with capture_output() as captured:
-        shell.displayhook(trace.run("kernels.by_category"))
-    assert "<Result: " in captured.stdout
-
-
 @pytest.fixture
 def altairs_renderer() -> Iterator[None]:
     """Altair's own renderer before the test, and after it whatever the test enabled."""
@@ -93,28 +81,6 @@ def test_a_chart_is_a_picture_also_when_it_is_changed(trace: traceql.Trace) -> N
         bundle = mime_bundle(one)
         assert bundle.keys() == {"image/svg+xml", "text/plain"}
         assert "GPU time by category" in bundle["image/svg+xml"]
-
-
-@pytest.mark.usefixtures("altairs_renderer")
-def test_charts_of_others_and_a_renderer_that_the_user_chose_stay(trace: traceql.Trace) -> None:
-    own = alt.Chart({"values": [{"a": 1}]}).mark_bar().encode(x="a:Q")
-    result = trace.run("kernels.by_category")
-    result.chart()
-    assert mime_bundle(own).keys() == {"text/html"}
-    alt.renderers.enable("mimetype")
-    result.chart()
-    assert alt.renderers.active == "mimetype"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("altairs_renderer")
-def test_a_chart_that_cannot_be_drawn_says_why(
-    trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    chart = trace.run("kernels.by_category").chart()
-    monkeypatch.setattr("traceql.chart.drawing.WORKER", (sys.executable, "-c", _ABORTS))
-    notebook_drawing().close()
-    assert mime_bundle(chart) == {"text/plain": "no picture: the drawing library crashed (SIGABRT)"}
 
 
 def mime_bundle(chart: Drawn) -> dict[str, Any]:
@@ -199,16 +165,3 @@ def _is_running(process: int) -> bool:
     except OSError:
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
-
-
-@pytest.mark.slow
-def test_what_cannot_be_drawn_is_shown_as_rows_with_the_reason() -> None:
-    table = pa.table({"name": ["first"], "dur": [5]})
-    for chart, reason in (
-        (Chart("bar", {"x": "none", "y": "name"}), "needs column &#x27;none&#x27;"),
-        (Chart("pie", {"x": "dur", "y": "name"}), "no kind of chart &#x27;pie&#x27;"),
-        (Chart("bar", {"y": "name"}), "the chart has no x"),
-    ):
-        shown = traceql.Result(table, chart)._repr_html_()
-        assert reason in shown
-        assert "first" in shown

@@ -1,13 +1,11 @@
 """A lake of runs: the same answers as their own databases, whatever happens to its files."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import databases
 import duckdb
@@ -17,14 +15,10 @@ from click.testing import CliRunner, Result
 
 import traceql
 from traceql.cli import cli
-from traceql.errors import LakeError, QueryInvalid, QueryNotFound, RunNotFound, TraceqlError
-from traceql.lake import compact as compaction
+from traceql.errors import LakeError, QueryInvalid, RunNotFound, TraceqlError
 from traceql.lake.add import add_run
 from traceql.lake.check import check_lake
 from traceql.lake.compact import compact
-from traceql.lake.executor.processes import Processes
-from traceql.lake.executor.task import Task
-from traceql.lake.fan_out import add_runs
 from traceql.lake.manifest import Entry, entries, write_entry
 from traceql.lake.places import store_at
 from traceql.lake.remove import remove_runs
@@ -96,13 +90,6 @@ def test_a_lake_answers_as_the_database_of_the_run(
             assert rows.drop_columns(["run"]).equals(own.run(query).arrow()), query
 
 
-@pytest.mark.slow
-def test_a_query_has_its_limit_for_each_run(filled: Path) -> None:
-    with traceql.open_lake(filled) as lake:
-        rows = lake.run("kernels.top", limit=3)
-    assert [row["run"] for row in rows] == [one for one in runs_of(filled) for _ in range(3)]
-
-
 def runs_of(lake: Path) -> list[str]:
     return [one.run for one in entries(store_at(lake))]
 
@@ -115,32 +102,6 @@ def test_sql_sees_all_runs(filled: Path) -> None:
     assert by_name == {
         one.path.stem: list(row.values()) for one, row in zip(own, expected, strict=True)
     }
-
-
-@pytest.mark.slow
-def test_every_table_can_be_listed_and_read(filled: Path) -> None:
-    with traceql.open_lake(filled) as lake:
-        names = {row["name"] for row in lake.sql("SHOW TABLES")}
-        assert {"lake_run", "kernel", "layer", "role_summary", "profile_metric"} <= names
-        for name in sorted(names - {"lake_run"}):
-            assert lake.sql(f"FROM {name} LIMIT 1").columns[0] == "run"
-
-
-def test_the_folder_of_a_run_is_kept_beside_its_name(filled: Path) -> None:
-    with traceql.open_lake(filled) as lake:
-        rows = lake.sql("SELECT run, run_directory FROM run").rows()
-    own = databases.trace(BATCH16).sql("SELECT run FROM run").rows()
-    assert [row["run_directory"] for row in rows] == [row["run"] for row in own]
-
-
-def test_queries_of_the_fleet_run_and_can_be_drawn(filled: Path) -> None:
-    with traceql.open_lake(filled) as lake:
-        drawn = {
-            name: lake.run(name).chart().to_dict()
-            for name in lake.fleet_queries
-            if lake.run(name).can_be_drawn
-        }
-    assert {"fleet.runs", "fleet.waits", "fleet.efficiency", "fleet.coverage"} <= drawn.keys()
 
 
 def test_runs_are_chosen_by_what_they_are(filled: Path) -> None:
@@ -190,17 +151,6 @@ def test_the_same_recording_is_added_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_again_replaces_a_run(tmp_path: Path, small: Path) -> None:
-    lake = tmp_path / "lake"
-    before = add_run(small, lake).entry
-    compact(str(lake))
-    assert add_run(small, lake, again=True).is_new
-    assert [one.run for one in entries(store_at(lake))] == [before.run]
-    assert kernels(lake) == [{"run": before.run, "kernels": 2, "ns": 12_000}]
-    assert check_lake(str(lake)).problems == ()
-
-
-@pytest.mark.slow
 def test_a_failed_load_is_a_row_and_the_others_are_added(tmp_path: Path) -> None:
     good, lake = trace_of(tmp_path, "good", 5), tmp_path / "lake"
     bad = tmp_path / "bad.json"
@@ -222,40 +172,6 @@ def test_a_failed_load_is_a_row_and_the_others_are_added(tmp_path: Path) -> None
     bad.write_bytes(good.read_bytes().replace(b"good", b"bad"))
     assert add_run(bad, lake).entry.status == "ok"
     assert [one.status for one in entries(store_at(lake))] == ["ok", "ok"]
-
-
-@pytest.mark.slow
-def test_a_failed_load_does_not_replace_what_is_there(
-    tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = tmp_path / "lake"
-    entry = add_run(small, lake).entry
-
-    def odd(*_: object) -> None:
-        raise KeyError("pid")
-
-    monkeypatch.setattr("traceql.lake.add.write_run", odd)
-    done = add_run(small, lake, again=True)
-    assert (done.entry.status, done.entry.error) == ("failed", "KeyError: 'pid'")
-    assert entries(store_at(lake)) == [entry]
-    assert add_run(loaded(tmp_path, "new", 3), lake).entry.status == "failed"
-    assert [one.status for one in entries(store_at(lake))] == ["failed", "ok"]
-    monkeypatch.undo()
-    assert add_run(tmp_path / "new.duckdb", lake).entry.status == "ok"
-    assert [row["ns"] for row in kernels(lake)] == [3_000, 12_000]
-
-
-def test_other_databases_are_failed_runs(tmp_path: Path) -> None:
-    lake, other = tmp_path / "lake", tmp_path / "other.duckdb"
-    with duckdb.connect(str(other)) as con:
-        con.execute("CREATE TABLE t AS SELECT 1 AS x")
-    assert "is not a traceql database" in str(add_run(other, lake).entry.error)
-    other.write_bytes(other.read_bytes()[:9_000])
-    assert add_run(other, lake).entry.status == "failed"
-    folder = tmp_path / "empty"
-    folder.mkdir()
-    assert str(folder) in str(add_run(folder, lake).entry.error)
-    assert len(entries(store_at(lake))) == 3
 
 
 def test_what_is_no_run_is_refused_before_anything_is_done(tmp_path: Path) -> None:
@@ -328,41 +244,6 @@ def test_a_killed_add_leaves_a_whole_lake(tmp_path: Path, small: Path, put: int)
 
 
 @pytest.mark.slow
-def test_what_was_merged_a_while_before_an_end_is_kept(
-    tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake = tmp_path / "lake"
-    for source in (small, loaded(tmp_path, "other", 3)):
-        add_run(source, lake)
-    before = kernels(lake)
-
-    def shared() -> int:
-        one, other = entries(store_at(lake))
-        return len({f.file for f in one.tables.values()} & {f.file for f in other.tables.values()})
-
-    merge, left = compaction._merged, iter(range(5))
-
-    def merge_or_end(*arguments: Any) -> Any:
-        if next(left, None) is None:
-            raise KeyboardInterrupt
-        return merge(*arguments)
-
-    monkeypatch.setattr(compaction, "_NAMED_EVERY_S", 0.0)
-    monkeypatch.setattr(compaction, "_merged", merge_or_end)
-    with pytest.raises(KeyboardInterrupt):
-        compact(str(lake))
-    assert shared() == 5
-    assert kernels(lake) == before
-    assert {one.kind for one in check_lake(str(lake)).problems} <= {"stray"}
-    monkeypatch.setattr(compaction, "_merged", merge)
-    compact(str(lake))
-    one, other = entries(store_at(lake))
-    assert shared() == len(one.tables.keys() & other.tables.keys())
-    assert kernels(lake) == before
-    assert check_lake(str(lake)).problems == ()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "put",
     [0, 10, pytest.param(-2, id="first row"), pytest.param(-1, id="second row")],
@@ -386,26 +267,6 @@ def test_a_killed_compaction_leaves_a_whole_lake(tmp_path: Path, small: Path, pu
 
 
 @pytest.mark.slow
-def test_adds_killed_at_any_time_lose_nothing(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    sources = [loaded(tmp_path, f"run{number}", 5, number + 1) for number in range(4)]
-    words = [sys.executable, "-m", "traceql", "lake", "add", "--lake", str(lake)]
-    for wait in (0.6, 0.9, 1.2, 1.5, 1.8, 2.1):
-        adding = subprocess.Popen([*words, "--jobs", "1", *map(str, sources)])
-        try:
-            adding.wait(wait)
-        except subprocess.TimeoutExpired:
-            adding.kill()
-            adding.wait()
-        if lake.exists() and (lake / "lake.json").exists():
-            assert {one.kind for one in check_lake(str(lake)).problems} <= {"stray"}
-    assert subprocess.run([*words, "--jobs", "1", *map(str, sources)]).returncode == 0
-    assert [row["ns"] for row in kernels(lake)] == [6_000, 7_000, 8_000, 9_000]
-    compact(str(lake))
-    assert check_lake(str(lake)).problems == ()
-
-
-@pytest.mark.slow
 def test_a_damaged_file_is_found_told_and_mended(tmp_path: Path, small: Path) -> None:
     lake = tmp_path / "lake"
     entry = add_run(small, lake).entry
@@ -425,17 +286,6 @@ def test_a_damaged_file_is_found_told_and_mended(tmp_path: Path, small: Path) ->
     assert command("add", "--again", small, lake=lake).exit_code == 0
     assert check_lake(str(lake)).problems == ()
     assert file.read_bytes() == content
-
-
-@pytest.mark.slow
-def test_a_damaged_row_is_told(tmp_path: Path, small: Path) -> None:
-    lake = tmp_path / "lake"
-    add_run(small, lake)
-    (row,) = (lake / "manifest").iterdir()
-    row.write_bytes(row.read_bytes()[:50])
-    with pytest.raises(LakeError, match="is damaged; remove it and add the run again"):
-        traceql.open_lake(lake)
-    assert [one.kind for one in check_lake(str(lake)).problems] == ["row"]
 
 
 @pytest.mark.slow
@@ -517,57 +367,6 @@ def test_a_removed_run_is_gone(tmp_path: Path, small: Path) -> None:
         remove_runs(str(lake), [kept.run[:-1]])
     assert add_run(small, lake).is_new
     assert len(kernels(lake)) == 2
-
-
-class KillsLarge(Processes):
-    """Stands for a load that needs too much memory, and for one that does not."""
-
-    def start(self, task: Task, *, first: bool = False) -> None:
-        if task.reads.stem == "large":
-            object.__setattr__(task, "work", die)
-        super().start(task, first=first)
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-@pytest.mark.slow
-def test_a_killed_process_is_a_failed_run(tmp_path: Path) -> None:
-    large, other = loaded(tmp_path, "large", 5), loaded(tmp_path, "other", 6)
-    lake = tmp_path / "lake"
-    adding = add_runs([large, other], str(lake), KillsLarge(2))
-    done = {one.entry.run[:5]: one.entry for one in adding}
-    assert done["other"].status == "ok"
-    assert done["large"].status == "failed"
-    assert "was killed" in str(done["large"].error)
-    assert len(entries(store_at(lake))) == 2
-
-
-@pytest.mark.slow
-def test_names_of_runs_fit_any_file_system(tmp_path: Path) -> None:
-    entry = add_run(trace_of(tmp_path, "a=b 'c' ü%20", 5), tmp_path / "lake").entry
-    assert entry.run.startswith("a-b-c-20-")
-    assert kernels(tmp_path / "lake") == [{"run": entry.run, "kernels": 1, "ns": 5_000}]
-
-
-@pytest.mark.slow
-def test_a_lake_whose_path_needs_quotes_works(tmp_path: Path, small: Path) -> None:
-    lake = tmp_path / "it's a=lake"
-    add_run(small, lake)
-    compact(str(lake))
-    assert [row["ns"] for row in kernels(lake)] == [12_000]
-
-
-def test_commands_list_queries_and_hint_at_names(filled: Path) -> None:
-    listed = CliRunner().invoke(cli, ["lake", "run"])
-    assert listed.exit_code == 0
-    assert "fleet.stragglers" in listed.stdout
-    assert "kernels.top" in listed.stdout
-    with pytest.raises(QueryNotFound, match=r"did you mean 'fleet.stragglers'"):
-        CliRunner().invoke(
-            cli, ["lake", "run", "fleet.straglers", "--lake", str(filled)], catch_exceptions=False
-        )
 
 
 @pytest.mark.slow

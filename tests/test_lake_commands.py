@@ -1,6 +1,5 @@
 """The command that adds runs: what it prints for batch systems, and what it says of the rest."""
 
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -81,22 +80,6 @@ def test_without_ray_the_next_step_is_told(
     told = add(runs[0], "--lake", tmp_path / "lake", "--executor", "ray")
     assert str(told.exception) == "ray is not installed; run pip install 'traceql[ray]'"
     assert not (tmp_path / "lake").exists()
-
-
-@pytest.mark.slow
-def test_each_line_but_the_last_says_what_is_left(tmp_path: Path, runs: list[Path]) -> None:
-    told = add(*runs, "--lake", tmp_path / "lake", "--jobs", 1)
-    first, second, last = told.stderr.splitlines()
-    size = sum(run.stat().st_size for run in runs)
-    assert len({run.stat().st_size for run in runs}) > 1
-    left = r" \((\d+)% of 0 MB of traces, 0\.0 MB/s, about \d+ s left\)$"
-    shares = [int(found[1]) for line in (first, second) if (found := re.search(left, line))]
-    longest = sorted((run.stat().st_size for run in runs), reverse=True)
-    assert shares == [
-        round(100 * longest[0] / size),
-        round(100 * (longest[0] + longest[1]) / size),
-    ]
-    assert "left" not in last
 
 
 @pytest.mark.slow

@@ -1,13 +1,9 @@
 """Runs added by the machines of a Ray cluster: two nodes on this machine, with a token."""
 
 import os
-import re
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -24,14 +20,12 @@ from no_network import loopback_alone
 
 import traceql
 from traceql.cli import cli
-from traceql.errors import LakeError, TraceqlError
+from traceql.errors import TraceqlError
 from traceql.lake.add import add_run
 from traceql.lake.check import check_lake
 from traceql.lake.executor.on_ray import OnRay
 from traceql.lake.executor.ray_cluster import Machine, alive_nodes
-from traceql.lake.executor.task import Ended, Task, TaskLost
-from traceql.lake.manifest import entries
-from traceql.lake.places import store_at
+from traceql.lake.executor.task import Ended, Task
 
 pytestmark = [
     pytest.mark.slow,
@@ -82,29 +76,11 @@ def lose(cluster: Any, node: Any) -> None:
     cluster.wait_for_nodes(timeout=60)
 
 
-def lose_when(cluster: Any, node: Any, happened: Callable[[], bool]) -> Thread:
-    """A thread, already started, that waits for something and then loses the node."""
-
-    def wait_and_lose() -> None:
-        tasks.wait_until(happened)
-        lose(cluster, node)
-
-    thread = Thread(target=wait_and_lose)
-    thread.start()
-    return thread
-
-
 def processes_of(node: Any) -> list[psutil.Process]:
     """What a node has started: its agents, and the processes that run tasks."""
     (raylet,) = node.all_processes["raylet"]
     found: list[psutil.Process] = psutil.Process(raylet.process.pid).children(recursive=True)
     return found
-
-
-def runs_a_task(node: Any) -> bool:
-    with suppress(psutil.NoSuchProcess):  # it has ended since it was listed
-        return any(process.name() == "ray::_told" for process in processes_of(node))
-    return False
 
 
 def task(work: Callable[[], Any], reads: Path = Path(__file__), timeout_s: float = 60) -> Task:
@@ -140,16 +116,6 @@ def test_a_lake_has_the_same_rows_as_one_that_is_made_here(cluster: Any, tmp_pat
     assert "nothing to do" in add(cluster, RUNS[0], "--lake", there).stderr
 
 
-def test_a_lake_is_whole_after_a_node_was_lost(cluster: Any, node: Any, tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    losing = lose_when(cluster, node, lambda: runs_a_task(node))
-    told = add(cluster, *RUNS, "--lake", lake)
-    losing.join()
-    assert told.exit_code == 0, told.output
-    assert check_lake(str(lake)).problems == ()
-    assert [one.about.ranks for one in entries(store_at(lake))] == [1, 2]
-
-
 def test_a_task_runs_on_the_machine_that_has_its_file(
     cluster: Any, node: Any, tmp_path: Path
 ) -> None:
@@ -174,26 +140,6 @@ def test_a_task_runs_on_the_machine_that_has_its_file(
     )
 
 
-@pytest.mark.usefixtures("node")
-def test_what_a_task_raises_comes_back(cluster: Any) -> None:
-    (ended,) = all_ended(cluster, task(tasks.refuse))
-    assert isinstance(ended.error, LakeError)
-    (ended,) = all_ended(cluster, task(tasks.break_down))
-    assert "UnicodeDecodeError" in str(ended.error)
-
-
-def test_a_task_whose_process_died_is_started_again(cluster: Any, tmp_path: Path) -> None:
-    (ended,) = all_ended(cluster, task(partial(tasks.die, tmp_path / "notes", times=2)))
-    assert ended.value == "alive"
-    assert len((tmp_path / "notes").read_text().split()) == 3
-    (ended,) = all_ended(cluster, task(partial(tasks.die, tmp_path / "others")))
-    assert isinstance(ended.error, TaskLost)
-    assert str(ended.error) == (
-        "its task was lost 3 times: its process was killed, perhaps for lack of memory"
-    )
-    assert len((tmp_path / "others").read_text().split()) == 3
-
-
 def test_tasks_of_a_node_that_is_lost_are_run_elsewhere(
     cluster: Any, node: Any, tmp_path: Path
 ) -> None:
@@ -212,53 +158,6 @@ def test_tasks_of_a_node_that_is_lost_are_run_elsewhere(
     assert [one.error for one in found] == [None, None]
     assert sorted(set(notes.read_text().splitlines())) == ["task 0", "task 1"]
     assert len(notes.read_text().splitlines()) == 3
-
-
-def test_a_task_that_takes_too_long_is_given_up(cluster: Any) -> None:
-    began = time.monotonic()
-    (ended,) = all_ended(cluster, task(partial(tasks.sleep, 600), timeout_s=2))
-    assert str(ended.error) == "it did not end in 2 s; allow more with --timeout"
-    assert time.monotonic() - began < 120
-
-
-def test_a_task_that_no_machine_takes_is_given_up(cluster: Any) -> None:
-    small = task(partial(tasks.double, 2))
-    executor = OnRay(cluster.address, wait_s=60)
-    with executor:
-        executor.rooms([Path(__file__)])
-        executor.start(small)
-        assert executor.ended().value == 4  # so that a process is there, whose start takes seconds
-        executor._wait_s = 4
-        executor.start(replace(small, memory_bytes=1 << 42))
-        executor.start(small)
-        ended = [executor.ended() for _ in range(2)]
-    assert {str(one.error) for one in ended} == {
-        "None",
-        "no machine of the Ray cluster took it in 4 s; it needs a processor and 4096.0 GiB of "
-        "memory",
-    }
-
-
-def test_a_task_that_needs_what_a_lost_node_had_is_given_up(cluster: Any) -> None:
-    found = cluster.add_node(num_cpus=1, object_store_memory=_STORE_BYTES, memory=1 << 43)
-    needs = replace(task(partial(tasks.double, 3)), memory_bytes=1 << 42)
-    (ended,) = all_ended(cluster, needs, wait_s=30)
-    assert ended.value == 6
-    lose(cluster, found)
-    (ended,) = all_ended(cluster, needs, wait_s=4)
-    assert str(ended.error) == (
-        "no machine of the Ray cluster took it in 4 s; it needs a processor and 4096.0 GiB of "
-        "memory"
-    )
-
-
-def test_what_no_machine_has_is_refused_before_anything_is_done(
-    cluster: Any, tmp_path: Path
-) -> None:
-    told = add(cluster, tmp_path / "none.json", "--lake", tmp_path / "lake")
-    assert isinstance(told.exception, TraceqlError)
-    assert "no such file or folder on any machine of the cluster" in str(told.exception)
-    assert not (tmp_path / "lake").exists()
 
 
 @pytest.fixture(scope="module")
@@ -285,22 +184,6 @@ def test_no_network_is_needed(alone: list[str]) -> None:
     assert alone[0] == "0"
 
 
-def test_a_cluster_without_a_head_is_told(alone: list[str]) -> None:
-    assert re.fullmatch(
-        r"the head of the Ray cluster, [\d.]+:\d+, is gone; what was added is in the lake, and the "
-        "same command adds the rest when there is a cluster",
-        alone[1],
-    )
-
-
-def test_a_failed_load_is_a_row(cluster: Any, tmp_path: Path) -> None:
-    bad = tmp_path / "bad.json"
-    bad.write_text('{"traceEvents": [')
-    told = add(cluster, bad, RUNS[0], "--lake", tmp_path / "lake")
-    assert told.exit_code == 1
-    assert sorted(one.status for one in entries(store_at(tmp_path / "lake"))) == ["failed", "ok"]
-
-
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
@@ -316,18 +199,4 @@ def test_no_cluster_is_one_line(address: str, reason: str, tmp_path: Path) -> No
             catch_exceptions=False,
         )
     assert reason in str(raised.value)
-    assert not (tmp_path / "lake").exists()
-
-
-def test_another_token_is_refused(cluster: Any, tmp_path: Path) -> None:
-    words = ["lake", "add", str(RUNS[0]), "--lake", str(tmp_path / "lake")]
-    told = subprocess.run(
-        [sys.executable, "-m", "traceql", *words, "--ray", cluster.address],
-        env=os.environ | {"RAY_AUTH_TOKEN": "f" * 32},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert told.returncode == 1
-    assert "no Ray cluster answers at" in told.stderr.splitlines()[-1]
     assert not (tmp_path / "lake").exists()

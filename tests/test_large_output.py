@@ -10,9 +10,7 @@ from pathlib import Path
 import databases
 import pyarrow.parquet as pq
 import pytest
-from command_line import PROGRAM, called, output, process, refusal
-
-import traceql
+from command_line import PROGRAM, called, output, process
 
 _WITH_PEAK = (
     "import atexit, resource, sys; usage = resource.getrusage; atexit.register(lambda: print("
@@ -134,23 +132,3 @@ def test_output_that_cannot_be_written_is_one_line(
     done = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, check=False)
     os.close(writing)
     assert (done.returncode, done.stderr) == (1, b"")
-
-
-@pytest.mark.slow
-def test_a_command_that_prints_nothing_needs_no_output(database: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PROGRAM, "report", str(database), "--format", "json"]
-    done = subprocess.run(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, check=False, preexec_fn=lambda: os.close(1)
-    )
-    assert (done.returncode, done.stderr) == (0, b"wrote report.json\n")
-
-
-def test_batches_are_at_most_as_long_as_asked_for(database: Path) -> None:
-    with traceql.open(database) as trace:
-        batches = list(trace.batches("SELECT range AS n FROM range($n)", {"n": 5_000}, rows=2_048))
-        assert max(batch.num_rows for batch in batches) <= 2_048
-        numbers = [n for batch in batches for n in batch.column("n").to_pylist()]
-        assert numbers == list(range(5_000))
-        with pytest.raises(traceql.TraceqlError, match="more than one statement"):
-            trace.batches("SELECT 1; SELECT 2", rows=10)
-    assert "no result" in refusal("sql", database, "")

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from letters import by_letter, known, layer_of_kernels, layers_of, stream_of
 
 from traceql.layers import choice
@@ -165,78 +163,3 @@ def test_data_parallel_experts_dispatch_and_combine() -> None:
 def test_no_whole_pass_means_no_layers() -> None:
     cut = pass_of(LAYER["qwen3"][0])[len(BEFORE) + 20 : -len(AFTER) - 20]
     assert not len(layers_of(stream_of(cut)).number)
-
-
-@pytest.mark.slow
-@settings(max_examples=150, deadline=None)
-@given(
-    kind=st.sampled_from(KINDS),
-    step=st.integers(0, 2),
-    layer=st.integers(0, COUNT - 1),
-    data=st.data(),
-)
-def test_a_removed_kernel_costs_at_most_its_layer(
-    kind: tuple[str, str], step: int, layer: int, data: st.DataObject
-) -> None:
-    _, letters = kind
-    place = data.draw(st.integers(0, len(letters) - 1))
-    damaged = len(BEFORE) + layer * len(letters) + place
-    whole = pass_of(letters)
-    passes = [whole] * 3
-    passes[step] = whole[:damaged] + whole[damaged + 1 :]
-    _only_near(letters, passes, step, damaged, -1, layer)
-
-
-@settings(max_examples=150, deadline=None)
-@given(
-    kind=st.sampled_from(KINDS),
-    step=st.integers(0, 2),
-    layer=st.integers(0, COUNT - 1),
-    data=st.data(),
-)
-def test_an_inserted_kernel_costs_at_most_its_layer(
-    kind: tuple[str, str], step: int, layer: int, data: st.DataObject
-) -> None:
-    _, letters = kind
-    place = data.draw(st.integers(1, len(letters) - 1))
-    damaged = len(BEFORE) + layer * len(letters) + place
-    whole = pass_of(letters)
-    passes = [whole] * 3
-    passes[step] = whole[:damaged] + "o" + whole[damaged:]
-    _only_near(letters, passes, step, damaged, 1, layer)
-
-
-def _only_near(letters: str, passes: list[str], step: int, at: int, shift: int, layer: int) -> None:
-    """All kernels but those of the damaged layer have the layer that they had."""
-    found = layer_of_kernels(stream_of(*passes))
-    begin = 0
-    for number, text in enumerate(passes):
-        got = found[begin : begin + len(text)]
-        begin += len(text)
-        want = layers_in(letters)
-        if number == step:
-            want = np.delete(want, at) if shift < 0 else np.insert(want, at, layer)
-            near = want == layer
-            assert np.isin(got[near], (-1, layer)).all()
-            got, want = got[~near], want[~near]
-        assert got.tolist() == want.tolist()
-
-
-@settings(max_examples=100, deadline=None)
-@given(kind=st.sampled_from(KINDS), data=st.data())
-def test_a_recording_that_begins_or_ends_within_a_pass(
-    kind: tuple[str, str], data: st.DataObject
-) -> None:
-    _, letters = kind
-    whole = pass_of(letters)
-    inside = st.integers(len(BEFORE), len(BEFORE) + COUNT * len(letters) - 1)
-    first, last = data.draw(inside), data.draw(inside)
-    found = layer_of_kernels(stream_of(whole[first:], whole, whole[:last]))
-    truth = layers_in(letters)
-    expected = np.concatenate([truth[first:], truth, truth[:last]])
-    middle = slice(len(whole) - first, 2 * len(whole) - first)
-    assert found[middle].tolist() == truth.tolist()
-    assert ((found == expected) | (found == -1)).all()
-    cut_off = {truth[first], truth[last - 1] if last > len(BEFORE) else -1}
-    lost = set(expected[(found == -1) & (expected >= 0)].tolist())
-    assert lost <= cut_off

@@ -18,7 +18,7 @@ from damage import (
 )
 from letters import known, layers_of
 from recorded_layers import main_stream
-from recordings import Recording, recordings
+from recordings import Recording
 
 from traceql.layers.symbols import Trait, letters
 
@@ -54,21 +54,6 @@ def test_one_damage_costs_few_layers_of_its_pass(recording: Recording, damage: D
 
 
 @every_recording
-def test_an_additional_kernel_of_a_known_kind_gives_no_wrong_layer(recording: Recording) -> None:
-    dice = chance(recording, "real")
-    layers = whole_layers(recording)
-    inside = np.flatnonzero(layers >= 0)
-    for _ in range(ROUNDS):
-        at, other = int(dice.choice(inside)), int(dice.choice(inside))
-        kind = main_stream(recording).letters[other]
-        if kind in ANCHORS:
-            continue
-        kept, added = inserted(at, list(range(len(layers))), kind)
-        wrong, _ = wrong_and_lost(recording, damaged(recording, kept, added), kept)
-        assert wrong.tolist() == [], (at, kind)
-
-
-@every_recording
 def test_a_recording_that_begins_or_ends_anywhere_gives_no_wrong_layer(
     recording: Recording,
 ) -> None:
@@ -101,47 +86,3 @@ def test_one_damage_leaves_family_and_roles_of_other_layers(
             and role != whole.role[place]
         ]  # fmt: skip
         assert lost == [], at
-
-
-@pytest.mark.slow
-def test_an_additional_anchor_gives_no_wrong_layer() -> None:
-    (recording,) = (one for one in recordings() if one.name == "jamba-eager")
-    kept, added = inserted(351, list(range(len(whole_layers(recording)))), "u")
-    wrong, _ = wrong_and_lost(recording, damaged(recording, kept, added), kept)
-    assert wrong.tolist() == []
-
-
-@pytest.mark.slow
-def test_a_missing_first_projection_gives_no_wrong_layer() -> None:
-    (recording,) = (one for one in recordings() if one.name == "deepseekv3_fp8-eager")
-    stream, truth = main_stream(recording), whole_layers(recording)
-    for at in np.flatnonzero(truth >= 0).tolist():
-        if stream.letters[at - 2 : at + 1] == "nqg":
-            kept, added = removed(at, list(range(len(truth))), "")
-            wrong, _ = wrong_and_lost(recording, damaged(recording, kept, added), kept)
-            assert wrong.tolist() == [], at
-
-
-UNFUSED = [
-    pytest.param(one, id=one.name)
-    for one in recordings()
-    if one.name in ("gemma2-eager", "qwen3next-eager")
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", [removed, inserted, replaced])
-@pytest.mark.parametrize("recording", UNFUSED)
-def test_damage_within_a_norm_of_several_kernels_gives_no_wrong_layer(
-    recording: Recording, damage: Damage
-) -> None:
-    """Two norms may follow each other, one of each layer, and look alike."""
-    stream, kinds = main_stream(recording), chance(recording, "kinds")
-    last = layers_of(stream)
-    begin, end = int(last.start[-1]), int(last.end[-1])
-    in_norms = [at for at in range(begin, end + 1) if "." in stream.letters[at - 1 : at + 2]]
-    assert len(in_norms) > 20
-    for at in in_norms:
-        kept, added = damage(at, list(range(len(stream.letters))), kinds.choice("oesnmyqgvXL"))
-        wrong, _ = wrong_and_lost(recording, damaged(recording, kept, added), kept)
-        assert wrong.tolist() == [], at

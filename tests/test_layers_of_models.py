@@ -36,12 +36,6 @@ def test_layers_are_those_of_the_modules(recording: Recording) -> None:
     _require_layers_of_modules(recording, configured=False)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("recording", EAGER, ids=str)
-def test_a_configuration_changes_no_layer(recording: Recording) -> None:
-    _require_layers_of_modules(recording, configured=True)
-
-
 def _require_layers_of_modules(recording: Recording, *, configured: bool) -> None:
     truth = layers_by_module(recording)
     found = kernels(recording, configured=configured)
@@ -241,12 +235,6 @@ def test_roles_are_those_of_the_modules(recording: Recording) -> None:
     inside = sum(one.dur for one in kernels(recording, configured=True) if one.layer is not None)
     assert total >= 0.8 * inside
     assert wrong <= 0.01 * total, confused
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("recording", params(OF_NO_FAMILY))
-def test_roles_of_models_of_no_family_are_right_or_unknown(recording: Recording) -> None:
-    _require_no_wrong_role(recording, configured=True)
 
 
 @pytest.mark.parametrize("recording", params(OF_NO_FAMILY))

@@ -2,124 +2,14 @@
 
 import gzip
 import json
-import re
-from bisect import bisect_right
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
 
 import databases
 import pytest
 
 import traceql
 from traceql.resources import CHECKS, EXAMPLES
-
-STACKED = ("qwen3-8b-tp2-eager-stack-4layers", "qwen3-30b-a3b-tp2-ep-eager-stack-6layers")
-HOST_ONLY = ("python_function", "cpu_op")
-Key = tuple[Any, ...]
-
-# The innermost module of each launch, as read in vLLM's source; order decides between two.
-ROLE_OF_MODULE = [
-    (r"Attention/QKVParallelLinear$", "gemm", "qkv_proj"),
-    (r"Attention/RMSNorm$", "norm", "qk_norm"),
-    (r"RotaryEmbedding$", "rope", "rope"),
-    (r"Attention/Attention$", "kv_cache", "kv_write"),
-    (r"Attention/Attention$", "attention", "attention"),
-    (r"Attention/RowParallelLinear$", "gemm", "o_proj"),
-    (r"Attention/RowParallelLinear$", "collective", "attn_allreduce"),
-    (r"DecoderLayer/RMSNorm$", "norm", "input_norm|post_attn_norm"),
-    (r"MLP/MergedColumnParallelLinear$", "gemm", "gate_up_proj"),
-    (r"SiluAndMul$", "activation", "act"),
-    (r"MLP/RowParallelLinear$", "gemm", "down_proj"),
-    (r"MLP/RowParallelLinear$", "collective", "mlp_allreduce"),
-    (r"SparseMoeBlock/ReplicatedLinear$", "gemm", "router"),
-    (r"MoERunner$", "moe .*topkGating", "topk"),
-    (r"MoERunner$", "moe .*(align_block|sort_expert)", "moe_align"),
-    (r"MoERunner$", "moe fused_moe_kernel", "experts_gate_up|experts_down"),
-    (r"MoERunner$", "activation", "act"),
-    (r"MoERunner$", "moe .*moe_sum", "moe_sum"),
-    (r"MoERunner$", "collective", "mlp_allreduce"),
-]
-
-
-def modules_of_kernels(events: list[dict[str, Any]]) -> dict[Key, tuple[int, str]]:
-    """Layer and path of modules around each kernel's launch, from the file alone."""
-    frames: defaultdict[Key, list[tuple[float, float, str]]] = defaultdict(list)
-    launches: dict[int, dict[str, Any]] = {}
-    for e in events:
-        if e.get("cat") == "python_function" and e["name"].startswith("nn.Module: "):
-            frames[e["pid"], e["tid"]].append((e["ts"], e["ts"] + e["dur"], e["name"][11:]))
-        elif e.get("cat") in ("cuda_runtime", "cuda_driver"):
-            launches.setdefault(e["args"]["correlation"], e)
-    for stack in frames.values():
-        stack.sort()
-    found = {}
-    for e in events:
-        if e.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset"):
-            continue
-        call = launches[e["args"]["correlation"]]
-        stack = frames[call["pid"], call["tid"]]
-        begun = stack[: bisect_right(stack, (call["ts"], float("inf"), ""))]
-        around = [name for start, end, name in begun if end >= call["ts"]]
-        layer = [int(n.rsplit("_", 1)[1]) for n in around if "DecoderLayer" in n]
-        if layer:
-            path = "/".join(re.sub(r"_\d+$", "", n) for n in around)
-            place = (e["args"]["device"], e["args"]["stream"], round(e["ts"] * 1000), e["name"])
-            found[place] = (layer[0], path)
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", STACKED)
-def test_sequence_agrees_with_the_modules_of_a_trace_with_stacks(name: str, tmp_path: Path) -> None:
-    truth: dict[Key, tuple[int, str]] = {}
-    for rank, file in enumerate(databases.files(name)):
-        trace = json.loads(gzip.decompress(file.read_bytes()))
-        for key, found in modules_of_kernels(trace["traceEvents"]).items():
-            truth[rank, *key] = found
-        kept = [e for e in trace["traceEvents"] if e.get("cat") not in HOST_ONLY]
-        assert len(kept) < len(trace["traceEvents"]) / 2
-        stripped = tmp_path / "run" / f"rank{rank}.json"
-        stripped.parent.mkdir(exist_ok=True)
-        stripped.write_text(json.dumps(trace | {"traceEvents": kept}))
-    traceql.load(tmp_path / "run", tmp_path / "x.duckdb")
-    total = right_layer = judged = right_role = 0
-    with traceql.open(tmp_path / "x.duckdb") as trace:
-        files = trace.sql("SELECT rank, file_offset_ns FROM trace").rows()
-        offset = {file["rank"]: file["file_offset_ns"] for file in files}
-        for row in trace.sql("SELECT * FROM kernel"):
-            key = (row["device"], row["stream"], row["ts"] - offset[row["rank"]], row["name"])
-            if (row["rank"], *key) not in truth:
-                assert row["layer"] is None, row
-                continue
-            layer, path = truth[row["rank"], *key]
-            total += row["dur"]
-            right_layer += row["dur"] * (row["layer"] == layer)
-            assert row["layer_source"] in ("sequence", None)
-            what = f"{row['category']} {row['name']}"
-            for pattern, kernel, role in ROLE_OF_MODULE:
-                if re.search(pattern, path) and re.match(kernel, what):
-                    judged += row["dur"]
-                    right_role += row["dur"] * bool(re.fullmatch(role, row["role"] or ""))
-                    break
-        ordered = trace.select("""
-            SELECT role, ROW_NUMBER() OVER (
-                PARTITION BY rank, pass, layer, symbol, role LIKE 'qk%' ORDER BY ts, id
-            ) AS place
-            FROM kernel
-            WHERE layer IS NOT NULL AND (symbol = 'X' OR (symbol = 'n' AND role NOT LIKE 'qk%'))
-        """).rows()
-        assert ordered
-        assert {(row["role"], row["place"]) for row in ordered} <= ROLE_AT
-    assert right_layer >= 0.995 * total > 0
-    assert right_role >= 0.995 * judged
-    assert judged >= 0.95 * total  # the rest: copies and fills
-
-
-# A layer begins with its input norm; experts first widen what they then narrow.
-ROLE_AT = {
-    ("input_norm", 1), ("post_attn_norm", 2), ("experts_gate_up", 1), ("experts_down", 2)
-}  # fmt: skip
 
 OURS = {  # name: layers that each rank holds, as the model's configuration has them
     "qwen3-0.6b-tp1-eager": 28,

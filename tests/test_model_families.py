@@ -10,8 +10,6 @@ from recordings import load_without_modules, recordings
 from shared_files import shared_file
 
 import traceql
-from traceql.query import Query
-from traceql.resources import CHECKS
 
 UNKNOWN = "falconh1-graph"
 ROLES = "time in layers without a role"
@@ -108,23 +106,3 @@ def test_info_says_why_no_layers_are_found(tmp_path: Path, name: str, reason: st
     file.write_text(json.dumps(trace))
     traceql.load(file, tmp_path / "x.duckdb")
     assert f"No layers were found on rank 0: {reason}" in output("info", tmp_path / "x.duckdb")
-
-
-@pytest.mark.slow
-# Dense and expert layers; norms of several kernels; a kind of layer without a rotary embedding.
-@pytest.mark.parametrize(
-    "name", ["qwen3moe_mixed-graph", "qwen2moe_mixed-eager", "gemma2-eager", "llama4-eager"]
-)
-def test_layers_of_several_kinds_pass_every_check(tmp_path: Path, name: str) -> None:
-    with traceql.open(loaded(name, tmp_path, configured=True)) as trace:
-        failed = [p.stem for p in CHECKS.glob("*.sql") if trace.sql(Query(p).sql).rows()]
-    assert failed == []
-
-
-@pytest.mark.slow
-def test_passes_are_counted_once_if_experts_run_on_two_streams(tmp_path: Path) -> None:
-    with traceql.open(loaded("glm4moe-eager", tmp_path, configured=True)) as trace:
-        counted = "SELECT confirmed, (SELECT MAX(pass) + 1 FROM kernel) AS passes FROM rank_model"
-        assert trace.select(counted).rows() == [{"confirmed": 5, "passes": 5}]
-        beside = "SELECT COUNT(DISTINCT stream) AS streams FROM kernel WHERE layer IS NOT NULL"
-        assert trace.select(beside).rows() == [{"streams": 2}]

@@ -1,11 +1,9 @@
 """The sizes that follow from a model's configuration, and what keeps them unknown."""
 
-import json
 from decimal import Decimal
 from typing import Any
 
 import pytest
-from derived import database, rows
 from published_models import PUBLISHED, QWEN3, Published, built_in
 
 from traceql.model.parameters import Parameters, parameters
@@ -48,14 +46,6 @@ def test_built_in_models_have_the_parameters_of_their_cards(name: str) -> None:
     assert tuple(map(in_billions, numbers, QWEN3[name])) == QWEN3[name]
 
 
-def test_some_cards_count_no_embedding_among_the_active_parameters() -> None:
-    large = counted("DeepSeek-V3")
-    assert in_billions(large.active - large.embedding // 2, "37") == "37"
-    small, big = counted("gpt-oss-20b"), counted("gpt-oss-120b")
-    assert in_billions(small.active - small.embedding // 2, "3.61") == "3.61"
-    assert in_billions(big.active - big.embedding // 2, "5.13") == "5.13"
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -93,16 +83,6 @@ def test_what_is_absent_may_be_stated_as_zero_or_null(change: dict[str, Any]) ->
 def test_the_head_dimension_is_the_stated_one() -> None:
     assert model(MODELS["qwen3-30b-a3b"]).head_dim == 128  # hidden size / heads is 64
     assert model(MODELS["Mixtral-8x7B"]).head_dim == 128  # not stated
-
-
-@pytest.mark.parametrize(("name", "head_dim"), [("qwen3-8b", 128), ("DeepSeek-V3", None)])
-def test_heads_of_latent_attention_have_no_single_dimension(
-    name: str, head_dim: int | None
-) -> None:
-    tables = database()
-    document = json.dumps(MODELS[name] | {"head_dim": 128})
-    tables.con.execute("INSERT INTO model_config (document) VALUES (?)", [document])
-    assert rows(tables, "SELECT head_dim FROM model_size") == [(head_dim,)]
 
 
 @pytest.mark.parametrize(

@@ -64,12 +64,6 @@ def test_products_of_a_type_without_a_peak_are_told() -> None:
     assert found == {"decode": (20, 40, 60, "peak for fp8: gate_up_proj")}
 
 
-def test_a_rate_of_the_memory_that_is_unknown_leaves_the_arithmetic() -> None:
-    tables = of_steps(IN_BF16)
-    tables.con.execute("UPDATE peak SET hbm_gbps = NULL")
-    assert utilization(tables) == {"decode": (20, 40, None, "peak of the memory: qkv_proj")}
-
-
 @pytest.mark.parametrize("unknown", ["flops", "weight_bytes"])
 def test_unknown_work_beside_parts_without_work_is_no_zero(unknown: str) -> None:
     attention = cost("attention", dur_ns=90, **PRODUCT | {unknown: None}, missing="KV lengths")
@@ -77,11 +71,6 @@ def test_unknown_work_beside_parts_without_work_is_no_zero(unknown: str) -> None
     ((mfu, _, mbu, missing),) = utilization(of_steps(attention, free)).values()
     assert (mfu, mbu) == ((None, 30) if unknown == "flops" else (20, None))
     assert missing == "KV lengths: attention"
-
-
-def test_the_size_of_a_buffer_is_nothing_that_a_utilization_needs() -> None:
-    sent = cost("attn_allreduce", dur_ns=50, **NORM, missing="size of the buffer")
-    assert utilization(of_steps(IN_BF16, sent)) == {"decode": (20, 40, 31, None)}
 
 
 def test_all_phases_name_each_part_once() -> None:

@@ -85,10 +85,6 @@ def test_a_name_of_a_megabyte_is_cut_for_people_alone(database: Path) -> None:
     assert len(output("sql", database, statement, "--format", "csv")) == len("name\n") + 1_000_001
 
 
-def test_a_name_of_blanks_is_seen(database: Path) -> None:
-    assert "'   '" in output("sql", database, "SELECT '   ' AS name")
-
-
 def test_a_statement_that_is_no_text_is_refused(database: Path) -> None:
     assert "not UTF-8" in refusal("sql", database, "SELECT '\udcff'")
     assert called("sql", database, "SELECT 'é' AS x").stdout.decode().split()[-1] == "é"

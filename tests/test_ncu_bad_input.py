@@ -9,11 +9,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from command_line import called
-from ncu_like import DURATION, READ, TENSOR, UNITS, WRITTEN, details, launch, raw
+from ncu_like import DURATION, READ, WRITTEN, launch, raw
 
 import traceql
-from traceql.ncu.csv_file import csv_profile
-from traceql.ncu.csv_text import csv_text
 from traceql.ncu.profile import Profile
 from traceql.ncu.read import read_profile
 
@@ -77,56 +75,11 @@ def test_what_cannot_be_used_is_told(content: bytes | str, said: str, tmp_path: 
     assert said in refused(tmp_path, content)
 
 
-@pytest.mark.parametrize("content", ["", "a,b\n1,2\n", "device,dtype,tflops\nH200,bf16,989\n"])
-def test_another_csv_is_no_profile(content: str, tmp_path: Path) -> None:
-    refused(tmp_path, content)
-
-
-def test_a_file_that_is_cut_anywhere_is_told_or_lacks_whole_launches(tmp_path: Path) -> None:
-    for kept in range(len(_HEADER) - 20, len(_GOOD), 23):
-        content = _GOOD[:kept]
-        (tmp_path / "profile.csv").write_text(content)
-        done = called("load", tmp_path / "profile.csv", "-o", tmp_path / "out.duckdb")
-        if done.returncode:
-            assert done.stderr.count(b"\n") == 1
-            assert not (tmp_path / "out.duckdb").exists()
-        else:
-            assert content.endswith(('"', '"\n'))
-            (tmp_path / "out.duckdb").unlink()
-
-
-def test_output_of_the_program_is_around_the_rows(tmp_path: Path) -> None:
-    lines = _GOOD.splitlines()
-    noise = ['the program, says: "hello"', "==PROF== Disconnected from process 1", '"quoted", she']
-    text = "\n".join([_TOOL + noise[0], *lines[:3], noise[2], lines[3], noise[1], ""])
-    found = read(tmp_path, text)
-    assert values(found.launches, "name") == [("a",), ("b",)]
-    assert check(found, "other lines of the profile") == (0, 2, None)
-
-
 def test_a_row_that_is_damaged_fails_the_ledger(tmp_path: Path) -> None:
     *lines, last = _GOOD.splitlines(keepends=True)
     found = read(tmp_path, "".join([*lines, lines[-1].rsplit(",", 1)[0] + "\n", last]))
     assert values(found.launches, "name") == [("a",), ("b",)]
     assert check(found, "damaged rows of the profile") == (0, 1, False)
-
-
-def test_a_file_that_was_appended_to_has_the_launches_of_both() -> None:
-    """Both pages number their launches from 0."""
-    raw_page = csv_text((_GOOD + _GOOD).encode())
-    assert csv_profile(raw_page).launches["name"].to_pylist() == ["a", "b", "a", "b"]
-    page = details(("Section", "Duration", "ns", "7"), ("Section", "Cycles", "cycle", "9"))
-    found = csv_profile(csv_text((page + page).encode()))
-    assert found.launches.num_rows == 2
-    assert values(found.metrics, "launch", "value") == [(0, 7), (0, 9), (1, 7), (1, 9)]
-
-
-def test_a_raw_page_without_units_fails_the_ledger(tmp_path: Path) -> None:
-    assert check(read(tmp_path, _GOOD.replace(_UNITS_ROW, "")), "units of the profile") == (
-        0,
-        1,
-        False,
-    )
 
 
 @pytest.mark.slow
@@ -147,60 +100,6 @@ def test_a_number_that_can_be_read_in_two_ways_is_unknown_and_told(tmp_path: Pat
     assert "4,096 can be read in two ways" in row["note"]
 
 
-@pytest.mark.parametrize("more", ["0,33", "1.234.567"])
-def test_another_number_tells_how_it_is_read(more: str, tmp_path: Path) -> None:
-    found = read(tmp_path, raw(launch("a", {READ: "4.096", "m": more})))
-    assert values(found.metrics, "metric", "value")[0] == (READ, 4096)
-    (note,) = [one.note for one in found.remarks if one.check_name.startswith("decimal mark")]
-    assert f"1 numbers such as {more} have a decimal comma" in note
-
-
-def test_a_metric_that_is_missing_is_a_text(tmp_path: Path) -> None:
-    found = read(tmp_path, raw(launch("a", {READ: "n/a", "launch__func_cache_config": "x"})))
-    assert values(found.metrics, "value", "text") == [(None, "n/a"), (None, "x")]
-    assert check(found, "values of the profile") == (2, 2, True)
-
-
-@pytest.mark.parametrize("metric", [READ, TENSOR])
-def test_a_text_in_place_of_a_number_is_unknown_and_told(metric: str, tmp_path: Path) -> None:
-    """The first metric has a unit, the second one a number in another launch."""
-    told = {"launch__func_cache_config": "x", "derived": "nan"}
-    texts = ("abc", "7", "n/a")
-    found = read(tmp_path, raw(*(launch("a", {metric: text, **told}) for text in texts)))
-    of_metric = [row for row in found.metrics.to_pylist() if row["metric"] == metric]
-    assert [(row["value"], row["text"]) for row in of_metric] == [
-        (None, "abc"), (7, None), (None, "n/a"),
-    ]  # fmt: skip
-    assert check(found, "values of the profile that are no numbers") == (1, 9, False)
-    (note,) = [one.note for one in found.remarks if one.check_name.endswith("no numbers")]
-    assert f"abc of {metric}" in note
-
-
-def test_time_series_are_counted_and_left_out(tmp_path: Path) -> None:
-    one = launch("a", {READ: "1", "pmsampling:sm__cycles": "1;2;3", "warpsampling:x": "4"})
-    found = read(tmp_path, raw(one))
-    assert values(found.metrics, "metric") == [(READ,)]
-    assert check(found, "values of the profile") == (1, 1, True)
-    assert check(found, "time series of the profile") == (0, 2, None)
-
-
-@pytest.mark.parametrize(
-    ("cell", "odd", "column"),
-    [
-        ("Grid Size", "(1, 1)", "grid"),
-        ("Grid Size", "(9999999999, 1, 1)", "grid"),
-        ("Process ID", "x", "process_id"),
-        ("Device", "-1", "device"),
-    ],
-)
-def test_an_odd_fact_of_a_launch_costs_that_fact(
-    cell: str, odd: str, column: str, tmp_path: Path
-) -> None:
-    found = read(tmp_path, raw(launch("a") | {cell: odd}))
-    assert values(found.launches, "name", column) == [("a", None)]
-    assert check(found, "values of the profile") == (3, 3, True)
-
-
 def test_columns_of_old_versions(tmp_path: Path) -> None:
     """They had no sizes, and a time."""
     text = (
@@ -217,37 +116,12 @@ def test_columns_of_old_versions(tmp_path: Path) -> None:
     assert check(found, "rounded sizes of the profile") == (1, 1, None)
 
 
-def test_units_of_the_file_are_kept(tmp_path: Path) -> None:
-    units = UNITS | {READ: "Mbyte", DURATION: "us"}
-    text = raw(launch("a", {READ: "0.000512", DURATION: "5.41"}), units=units)
-    assert values(read(tmp_path, text).metrics, "metric", "value", "unit", "file_unit") == [
-        (READ, 512, "byte", "Mbyte"),
-        (DURATION, 5410, "ns", "us"),
-    ]
-
-
 # --- reports ---------------------------------------------------------------------------------
 
 
 def test_without_the_module_a_report_is_told_how_to_print(tmp_path: Path) -> None:
     err = refused(tmp_path, b"NVR\x00...", "run.ncu-rep")
     assert "ncu -i run.ncu-rep --csv --page raw --print-units base > run.csv" in err
-
-
-@pytest.mark.slow
-def test_a_report_beside_other_files_is_skipped_without_the_module(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", "/nonexistent")
-    (tmp_path / "run.ncu-rep").write_bytes(b"NVR")
-    (tmp_path / "empty.json").write_text('{"traceEvents": []}')
-    (tmp_path / "table.csv").write_text("a,b\n1,2\n")
-    (tmp_path / "printed.ncu-rep").write_bytes(b"NVR")
-    (tmp_path / "printed.csv").write_text(_GOOD)
-    found = traceql.load(tmp_path, tmp_path / "run.duckdb")
-    assert [path.name for path in found.added] == ["empty.json", "printed.csv"]
-    (other,) = found.others
-    assert "run.ncu-rep: a report of Nsight Compute" in other
 
 
 _MODULE = """

@@ -84,41 +84,6 @@ def test_a_profile_of_one_step_is_that_of_all_steps_with_the_same_kernels() -> N
     ]
 
 
-def test_a_profile_of_several_steps_has_several_launches_for_each_place() -> None:
-    """Three decode steps in the trace, two in the profile; the prefill is another sequence."""
-    tables = database(*trace_of(["b", "a"], ["a", "b", "a"], ["a", "b", "a"], ["a", "b", "a"]))
-    profiled(tables, *({"name": name, "ranges": [DECODE]} for name in "abaaba"))
-    found = matches(tables)
-    assert [row[2] for row in found[:2]] == ["mean", "mean"]
-    of_a_step = [(0, 3), (1, 4), (2, 5)]
-    assert found[2:] == [
-        (2 + place, 0, "range", launch, 1)
-        for place, launches in enumerate(of_a_step * 3)
-        for launch in launches
-    ]
-    for launch in range(6):
-        one = {"metric": TENSOR, "value": 10**launch}
-        insert(tables, "kernel_metric", {"launch": launch} | one)
-    counted = rows(tables, "SELECT launches, tensor_flops FROM counted_kernel ORDER BY kernel_id")
-    assert counted[2:5] == [(2, 500.5), (2, 5_005), (2, 50_050)]
-
-
-def test_kernels_in_another_order_of_template_arguments_are_not_at_their_place() -> None:
-    tables = database(*trace_of(["f<2>(x)", "f<3>(x)"]))
-    profiled(tables, {"name": "f<3>(x)"}, {"name": "f<2>(x)"})
-    assert matches(tables) == [(0, 0, "mean", None, 1), (1, 0, "mean", None, 1)]
-
-
-def test_launches_in_the_range_of_a_step_stand_for_no_step_of_another_name() -> None:
-    tables = database(*trace_of(["a", "b"], ["a", "b"], ["a", "b"]))
-    profiled(tables, {"name": "a", "ranges": [PREFILL]}, {"name": "b", "ranges": [PREFILL]})
-    assert [row[:4] for row in matches(tables)] == [
-        (0, 0, "range", 0),
-        (1, 0, "range", 1),
-        *((number, 0, "mean", None) for number in range(2, 6)),
-    ]
-
-
 def test_launches_in_a_range_are_compared_with_what_was_launched_inside_it() -> None:
     """The last kernel is launched after the range, and before the next step."""
     events = trace_of(["a", "b"], ["a", "b"])
@@ -134,73 +99,12 @@ def test_launches_in_a_range_are_compared_with_what_was_launched_inside_it() -> 
     ]
 
 
-def test_launches_in_a_range_are_those_of_the_steps_of_that_name() -> None:
-    tables = database(*trace_of(["a", "b"], ["a", "b"], ["a", "b"]))
-    # Of the prefill, only one kernel was profiled.
-    inside = [{"name": n, "ranges": ["outer", DECODE]} for n in "abab"]
-    profiled(tables, {"name": "a", "ranges": [PREFILL]}, *inside)
-    found = matches(tables)
-    assert found[2:] == [(2 + n, 0, "range", 1 + n, 1) for n in range(4)]
-    assert [row[2:] for row in found[:2]] == [("mean", None, 3), ("mean", None, 2)]
-
-
-def test_order_does_not_count_where_sizes_differ() -> None:
-    tables = database(*trace_of(["a"], ["a"]))
-    profiled(tables, {"name": "a"}, {"name": "a", "grid": [4, 1, 1]})
-    assert [row[2:] for row in matches(tables)] == [("mean", None, 1)] * 2
-    joined = {row[10]: row[1] for row in answer(tables, "ncu.joined")}
-    assert joined == {"[2, 1, 1]": "mean", "[4, 1, 1]": "only profile"}
-
-
 def test_collectives_that_were_not_profiled_do_not_disturb_the_order() -> None:
     tables = database(*trace_of(["a", "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", "b"]))
     profiled(tables, {"name": "a"}, {"name": "b"})
     assert matches(tables) == [(0, 0, "order", 0, 1), (2, 0, "order", 1, 1)]
     commands = {row[1]: row[12] for row in answer(tables, "ncu.joined")}
     assert (commands["only trace"], commands["order"] is None) == (None, False)
-
-
-def test_template_arguments_tell_kernels_of_one_size_apart() -> None:
-    tables = database(*trace_of(["void f<2, true>(int)", "void f<3, true>(int)", "f<x>(y)"]))
-    profiled(
-        tables, {"name": "void f<3, 1>(T1)"}, {"name": "void f<2, 1>(T1)"}, {"name": "f<z>(T1)"},
-        {"name": "other"},
-    )  # fmt: skip
-    keys = "SELECT base, arguments, kernels, launches FROM kernel_key ORDER BY base, arguments"
-    assert rows(tables, keys) == [
-        ("f", "2,1", 1, 1),
-        ("f", "3,1", 1, 1),
-        ("f", None, 1, 1),  # whose arguments the two sides write in different ways
-        ("other", None, 0, 1),
-    ]
-
-
-def test_names_without_arguments_match_the_base() -> None:
-    """As `ncu --print-kernel-base function` prints them."""
-    tables = database(*trace_of(["void f<2>(int)", "void f<3>(int)", "g"]))
-    profiled(tables, {"name": "f"})
-    assert [row[0] for row in matches(tables)] == [0, 1]
-
-
-def test_each_profile_is_matched_alone() -> None:
-    tables = database(*trace_of(["a", "b"]))
-    profiled(tables, {"name": "a"}, {"name": "b"})
-    profiled(tables, {"name": "b"}, file=1)
-    assert matches(tables) == [
-        (0, 0, "order", 0, 1),
-        (1, 0, "order", 1, 1),
-        (1, 1, "mean", None, 1),
-    ]
-
-
-def test_graphs_and_ranges_stand_for_no_kernel() -> None:
-    tables = database(*trace_of(["graph"]))
-    profiled(tables, {"name": "graph", "kind": "graph"})
-    assert matches(tables) == []
-    check = "SELECT value, total, ok FROM ledger WHERE check_name = 'launches of the profile'"
-    assert rows(tables, check) == [(0, 1, False)]
-    listed = [(row[0], row[1], row[2], row[4]) for row in answer(tables, "ncu.joined")]
-    assert listed == [("graph", "only trace", 1, 0), ("(graph)", "only profile", 0, 1)]
 
 
 @pytest.mark.slow
@@ -213,16 +117,6 @@ def test_a_profile_of_another_gpu_fails_the_ledger() -> None:
     assert rows(tables, check) == [(0, 1, False), (1, 1, True)]
 
 
-def test_the_command_skips_the_launches_of_the_same_function() -> None:
-    tables = database(*trace_of(["f<1>(x)", "g", "f<2>(x)", "f<1>(x)"]))
-    profiled(tables, {"name": "f<2>(x)"})
-    commands = {(row[0], row[1]): row[12] for row in answer(tables, "ncu.joined")}
-    assert commands["f<2>", "mean"] == (
-        "ncu --kernel-name 'regex:^f$' --launch-skip 1 --launch-count 1"
-    )
-    assert commands["f", "only trace"].endswith("--launch-skip 0 --launch-count 1")
-
-
 # --- what a launch moved and computed --------------------------------------------------------
 
 _WORK = "SELECT dur_ns, dram_bytes, vector_flops, tensor_flops, flops, dtype FROM profiled_work"
@@ -231,7 +125,6 @@ _ADD, _MUL, _FMA = (
 )
 Metric = tuple[str, str | None, float]
 _VECTOR: list[Metric] = [(_ADD, "inst", 1), (_MUL, "inst", 2), (_FMA, "inst", 4)]
-_SPEED, _MEMORY = "GPU Speed Of Light Throughput", "Memory Workload Analysis"
 
 
 @pytest.mark.parametrize(
@@ -286,20 +179,6 @@ def test_work_of_a_launch(metrics: list[Metric], expected: Row) -> None:
     assert rows(tables, _WORK) == [expected]
 
 
-def test_bytes_of_the_details_page_are_throughput_times_duration() -> None:
-    """The same label is a share of the peak in another section."""
-    tables = database()
-    profiled(tables, {"name": "a"})
-    for section, name, unit, value in (
-        (_SPEED, "Duration", "ns", 21_000_000),
-        (_SPEED, "Memory Throughput", "%", 61.84),
-        (_MEMORY, "Memory Throughput", "byte/s", 2e11),
-    ):
-        one = {"section": section, "metric": name, "unit": unit, "value": value}
-        insert(tables, "kernel_metric", {"launch": 0} | one)
-    assert rows(tables, _WORK) == [(21_000_000, 4.2e9, None, None, None, None)]
-
-
 def test_of_several_profiles_the_best_one_counts() -> None:
     """One by one: known by its order, then less rounded, then what the others do not have."""
     tables = database(*trace_of(["a", "b"]))
@@ -335,23 +214,3 @@ def test_roofline_divides_by_the_time_of_the_trace(tmp_path: Path) -> None:
     assert row["memory_pct"] == pytest.approx(100 * 2400 / 4800)
     assert row["compute_pct"] == pytest.approx(100 * 600 / 989.4)
     assert (row["intensity"], row["bound"]) == (250, "compute")
-
-
-@pytest.mark.slow
-def test_a_mean_of_launches_that_differ_is_in_the_ledger() -> None:
-    tables = database(*trace_of(["a", "b"]))
-    profiled(tables, {"name": "a"}, {"name": "a"}, {"name": "b"})
-    for launch, read in ((0, 100), (1, 120), (2, 7)):
-        for name, value in ((READ, read), (WRITTEN, 0)):
-            one = {"metric": name, "unit": "byte", "value": value}
-            insert(tables, "kernel_metric", {"launch": launch} | one)
-    check = "SELECT value, total, ok FROM ledger WHERE check_name = 'counters that vary'"
-    assert rows(tables, check) == [(1, 2, None)]
-    spreads = {row[0]: row[8] for row in answer(tables, "ncu.joined")}
-    assert spreads["a"] == pytest.approx(100 * 20 / 110)
-    covered = (
-        "SELECT value, total FROM ledger WHERE check_name LIKE 'kernel%with counters' ORDER BY 2"
-    )
-    assert rows(tables, covered) == [(2, 2), (10_000, 10_000)]
-    means = "SELECT value, total FROM ledger WHERE check_name = 'kernels with mean counters'"
-    assert rows(tables, means) == [(2, 2)]

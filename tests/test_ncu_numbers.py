@@ -3,7 +3,7 @@
 import pytest
 
 from traceql.ncu.base_units import base_unit
-from traceql.ncu.decimal_marks import Mark, Number, evidence, looks_like_number, number
+from traceql.ncu.decimal_marks import Mark, evidence, looks_like_number, number
 from traceql.ncu.kernel_names import kernel_name
 from traceql.ncu.nvtx_ranges import ranges
 
@@ -67,10 +67,6 @@ def test_numbers_of_a_file_tell_its_decimal_mark() -> None:
     assert (english.mark, english.numbers, english.example) == (POINT, {POINT: 2}, {POINT: "0.33"})
     assert evidence(["1,024", "5.408000", "7"]).mark is None
     assert evidence(["0,33", "0.33"]).mark is None
-
-
-def test_a_number_that_tells_its_mark_itself_is_read_among_others() -> None:
-    assert number("0,33", POINT) == Number(0.33, 0.01)
 
 
 @pytest.mark.parametrize(

@@ -133,48 +133,6 @@ def test_locales_and_pages_have_the_same_numbers() -> None:
                 assert abs(value - exact) <= 0.5001 * (step + exact_step), (metric, value, exact)
 
 
-def test_a_german_file_is_read_as_one() -> None:
-    units, rows = cells("german")
-    found = {(row[0], row[2]): row for row in metrics(profile("german"))}
-    for number, row in enumerate(rows):
-        text = row["sm__throughput.avg.pct_of_peak_sustained_elapsed"]
-        assert "," in text
-        name = "sm__throughput.avg.pct_of_peak_sustained_elapsed"
-        assert found[number, name][4] == float(text.replace(".", "").replace(",", "."))
-        backed_up = "profiler__replayer_bytes_mem_backed_up.sum"
-        assert units[backed_up] == "byte"
-        assert found[number, backed_up][4] == int(row[backed_up].replace(".", ""))
-
-
-@pytest.mark.slow
-def test_operations_of_the_tensor_cores_count_once(tmp_path: Path) -> None:
-    """With `--set detailed`, they are there as a total, and again for each instruction."""
-    name = "qwen3-8b-2layers-detailed-raw-base"
-    units, rows = cells(name)
-    assert sum(1 for column in units if "_tensor_op_hgmma_src_bf16" in column) == 2
-    expected = [float(row[TENSOR].replace(",", "")) for row in rows]
-    out, into = WEIGHTS["lm_head"]
-    assert max(expected) > 2 * 8 * out * into
-    traceql.load(NCU / f"{name}.csv.gz", tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        found = trace.select("SELECT tensor_flops, dtype FROM profiled_work ORDER BY launch").rows()
-    assert [row["tensor_flops"] for row in found] == expected
-    assert {row["dtype"] for row in found} == {"bf16", None}
-
-
-def test_what_the_program_printed_is_before_the_header() -> None:
-    found = profile("program-output-first")
-    rows = found.launches.to_pylist()
-    assert [row["ranges"] for row in rows[2:4]] == [["outer, with comma", "inner"], []]
-    assert {row["device_name"] for row in rows} == {"NVIDIA H200"}
-    assert len(rows) == 9
-
-
-def test_a_graph_that_was_profiled_whole_is_no_kernel() -> None:
-    rows = profile("graph-profiling").launches.to_pylist()
-    assert [row["kind"] for row in rows] == ["kernel"] * 3 + ["graph"] * 2
-
-
 @pytest.mark.slow
 def test_order_holds_for_a_profile_with_ranges_and_for_nsight_systems(tmp_path: Path) -> None:
     """The same program under three profilers; Nsight Systems writes names in its own way, too."""
@@ -238,38 +196,6 @@ def test_a_profile_may_be_loaded_alone_before_its_trace(tmp_path: Path) -> None:
     assert (again.added, len(again.skipped)) == ([], 1)
     with traceql.open(database) as both:
         assert len(both.select("FROM kernel_match WHERE how = 'order'")) == 155
-
-
-@pytest.mark.slow
-def test_kernels_of_another_run_have_means_of_their_keys(tmp_path: Path) -> None:
-    """With CUDA graphs, the same model runs other kernels, and more of those that are the same."""
-    database = tmp_path / "run.duckdb"
-    export = TRACES / "qwen3-8b-2layers-graph-node.sqlite.gz"
-    traceql.load([export, NCU / f"{EAGER}-raw-base.csv.gz"], database)
-    with traceql.open(database) as trace:
-        assert {row["how"] for row in trace.select("SELECT how FROM kernel_match")} == {"mean"}
-        joined = trace.run("ncu.joined", limit=0).rows()
-        (kernels,) = trace.sql("SELECT COUNT(*) AS n FROM kernel WHERE kind = 'kernel'")
-        assert sum(row["kernels"] for row in joined) == kernels["n"]
-        head, *_ = trace.run("ncu.roofline", role="lm_head", phase="decode").rows()  # the longest
-    out, into = WEIGHTS["lm_head"]
-    assert head["dram_bytes"] == pytest.approx(2 * out * into, rel=0.01)
-
-
-@pytest.mark.slow
-def test_a_run_directory_has_its_profile_beside_its_traces(tmp_path: Path) -> None:
-    database = tmp_path / "run.duckdb"
-    traceql.load(NCU / "decode", database)
-    with traceql.open(database) as trace:
-        found = trace.select("""
-            SELECT how, step_id, COUNT(*) AS n
-            FROM kernel_match
-            INNER JOIN kernel ON kernel_match.kernel_id = kernel.id
-            WHERE how <> 'mean'
-            GROUP BY how, step_id
-        """).rows()
-    # A step of the same kernels as the one that was profiled has its counters, too.
-    assert {(row["how"], row["n"]) for row in found} == {("range", 81)}
 
 
 def test_the_sample_of_another_project() -> None:

@@ -81,17 +81,6 @@ def test_kernels_of_a_profile_have_a_place_in_the_roofline(alone: Path) -> None:
     assert gemm["intensity"] == pytest.approx(8 / 2.4)
 
 
-@pytest.mark.slow
-def test_kernels_of_one_name_and_size_are_told_apart_by_their_template(tmp_path: Path) -> None:
-    names = ("void f<int>(int)", "void f<float>(float)", "void g<int>(int)")
-    path = tmp_path / "profile.csv"
-    path.write_text(ncu_like.raw(*(launch(name, 1_000, 0, 1_000) for name in names)))
-    traceql.load(path, tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        kernels = [row["kernel"] for row in trace.run("ncu.profile")]
-    assert kernels == ["f<float>", "f<int>", "g"]
-
-
 def test_a_profile_alone_says_what_it_has_and_what_it_needs(alone: Path) -> None:
     with traceql.open(alone) as trace:
         facts = {row["fact"]: row["value"] for row in trace.run("overview.recording")}
@@ -117,15 +106,6 @@ def test_the_report_has_the_counters(alone: Path, joined: Path) -> None:
     assert "counters" not in sections(alone)
     assert sections(joined)["counters"] == ["ncu.roofline", "ncu.joined"]
     assert "profile" not in sections(joined)
-
-
-@pytest.mark.slow
-def test_a_report_of_a_profile_alone_names_what_is_missing(alone: Path, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    called("report", alone, "-o", page)
-    text = page.read_text()
-    assert "No findings: they need a timeline" in text
-    assert "No number reaches its threshold" not in text
 
 
 def test_a_profile_has_nothing_to_show_in_perfetto(alone: Path, tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Exports of other people's programs: numbers counted by SQLite alone, ledger, ranks, secrets."""
 
-import json
 import sqlite3
 import zlib
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from shared_files import shared_file
 
 import traceql
 from traceql.derive.registry import definitions
-from traceql.engine import open_trace_processor
 
 SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "nsys"
 _RANKS = "h100-2gpu-1s.sqlite"
@@ -99,46 +97,6 @@ def test_nothing_is_lost_and_only_a_programs_own_kernel_has_no_class(name: str) 
         assert trace.sql("SELECT 1 FROM ledger WHERE ok AND check_name = 'events kernel'").rows()
     expected = {"check_name": "time classified other", "value": own["dur"]}
     assert failed == ([expected] if name == _OWN_KERNEL else [])
-
-
-@pytest.mark.slow
-def test_the_ranks_of_one_file_are_rows_with_their_own_process() -> None:
-    with loaded(_RANKS) as trace:
-        rows = trace.sql("SELECT rank, world_size, path, metadata FROM trace ORDER BY rank").rows()
-    found = [
-        (row["rank"], row["world_size"], json.loads(row["metadata"])["process"], row["path"])
-        for row in rows
-    ]
-    path = str(sample(_RANKS).resolve())
-    assert found == [(0, 2, 111, path), (1, 2, 112, path)]
-
-
-@pytest.mark.slow
-def test_calls_and_kernels_are_joined_within_their_process() -> None:
-    with read_by_sqlite(_RANKS) as con:
-        expected = con.execute(f"""
-            SELECT gpu.globalPid / 16777216 % 16777216 AS pid, gpu.start, MIN(call.start)
-            FROM {nsys_like.KERNEL} AS gpu
-            JOIN {nsys_like.RUNTIME} AS call
-                ON call.correlationId = gpu.correlationId
-                AND call.globalTid / 16777216 = gpu.globalPid / 16777216
-            GROUP BY gpu.rowid
-            ORDER BY 1, 2
-        """).fetchall()
-    with loaded(_RANKS) as trace:
-        rows = trace.sql("""
-            SELECT
-                CAST(metadata ->> 'process' AS BIGINT) AS pid,
-                kernel.ts - file_offset_ns AS ts,
-                launch.ts - file_offset_ns AS launch_ts
-            FROM kernel
-            JOIN trace USING (rank)
-            JOIN launch ON kernel.launch_id = launch.id
-            WHERE kind = 'kernel'
-            ORDER BY ALL
-        """).rows()
-    assert len(expected) == 1632
-    assert [tuple(row.values()) for row in rows] == expected
 
 
 @pytest.mark.slow
@@ -231,16 +189,6 @@ def nothing_shows_it(export: Path, folder: Path) -> None:
         assert name[0]["name"].encode() in exported
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name in KERNELS if name != _RANKS])
-def test_a_report_does_not_show_the_environment(name: str, tmp_path: Path) -> None:
-    page = tmp_path / "report.html"
-    done = called("report", loaded(name).path, "-o", page)
-    assert done.returncode == 0
-    assert b"<html" in page.read_bytes()
-    assert SECRET not in page.read_bytes() + done.stdout + done.stderr
-
-
 def packets(file: Path) -> Iterator[bytes]:
     """The packets of a Perfetto trace, unpacked."""
     found = PerfettoTrace.FromString(file.read_bytes())
@@ -282,28 +230,3 @@ def test_perfetto_sees_the_slices_of_each_rank_at_the_same_times(tmp_path: Path)
             assert next(row.name for row in tp.query(f"{_SLICES} ORDER BY ts")) == "forward"
         with pytest.raises(traceql.TraceqlError, match="has no rank 5"):
             trace.perfetto(rank=5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", KERNELS)
-def test_perfetto_sees_all_slices_of_a_real_export(name: str) -> None:
-    with loaded(name) as trace:
-        ranks = [row["rank"] for row in trace.sql("FROM trace").rows()]
-        for rank in ranks:
-            rows = trace.sql("SELECT ts, dur, name, cat FROM slice WHERE rank = $r", {"r": rank})
-            with trace.perfetto(rank=rank) as tp:
-                seen = sorted(
-                    (row.ts, row.dur, row.name or "", row.category) for row in tp.query(_SLICES)
-                )
-            assert seen == sorted((r["ts"], r["dur"], r["name"] or "", r["cat"]) for r in rows)
-
-
-@pytest.mark.slow
-def test_a_perfetto_trace_of_an_export_has_all_its_ranks(tmp_path: Path) -> None:
-    export = nsys_like.write(tmp_path / "run.sqlite", *_RUN)
-    traceql.load(export, tmp_path / "run.duckdb")
-    done = called("export", "perfetto", tmp_path / "run.duckdb", "-o", tmp_path / "run.pftrace")
-    assert done.returncode == 0
-    with open_trace_processor(tmp_path / "run.pftrace") as tp:
-        seen = {row.name for row in tp.query("SELECT DISTINCT name FROM slice")}
-    assert seen >= {"gemm", "softmax", "forward", "backward", "cudaLaunchKernel"}

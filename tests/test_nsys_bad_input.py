@@ -98,22 +98,6 @@ def test_a_file_that_was_cut_is_told(kept: int, is_packed: bool, tmp_path: Path)
         assert f"ends after {len(cut):,} of {len(content):,} bytes" in err
 
 
-@pytest.mark.parametrize("kept", [1, 5, 15, 200, -9, -1])
-def test_compression_that_was_cut_is_told(kept: int, tmp_path: Path) -> None:
-    packed = gzip.compress(export(tmp_path).read_bytes())
-    refused(written(tmp_path, "cut.sqlite.gz", packed[:kept]))
-
-
-@pytest.mark.slow
-def test_a_packed_export_gives_what_the_export_gives(tmp_path: Path) -> None:
-    plain = export(tmp_path)
-    packed = written(tmp_path / "packed", "run.sqlite.gz", gzip.compress(plain.read_bytes()))
-    sql = "SELECT rank, cat, name, ts, dur, args FROM slice ORDER BY id"
-    with loaded(plain) as expected, loaded(packed) as found:
-        assert values(found, sql) == values(expected, sql)
-        assert len(values(found, sql)) == _SLICES
-
-
 @pytest.mark.parametrize("page", [1, 2, 5, 9])
 def test_a_page_of_garbage_is_told(page: int, tmp_path: Path) -> None:
     content = bytearray(export(tmp_path).read_bytes())
@@ -129,15 +113,6 @@ def test_another_database_is_told_with_what_to_do(tmp_path: Path) -> None:
     err = refused(path)
     assert "neither of rocprofv3 or Ascend" in err
     assert "nsys export --type sqlite" in err
-
-
-@pytest.mark.slow
-def test_another_database_in_a_folder_of_exports_is_skipped(tmp_path: Path) -> None:
-    path = export(tmp_path)
-    with closing(sqlite3.connect(path.with_name("notes.sqlite"))) as con, con:
-        con.execute("CREATE TABLE song (id INTEGER, title TEXT)")
-    found = traceql.load(path.parent, tmp_path / "run.duckdb")
-    assert ([one.name for one in found.added], len(found.others)) == (["run.sqlite"], 1)
 
 
 @pytest.mark.slow
@@ -177,7 +152,6 @@ _NEEDED = {
 }
 _COLUMNS = [(t, column) for t, columns in nsys_like.COLUMNS.items() for column in columns.split()]
 _OPTIONAL = [(t, column) for t, column in _COLUMNS if column not in _NEEDED.get(t, ())]
-_QUICK_COLUMNS = ((KERNEL, "gridY"),)
 
 
 @pytest.mark.parametrize(("table", "column"), [(t, c) for t, cs in _NEEDED.items() for c in cs])
@@ -188,22 +162,6 @@ def test_a_column_without_which_nothing_can_be_read_is_told(
     assert table in err
     assert "nsys export --type sqlite" in err
     assert table == "StringIds" or f"no column {column}" in err
-
-
-@pytest.mark.parametrize(
-    ("table", "column"),
-    [
-        pytest.param(*one, marks=() if one in _QUICK_COLUMNS else pytest.mark.slow)
-        for one in _OPTIONAL
-    ],
-)
-def test_another_column_that_is_absent_counts_as_null(
-    table: str, column: str, tmp_path: Path
-) -> None:
-    path = export(tmp_path, f'ALTER TABLE {table} DROP COLUMN "{column}"')
-    with loaded(path) as trace:
-        rows = values(trace, "SELECT ts, dur FROM slice ORDER BY ts")
-    assert rows == [(0, 50), (10, 2), (20, 5), (40, 5), (50, 1)]
 
 
 @pytest.mark.slow
@@ -257,68 +215,6 @@ def test_a_value_that_is_none_is_told_in_one_line(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("value", ["NULL", "'abc'", "x'ff00'", str(2**62)])
-def test_odd_descriptions_do_not_hinder_a_load(value: str, tmp_path: Path) -> None:
-    columns = (
-        f"{NVTX} SET category",
-        f"{NVTX} SET color",
-        f"{NVTX} SET binaryData",
-        "StringIds SET value",
-        "META_DATA_EXPORT SET value",
-        "META_DATA_CAPTURE SET value",
-        "TARGET_INFO_GPU SET name",
-        "TARGET_INFO_GPU SET uuid",
-        "PROCESSES SET name",
-        "ThreadNames SET nameId",
-    )
-    path = export(tmp_path, *(f"UPDATE {column} = {value}" for column in columns))
-    with derived(path) as trace:
-        assert values(trace, "SELECT COUNT(*) FROM slice") == [(_SLICES,)]
-
-
-@pytest.mark.slow
-def test_rows_of_no_process_are_loaded_beside_those_of_two(tmp_path: Path) -> None:
-    path = export(
-        tmp_path,
-        f"UPDATE {KERNEL} SET globalPid = NULL {_FIRST}",
-        f"UPDATE {RUNTIME} SET globalTid = NULL {_FIRST}",
-        f"UPDATE {NVTX} SET globalTid = NULL {_FIRST}",
-        rows=_ROWS + _OF_ANOTHER_PROCESS,
-    )
-    with derived(path) as trace:
-        assert values(trace, "SELECT ts, name FROM slice ORDER BY ts") == [
-            (0, "execute_context_0(0)_generation_1(1)"),
-            (10, "cudaLaunchKernel"),
-            (11, "cudaLaunchKernel"),
-            (20, "gemm"),
-            (21, "softmax"),
-            (40, "Memcpy HtoD (Pinned -> Device)"),
-            (50, "Memset (Device)"),
-        ]
-
-
-@pytest.mark.slow
-def test_times_below_zero_and_calls_without_an_end_are_loaded(tmp_path: Path) -> None:
-    path = export(
-        tmp_path,
-        f'UPDATE {NVTX} SET start = -1000, "end" = -900 {_FIRST}',
-        f'UPDATE {RUNTIME} SET "end" = NULL {_FIRST}',
-    )
-    with derived(path) as trace:
-        rows = values(trace, "SELECT ts, dur, cat FROM slice ORDER BY ts LIMIT 3")
-        assert values(trace, "SELECT base_time_ns FROM trace") == [(nsys_like.SESSION_NS - 1000,)]
-    assert rows[:2] == [(0, 100, "nvtx"), (1010, 0, "cuda_runtime")]
-
-
-@pytest.mark.slow
-def test_times_of_146_years_are_loaded(tmp_path: Path) -> None:
-    late = 2**62
-    path = export(tmp_path, f'UPDATE {KERNEL} SET start = {late}, "end" = {late + 5}')
-    with derived(path) as trace:
-        assert values(trace, "SELECT ts, dur FROM kernel WHERE name = 'gemm'") == [(late, 5)]
-
-
-@pytest.mark.slow
 def test_an_empty_recording_is_one_rank_without_events(tmp_path: Path) -> None:
     with derived(export(tmp_path, rows=())) as trace:
         assert values(trace, "SELECT rank, world_size FROM trace") == [(0, 1)]
@@ -331,23 +227,6 @@ def test_an_export_without_any_table_of_events_is_told(tmp_path: Path) -> None:
     tables = [t for t in nsys_like.COLUMNS if t != "StringIds" and t not in about]
     path = export(tmp_path, *(f"DROP TABLE {table}" for table in tables))
     assert "nsys profile -t cuda,nvtx" in refused(path)
-
-
-@pytest.mark.slow
-def test_names_may_be_absent_or_odd(tmp_path: Path) -> None:
-    odd = "ge\0mm\x1b[31m\n\N{REPLACEMENT CHARACTER}"
-    path = export(
-        tmp_path,
-        ("UPDATE StringIds SET value = CAST(? AS TEXT) WHERE value = 'gemm'",
-         (b"ge\0mm\x1b[31m\n\xff",)),
-        "DELETE FROM StringIds WHERE value = 'cudaLaunchKernel_v7000'",
-    )  # fmt: skip
-    with derived(path) as trace:
-        sql = "SELECT name FROM slice WHERE cat IN ('kernel', 'cuda_runtime') ORDER BY ts"
-        assert values(trace, sql) == [(None,), (odd,)]
-        shown = called("sql", trace.path, "SELECT name FROM kernel").stdout
-    assert b"\x1b" not in shown
-    assert b"mm" in shown
 
 
 _ENTRIES = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
@@ -389,46 +268,6 @@ def test_a_payload_tells_the_rank(tmp_path: Path) -> None:
     assert found == {"No. of ranks": 4, "Rank": 2}
     with traceql.open(tmp_path / "run.duckdb") as trace:
         assert values(trace, "SELECT rank, world_size FROM trace") == [(2, 4)]
-
-
-@pytest.mark.parametrize(
-    ("content", "layout", "expected"),
-    [
-        (blob(_TWO_OF_FOUR)[:35], _RANKS, "{}"),
-        (blob(_TWO_OF_FOUR)[:36], _RANKS, '{"No. of ranks": 4}'),
-        (blob(_TWO_OF_FOUR, parts=2**64 - 1), _RANKS, '{"No. of ranks": 4, "Rank": 2}'),
-        (blob(_TWO_OF_FOUR, size=2**64 - 1), _RANKS, '{"No. of ranks": 4, "Rank": 2}'),
-        (blob(_TWO_OF_FOUR, place=2**64 - 1), _RANKS, "{}"),
-        (blob(_TWO_OF_FOUR), entries((_INT, "x", "abc")), "{}"),
-        (blob(_TWO_OF_FOUR), entries((_INT, "x", -4)), "{}"),
-        (blob(_TWO_OF_FOUR), entries((_INT, "x", 2**63 - 1)), "{}"),
-        (blob(_TWO_OF_FOUR), entries(("abc", "x", 0)), "{}"),
-        (blob(struct.pack("<d", float("nan"))), entries((_DOUBLE, "x", 0)), '{"x": "nan"}'),
-        (b"", _RANKS, "{}"),
-        ("text", _RANKS, None),
-    ],
-    ids=lambda value: None if isinstance(value, list) else repr(value)[:40],
-)
-@pytest.mark.slow
-def test_a_payload_that_lies_gives_what_it_has(
-    content: Any, layout: list[Statement], expected: str | None, tmp_path: Path
-) -> None:
-    assert payload_of(tmp_path, content, layout) == (expected and json.loads(expected))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cut", range(40))
-def test_a_payload_may_end_anywhere(cut: int, tmp_path: Path) -> None:
-    payload_of(tmp_path, blob(_TWO_OF_FOUR)[:cut], _RANKS)
-
-
-@pytest.mark.slow
-def test_a_rank_beyond_all_communicators_is_not_believed(tmp_path: Path) -> None:
-    layout = entries((_UINT64, "No. of ranks", 0), (_UINT64, "Rank", 8))
-    content = blob(struct.pack("<QQ", 2**64 - 1, 2**64 - 2))
-    export_path = export(tmp_path, *layout, (f"UPDATE {NVTX} SET binaryData = ?", (content,)))
-    with loaded(export_path) as trace:
-        assert values(trace, "SELECT rank, world_size FROM trace") == [(0, 1)]
 
 
 def tool(folder: Path, script: str) -> dict[str, str]:

@@ -80,14 +80,6 @@ def test_samples_of_a_gpu_of_no_rank_have_a_track_of_their_own_and_are_told(tmp_
     assert "these GPUs: 3;" in note
 
 
-def test_without_a_table_of_devices_no_gpu_of_two_processes_is_guessed(tmp_path: Path) -> None:
-    gpus = [Row("TARGET_INFO_GPU", {"id": n, "cuDevice": n}) for n in (3, 5)]
-    rows = (*_TWO_WORKERS, *gpus)
-    first, second = ranks(tmp_path, *rows, without="TARGET_INFO_CUDA_DEVICE")
-    assert (len(counters(first)), counters(second)) == (3, [])
-    assert remarks(first) == [("samples of GPUs of no rank", 3, 3)]
-
-
 def test_without_a_table_of_devices_those_of_one_process_are_told_by_its_gpus(
     tmp_path: Path,
 ) -> None:
@@ -99,13 +91,6 @@ def test_without_a_table_of_devices_those_of_one_process_are_told_by_its_gpus(
     ]
     first, second = ranks(tmp_path, *rows, without="TARGET_INFO_CUDA_DEVICE")
     assert (counters(first), counters(second)) == (_OF_5, _OF_3)
-
-
-def test_a_name_that_is_told_twice_does_not_double_samples(tmp_path: Path) -> None:
-    names = [name(0, "SM Issue [Throughput %]"), name(0, "SM Issue [Throughput %]")]
-    rows = [kernel(ts=20, dur=5), device(0, 0, 100), *names, sample(10, 30)]
-    (tables,) = ranks(tmp_path, *rows)
-    assert counters(tables) == [("GPU metrics of GPU 0", "SM Issue", "Throughput %", 10, 30)]
 
 
 def test_two_metrics_of_one_name_stay_apart(tmp_path: Path) -> None:

@@ -97,14 +97,6 @@ def test_rows_of_any_other_table_of_events_are_counted(columns: str, tmp_path: P
     assert remarks(tables(tmp_path, sql=sql)) == [('table VULKAN "API', 0, 1, None)]
 
 
-def test_tables_that_describe_the_job_are_not_counted(tmp_path: Path) -> None:
-    names = ("ENUM_X", "TARGET_INFO_X", "ProcessStreams", "ANALYSIS_DETAILS")
-    sql = "".join(
-        f"CREATE TABLE {n} (id, startTime); INSERT INTO {n} VALUES (1, 2);" for n in names
-    )
-    assert remarks(tables(tmp_path, sql=sql)) == []
-
-
 def test_a_view_in_the_place_of_a_table_is_read_and_others_are_told(tmp_path: Path) -> None:
     moved = """
         ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME TO kept;
@@ -120,18 +112,3 @@ def test_a_view_in_the_place_of_a_table_is_read_and_others_are_told(tmp_path: Pa
         ("table marked", 0, 3 - 2, None),
         ("views", 0, 1, None),
     ]
-
-
-def test_cuda_events_without_a_time_are_counted(tmp_path: Path) -> None:
-    table = "CUPTI_ACTIVITY_KIND_CUDA_EVENT"
-    place = f"deviceId, streamId, globalPid) VALUES (0, 7, {global_id(PID)}"
-    timed = f"""
-        CREATE TABLE {table} (deviceId, streamId, globalPid, timestamp);
-        INSERT INTO {table} ({place});
-        INSERT INTO {table} (timestamp, {place.replace("(0", "(30, 0")});
-        """
-    found = tables(tmp_path / "timed", sql=timed)
-    assert remarks(found) == [(f"table {table}", 1, 2, None)]
-    assert found["instant"]["ts"].to_pylist() == [30]
-    bare = f"CREATE TABLE {table} (deviceId, streamId, globalPid); INSERT INTO {table} ({place});"
-    assert remarks(tables(tmp_path / "bare", sql=bare)) == [(f"table {table}", 0, 1, None)]

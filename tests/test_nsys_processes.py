@@ -1,6 +1,5 @@
 """Large exports of Nsight Systems, whose windows are read by several processes."""
 
-import gzip
 import multiprocessing
 import os
 import signal
@@ -16,7 +15,6 @@ from traceql.reader.nsys.read import read_export, read_in_processes
 from traceql.reader.tables import SCHEMAS, TraceTables
 from traceql.reader.ways import Way, is_streamed
 
-_RECORDING = Path(__file__).parent / "data" / "nsys" / "qwen3-8b-2layers-eager.sqlite.gz"
 _EVENTS = 200
 MEMORY = 4 << 30
 
@@ -63,22 +61,6 @@ def test_the_tables_are_those_of_one_process(tmp_path: Path) -> None:
     assert len(found) > 4
     assert found == values(list(read_export(path)))
     assert not list(folder.iterdir())
-
-
-@pytest.mark.slow
-def test_so_are_those_of_a_recording(tmp_path: Path) -> None:
-    path = tmp_path / "run.sqlite"
-    path.write_bytes(gzip.decompress(_RECORDING.read_bytes()))
-    found = values(list(read_in_processes(path, folder_in(tmp_path), MEMORY, 3)))
-    assert len(found) > 3
-    assert found == values(list(read_export(path)))
-
-
-def test_compressed_exports_are_read_by_one_process(tmp_path: Path) -> None:
-    found = read_in_processes(_RECORDING, folder_in(tmp_path), MEMORY, 2)
-    assert next(found).tables["slice"].num_rows
-    assert not multiprocessing.active_children()
-    close(found)
 
 
 @pytest.mark.slow

@@ -1,20 +1,15 @@
 """Recordings of one H200 by Nsight Systems, beside those of the same programs by PyTorch."""
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from nsys_samples import FOLDER, content, in_memory, unpacked
+from nsys_samples import FOLDER, in_memory, unpacked
 
 import traceql
 from traceql.errors import TraceqlError
-from traceql.reader.nsys import windows
-from traceql.reader.nsys.read import read_export
 
 # Two layers, and the program: three tokens for each of four requests, so one step with prompts and
 # two that generate. Another step has no requests.
@@ -210,15 +205,6 @@ def test_metrics_are_counters(databases: Path) -> None:
         assert rows(trace, last) == [(144_835_584 + 219_639 - 2**21,)]
 
 
-@pytest.mark.slow
-def test_the_environment_is_not_loaded(databases: Path) -> None:
-    for path in sorted(FOLDER.glob("*.sqlite.gz")):
-        assert b"TRACEQL_CANARY" in content(path)
-        opened(databases, path.name.removesuffix(".gz")).close()
-        database = databases / f"{path.name.removesuffix('.gz')}.duckdb"
-        assert b"CANARY" not in database.read_bytes()
-
-
 def test_ranges_own_the_kernels_launched_inside_them(databases: Path) -> None:
     name = "qwen3-8b-2layers-eager.sqlite"
     with in_memory(FOLDER / f"{name}.gz") as con:
@@ -278,33 +264,3 @@ def test_the_report_beside_its_export_is_left_out(tmp_path: Path) -> None:
     (tmp_path / "run.nsys-rep").write_bytes(b"what only nsys can read")
     loaded = traceql.load([tmp_path], tmp_path / "run.duckdb")
     assert [path.name for path in loaded.added] == ["run.sqlite"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("order", ["start", "start % 97, start"], ids=["in order", "shuffled"])
-def test_windows_of_a_large_export_give_the_tables_of_the_whole(
-    order: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Parents, launches and activities may be in different windows. Tracks are numbered anew."""
-    path = unpacked("qwen3-8b-2layers-eager", tmp_path / "export.sqlite")
-    with closing(sqlite3.connect(path)) as con, con:
-        for table in ("CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME", "NVTX_EVENTS"):
-            con.execute(f"CREATE TABLE other AS SELECT * FROM {table} ORDER BY {order}")
-            con.execute(f"DROP TABLE {table}")
-            con.execute(f"ALTER TABLE other RENAME TO {table}")
-    (whole,) = read_export(path)
-    monkeypatch.setattr(windows, "ROWS", 50)
-    parts = list(read_export(path))
-    number = len(parts)
-    assert number > 10
-    assert [part.continues for part in parts] == [True] * (number - 1) + [False]
-    for name, table in whole.tables.items():
-        joined = pa.concat_tables(part.tables[name] for part in parts).unify_dictionaries()
-        assert joined.num_rows == table.num_rows, name
-        assert placed(joined, name) == placed(table, name), name
-
-
-def placed(table: pa.Table, name: str) -> list[dict[str, Any]]:
-    """The rows without the numbers of tracks, and tracks and arrows in an order of their own."""
-    rows = table.drop_columns(["track"] if "track" in table.column_names else []).to_pylist()
-    return sorted(rows, key=str) if name in ("track", "flow") else rows

@@ -64,11 +64,6 @@ def test_more_windows_do_not_mean_more_scans(
     assert split < 2 * whole
 
 
-def test_windows_are_of_the_rows_of_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = recorded(tmp_path, processes=6)
-    assert effort(path, monkeypatch, rows=2 * _EVENTS // 6)[1] == 6
-
-
 def test_blocks_of_another_time_or_rank_are_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

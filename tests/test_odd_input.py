@@ -32,9 +32,6 @@ def load(tmp_path: Path) -> Load:
     return loaded
 
 
-CLOCK_NOTE = "SELECT note FROM ledger WHERE rank = 1 AND check_name = 'clock shift'"
-
-
 def rows(trace: traceql.Trace, sql: str) -> list[Row]:
     return [tuple(row.values()) for row in trace.select(sql)]
 
@@ -55,7 +52,6 @@ def trace_text(*events: str) -> str:
 
 # --- one run with an odd file for each rank ------------------------------------------------------
 
-TIES = [(0, 10), (0, 10), (0, 0), (0, 0), (10, 0), (10, 5), (10, 5), (4, 0), (2, 20), (3, 25)]
 IDS = '{"External id": 18446744073709551615, "correlation": -1, "n": 1234567890123456789012345}'
 TOLD = [
     {"ph": "M", "name": "process_labels", "pid": 5, "tid": 0, "args": {"labels": "GPU 5"}},
@@ -63,10 +59,7 @@ TOLD = [
     {"ph": "M", "name": "thread_name", "pid": 5, "tid": 9, "args": {"name": "idle stream"}},
     {"ph": "M", "name": "invented", "pid": 5, "tid": 9, "args": {}},
 ]
-ABOUT = {"x": [1, [2]], "y": {"z": "]"}}
-HEAD = '{"note": "traceEvents", "x": [1, 2, 3], "y": {"z": 4}, "traceEvents": [%s]}'
 THREADS = ["0", "-5", "7", '"Spans"', '"7"', "18446744073709551615", "null"]
-KERNELS = ["vllm::reshape_and_cache_flash_kernel", None, "", "\n"]
 
 
 def json_text(events: Sequence[traces.Event], **metadata: Any) -> str:
@@ -86,18 +79,9 @@ ODD: dict[str, str | bytes] = {
     )
     .encode()
     .replace(b"BYTE", b"\xff"),
-    "a stray byte": trace_text(event(name=r'"C:\\xyz"', cat='"caf?"'))
-    .encode()
-    .replace(b"?", b"\xe9"),
     "beyond 64 bits": trace_text(event(args=IDS), event(args='{"External id": 7}', ts="5")),
     "threads": trace_text(*(event(pid="7", tid=tid, ts=str(n)) for n, tid in enumerate(THREADS))),
-    "ties": json_text([traces.host("op", ts=ts, dur=dur) for ts, dur in TIES]),
-    "metadata": json_text([traces.host("op", ts=1, dur=2, shape=[1, 2])], **ABOUT),
-    "metadata of events": HEAD % event(),
     "processes": json_text([traces.kernel(ts=1, dur=1), *TOLD]),
-    "kernels": json_text(
-        [traces.kernel("x", ts=ts, dur=1) | {"name": name} for ts, name in enumerate(KERNELS)]
-    ),
 }
 
 
@@ -150,13 +134,6 @@ def test_lone_surrogates_and_broken_utf8_are_spelled_out(odd: Odd) -> None:
 
 
 @pytest.mark.slow
-def test_a_stray_byte_leaves_escapes_alone(odd: Odd) -> None:
-    assert odd.rows("a stray byte", "SELECT name, cat FROM slice WHERE rank = $rank") == [
-        (r"C:\xyz", r"caf\xe9"),
-    ]  # fmt: skip
-
-
-@pytest.mark.slow
 def test_numbers_beyond_64_bits_stay_exact_in_args(odd: Odd) -> None:
     found = odd.rows(
         "beyond 64 bits",
@@ -182,34 +159,6 @@ def test_threads_keep_their_ids_whatever_they_are(odd: Odd) -> None:
     assert odd.nothing_failed("threads")
 
 
-def test_duplicates_ties_and_empty_events_are_all_kept(odd: Odd) -> None:
-    assert (
-        odd.rows("ties", "SELECT ts // 1000, dur // 1000 FROM slice WHERE rank = $rank ORDER BY id")
-        == TIES
-    )
-    assert odd.rows(
-        "ties",
-        """
-        SELECT COUNT(*) FROM slice JOIN slice AS parent ON slice.parent_id = parent.id
-        WHERE slice.rank = $rank
-            AND (parent.ts > slice.ts OR parent.ts + parent.dur < slice.ts + slice.dur)
-        """,
-    ) == [(0,)]
-    assert odd.nothing_failed("ties")
-
-
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        ("metadata", ABOUT),
-        ("metadata of events", {"note": "traceEvents", "x": [1, 2, 3], "y": {"z": 4}}),
-    ],
-)
-def test_metadata_is_kept_as_parsed(name: str, expected: dict[str, Any], odd: Odd) -> None:
-    (metadata,) = odd.rows(name, "SELECT metadata FROM trace WHERE rank = $rank")[0]
-    assert json.loads(metadata) == expected
-
-
 def test_names_and_labels_of_processes_are_kept(odd: Odd) -> None:
     assert odd.rows(
         "processes",
@@ -222,53 +171,7 @@ def test_names_and_labels_of_processes_are_kept(odd: Odd) -> None:
     ) == [(3, 4, False)]
 
 
-def test_kernels_without_a_name_are_other_kernels(odd: Odd) -> None:
-    """Also on a stream whose layers are looked for, which one with a KV cache is."""
-    assert odd.rows(
-        "kernels", "SELECT name, category FROM kernel WHERE rank = $rank ORDER BY ts"
-    ) == [(KERNELS[0], "kv_cache"), *((name, "other") for name in KERNELS[1:])]
-
-
 # --- a run of its own for each ------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_times_are_exact_integers(load: Load) -> None:
-    times = [
-        "1712195495406752.837",
-        "1712195495406752.8",
-        '"1712195495406753.5"',
-        "1712195495406754",
-    ]
-    trace = load(trace_text(*(event(ts=ts, dur="0.001") for ts in times)))
-    assert rows(trace, "SELECT ts - file_offset_ns, dur FROM slice, trace ORDER BY 1") == [
-        (1712195495406752800, 1),
-        (1712195495406752837, 1),
-        (1712195495406753500, 1),
-        (1712195495406754000, 1),
-    ]
-
-
-@pytest.mark.slow
-def test_one_event_at_zero_and_the_others_at_epoch_lose_nothing(load: Load) -> None:
-    trace = load(trace_text(event(), event(ts="1712195495406752.837"), event(ts="1e9", dur="2e3")))
-    assert rows(trace, "SELECT ts, dur FROM slice ORDER BY ts") == [
-        (0, 1_000),
-        (1_000_000_000_000, 2_000_000),
-        (1712195495406752837, 1_000),
-    ]
-    assert nothing_failed(trace)
-
-
-@pytest.mark.slow
-def test_order_in_the_file_changes_nothing(load: Load) -> None:
-    outer, inner = traces.host("outer", ts=0, dur=9), traces.host("inner", ts=2, dur=3)
-    trace = load([inner, outer], [outer, inner])
-    assert rows(
-        trace,
-        "SELECT slice.rank, slice.name, parent.name AS p, slice.depth FROM slice "
-        "LEFT JOIN slice AS parent ON slice.parent_id = parent.id ORDER BY ALL",
-    ) == [(n, *row) for n in (0, 1) for row in [("inner", "outer", 1), ("outer", None, 0)]]
 
 
 @pytest.mark.slow
@@ -419,23 +322,6 @@ def test_a_name_that_is_no_text_is_refused(load: Load) -> None:
 
 
 @pytest.mark.slow
-def test_flows_of_any_number_are_kept(load: Load) -> None:
-    """One rank for each number."""
-    numbers = ["18446744073709551615", "12.5", '"0x7f"', "-1"]
-    ends = [
-        {"ph": "s", "id": "N", "name": "ac2g", "cat": "ac2g", "pid": 100, "tid": 100, "ts": 1},
-        {"ph": "f", "id": "N", "name": "ac2g", "cat": "ac2g", "pid": 0, "tid": 7, "ts": 9},
-    ]
-    events = [traces.launch(ts=1, correlation=1), traces.kernel(ts=9, dur=1, correlation=1), *ends]
-    ends[1]["bp"] = "e"
-    text = json.dumps({"traceEvents": events})
-    with load(*(text.replace('"N"', number) for number in numbers)) as trace:
-        assert rows(trace, "SELECT rank, slice_out, slice_in FROM flow ORDER BY rank") == [
-            (rank, 2 * rank, 2 * rank + 1) for rank in range(len(numbers))
-        ]
-
-
-@pytest.mark.slow
 def test_ranks_of_one_unrelated_clock_keep_their_distance(tmp_path: Path) -> None:
     starts = {0: 1_000_000, 1: 1_020_000, 2: 90_000_000_000, 3: 90_000_050_000}  # us
     for rank, ts in starts.items():
@@ -464,32 +350,6 @@ def test_a_duration_read_wrong_fails_the_ledger(
             (row["rank"], row["check_name"], row["value"], row["total"])
             for row in trace.run("quality.ledger", failed=True)
         ] == [(0, "duration kernel", 5_000, 10_000)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "info",
-    [
-        {"pg_config": ["a", {"ranks": "all"}]},
-        "text",
-        [1],
-        {"rank": "x"},
-        {"rank": -3},
-        {"rank": 10**20, "world_size": True},
-        {"pg_config": 7},
-    ],
-)
-def test_distributed_info_of_another_type_says_nothing(load: Load, info: Any) -> None:
-    trace = {"traceEvents": [traces.kernel(ts=1, dur=1)], "distributedInfo": info}
-    with load(json.dumps(trace)) as loaded:
-        assert rows(loaded, "SELECT rank, world_size FROM trace") == [(0, 1)]
-
-
-@pytest.mark.slow
-def test_a_base_time_given_as_text_counts(load: Load) -> None:
-    trace = {"traceEvents": [traces.kernel(ts=1, dur=1)], "baseTimeNanoseconds": "1700000000000"}
-    with load(json.dumps(trace)) as loaded:
-        assert rows(loaded, "SELECT base_time_ns FROM trace") == [(1_700_000_001_000,)]
 
 
 @pytest.mark.slow

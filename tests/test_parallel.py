@@ -1,7 +1,5 @@
 """How ranks share the work: the queries against unions of the files, and small runs in tables."""
 
-import gzip
-import json
 from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable
@@ -13,7 +11,7 @@ import databases
 import duckdb
 import pytest
 import traces
-from databases import EXAMPLES, SERVING, cases, gpu_events, rank_files
+from databases import SERVING, cases, gpu_events, rank_files
 from unions import Interval, clipped, gpu_activity, length, union
 
 import traceql
@@ -106,63 +104,6 @@ def by_step(run: str, rank: int) -> dict[int, list[Operation]]:
     return found
 
 
-# --- comm.overlap ----------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run", cases([BALANCED, STAGES, "mi300x-resnet-training"]))
-@pytest.mark.parametrize("by", ["step", "layer"])
-def test_overlap_equals_unions_of_the_file(run: str, by: str) -> None:
-    expected = []
-    for file in rank_files(run):
-        activity = gpu_activity(run, file.path)
-        for key, windows in overlap_windows(run, by, file.rank, file.offset_ns).items():
-            comm = [part for inside in windows for part in clipped(activity.comm, inside)]
-            both = [part for one in comm for part in clipped(activity.compute, one)]
-            waited, unmatched = 0, 0
-            for inside in windows:
-                parts = (activity.compute, activity.transfer, activity.unmatched, activity.wait)
-                covered, together = [], list[Interval]()
-                for part in parts:
-                    together = union([*together, *clipped(part, inside)])
-                    covered.append(length(together))
-                unmatched += covered[2] - covered[1]
-                waited += covered[3] - covered[2]
-            sums = (length(comm), length(both), length(windows))
-            expected.append((file.rank, key, *sums, waited, unmatched))
-    has_layers = run != "mi300x-resnet-training"
-    assert bool(expected) == (by == "step" or has_layers)
-    found = answers(run, "comm.overlap", by=by)
-    window = {"step": "step_id", "layer": "layer"}[by]
-    columns = ("rank", window, "comm_ns", "overlap_ns", "window_ns")
-    assert [tuple(row[column] for column in columns) for row in found] == [
-        row[:5] for row in expected
-    ]
-    for row, (*_, wait_ns, unmatched_ns) in zip(found, expected, strict=True):
-        assert (row["exposed_unmatched_ns"] or 0) == unmatched_ns
-        if row["exposed_wait_ns"] is None:
-            assert unmatched_ns == row["exposed_comm_ns"] > 0
-        else:
-            assert row["exposed_wait_ns"] == wait_ns
-            known_ns = row["exposed_comm_ns"] - unmatched_ns
-            assert row["exposed_transfer_ns"] == known_ns - wait_ns
-        assert row["exposed_comm_ns"] == row["comm_ns"] - row["overlap_ns"]
-        assert row["exposed_pct"] == pytest.approx(100 * row["exposed_comm_ns"] / row["window_ns"])
-
-
-def overlap_windows(run: str, by: str, rank: int, offset_ns: int) -> dict[int, list[Interval]]:
-    statement = {
-        "step": "SELECT step_id AS key, gpu_ts AS ts, gpu_dur AS dur FROM step WHERE rank = $rank",
-        "layer": "SELECT layer AS key, ts, dur FROM layer WHERE rank = $rank",
-    }[by]
-    found = defaultdict(list)
-    for row in sql(run, f"{statement} AND ts IS NOT NULL AND dur IS NOT NULL", rank=rank):
-        if row["ts"] is not None:
-            start = row["ts"] - offset_ns
-            found[row["key"]].append((start, start + row["dur"]))
-    return dict(sorted(found.items()))
-
-
 # --- tp.overhead -----------------------------------------------------------------------------
 
 
@@ -211,22 +152,6 @@ def test_a_rank_without_tensor_peers_has_no_overhead(run: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("run", cases(TENSOR))
-def test_chain_adds_up_to_the_length_of_each_step(run: str) -> None:
-    lengths: dict[int, int | None] = {}
-    before: int | None = None
-    for position, own in by_step(run, 0).items():
-        lengths[steps(run, 0)[position]["number"]] = before and own[-1].end_ts - before
-        before = own[-1].end_ts
-    found = chains(run)
-    assert list(found) == list(lengths)
-    for step, segments in found.items():
-        assert sum(row["ns"] for row in segments) == segments[0]["length_ns"]
-        if lengths[step] is not None:
-            assert segments[0]["length_ns"] == lengths[step]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run", cases(TENSOR))
 def test_chain_lies_on_the_rank_that_came_last(run: str) -> None:
     found = chains(run)
     assert found
@@ -244,58 +169,6 @@ def test_chain_lies_on_the_rank_that_came_last(run: str) -> None:
         assert {rank: ns for rank, ns in on_rank.items() if ns} == {
             rank: ns for rank, ns in expected.items() if ns
         }
-
-
-@pytest.mark.parametrize("run", cases(TENSOR))
-def test_late_ranks_and_transfers_explain_98_percent_of_each_step(run: str) -> None:
-    found = chains(run)
-    assert found
-    for segments in found.values():
-        skew = sum(row["ns"] for row in segments if row["segment"] == "skew")
-        assert abs(skew) <= 0.02 * segments[0]["length_ns"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run", cases(TENSOR))
-def test_step_is_a_step_id_and_brings_its_own_rank(run: str) -> None:
-    for rank in (file.rank for file in rank_files(run)):
-        of_rank = answers(run, "step.critical", by="step", rank=rank, limit=1_000_000)
-        step_id = of_rank[-1]["step_id"]
-        expected = [row for row in of_rank if row["step_id"] == step_id]
-        assert answers(run, "step.critical", step=step_id) == expected
-        assert answers(run, "step.critical", step=step_id, rank=99) == expected
-
-
-@pytest.mark.parametrize("run", cases(["qwen3-8b-tp1-graph"]))
-def test_a_step_of_a_rank_alone_has_what_it_has_among_all(run: str) -> None:
-    every = answers(run, "step.critical", by="step", limit=1_000_000)
-    steps = {row["step_id"] for row in every}
-    assert len(steps) > 1
-    for step_id in steps:
-        expected = [row for row in every if row["step_id"] == step_id]
-        assert answers(run, "step.critical", step=step_id) == expected
-
-
-@pytest.mark.parametrize("run", cases([BALANCED, SERVING, ALONE, STAGES]))
-def test_chains_of_a_phase_are_those_of_its_steps(run: str) -> None:
-    expected: Counter[tuple[Any, ...]] = Counter()
-    lengths: defaultdict[str, dict[int, int]] = defaultdict(dict)
-    for row in answers(run, "step.critical", by="step", limit=1_000_000):
-        expected[row["phase"], row["segment"], row["rank"]] += row["ns"]
-        lengths[row["phase"]][row["step_id"]] = row["length_ns"]
-    found = answers(run, "step.critical", limit=1_000_000)
-    assert {(row["phase"], row["segment"], row["rank"]): row["ns"] for row in found} == expected
-    for row in found:
-        of_phase = lengths[row["phase"]]
-        assert (row["steps"], row["length_ns"]) == (len(of_phase), sum(of_phase.values()))
-        assert row["per_step_ns"] == pytest.approx(row["ns"] / len(of_phase))
-
-
-@pytest.mark.slow
-def test_late_host_sets_the_length_of_the_prefill() -> None:
-    first = chains(LATE_RANK)[0][0]
-    assert (first["phase"], first["segment"], first["rank"]) == ("prefill", "host", 3)
-    assert first["share_pct"] > 70
 
 
 @pytest.mark.parametrize("run", cases([STAGES]))
@@ -370,36 +243,6 @@ def test_ranks_do_the_same_in_one_iteration(run: str) -> None:
         begun = [row["ts"] for row in ranks.values() if row["ts"] is not None]
         for row in ranks.values():
             assert row["skew_ns"] == (row["ts"] and row["ts"] - min(begun))
-
-
-@pytest.mark.slow
-def test_rank_that_was_recorded_later_keeps_its_iterations(tmp_path: Path) -> None:
-    # Rank 1 without all that its host did before the third step, and the kernels of that.
-    for rank in (0, 1):
-        name = f"rank{rank}.pt.trace.json.gz"
-        text = gzip.decompress((EXAMPLES / BALANCED / name).read_bytes())
-        document = json.loads(text)
-        if rank == 1:
-            document["traceEvents"] = from_step(document["traceEvents"], 2)
-        (tmp_path / name).write_bytes(gzip.compress(json.dumps(document).encode(), 1))
-    traceql.load([tmp_path], tmp_path / "run.duckdb")
-    with traceql.Trace(tmp_path / "run.duckdb") as trace:
-        rows = trace.run("parallel.timeline").rows()
-    whole = [row["iteration"] for row in rows if row["rank"] == 0]
-    assert [row["iteration"] for row in rows if row["rank"] == 1] == whole[2:]
-    assert {row["source"] for row in rows} == {"operations"}
-
-
-def from_step(events: list[Row], number: int) -> list[Row]:
-    """Events from a step on, and the kernels of their launches."""
-    annotations = [e for e in events if e.get("cat") == "user_annotation"]
-    begin = sorted(e["ts"] for e in annotations if e["name"].startswith("execute_"))[number]
-    late = [e for e in events if e["ph"] != "X" or e["ts"] >= begin]
-    launched = {
-        e["args"]["correlation"] for e in late if e.get("cat") in ("cuda_runtime", "cuda_driver")
-    }
-    gpu = ("kernel", "gpu_memcpy", "gpu_memset")
-    return [e for e in late if e.get("cat") not in gpu or e["args"].get("correlation") in launched]
 
 
 # --- pp.bubble -------------------------------------------------------------------------------
@@ -526,20 +369,6 @@ def test_work_of_experts_equals_sums_over_the_files() -> None:
     assert [row["ratio"] for row in found.values()] == [
         pytest.approx(experts[rank] / mean) for rank in found
     ]
-
-
-@pytest.mark.slow
-def test_layers_of_experts_add_up_to_their_rank() -> None:
-    of_rank = {row["rank"]: row for row in answers(LATE_RANK, "ep.balance")}
-    of_layer = answers(LATE_RANK, "ep.balance", by="layer")
-    assert [(row["layer"], row["rank"]) for row in of_layer] == [
-        (layer, rank) for layer in range(48) for rank in range(4)
-    ]
-    for column in ("calls", "experts_ns", "routing_ns", "comm_ns", "wait_ns", "transfer_ns"):
-        sums = Counter[int]()
-        for row in of_layer:
-            sums[row["rank"]] += row[column]
-        assert sums == {rank: row[column] for rank, row in of_rank.items()}
 
 
 @pytest.mark.parametrize("run", cases([ALONE, BALANCED]))

@@ -1,15 +1,12 @@
 """What GPUs can reach: the list of data sheets, the user's own rows, and peaks.json."""
 
-import csv
 import json
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import databases
 import duckdb
 import pytest
-from command_line import refusal
 from derived import database, rows
 from recorded_runs import run_directory
 
@@ -88,16 +85,6 @@ def test_other_types_are_faster_by_whole_factors() -> None:
         factor = FASTER_BY_DEVICE.get(row.example or "", FASTER)[row.dtype]
         bf16 = of(row.example or "").tflops or 0
         assert row.tflops == pytest.approx(factor * bf16, rel=0.013), row
-
-
-def test_all_rows_of_a_device_say_the_same_but_for_products() -> None:
-    devices = [list(same) for _, same in groupby(LISTED, lambda row: row.device)]
-    assert len(devices) == len({row.device for row in LISTED})
-    for same in devices:
-        facts = {
-            (r.example, r.hbm_gbps, r.l2_bytes, r.memory_bytes, r.kernel_ns, r.source) for r in same
-        }
-        assert len(facts) == 1, same[0].device
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "int8"])
@@ -187,12 +174,6 @@ def test_a_device_has_the_peaks_of_its_data_sheet_for_each_type() -> None:
     assert rows(con, "SELECT DISTINCT device_name, kind FROM peak") == [
         ("NVIDIA H200", "data sheet")
     ]
-
-
-def test_two_gpus_of_a_mesh_share_one_of_its_links() -> None:
-    con = named("AMD Instinct MI300X")
-    assert {row[3:5] for row in rows(con, _PEAK)} == {(448, 64)}
-    assert rows(con, "SELECT COUNT(*) FROM data_sheet_peak WHERE link_gbps IS NULL") == [(0,)]
 
 
 def test_rows_of_the_user_replace_values_of_the_list(tmp_path: Path) -> None:
@@ -303,29 +284,6 @@ def test_ceilings_of_a_real_gpu_are_below_its_data_sheet(file: Path) -> None:
         assert rows(con, f"SELECT COUNT(*) FROM measured_{table}") == [(len(document[key]),)]
 
 
-@pytest.mark.slow
-def test_products_measured_alone_take_as_long_as_in_a_model() -> None:
-    """Decode steps of four requests: within 5% of its kernels in vLLM, on another H200."""
-    in_model = databases.trace("qwen3-8b-tp1-graph").sql("""
-        SELECT role, MEDIAN(ns) AS ns
-        FROM (
-            SELECT kernel.role, SUM(kernel.dur) AS ns  -- also of a reduction after split-K
-            FROM kernel
-            INNER JOIN step USING (rank, step_id)
-            WHERE step.generation_tokens = 4 AND step.context_tokens = 0
-            GROUP BY kernel.role, kernel.step_id, kernel.layer
-        )
-        GROUP BY role
-    """)
-    alone = {
-        p["role"]: p["ns"] for p in json.loads(ONE_H200.read_text())["products"] if p["m"] == 4
-    }
-    found = {row["role"]: row["ns"] for row in in_model.rows()}
-    assert len(alone) == 5
-    ratios = {role: ns / found[role] for role, ns in alone.items()}
-    assert all(0.95 < ratio < 1.05 for ratio in ratios.values()), ratios
-
-
 # --- files -----------------------------------------------------------------------------------
 
 
@@ -377,36 +335,6 @@ def test_a_file_that_is_not_one_of_peaks_is_refused(
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", ["csv", "json"])
-def test_a_given_file_is_read_once(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So that what is checked is what is loaded, even if the file is written meanwhile."""
-    file = tmp_path / "given"
-    csv_text = "device,dtype,tflops\nA,bf16,1\n"
-    file.write_text(csv_text if kind == "csv" else json.dumps(measured_on("A")))
-    con = database().con
-    read: list[Path] = []
-    whole = Path.read_bytes
-
-    def noted(path: Path) -> bytes:
-        read.append(path)
-        return whole(path)
-
-    monkeypatch.setattr(Path, "read_bytes", noted)
-    write_peaks(con, [file])
-    assert read == [file]
-    table = {"csv": "own_peak", "json": "peak_file"}[kind]
-    assert rows(con, f"SELECT COUNT(*) FROM {table}") == [(1,)]
-
-
-def test_the_list_can_be_read_by_any_program() -> None:
-    with SHIPPED.open(newline="") as file:
-        given = list(csv.DictReader(file))
-    assert len(given) == len(LISTED) > 90
-    assert all(row["source"] for row in given)
-
-
 @pytest.mark.slow
 def test_a_run_directory_brings_its_own_ceilings(tmp_path: Path) -> None:
     run = run_directory(tmp_path / "run")
@@ -444,21 +372,6 @@ def test_damaged_ceilings_in_a_run_directory_are_told_by_the_ledger(
         failed = trace.run("quality.ledger", failed=True).rows()
         (note,) = [row["note"] for row in failed if row["check_name"] == "peaks.json"]
         assert note == f"not loaded: {reason}"
-
-
-def test_the_command_refuses_in_one_line(tmp_path: Path) -> None:
-    run = run_directory(tmp_path / "run")
-    said = refusal("load", run, "-o", tmp_path / "x.duckdb", "--peaks", tmp_path / "none.csv")
-    assert said == (
-        f"traceql: cannot read the peaks in {tmp_path / 'none.csv'}: No such file or directory"
-    )
-    given = written(tmp_path / "p.json", measured_on("A", memory=[COPY | {"fastest_ns": 1e-300}]))
-    said = refusal("load", run, "-o", tmp_path / "x.duckdb", "--peaks", given)
-    assert said == (
-        f"traceql: cannot read the peaks in {given}: "
-        "Expected `float` >= 1.0 - at `$.memory[0].fastest_ns`"
-    )
-    assert not (tmp_path / "x.duckdb").exists()
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from other_programs import CANARY, bandwidth_test, nccl_row, nccl_tests, nvbandwidth, written
+from other_programs import CANARY, bandwidth_test, nccl_tests, nvbandwidth, written
 
 from traceql.errors import PeaksInvalid
 from traceql.limits.imported import Imported, imported, write_imported
@@ -77,23 +77,6 @@ def test_the_environment_of_nccl_tests_is_not_kept(tmp_path: Path) -> None:
     assert CANARY in (tmp_path / "0.json").read_text()
     assert "canary" not in json.dumps(document)
     assert "node0" not in json.dumps(document)
-
-
-def test_empty_sizes_are_left_out_and_runs_in_place_stand_for_missing_ones(tmp_path: Path) -> None:
-    """An all-gather of fewer elements than ranks moves nothing."""
-    report = nccl_tests("all_gather", [(1024, 12.5), (MIB, 20.0)])
-    empty = {"time": 5.0, "alg_bw": 0.0, "bus_bw": 0.0, "nwrong": 0.0}
-    report["results"].insert(0, nccl_row(8, 5.0, 1) | {"size": 0, "out_of_place": empty})
-    report["results"][2]["out_of_place"] = None
-    found = peaks(tmp_path, report)
-    assert [(one.bytes, one.ns) for one in found.collectives] == [(1024, 12_500), (MIB, 18_000)]
-
-
-def test_results_that_nobody_checked_are_taken(tmp_path: Path) -> None:
-    report = nccl_tests()
-    for row in report["results"]:
-        row["out_of_place"]["nwrong"] = None
-    assert len(peaks(tmp_path, report).collectives) == 2
 
 
 @pytest.mark.parametrize(
@@ -267,13 +250,6 @@ def test_rows_are_added_to_those_of_a_peaks_json(tmp_path: Path) -> None:
         "2026-11-20T00:00:00+00:00", ["x"], 1
     )  # fmt: skip
     assert "is a second peaks.json" in refusal(tmp_path, measured, measured)
-
-
-def test_a_file_with_a_name_that_is_no_text_is_imported(tmp_path: Path) -> None:
-    file = written(tmp_path / "\udcff.json", nccl_tests())
-    target = tmp_path / "peaks.json"
-    write_imported(target, imported([file], buffer_mib=512, now=NOW).document)
-    assert peaks_file(target).sources[0].file.endswith(".json")
 
 
 def test_files_of_different_gpus_are_refused(tmp_path: Path) -> None:

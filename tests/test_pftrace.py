@@ -16,7 +16,6 @@ import traceql
 from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import TraceqlError
 from traceql.pftrace import export_perfetto
-from traceql.pftrace.colours import colour_key
 
 Row = tuple[Any, ...]
 
@@ -41,14 +40,6 @@ _LAUNCHING = """
         EXTRACT_ARG(i.arg_set_id, 'debug.id') AS kernel
     FROM flow JOIN slice o ON slice_out = o.id JOIN slice i ON slice_in = i.id
     WHERE i.category NOT IN ('communication', 'finding')
-"""
-_CROSSING = """
-    SELECT
-        EXTRACT_ARG(o.arg_set_id, 'debug.match_id')
-            = EXTRACT_ARG(i.arg_set_id, 'debug.match_id') AS matches,
-        o.ts <= i.ts AS in_order
-    FROM flow JOIN slice o ON slice_out = o.id JOIN slice i ON slice_in = i.id
-    WHERE i.category = 'communication'
 """
 
 
@@ -151,35 +142,6 @@ def test_roles_hold_their_kernels_and_no_others(trace: traceql.Trace, tp: TraceP
         assert (min(k[0] for k in its), max(k[1] for k in its)) == (ts, ts + dur)
 
 
-@pytest.mark.slow
-@of_runs(databases.OWN_SHORT)
-def test_waiting_and_transfer_add_up_to_the_collective(
-    trace: traceql.Trace, tp: TraceProcessor
-) -> None:
-    parts = slices(tp, "cat = 'communication'", "kernel_id", "ts", "dur", "name")
-    arrows = arrow_table(tp, _CROSSING).to_pylist()
-    whole: dict[int, tuple[int, int]] = {}
-    waits: dict[int, int] = {}
-    for kernel_id, ts, dur, name_ in parts:
-        first, end = whole.get(kernel_id, (ts, ts))
-        whole[kernel_id] = min(first, ts), max(end, ts + dur)
-        waits[kernel_id] = waits.get(kernel_id, 0) + dur * name_.startswith("wait · ")
-    called = trace.sql(
-        """
-        SELECT kernel.id, kernel.ts, kernel.ts + kernel.dur AS end_ts, wait_ns, match_id
-        FROM collective INNER JOIN kernel ON collective.kernel_id = kernel.id
-        """
-    ).rows()
-    assert whole == {row["id"]: (row["ts"], row["end_ts"]) for row in called}
-    assert waits == {row["id"]: row["wait_ns"] or 0 for row in called}
-    ranks_of: dict[int, int] = {}
-    for row in called:
-        if row["match_id"] is not None:
-            ranks_of[row["match_id"]] = ranks_of.get(row["match_id"], 0) + 1
-    assert len(arrows) == sum(ranks - 1 for ranks in ranks_of.values())
-    assert all(arrow["matches"] and arrow["in_order"] for arrow in arrows)
-
-
 @of_runs()
 def test_each_kernel_has_an_arrow_from_its_launch(trace: traceql.Trace, tp: TraceProcessor) -> None:
     arrows = [tuple(row.values()) for row in arrow_table(tp, _LAUNCHING).to_pylist()]
@@ -236,97 +198,6 @@ def test_roles_say_what_they_achieve(trace: traceql.Trace, tp: TraceProcessor) -
     assert {row for row in links if row[0]} == {("link", None, None, None)}
 
 
-@of_runs([databases.RUN_DIRECTORY])
-def test_what_is_achieved_adds_up_to_the_work(trace: traceql.Trace, tp: TraceProcessor) -> None:
-    """The counters, times the time for which they have their values, are the bytes and FLOPs."""
-    (row,) = arrow_table(
-        tp,
-        """
-        WITH sample AS (
-            SELECT name, value, LEAD(ts) OVER (PARTITION BY track_id ORDER BY ts) - ts AS dur
-            FROM counter JOIN track ON track_id = track.id
-            WHERE name LIKE 'Achieved%'
-        )
-        SELECT
-            SUM(value * dur) FILTER (WHERE name = 'Achieved bandwidth') AS bytes,
-            SUM(value * dur * 1e3) FILTER (WHERE name = 'Achieved FLOP rate') AS flops
-        FROM sample
-        """,
-    ).to_pylist()
-    (work,) = trace.sql("SELECT SUM(hbm_bytes) AS bytes, SUM(flops) AS flops FROM cost").rows()
-    assert row == {name: pytest.approx(int(value), rel=1e-3) for name, value in work.items()}
-    assert min(row.values()) > 1e11
-
-
-@of_runs([databases.RUN_DIRECTORY])
-def test_what_is_achieved_has_a_sample_only_where_it_changes(tp: TraceProcessor) -> None:
-    samples = arrow_table(
-        tp,
-        """
-        SELECT name, value, LAG(value) OVER (PARTITION BY track_id ORDER BY ts) AS before
-        FROM counter JOIN track ON track_id = track.id
-        WHERE name LIKE 'Achieved%'
-        """,
-    ).to_pylist()
-    assert len(samples) > 1000
-    assert [row for row in samples if row["value"] == row["before"]] == []
-
-
-@pytest.mark.slow
-def test_telemetry_of_a_rank_that_is_not_loaded_stays_out(tmp_path: Path) -> None:
-    trace = databases.trace(databases.RUN_DIRECTORY)
-    sampled = trace.sql("SELECT DISTINCT rank FROM telemetry WHERE rank >= 0").rows()
-    assert {row["rank"] for row in sampled} == {0, 1}
-    with enriched(trace, tmp_path) as tp:
-        clocks = arrow_table(tp, "SELECT COUNT(*) AS n FROM track WHERE name = 'SM clock'")
-    assert clocks.to_pylist() == [{"n": 1}]
-
-
-@of_four_ranks
-def test_streams_take_the_colour_of_their_role(tp: TraceProcessor) -> None:
-    colour = "SELECT DISTINCT EXTRACT_ARG(arg_set_id, 'correlation_id') AS c, {} AS n FROM slice"
-    roles = arrow_table(tp, f"{colour.format('name')} WHERE category = 'role'").to_pylist()
-    role = "EXTRACT_ARG(arg_set_id, 'debug.role')"
-    kernels = arrow_table(
-        tp, f"{colour.format(role)} WHERE category = 'kernel' AND {role} IS NOT NULL"
-    ).to_pylist()
-    assert len(roles) > 10
-    assert {row["n"] for row in kernels} == {row["n"] for row in roles}
-    assert {row["n"]: row["c"] for row in kernels} == {row["n"]: row["c"] for row in roles}
-    assert all(row["c"].startswith(f"{row['n']} ") for row in roles)
-
-
-def shown_colour(key: str) -> tuple[int, int]:
-    """Hue and lightness by the UI's own JavaScript, in integers: `getColorForSlice` and `hash`."""
-
-    def hashed(text: str) -> int:
-        value = 18652613
-        for letter in text:
-            product = int(float(16777619) * float(value ^ ord(letter)))
-            value = (product + (1 << 31)) % (1 << 32) - (1 << 31)
-        return abs(value)
-
-    return hashed(key) % 360, hashed(f"{key}x") % 40 + 40
-
-
-def test_a_slice_has_the_colour_of_the_charts() -> None:
-    attention, mlp = (
-        shown_colour(colour_key("attn_allreduce")),
-        shown_colour(colour_key("mlp_allreduce")),
-    )
-    assert abs(attention[0] - mlp[0]) < 15  # one hue
-    assert abs(attention[1] - mlp[1]) > 8  # in two shades
-    transfer, waiting = shown_colour(colour_key("transfer")), shown_colour(colour_key("wait"))
-    assert abs(transfer[0] - attention[0]) < 5
-    assert abs(transfer[0] - waiting[0]) > 30
-    # Blue #0072B2 has hue 245 and lightness 46 in HSLuv (hsluv.org).
-    hue, lightness = shown_colour(colour_key("qkv_proj"))
-    assert abs(hue - 245) < 3
-    assert abs(lightness - 46) < 2
-    assert colour_key("a role that no palette has") == "a role that no palette has"
-    assert colour_key("attention") == colour_key("attention")
-
-
 @pytest.mark.slow
 def test_what_overlaps_is_kept_on_a_track_of_the_same_name(tmp_path: Path) -> None:
     with enriched(
@@ -347,42 +218,6 @@ def test_what_overlaps_is_kept_on_a_track_of_the_same_name(tmp_path: Path) -> No
         (30000, 0, "empty", 0),
     ]  # fmt: skip
     assert len(lanes) == 2
-
-
-@of_runs()
-def test_the_share_of_idle_time_adds_up_to_the_gaps(
-    trace: traceql.Trace, tp: TraceProcessor
-) -> None:
-    samples = arrow_table(
-        tp,
-        """
-        SELECT
-            CAST(SUBSTR(parent.name, 6) AS INT) AS rank, counter.value,
-            LEAD(counter.ts) OVER (PARTITION BY track.id ORDER BY counter.ts) - counter.ts AS dur
-        FROM counter
-        JOIN track ON counter.track_id = track.id
-        JOIN track AS parent ON track.parent_id = parent.id
-        WHERE track.name = 'Idle' OR track.name LIKE 'Idle · GPU%'
-        """,
-    ).to_pylist()
-    idle_ns: dict[int, float] = {}
-    for sample in samples:
-        assert 0 <= sample["value"] <= 100 + 1e-9
-        part = sample["value"] / 100 * (sample["dur"] or 0)
-        idle_ns[sample["rank"]] = idle_ns.get(sample["rank"], 0) + part
-    gaps = trace.sql("SELECT rank, SUM(dur) AS ns FROM gap GROUP BY rank").rows()
-    assert {rank: ns for rank, ns in idle_ns.items() if ns} == {
-        row["rank"]: pytest.approx(int(row["ns"])) for row in gaps
-    }
-    assert len(samples) <= 2002 * len({(s["rank"]) for s in samples})
-
-
-@pytest.mark.slow
-def test_the_bundled_run_of_batches_can_be_exported(tmp_path: Path) -> None:
-    """DuckDB 2.0 fails on some joins of what a join has made of two ranks."""
-    with enriched(databases.trace(databases.BATCH16), tmp_path) as tp:
-        idle = arrow_table(tp, "SELECT COUNT(*) AS n FROM track WHERE name = 'Idle'").to_pylist()
-    assert idle == [{"n": 2}]
 
 
 @pytest.mark.slow
@@ -439,14 +274,6 @@ def test_a_finding_is_over_the_whole_run_and_where_it_shows_best(tmp_path: Path)
 
 
 @pytest.mark.slow
-@of_four_ranks
-def test_the_file_is_small(trace: traceql.Trace, tp: TraceProcessor, tmp_path: Path) -> None:
-    """A slice begins and ends in two packets of 70 bytes each, before they are compressed."""
-    (slices_,) = arrow_table(tp, "SELECT COUNT(*) AS n FROM slice").to_pylist()
-    assert export_perfetto(trace, tmp_path / "run.pftrace").stat().st_size < 30 * slices_["n"]
-
-
-@pytest.mark.slow
 def test_counters_follow_the_queue_and_the_pace(tmp_path: Path) -> None:
     trace = loaded(
         tmp_path,
@@ -479,30 +306,6 @@ def test_counters_follow_the_queue_and_the_pace(tmp_path: Path) -> None:
         ("Prompt tokens per second", 100_000, 0.0),
         ("Prompt tokens per second", 150_000, 0.0),
     ]
-
-
-@of_four_ranks
-def test_ranks_stand_in_order_and_what_is_useful_on_top(tp: TraceProcessor) -> None:
-    tree = arrow_table(
-        tp,
-        """
-        SELECT
-            parent.name AS parent, track.name,
-            EXTRACT_ARG(track.source_arg_set_id, 'sibling_order_rank') AS place
-        FROM track LEFT JOIN track AS parent ON track.parent_id = parent.id
-        """,
-    ).to_pylist()
-    tree.sort(key=lambda track: track["place"])
-    names = [track["name"] for track in tree]
-    below = [track["name"] for track in tree if track["parent"] == "rank 2 · GPU 2 (H200)"]
-    assert [n for n in names if n.startswith("rank")] == [
-        f"rank {n} · GPU {n} (H200)" for n in range(4)
-    ]
-    assert "Findings" not in below[1:]  # on the ranks where findings show best
-    assert list(dict.fromkeys(name for name in below if name != "Findings")) == [
-        "Steps", "Layers", "Roles", "Communication", "Idle", "Idle gaps", "stream 19", "stream 23",
-        "Counters", "GPU annotations", "Host threads",
-    ]  # fmt: skip
 
 
 @pytest.mark.slow

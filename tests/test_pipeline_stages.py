@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from databases import rank_files
-from derived import database, rows
-from forward_passes import AFTER, BEFORE, DENSE, LAYERS, forward
 
 import traceql
 from traceql.layers.stages import Evidence, Held, Stage, stages
@@ -91,25 +89,6 @@ def test_first_layers_in_run_json_tell_of_more_stages() -> None:
     assert odd == {1: (1, 2, None, "file names; stages missing")}
 
 
-@pytest.mark.slow
-def test_a_first_stage_alone_in_the_tables() -> None:
-    """Its layers have their numbers, its number of stages is open, and no check compares them."""
-    con = database(*forward(BEFORE + DENSE * LAYERS + "P", ts=0))
-    con.execute("UPDATE trace SET world_size = 4, tp_rank = 0, pp_rank = 0, dp_rank = 0")
-    assert rows(con, "SELECT layers, first_layer, stage, stages FROM rank_model") == [
-        (LAYERS, 0, 0, None)
-    ]
-    assert rows(con, "SELECT pp_rank, pp_size FROM layout") == [(0, None)]
-    assert rows(con, "SELECT ok FROM ledger WHERE check_name = 'layers of the model'") == [(None,)]
-    assert rows(con, "SELECT DISTINCT role FROM kernel WHERE symbol = 'P'") == [("pp_exchange",)]
-
-
-def test_a_whole_model_in_the_tables() -> None:
-    con = database(*forward(BEFORE + DENSE * LAYERS + AFTER, ts=0))
-    con.execute("UPDATE trace SET world_size = 8, tp_rank = 0, pp_rank = 0, dp_rank = 0")
-    assert rows(con, "SELECT stage, stages, first_layer FROM rank_model") == [(0, 1, 0)]
-
-
 def one_rank(folder: Path, rank: int, pp: int) -> Path:
     """The run directory of two stages of which one was kept, with the number of stages given."""
     trace = next(file.path for file in rank_files("qwen3-8b-pp2-graph") if file.rank == rank)
@@ -147,17 +126,3 @@ def test_a_recorded_stage_alone_is_one_of_two(rank: int, tmp_path: Path) -> None
         assert sizes == [{"tp_size": 1, "pp_size": 2, "dp_size": 1}]
         checks = [tuple(row.values()) for row in trace.sql(CHECKS)]
         assert checks == [("layers of the model", 18, 36, None)]
-
-
-@pytest.mark.slow
-def test_a_recorded_first_stage_refutes_a_run_of_one_stage(tmp_path: Path) -> None:
-    """It sends activations and computes no logits, so another stage follows; 1 x 1 x 1 is not 2."""
-    run = one_rank(tmp_path / "run", 0, pp=1)
-    with traceql.open(traceql.load(run, tmp_path / "x.duckdb").database) as trace:
-        found = trace.select("SELECT stage, stages, first_layer FROM rank_model").rows()
-        assert found == [{"stage": 0, "stages": None, "first_layer": 0}]
-        checks = [tuple(row.values()) for row in trace.sql(CHECKS)]
-        assert checks == [
-            ("layers of the model", 18, 36, None),
-            ("sizes in run.json", 2, 4, False),
-        ]

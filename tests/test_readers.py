@@ -3,7 +3,6 @@
 import gzip
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -128,17 +127,6 @@ def test_a_new_reader_is_one_new_folder(toy_file: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_readers_name_is_in_the_database(tmp_path: Path) -> None:
-    path = tmp_path / "rank0.json"
-    path.write_bytes(_JSON)
-    traceql.load(path, tmp_path / "run.duckdb")
-    with traceql.open(tmp_path / "run.duckdb") as trace:
-        assert trace.sql("SELECT reader, format FROM trace").rows() == [
-            {"reader": "kineto", "format": "json"}
-        ]
-
-
-@pytest.mark.slow
 def test_a_new_dialect_says_what_its_categories_are(
     toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,13 +211,6 @@ def test_a_wrong_reader_is_told_in_one_line(
     with pytest.raises(DefinitionInvalid, match=message) as error:
         reader_of(toy_file)
     assert "\n" not in str(error.value)
-
-
-def test_a_fallback_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
-    (perfetto,) = (reader for reader in readers() if reader.name == "perfetto")
-    monkeypatch.setattr("traceql.reader.kineto.READER", replace(perfetto, name="kineto"))
-    with pytest.raises(DefinitionInvalid, match=r"one reader must be the fallback .*, not none"):
-        readers()
 
 
 @pytest.mark.parametrize(

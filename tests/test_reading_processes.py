@@ -37,10 +37,6 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[str]]:
     return found
 
 
-def in_place_of_a_worker(monkeypatch: pytest.MonkeyPatch, program: str, *arguments: str) -> None:
-    monkeypatch.setattr(reading, "WORKER", (sys.executable, "-S", "-c", program, *arguments))
-
-
 def tables(database: Path) -> dict[str, list[dict[str, Any]]]:
     """All rows of all tables, in order, but for the number of the load."""
     kept = [name for name, one in definitions().items() if one.kind.is_kept]
@@ -134,54 +130,6 @@ def test_a_process_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [big]
 
 
-@pytest.mark.usefixtures("processes_read")
-@pytest.mark.parametrize(
-    ("program", "message"),
-    [
-        (
-            "import os; os.kill(os.getpid(), 9)",
-            "the reading process was killed, perhaps for lack of memory; try --jobs 1",
-        ),
-        (
-            "raise RuntimeError('unheard of')",
-            "reading failed (RuntimeError: unheard of); please report this trace",
-        ),
-        ("import os; os._exit(3)", "reading failed (no message); please report this trace"),
-    ],
-    ids=["killed", "a bug", "silent"],
-)
-def test_a_process_without_an_answer_is_told_in_one_line(
-    program: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_place_of_a_worker(monkeypatch, program)
-    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
-    assert refusal("load", file, "-o", tmp_path / "run.duckdb") == f"traceql: {file}: {message}"
-    assert list(tmp_path.iterdir()) == [file]
-
-
-@pytest.mark.usefixtures("processes_read")
-def test_without_a_cache_processes_share_the_folder_of_the_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    said = "import json, os; print(json.dumps(['TraceCorrupt', os.environ['TMPDIR']])); exit(1)"
-    in_place_of_a_worker(monkeypatch, said)
-    monkeypatch.setattr(reading, "cache_folder", lambda: None)
-    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
-    told = refusal("load", file, "-o", tmp_path / "run.duckdb")
-    assert told.startswith(f"traceql: {tmp_path}/.traceql-")
-
-
-@pytest.mark.parametrize("answer", ["of another load", "of another file"])
-@pytest.mark.usefixtures("processes_read")
-def test_only_the_answer_to_ones_own_question_is_taken(
-    answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    in_place_of_a_worker(monkeypatch, _ANSWERS, answer)
-    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
-    said = refusal("load", file, "-o", tmp_path / "run.duckdb")
-    assert said == f"traceql: {file}: another process wrote into this load; try again"
-
-
 def test_a_file_that_changes_while_it_is_read_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,48 +166,3 @@ def test_processes_end_with_a_load_that_is_killed(tmp_path: Path) -> None:
     assert (len(ended), alive) == (1, [])
     assert helper.wait(timeout=5) == -9
     assert not any(tmp_path.glob(".traceql-*/drafts/0/result.json"))
-
-
-_ANSWERS = """
-import json, sys
-from pathlib import Path
-
-file, folder, nonce, *_ = json.loads(sys.stdin.readline())
-Path(folder).mkdir()
-if sys.argv[1] == "of another load":
-    nonce = "another"
-else:
-    file = file + ".other"
-answer = {"nonce": nonce, "path": file, "result": {"sha256": "", "size_bytes": 1}}
-Path(folder, "result.json").write_text(json.dumps(answer))
-"""
-
-# Reads nothing: the second of two files waits for a minute, the first fails when it does.
-_ONE_FAILS = """
-import json, os, sys, time
-from pathlib import Path
-
-waiting = Path(sys.argv[1])
-file = json.loads(sys.stdin.readline())[0]
-if file.endswith("rank1.json"):
-    waiting.touch()
-    time.sleep(60)
-while not waiting.exists():
-    time.sleep(0.005)
-json.dump(["TraceCorrupt", f"{file}: damaged"], sys.stdout)
-sys.exit(1)
-"""
-
-
-@pytest.mark.usefixtures("processes_read")
-def test_the_first_failure_ends_the_other_processes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[subprocess.Popen[str]]
-) -> None:
-    in_place_of_a_worker(monkeypatch, _ONE_FAILS, str(tmp_path / "waiting"))
-    files = [
-        traces.write(tmp_path / f"rank{rank}.json", traces.kernel(ts=rank, dur=1))
-        for rank in (0, 1)
-    ]
-    with pytest.raises(traceql.TraceqlError, match=r"rank0\.json: damaged"):
-        traceql.load(files, tmp_path / "run.duckdb", jobs=2)
-    assert sorted(process.returncode for process in started) == [-9, 1]

@@ -5,13 +5,11 @@ import json
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
-from itertools import groupby
 from pathlib import Path
 from shlex import quote
 
 import databases
 import disk_page
-import pyarrow as pa
 import pytest
 from command_line import called, refusal
 from shared_files import shared_file
@@ -21,11 +19,8 @@ from traceql.files import write_whole
 from traceql.findings.nothing import nothing_found
 from traceql.report.facts import answers
 from traceql.report.findings import findings, no_findings
-from traceql.report.layout import columns_in_order, wide_ones
 from traceql.report.page import page
-from traceql.report.picture import inline
 from traceql.report.sections import SECTIONS
-from traceql.table.html import html_table
 from traceql.ui.place import place_of_finding
 
 _FOUND = """\
@@ -208,21 +203,6 @@ def test_command_line_writes_a_page_or_the_same_facts_as_data(
         ]
 
 
-def test_a_page_that_cannot_be_written_leaves_the_old_one(
-    trace: traceql.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old = tmp_path / "report.html"
-    write_whole(old, b"old")
-
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", full)
-    with pytest.raises(traceql.TraceqlError, match="No space left"):
-        write_whole(old, b"new")
-    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [(old.name, b"old")]
-
-
 def test_no_findings_are_said_so(tmp_path: Path) -> None:
     head, _, _ = _FOUND.partition("SELECT")
     (tmp_path / "overview.findings.sql").write_text(f"{head}SELECT 1 AS rank_order WHERE FALSE")
@@ -258,57 +238,12 @@ def test_a_finding_without_a_place_or_a_figure_has_its_command_alone(trace: trac
     assert "traceql ui" not in html
 
 
-@pytest.mark.slow
-def test_what_the_rows_are_and_what_the_chart_shows_are_the_first_columns(
-    trace: traceql.Trace,
-) -> None:
-    found = {answer.query.name: answer for answer in answers(trace)}
-    assert columns_in_order(found["steps.timeline"])[:4] == ["rank", "phase", "step_id", "number"]
-    assert columns_in_order(found["comm.exposed"])[:1] == ["role"]
-    assert columns_in_order(found["comm.skew"]) == found["comm.skew"].result.columns
-
-
-@pytest.mark.slow
-def test_no_figure_of_half_the_width_is_alone_in_its_row(trace: traceql.Trace) -> None:
-    for _, group in groupby(answers(trace), lambda answer: answer.section.name):
-        own = list(group)
-        wide = wide_ones(own)
-        places = [answer.name in wide for answer in own]
-        assert all(is_wide or len(list(run)) % 2 == 0 for is_wide, run in groupby(places))
-
-
 def test_a_database_is_never_replaced(tmp_path: Path) -> None:
     copy = tmp_path / "copy.duckdb"
     copy.write_bytes(databases.trace("qwen3-8b-tp1-graph").path.read_bytes())
     for format_ in ("html", "json"):
         assert "is a database" in refusal("report", copy, "--format", format_, "-o", copy)
     assert traceql.open(copy).sql("SELECT COUNT(*) AS n FROM kernel").rows()[0]["n"] > 0
-
-
-def test_marks_of_a_rank_or_phase_say_so_to_the_script_of_the_page() -> None:
-    svg = (
-        b'<svg><g class="mark-rect role-mark marks"><path aria-label="phase=decode rank=3" d="M0"/>'
-        b'<path aria-label="phase=null rank=undefined" d="M1"/></g></svg>'
-    )
-    assert inline(svg, "name", "words") == (
-        b'<svg role="img" aria-label="words"><g class="mark-rect role-mark marks">'
-        b'<path d="M0" data-phase="decode" data-rank="3" /><path d="M1" /></g></svg>'
-    )
-
-
-def test_long_names_break_after_separators_and_words_never() -> None:
-    table = pa.table({"name": ["void vllm::cross_device_reduce_1stage<bfloat16>", "all_reduce"]})
-    html = html_table(table)
-    assert "vllm:<wbr>:<wbr>cross_<wbr>device" in html or "vllm::<wbr>cross_<wbr>device" in html
-    assert "<td>all_reduce</td>" in html
-
-
-def test_only_attributes_of_a_picture_are_made_shorter() -> None:
-    svg = b'<svg x="1.23456" role="img"><text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
-    assert inline(svg, "name", "words") == (
-        b'<svg role="img" aria-label="words" x="1.23">'
-        b'<text>gemm_v1.23456 role="x" fill="#0072B2"</text></svg>'
-    )
 
 
 @pytest.mark.slow

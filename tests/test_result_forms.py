@@ -141,18 +141,6 @@ def test_parquet_holds_the_same_rows(
     assert pq.read_table(file).num_rows == 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", catalog())
-def test_rows_of_every_canned_query(
-    name: str, trace: traceql.Trace, connection: duckdb.DuckDBPyConnection
-) -> None:
-    query = query_named(name, catalog())
-    expected = fetched(connection, query.sql, bound(query, {}))
-    result = trace.run(name)
-    assert result.rows() == expected
-    assert of_frame(result) == expected
-
-
 @pytest.mark.parametrize(
     ("names", "distinct"),
     [

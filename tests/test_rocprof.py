@@ -26,12 +26,9 @@ from rocpd_like import (
     write_json,
     write_rocpd,
 )
-from rocprof_pftrace import write_pftrace
 from shared_files import shared_file
 
 import traceql
-from traceql.engine import arrow_table
-from traceql.ui.raw import raw_file
 
 SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "rocprof"
 _START = 1_000
@@ -110,23 +107,6 @@ def test_kernels_of_graph_launches_are_counted_in_the_ledger(form: str) -> None:
     ]
     (kernels,) = values(of_graphs(form), "SELECT COUNT(*) FROM kernel WHERE in_graph")
     assert kernels == (5,)
-
-
-@pytest.mark.slow
-def test_kernels_of_graph_launches_in_a_perfetto_trace_are_counted(tmp_path: Path) -> None:
-    path = write_pftrace(tmp_path / "run.pftrace", Recorded(PID, _GRAPHS))
-    traceql.load(path, tmp_path / "run.duckdb")
-    with traceql.Trace(tmp_path / "run.duckdb") as trace:
-        rows = values(
-            trace,
-            "SELECT check_name, value, total, ok FROM ledger WHERE check_name LIKE '%graph%' "
-            "ORDER BY ALL",
-        )
-    assert rows == [
-        ("activities of graph launches", 5, 3, None),
-        ("graph launches that lost kernels", 0, 3, None),
-        ("graph launches without kernels", 1, 3, False),
-    ]
 
 
 @pytest.mark.parametrize("form", slow_after_first(_FORMS))
@@ -220,47 +200,12 @@ def test_packed_csv_of_several_processes_is_told_apart_by_their_guid(tmp_path: P
 
 
 @pytest.mark.slow
-def test_the_forms_of_one_recording_in_a_folder_are_loaded_once(tmp_path: Path) -> None:
-    process = Recorded(PID, [r for r in _GRAPHS if r.kind != "MEMORY_ALLOCATION"])
-    folder = tmp_path / "in"
-    write(folder, "csv", process)
-    write_pftrace(folder / f"{PID}_results.pftrace", process)
-    found = traceql.load(folder, tmp_path / "csv.duckdb")
-    assert [one.name for one in found.added] == [f"{PID}_kernel_trace.csv"]
-
-
-@pytest.mark.slow
 def test_a_fuller_form_is_taken_before_another(tmp_path: Path) -> None:
     process = Recorded(PID, _GRAPHS)
     for form in _FORMS:
         write(tmp_path / "in", form, process)
     found = traceql.load(tmp_path / "in", tmp_path / "run.duckdb")
     assert [one.name for one in found.added] == [f"{PID}_results.db"]
-
-
-@pytest.mark.slow
-def test_all_csv_files_of_a_run_by_name_are_one_recording(tmp_path: Path) -> None:
-    write(tmp_path, "csv", Recorded(PID, _GRAPHS))
-    files = sorted(tmp_path.glob("*_trace.csv"))
-    assert len(files) == 6
-    found = traceql.load(files, tmp_path / "run.duckdb")
-    assert [one.name for one in found.added] == [f"{PID}_kernel_trace.csv"]
-    with traceql.Trace(tmp_path / "run.duckdb") as trace:
-        assert values(trace, "SELECT COUNT(*) FROM launch") == [(4,)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("form", _FORMS)
-def test_perfetto_gets_all_events(form: str, tmp_path: Path) -> None:
-    with of_graphs(form) as trace:
-        (number,) = values(trace, "SELECT COUNT(*) FROM slice")
-        with trace.perfetto() as processor:
-            rows = arrow_table(processor, "SELECT COUNT(*) AS n FROM slice")
-        with raw_file(trace, None) as (file, _):
-            events = json.loads(file.read_text())["traceEvents"]
-    assert rows["n"][0].as_py() == number[0]
-    assert sum(event["ph"] == "X" for event in events) == number[0]
-    assert not file.exists()
 
 
 @pytest.mark.slow

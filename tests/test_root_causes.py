@@ -121,25 +121,6 @@ def test_a_product_in_two_kernels_is_one_call() -> None:
     assert calls(again) == first
 
 
-@pytest.mark.parametrize(
-    "run",
-    cases(["qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl", "qwen3-8b-tp2-graph-serving"]),
-)
-def test_each_layer_calls_its_last_product_once(run: str) -> None:
-    trace = databases.trace(run)
-    passes = trace.sql(
-        "SELECT COUNT(*) AS n FROM (SELECT DISTINCT rank, step_id, pass, layer FROM kernel "
-        "WHERE layer IS NOT NULL)"
-    ).rows()[0]["n"]
-    for role in ("down_proj", "qkv_proj", "attention"):
-        assert sum(row["calls"] for row in trace.run("layers.roles", role=role)) == passes
-        per_layer = trace.run("layers.breakdown", role=role).rows()
-        assert sum(row["calls"] for row in per_layer) == passes
-    layers = {"qwen3-32b-tp4-graph-nccl": 64}.get(run, 36)
-    steps = trace.sql("SELECT COUNT(*) AS n FROM step WHERE gpu_dur IS NOT NULL").rows()[0]["n"]
-    assert passes == layers * steps or run == databases.SERVING
-
-
 # --- what the host did ---------------------------------------------------------------------------
 
 
@@ -159,21 +140,6 @@ def test_host_events_that_differ_in_a_number_have_one_name(name: str, group: str
     con = database()
     con.execute("SELECT 1 AS host_name")  # makes the macro
     assert con.execute("SELECT host_name($name)", {"name": name}).fetchall() == [(group,)]
-
-
-def test_steps_of_different_batches_are_one_row_of_what_the_host_did() -> None:
-    events: list[Event] = [launch(ts=0, correlation=1), kernel(ts=2, dur=8, correlation=1)]
-    for n in range(2):
-        at = 100 * (n + 1)
-        events += [
-            step(ts=at - 50, dur=48, context=(1, 60 + n), generation=(7, 7)),
-            launch(ts=at - 2, dur=2, correlation=n + 2),
-            kernel(ts=at, dur=8, correlation=n + 2),
-        ]
-    # Gaps from 10 to 100 and from 108 to 200, with 48 us of a step and the launch call in each.
-    found = {row[5]: (row[1], row[3]) for row in answer(database(*events), "idle.host", by="phase")}
-    assert found["execute_model"] == ("mixed", 2 * 48_000)
-    assert found["cudaLaunchKernel"] == ("mixed", 2 * 2_000)
 
 
 # --- findings ------------------------------------------------------------------------------------
@@ -204,16 +170,6 @@ def test_severe_findings_come_first_and_then_those_that_save_most(run: str) -> N
                 "HAVING MIN(ts) <= $ts AND $end <= MAX(ts + dur)",
                 place,
             ).rows()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "run", ["b200-vllm-moe-eager", "mi300x-resnet-training", "two-of-128-ranks"]
-)
-def test_operations_of_ranks_that_are_missing_are_never_severe(run: str) -> None:
-    found = databases.trace(run).run("overview.findings").rows()
-    (row,) = (row for row in found if row["kind"] == "unmatched operations")
-    assert (row["value"], row["severity"]) == (100, "notable")
 
 
 def throttled(run: Path, clocks: Sequence[tuple[str, int, int]]) -> list[dict[str, Any]]:

@@ -64,15 +64,6 @@ CROSS_DEVICE_REDUCE = (
     "void vllm::cross_device_reduce_{}stage<__nv_bfloat16, 2>(vllm::RankData*, "
     "vllm::RankSignals, vllm::Signal*, __nv_bfloat16*, int, int)"
 )
-ARGMAX = (
-    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
-    "at::native::ArgMaxOps<float>, unsigned int, long, 4, 4> >(at::native::ReduceOp<float, "
-    "at::native::ArgMaxOps<float>, unsigned int, long, 4, 4>)"
-)
-MEAN = (
-    "void at::native::reduce_kernel<512, 1, at::native::ReduceOp<float, "
-    "at::native::MeanOps<float, float, float, float>, unsigned int, float, 4> >"
-)
 TORCH_COPY = (
     "void at::native::unrolled_elementwise_kernel<at::native::direct_copy_kernel_cuda("
     "at::TensorIteratorBase&)::{lambda()#3}::operator()() const::{lambda()#7}::operator()() "
@@ -80,31 +71,11 @@ TORCH_COPY = (
     "int>, TrivialOffsetCalculator<1, unsigned int>, at::native::memory::LoadWithCast<1>, "
     "at::native::memory::StoreWithCast<1> >"
 )
-TORCH_SILU = (
-    "void at::native::vectorized_elementwise_kernel<8, at::native::(anonymous namespace)::"
-    "silu_kernel(at::TensorIteratorBase&)::{lambda()#1}::operator()() const::{lambda()#6}::"
-    "operator()() const::{lambda(c10::BFloat16)#1}, std::array<char*, 2ul> >"
-)
-TORCH_FILL = (
-    "void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, "
-    "std::array<char*, 1ul> >(int, at::native::FillFunctor<int>, std::array<char*, 1ul>)"
-)
 TORCH_SCATTER = (
     "void at::native::_scatter_gather_elementwise_kernel<128, 8, "
     "at::native::_cuda_scatter_gather_internal_kernel<false, at::native::OpaqueType<8>, long>::"
     "operator()<at::native::TensorAssign>(at::TensorIterator&, long, long, long, "
     "at::native::TensorAssign const&)::{lambda(int)#1}>"
-)
-EXPONENTIAL = (
-    "void at::native::(anonymous namespace)::distribution_elementwise_grid_stride_kernel<float, "
-    "4, at::native::templates::cuda::exponential_kernel<at::CUDAGeneratorImpl*>("
-    "at::TensorIteratorBase&, double, at::CUDAGeneratorImpl*)::{lambda()#1}::operator()() const"
-)
-RESHAPE_AND_CACHE = (
-    "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16, __nv_bfloat16, "
-    "(vllm::Fp8KVCacheDataType)0>(__nv_bfloat16 const*, __nv_bfloat16 const*, __nv_bfloat16*, "
-    "__nv_bfloat16*, long const*, long, long, long, long, long, int, int, int, float const*, "
-    "float const*, int)"
 )
 SPLIT_K_REDUCE = (
     "void cublasLt::splitKreduce_kernel<32, 16, int, float, __nv_bfloat16, float, __nv_bfloat16, "
@@ -115,7 +86,6 @@ DEEP_GEMM = (
     "128u, 128u, 128u, 128u, 128u, 3u, 128u, 256u, 2u, true, 132u, (deep_gemm::GemmType){}, "
     "deep_gemm::epilogue::transform::EpilogueIdentity>"
 )
-MARLIN = "void marlin::Marlin<1125899906909960l, 1125899907892224l, 1125899906909960l>"
 MACHETE = (
     "void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, int, int, "
     "int>, machete::MacheteCollectiveMma<cute::tuple<cutlass::integer_subbyte<4, false>"
@@ -137,9 +107,6 @@ CUBLAS_HOPPER = (
     "segment_k_off_kernel__5x_cublas"
 )
 WMMA = "cutlass_80_wmma_tensorop_f16_s161616gemm_f16_32x32_128x2_tn_align8"
-CUDNN_SDPA = (
-    "cudnn_generated_fort_native_sdpa_sm80_flash_fprop_wmma_f16_knob_3_64x64x128_4x1x1_kernel0_0"
-)
 FLASH_ATTENTION_4 = (
     "kernel_cutlass_kernel_flash_attncuteflash_fwd_sm100FlashAttentionForwardSm100_object_at__"
     "tensor0000o11101213_tensor0000o11101213_tensor0000o10111213_tensor0000o11101213_None_None_"
@@ -150,19 +117,6 @@ CK_CONV = (
     "28GridwiseGemm_xdl_cshuffle_v3INS_13tensor_layout4gemm8RowMajor"
 )
 CK_FMHA = "_ZN7ck_tile6kentryILi2ENS_38FmhaBatchPrefillWithPagedKVCacheKernelINS_40BlockFmha"
-AITER_NORM = (
-    "_ZN5aiter24add_rmsnorm_quant_kernelIDF16bDF16bLi256ELi16ELb1ELb0ELb1ELi1EEEvPT0_PT_PfS4_S4_"
-    "S4_diiiiiiib"
-)
-SGL_ACT = (
-    "_ZN7sgl_hip10activation18act_and_mul_kernelI14__hip_bfloat16TnPFT_RKS3_EXadL_Z4siluIS2_ES3_"
-    "S5_EEEEvPS3_PS4_i"
-)
-FBGEMM = "void fbgemm_gpu::permute_2D_data_kernel<false, int, int, decltype(nullptr)>(int, int)"
-BATCH_NORM_FUNCTOR = (
-    "void at::native::(anonymous namespace)::unrolled_elementwise_kernel_for_multi_outputs<3, "
-    "at::native::(anonymous namespace)::batch_norm_update_stats_and_invert(at::Tensor const&)"
-)
 FP8_MAXIMUM = (
     "void vllm::segmented_max_reduction_strided<c10::BFloat16, c10::Float8_e4m3fn>(float*, "
     "c10::BFloat16 const*, int, long, long)"
@@ -171,9 +125,6 @@ FP8_PER_TOKEN = (
     "void vllm::dynamic_per_token_scaled_fp8_quant_kernel_strided<c10::BFloat16, "
     "c10::Float8_e4m3fn>(c10::Float8_e4m3fn*, float*, c10::BFloat16 const*, float const*, int, "
     "long, long)"
-)
-FP8_GROUP = (
-    "void per_token_group_quant_8bit_kernel<c10::BFloat16, c10::Float8_e4m3fn, true, false, float>"
 )
 FP8_NORM = "void vllm::rms_norm_static_fp8_quant_kernel<c10::BFloat16, c10::Float8_e4m3fn, 16>"
 INDUCTOR_QUANTIZE = (
@@ -196,10 +147,6 @@ GROUPED_TOPK = (
     "(vllm::moe::ScoringFunc)1, 256, true, 8>"
 )
 TOPK_GATING = "void vllm::moe::topkGating<8, 128, 4, 16, 32, int, __nv_bfloat16>"
-CUTLASS_MLA = (
-    "void cutlass::device_kernel<cutlass::fmha::kernel::Sm100FmhaMlaKernelTmaWarpspecialized<"
-    "cute::tuple<cute::C<128>, cute::C<128>, cute::tuple<cute::C<512>, cute::C<64> > >"
-)
 RAGGED_PREFILL = (
     "void flashinfer::BatchPrefillWithRaggedKVCacheKernel<flashinfer::KernelTraits<"
     "(flashinfer::MaskMode)1, 128u, 2u, 1u, 8u, 8u, 4u, 1u, (flashinfer::PosEncodingMode)0"
@@ -209,14 +156,6 @@ MERGE_STATES = (
     "__nv_bfloat16, int>"
 )
 AITER_FMOE = "_ZN5aiter48fmoe_stage1_bf16_pertokenFp8_g1u1_64x128_2tg_pf3E"
-SOFTMAX_MASK = (
-    "triton_poi_fused__softmax__to_copy_arange_bitwise_not_eq_exp_expand_masked_fill_scalar_"
-    "tensor_sub_unsqueeze_view_where_1"
-)
-VOCABULARY_MASK = (
-    "triton_poi_fused_add_bitwise_and_bitwise_not_bitwise_or_embedding_ge_lt_masked_fill_mul_sub_"
-    "unsqueeze_0"
-)
 
 TRAPS = [
     # CUTLASS by name, attention by nature
@@ -290,133 +229,33 @@ TRAPS = [
 ]
 
 KNOWN = [
-    ("nvjet_tst_64x64_64x16_2x1_2cta_v_bz_bias_TNT", "gemm"),
-    ("nvjet_sm90_tst_128x232_64x4_2x1_v_bz_coopA_TNT", "gemm"),
-    ("ampere_sgemm_128x64_nn", "gemm"),
-    ("volta_sgemm_64x32_sliced1x4_tn", "gemm"),
-    ("void gemvNSP_kernel<float, float, float, float, 1, 32, 4, 1024>", "gemm"),
     ("void dot_kernel<float, 128, 0, cublasDotParams<cublasGemvTensorStridedBatched>>", "gemm"),
-    ("void wvSplitK_hf_sml_<__hip_bfloat16, 64, 4, 16, 8, 2, 2>(int, int, int)", "gemm"),
-    ("void wvSplitKrc_<__hip_bfloat16, 64, 4, 16, 8, 2, 2>(int, int, int)", "gemm"),
-    ("Custom_Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x256x64", "gemm"),
-    ("void ck::kernel_gemm_xdl_cshuffle_v3<ck::GridwiseGemm_xdl_cshuffle_v3<>>", "gemm"),
-    ("_ZN5aiter48bf16gemm_fp32bf16_tn_96x64_splitk_cleanE", "gemm"),
     ("_ZN5aiter37flatmm_uk_gfx9_f16f8_128x256x128_1x4_16x16x32E", "gemm"),
-    ("cudnn_infer_volta_scudnn_128x64_relu_medium_nn_v1", "gemm"),
     ("igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt64x64x64_wt32x32x8_ws1x1_wr1x1", "gemm"),
     ("void cudnn::detail::dgrad_engine<float, 512, 6, 5, 3, 3, 3, false>", "gemm"),
     (CK_CONV, "gemm"),
     (DEEP_GEMM.format(0), "gemm"),
-    (MARLIN, "gemm"),
-    ("_w8a8_block_fp8_matmul", "gemm"),
-    ("void fused_a_gemm_kernel<1, 2112, 7168, 16, 16, 256, 12>", "gemm"),
-    ("fmhaSm100aKernel_QkvE4m3OBfloat16H64PagedKvCausalP16VarSeqQ128Kv128", "attention"),
-    ("fmha_cutlassF_bf16_aligned_64x128_rf_sm80", "attention"),
-    ("void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128, 64, 128, 4>", "attention"),
-    ("flash_fwd_splitkv_combine_kernel", "attention"),
-    (CUDNN_SDPA, "attention"),
     (CK_FMHA, "attention"),
-    (
-        "void flashinfer::BatchDecodeWithPagedKVCacheKernel<(flashinfer::RotaryMode)0, false, 8ul",
-        "attention",
-    ),
-    (
-        (
-            "void flashinfer::BatchPrefillWithPagedKVCacheKernel<flashinfer::KernelTraits<"
-            "(flashinfer::MaskMode)1, 128u, 2u, 2u, 8u, 8u, 4u, 1u, (flashinfer::PosEncodingMode)0>"
-        ),
-        "attention",
-    ),
     ("paged_attention_v2_kernel", "attention"),
-    ("void paged_attention_ll4mi_QKV_mfma16_kernel<__hip_bfloat16, 16, 128, 256>", "attention"),
-    ("void paged_attention_ll4mi_reduce_kernel<__hip_bfloat16, 128, 128, 256, 8>", "attention"),
-    ("_ZN5aiter30fmha_fwd_hd128_bf16_causal_rtzE", "attention"),
     ("bwd_kernel_fuse", "attention"),
     ("bwd_preprocess", "attention"),
-    ("kernel_unified_attention.kd", "attention"),
-    ("attn_fwd", "attention"),
-    ("_fwd_grouped_kernel_stage1", "attention"),
-    ("_bmm_chunk_fwd_kernel", "attention"),
-    (RESHAPE_AND_CACHE, "kv_cache"),
     ("_vllm_layout_trans_kernel", "kv_cache"),
-    ("void (anonymous namespace)::store_kvcache<2048l, 4, false, long>", "kv_cache"),
-    (
-        (
-            "void vllm::concat_and_cache_mla_kernel<__nv_bfloat16, __nv_bfloat16, "
-            "(vllm::Fp8KVCacheDataType)0>"
-        ),
-        "kv_cache",
-    ),
-    ("void vllm::rms_norm_kernel<c10::BFloat16, 8, 3, true>", "norm"),
-    ("triton_red_fused_fused_add_rms_norm_2", "norm"),
-    ("triton_red_fused_3", "norm"),
     ("triton_red_fused__to_copy_embedding_rms_norm_0", "norm"),
     ("void flashinfer::norm::GemmaFusedAddRMSNormKernel<8u, __nv_bfloat16>", "norm"),
-    (AITER_NORM, "norm"),
-    (BATCH_NORM_FUNCTOR, "norm"),
     ("void cudnn::bn_fw_tr_1C11_singleread<float, 512, true, 1, 2, 0>", "norm"),
-    ("void vllm::rotary_embedding_kernel<c10::BFloat16, c10::BFloat16, true>", "rope"),
-    ("_fused_inv_rope_fp8_quant_per_head", "rope"),
-    (ACT_AND_MUL, "activation"),
-    (SGL_ACT, "activation"),
-    (TORCH_SILU, "activation"),
-    ("triton_poi_fused_mul_silu_slice_1", "activation"),
-    ("silu_mul_fp8_quant_deep_gemm_kernel", "activation"),
-    ("fused_moe_kernel", "moe"),
-    ("void vllm::moe::topkGating<8, 128, 4, 16, 32, int, __nv_bfloat16>", "moe"),
-    ("void vllm::moe::moe_align_block_size_kernel<int>(int const*, int*)", "moe"),
-    ("void vllm::moe::count_and_sort_expert_tokens_kernel<int>(int const*, int*)", "moe"),
-    ("void vllm::moe::moe_sum_vec_kernel<c10::BFloat16, 8>", "moe"),
-    (MOE_MARLIN, "moe"),
-    (TRTLLM_BMM, "moe"),
-    (DEEP_GEMM.format(2), "moe"),
-    ("_fwd_kernel_ep_scatter_1", "moe"),
-    (
-        (
-            "void moe::dev::activation::activationDeepSeekKernel<"
-            "moe::dev::activation::KernelParams<cutlass::float_e4m3_t, 4, true> >"
-        ),
-        "moe",
-    ),
-    ("_gumbel_sample_kernel", "sampling"),
-    (ARGMAX, "sampling"),
-    (EXPONENTIAL, "sampling"),
-    ("rejection_greedy_sample_kernel", "sampling"),
-    ("void flash::prepare_varlen_num_blocks_kernel<1, false>(int, int, int)", "input_prep"),
     ("_prepare_prefill_inputs_kernel", "input_prep"),
-    ("_prepare_pos_seq_lens_kernel", "input_prep"),
-    ("_combine_sampled_and_draft_tokens_kernel", "input_prep"),
     ("_gather_block_tables_kernel", "input_prep"),
-    ("_compute_slot_mappings_kernel", "input_prep"),
     ("_apply_write_kernel", "input_prep"),
-    ("_post_update_kernel", "input_prep"),
-    ("memcpy32_post", "memcpy"),
-    ("__amd_rocclr_copyBuffer", "memcpy"),
-    ("__amd_rocclr_fillBufferAligned.kd", "memset"),
     (TORCH_COPY, "elementwise"),
-    (TORCH_FILL, "elementwise"),
     (TORCH_SCATTER, "elementwise"),
-    (MEAN, "elementwise"),
-    (FBGEMM, "elementwise"),
-    (VOCABULARY_MASK, "elementwise"),
-    ("triton_poi_fused_4", "elementwise"),
     ("triton__0d1d2d3d4d5d6d", "elementwise"),
-    ("void at::native::vectorized_gather_kernel<16, long>(char*, char*, long*)", "elementwise"),
-    ("void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16>", "elementwise"),
-    ("void per_token_group_quant_8bit_kernel<c10::BFloat16>", "elementwise"),
-    ("void at::native::(anonymous namespace)::upsample_bilinear2d_out_frame<float>", "elementwise"),
-    ("void (anonymous namespace)::softmax_warp_forward<float, float, float, 10>", "elementwise"),
-    (SOFTMAX_MASK, "elementwise"),
     ("triton_red_fused__softmax_exp_max_prepare_softmax_online_sub_view_0", "elementwise"),
-    ("_zero_kv_blocks_kernel", "input_prep"),
     ("void deep_gemm::sched::sm90_paged_mqa_logits_metadata<32u, 256u, 132u>", "input_prep"),
     ("void deep_gemm::smxx_clean_logits<1u, 2048u, 4u>", "attention"),
     ("get_mla_metadata_kernel", "input_prep"),
     ("void vllm::awq::gemm_forward_4bit_cuda_m16nXk32<128>", "gemm"),
     ("void vllm::gptq::gemm_half_q_half_gptq_4bit_kernel<true, 8>", "gemm"),
     (MACHETE, "gemm"),
-    (DEEP_GEMM.format(4), "gemm"),
-    ("fused_qk_rope_concat_and_cache_mla_seg_kernel", "kv_cache"),
     ("AppendPagedKVCacheKernel", "kv_cache"),
     ("_reshape_cache_per_token_head", "kv_cache"),
     ("a_kernel_of_somebody_else", "other"),
@@ -426,46 +265,35 @@ KNOWN = [
 SYMBOLS = [
     (FP8_MAXIMUM, "quantize"),
     (FP8_PER_TOKEN, "quantize"),
-    (FP8_GROUP, "quantize"),
     (INDUCTOR_QUANTIZE, "quantize"),
     (BLOCK_SCALE, "quantize"),
-    ("void vllm::scaled_fp8_quant_kernel_strided<c10::BFloat16>", "quantize"),
     ("void vllm::cvt_fp16_to_fp4<__nv_bfloat16, false>", "quantize"),
     ("_downcast_to_mxfp", "quantize"),
     ("triton_poi_fused_4", "elementwise"),
-    (SOFTMAX_MASK, "elementwise"),
     # gpt-oss
     ("_topk_forward", "topk"),
     ("_sum_bitmatrix_rows", "expert_sort"),
-    ("_combined_routing_memset", "expert_sort"),
-    ("_combined_routing_compute_pow2", "expert_sort"),
     ("_routing_clear_bitmatrix", "expert_sort"),
     ("_expt_data_compute", "expert_sort"),
     ("_matmul_ogs_NNT_bf16xbf16xmxfp4_64x256x128x1", "expert_gemm"),
-    ("_matmul_ogs_NNT_bf16xbf16xmxfp4_64x256x128x1_swiglu", "expert_gemm"),
-    ("_p_matmul_ogs_NNT_fp8e5xfp8e5xmxfp4_16x256x128x1", "expert_gemm"),
     ("_reduce_grouped", "expert_sum"),
     ("_finalize_matmul_scatter_bf16", "expert_sum"),
     # other experts
     (TOPK_GATING, "topk"),
     (GROUPED_TOPK, "topk"),
-    ("void vllm::moe::topkGatingSoftmax<8, 128, 4, 16, int>", "topk"),
     ("_gemma4_routing_kernel", "topk"),
     ("preprocessTopkIdKernel", "expert_sort"),
-    ("void vllm::moe::moe_align_block_size_kernel<int>(int const*, int*)", "expert_sort"),
     ("fused_moe_kernel", "expert_gemm"),
     (MOE_MARLIN, "expert_gemm"),
     (TRTLLM_BMM, "expert_gemm"),
     (GROUPED_CUTLASS, "expert_gemm"),
     (DEEP_GEMM.format(1), "expert_gemm"),
-    (DEEP_GEMM.format(2), "expert_gemm"),
     ("m_grouped_bf16_gemm_contiguous_tl_impl", "expert_gemm"),
     (AITER_FMOE, "expert_gemm"),
     ("void vllm::moe::moe_sum_vec_kernel<c10::BFloat16, 8>", "expert_sum"),
     ("_fwd_kernel_ep_gather", "expert_sum"),
     # linear attention and state-space models
     ("kda_gate_fwd_kernel", "attention"),
-    ("kda_gate_cumsum_fwd_kernel", "attention"),
     ("chunk_gla_fwd_kernel_o", "attention"),
     ("chunk_kda_fwd_kernel_inter_solve_fused", "attention"),
     ("fused_sigmoid_gating_delta_rule_update_kernel", "attention"),
@@ -473,21 +301,15 @@ SYMBOLS = [
     ("fused_recurrent_kda_packed_decode_kernel", "attention"),
     ("_fwd_diag_kernel", "attention"),
     ("_fwd_kv_parallel", "attention"),
-    ("_fwd_none_diag_kernel", "attention"),
     ("_linear_attn_decode_kernel", "attention"),
     ("_selective_scan_update_kernel", "attention"),
-    ("void selective_scan_fwd_kernel<Selective_Scan_fwd_kernel_traits<32, 16, 1>", "attention"),
     ("_chunk_cumsum_fwd_kernel", "attention"),
     ("_state_passing_fwd_kernel", "attention"),
     ("_causal_conv1d_update_kernel", "state_update"),
-    ("_causal_conv1d_update_single_token_kernel", "state_update"),
     ("_causal_conv1d_fwd_kernel", "state_prefill"),
     # softmax attention and its parts
-    (FA3, "attention"),
     (FA3_COMBINE, "attention_combine"),
-    ("flash_fwd_splitkv_mla_kernel", "attention"),
     ("flash_fwd_mla_combine_kernel", "attention_combine"),
-    (CUTLASS_MLA, "attention"),
     ("void flashinfer::mla::BatchMLAPagedAttentionKernel<128u, 512u, 64u>", "attention"),
     (RAGGED_PREFILL, "attention"),
     (MERGE_STATES, "attention_combine"),
@@ -495,7 +317,6 @@ SYMBOLS = [
     ("_fwd_grouped_kernel_stage1", "attention"),
     ("_fwd_kernel_stage2", "attention_combine"),
     ("reduce_segments", "attention_combine"),
-    ("_ZN5aiter36mla_a8w8_qh16_qseqlen1_gqaratio16_psE", "attention"),
     ("kn_mla_reduce_v1", "attention_combine"),
 ]
 

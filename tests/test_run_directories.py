@@ -188,22 +188,6 @@ def test_a_run_json_that_cannot_be_read_is_refused(name: str, run: Path) -> None
     assert said.endswith("correct it, or move it away to load only the traces")
 
 
-def test_a_file_that_must_not_be_read_is_told(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Root may read every file, so this is not left to the permissions."""
-    read_bytes = Path.read_bytes
-
-    def denied(path: Path) -> bytes:
-        if path.parent == run:
-            raise PermissionError(13, "Permission denied", str(path))
-        return read_bytes(path)
-
-    (run / "run.json").rename(run / "kept.json")
-    monkeypatch.setattr(Path, "read_bytes", denied)
-    (run / "run.json").write_text("{}")
-    said = refusal("load", run, "-o", run.with_name("x.duckdb"))
-    assert f"cannot read {run}/run.json: Permission denied;" in said
-
-
 @pytest.mark.slow
 def test_a_run_json_of_another_program_is_left_alone(run: Path) -> None:
     """Without it, both traces say that they are rank 0, so only one is loaded here."""
@@ -214,19 +198,6 @@ def test_a_run_json_of_another_program_is_left_alone(run: Path) -> None:
             assert values(trace, "SELECT rank, world_size FROM trace") == [(0, 1)]
             assert values(trace, "FROM run_file") == []
         run.with_name("run.duckdb").unlink()
-
-
-@pytest.mark.slow
-def test_each_run_json_is_read_once(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read_bytes, read = Path.read_bytes, []
-
-    def noted(path: Path) -> bytes:
-        read.append(path)
-        return read_bytes(path)
-
-    monkeypatch.setattr(Path, "read_bytes", noted)
-    loaded(run)
-    assert read.count(run / "run.json") == 1
 
 
 def test_every_file_that_is_read_beside_traces_is_in_the_list(
@@ -255,30 +226,6 @@ def test_every_file_that_is_read_beside_traces_is_in_the_list(
 
 
 @pytest.mark.slow
-def test_a_byte_order_mark_and_numbers_that_are_no_json_are_read(run: Path) -> None:
-    """Configurations of state-space models have Infinity."""
-    config = {"model_type": "mamba2", "num_hidden_layers": 2, "time_step_limit": [0, float("inf")]}
-    changed(run / "run.json", model_config=config, later_field={"a": [1]})
-    (run / "run.json").write_bytes(b"\xef\xbb\xbf" + (run / "run.json").read_bytes())
-    with loaded(run) as trace:
-        assert values(trace, "SELECT model_type, layers FROM model_config") == [("mamba2", 2)]
-        assert values(trace, "SELECT document ->> '$.later_field.a[0]' FROM run") == [("1",)]
-        assert values(trace, "SELECT world_size FROM trace") == [(2,), (2,)]
-
-
-@pytest.mark.slow
-def test_a_huge_world_size_is_taken_at_its_word(run: Path) -> None:
-    ranks = [
-        rank(rank=n, trace=f"traces/rank{n}.pt.trace.json", tp_rank=0, pp_rank=0, dp_rank=n)
-        for n in (0, 1)
-    ]
-    changed(run / "run.json", ranks=ranks, parallel={"world_size": 2**31 - 1})
-    with loaded(run) as trace:
-        assert values(trace, "SELECT DISTINCT world_size FROM trace") == [(2**31 - 1,)]
-        assert values(trace, "SELECT rank, dp_rank FROM layout") == [(0, 0), (1, 1)]
-
-
-@pytest.mark.slow
 def test_a_long_number_in_a_name_is_no_rank(tmp_path: Path) -> None:
     name = "rank99999999999999999999_tp99999999999999999999_.json"
     traces.write(tmp_path / name, traces.kernel("k", ts=0, dur=1))
@@ -296,16 +243,6 @@ def test_an_odd_fact_is_unknown_and_told(run: Path) -> None:
         assert list(told(trace)) == ["run.json"]
         assert "`$.model`" in told(trace)["run.json"][2]
         assert values(trace, ROWS) == [WHOLE]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("most", "dur"), [(2**62, None), (2**62 - 1, 2**63 - 2)])
-def test_a_difference_of_the_largest_numbers_has_64_bits(
-    most: int, dur: int | None, run: Path
-) -> None:
-    changed(run / "run.json", window={"begin_unix_ns": -most, "end_unix_ns": most})
-    with loaded(run) as trace:
-        assert values(trace, "SELECT window_dur FROM run") == [(dur,)]
 
 
 @pytest.mark.slow
@@ -338,17 +275,6 @@ def test_unreadable_metrics_cost_only_the_requests(name: str, run: Path) -> None
         assert note.startswith(f"not loaded: {reason}")
         assert values(trace, ROWS) == [(0, *WHOLE[1:])]
         assert trace.run("serving.latency").rows() == []
-
-
-@pytest.mark.slow
-def test_an_odd_latency_is_unknown_and_told(run: Path) -> None:
-    metrics = json.loads((run / "metrics.json").read_text())
-    metrics["passes"]["profiled"]["requests"][0] |= {"ttft": "soon", "tpot": True, "itl": [True]}
-    (run / "metrics.json").write_text(json.dumps(metrics))
-    with loaded(run) as trace:
-        found = "SELECT request_id, ttft_ns, tpot_ns, itl_ns FROM request ORDER BY request_id"
-        assert values(trace, found) == [("a", None, None, None), ("b", 30_000_000, None, [])]
-        assert "`$.passes[...].requests[0].ttft`" in told(trace)["metrics.json"][2]
 
 
 STEP = {"rank": 0, "number": 2, "begin_unix_ns": 1, "requests": {"a": 1}}
@@ -416,25 +342,6 @@ def test_odd_computed_tokens_cost_only_themselves(name: str, run: Path) -> None:
         ]  # fmt: skip
 
 
-@pytest.mark.slow
-def test_steps_without_computed_tokens_are_read_whole(run: Path) -> None:
-    file = run / "steps.jsonl"
-    first, second = map(json.loads, file.read_text().splitlines())
-    file.write_text("\n".join(map(json.dumps, [first, second | {"computed": None}])))
-    with loaded(run) as trace:
-        assert told(trace) == {}
-        assert values(trace, "SELECT computed FROM run_iteration") == [(None,), (None,)]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", [folder_instead, pipe_instead])
-def test_steps_that_cannot_be_read_cost_only_themselves(damage: Damage, run: Path) -> None:
-    damage(run / "steps.jsonl")
-    with loaded(run) as trace:
-        assert told(trace) == {"steps.jsonl": (None, None, "not loaded: not a regular file")}
-        assert values(trace, ROWS) == [(WHOLE[0], 0, WHOLE[2])]
-
-
 def cut_in_two(file: Path) -> None:
     file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
 
@@ -479,15 +386,6 @@ def test_damaged_telemetry_costs_only_itself(name: str, run: Path) -> None:
         assert note.startswith("not loaded: ")
         assert reason in note
         assert values(trace, ROWS) == [(*WHOLE[:2], 0)]
-
-
-@pytest.mark.slow
-def test_a_column_of_a_later_version_is_left_out(run: Path) -> None:
-    file = run / "telemetry.parquet"
-    pq.write_table(pq.read_table(file).append_column("fan_pct", pa.array([1, 2, 3])), file)
-    with loaded(run) as trace:
-        assert told(trace) == {}
-        assert values(trace, ROWS) == [WHOLE]
 
 
 # --- configurations and graph nodes ----------------------------------------------------------

@@ -2,12 +2,8 @@
 
 from typing import Any
 
-import databases
 import pyarrow as pa
-import pytest
 
-import traceql
-from traceql.query import shipped_queries
 from traceql.table.columns import display_columns
 from traceql.table.html import html_table
 from traceql.table.layout import layout
@@ -48,19 +44,6 @@ def test_statistics_have_their_own_unit_beside_much_larger_totals() -> None:
     assert set(symbols(**alike).values()) == {"ms"}
 
 
-def test_coefficients_of_a_curve_are_seen_beside_its_fixed_part() -> None:
-    curves = {"fixed_ns": [73 * MS, 4 * MS], "linear_ns": [9e3, 224e3], "context_ns": [0.0, 131.0]}
-    assert symbols(**curves) == {"fixed_ns": "ms", "linear_ns": "µs", "context_ns": "µs"}
-    parts = {"fixed_ns": [4 * MS], "linear_ns": [0.2 * MS], "context_ns": [0.5 * MS]}
-    assert set(symbols(**parts).values()) == {"ms"}
-
-
-def test_columns_of_zeros_follow_the_others() -> None:
-    zeros = {"total_ns": [661 * MS], "own_ns": [5e3], "mean_ns": [0.0], "p50_ns": [0.0]}
-    assert symbols(**zeros)["mean_ns"] == symbols(**zeros)["p50_ns"] == "ms"
-    assert symbols(dur=[0.0]) == {"dur": "ns"}
-
-
 def test_points_in_time_are_no_durations() -> None:
     assert symbols(ts=[180 * MS], dur=[800.0]) == {"ts": "ms", "dur": "ns"}
 
@@ -70,10 +53,6 @@ def test_sizes_share_a_unit_too() -> None:
         "peak_bytes": "GiB",
         "start_bytes": "GiB",
     }
-
-
-def test_large_numbers_need_no_digits_after_the_point() -> None:
-    assert shown(dur=[500_000_000, 27_000], wait_ns=[3_000, 5_000])["dur µs"] == ["500,000", "27"]
 
 
 def test_what_is_not_zero_does_not_look_like_zero() -> None:
@@ -99,19 +78,6 @@ def test_rows_with_units_of_their_own_are_readable() -> None:
     # Another pair of such names is left as it is.
     assert shown(value=["a"], unit=["ns"]) == {"value": ["a"], "unit": ["ns"]}
     assert shown(value=[5, 1_000_000], unit=["ns", None])["value"] == ["5", "1,000,000"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(shipped_queries()))
-def test_no_table_has_nanoseconds_beside_milliseconds(name: str) -> None:
-    trace: traceql.Trace = databases.trace("qwen3-32b-tp4-graph-nccl")
-    columns = {
-        column.name: list(filter(None, column.values))
-        for column in display_columns(trace.run(name).arrow())
-        if column.is_number
-    }
-    units = {unit.symbol for unit in shared_units(columns).values()}
-    assert "ns" not in units or not units & {"ms", "s"}
 
 
 def test_a_page_has_whole_sentences_and_names_that_open_under_the_pointer() -> None:

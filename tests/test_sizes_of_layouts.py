@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from databases import EXAMPLES
-from derived import database, rows
-from traces import kernel, launch, step, write
+from traces import kernel, write
 
 import traceql
 from traceql.collectives.found_layout import found_layout
@@ -124,15 +123,6 @@ def test_places_along_one_kind_of_parallelism_are_the_ranks(
     assert (layout.tp, layout.pp, layout.dp) == (stated.tp, stated.pp, stated.dp)
 
 
-def test_two_kinds_of_parallelism_leave_the_place_open() -> None:
-    """Rank 2 of 2 tensor-parallel ranks and 2 others: which kind is counted first is not stated."""
-    facts = [RankFacts(2, 4, None, None, [])]
-    layout = found_layout(
-        facts, {}, Operations(reduce_layers=True, reduce_gradients=False), Sizes(2, 1, 2)
-    )
-    assert (layout.shared, layout.stages_known) == (None, False)
-
-
 @pytest.mark.parametrize(
     ("name", "parallel", "places", "sizes", "check"),
     [
@@ -176,33 +166,6 @@ def test_the_ledger_tells_of_sizes_in_run_json_that_cannot_be(
     meaning = "sizes of parallelism in run.json that hold; all that it states; "
     expected = [(*check[:2], meaning + check[2])] if check else []
     assert [tuple(row.values()) for row in failed] == expected
-
-
-@pytest.mark.slow
-def test_a_trace_of_a_larger_job_refutes_the_world_size_of_run_json(tmp_path: Path) -> None:
-    """vLLM's replicas are jobs of their own: one of 2 may be in a run of 4, but not one of 8."""
-    for job, told in ((2, []), (8, ["world_size is 4, but a trace is of a job of 8 ranks"])):
-        folder = tmp_path / str(job)
-        about = {"rank": 0, "world_size": job}
-        write(folder / "traces" / "rank0.json", kernel(ts=0, dur=1), distributedInfo=about)
-        entry = {"rank": 0, "trace": "traces/rank0.json"}
-        run = {"schema_version": 1, "status": "complete", "ranks": [entry]}
-        run["parallel"] = {"world_size": 4}
-        (folder / "run.json").write_text(json.dumps(run))
-        with traceql.open(traceql.load(folder, folder / "x.duckdb").database) as trace:
-            failed = trace.sql("SELECT split_part(note, '; ', 3) AS why FROM ledger WHERE NOT ok")
-            assert [row["why"] for row in failed] == told
-
-
-def test_open_sizes_are_null_in_the_table() -> None:
-    tables = database(
-        step(ts=0, dur=9, context=(1, 5)),
-        launch(ts=1, correlation=1),
-        kernel("nvjet_tst_128x8_64x12_2x1_v_bz_TNN", ts=2, dur=1, correlation=1),
-    )
-    tables.con.execute("UPDATE trace SET world_size = 8, tp_rank = 0, pp_rank = 0, dp_rank = 0")
-    sizes = "SELECT tp_rank, tp_size, pp_rank, pp_size, dp_rank, dp_size, source FROM layout"
-    assert rows(tables, sizes) == [(0, None, 0, None, 0, None, "file names")]
 
 
 @pytest.mark.slow

@@ -210,15 +210,6 @@ def test_last_of_the_running_is_found_below_those_that_have_ended(
     assert found.tolist() == list(expected.values())
 
 
-def test_time_below_a_long_kernel_takes_few_rounds() -> None:
-    """A long kernel runs beside many short ones, which follow one another with pauses."""
-    count = 200_000
-    ts = np.arange(count) * 10
-    end_ts = ts + 5
-    end_ts[0] = 10 * count
-    assert not last_running(ts, end_ts, ts[1:] + 7).any()
-
-
 # --- of events in words --------------------------------------------------------------------------
 
 

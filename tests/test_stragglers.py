@@ -267,28 +267,3 @@ def test_comm_stragglers_sums_up_what_has_one_rank_and_cause(by: str, trace: tra
     ]
     found = trace.run("comm.stragglers", by=by).rows()
     assert found == sorted(expected, key=lambda row: (-row["waited_ns"], row["match_id"]))
-
-
-@pytest.mark.slow
-def test_the_operation_that_cost_most_comes_first(tmp_path: Path) -> None:
-    """Rank 1 is 20, 40 and 30 us late: rank 0 waits as long, since every operation takes 50 us."""
-    lateness = (0, 20, 40, 30)
-    ranks = [
-        [
-            event
-            for number, late in enumerate(lateness)
-            for event in (
-                kernel(ts=100 * number, dur=40 + late * rank),
-                all_reduce(ts=100 * number + 40 + late * rank, dur=50 - late * rank, ranks=(0, 1)),
-            )
-        ]
-        for rank in (0, 1)
-    ]
-    with loaded(tmp_path, *ranks) as trace:
-        rows = trace.run("comm.stragglers", by="operation").rows()
-    columns = ("match_id", "late_ns", "waited_ns", "cause", "excess_ns")
-    assert [tuple(row[column] for column in columns) for row in rows] == [
-        (2, 40_000, 40_000, "kernel", 40_000),
-        (3, 30_000, 30_000, "kernel", 30_000),
-        (1, 20_000, 20_000, "kernel", 20_000),
-    ]

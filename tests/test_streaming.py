@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -113,20 +112,6 @@ def test_recordings_give_the_same_tables(run: str, tmp_path: Path) -> None:
         assert len(got["slice"]) > 1000
 
 
-@pytest.mark.slow
-def test_a_recording_of_many_sections_gives_the_same_tables(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.undo()  # sections as large as they are for users
-    file = databases.files(databases.SERVING)[0]
-    if not file.exists():
-        pytest.skip("needs a trace that is not bundled")
-    path = tmp_path / file.name
-    path.symlink_to(file)
-    got = require_equal(path)
-    assert len(got["slice"]) > sections._EVENTS
-
-
 def crowded(draw: random.Random) -> list[Event]:
     """Few instants and threads, so that most slices touch others, and flows of every shape."""
     until = draw.choice([4, 8, 50, 1000])
@@ -153,72 +138,7 @@ def test_crowded_events_give_the_same_tables(seed: int, tmp_path: Path) -> None:
         require_equal(path)
 
 
-def damaged(events: list[Event], draw: random.Random) -> list[Event]:
-    """Some of the events of a recording, changed in every way that a reader accepts or refuses."""
-    first = draw.randrange(max(1, len(events) - 1000))
-    found = [dict(event) for event in events[first : first + 1000]]
-    for kind in draw.sample(sorted(_DAMAGE), draw.randint(1, 4)):
-        for event in draw.sample(found, min(len(found), draw.choice([1, 10, 300]))):
-            _DAMAGE[kind](event, draw)
-    if draw.random() < 0.3:
-        draw.shuffle(found)
-    return found
-
-
-def _moved(event: Event, draw: random.Random) -> None:
-    if isinstance(event.get("ts"), int | float):
-        event["ts"] += draw.choice([-1, 1, 1000, -100_000])
-
-
-def _set(name: str, *values: Any) -> Callable[[Event, random.Random], None]:
-    def set_one(event: Event, draw: random.Random) -> None:
-        event[name] = draw.choice(values)
-
-    return set_one
-
-
-def _without(event: Event, draw: random.Random) -> None:
-    event.pop(draw.choice(["cat", "name", "args", "id", "bp", "tid", "pid", "dur"]), None)
-
-
-_DAMAGE: dict[str, Callable[[Event, random.Random], None]] = {
-    "moved": _moved,
-    "dur": _set("dur", 0, -5, 0.001, 1e6, None),
-    "tid": _set("tid", 1, 2, "stream 7", None, -1),
-    "pid": _set("pid", 0, "Spans", None),
-    "phase": _set("ph", "X", "s", "f", "t", "i", "M", "B", "C"),
-    "id": _set("id", 1, 2, "0x1"),
-    "binding": _set("bp", "e", None, "x"),
-    "name": _set("name", None, 7, "", "ü"),
-    "cat": _set("cat", None, "kernel", "cpu_op", "new"),
-    "args": _set("args", {}, None, {"correlation": "x"}, {"stream": 2**70}),
-    "without": _without,
-    "without a time": lambda event, draw: event.pop("ts", None) if draw.random() < 0.002 else None,
-}
 _SOURCES = ("qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl")
-
-
-@cache
-def document(run: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(gzip.decompress(databases.files(run)[0].read_bytes()))
-    return found
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("part", range(15))
-def test_damaged_recordings_give_the_same_tables_or_errors(part: int, tmp_path: Path) -> None:
-    """Three hundred of them in all."""
-    refused = 0
-    for number in range(20 * part, 20 * part + 20):
-        draw = random.Random(number)
-        source = document(draw.choice(_SOURCES))
-        text = json.dumps(source | {"traceEvents": damaged(source["traceEvents"], draw)})
-        if draw.random() < 0.1:
-            text = text[: draw.randrange(len(text))]
-        path = tmp_path / "trace.json"
-        path.write_text(text)
-        refused += not isinstance(require_equal(path), dict)
-    assert refused < 15  # of twenty
 
 
 def unpacked(run: str, folder: Path) -> Path:

@@ -12,12 +12,12 @@ from databases import EXAMPLES
 from shared_files import shared_file
 
 import traceql
-from traceql.cli.console import print_command, print_table, print_text
+from traceql.cli.console import print_table
 from traceql.query import LIMIT, shipped_queries
 from traceql.result import Result
 from traceql.table.columns import display_columns
 from traceql.table.layout import layout
-from traceql.table.texts import is_sentence, places, without_middle, wrapped
+from traceql.table.texts import is_sentence, places
 
 pytestmark = pytest.mark.slow
 
@@ -98,32 +98,6 @@ def assert_sentences_are_whole(
             assert not is_sentence(cell) or cell.replace(" ", "") in column
 
 
-@pytest.mark.parametrize("name", QUERIES)
-def test_the_answer_stays_where_the_terminal_is_narrow(name: str, trace: traceql.Trace) -> None:
-    head = trace.queries[name].head
-    assert head.keys
-    assert set(head.keys) <= {column.name for column in head.columns}
-    columns = display_columns(trace.run(name).arrow())
-    if not columns:
-        return
-    hidden = {column.name for column in layout(columns, 78, head.keys).hidden}
-    filled = [key for key in head.keys if key in {column.name for column in columns}]
-    assert not hidden & set(filled[:3])
-
-
-def test_wait_transfer_and_cause_are_there_at_80_columns() -> None:
-    database = databases.trace("qwen3-32b-tp4-graph-nccl").path
-    skew = called("run", "comm.skew", database, COLUMNS="80")
-    lines = skew.stdout.decode().splitlines()
-    rule = next(number for number, line in enumerate(lines) if "─" in line)
-    titles = " ".join(lines[:rule]).split()
-    assert {"wait", "transfer", "cost", "cause"} <= set(titles)
-    assert "columns hidden: " in skew.stderr.decode()
-    assert "--wide shows all" in skew.stderr.decode()
-    whole = output("run", "comm.skew", database, "--wide", COLUMNS="80").splitlines()[1]
-    assert all(title in whole for title in ("operations", "late_max µs", "cause %"))
-
-
 @pytest.mark.parametrize(
     "width",
     [pytest.param(one, marks=[] if one == min(WIDTHS) else [pytest.mark.slow]) for one in WIDTHS],
@@ -190,19 +164,6 @@ def test_a_cut_table_says_how_many_rows_there_are(serving: Path) -> None:
         )
 
 
-def test_more_rows_than_a_table_usually_has_are_shown_if_asked_for(
-    serving: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "many.sql").write_text(
-        "-- One row per number.\n-- @param limit INTEGER = 5  Maximum number of rows.\n"
-        "-- @column n  BIGINT  It.\nSELECT range AS n FROM range(1200) LIMIT $limit::INTEGER\n"
-    )
-    many = ("run", "many", serving, "--queries", tmp_path)
-    assert called(*many).stderr == b"5 of 1,200 rows; --limit 0 for all\n"
-    assert output(*many, "--limit", "0").split()[-1] == "1,199"
-    assert "0 for all" in output("run", "many", "--help", "--queries", tmp_path)
-
-
 def test_a_name_is_cut_in_the_middle_and_a_sentence_is_not() -> None:
     result = Result(pa.table({"n": [1, 2], "what": [_SENTENCE, _KERNEL]}))
     assert is_sentence(_SENTENCE)
@@ -213,43 +174,6 @@ def test_a_name_is_cut_in_the_middle_and_a_sentence_is_not() -> None:
     (name,) = what.lines(_KERNEL)
     assert re.fullmatch(r"void vllm::.*….*const\*\)", name)
     assert places(name) == what.room
-
-
-def test_texts_wrap_between_words_and_keep_numbers_with_their_units() -> None:
-    lines = wrapped("waited for 63.6 ms in all", 13)
-    assert lines == ["waited for", "63.6 ms in", "all"]
-    assert wrapped("(max_cudagraph_capture_size;", 20) == ["(max_cudagraph_", "capture_size;"]
-    assert wrapped("日本語日本語", 4) == ["日本", "語日", "本語"]
-    assert wrapped("", 10) == [""]
-    assert wrapped("ab cd", 4, hanging="  ") == ["ab", "  cd"]
-    assert without_middle("日本語日本語", 7) == "日本…語"
-
-
-def test_a_command_in_several_lines_is_one_for_the_shell(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "40")
-    command = "traceql run comm.stragglers some/run.duckdb --rank 0"
-    print_command(command, before="  see  ")
-    lines = capsys.readouterr().out.splitlines()
-    assert all(len(line) <= 40 for line in lines)
-    joined = "\n".join(lines).removeprefix("  see  ").replace("\\\n", "")
-    assert " ".join(joined.split()) == command
-
-
-def test_a_paragraph_stands_below_names_that_take_half_the_line(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
-    print_text("what it says", before="a.name  ")
-    print_text("what it says", before="a.very.long.name  ")
-    printed = capsys.readouterr().out
-    assert printed == "a.name  what it says\na.very.long.name\n    what it says\n"
-
-
-def test_rows_of_nothing_are_still_rows(serving: Path) -> None:
-    shown = output("sql", serving, "SELECT NULL AS x, NULL AS y FROM range(2)").split()
-    assert shown == ["x", "y", "─" * 5, "-", "-", "-", "-"]
 
 
 def test_a_failed_check_says_how_to_see_all_of_its_rows(serving: Path, tmp_path: Path) -> None:

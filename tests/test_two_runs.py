@@ -5,17 +5,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import databases
 import pytest
 import traces
-from browser import CHROMIUM
 from command_line import called, refusal
-from perfetto_page import opened_pair, the_port
+from perfetto_page import the_port
 from shared_files import shared_file
 from traces import Event, host, kernel, launch, step
 
 import traceql
-from traceql.cli.page import opened_groups_of_pair
 from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import TraceqlError
 from traceql.pftrace import export_perfetto, export_runs
@@ -208,14 +205,6 @@ def test_the_page_shows_both_steps(runs: dict[str, traceql.Trace]) -> None:
     assert shorter.view_end >= 4_003_000 + 20_000
 
 
-def test_the_rank_of_the_steps_is_open(runs: dict[str, traceql.Trace]) -> None:
-    base, new = runs["base"], runs["new"]
-    assert opened_groups_of_pair(pair_of(base, new)) == ("^rank 0 ",)
-    other = pair_of(base, new, at(base, 1, 100))
-    assert opened_groups_of_pair(other) == ("^rank 0 ", "^rank 1 ")
-    assert opened_groups_of_pair(pair_of(base, runs["without steps"])) == (r"^rank \d",)
-
-
 def test_ranks_stand_side_by_side_and_say_their_run(
     runs: dict[str, traceql.Trace], tmp_path: Path
 ) -> None:
@@ -245,17 +234,6 @@ def test_neither_run_changes_the_other(
     base: str, new: str, runs: dict[str, traceql.Trace], tmp_path: Path
 ) -> None:
     holds_both(pair_of(runs[base], runs[new]), tmp_path)
-
-
-@pytest.mark.slow
-def test_neither_real_run_changes_the_other(tmp_path: Path) -> None:
-    base, new = (databases.trace(n) for n in ("qwen3-8b-tp1-graph", "qwen3-8b-tp2-serving"))
-    decoding = base.sql("SELECT MIN(step_id) AS id FROM step WHERE phase = 'decode'").rows()[0]
-    pair = pair_of(base, new, decoding["id"])
-    assert not isinstance(pair.alignment.at, str)
-    assert [step.phase for step in pair.alignment.at] == ["decode", "decode"]
-    assert pair.alignment.at[1].tokens == 16  # with the padding of 14 and 15 tokens
-    holds_both(pair, tmp_path)
 
 
 def holds_both(pair: Pair, folder: Path) -> None:
@@ -342,20 +320,3 @@ def test_mistakes_are_one_line_and_write_nothing(
         assert "no step 99" in refusal("ui", base, new, "--step", "99")
         assert "does not exist" in refusal("ui", base, missing)
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not CHROMIUM, reason="no chromium is installed")
-def test_the_page_shows_the_steps_of_both_runs_and_makes_the_picture(tmp_path: Path) -> None:
-    base, new = (databases.trace(n).path for n in ("qwen3-8b-tp1-graph", "qwen3-8b-tp2-serving"))
-    with opened_pair(base, new) as page:
-        shown = page.text().splitlines()
-        page.screenshot(tmp_path / "two.png")
-        failures = [e for e in page.events if e["method"] == "Runtime.exceptionThrown"]
-    assert failures == []
-    ranks = ["rank 0 · base · GPU 0 (H200)", "rank 0 · new · GPU 0 (H200)"]
-    assert [line for line in dict.fromkeys(shown) if line in ranks] == ranks
-    assert {"Steps", "Roles", "stream 7", "stream 17"} <= set(shown)  # both are open
-    assert "Launch queue" not in shown
-    assert any(line.startswith("SELECT * FROM step WHERE step_id = ") for line in shown)
-    assert (tmp_path / "two.png").stat().st_size > 50_000  # an empty page has less

@@ -3,19 +3,14 @@
 import http.client
 import re
 import signal
-import socketserver
 import struct
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import databases
 import pytest
-from browser import CHROMIUM, Browser
-from cache_folder import with_engine
+from browser import CHROMIUM
 from command_line import output, refusal
 from databases import EXAMPLES
 from perfetto_page import HEIGHT, WIDTH, opened, served, the_port
@@ -100,44 +95,6 @@ def test_a_second_one_opens_the_installed_page_on_another_port(database: Path) -
     assert said.endswith("stopped\n")
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not CHROMIUM, reason="no chromium is installed")
-def test_the_offline_page_asks_no_other_host(database: Path) -> None:
-    with recording_proxy() as (proxy, asked), Browser(WIDTH, HEIGHT, proxy=proxy) as browser:
-        browser.call("Network.enable")
-        with served("ui", database, "--offline", "--no-browser") as (link, _):
-            browser.open(link)
-            browser.wait_for_text("Roles", seconds=120)
-            browser.settle()
-    happened = [(event["method"], event["params"]) for event in browser.events]
-    wanted = {
-        host
-        for method, event in happened
-        if method == "Network.requestWillBeSent"
-        and (host := urlsplit(event["request"]["url"]).hostname) not in (None, "127.0.0.1")
-    }
-    assert wanted == {"storage.cloud.google.com"}  # the UI tries, and is stopped before it asks
-    stopped = [event for method, event in happened if method == "Network.loadingFailed"]
-    assert [event.get("blockedReason") for event in stopped] == ["csp"] * len(stopped)
-    assert not [line for line in asked if any(host in line for host in wanted)]
-
-
-@contextmanager
-def recording_proxy() -> Iterator[tuple[str, list[str]]]:
-    """The address of a proxy that answers nothing, and the requests that reach it."""
-    asked: list[str] = []
-
-    class Recorder(socketserver.StreamRequestHandler):
-        def handle(self) -> None:
-            asked.append(self.rfile.readline().decode(errors="replace"))
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Recorder) as server:
-        server.daemon_threads = True  # a silent connection does not block the exit
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}", asked
-        server.shutdown()
-
-
 def test_raw_opens_the_original_file(tmp_path: Path) -> None:
     with served("ui", _TRACE, "--raw", "--no-browser") as (link, process):
         assert fetched(link) == _TRACE.read_bytes()
@@ -152,14 +109,6 @@ def test_raw_has_the_times_of_the_file(database: Path) -> None:
     with served("ui", database, *options) as (link, _):
         assert int(arguments(link)["ts"]) == step["gpu_ts"] - rank["file_offset_ns"]
         assert fetched(link) == Path(rank["path"]).read_bytes()
-
-
-@pytest.mark.slow
-def test_a_trace_is_loaded_first(tmp_path: Path) -> None:
-    command = served("ui", _TRACE, "--no-browser", XDG_CACHE_HOME=with_engine(tmp_path))
-    with command as (link, process):
-        assert fetched(link)
-        assert process.wait(timeout=20) == 0
 
 
 @pytest.mark.slow

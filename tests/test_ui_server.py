@@ -1,7 +1,6 @@
 """The server of traceql ui: one run, for one page, on this machine."""
 
 import http.client
-import json
 import shutil
 import socket
 import struct
@@ -9,12 +8,10 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import parse_qs
 
 import pytest
 
 from traceql.errors import TraceqlError
-from traceql.ui.place import Place
 from traceql.ui.server import PageServer
 from traceql.ui.site import Page, offline_page, online_page
 
@@ -151,23 +148,6 @@ def test_a_connection_that_says_nothing_keeps_nobody(tmp_path: Path) -> None:
     silent.close()  # after the server
 
 
-def test_a_page_that_goes_away_is_no_error(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with serving(online_page, tmp_path) as client:
-        with socket.create_connection(("127.0.0.1", client.port)) as gone:
-            gone.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        assert client.refusal("/", Origin=PERFETTO) == 404
-    assert capsys.readouterr().err == ""
-
-
-def test_what_was_refused_does_not_end_it(tmp_path: Path) -> None:
-    with serving(online_page, tmp_path) as client:
-        assert client.refusal(client.trace) == 403
-        assert client.refusal("/", Origin=PERFETTO) == 404
-        assert client.ask(client.trace, Origin=PERFETTO)[1] == b"the trace"
-
-
 def test_browsers_may_ask_before_they_fetch_from_this_machine(tmp_path: Path) -> None:
     with serving(online_page, tmp_path) as client:
         asked = {"Access_Control_Request_Private_Network": "true"}
@@ -267,18 +247,3 @@ def test_only_the_offline_page_is_kept_to_its_own_files(tmp_path: Path) -> None:
     assert "http" not in policy  # no other host
     with serving(online_page, tmp_path) as client:
         assert "Content-Security-Policy" not in client.ask(client.trace, Origin=PERFETTO)[2]
-
-
-def test_a_link_names_trace_place_and_groups(tmp_path: Path) -> None:
-    page = online_page(
-        tmp_path / "a b&c.pftrace", "http://127.0.0.1:9001", Place(100, 50, 90, 160), ["^rank 0"]
-    )
-    start, _, arguments = page.link.partition("?")
-    asked = {name: values[0] for name, values in parse_qs(arguments).items()}
-    (path,) = page.site.files
-    assert start == "https://ui.perfetto.dev/#!/"
-    assert asked.pop("url") == f"http://127.0.0.1:9001{path}"
-    assert json.loads(asked.pop("startupCommands")) == [
-        {"id": "dev.perfetto.ExpandTracksByRegex", "args": ["^rank 0"]}
-    ]
-    assert asked == {"ts": "100", "dur": "50", "visStart": "90", "visEnd": "160"}

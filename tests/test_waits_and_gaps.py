@@ -1,54 +1,12 @@
 """Who waited for whom, and what the host did inside one gap."""
 
-from collections import defaultdict
 from pathlib import Path
 
-import databases
 import pytest
 import traces
 from traces import host, kernel, launch
 
 import traceql
-
-BALANCED = "qwen3-32b-tp4-graph-nccl"
-
-
-def test_each_wait_is_for_the_one_rank_that_came_last() -> None:
-    trace = databases.trace(BALANCED)
-    expected: defaultdict[tuple[int, int], int] = defaultdict(int)
-    operations = _operations(trace)
-    for waits in operations.values():
-        late = max(waits, key=lambda rank: (waits[rank][0], -rank))
-        for rank, (_, wait_ns) in waits.items():
-            if rank != late and wait_ns:
-                expected[rank, late] += wait_ns
-    rows = trace.run("comm.waits").rows()
-    assert {(row["rank"], row["late_rank"]): row["wait_ns"] for row in rows} == expected
-    assert abs(sum(row["share_pct"] for row in rows) - 100) < 1e-9
-
-
-def test_of_two_ranks_that_come_last_at_once_one_is_blamed() -> None:
-    trace = databases.trace(BALANCED)
-    operations = _operations(trace)
-    late = [max(late_ns for late_ns, _ in waits.values()) for waits in operations.values()]
-    ties = [
-        waits
-        for waits in operations.values()
-        if sorted(late_ns for late_ns, _ in waits.values())[-2:] == [max(waits.values())[0]] * 2
-    ]
-    assert ties  # else this trace proves nothing
-    blamed = sum(row["last"] for row in trace.run("comm.skew"))
-    assert blamed == sum(late_ns > 0 for late_ns in late)
-
-
-def _operations(trace: traceql.Trace) -> dict[int, dict[int, tuple[int, int]]]:
-    """Of each matched operation, by rank: how late it came, and its waiting."""
-    found: defaultdict[int, dict[int, tuple[int, int]]] = defaultdict(dict)
-    rows = trace.sql("SELECT match_id, rank, late_ns, wait_ns FROM collective")
-    for row in rows:
-        if row["match_id"] is not None:
-            found[row["match_id"]][row["rank"]] = row["late_ns"], row["wait_ns"]
-    return found
 
 
 @pytest.mark.slow

@@ -12,12 +12,6 @@ from shared_files import shared_file
 
 import traceql
 
-SIZES = {  # the model of each run
-    "qwen3-8b-tp1-graph": "qwen3-8b",
-    "qwen3-32b-tp4-graph-nccl": "qwen3-32b",
-    "qwen3-30b-a3b-tp4-ep-graph": "qwen3-30b-a3b",
-}
-MOSTLY_IDLE = {"qwen3-0.6b-tp1-eager": "qwen3-0.6b", "qwen3-8b-pp2-graph": "qwen3-8b"}
 MODELS = Path(__file__).resolve().parents[1] / "capture" / "models"
 CEILINGS = Path(__file__).parent / "data" / "peaks-h200.json"
 # Peaks that make one FLOP 1 ps, and one byte 1 ns in memory and on a link.
@@ -214,37 +208,6 @@ def test_without_a_peak_nothing_is_modelled() -> None:
     assert missing == "peak of the memory: qkv_proj; peak of the links: embed"
 
 
-@pytest.mark.slow
-def test_without_the_name_of_the_gpu_nothing_else_is_said_to_be_missing() -> None:
-    """Peaks are found by that name: to give peaks would not help."""
-    tables = filled(
-        step=[{"rank": 0, "step_id": 0, "number": 0, "gpu_dur": 130, "phase": "decode"}],
-        step_time=[
-            spent("computing", 60, "qkv_proj"),
-            spent("exposed_transfer", 40, "embed"),
-            spent("computing", 20, "attention"),
-            spent("computing", 10, "input_norm"),
-        ],
-        cost=[
-            cost("qkv_proj", flops=1000, hbm_bytes=60),
-            cost("embed", wire_bytes=10),
-            cost("attention", flops=None, hbm_bytes=None, missing="KV lengths"),
-            cost("input_norm"),
-        ],
-    )
-    tables.con.execute("UPDATE trace SET device_name = NULL")
-    missing = {
-        ("qkv_proj", "name of the GPU in the trace"),
-        ("embed", "name of the GPU in the trace"),
-        ("attention", "KV lengths"),
-        ("input_norm", None),  # whatever the peaks are, nothing takes no time
-    }
-    assert set(rows(tables, "SELECT role, missing FROM role_floor")) == missing
-    assert set(rows(tables, "SELECT role, missing FROM role_time")) == missing
-    ((*_, told),) = answer(tables, "step.floor")
-    assert told == "name of the GPU in the trace: qkv_proj, embed; KV lengths: attention"
-
-
 def test_experts_beyond_the_mean_of_the_ranks_are_imbalance() -> None:
     """Of rank 0 with 20 ns too many, one half of which is in experts whose work is known."""
     experts = {"experts_gate_up": (50, 30), "experts_down": (50, 30)}
@@ -272,40 +235,6 @@ def test_experts_beyond_the_mean_of_the_ranks_are_imbalance() -> None:
         ("not_modelled", "experts_gate_up"): 30,
         ("not_modelled", "experts_down"): 30,
     }
-
-
-@pytest.mark.parametrize(
-    ("size", "ns"),
-    [
-        (200, 2000),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in ((50, 1000), (100, 1000), (300, 3000), (600, 6000))
-        ),
-    ],
-)
-def test_measured_operations_are_interpolated(size: int, ns: int) -> None:
-    common = {"device_name": "GPU", "op": "all_reduce", "ranks": 2}
-    operation = {"kernel_id": 0, "rank": 0, "op": "all_reduce", "group_size": 2, "bytes": size}
-    tables = Tables()
-    tables.execute("FROM collective, cost, kernel, measured_collective, peak, trace")
-    insert(tables, "trace", {"rank": 0, "device_name": "GPU"})
-    insert(tables, "peak", {"device_name": "GPU", "kind": "measured", "link_gbps": 1})
-    insert(tables, "collective", operation)
-    insert(tables, "kernel", STEP | {"id": 0, "layer": 0, "role": "mlp_allreduce"})
-    insert(tables, "cost", cost("mlp_allreduce", wire_bytes=size))
-    insert(
-        tables,
-        "measured_collective",
-        *(
-            common | {"bytes": size, "ns": ns + 500, "kernel_ns": ns + 50, "fastest_ns": ns}
-            for size, ns in ((100, 1000), (300, 3000))
-        ),
-        common | {"bytes": 300, "ns": 9000},
-        common | {"bytes": 200, "ns": 1, "ranks": 4},
-        common | {"bytes": 200, "ns": 1, "device_name": "another GPU"},
-    )
-    assert rows(tables, "SELECT link_ns FROM role_floor WHERE kind = 'measured'") == [(ns,)]
 
 
 # --- on real runs --------------------------------------------------------------------------------
@@ -353,23 +282,6 @@ def adds_up(trace: traceql.Trace) -> None:
 @pytest.mark.parametrize("run", cases())
 def test_waterfall_of_a_real_run_adds_up(run: str) -> None:
     adds_up(databases.trace(run))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("run", "model"), SIZES.items())
-def test_waterfall_of_a_known_model_adds_up(run: str, model: str) -> None:
-    trace = with_sizes(run, model)
-    adds_up(trace)
-    for row in trace.run("step.floor"):
-        assert 5 < row["floor_pct"] < 80
-        assert row["not_modelled_ns"] < 0.2 * row["gpu_ns"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("run", "model"), (SIZES | MOSTLY_IDLE).items())
-def test_no_role_is_above_the_measured_ceiling(run: str, model: str) -> None:
-    """That of the fastest of five H200 GPUs, since the runs were recorded on others."""
-    no_role_is_above_the_ceiling(with_sizes(run, model))
 
 
 @pytest.mark.slow

@@ -9,11 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import traceql
 from traceql.chart.draw import drawn
 from traceql.chart.files import picture
-from traceql.chart.placing import Box, Place, Point, places
-from traceql.chart.theme import INK, PAPER
+from traceql.chart.placing import Box, Point, places
 from traceql.query import Chart
 from traceql.report.picture import inline
 
@@ -85,58 +83,6 @@ def test_small_parts_of_one_kind_share_a_bar_after_the_others() -> None:
     }  # fmt: skip
 
 
-def test_bars_that_cannot_be_seen_are_left_out() -> None:
-    spec = waterfall(("floor", "floor", 9e6), ("padding", "padding", 1e3), ("idle", "idle", 1e6))
-    assert bars_of(spec) == {"total": (0, 10.001), "floor": (0, 9), "idle": (9.001, 10.001)}
-
-
-def test_totals_of_several_groups_are_equally_long() -> None:
-    table = pa.table({
-        "phase": ["decode", "decode", "prefill", "prefill"], "bar": ["floor", "idle"] * 2,
-        "part": ["floor", "host"] * 2, "mean_ns": [3e6, 1e6, 1e7, 3e7],
-    })  # fmt: skip
-    chart = Chart("waterfall", _WATERFALL | {"group": "phase"})
-    spec = drawn(table, chart, width=560).to_dict()
-    (rows,) = spec["datasets"].values()
-    assert [(row["name"], row["start"], row["end"]) for row in rows] == [
-        ("decode", 0, 100), ("floor", 0, 75), ("host", 75, 100),
-        ("prefill", 0, 100), ("floor", 0, 25), ("host", 25, 100),
-    ]  # fmt: skip
-    assert [row["label"] for row in rows if row["name"] == "floor"] == [
-        "3.00 ms\u200275%", "10.00 ms\u200225%",
-    ]  # fmt: skip
-    assert [row["has_next"] for row in rows] == [False, True, False] * 2
-
-
-def test_the_legend_has_the_kinds_with_bars_of_other_names() -> None:
-    def legend(*rows: tuple[str, str, float]) -> Any:
-        colours = (layer["encoding"].get("color", {}) for layer in waterfall(*rows)["layer"])
-        found = next(colour["legend"] for colour in colours if colour.get("scale"))
-        return found and found["values"]
-
-    bars = [("floor", "floor", 5.0), ("comm_floor", "comm_floor", 4.0), ("idle", "launch", 1.0)]
-    assert legend(*bars) == ["idle"]
-    assert legend(*bars[:2]) is None
-
-
-def test_a_label_without_room_beside_its_bar_is_in_it() -> None:
-    (rows,) = waterfall(("floor", "floor", 8e6), ("idle", "idle", 1e6))["datasets"].values()
-    total, floor, idle = ((row["align"], row["ink"]) for row in rows)
-    assert (total, floor, idle) == (("right", PAPER), ("right", PAPER), ("right", INK))
-
-
-@pytest.mark.parametrize("total", [0.0, 5.0, 5e12])
-def test_a_waterfall_of_one_bar_is_drawn(total: float) -> None:
-    spec = waterfall(("floor", "floor", total), width=328)
-    assert len(bars_of(spec)) == (2 if total else 1)
-    chart = traceql.Result(
-        pa.table({"bar": ["floor"], "part": ["floor"], "mean_ns": [total]}),
-        Chart("waterfall", _WATERFALL),
-    ).chart(width=328)
-    drawing = ElementTree.fromstring(picture(chart, ".svg"))
-    assert float(drawing.attrib["width"]) <= 328
-
-
 def test_percentages_of_a_heatmap_are_means_on_a_scale_to_100() -> None:
     table = pa.table({
         "layer": [0, 0, 1, 1], "role": ["act", "act", "act", "rope"],
@@ -173,19 +119,6 @@ def test_roofs_bend_where_bytes_and_operations_take_the_same_time() -> None:
     assert start["x"] < 4 < ridge["x"] < end["x"]
 
 
-def test_rows_without_operations_are_not_on_a_roofline() -> None:
-    rows = [row("o_proj"), row("rope", intensity=0.0), row("act", intensity=None)]
-    assert [row["role"] for row in data_of(roofline(*rows).to_dict(), "role")] == ["o_proj"]
-    with pytest.raises(traceql.TraceqlError, match="nothing to draw"):
-        roofline(rows[1])
-
-
-def test_points_without_known_ceilings_are_drawn() -> None:
-    spec = roofline(row("o_proj", peak_tflops=None, peak_gbps=None)).to_dict()
-    assert not data_of(spec, "roof")
-    assert data_of(spec, "role")
-
-
 @pytest.mark.parametrize("width", [328, 560, 1170])
 def test_points_and_names_say_their_phase(width: int) -> None:
     rows = [row("o_proj"), row("o_proj", phase="prefill", intensity=900.0, achieved_tflops=700.0)]
@@ -193,26 +126,6 @@ def test_points_and_names_say_their_phase(width: int) -> None:
     assert float(ElementTree.fromstring(drawing).attrib["width"]) <= width
     assert drawing.count('data-phase="prefill"') >= 2
     assert drawing.count('data-phase="decode"') >= 2
-
-
-def test_names_of_close_points_stand_below_each_other_in_the_order_of_the_points() -> None:
-    points = [Point(100, y, 4, name, 1) for name, y in (("c", 106), ("a", 100), ("b", 103))]
-    found = dict(zip("cab", places(points, Box(0, 0, 300, 300), [], []), strict=True))
-    heights = [place.y for name in "abc" if (place := found[name])]
-    assert heights == sorted(heights)
-    assert len(set(heights)) == 3
-
-
-def test_a_name_without_room_is_left_out() -> None:
-    points = [Point(20, 10, 4, "a name that is too long", 1)]
-    assert places(points, Box(0, 0, 40, 20), [], []) == [None]
-
-
-def test_a_line_to_a_name_crosses_no_other_name_if_there_is_another_place() -> None:
-    point, wall = Point(100, 100, 4, "a", 1), Box(108, 0, 110, 300)
-    (place,) = places([point], Box(0, 0, 300, 300), [], [wall])
-    assert place
-    assert place.x < 100
 
 
 _POINTS = st.lists(
@@ -241,8 +154,3 @@ def _overlap(one: Box, other: Box) -> bool:
     across = min(one.right, other.right) - max(one.left, other.left)
     down = min(one.bottom, other.bottom) - max(one.top, other.top)
     return min(across, down) > 1e-6
-
-
-def test_a_name_right_of_its_point_begins_there() -> None:
-    right, left = (Place(10, 10, is_right=each).box("ab") for each in (True, False))
-    assert left.left < left.right - 4 < 10 < right.left + 4 < right.right

@@ -6,7 +6,7 @@ from typing import Any
 
 import databases
 import pytest
-from command_line import output, refusal
+from command_line import refusal
 from derived import Tables, answer, database, insert, rows
 from workload_runs import DENSE, EXPERTS, FOUR_RANKS, loaded
 
@@ -68,18 +68,6 @@ def test_measured_step_is_the_mean_of_the_typical_steps() -> None:
     assert total(loaded(DENSE))["measured_ns"] == pytest.approx(5_436_400)
 
 
-@pytest.mark.parametrize("run", runs(DENSE, FOUR_RANKS))
-def test_times_of_a_class_add_up(run: Any) -> None:
-    assert not (
-        loaded(run)
-        .select(
-            "SELECT class_id FROM class_time INNER JOIN step_class USING (class_id) "
-            "GROUP BY class_id, gpu_ns HAVING ABS(SUM(ns) - gpu_ns) > 0.001"
-        )
-        .rows()
-    )
-
-
 def test_memory_bound_product_loses_half_its_bytes_with_two_ranks() -> None:
     one, two = asked(loaded(DENSE)), asked(loaded(DENSE), tp=2)
     key = ("computing", "gate_up_proj")
@@ -118,24 +106,6 @@ def test_one_rank_does_not_communicate() -> None:
         if kind in ("communication", "waiting"):
             assert (row["predicted_ns"], row["how"]) == (0, "none with one rank")
     assert parts["total", "total"]["how"] == "sum"
-
-
-@pytest.mark.slow
-def test_operation_that_took_no_time_is_not_scaled() -> None:
-    sent = asked(databases.trace("qwen3-8b-pp2-graph"), phase="prefill", batch=2)
-    # Two of 8 MiB; recorded were 0 ns for 4 MiB, whose data had gone, and 40.0 us for 12 MB.
-    row = sent["communication", "pp_send"]
-    assert row["measured_ns"] == 0
-    assert row["predicted_ns"] == pytest.approx(
-        2 * 40_010.5 * (8 - 4) * 2**20 / (12_591_104 - (4 << 20))
-    )
-
-
-@pytest.mark.slow
-def test_stages_still_wait_with_one_rank_each() -> None:
-    waiting = asked(databases.trace("qwen3-8b-pp2-graph"))["waiting", "waiting"]
-    assert waiting["measured_ns"] > 1e6
-    assert waiting["predicted_ns"] == waiting["measured_ns"]
 
 
 def test_no_wait_takes_away_the_waiting_alone() -> None:
@@ -244,19 +214,6 @@ def test_measured_product_takes_as_long_per_row_between_measured_rows() -> None:
     )
 
 
-def test_product_of_more_rows_than_measured_takes_no_less() -> None:
-    # At the rate at which it reads its 32 MiB, 7.0 of 10 us, 1,025 rows would take some 50 us.
-    tables = gate_up(1, 10_000)
-    more, most = (told(tables, batch=batch)["gate_up_proj"] for batch in (1025, 16384))
-    assert more["predicted_ns"] == 240_000
-    assert (more["how"], more["warning"]) == (
-        "roofline + measured rest",
-        "no recorded step has it compute-bound",
-    )
-    # 16 times the FLOPs of 1,024 rows take 556 us at the peak, 989.5 TFLOPS.
-    assert most["predicted_ns"] > 2 * 4096 * 4096 * 16384 / 989_500
-
-
 def odd_steps() -> Tables:
     """30 steps of eight requests that sample for 30 ns, and one of six, padded to eight rows."""
     tables = one_rank()
@@ -283,54 +240,6 @@ def test_question_that_changes_nothing_returns_what_was_measured(question: Row) 
         assert "GPU: NVIDIA H200, as recorded" in parts["total"]["warning"]
 
 
-@pytest.mark.parametrize("question", [{"peak": "H100"}, {"tp": 2}])
-def test_role_without_a_formula_takes_as_long_as_in_the_base(question: Row) -> None:
-    row = told(odd_steps(), **question)["sample"]
-    assert (row["predicted_ns"], row["how"]) == (30, "as measured")
-
-
-def test_recorded_step_is_itself_to_the_last_digit() -> None:
-    tables = one_rank()
-    assert 7 * (57.5 / 7) != 57.5
-    steps(tables, 7, {"attention": 700}, kv_tokens=57.5)
-    row = told(tables)["attention"]
-    assert (row["predicted_ns"], row["how"]) == (700, "as measured")
-
-
-def test_classes_of_as_many_rows_count_by_their_steps() -> None:
-    tables = one_rank()
-    steps(tables, 8, {"sample": 300}, steps=30)
-    steps(tables, 4, {"sample": 100}, steps=3, is_frequent=False)
-    steps(tables, 3, {"sample": 200}, steps=1, is_frequent=False, executed_tokens=4)
-    row = told(tables, batch=4)["sample"]
-    # Of four steps of four rows, three took 100 ns and one 200.
-    assert (row["predicted_ns"], row["how"]) == (125, "recorded sizes")
-
-
-def test_experts_that_read_less_than_expected_have_no_floor() -> None:
-    tables = one_rank()
-    experts = {"formula": "experts", "weight_bytes": 4800 * 900, "experts": 128, "top_k": 128}
-    part_of_model(tables, "experts_gate_up", **experts)
-    part_of_model(tables, "lm_head", weight_bytes=4800 * 100)
-    # All experts would take 900 ns: 4,800 bytes per ns.
-    steps(tables, 8, {"experts_gate_up": 800, "lm_head": 150})
-    floors = [row["floor_ns"] for row in told(tables).values()]
-    assert floors == pytest.approx([900, 100, 1000])
-    why = "experts that the tokens chose: fewer than equally likely ones"
-    insert(tables, "cost", {"rank": 0, "role": "experts_gate_up", "missing": why})
-    insert(tables, "cost", {"rank": 0, "role": "lm_head", "missing": "tokens of the step"})
-    parts = told(tables)
-    assert [row["floor_ns"] for row in parts.values()] == [
-        None,
-        pytest.approx(100),
-        pytest.approx(100),
-    ]
-    assert parts["experts_gate_up"]["warning"] == f"no floor, unknown: {why}"
-    assert "floor is a lower bound: without experts_gate_up" in parts["total"]["warning"]
-    # Twice as many tokens still read fewer experts than expected, in the same relation.
-    assert told(tables, batch=16)["experts_gate_up"]["predicted_ns"] == pytest.approx(800)
-
-
 @pytest.mark.parametrize(
     ("device_name", "warning"),
     [
@@ -347,10 +256,6 @@ def test_unknown_gpu_is_said(device_name: str | None, warning: str) -> None:
     assert warning in parts["total"]["warning"]
 
 
-def test_known_gpu_is_nothing_to_warn_of() -> None:
-    assert told(odd_steps())["total"]["warning"] is None
-
-
 def test_another_size_is_predicted_and_checked() -> None:
     row = total(loaded(DENSE), batch=2)
     # Steps of two requests were recorded too, but only one of them: it is not a base, but a check.
@@ -364,15 +269,6 @@ def test_size_far_beyond_the_recorded_ones_is_said() -> None:
     assert "from a batch of 4" in parts["total", "total"]["warning"]
     assert "does not fit" in total(loaded(DENSE), batch=4096, context=4000)["warning"]
     assert "does not fit" not in total(loaded(DENSE), batch=64)["warning"]
-
-
-@pytest.mark.slow
-def test_experts_of_more_tokens_read_more_weights() -> None:
-    few, many = (asked(loaded(EXPERTS), batch=n) for n in (4, 16))
-    key = ("computing", "experts_down")
-    distinct = (1 - (1 - 8 / 128) ** 16) / (1 - (1 - 8 / 128) ** 4)
-    assert many[key]["floor_ns"] / few[key]["floor_ns"] == pytest.approx(distinct)
-    assert many[key]["predicted_ns"] > few[key]["predicted_ns"]
 
 
 def test_another_gpu_has_other_roofs() -> None:
@@ -412,13 +308,6 @@ def test_unknown_kv_lengths_leave_attention_unknown() -> None:
     assert "give --context" in without["warning"]
     assert with_context["how"] == "sum"
     assert with_context["predicted_ns"] > without["predicted_ns"]
-
-
-@pytest.mark.slow
-def test_measured_products_and_collectives_are_preferred() -> None:
-    parts = asked(databases.trace(databases.BATCH16), batch=64)
-    assert parts["computing", "gate_up_proj"]["how"] == "measured product"
-    assert parts["communication", "attn_allreduce"]["how"] == "measured collective"
 
 
 @pytest.mark.parametrize(
@@ -471,13 +360,3 @@ def test_curve_joins_measured_sizes_and_goes_on_as_the_largest() -> None:
     assert rows(
         tables, "SELECT ns, source FROM transfer_curve WHERE op = 'all_reduce' AND ranks = 4"
     ) == [(4100, "fixed cost")]
-
-
-def test_options_may_be_written_with_hyphens() -> None:
-    database_file = loaded(FOUR_RANKS).path
-    answers = [
-        output("run", "whatif", database_file, option, "--format", "csv")
-        for option in ("--no-wait", "--no_wait")
-    ]
-    assert answers[0] == answers[1]
-    assert "left out" in answers[0]
