@@ -5,6 +5,7 @@ import os
 import fast_folder
 import pytest
 import shared_files
+from nightly import mark_nightly
 
 from traceql.loading import reading
 
@@ -31,6 +32,11 @@ def pytest_configure(config: pytest.Config) -> None:
         if is_split(config):
             fast_folder.begin()
         shared_files.begin()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    mark_nightly(items)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
