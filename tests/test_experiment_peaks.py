@@ -99,6 +99,13 @@ def test_a_measured_file_shows_its_products_with_their_share_of_the_data_sheet()
     assert decode[0]["weights_gbps"] == pytest.approx(4096 * 75_968 * 2 / decode[0]["sustained_ns"])
 
 
+def test_sizes_and_times_are_in_units_that_all_rows_can_be_read_in() -> None:
+    lines = shown(TWO_H200, "--table", "collectives")
+    custom = lines.index("all_reduce among 2 GPUs, custom")
+    assert lines[custom + 4].split() == ["1", "KiB", "4.0", "3.7", "0.3", "0.3"]
+    assert lines[custom + 16].split() == ["4", "MiB", "19.8", "19.2", "212.2", "212.2"]
+
+
 def test_all_tables_are_one_of_rows_that_name_theirs() -> None:
     found = json.loads(output(*PEAKS, "show", TWO_H200, "--format", "json"))
     counts = {name: sum(row["table"] == name for row in found) for name in TABLES}
