@@ -10,7 +10,13 @@ from traces import Event
 
 from traceql.classification.rules import write_rules
 from traceql.derive.definition import Kind
-from traceql.derive.execute import create_sources, drop_derived, make_macros, make_tables
+from traceql.derive.execute import (
+    create_sources,
+    drop_derived,
+    make_macros,
+    make_tables,
+    present,
+)
 from traceql.derive.registry import definitions
 from traceql.derive.tables_read import read_by
 from traceql.loading.first_use import every_table
@@ -77,6 +83,11 @@ def make_every_table(con: duckdb.DuckDBPyConnection) -> None:
 
 
 def insert(tables: Tables, table: str, *given: Mapping[str, Any]) -> None:
+    """Adds rows to a table, a scratch one too, which has no others if it is not made yet."""
+    if table not in present(tables.con):
+        one = definitions()[table]
+        columns = ", ".join(f'"{column.name}" {column.type}' for column in one.columns)
+        tables.con.execute(f"CREATE TABLE {one.schema}.{table} ({columns})")
     for row in given:
         marks = ", ".join("?" * len(row))
         tables.con.execute(

@@ -19,7 +19,6 @@ WITHOUT_FLOPS = cost("input_norm", dur_ns=10, **NORM)
 def of_steps(*costs: dict[str, Any]) -> Tables:
     """Decode steps of 100 ns on rank 0 with these parts."""
     tables = filled()
-    tables.execute("FROM device_part")
     for step_id in {one["step_id"] for one in costs}:
         phase = "decode" if step_id == 0 else "prefill"
         step = {"rank": 0, "step_id": step_id, "phase": phase}

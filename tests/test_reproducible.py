@@ -133,7 +133,6 @@ HUGE = 2**53
 @pytest.mark.parametrize("sizes", [(1, 1, HUGE), (HUGE, 1, 1)])
 def test_order_of_operations_changes_no_byte(sizes: tuple[int, ...]) -> None:
     tables = Tables()
-    tables.execute("FROM collective, kernel, part_work")
     place = {"rank": 0, "role": "pp_send", "step_id": 0}
     insert(tables, "part_work", place | {"layers": [0], "only_communicates": True})
     for number, size in enumerate(sizes):
@@ -164,7 +163,6 @@ def test_order_of_layers_changes_no_verdict(
 ) -> None:
     """All weights take 4 ns more than those of one layer, and the kernels take 2 ns more."""
     tables = Tables()
-    tables.execute("FROM kernel, step_tokens, layout, rank_model, model_part, operator_size, peak")
     insert(tables, "trace", {"rank": 0, "device_name": "GPU"})
     peak = {"device_name": "GPU", "kind": "data sheet", "hbm_gbps": 1, "l2_bytes": 1}
     insert(tables, "peak", peak)

@@ -36,8 +36,8 @@ def cost(role: str, **known: Any) -> dict[str, Any]:
 def filled(**given: list[dict[str, Any]]) -> Tables:
     """A database with these rows alone in the tables that a waterfall is made from."""
     tables = Tables()
-    tables.execute(f"FROM {', '.join({'peak', 'step', *given})}")
-    insert(tables, "trace", {"rank": 0, "device_name": "GPU"}, {"rank": 1, "device_name": "GPU"})
+    rank = {"dialect": "pytorch", "device_name": "GPU"}
+    insert(tables, "trace", rank | {"rank": 0}, rank | {"rank": 1})
     insert(tables, "peak", PEAK)
     for table, listed in given.items():
         insert(tables, table, *listed)
