@@ -104,6 +104,34 @@ def test_an_error_in_a_process_arrives_as_it_was_raised(
     assert [process.returncode for process in started] == [1]
 
 
+def test_a_bug_of_a_reader_is_told_in_one_line_without_a_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(_request: worker.Request) -> None:
+        raise RuntimeError("unheard of")
+
+    monkeypatch.setattr(reading, "read", read)
+    file = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
+    message = "reading failed (RuntimeError: unheard of); please report this trace"
+    assert refusal("load", file, "-o", tmp_path / "run.duckdb") == f"traceql: {file}: {message}"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.slow
+def test_small_files_start_no_process_and_import_no_engine(tmp_path: Path) -> None:
+    run = two_ranks(tmp_path / "run")
+    program = (
+        "import subprocess, sys; subprocess.Popen = None\n"
+        "sys.argv[0] = 'traceql'; from traceql.cli import main\n"
+        "try:\n    main()\n"
+        "finally:\n    print({'pandas', 'wasmtime', 'google.protobuf'} & {*sys.modules})"
+    )
+    arguments = ["load", "--reader", "stream", str(run), "-o", str(tmp_path / "run.duckdb")]
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.endswith("set()\n")
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("processes_read")
 def test_a_process_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:

@@ -5,19 +5,31 @@ from typing import TYPE_CHECKING, Any
 from traceql.engine.module_cache import will_compile
 
 if TYPE_CHECKING:
-    from traceql.engine.arrow import arrow_table
+    from traceql.engine.arrow import Engine, arrow_table
     from traceql.engine.backend import TraceProcessor
+    from traceql.engine.bundled import open_engine
     from traceql.engine.session import open_trace_processor
 
-__all__ = ["TraceProcessor", "arrow_table", "open_trace_processor", "will_compile"]
+__all__ = [
+    "Engine",
+    "TraceProcessor",
+    "arrow_table",
+    "open_engine",
+    "open_trace_processor",
+    "will_compile",
+]
 
 
 def __getattr__(name: str) -> Any:
     """Imports on first use: whether the engine is compiled can be seen without wasmtime."""
-    if name == "arrow_table":
-        from traceql.engine.arrow import arrow_table
+    if name in ("Engine", "arrow_table"):
+        from traceql.engine import arrow
 
-        return arrow_table
+        return getattr(arrow, name)
+    if name == "open_engine":
+        from traceql.engine.bundled import open_engine
+
+        return open_engine
     if name == "TraceProcessor":
         from traceql.engine.backend import TraceProcessor
 

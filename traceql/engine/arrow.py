@@ -1,8 +1,9 @@
 """Query results of any trace processor as Arrow tables."""
 
+from typing import Protocol
+
 import pyarrow as pa
 
-from traceql.engine.backend import BundledBackend, TraceProcessor
 from traceql.engine.cells import Cell, Chunk, chunks, column_type
 from traceql.engine.messages import last_line
 from traceql.errors import EngineError
@@ -14,7 +15,15 @@ _ERROR = 2
 _BATCH = 3
 
 
-def arrow_table(tp: TraceProcessor, sql: str, *, schema: pa.Schema | None = None) -> pa.Table:
+class Engine(Protocol):
+    """A trace processor that answers queries."""
+
+    def query_bytes(self, query: str, /) -> bytes:
+        """A serialised QueryResult. If the query is wrong, its field `error` says so."""
+        ...
+
+
+def arrow_table(tp: Engine, sql: str, *, schema: pa.Schema | None = None) -> pa.Table:
     """The rows of `sql`, with int64, float64, string or binary columns that may hold NULLs.
 
     A column that holds only NULLs has the type null, and so has every column of an empty result.
@@ -27,7 +36,7 @@ def arrow_table(tp: TraceProcessor, sql: str, *, schema: pa.Schema | None = None
             not fit `schema`.
     """
     names, batches = [], []
-    for number, content in delimited_fields(memoryview(_result_bytes(tp, sql))):
+    for number, content in delimited_fields(memoryview(tp.query_bytes(sql))):
         if number == _ERROR and content:
             reason = last_line(str(content, "utf-8", "replace"))
             raise EngineError(f"the trace processor rejected the query: {reason}")
@@ -37,14 +46,6 @@ def arrow_table(tp: TraceProcessor, sql: str, *, schema: pa.Schema | None = None
             batches.append(content)
     table = _table(names, list(chunks(batches, len(names))))
     return table if schema is None else _cast(table, schema)
-
-
-def _result_bytes(tp: TraceProcessor, sql: str) -> bytes:
-    """A serialised QueryResult: its bytes can be decoded in bulk, protobuf's objects cannot."""
-    backend = tp._backend
-    if isinstance(backend, BundledBackend):
-        return backend.query_bytes(sql)
-    return bytes(backend.execute_query(sql).SerializeToString())
 
 
 def _table(names: list[str], parts: list[Chunk]) -> pa.Table:

@@ -4,22 +4,11 @@ import dataclasses
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from traceql.engine.bundled import APPEND_BYTES, append_header, query_bytes
 from traceql.engine.messages import last_line
 from traceql.engine.perfetto_api import TraceProcessorBackend, api
-from traceql.engine.wasm import REQUEST_BYTES, WasmEngine
+from traceql.engine.wasm import WasmEngine
 from traceql.errors import EngineError
-from traceql.protobuf.wire import DELIMITED, VARINT, delimited_fields, tag, varint
-
-# A request holds a whole append with its header; the engine copies split requests once more.
-APPEND_BYTES = REQUEST_BYTES - (1 << 10)
-
-_MESSAGE = 1  # field number of TraceProcessorRpcStream
-# Field numbers of TraceProcessorRpc.
-_REQUEST = 2
-_FATAL_ERROR = 5
-_APPEND_TRACE_DATA = 101
-_QUERY_RESULT = 203
-_APPEND = 1  # the request TPM_APPEND_TRACE_DATA
 
 
 class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto has no types
@@ -40,15 +29,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
 
     def query_bytes(self, query: str) -> bytes:
         """The same QueryResult as bytes: the engine's partial results, which protobuf can merge."""
-        arguments = self.protos.QueryArgs(sql_query=query)
-        request = self._request("TPM_QUERY_STREAMING", query_args=arguments)
-        messages = delimited_fields(memoryview(self._engine.request(request)))
-        fields = [field for _, message in messages for field in delimited_fields(message)]
-        for number, content in fields:
-            if number == _FATAL_ERROR:
-                reason = last_line(str(content, "utf-8", "replace"))
-                raise EngineError(f"the trace processor stopped: {reason}")
-        return b"".join(content for number, content in fields if number == _QUERY_RESULT)
+        return query_bytes(self._engine, query)
 
     def compute_metric(self, metrics: list[str]) -> Any:
         """A ComputeMetricResult."""
@@ -100,7 +81,7 @@ class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto h
         data = memoryview(chunk).cast("B")
         for start in range(0, len(data), APPEND_BYTES):
             piece = data[start : start + APPEND_BYTES]
-            (reply,) = self._answers(self._engine.request(_append_header(len(piece)), piece))
+            (reply,) = self._answers(self._engine.request(append_header(len(piece)), piece))
             result = reply.append_result
             if result.error:
                 break
@@ -152,6 +133,13 @@ class TraceProcessor(api.TraceProcessor):  # type: ignore[misc]  # perfetto has 
 
     config: Any
 
+    def query_bytes(self, query: str) -> bytes:
+        """A serialised QueryResult: its bytes can be decoded in bulk, protobuf's objects cannot."""
+        backend = self._backend
+        if isinstance(backend, BundledBackend):
+            return backend.query_bytes(query)
+        return bytes(backend.execute_query(query).SerializeToString())
+
     def _create_backend(self, remote: str | None, addr: str | None) -> Any:
         if remote or addr:
             return super()._create_backend(remote, addr)
@@ -170,10 +158,3 @@ def _refuse_shell_options(config: Any) -> None:
     given = [name for name in (*options, "fetch_latest_trace_processor") if getattr(config, name)]
     if given:
         raise EngineError(f"{given[0]} needs a native trace_processor_shell; set bin_path to one")
-
-
-def _append_header(size: int) -> bytes:
-    """What precedes `size` bytes of trace in a TraceProcessorRpcStream of one append request."""
-    rpc = tag(_REQUEST, VARINT) + varint(_APPEND) + tag(_APPEND_TRACE_DATA, DELIMITED)
-    rpc += varint(size)
-    return tag(_MESSAGE, DELIMITED) + varint(len(rpc) + size) + rpc

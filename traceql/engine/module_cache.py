@@ -9,6 +9,7 @@ import os
 import platform
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -130,10 +131,9 @@ def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
     folder = cache_folder()
     if folder is None:
         return None
-    with wasm.open("rb") as file:
-        content = hashlib.file_digest(file, "sha256").hexdigest()
+    status = wasm.stat()
     identity = (
-        content,
+        _sha256(wasm, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns),
         importlib.metadata.version("wasmtime"),
         platform.system(),
         platform.machine(),
@@ -142,6 +142,12 @@ def _cache_path(wasm: Path, plan: MemoryPlan) -> Path | None:
     )
     key = hashlib.sha256(repr(identity).encode()).hexdigest()[:16]
     return folder / f"trace_processor-{key}.cwasm"
+
+
+@cache
+def _sha256(file: Path, *_version: int) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _cpu_features() -> str:

@@ -1,7 +1,7 @@
 """Opens a trace processor, bundled or native, and feeds it a trace."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from http.client import HTTPException
 from pathlib import Path
 
@@ -9,9 +9,8 @@ from traceql.engine.backend import TraceProcessor
 from traceql.engine.messages import last_line
 from traceql.engine.module_cache import TRACE_PROCESSOR_VARIABLE, native_binary
 from traceql.engine.perfetto_api import PerfettoException, api
-from traceql.errors import EngineError, TraceNotFound
-
-PIECE_BYTES = 16 << 20  # the engine recognizes the format by the first piece, so that must be large
+from traceql.engine.pieces import pieces
+from traceql.errors import EngineError
 
 
 def open_trace_processor(
@@ -59,9 +58,8 @@ def _native(binary: Path) -> TraceProcessor:
 
 
 def _load(tp: TraceProcessor, feed: Iterable[bytes] | str | Path) -> None:
-    chunks = _file_chunks(Path(feed)) if isinstance(feed, str | Path) else feed
     try:
-        tp._parse_trace(_pieces(chunks))
+        tp._parse_trace(pieces(feed))
     except PerfettoException as error:
         reason = last_line(str(error))
         raise EngineError(f"the trace processor rejected the trace: {reason}") from error
@@ -69,27 +67,3 @@ def _load(tp: TraceProcessor, feed: Iterable[bytes] | str | Path) -> None:
         raise EngineError(
             f"the trace processor went away while loading ({error}); is there enough memory?"
         ) from error
-
-
-def _file_chunks(path: Path) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as file:
-            while chunk := file.read(PIECE_BYTES):
-                yield chunk
-    except OSError as error:
-        raise TraceNotFound(f"cannot read {path}: {error.strerror}; give a trace file") from error
-
-
-def _pieces(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes in pieces of at least PIECE_BYTES, except for the last."""
-    held: list[bytes] = []
-    held_bytes = 0
-    for chunk in chunks:
-        held.append(chunk)
-        held_bytes += len(chunk)
-        if held_bytes >= PIECE_BYTES:
-            yield held[0] if len(held) == 1 else b"".join(held)
-            held.clear()
-            held_bytes = 0
-    if held_bytes:
-        yield b"".join(held)

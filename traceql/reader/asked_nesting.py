@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.engine import arrow_table, open_trace_processor
+from traceql.engine import arrow_table, open_engine
 from traceql.errors import LossyLoad
 from traceql.reader import feed
 from traceql.reader.flows import Flows
@@ -41,7 +41,7 @@ def nesting(
         return Nesting(empty, empty, empty, empty, _UNUSED)
     ids, to_fed = feed.dense_ids(tracks, slices), feed.fed_times(slices, flows)
     fed = feed.nesting_feed(slices, flows, ids, to_fed)
-    with open_trace_processor(fed, trace_processor=trace_processor) as tp:
+    with open_engine(fed, trace_processor=trace_processor) as tp:
         require_no_losses(tp)
         found = arrow_table(tp, _SLICES)
         last_id = arrow_table(tp, _LAST_ID)["id"][0].as_py()

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
-from traceql.engine import TraceProcessor, arrow_table
+from traceql.engine import Engine, arrow_table
 from traceql.errors import LossyLoad
 
 _RULES = Path(__file__).with_name("statistics.csv")
@@ -44,7 +44,7 @@ class Losses:
     recording: Mapping[str, int]
 
 
-def losses(tp: TraceProcessor) -> Losses:
+def losses(tp: Engine) -> Losses:
     """What the trace processor says about the trace that it has loaded."""
     found: dict[Effect, dict[str, int]] = {effect: {} for effect in Effect}
     for row in arrow_table(tp, _STATISTICS).to_pylist():
@@ -68,7 +68,7 @@ def listed(statistics: Mapping[str, int]) -> str:
     return ", ".join(f"{name}={value}" for name, value in statistics.items())
 
 
-def require_no_losses(tp: TraceProcessor) -> None:
+def require_no_losses(tp: Engine) -> None:
     """Raises LossyLoad unless the trace processor took all that it was fed, which reading made."""
     found = losses(tp)
     if lost := dict(found.lost) | dict(found.recording):

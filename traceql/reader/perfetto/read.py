@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
+from traceql.engine import Engine, arrow_table, open_engine
 from traceql.errors import EngineError, LossyLoad, TraceCorrupt
 from traceql.reader.activities import activity_table
 from traceql.reader.arguments import Texts, int64_column
@@ -83,7 +83,7 @@ def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
     """
     try:
         in_file = track_events(pieces(path, _PIECE_BYTES))
-        with open_trace_processor(path, trace_processor=trace_processor) as tp:
+        with open_engine(path, trace_processor=trace_processor) as tp:
             dialect = dialect_of(in_file.slices)
             tables = _tables(tp, in_file, losses(tp), dialect)
             return TraceTables(tables, dialect=dialect.name)
@@ -92,7 +92,7 @@ def read_native(path: Path, *, trace_processor: Path | None) -> TraceTables:
 
 
 def _tables(
-    tp: TraceProcessor, in_file: TrackEvents, lost: Losses, dialect: TraceDialect
+    tp: Engine, in_file: TrackEvents, lost: Losses, dialect: TraceDialect
 ) -> dict[str, pa.Table]:
     found, tracks = arrow_table(tp, _SLICES), arrow_table(tp, _TRACKS)
     _require_countable(found.num_rows, in_file, lost)
@@ -171,7 +171,7 @@ def _slice_tables(
     return pa.table(columns, schema=SLICE), activities, pc.sum(unfinished).as_py() or 0
 
 
-def _args_by_set(tp: TraceProcessor) -> dict[int | None, bytes]:
+def _args_by_set(tp: Engine) -> dict[int | None, bytes]:
     """The JSON text of each set of arguments, with lists restored.
 
     The trace processor flattens lists: `grid[0]`, `grid[1]`, ...
