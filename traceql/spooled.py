@@ -44,7 +44,9 @@ def spooled(con: duckdb.DuckDBPyConnection, parts: Iterator[pa.Table]) -> Iterat
 
 def tables_of(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.Table]:
     """All rows of a query, in tables that are small enough for memory."""
-    for batch in con.sql(sql).to_arrow_reader(_BATCH_ROWS):
+    reader = con.sql(sql).to_arrow_reader(_BATCH_ROWS)
+    yield reader.schema.empty_table()
+    for batch in reader:
         yield pa.Table.from_batches([batch])
 
 

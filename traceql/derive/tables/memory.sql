@@ -51,9 +51,8 @@ rocm_call AS MATERIALIZED (
         TRY_CAST(json_extract_string(slice.args, '$.bytes') AS BIGINT) AS bytes,
         TRY_CAST(json_extract_string(slice.args, '$.address') AS UBIGINT) AS address
     FROM slice
-    INNER JOIN trace ON slice.rank = trace.rank
     WHERE
-        trace.dialect = 'rocprof'
+        slice.rank IN (SELECT rank FROM trace WHERE dialect = 'rocprof')
         AND slice.name IN (
             'MEMORY_ALLOCATION_ALLOCATE',
             'MEMORY_ALLOCATION_VMEM_ALLOCATE',

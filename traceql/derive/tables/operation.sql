@@ -3,7 +3,7 @@
 -- It has what the rank's own trace tells: the kind of operation, its communicator and its size.
 -- @kind   scratch
 -- @scope  run
--- @needs  communication_args, event_kind, has_block_per_token, kernel, model_config, slice, step
+-- @needs  classified_kernel, communication_args, event_kind, has_block_per_token, kernel, model_config, slice, step
 -- @empty_unless kernel WHERE category = 'collective'
 -- @column kernel_id      BIGINT   Kernel of the operation (kernel.id).
 -- @column rank           BIGINT   Rank.
@@ -31,17 +31,16 @@ WITH named AS (
         kernel.rank,
         kernel.ts,
         kernel.ts + GREATEST(kernel.dur, 0) AS end_ts,
-        slice.name,  -- with the numbers of the call, where the profiler tells them
+        classified_kernel.name,  -- with the numbers of the call, where the profiler tells them
         kernel.step_id,
         kernel.layer,
         kernel.role,
         kernel.launch_id,
         -- Whether only the operator that launched it can tell its size.
         described.kernel_id IS NULL AND NOT kernel.in_graph AS is_undescribed,
-        slice.external_id,
         described.* EXCLUDE (kernel_id)
     FROM kernel
-    INNER JOIN slice USING (id)
+    INNER JOIN classified_kernel USING (id)
     LEFT JOIN communication_args AS described ON kernel.id = described.kernel_id
     WHERE kernel.category = 'collective'
 ),
@@ -135,7 +134,8 @@ input AS (
         TRY_CAST(arg_max(json_extract(slice.args, '$."Input Dims"'), slice.depth) AS JSON[]) AS dims,
         TRY_CAST(arg_max(json_extract(slice.args, '$."Input type"'), slice.depth) AS VARCHAR[]) AS types
     FROM named
-    INNER JOIN slice ON named.rank = slice.rank AND named.external_id = slice.external_id
+    INNER JOIN slice AS activity ON named.kernel_id = activity.id
+    INNER JOIN slice ON named.rank = slice.rank AND activity.external_id = slice.external_id
     INNER JOIN event_kind ON slice.rank = event_kind.rank AND slice.cat = event_kind.cat
     WHERE named.is_undescribed AND event_kind.kind = 'operator' AND slice.args LIKE '%"Input Dims"%'
     GROUP BY named.kernel_id
