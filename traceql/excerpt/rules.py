@@ -44,7 +44,7 @@ _TABLES = {
         "activity collective counted_kernel issuer kernel_match kernel_module plane_wait role_call"
     ),
     Rule.OPERATION: "arrival",
-    Rule.STEP: ("aligned_step cost request_step step step_time step_tokens"),
+    Rule.STEP: "aligned_step cost request_step step step_time step_tokens",
     Rule.DERIVED: "class_time host_gap step_class",
     Rule.OWN: "flow kernel launch ledger lost_time module request slice telemetry telemetry_sample",
 }
