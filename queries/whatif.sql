@@ -222,8 +222,6 @@ computed AS MATERIALIZED (
 part AS MATERIALIZED (
     FROM computed
     UNION ALL
-    FROM predicted_transfer('case_size', 'class', 'recorded')
-    UNION ALL
     FROM predicted_rest('case_size', 'class', 'recorded', 'computed', $no_wait::BOOLEAN)
 ),
 needed AS (

@@ -225,11 +225,6 @@ def test_measured_ceilings_are_rows_of_their_own(tmp_path: Path) -> None:
         ("all_reduce", 4, 10**9, "nccl", 375.0, None),
         ("peer_copy", 2, 10**9, "copy", 384.6, None),
     ]
-    assert rows(
-        con,
-        "SELECT m, k, n, load, ns FROM measured_product "
-        "WHERE role IS NULL AND device_name = 'NVIDIA H200' ORDER BY ns",
-    ) == [(8192, 8192, 8192, "burst", 1.35e6), (8192, 8192, 8192, "sustained", 1.4e6)]
 
 
 def test_a_given_file_counts_before_those_of_run_directories_and_of_these_the_latest(
@@ -255,7 +250,7 @@ def test_a_given_file_counts_before_those_of_run_directories_and_of_these_the_la
 
 def test_without_peaks_json_nothing_is_measured() -> None:
     con = named("NVIDIA H200")
-    for table in ("measured_product", "measured_collective", "own_peak"):
+    for table in ("measured_device", "measured_collective", "own_peak"):
         assert rows(con, f"FROM {table}") == []
 
 
@@ -280,8 +275,8 @@ def test_ceilings_of_a_real_gpu_are_below_its_data_sheet(file: Path) -> None:
         assert link is None or 0.86 < link < 0.89
         assert kernel_ns == 960
     document = json.loads(file.read_text())
-    for table, key in (("product", "products"), ("collective", "collectives")):
-        assert rows(con, f"SELECT COUNT(*) FROM measured_{table}") == [(len(document[key]),)]
+    count = len(document["collectives"])
+    assert rows(con, "SELECT COUNT(*) FROM measured_collective") == [(count,)]
 
 
 # --- files -----------------------------------------------------------------------------------
@@ -343,12 +338,12 @@ def test_a_run_directory_brings_its_own_ceilings(tmp_path: Path) -> None:
     with traceql.open(traceql.load(run, target).database) as trace:
         (row,) = trace.select("SELECT run, path FROM peak_file").rows()
         assert row == {"run": str(run), "path": str(run / "peaks.json")}
-        assert len(trace.select("FROM measured_product").rows()) == 3
+        assert len(trace.select("FROM measured_device").rows()) == 1
     own = tmp_path / "own.csv"
     own.write_text("device,dtype,tflops\nSome,bf16,1\n")
     with traceql.open(traceql.load(run, target, peaks=[own]).database) as trace:
         assert len(trace.select("FROM own_peak").rows()) == 1
-        assert len(trace.select("FROM measured_product").rows()) == 3
+        assert len(trace.select("FROM measured_device").rows()) == 1
 
 
 @pytest.mark.slow

@@ -135,7 +135,7 @@ def one_rank(device_name: str | None = "NVIDIA H200", tp: int = 1) -> Tables:
     tables = Tables()
     trace = {"rank": 0, "dialect": "pytorch", "device_name": device_name}
     insert(tables, "trace", trace)
-    tables.execute("FROM layout, step_class, class_time, cost, rank_part, measured_product")
+    tables.execute("FROM layout, step_class, class_time, cost, rank_part, measured_device")
     tables.con.execute("DELETE FROM layout")
     insert(tables, "layout", {"rank": 0, "tp_size": tp, "pp_size": 1})
     return tables
@@ -194,10 +194,10 @@ def gate_up(batch: int, ns: float) -> Tables:
     """Steps of one product of 4096 x 4096 weights; see MEASURED."""
     tables = one_rank()
     size = 4096 * 4096
-    for m, measured_ns in MEASURED.items():
-        shape = {"device_name": "NVIDIA H200", "role": "gate_up_proj", "dtype": "bf16"}
-        time = {"m": m, "k": 4096, "n": 4096, "ns": measured_ns}
-        insert(tables, "measured_product", shape | time)
+    shape = {"role": "gate_up_proj", "dtype": "bf16", "k": 4096, "n": 4096}
+    products = [shape | {"m": m, "ns": measured_ns} for m, measured_ns in MEASURED.items()]
+    document = json.dumps({"products": products})
+    insert(tables, "measured_device", {"device_name": "NVIDIA H200", "document": document})
     part_of_model(tables, "gate_up_proj", flops_per_row=2 * size, weight_bytes=2 * size)
     steps(tables, batch, {"gate_up_proj": ns})
     return tables

@@ -33,7 +33,7 @@ _TABLES = {
     Rule.WHOLE: """
         clock communicator cost_formula data_sheet_peak event_kind file_count finding_rule
         fixed_cost graph_node kernel_class kernel_key kernel_metric kernel_rule layer_kind
-        layout link measured_collective measured_device measured_product model_config model_part
+        layout link measured_collective measured_device model_config model_part
         model_size own_peak peak peak_file profile_file profile_remark profiled_launch
         profiled_name profiled_work quantization_sign rank_model rank_part recorder remark run
         run_file run_iteration symbol trace traceql_database track transfer_curve

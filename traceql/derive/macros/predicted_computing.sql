@@ -3,7 +3,7 @@
 -- Parts are those of the model in each case and class; roofs have the peaks.
 -- @kind   table macro
 -- @scope  run
--- @needs  class_time, cost, cost_formula, measured_product
+-- @needs  class_time, cost, cost_formula, measured_device
 CREATE OR REPLACE MACRO predicted_computing(cases, classes, recording, parts, roofs) AS TABLE
 WITH case_size AS (
     FROM query_table(cases)
@@ -124,6 +124,17 @@ point AS MATERIALIZED (
             OR class_time.role IS NULL
         )
 ),
+product AS (
+    SELECT device_name, found.*
+    FROM (
+        SELECT
+            device_name,
+            UNNEST(from_json(document -> '$.products', '[{
+                "dtype": "VARCHAR", "m": "BIGINT", "k": "BIGINT", "n": "BIGINT", "ns": "DOUBLE", "role": "VARCHAR"
+            }]')) AS found
+        FROM measured_device
+    )
+),
 -- Between two measured numbers of rows, a product takes a straight line over rows: it is nearly constant
 -- where weights have to be read, and proportional to rows where FLOPs count. Of more rows than were
 -- measured (is_beyond), it is the time of the most that were: they take no less.
@@ -137,7 +148,7 @@ curve AS (
         LEAD(m) OVER larger AS to_rows,
         ns,
         COALESCE((LEAD(ns) OVER larger - ns) / (LEAD(m) OVER larger - m), 0) AS ns_per_row
-    FROM measured_product
+    FROM product
     WHERE role IS NOT NULL
     WINDOW larger AS (PARTITION BY device_name, role, dtype, k, n ORDER BY m)
 ),

@@ -1,9 +1,10 @@
--- Waiting, copies and idle time of each case, by cause; for query whatif.
+-- Communication of each case, by role, and its waiting, copies and idle time, by cause; for query whatif.
 --
--- Computings are those of predicted_computing.
+-- Computings are those of predicted_computing. Communication is as measured, or as transfer_curve has it for the size and
+-- number of ranks.
 -- @kind   table macro
 -- @scope  run
--- @needs  class_time, fixed_cost
+-- @needs  class_time, collective, fixed_cost, kernel, layout, model_part, rank_part, transfer_curve
 CREATE OR REPLACE MACRO predicted_rest(cases, classes, recording, computings, without_wait) AS TABLE
 WITH case_size AS (
     FROM query_table(cases)
@@ -17,6 +18,161 @@ recorded AS (
 computed AS (
     FROM query_table(computings)
 ),
+-- What the typical step of each class sends, and how long nothing else hides it, without known waiting.
+member AS (
+    SELECT class_id, len(step_ids) AS steps, UNNEST(step_ids) AS step_id
+    FROM class
+    WHERE class_id IN (SELECT base_id FROM case_size)
+),
+called AS (
+    SELECT
+        member.class_id,
+        kernel.role,
+        CASE WHEN MIN(collective.op) = MAX(collective.op) THEN MIN(collective.op) END AS op,
+        CASE WHEN MIN(collective.group_size) = MAX(collective.group_size) THEN MIN(collective.group_size) END AS ranks,
+        CAST(COUNT(*) AS DOUBLE) / ANY_VALUE(member.steps) AS calls,
+        CASE WHEN COUNT(*) = COUNT(collective.bytes) THEN AVG(collective.bytes) END AS bytes
+    FROM member
+    INNER JOIN kernel ON member.step_id = kernel.step_id
+    INNER JOIN collective ON kernel.id = collective.kernel_id
+    GROUP BY member.class_id, kernel.role
+),
+lasted AS (
+    SELECT class_id, role, SUM(ns ORDER BY ns) AS ns
+    FROM class_time
+    WHERE part IN ('exposed_transfer', 'exposed_unmatched')
+    GROUP BY class_id, role
+),
+sent AS (
+    SELECT called.*, COALESCE(lasted.ns, 0) AS ns
+    FROM called
+    LEFT JOIN lasted ON called.class_id = lasted.class_id AND called.role IS NOT DISTINCT FROM lasted.role
+),
+-- What tensor parallelism would add to a rank that has none: vLLM sums the activations of a token after
+-- the embedding, attention and the MLP of each layer, and gathers the logits.
+embedding AS (
+    SELECT MAX(gathered_bytes) AS row_bytes FROM model_part WHERE role = 'embed'
+),
+whole_part AS (
+    SELECT rank_part.*
+    FROM rank_part
+    INNER JOIN recorded ON rank_part.rank = recorded.rank AND rank_part.tp = recorded.tp_size
+    WHERE recorded.tp_size = 1
+),
+added AS (
+    SELECT
+        CASE whole_part.role WHEN 'o_proj' THEN 'attn_allreduce' ELSE 'mlp_allreduce' END AS role,
+        'all_reduce' AS op,
+        'tokens' AS rows_of,
+        CAST(SUM(whole_part.layers) AS BIGINT) AS calls,
+        MAX(embedding.row_bytes) AS row_bytes
+    FROM whole_part
+    CROSS JOIN embedding
+    WHERE whole_part.role IN ('o_proj', 'down_proj', 'experts_down')
+    GROUP BY ALL
+    UNION ALL
+    SELECT 'embed', 'all_reduce', 'tokens', 1, embedding.row_bytes
+    FROM layout
+    INNER JOIN recorded ON layout.rank = recorded.rank
+    CROSS JOIN embedding
+    WHERE layout.tp_size = 1 AND COALESCE(layout.pp_rank, 0) = 0 AND embedding.row_bytes IS NOT NULL
+    UNION ALL
+    SELECT 'logits_gather', 'all_gather', 'logit_rows', 1, tensor_bytes[2]
+    FROM whole_part
+    WHERE role = 'lm_head'
+),
+transfer AS (
+    SELECT
+        case_size.case_id,
+        sent.role,
+        sent.op,
+        sent.calls,
+        sent.ns AS measured_ns,
+        sent.bytes AS base_bytes,
+        sent.ranks AS base_ranks,
+        sent.bytes * CASE
+            WHEN sent.role = 'logits_gather' THEN case_size.logit_rows / base.logit_rows
+            ELSE case_size.executed_tokens / base.executed_tokens
+        END AS bytes,
+        CASE
+            WHEN case_size.tp = recorded.tp_size THEN sent.ranks
+            WHEN
+                sent.ranks = recorded.tp_size
+                AND sent.role IN ('attn_allreduce', 'mlp_allreduce', 'embed', 'logits_gather')
+                THEN case_size.tp
+        END AS ranks
+    FROM case_size
+    CROSS JOIN recorded
+    INNER JOIN class AS base ON case_size.base_id = base.class_id
+    INNER JOIN sent ON case_size.base_id = sent.class_id
+    UNION ALL
+    SELECT
+        case_size.case_id,
+        added.role,
+        added.op,
+        added.calls,
+        NULL,
+        NULL,
+        NULL,
+        added.row_bytes * CASE added.rows_of WHEN 'logit_rows' THEN case_size.logit_rows ELSE case_size.executed_tokens END,
+        case_size.tp
+    FROM case_size
+    CROSS JOIN recorded
+    CROSS JOIN added
+    WHERE recorded.tp_size = 1 AND case_size.tp > 1
+),
+curve AS (
+    SELECT transfer_curve.* EXCLUDE (device_name)
+    FROM transfer_curve
+    INNER JOIN recorded ON transfer_curve.device_name IS NOT DISTINCT FROM recorded.device_name
+),
+lasting AS (
+    SELECT
+        transfer.*,
+        transfer.ranks = transfer.base_ranks
+        AND (transfer.bytes = transfer.base_bytes OR (transfer.bytes IS NULL AND case_size.is_of_same_batch))
+            AS is_same,
+        asked.ns + asked.ns_per_byte * (transfer.bytes - asked.from_bytes) AS asked_ns,
+        base.ns + base.ns_per_byte * (transfer.base_bytes - base.from_bytes) AS base_ns,
+        asked.source,
+        asked.is_measured
+    FROM transfer
+    INNER JOIN case_size ON transfer.case_id = case_size.case_id
+    LEFT JOIN curve AS asked
+        ON transfer.op = asked.op
+        AND transfer.ranks = asked.ranks
+        AND transfer.bytes >= asked.from_bytes
+        AND transfer.bytes < COALESCE(asked.to_bytes, 1e18)
+    LEFT JOIN curve AS base
+        ON transfer.op = base.op
+        AND transfer.base_ranks = base.ranks
+        AND transfer.base_bytes >= base.from_bytes
+        AND transfer.base_bytes < COALESCE(base.to_bytes, 1e18)
+),
+transferred AS (
+    SELECT
+        case_id,
+        role,
+        measured_ns,
+        is_measured,
+        CASE
+            WHEN ranks = 1 THEN 0
+            WHEN is_same THEN measured_ns
+            -- One whose data had gone before took no time, and cannot be scaled.
+            WHEN ranks = base_ranks AND COALESCE(base_ns <> 0, TRUE) THEN measured_ns * asked_ns / base_ns
+            ELSE calls * asked_ns
+        END AS predicted_ns,
+        CASE
+            WHEN ranks = 1 THEN 'none with one rank'
+            WHEN is_same THEN 'as measured'
+            WHEN asked_ns IS NULL THEN 'unknown'
+            WHEN source = 'fixed cost' THEN 'fixed cost + link peak'
+            WHEN source = 'measured' THEN 'measured collective'
+            ELSE 'recorded collective'
+        END AS how
+    FROM lasting
+),
+-- Waiting, copies and idle time.
 counted_kernel AS (
     SELECT class_id, SUM(kernels ORDER BY kernels) AS kernels FROM class_time GROUP BY class_id
 ),
@@ -115,6 +271,22 @@ ruled AS (
         CROSS JOIN recorded
     )
 )
+SELECT
+    case_id,
+    role AS part,
+    'communication' AS kind,
+    2 AS place,
+    measured_ns,
+    predicted_ns,
+    NULL AS floor_ns,
+    how,
+    CASE
+        WHEN how = 'unknown' THEN 'not measured with so many ranks'
+        WHEN how = 'fixed cost + link peak' THEN 'not measured here: see fixed_cost'
+        WHEN NOT is_measured AND how <> 'as measured' THEN 'size beyond those measured'
+    END AS warning
+FROM transferred
+UNION ALL
 SELECT
     ruled.case_id,
     CASE ruled.part

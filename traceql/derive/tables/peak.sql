@@ -3,7 +3,7 @@
 -- Peaks of data sheets and measured ceilings are never mixed in a row. A GPU that is not listed has no row.
 -- @schema main
 -- @scope  run
--- @needs  data_sheet_peak, measured_collective, measured_device, measured_product, profiled_launch, trace
+-- @needs  data_sheet_peak, measured_collective, measured_device, profiled_launch, trace
 -- @column device_name   VARCHAR  Name of the GPU (trace.device_name, profiled_launch.device_name).
 -- @column dtype         VARCHAR  Type of the numbers that are multiplied: bf16 (also fp16), fp8, int8 or fp4 (mxfp4, nvfp4).
 -- @column kind          VARCHAR  data sheet (also the values that a user gave with --peaks), or measured (the best of peaks.json).
@@ -61,7 +61,21 @@ data_sheet AS (
         ON given.device_name = shipped.device_name AND given.dtype = shipped.dtype
 ),
 multiplied AS (
-    SELECT device_name, dtype, MAX(tflops) AS tflops FROM measured_product GROUP BY device_name, dtype
+    SELECT
+        device_name,
+        found.dtype,
+        MAX(
+            CAST(2 AS DOUBLE) * found.m * found.k * found.n / COALESCE(found.fastest_ns, found.ns) / 1000
+        ) AS tflops
+    FROM (
+        SELECT
+            device_name,
+            UNNEST(from_json(document -> '$.products', '[{
+                "dtype": "VARCHAR", "m": "BIGINT", "k": "BIGINT", "n": "BIGINT", "ns": "DOUBLE", "fastest_ns": "DOUBLE"
+            }]')) AS found
+        FROM measured_device
+    )
+    GROUP BY device_name, found.dtype
 ),
 moved AS (
     SELECT device_name, MAX(found.bytes / COALESCE(found.fastest_ns, found.ns)) AS gbps

@@ -8,30 +8,21 @@
 -- @column kernel_id    BIGINT   Kernel (kernel.id).
 -- @column begins_call  BOOLEAN  Whether it is the first kernel of a call. Without a role, every kernel is.
 -- @column wait_ns      BIGINT   Part of its duration in which it waited for another rank, ns: 0 unless it is a collective; NULL if it is one that was not matched on all its ranks.
-WITH followed AS (
+WITH placed AS (
+    -- One number of a place is compared faster than its four columns.
+    SELECT id, category, role, rank, device, stream, ts, hash(role, step_id, pass, layer) AS place FROM kernel
+),
+followed AS (
     SELECT
         id,
         category,
-        role,
-        step_id,
-        pass,
-        layer,
-        LAG(role) OVER in_order AS role_before,
-        LAG(step_id) OVER in_order AS step_before,
-        LAG(pass) OVER in_order AS pass_before,
-        LAG(layer) OVER in_order AS layer_before
-    FROM kernel
+        role IS NULL OR COALESCE(place <> LAG(place) OVER in_order, TRUE) AS begins_call
+    FROM placed
     WINDOW in_order AS (PARTITION BY rank, device, stream ORDER BY ts, id)
 )
 SELECT
     followed.id AS kernel_id,
-    NOT COALESCE(
-        followed.role = followed.role_before
-        AND followed.step_id IS NOT DISTINCT FROM followed.step_before
-        AND followed.pass IS NOT DISTINCT FROM followed.pass_before
-        AND followed.layer IS NOT DISTINCT FROM followed.layer_before,
-        FALSE
-    ) AS begins_call,
+    followed.begins_call,
     CASE WHEN followed.category = 'collective' THEN collective.wait_ns ELSE 0 END AS wait_ns
 FROM followed
 LEFT JOIN collective ON followed.id = collective.kernel_id
