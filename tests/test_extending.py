@@ -187,7 +187,7 @@ UNLESS = f"{HEAD}-- @needs  slice, trace\n-- @empty_unless"
         ({"toy.sql": f"{UNLESS} kernel\nSELECT 1"}, "'kernel' is not one table of @needs"),
         (
             {"toy.sql": f"{UNLESS} slice\n-- @empty_unless trace\nSELECT 1"},
-            "'slice trace' is not one table of @needs",
+            "'trace' is not one table of @needs",
         ),
         (
             {"toy.sql": f"{UNLESS} slice\n-- @kind  macro\nSELECT 1"},

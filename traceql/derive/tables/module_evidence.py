@@ -4,7 +4,7 @@
 # node that was replayed, if the capture recorded the modules of nodes.
 # @kind   scratch
 # @scope  rank
-# @needs  activity, classified_kernel, decoder_layer, graph_node, kernel_module, module, of_other_model, symbol
+# @needs  activity, classified_kernel, graph_node, kernel_module, module, symbol
 # @column id     BIGINT   Kernel (classified_kernel.id).
 # @column kind   VARCHAR  Where the module is known from: graph_node, module or annotation.
 # @column layer  BIGINT   Layer in the path of the module; NULL if it names none.
@@ -17,17 +17,17 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
-from traceql.layers.modules import module_roles
+from traceql.layers.modules import decoder_layer, module_roles, of_other_model
 from traceql.spooled import tables_of
 from traceql.table_head import declared_schema
 
 _IS_KNOWN = "SELECT EXISTS (FROM kernel_module) OR EXISTS (FROM graph_node)"
-_EVIDENCE = """
+_EVIDENCE = f"""
     WITH known AS (
         SELECT
             kernel.id,
             'graph_node' AS kind,
-            decoder_layer(graph_node.path) AS layer,
+            {decoder_layer("graph_node.path")} AS layer,
             graph_node.path,
             1 AS position,
             kernel.symbol,
@@ -61,7 +61,7 @@ _EVIDENCE = """
             ON regexp_matches(path, rule.path_pattern)
             AND (len(rule.symbols) = 0 OR list_contains(rule.symbols, symbol))
             AND regexp_matches(CAST(position AS VARCHAR), rule.positions)
-        WHERE NOT of_other_model(path)
+        WHERE NOT {of_other_model("path")}
         GROUP BY path, symbol, position
     )
     -- Only their order tells the two norms of a layer apart, and the two GEMMs of its experts.

@@ -6,7 +6,7 @@
 # a range with the outputs after each call, which encloses nothing.
 # @kind   scratch
 # @scope  rank
-# @needs  decoder_layer, event_kind, slice
+# @needs  event_kind, slice
 # @column id               BIGINT   Slice (slice.id).
 # @column rank             BIGINT   Rank that recorded it.
 # @column module_id        BIGINT   Innermost call of a module around the slice (module.id); the slice itself if it is such a call.
@@ -22,6 +22,7 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
+from traceql.layers.modules import decoder_layer
 from traceql.spooled import spooled, tables_of
 from traceql.table_head import declared_schema
 
@@ -50,7 +51,7 @@ _CALLS = """
         END AS class,
         CASE
             WHEN name LIKE 'nn.Module: %' THEN TRY_CAST(regexp_extract(name, '_(\\d+)$', 1) AS BIGINT)
-            ELSE decoder_layer(range_name)
+            ELSE LAYER_IN_NAME
         END AS number
     FROM event
     WHERE
@@ -60,7 +61,7 @@ _CALLS = """
             AND regexp_matches(name, '^module: |^\\{''Module'': |(^|\\.)layers\\.\\d+(\\.|$)')
             AND NOT regexp_matches(name, '^\\{''Module'': .*''Outputs'': ')
         )
-"""
+""".replace("LAYER_IN_NAME", decoder_layer("range_name"))
 _INSIDE = """
     WITH RECURSIVE inside AS (
         SELECT slice.id, slice.rank, module_slice.id AS module_id, CAST(NULL AS BIGINT) AS outer_module_id

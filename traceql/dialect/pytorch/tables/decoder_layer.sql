@@ -1,8 +1,0 @@
--- The layer number in the path of a module; NULL if the path names no layer of the decoder.
--- @kind   macro
--- @scope  rank
--- @needs  of_other_model
-CREATE OR REPLACE MACRO decoder_layer(path) AS CASE
-    WHEN NOT of_other_model(path)
-        THEN TRY_CAST(regexp_extract(path, '(?:^|[./])(?:layers|h|blocks)[./](\d+)(?:[./]|$)', 1) AS BIGINT)
-END
