@@ -186,10 +186,6 @@ UNLESS = f"{HEAD}-- @needs  slice, trace\n-- @empty_unless"
         ({"toy.sql": f"{UNLESS} slice s\nSELECT 1"}, "'slice s' is not one table of @needs"),
         ({"toy.sql": f"{UNLESS} kernel\nSELECT 1"}, "'kernel' is not one table of @needs"),
         (
-            {"toy.sql": f"{UNLESS} slice\n-- @empty_unless trace\nSELECT 1"},
-            "'trace' is not one table of @needs",
-        ),
-        (
             {"toy.sql": f"{UNLESS} slice\n-- @kind  macro\nSELECT 1"},
             "@empty_unless is for tables, not for a macro",
         ),

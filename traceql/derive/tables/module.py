@@ -24,8 +24,7 @@ from traceql.layers.modules import of_other_model
 from traceql.spooled import tables_of
 from traceql.table_head import declared_schema
 
-_PATH = "placed.path || '/' || call.class"
-_MODULES = f"""
+_MODULES = """
     WITH RECURSIVE call AS (
         SELECT
             id,
@@ -42,7 +41,7 @@ _MODULES = f"""
         SELECT
             * EXCLUDE (is_layer),
             class AS path,
-            CASE WHEN kind = 'annotation' OR (is_layer AND NOT {of_other_model("class")}) THEN number END AS layer
+            CASE WHEN kind = 'annotation' OR (is_layer AND NOT OTHER_CLASS) THEN number END AS layer
         FROM call
         WHERE parent_id IS NULL
         UNION ALL
@@ -52,7 +51,7 @@ _MODULES = f"""
             CASE
                 -- Layers may share a module, such as the rotary embedding, which has the name of one of them.
                 WHEN call.kind = 'annotation' AND placed.kind = 'annotation' THEN COALESCE(placed.layer, call.number)
-                WHEN call.kind = 'annotation' OR (call.is_layer AND NOT {of_other_model(_PATH)})
+                WHEN call.kind = 'annotation' OR (call.is_layer AND NOT OTHER_PATH)
                     THEN call.number
                 ELSE placed.layer
             END
@@ -71,7 +70,9 @@ _MODULES = f"""
         layer
     FROM placed
     ORDER BY id
-"""
+""".replace("OTHER_CLASS", of_other_model("class")).replace(
+    "OTHER_PATH", of_other_model("placed.path || '/' || call.class")
+)
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:

@@ -22,12 +22,12 @@ from traceql.spooled import tables_of
 from traceql.table_head import declared_schema
 
 _IS_KNOWN = "SELECT EXISTS (FROM kernel_module) OR EXISTS (FROM graph_node)"
-_EVIDENCE = f"""
+_EVIDENCE = """
     WITH known AS (
         SELECT
             kernel.id,
             'graph_node' AS kind,
-            {decoder_layer("graph_node.path")} AS layer,
+            LAYER_OF_NODE AS layer,
             graph_node.path,
             1 AS position,
             kernel.symbol,
@@ -61,7 +61,7 @@ _EVIDENCE = f"""
             ON regexp_matches(path, rule.path_pattern)
             AND (len(rule.symbols) = 0 OR list_contains(rule.symbols, symbol))
             AND regexp_matches(CAST(position AS VARCHAR), rule.positions)
-        WHERE NOT {of_other_model("path")}
+        WHERE NOT OTHER_MODEL
         GROUP BY path, symbol, position
     )
     -- Only their order tells the two norms of a layer apart, and the two GEMMs of its experts.
@@ -81,7 +81,9 @@ _EVIDENCE = f"""
     LEFT JOIN path_role
         ON known.path = path_role.path AND known.symbol = path_role.symbol
         AND LEAST(known.position, 9) = path_role.position
-"""
+""".replace("LAYER_OF_NODE", decoder_layer("graph_node.path")).replace(
+    "OTHER_MODEL", of_other_model("path")
+)
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> Iterator[pa.Table]:

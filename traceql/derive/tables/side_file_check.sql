@@ -1,11 +1,11 @@
 -- One row per check of the ledger about a file beside the traces: run.json, steps.jsonl, the configuration of the model, peaks, or profiles of Nsight Compute.
 -- @kind   scratch
 -- @scope  run
--- @needs  collective, kernel, kernel_key, kernel_match, keyed_launch, layout, model_config, model_part, operation, operator_size, own_peak, part_work, peak_file,
--- @needs  profile_file, profile_remark, profiled_launch, rank_model, recorder, run, run_file, run_iteration, scheduled_request, step_length, trace
--- @empty_unless run_file
--- @empty_unless run_iteration
--- @empty_unless model_config
+-- @needs  collective, kernel, kernel_key, kernel_match, keyed_launch, layout, model_part, operation, operator_size, own_peak, part_work
+-- @needs  peak_file, profile_file, profile_remark, profiled_launch, rank_model, recorder, run, scheduled_request, step_length, trace
+-- @empty_unless run
+-- @empty_unless scheduled_request
+-- @empty_unless model_part
 -- @empty_unless own_peak
 -- @empty_unless peak_file
 -- @empty_unless profile_file
