@@ -7,7 +7,7 @@ from traceql.engine.module_cache import will_compile
 if TYPE_CHECKING:
     from traceql.engine.arrow import Engine, arrow_table
     from traceql.engine.backend import TraceProcessor
-    from traceql.engine.bundled import open_engine
+    from traceql.engine.opening import open_engine
     from traceql.engine.session import open_trace_processor
 
 __all__ = [
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> Any:
 
         return getattr(arrow, name)
     if name == "open_engine":
-        from traceql.engine.bundled import open_engine
+        from traceql.engine.opening import open_engine
 
         return open_engine
     if name == "TraceProcessor":

@@ -3,19 +3,12 @@
 To import those takes as long as to read a small trace.
 """
 
-from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from traceql.engine.messages import last_line
-from traceql.engine.module_cache import native_binary
-from traceql.engine.pieces import pieces
 from traceql.engine.wasm import REQUEST_BYTES, WasmEngine
 from traceql.errors import EngineError
 from traceql.protobuf.wire import DELIMITED, VARINT, delimited_fields, tag, varint
-
-if TYPE_CHECKING:
-    from traceql.engine.backend import TraceProcessor
 
 # A request holds a whole append with its header; the engine copies split requests once more.
 APPEND_BYTES = REQUEST_BYTES - (1 << 10)
@@ -65,28 +58,6 @@ class BundledEngine:
     def query_bytes(self, sql: str) -> bytes:
         """A serialised QueryResult. If `sql` is wrong, its field `error` says so."""
         return query_bytes(self._engine, sql)
-
-
-def open_engine(
-    feed: Iterable[bytes] | str | Path, *, trace_processor: str | Path | None = None
-) -> "BundledEngine | TraceProcessor":
-    """An engine that has loaded `feed`; the arguments and errors are those of a trace processor.
-
-    See `traceql.engine.session.open_trace_processor`.
-    """
-    if native_binary(trace_processor):
-        from traceql.engine.session import open_trace_processor
-
-        return open_trace_processor(feed, trace_processor=trace_processor)
-    engine = BundledEngine()
-    try:
-        for piece in pieces(feed):
-            engine.append(piece)
-        engine.finish()
-    except BaseException:
-        engine.close()
-        raise
-    return engine
 
 
 def query_bytes(engine: WasmEngine, sql: str) -> bytes:
