@@ -16,7 +16,7 @@ WITH caused AS (
         cause,
         SUM(ns) AS ns,
         SUM(intervals) AS gaps,
-        arg_max(longest_ts, longest_ns) AS ts,
+        arg_max(longest_ts, (longest_ns, -longest_ts)) AS ts,
         MAX(longest_ns) AS dur
     FROM lost_time
     WHERE part = 'idle' AND cause IN ('launch', 'dependency', 'unknown')

@@ -60,7 +60,7 @@ blamed AS (
         SUM(ns) AS root_ns,
         SUM(idle_ns) AS idle_ns,
         SUM(ns) - SUM(idle_ns) AS wait_ns,
-        arg_max(longest_ts, longest_ns) AS longest_ts,
+        arg_max(longest_ts, (longest_ns, -longest_ts)) AS longest_ts,
         MAX(longest_ns) AS longest_ns
     FROM host_loss
     GROUP BY kind, root_rank

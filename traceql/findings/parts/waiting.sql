@@ -13,7 +13,7 @@ WITH unexplained AS (
         AND lost_time.cause IN ('kernel', 'preemption', 'copy', 'launch', 'dependency', 'unknown')
 ),
 caused AS (
-    SELECT communicator_id, root_rank, cause, SUM(ns) AS ns, arg_max(longest_ts, longest_ns) AS ts,
+    SELECT communicator_id, root_rank, cause, SUM(ns) AS ns, arg_max(longest_ts, (longest_ns, -longest_ts)) AS ts,
         arg_max(rank, longest_ns) AS at_rank, MAX(longest_ns) AS dur
     FROM unexplained
     GROUP BY ALL
