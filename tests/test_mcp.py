@@ -201,9 +201,9 @@ def test_nothing_is_written_and_no_other_file_is_read(
         ("DELETE FROM slice", "read-only"),
         (f"FROM '{secret}'", "disabled"),
         (f"FROM read_text('{secret}')", "disabled"),
-        (f"ATTACH '{tmp_path / 'other.duckdb'}'", "disabled"),
-        (f"COPY slice TO '{tmp_path / 'out.csv'}'", "disabled"),
-        ("SET enable_external_access = true", "configuration"),
+        (f"ATTACH '{tmp_path / 'other.duckdb'}'", "read-only"),
+        (f"COPY slice TO '{tmp_path / 'out.csv'}'", "read-only"),
+        ("SET enable_external_access = true", "read-only"),
         ("SELECT 1; SELECT 2", "more than one statement"),
     ):
         assert why in assistant.refusal("sql", statement=statement), statement

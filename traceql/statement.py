@@ -35,7 +35,9 @@ def relation(
     """
     if len(duckdb.extract_statements(sql)) > 1:
         raise QueryInvalid("more than one statement; run them one at a time")
-    relation = con.sql(sql, params=parameters or None) if _only_reads(sql) else None
+    if not _only_reads(sql):
+        raise QueryInvalid("the database is read-only; use SELECT")
+    relation = con.sql(sql, params=parameters or None)
     if relation is None:
         raise QueryInvalid("the statement has no result; use SELECT")
     return _held_by_arrow(relation)

@@ -26,11 +26,11 @@ from traceql.opening import opened_database
 
 Done = Callable[[int, int], None]
 
-# The tables that every load makes.
+# The tables that every load makes, and recorder, which its summary reads.
 LOADED = (
     *("trace", "run", "slice", "instant", "flow", "counter", "track", "launch", "kernel", "step"),
     *("layer", "gap", "collective", "communicator", "memory", "module", "request", "request_step"),
-    *("telemetry", "kernel_metric", "ledger"),
+    *("telemetry", "kernel_metric", "ledger", "recorder"),
 )
 
 
