@@ -43,6 +43,10 @@ class DatabaseError(TraceqlError):
     """A database cannot be opened, read or written."""
 
 
+class DatabaseReplaced(DatabaseError):
+    """A load has written another version of a database that is open."""
+
+
 class QueryNotFound(TraceqlError):
     """There is no query of this name, or no such folder of queries."""
 

@@ -28,7 +28,8 @@ _SCHEMAS = """
     WHERE database_name = $database AND schema_name IN ('main', 'internal', 'reference')
     ORDER BY schema_name = 'main' DESC, schema_name
 """
-_TAKEN = ("memory", "system", "temp")  # names of DuckDB's own databases
+# Names of DuckDB's own databases, and of our schemas, which could not be told from the database.
+_TAKEN = ("memory", "system", "temp", "main", "internal", "reference")
 _LOCK_HOLDER = re.compile(r"lock is held in (.*)\(PID (\d+)\)")
 # The kinds of databases by their marks: what each is, and what can be done with it elsewhere.
 _KINDS = {

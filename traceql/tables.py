@@ -12,9 +12,10 @@ import duckdb
 from traceql.derive.execute import make_macros, present
 from traceql.derive.tables_read import read_by
 from traceql.drafts import draft_folder
-from traceql.errors import DatabaseError
+from traceql.errors import DatabaseError, DatabaseReplaced, DefinitionInvalid, TraceqlError
 from traceql.first_use import progress_of
 from traceql.loading.first_use import Done, add_tables, every_table
+from traceql.loading.log_beside import require_no_log
 from traceql.opening import opened_database, public_cursor
 
 
@@ -30,14 +31,17 @@ class Tables:
         self.path = self._file = path
         self._lock = RLock()
         self._after = ExitStack()
+        self._has_answered = False
         self._use(con)
-        ((self._load_id,),) = con.execute("SELECT load_id FROM traceql_database").fetchall()
 
-    def read_by(self, *statements: str, public: bool = False) -> duckdb.DuckDBPyConnection:
+    def read_by(
+        self, *statements: str, public: bool = False, answers: bool = True
+    ) -> duckdb.DuckDBPyConnection:
         """A connection on which these statements find all tables and macros that they read.
 
         Args:
             public: whether they see the schema main alone.
+            answers: whether the user gets their rows: from then on, all answers are of one load.
 
         Raises:
             DatabaseError: the database was replaced by a load meanwhile, or there is no room even
@@ -50,6 +54,7 @@ class Tables:
         with self._lock:
             if missing := tables - self._present:
                 self._make(missing)
+            self._has_answered |= answers
             if new := macros - self._macros:
                 make_macros(self.con, new)
                 self._macros |= new
@@ -76,13 +81,18 @@ class Tables:
         """Reads from now on with this connection; statements that run go on with the old one."""
         self.con, self.public = con, public_cursor(con)
         self._present = present(con)
+        ((self._load_id,),) = con.execute("SELECT load_id FROM traceql_database").fetchall()
         self._macros: set[str] = set()
 
     def _make(self, missing: Set[str]) -> None:
+        if self._file == self.path:
+            require_no_log(self.path)
         with progress_of(self.path) as done:
             try:
                 self._add(missing, done)
-            except (DatabaseError, OSError):
+            except (DatabaseReplaced, DefinitionInvalid):
+                raise
+            except (TraceqlError, OSError):
                 if self._file != self.path:
                     raise
                 # It is read-only, or in use: what is made lasts until this is closed.
@@ -91,11 +101,24 @@ class Tables:
         self._use(opened_database(self._file, otherwise="load the traces again"))
 
     def _add(self, missing: Set[str], done: Done) -> None:
-        add_tables(self._file, missing, self._load_id, done, shown=self.path)
+        try:
+            add_tables(self._file, missing, self._load_id, done, shown=self.path)
+        except DatabaseReplaced:
+            if self._has_answered:
+                raise
+            self._use(opened_database(self.path, otherwise="load the traces again"))
+            add_tables(self._file, missing, self._load_id, done, shown=self.path)
 
     def _private_copy(self) -> Path:
-        folder = self._after.enter_context(draft_folder(Path(gettempdir())))
-        return Path(copyfile(self.path, folder / self.path.name))
+        place = Path(gettempdir())
+        try:
+            folder = self._after.enter_context(draft_folder(place))
+            return Path(copyfile(self.path, folder / self.path.name))
+        except OSError as error:
+            raise DatabaseError(
+                f"{self.path} cannot be written, and {place} has no room for a temporary copy "
+                f"({error.strerror or error}); free some, or set TMPDIR to another folder"
+            ) from None
 
 
 @contextmanager

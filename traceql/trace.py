@@ -13,8 +13,7 @@ from weakref import WeakSet
 
 import duckdb
 
-from traceql.derive.definition import Schema
-from traceql.derive.registry import definitions
+from traceql.derive.registry import place_of
 from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError, QueryInvalid, TraceNotFound, TraceqlError
 from traceql.excerpted import Excerpt, excerpt_in
@@ -159,7 +158,7 @@ class Trace(AbstractContextManager["Trace"]):
         Raises:
             QueryInvalid: with DuckDB's message in one line.
         """
-        return result(self._tables.read_by(sql), sql, parameters or {})
+        return result(self._tables.read_by(sql, answers=False), sql, parameters or {})
 
     def batches(
         self,
@@ -192,7 +191,8 @@ class Trace(AbstractContextManager["Trace"]):
         Raises:
             QueryNotFound: no such query; the message suggests the closest name.
         """
-        self._tables.read_by(*(query_named(name, self.queries).sql for name in queries))
+        statements = [query_named(name, self.queries).sql for name in queries]
+        self._tables.read_by(*statements, answers=False)
 
     def perfetto(self, rank: int | None = None) -> "TraceProcessor":
         """Opens a rank's trace file in the trace processor, for PerfettoSQL.
@@ -280,12 +280,9 @@ def _moved_tables_named() -> Iterator[None]:
         yield
     except QueryInvalid as error:
         missing = _NO_TABLE.search(str(error))
-        one = definitions().get(missing[1].lower()) if missing else None
-        if one is None or not one.kind.is_kept or one.schema is Schema.MAIN:
+        if not missing or not (place := place_of(missing[1])):
             raise
-        raise QueryInvalid(
-            f"no table '{one.name}' in the schema main; it is {one.schema}.{one.name}"
-        ) from None
+        raise QueryInvalid(place) from None
 
 
 def _opened(path: Path) -> duckdb.DuckDBPyConnection:

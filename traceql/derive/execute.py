@@ -25,7 +25,10 @@ from traceql.sql_text import identifier, literal
 
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
 _Making = Callable[[duckdb.DuckDBPyConnection, Definition], None]
-_PRESENT = "SELECT table_name FROM duckdb_tables() WHERE database_name = $database"
+_PRESENT = """
+    SELECT table_name FROM duckdb_tables()
+    WHERE database_name = $database AND schema_name IN ('main', 'internal', 'reference')
+"""
 
 
 def search_path(database: str, *, first: Schema = Schema.MAIN) -> str:

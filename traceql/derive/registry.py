@@ -52,6 +52,14 @@ def public_tables() -> Mapping[str, Definition]:
     return {n: one for n, one in sorted(definitions().items()) if one.schema is Schema.MAIN}
 
 
+def place_of(table: str) -> str:
+    """Where a table is that a statement does not find in main; empty if it is no such table."""
+    one = definitions().get(table.strip('"').lower())
+    if one is None or not one.kind.is_kept or one.schema is Schema.MAIN:
+        return ""
+    return f"table '{one.name}' is {one.schema}.{one.name}"
+
+
 def _unchanged(path: Path) -> Definition:
     """The definition in a file, which is read once until it changes."""
     return _read_once(path, path.stat().st_mtime_ns)

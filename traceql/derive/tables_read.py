@@ -14,7 +14,10 @@ from traceql.derive.registry import definitions
 
 _WORD = re.compile(r"\w+")
 # What lists tables or columns.
-_CATALOG = re.compile(r"(?i)\b(show|duckdb_\w+|information_schema|pg_\w+|sqlite_master)\b")
+_CATALOG = re.compile(
+    r"(?i)^\s*show\b|\b(duckdb_(tables|columns|views)|information_schema|pg_\w+|sqlite_master)\b"
+)
+_LITERAL = re.compile(r"'[^']*'")
 _OTHER_SCHEMA = re.compile(r"(?i)\b(internal|reference)\b")
 _PARSE = "SELECT json_serialize_sql(?)"
 
@@ -69,7 +72,7 @@ def words_of(sql: str) -> set[str]:
 
 def lists_tables(sql: str) -> bool:
     """Whether a statement lists tables or columns."""
-    return bool(_CATALOG.search(sql))
+    return bool(_CATALOG.search(_LITERAL.sub("", sql)))
 
 
 @cache

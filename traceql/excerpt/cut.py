@@ -9,7 +9,7 @@ import duckdb
 
 from traceql.derive.definition import Definition, Kind
 from traceql.derive.describe import comments
-from traceql.derive.execute import create_sources
+from traceql.derive.execute import create_sources, make_tables
 from traceql.derive.registry import definitions
 from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError, TraceqlError
@@ -31,6 +31,7 @@ from traceql.excerpted import excerpt_in
 from traceql.files import target_of, whole_file
 from traceql.flat_schemas import attach_flat
 from traceql.loading.draft import open_draft
+from traceql.loading.first_use import LOADED
 from traceql.memory import memory_bytes
 from traceql.opening import opened_database
 from traceql.tables import complete_database
@@ -135,7 +136,9 @@ def _write(
     _fill(con, overlap_with_windows(con), of_excerpt=of_excerpt)
     if not con.execute(_ANYTHING).fetchall():
         raise TraceqlError(f"no event begins or lasts in that window: there is {extent}")
-    return describe(con, choice, database.name, extent, of_excerpt=of_excerpt)
+    text = describe(con, choice, database.name, extent, of_excerpt=of_excerpt)
+    make_tables(con, LOADED)  # those of every database that have no rule
+    return text
 
 
 def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool) -> None:

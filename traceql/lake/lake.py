@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from traceql.derive.describe import described
 from traceql.derive.execute import search_path
+from traceql.derive.registry import place_of
 from traceql.errors import LakeError, QueryInvalid, RunNotFound
 from traceql.lake.manifest import Entry, entries
 from traceql.lake.places import store_at
@@ -201,6 +202,8 @@ class Lake(AbstractContextManager["Lake"]):
         except (duckdb.Error, QueryInvalid) as error:
             said = without_statement(error)
             if missing := _NO_TABLE.search(said):
+                if place := place_of(missing[1]):
+                    raise QueryInvalid(place) from None
                 hint = suggestion(missing[1], (RUNS_TABLE, *stored_tables())) or _SHOWS_TABLES
                 raise QueryInvalid(f"no table '{missing[1]}'; {hint}") from None
             if not _ABOUT_FILES.search(said):

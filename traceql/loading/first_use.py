@@ -17,7 +17,7 @@ import duckdb
 from traceql.derive.definition import Kind
 from traceql.derive.execute import make_tables, present
 from traceql.derive.registry import definitions
-from traceql.errors import DatabaseError
+from traceql.errors import DatabaseError, DatabaseReplaced
 from traceql.files import size_and_time, target_of, whole_file
 from traceql.loading.draft import open_draft, tables_at_once
 from traceql.loading.workspace import workspace
@@ -52,7 +52,8 @@ def add_tables(
         shown: the name of the database in messages.
 
     Raises:
-        DatabaseError: the database was loaded anew, or the file cannot be replaced.
+        DatabaseReplaced: the database was loaded anew.
+        TraceqlError: the file cannot be replaced.
         OSError: the same.
         DefinitionInvalid: the definition of a table is wrong.
     """
@@ -75,7 +76,9 @@ def _made(database: Path, load_id: str, *, shown: Path) -> set[str]:
     """The tables that a database has now, after others may have made some."""
     with closing(opened_database(database, otherwise="load the traces again")) as con:
         if con.execute("SELECT load_id FROM traceql_database").fetchall() != [(load_id,)]:
-            raise DatabaseError(f"{shown} was replaced by a load while it was open; open it again")
+            raise DatabaseReplaced(
+                f"{shown} was replaced by a load while it was open; open it again"
+            )
         return present(con)
 
 

@@ -1,7 +1,5 @@
 """Loads trace files into one DuckDB file, which is complete or stays as it was."""
 
-import os
-import shlex
 import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.classification.rules import write_rules
-from traceql.derive.execute import drop_derived, make_tables
+from traceql.derive.execute import drop_derived, make_tables, present
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.excerpted import excerpt_in
@@ -25,6 +23,7 @@ from traceql.loading.discovery import profile_files, trace_files, trace_path
 from traceql.loading.disk import require_room
 from traceql.loading.draft import open_draft, tables_at_once
 from traceql.loading.first_use import LOADED, every_table
+from traceql.loading.log_beside import require_no_log
 from traceql.loading.model_config import write_model_config
 from traceql.loading.peaks import write_peaks
 from traceql.loading.profiles import add_profiles, read_profiles
@@ -100,7 +99,7 @@ def load(
         jobs: the number of files to read at once; None for one per processor.
         complete: whether to make all tables at once, for programs that open the file with DuckDB.
             By default a load makes those that most questions need, and the others are made when a
-            query first needs them.
+            query first needs them. A complete database stays complete.
         ahead: a folder of files that `traceql.loading.ahead` has read, which are not read again.
         done: called for progress, with what was done (files or database), how many, and of how
             many; also with engine, before the trace processor is compiled, and with disk, the bytes
@@ -121,7 +120,7 @@ def load(
     with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
         require_room(files, folder.parent, done)
         loaded = _loaded_files(target)
-        _require_no_log(target)
+        require_no_log(target)
         counters = read_profiles(profiles, named=named if files else profiles, loaded=loaded)
         native = Path(trace_processor) if trace_processor else None
         if files:
@@ -143,7 +142,8 @@ def load(
         if not mix_profilers:
             _require_one_profiler(target, new)
         is_changed = bool(new or counters.new or rules or model_config or peaks)
-        if is_changed or complete:
+        was_complete = target.exists() and _is_complete(target)
+        if is_changed or (complete and not was_complete):
             done("database", 0, 1)
             prepared.result()
             config = Path(model_config) if model_config else None
@@ -159,10 +159,10 @@ def load(
                     model_config=config,
                     peaks=[Path(p) for p in peaks],
                     budget=budget,
-                    wanted=every_table() if complete else LOADED,
+                    wanted=every_table() if complete or was_complete else LOADED,
                     is_changed=is_changed,
                 )
-                _require_no_log(target)
+                require_no_log(target)
             done("database", 1, 1)
     paths_of = [*(file.path for file in new), *(profile.path for profile in counters.new)]
     added = list(dict.fromkeys(paths_of))
@@ -226,6 +226,11 @@ def _loaded_files(database: Path) -> frozenset[str]:
     return frozenset(row[0] for row in loaded)
 
 
+def _is_complete(database: Path) -> bool:
+    with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
+        return present(con).issuperset(every_table())
+
+
 def _require_one_profiler(database: Path, files: Sequence[FileRead]) -> None:
     """Raises TraceqlError if the files, and those in the database, are of several profilers."""
     by_dialect: dict[str, str] = {}
@@ -241,29 +246,6 @@ def _require_one_profiler(database: Path, files: Sequence[FileRead]) -> None:
             f"recordings of several profilers: {listed}; load each run into a database of its own "
             "(-o), or give --mix-profilers if they are ranks of one run"
         )
-
-
-def _require_no_log(database: Path) -> None:
-    """Raises DatabaseError if a write-ahead log of DuckDB is beside the database.
-
-    A log belongs to the very file that it was written for: DuckDB cannot open a new file with it.
-    """
-    for path in (database, Path(os.path.realpath(database))):
-        log = path.with_name(f"{path.name}.wal")
-        if log.exists() and not path.exists():
-            raise DatabaseError(
-                f"{log} is left of a database that is gone; remove it, or name another file with -o"
-            )
-        if log.exists():
-            raise DatabaseError(
-                f"{log} has changes that are not in the database yet: a program has the database "
-                "open, or was killed. Close that program; if there is none, bring the changes in "
-                f"with python -c {shlex.quote(_brings_in(path))}"
-            )
-
-
-def _brings_in(database: Path) -> str:
-    return f"import duckdb; duckdb.connect({str(database)!r}).close()"
 
 
 def _write(

@@ -54,3 +54,4 @@ SELECT
     wait_ns - hidden_wait_ns AS exposed_wait_ns,
     dur - wait_ns - (hidden_ns - hidden_wait_ns) AS exposed_transfer_ns
 FROM overlapped
+ORDER BY kernel_id

@@ -219,3 +219,4 @@ SELECT
     COALESCE(MIN(source) FILTER (peak_gbps IS NULL), MIN(source)) AS source
 FROM bound
 GROUP BY communicator_id
+ORDER BY communicator_id

@@ -25,3 +25,4 @@ SELECT
     ts,
     CAST(SUM(delta) OVER (PARTITION BY rank ORDER BY ts ROWS UNBOUNDED PRECEDING) AS BIGINT) AS queued
 FROM change
+ORDER BY rank, ts, queued

@@ -66,3 +66,4 @@ SELECT
     MAX(end_ts) - MIN(ts) - CAST(SUM(busy) AS BIGINT) AS idle_ns
 FROM added
 GROUP BY rank, step_id, pass, layer
+ORDER BY rank, step_id, pass, layer

@@ -24,3 +24,4 @@ FROM (
     SELECT rank, kind FROM known
 )
 LEFT JOIN known USING (rank, kind)
+ORDER BY rank, kind

@@ -137,3 +137,4 @@ SELECT
         WHEN compute_ns IS NULL THEN format('peak for {}', COALESCE(dtype, 'its type of numbers'))
     END AS missing
 FROM bounded
+ORDER BY rank, step_id, layer, role, kind

@@ -91,3 +91,4 @@ SELECT
     CASE WHEN least_ns IS NOT NULL THEN CASE WHEN bound_by = 'link' THEN wire_bytes ELSE hbm_bytes END END AS bytes,
     missing
 FROM bounded
+ORDER BY rank, step_id, layer, role, kind

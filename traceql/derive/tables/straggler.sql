@@ -53,3 +53,4 @@ SELECT
     END AS cause,
     CAST(GREATEST(host_ns, compute_ns, copy_ns, comm_ns, other_ns, 0) AS BIGINT) AS excess_ns
 FROM excess
+ORDER BY match_id

@@ -163,3 +163,4 @@ SELECT rank, step_id, kind, bar, role, cause, CAST(SUM(ns) AS BIGINT) AS ns
 FROM bar
 WHERE ns <> 0
 GROUP BY rank, step_id, kind, bar, role, cause
+ORDER BY rank, step_id, kind, bar, role, cause
