@@ -1,5 +1,6 @@
 """Tables that a load does not make are made when something first reads them, and then kept."""
 
+import errno
 import os
 import shutil
 import signal
@@ -28,7 +29,7 @@ from traceql.first_use import first_uses_told
 from traceql.lake.add import add_run
 from traceql.lake.manifest import entries
 from traceql.lake.places import store_at
-from traceql.loading.first_use import every_table
+from traceql.loading.first_use import LOADED, every_table
 from traceql.resources import SCHEMA_VERSION
 
 NEEDS_MORE = "kernels.top"  # a query that reads a table which no load makes
@@ -162,7 +163,7 @@ def test_an_internal_table_is_told_with_its_place(database: Path) -> None:
         for name, one in definitions().items()
         if one.schema == "internal" and name in every_table() - tables_in(database)
     )
-    told = f"traceql: no table '{internal}' in the schema main; it is internal.{internal}"
+    told = f"traceql: table '{internal}' is internal.{internal}"
     assert refusal("sql", database, f"FROM {internal}") == told
     output("sql", database, f"FROM internal.{internal}")
     assert internal in tables_in(database)
@@ -260,6 +261,7 @@ def test_a_database_that_a_load_replaced_while_it_was_open_is_told(
 ) -> None:
     more = traces.write(tmp_path / "rank2.json", traces.kernel(ts=1, dur=1))
     with traceql.open(database) as trace:
+        assert len(trace.sql("FROM kernel"))
         traceql.load(more, database)
         with pytest.raises(DatabaseError) as refused:
             trace.run(NEEDS_MORE)
@@ -353,3 +355,68 @@ def test_a_database_of_the_version_before_is_refused(database: Path, tmp_path: P
     told = f"traceql: {old} was created by another version of traceql; {again}"
     assert refusal("info", old) == told
     assert refusal("load", traces.write(tmp_path / "new.json"), "-o", old) == told
+
+
+def test_a_file_that_cannot_be_renamed_over_gives_answers(
+    database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is mounted into a container."""
+    before = database.read_bytes()
+    replace = Path.replace
+
+    def busy(draft: Path, target: Path) -> Path:
+        if target == database:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+        return replace(draft, target)
+
+    monkeypatch.setattr(Path, "replace", busy)
+    with traceql.open(database) as trace:
+        assert len(trace.run(NEEDS_MORE)) > 0
+        assert len(trace.run(NEEDS_MORE)) > 0
+    assert database.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["main", "internal", "memory", "a.b c'd"])
+def test_a_database_may_have_any_name(name: str, database: Path) -> None:
+    file = database.rename(database.with_name(f"{name}.duckdb"))
+    with traceql.open(file) as trace:
+        assert len(trace.run(NEEDS_MORE)) > 0
+        assert len(trace.sql("FROM internal.activity")) == len(trace.sql("FROM main.kernel"))
+
+
+def test_what_has_answered_nothing_reads_what_a_load_has_written(database: Path) -> None:
+    with traceql.open(database) as trace:
+        assert trace.wording is not None
+        rules = database.with_name("own.csv")
+        rules.write_text("priority,pattern,category\n1,own,gemm\n")
+        traceql.load([], database, rules=[rules])
+        assert len(trace.run(NEEDS_MORE)) > 0
+
+
+def test_a_complete_database_stays_complete(complete: Path) -> None:
+    rules = complete.with_name("own.csv")
+    rules.write_text("priority,pattern,category\n1,own,gemm\n")
+    traceql.load([], complete, rules=[rules])
+    with traceql.open(complete) as trace:
+        assert trace._tables._present >= every_table()
+
+
+def test_changes_that_are_not_in_the_database_yet_are_told(database: Path) -> None:
+    with traceql.open(database) as trace:
+        database.with_name(f"{database.name}.wal").write_bytes(b"x")
+        with pytest.raises(DatabaseError, match="has changes that are not in the database yet"):
+            trace.run(NEEDS_MORE)
+
+
+def test_a_table_of_the_user_is_not_taken_for_ours(database: Path) -> None:
+    with duckdb.connect(str(database)) as con:
+        con.execute("CREATE SCHEMA mine; CREATE TABLE mine.finding AS SELECT 1 AS a")
+    with traceql.open(database) as trace:
+        assert "severity" in trace.sql("FROM finding").arrow().column_names
+
+
+def test_an_excerpt_has_the_tables_that_every_load_makes(database: Path, tmp_path: Path) -> None:
+    cut(database, tmp_path / "part.duckdb", Choice(None, None, (0, 1), None))
+    with duckdb.connect(str(tmp_path / "part.duckdb"), read_only=True) as con:
+        names = {name for (name,) in con.execute("SHOW TABLES").fetchall()}
+    assert names >= public_tables().keys() & set(LOADED)
