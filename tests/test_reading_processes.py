@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -142,10 +143,11 @@ def test_a_process_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
     def kill() -> None:
         for _ in range(2_000):
             for child in psutil.Process().children():
-                if "traceql.reader.worker" in child.cmdline():
-                    child.kill()
-                    killed.append(child.pid)
-                    return
+                with suppress(psutil.Error):  # it is ending, or not started yet
+                    if "traceql.reader.worker" in child.cmdline():
+                        child.kill()
+                        killed.append(child.pid)
+                        return
             time.sleep(0.01)
 
     killer = threading.Thread(target=kill)
