@@ -114,6 +114,7 @@ def test_duckdb_alone_lists_public_tables_that_have_the_rows_of_the_run(tmp_path
             assert con.execute(counted).fetchall() == [(whole.sql(counted).rows()[0]["n"],)], name
 
 
+@pytest.mark.slow
 def test_a_load_with_complete_makes_every_table(tmp_path: Path) -> None:
     trace = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
     output("load", trace, "-o", tmp_path / "run.duckdb", "--complete")
@@ -183,6 +184,7 @@ def test_a_long_first_use_is_told(
 # --- who else has the file -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_process_opens_a_database_several_times(database: Path) -> None:
     with (
         traceql.open(database) as one,
@@ -256,6 +258,7 @@ def test_a_process_that_is_killed_while_it_makes_tables_leaves_the_database(
     assert "half" not in tables_in(database)
 
 
+@pytest.mark.slow
 def test_a_database_that_a_load_replaced_while_it_was_open_is_told(
     database: Path, tmp_path: Path
 ) -> None:
@@ -286,6 +289,7 @@ def protect_folder(database: Path) -> Path:
     return database.parent
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protect", [protect_file, protect_folder])
 def test_what_cannot_be_written_gives_answers_and_stays_as_it_is(
     database: Path, complete: Path, protect: Callable[[Path], Path]
@@ -376,6 +380,7 @@ def test_a_file_that_cannot_be_renamed_over_gives_answers(
     assert database.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["main", "internal", "memory", "a.b c'd"])
 def test_a_database_may_have_any_name(name: str, database: Path) -> None:
     file = database.rename(database.with_name(f"{name}.duckdb"))
@@ -393,6 +398,7 @@ def test_what_has_answered_nothing_reads_what_a_load_has_written(database: Path)
         assert len(trace.run(NEEDS_MORE)) > 0
 
 
+@pytest.mark.slow
 def test_a_complete_database_stays_complete(complete: Path) -> None:
     rules = complete.with_name("own.csv")
     rules.write_text("priority,pattern,category\n1,own,gemm\n")
@@ -415,6 +421,7 @@ def test_a_table_of_the_user_is_not_taken_for_ours(database: Path) -> None:
         assert "severity" in trace.sql("FROM finding").arrow().column_names
 
 
+@pytest.mark.slow
 def test_an_excerpt_has_the_tables_that_every_load_makes(database: Path, tmp_path: Path) -> None:
     cut(database, tmp_path / "part.duckdb", Choice(None, None, (0, 1), None))
     with duckdb.connect(str(tmp_path / "part.duckdb"), read_only=True) as con:
