@@ -13,8 +13,8 @@ from traceql.derive.execute import make_macros, present
 from traceql.derive.tables_read import read_by
 from traceql.drafts import draft_folder
 from traceql.errors import DatabaseError, DatabaseReplaced, DefinitionInvalid, TraceqlError
-from traceql.first_use import progress_of
-from traceql.loading.first_use import Done, add_tables, every_table
+from traceql.first_use import Done, progress_of
+from traceql.loading.first_use import add_tables, every_table
 from traceql.loading.log_beside import require_no_log
 from traceql.opening import opened_database, public_cursor
 

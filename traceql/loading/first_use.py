@@ -8,7 +8,7 @@ one, and a killed process leaves it as it was.
 import os
 import shutil
 import stat
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import closing
 from pathlib import Path
 
@@ -19,12 +19,11 @@ from traceql.derive.execute import make_tables, present
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, DatabaseReplaced
 from traceql.files import size_and_time, target_of, whole_file
+from traceql.first_use import Done
 from traceql.loading.draft import open_draft, tables_at_once
 from traceql.loading.workspace import workspace
 from traceql.memory import memory_bytes
 from traceql.opening import opened_database
-
-Done = Callable[[int, int], None]
 
 # The tables that every load makes, and recorder, which its summary reads.
 LOADED = (

@@ -113,7 +113,7 @@ TOOLS = (
     ),
     Tool(
         "tables",
-        "The tables and views for the tool sql. Without names: each name with what one row is. "
+        "The tables for the tool sql. Without names: each name with what one row is. "
         "With names: the type, meaning and unit of every column.",
         answers.tables,
         {"names": _NAMES | {"description": "Tables to describe."}, "database": _DATABASE},

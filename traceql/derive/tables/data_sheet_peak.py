@@ -1,7 +1,7 @@
 # One row per device and type of numbers: what its data sheet states, or the user with `traceql load --peaks`.
 #
 # The patterns are tried in order, and all rows with the first that matches a device's name count.
-# To ask for a device that was not recorded, match its name, or a part of `example`.
+# To look up a device that was not recorded, match its name or a part of `example`.
 # @schema reference
 # @scope  rank
 # @needs  link, own_peak

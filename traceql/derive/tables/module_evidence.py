@@ -64,7 +64,7 @@ _EVIDENCE = """
         WHERE NOT OTHER_MODEL
         GROUP BY path, symbol, position
     )
-    -- Only their order tells the two norms of a layer apart, and the two GEMMs of its experts.
+    -- Only the order of calls distinguishes the two norms of a layer, and the two GEMMs of its experts.
     SELECT
         known.id,
         known.kind,

@@ -1,4 +1,4 @@
--- One row per communication operation of an Ascend profile of which tasks on planes were recorded: what they tell.
+-- One row per communication operation of an Ascend profile whose tasks on planes were recorded: the times of these tasks.
 --
 -- An operation consists of tasks that run on several planes. Waiting is the time of the operation in
 -- which no plane moves or reduces data. The peer that it waited for longest is the late one. The wait
