@@ -22,7 +22,7 @@
 -- @column dur         BIGINT                Duration of the example, ns.
 -- @key    severity finding advice saving_ns saving_pct assumption query parameters kind unit value
 -- @chart  none
--- @empty  no number reaches its threshold (table finding_rule), or there is no trace: profiles of Nsight Compute alone have no findings
+-- @empty  no number reaches its threshold (table reference.finding_rule), or there is no trace: profiles of Nsight Compute alone have no findings
 SELECT
     rank_order,
     severity,

@@ -1,6 +1,6 @@
 -- One row per run: how much of it communication took that no compute hid.
 --
--- The threshold is that of the finding 'communication' (table finding_rule), which has the details.
+-- The threshold is that of the finding 'communication' (table reference.finding_rule), which has the details.
 -- @column item      VARCHAR  What is checked.
 -- @column state     VARCHAR  ok, look (worth a look) or unknown (the recording does not say).
 -- @column evidence  VARCHAR  The numbers; of what is unknown, why.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 def nothing_found(trace: "Trace") -> str:
     """Why there are none."""
     if len(trace.select("FROM trace LIMIT 1")):
-        return "no number reaches its threshold (table finding_rule)"
+        return "no number reaches its threshold (table reference.finding_rule)"
     return (
         "they need a timeline: load a trace of the same program with the profile "
         "(traceql load TRACE PROFILE)"
