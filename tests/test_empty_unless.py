@@ -111,7 +111,7 @@ def rows_computed(con: duckdb.DuckDBPyConnection, one: Definition) -> int:
     """The rows of a table if it is computed, whatever its head says."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(execute, "_exists", lambda *_: True)
-        execute.make(con, one)
+        execute.make(con, one, one.name)
     rows = count(con, f"memory.{one.name}")
     con.execute(f"DROP TABLE memory.{one.name}")
     return rows
@@ -137,7 +137,7 @@ def test_an_empty_table_has_the_columns_of_its_head() -> None:
     one = definitions()["collective"]
     (needed,) = one.empty_unless
     con.execute(f"CREATE TABLE {needed} (kernel_id BIGINT)")
-    execute.make(con, one)
+    execute.make(con, one, one.name)
     found = con.execute("SELECT column_name, column_type FROM (DESCRIBE collective)").fetchall()
     assert found == [(column.name, column.type) for column in one.columns]
     assert count(con, "collective") == 0

@@ -1,6 +1,7 @@
 """The command line: each command calls the library and prints what it returns."""
 
 import errno
+import os
 import signal
 import sys
 import traceback
@@ -51,6 +52,9 @@ _STATUS_OF_ERRORS = {"gate": 2}
 # Signals that end a command: kill, and the end of the terminal or the SSH connection.
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
+# Commands that start programs of the user, whose environment is theirs.
+_STARTS_PROGRAMS = ("capture", "experiment", "ui")
+
 # DuckDB replaces the exception of a signal handler by a RuntimeError with this message.
 _QUERY_STOPPED = "Query interrupted"
 
@@ -98,6 +102,9 @@ def main() -> Any:
         stopped_by = signal.Signals(number)
         sys.exit(128 + number)
 
+    if _command_name() not in _STARTS_PROGRAMS:
+        # numpy would start a thread for each processor, only to multiply matrices.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for number in _ENDING:
         if signal.getsignal(number) != signal.SIG_IGN:  # as under nohup
             signal.signal(number, stop)

@@ -2,13 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 
-from traceql.derive.definition import Definition
+from traceql.derive.definition import Definition, Schema
 from traceql.sql_text import literal
 
 
-def comments(one: Definition) -> str:
-    """The statements that describe a table and its columns."""
-    return described("TABLE", one.name, one.summary, {c.name: c.text for c in one.columns})
+def comments(one: Definition, place: str) -> str:
+    """The statements that describe a table and, if it is public, its columns.
+
+    Each takes DuckDB as long as a short query; of other tables, docs/reference has the columns.
+
+    Args:
+        place: the name of the table, with database and schema if it needs them.
+    """
+    columns = one.columns if one.schema is Schema.MAIN else ()
+    return described("TABLE", place, one.summary, {c.name: c.text for c in columns})
 
 
 def described(what: str, name: str, summary: str, columns: Mapping[str, str]) -> str:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from queue import SimpleQueue
@@ -24,7 +24,7 @@ from traceql.spooled import spooled
 from traceql.sql_text import identifier, literal
 
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
-_Making = Callable[[duckdb.DuckDBPyConnection, Definition], None]
+_Making = Callable[[duckdb.DuckDBPyConnection, Definition, str], None]
 _PRESENT = """
     SELECT table_name FROM duckdb_tables()
     WHERE database_name = $database AND schema_name IN ('main', 'internal', 'reference')
@@ -55,7 +55,7 @@ def create_sources(con: duckdb.DuckDBPyConnection) -> None:
             con.execute(f"SET search_path = {literal(search_path(database, first=one.schema))}")
             with _told(f"{one.kind} {one.name}", one.path):
                 _run_creates(con, one)
-                _run(con, comments(one))
+                _run(con, comments(one, one.name))
     con.commit()
     con.execute(f"SET search_path = {literal(search_path(database))}")
 
@@ -69,7 +69,7 @@ def make_macros(con: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
     memory = connection_to_memory(con)
     macros = {name: one for name, one in definitions().items() if one.kind.is_macro}
     for one in _in_order(_with_needs(names, macros)):
-        make(memory, one)
+        make(memory, one, one.name)
     see_memory(con)
 
 
@@ -131,9 +131,9 @@ class _Empty:
     """
 
     def __init__(self, con: duckdb.DuckDBPyConnection, missing: Mapping[str, Definition]) -> None:
-        self._con = con
         self._missing = missing
         self._known: dict[str, bool] = {}
+        self._exists = cache(partial(_exists, con))
 
     def has(self, one: Definition) -> bool:
         if one.name not in self._known:
@@ -146,11 +146,11 @@ class _Empty:
         if needed := self._missing.get(table_of(line)):
             return not self.has(needed)
         with _told(f"{one.kind} {one.name}", one.path):
-            return _exists(self._con, line)
+            return self._exists(line)
 
 
 def _exists(con: duckdb.DuckDBPyConnection, rows: str) -> bool:
-    return bool(con.execute(f"SELECT EXISTS (FROM {rows})").fetchall()[0][0])
+    return bool(con.execute(f"SELECT 1 FROM {rows} LIMIT 1").fetchall())
 
 
 def _with_needs(
@@ -197,10 +197,10 @@ def _make_all(
     heights = _heights(needs)
     readers = Counter(needed for one in missing.values() for needed in one.needs)
     running: dict[Future[None], Definition] = {}
+    database, made = _database(con), 0
     free = SimpleQueue[duckdb.DuckDBPyConnection]()
     for _ in range(at_once):
-        free.put(con.cursor())
-    database, made = _database(con), 0
+        free.put(_seeing_scratch(con, database))
     with ThreadPoolExecutor(at_once) as pool:
         while order.is_active():
             for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):
@@ -224,37 +224,43 @@ def _make_described(
 ) -> None:
     con = free.get()
     try:
-        _see(con, one, database)
         if one.kind.is_kept:
-            _make_at_once(con, making, one)
+            _make_at_once(con, making, one, f"{identifier(database)}.{one.schema}.{one.name}")
         else:
-            making(con, one)
+            making(con, one, one.name)
     finally:
         free.put(con)
 
 
-def _see(con: duckdb.DuckDBPyConnection, one: Definition, database: str) -> None:
-    """Lets a connection see the database and scratch tables, and create this where it belongs."""
-    own, scratch = search_path(database, first=one.schema), f"{_SCRATCH}.main"
-    path = f"{own},{scratch}" if one.kind.is_kept else f"{scratch},{own}"
-    con.execute(f"SET search_path = {literal(path)}")
+def _seeing_scratch(con: duckdb.DuckDBPyConnection, database: str) -> duckdb.DuckDBPyConnection:
+    """Another connection, which also sees scratch tables, and creates what it creates there."""
+    cursor = con.cursor()
+    path = f"{_SCRATCH}.main,{search_path(database)}"
+    cursor.execute(f"SET search_path = {literal(path)}")
+    return cursor
 
 
-def _make_at_once(con: duckdb.DuckDBPyConnection, making: _Making, one: Definition) -> None:
+def _make_at_once(
+    con: duckdb.DuckDBPyConnection, making: _Making, one: Definition, place: str
+) -> None:
     """Makes and describes a table in one transaction: one for each comment would take longer."""
     con.begin()
     try:
-        making(con, one)
+        making(con, one, place)
         with _told(f"{one.kind} {one.name}", one.path):
-            _run(con, comments(one))
+            _run(con, comments(one, place))
     except TraceqlError:
         con.rollback()  # the connection makes other tables
         raise
     con.commit()
 
 
-def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
-    """Makes one table or macro, in the first schema of the search path.
+def make(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> None:
+    """Makes one table or macro.
+
+    Args:
+        place: the name of the table, with database and schema unless it belongs into the first one
+            of the search path, as macros do.
 
     Raises:
         DefinitionInvalid: its SQL or its Python is wrong; the message names the file.
@@ -264,18 +270,18 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
         if one.kind.is_macro:
             _run_creates(con, one)
         elif one.empty_unless and not any(_exists(con, rows) for rows in one.empty_unless):
-            _create_empty(con, one)
+            _create_empty(con, one, place)
         elif one.is_python:
             with spooled(con, _parts(con, one)) as found:
-                create_table(con, one.name, found)
+                create_table(con, place, found)
             pa.default_memory_pool().release_unused()
         else:
-            _create_as(con, one)
+            _create_as(con, one, place)
 
 
-def _create_empty(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
+def _create_empty(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> None:
     columns = ", ".join(f'"{column.name}" {column.type}' for column in one.columns)
-    con.execute(f"CREATE OR REPLACE TABLE {one.name} ({columns})")
+    con.execute(f"CREATE OR REPLACE TABLE {place} ({columns})")
 
 
 @contextmanager
@@ -304,14 +310,14 @@ def _place(path: Path, error: Exception) -> str:
     return f" in line {lines[-1]}" if lines else ""
 
 
-def _create_as(con: duckdb.DuckDBPyConnection, one: Definition) -> None:
+def _create_as(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> None:
     """Creates a table from a SELECT."""
     select = one.source.rstrip().removesuffix(";")
     # A failure ends the transaction of con.
     beside = second_connection(con) if one.path == FINDING_VIEW else None
     try:
         # In brackets, a second statement is an error.
-        _run(con, f"CREATE OR REPLACE TABLE {one.name} AS (\n{select}\n)")
+        _run(con, f"CREATE OR REPLACE TABLE {place} AS (\n{select}\n)")
     except duckdb.Error:
         if beside:
             _tell_wrong_finding(beside)

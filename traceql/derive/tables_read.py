@@ -78,12 +78,18 @@ def lists_tables(sql: str) -> bool:
 @cache
 def _names(sql: str) -> frozenset[tuple[str, str]]:
     """The schema and the name of each table and function; the schema is empty if none is named."""
-    with duckdb.connect() as con:
+    with _parser().cursor() as con:
         parsed = json.loads(con.execute(_PARSE, [sql]).fetchall()[0][0])
     if parsed["error"]:
         schema = "other" if _OTHER_SCHEMA.search(sql) else ""
         return frozenset((schema, word) for word in words_of(sql))
     return frozenset(_found(parsed))
+
+
+@cache
+def _parser() -> duckdb.DuckDBPyConnection:
+    """A database for parsing alone; to open one takes longer than to parse a statement."""
+    return duckdb.connect(config={"threads": 1})
 
 
 def _found(node: Any) -> Iterator[tuple[str, str]]:

@@ -167,5 +167,6 @@ def _insert(con: duckdb.DuckDBPyConnection, one: Definition, rows: str) -> None:
     if one.kind is Kind.SOURCE:
         con.execute(f"INSERT INTO {one.name} {rows}")
     else:
-        con.execute(f"CREATE TABLE {one.schema}.{one.name} AS {rows}")
-        con.execute(comments(one))
+        place = f"{one.schema}.{one.name}"
+        con.execute(f"CREATE TABLE {place} AS {rows}")
+        con.execute(comments(one, place))

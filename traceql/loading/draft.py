@@ -7,10 +7,12 @@ from pathlib import Path
 import duckdb
 
 from traceql.derive.execute import search_path
-from traceql.memory import writing_limits
+from traceql.memory import deriving_bytes, writing_limits
 from traceql.sql_text import literal
 
 _AMPLE_BYTES = 4 << 30  # with less memory, tables are made one by one
+_EVENTS = ("slice", "instant", "counter")
+_FEW_EVENTS = 50_000  # for so few, threads take more time than they save
 # A quarter of DuckDB's usual size: most tables have few rows.
 _BLOCK_BYTES = 65536
 # The threads that fill row groups pack them as soon as they are full. One thread packs what is left
@@ -42,6 +44,16 @@ def open_draft(draft: Path, *, budget_bytes: int) -> Iterator[duckdb.DuckDBPyCon
         con.execute("CHECKPOINT")
 
 
-def tables_at_once(budget_bytes: int) -> int:
-    """How many tables are made at the same time."""
+def limit_deriving(con: duckdb.DuckDBPyConnection, budget_bytes: int) -> int:
+    """Sets the memory and the threads to make tables with, by the number of events in a draft.
+
+    Returns:
+        How many tables to make at the same time.
+    """
+    counted = " + ".join(f"(SELECT COUNT(*) FROM {table})" for table in _EVENTS)
+    events = int(con.execute(f"SELECT {counted}").fetchall()[0][0])
+    con.execute(f"SET memory_limit = '{deriving_bytes(budget_bytes, events)}B'")
+    if events < _FEW_EVENTS:
+        con.execute("SET threads = 1")
+        return 1
     return 2 if budget_bytes >= _AMPLE_BYTES else 1

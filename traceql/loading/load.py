@@ -13,7 +13,6 @@ import pyarrow as pa
 
 from traceql.classification.rules import write_rules
 from traceql.derive.execute import drop_derived, make_tables, present
-from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.excerpted import excerpt_in
 from traceql.files import whole_file
@@ -21,7 +20,7 @@ from traceql.loading.ahead import recordings_ahead
 from traceql.loading.database import add_files, create_tables
 from traceql.loading.discovery import profile_files, trace_files, trace_path
 from traceql.loading.disk import require_room
-from traceql.loading.draft import open_draft, tables_at_once
+from traceql.loading.draft import limit_deriving, open_draft
 from traceql.loading.first_use import LOADED, every_table
 from traceql.loading.log_beside import require_no_log
 from traceql.loading.model_config import write_model_config
@@ -31,7 +30,7 @@ from traceql.loading.reading import FileRead, read_files
 from traceql.loading.run_directory import RunDirectory, run_directories
 from traceql.loading.run_files import add_runs
 from traceql.loading.workspace import workspace
-from traceql.memory import deriving_bytes, memory_bytes
+from traceql.memory import memory_bytes
 from traceql.ncu.profile import Profile
 from traceql.opening import opened_database
 from traceql.reader.registry import reader_of
@@ -190,11 +189,8 @@ def _runs_engine(file: Path, way: Way) -> bool:
 
 
 def _prepare() -> None:
-    """Imports what writing the database needs, which takes half a second, while files are read."""
-    pa.array([0])  # imports pandas, unless the program leaves it out
-    for one in definitions().values():
-        if one.is_python:
-            _ = one.rows
+    """Has pyarrow import pandas, unless the program leaves it out, while files are read."""
+    pa.array([0])
 
 
 def _counted(done: Callable[[str, int, int], None], total: int) -> Callable[[Path], None]:
@@ -279,15 +275,8 @@ def _write(
                 add_files(con, files, new)
                 add_profiles(con, profiles)
                 add_runs(con, new)
-            con.execute(f"SET memory_limit = '{deriving_bytes(budget, _events(con))}B'")
-            make_tables(con, wanted, at_once=tables_at_once(budget))
+            make_tables(con, wanted, at_once=limit_deriving(con, budget))
     except (duckdb.Error, OSError) as error:
         # DuckDB says first that the draft is lost, which nobody has seen.
         *_, reason = str(error).splitlines()[0].split(" Original error: ")
         raise DatabaseError(f"cannot write {target}: {reason}") from None
-
-
-def _events(con: duckdb.DuckDBPyConnection) -> int:
-    tables = ("slice", "instant", "counter")
-    counted = " + ".join(f"(SELECT COUNT(*) FROM {table})" for table in tables)
-    return int(con.execute(f"SELECT {counted}").fetchall()[0][0])
