@@ -57,13 +57,14 @@ def fill(folder: Path, writing: Writing) -> None:
         (folder / writing.target).write_bytes(old)
 
 
-def _database(path: Path) -> str | None:
+def wrong_database(path: Path) -> str | None:
+    """How a database of the seed differs from its trace; None if it does not."""
     return disagreement(path, truth_of(trace_text()))
 
 
 def _with_old_rank(path: Path) -> str | None:
     ranks = rows(path, "SELECT rank FROM trace ORDER BY rank")
-    return _database(path) if (OLD_RANK,) in ranks else f"it has the ranks {ranks}"
+    return wrong_database(path) if (OLD_RANK,) in ranks else f"it has the ranks {ranks}"
 
 
 def _ends(end: bytes) -> Callable[[Path], str | None]:
@@ -98,7 +99,9 @@ def _packets(path: Path) -> str | None:
 
 
 COMMANDS = {
-    "load": Writing(("load", TRACE, "-o", "run.duckdb"), "run.duckdb", _database, lambda: None),
+    "load": Writing(
+        ("load", TRACE, "-o", "run.duckdb"), "run.duckdb", wrong_database, lambda: None
+    ),
     "load into a database": Writing(
         ("load", TRACE, "-o", "run.duckdb"),
         "run.duckdb",

@@ -6,6 +6,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from drills.command import Ended
+from drills.commands import LOADED, wrong_database
 from drills.outcome import Outcome, Verdict
 
 _CRASH = re.compile(rb"Traceback|panicked|internal error|please report|Segmentation|Aborted", re.I)
@@ -36,18 +37,19 @@ def judged(
     """The outcome of a command that ran in `folder`.
 
     Args:
-        before: the state of `folder` before the command.
+        before: the state of `folder` before the command. Its database may get tables whenever a
+            command reads them first, but keeps its rows.
         written: the files that it may create or change if it succeeds.
         disagreement: what is wrong with these files; None if they are right. Called on success.
         must_succeed: an error is wrong, because the input is valid.
     """
-    verdict, reason = _judged(ended, state(folder), before, written, disagreement, must_succeed)
+    verdict, reason = _judged(ended, folder, before, written, disagreement, must_succeed)
     return Outcome(verdict, reason, ended.command)
 
 
 def _judged(
     ended: Ended,
-    after: State,
+    folder: Path,
     before: State,
     written: Collection[str],
     disagreement: Callable[[], str | None],
@@ -61,20 +63,31 @@ def _judged(
     shown = said + ended.out.decode(errors="replace")
     if control := _CONTROL.search(shown):
         return Verdict.WRONG, f"it printed the control character {control[0]!r}: {_last_line(said)}"
-    allowed = written if ended.status == 0 else ()
-    if changed := [name for name in _changed(before, after) if name not in allowed]:
-        return Verdict.WRONG, f"status {ended.status}, and it left or changed {', '.join(changed)}"
+    after = state(folder)
+    allowed = [LOADED, *(written if ended.status == 0 else ())]
+    changed = changes(before, after)
+    if odd := [name for name in changed if name not in allowed]:
+        return Verdict.WRONG, f"status {ended.status}, and it left or changed {', '.join(odd)}"
+    if LOADED in changed and (wrong := wrong_database(folder / LOADED)):
+        return Verdict.WRONG, f"status {ended.status}, and {LOADED} is not what it was: {wrong}"
     if ended.status == 0:
         wrong = disagreement()
         return (Verdict.WRONG, wrong) if wrong else (Verdict.RIGHT, "")
-    if ended.status == 1 and not (said.startswith("traceql: ") and said.count("\n") == 1):
+    if ended.status == 1 and not _is_one_line(said):
         return Verdict.WRONG, f"the error is not one line: {said[:300]!r}"
     if must_succeed:
         return Verdict.WRONG, f"it refused a valid input: {_last_line(said)}"
     return Verdict.CLEAN_ERROR, _last_line(said)
 
 
-def _changed(before: State, after: State) -> list[str]:
+def _is_one_line(said: str) -> bool:
+    """Whether a command says one thing on stderr, after its progress if it takes long."""
+    lines = [line for line in said.splitlines() if not line.endswith(" ...")]
+    return len(lines) == 1 and lines[0].startswith("traceql: ")
+
+
+def changes(before: State, after: State) -> list[str]:
+    """The files and folders that differ."""
     return sorted(
         name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
     )

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from drills.command import ROOT, executed, started
-from drills.commands import COMMANDS, Writing, fill, loaded_database
-from drills.judging import judged, state
+from drills.commands import COMMANDS, LOADED, Writing, fill, loaded_database, wrong_database
+from drills.judging import changes, judged, state
 from drills.kind import Case, Kind
 from drills.outcome import Outcome, Verdict
 
@@ -70,12 +70,11 @@ def _command(place: Path, writing: Writing, after_s: float, alone: bool) -> Outc
     (os.kill if alone else os.killpg)(process.pid, signal.SIGKILL)
     process.wait()
     target = place / writing.target
-    changed = {k: v for k, v in state(place).items() if k.startswith(writing.target)} != {
-        k: v for k, v in before.items() if k.startswith(writing.target)
-    }
-    partly = target.is_dir()  # of a folder, each file is whole or absent
-    if changed and not partly and (wrong := writing.wrong(target)):
-        return Outcome(Verdict.WRONG, f"killed after {after_s:.2f} s: {wrong}")
+    checks = {LOADED: wrong_database, writing.target: writing.wrong}
+    for name in checks.keys() & set(changes(before, state(place))):
+        partly = (place / name).is_dir()  # of a folder, each file is whole or absent
+        if not partly and (wrong := checks[name](place / name)):
+            return Outcome(Verdict.WRONG, f"killed after {after_s:.2f} s: {wrong}")
     written = [writing.target, *(f"{writing.target}/{path.name}" for path in _files(target))]
     ended = executed(writing.arguments, place)
     written += [f"{writing.target}/{path.name}" for path in _files(target)]

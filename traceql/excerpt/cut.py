@@ -30,7 +30,7 @@ from traceql.excerpt.windows import create_windows, extent_of_source
 from traceql.excerpted import excerpt_in
 from traceql.files import target_of, whole_file
 from traceql.flat_schemas import attach_flat
-from traceql.loading.draft import open_draft
+from traceql.loading.draft import cannot_write, open_draft
 from traceql.loading.first_use import LOADED
 from traceql.memory import memory_bytes
 from traceql.opening import opened_database
@@ -75,7 +75,7 @@ def cut(source: str | Path, output: str | Path, choice: Choice) -> str:
                 text = _write(con, database, choice, of_excerpt=of_excerpt)
                 con.execute("DETACH source; DETACH file_of_source")
         except (duckdb.Error, OSError) as error:
-            raise DatabaseError(f"cannot write {target}: {str(error).splitlines()[0]}") from None
+            raise cannot_write(target, error) from None
     return text
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import duckdb
 
 from traceql.derive.execute import search_path
+from traceql.errors import DatabaseError
 from traceql.memory import deriving_bytes, writing_limits
 from traceql.sql_text import literal
 
@@ -42,6 +43,15 @@ def open_draft(draft: Path, *, budget_bytes: int) -> Iterator[duckdb.DuckDBPyCon
         con.execute("SET checkpoint_threshold = '1 GiB'")  # one at the end instead of many
         yield con
         con.execute("CHECKPOINT")
+
+
+def cannot_write(database: Path, error: duckdb.Error | OSError) -> DatabaseError:
+    """What to raise if a draft could not be written.
+
+    DuckDB says first that the draft is lost, which nobody has seen.
+    """
+    *_, reason = str(error).splitlines()[0].split(" Original error: ")
+    return DatabaseError(f"cannot write {database}: {reason}")
 
 
 def limit_deriving(con: duckdb.DuckDBPyConnection, budget_bytes: int) -> int:

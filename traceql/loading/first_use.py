@@ -20,7 +20,7 @@ from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, DatabaseReplaced
 from traceql.files import size_and_time, target_of, whole_file
 from traceql.first_use import Done
-from traceql.loading.draft import limit_deriving, open_draft
+from traceql.loading.draft import cannot_write, limit_deriving, open_draft
 from traceql.loading.workspace import workspace
 from traceql.memory import memory_bytes
 from traceql.opening import opened_database
@@ -92,7 +92,7 @@ def _make(draft: Path, names: Collection[str], done: Done, *, shown: Path) -> No
         with open_draft(draft, budget_bytes=budget) as con:
             make_tables(con, names, at_once=limit_deriving(con, budget), done=done)
     except duckdb.Error as error:
-        raise DatabaseError(f"cannot write {shown}: {str(error).splitlines()[0]}") from None
+        raise cannot_write(shown, error) from None
 
 
 def _may_be_replaced(database: Path) -> bool:

@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from traceql.classification.rules import write_rules
 from traceql.derive.execute import drop_derived, make_tables, present
-from traceql.errors import DatabaseError, TraceqlError
+from traceql.errors import TraceqlError
 from traceql.excerpted import excerpt_in
 from traceql.files import whole_file
 from traceql.loading.ahead import recordings_ahead
 from traceql.loading.database import add_files, create_tables
 from traceql.loading.discovery import profile_files, trace_files, trace_path
 from traceql.loading.disk import require_room
-from traceql.loading.draft import limit_deriving, open_draft
+from traceql.loading.draft import cannot_write, limit_deriving, open_draft
 from traceql.loading.first_use import LOADED, every_table
 from traceql.loading.log_beside import require_no_log
 from traceql.loading.model_config import write_model_config
@@ -277,6 +277,4 @@ def _write(
                 add_runs(con, new)
             make_tables(con, wanted, at_once=limit_deriving(con, budget))
     except (duckdb.Error, OSError) as error:
-        # DuckDB says first that the draft is lost, which nobody has seen.
-        *_, reason = str(error).splitlines()[0].split(" Original error: ")
-        raise DatabaseError(f"cannot write {target}: {reason}") from None
+        raise cannot_write(target, error) from None
