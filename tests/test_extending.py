@@ -246,7 +246,11 @@ PYTHON_HEAD = "# One row.\n# @scope  run\n"
         ("toy.py", f"{PYTHON_HEAD}def rows(con): pass", "toy.py: rows.* returned NoneType, not a"),
         ("toy.py", f"{PYTHON_HEAD}def rows(con): con.sql('SELECT a')", "toy.py.: Binder Error"),
         ("toy.sql", f"{HEAD}SELECT 1; SELECT 2", 'toy.sql.: Parser Error: .* near ";"'),
-        ("toy.sql", f"{HEAD}-- @column b  INTEGER  B.\nSELECT 1 AS a", 'toy.sql.: .* name "b"'),
+        (
+            "toy.sql",
+            f"{HEAD}-- @schema main\n-- @column b  INTEGER  B.\nSELECT 1 AS a",
+            'toy.sql.: .* name "b"',
+        ),
         (
             "toy.sql",
             f"{HEAD}-- @kind  source\nSELECT 1",
