@@ -126,6 +126,7 @@ def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.Monke
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_new_layer_family_is_one_new_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

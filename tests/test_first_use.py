@@ -389,6 +389,7 @@ def test_a_database_may_have_any_name(name: str, database: Path) -> None:
         assert len(trace.sql("FROM internal.activity")) == len(trace.sql("FROM main.kernel"))
 
 
+@pytest.mark.slow
 def test_what_has_answered_nothing_reads_what_a_load_has_written(database: Path) -> None:
     with traceql.open(database) as trace:
         assert trace.wording is not None

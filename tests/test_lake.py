@@ -123,6 +123,7 @@ def test_an_unknown_table_gives_a_hint(filled: Path) -> None:
             lake.sql("FROM xyz_abc")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "statement",
     [

@@ -264,6 +264,7 @@ def test_a_database_that_does_not_exist_is_refused_at_the_start(tmp_path: Path) 
     assert "run.duckdb does not exist; create it with traceql load" in told
 
 
+@pytest.mark.slow
 def test_without_the_sdk_the_command_says_what_to_install(
     trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

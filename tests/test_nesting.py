@@ -50,7 +50,8 @@ def require_same(events: list[Event], cuts: list[int]) -> Any:
     return wanted
 
 
-@settings(deadline=None, max_examples=300)
+@pytest.mark.slow
+@settings(deadline=None, max_examples=150)
 @given(crowded(), st.lists(st.integers(0, 60), max_size=3))
 def test_slices_are_placed_at_once_as_one_by_one(events: list[Event], cuts: list[int]) -> None:
     require_same(events, sorted(cuts))
