@@ -13,6 +13,8 @@ from traceql.excerpt.times import nanoseconds, option
 from traceql.mcp import answers
 from traceql.mcp.databases import Databases
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def database() -> Path:

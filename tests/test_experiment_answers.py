@@ -15,6 +15,8 @@ from traceql.experiment import Experiment, experiment
 from traceql.experiment.experiment import experiment_queries
 from traceql.query import bound
 
+pytestmark = pytest.mark.slow
+
 MS = 1e6  # ns
 FIVE = (-2, -1, 0, 1, 2)
 FIXED, PER_TOKEN, SQUARED = 8.0, 0.02, 1e-6  # of TTFT, ms

@@ -175,6 +175,7 @@ HEAD = "-- One row.\n-- @scope  run\n"
 UNLESS = f"{HEAD}-- @needs  slice, trace\n-- @empty_unless"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "message"),
     [

@@ -16,6 +16,8 @@ from traceql.query import bound
 from traceql.result import Result
 from traceql.statement import result
 
+pytestmark = pytest.mark.slow
+
 Rows = Sequence[Mapping[str, Any]]
 TEN = range(10)
 

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import PROGRAM, called, output, process
 
+pytestmark = pytest.mark.slow
+
 _WITH_PEAK = (
     "import atexit, resource, sys; usage = resource.getrusage; atexit.register(lambda: print("
     f"usage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)); {PROGRAM}"

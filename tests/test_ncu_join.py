@@ -12,6 +12,8 @@ from ncu_like import DURATION, READ, TENSOR, WRITTEN
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 GRID, BLOCK = [2, 1, 1], [64, 1, 1]
 PREFILL, DECODE = "execute_context_1(9)_generation_0(0)", "execute_context_0(0)_generation_1(1)"
 _MATCH = "SELECT kernel_id, file_id, how, launch, launches FROM kernel_match"

@@ -17,6 +17,8 @@ from nsys_like import KERNEL, MEMCPY, MEMSET, NVTX, PID, RUNTIME, Row, call, glo
 
 import traceql
 
+pytestmark = pytest.mark.slow
+
 Statement = str | tuple[str, tuple[Any, ...]]
 
 _ON_GPU = {"deviceId": 0, "contextId": 1, "streamId": 7, "globalPid": global_id(PID), "bytes": 16}

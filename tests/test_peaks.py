@@ -101,6 +101,7 @@ def test_each_example_is_its_own_device_and_no_other(dtype: str) -> None:
         assert matching == [row.example]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["NVIDIA H200 MIG 1g.18gb", "NVIDIA A100-SXM4-80GB MIG 1g.10gb", "NVIDIA H20-3e", "CPU"]
 )
@@ -282,6 +283,7 @@ def test_ceilings_of_a_real_gpu_are_below_its_data_sheet(file: Path) -> None:
 # --- files -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -105,6 +105,7 @@ def of_csv(text: str, like: list[Row]) -> list[Row]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", QUERIES)
 def test_forms_of_a_canned_query(
     name: str, trace: traceql.Trace, connection: duckdb.DuckDBPyConnection
@@ -188,6 +189,7 @@ _ODD = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", _ODD)
 def test_forms_of_an_odd_type(expression: str, trace: traceql.Trace) -> None:
     value, in_csv, in_json = _ODD[expression]

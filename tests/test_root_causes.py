@@ -124,6 +124,7 @@ def test_a_product_in_two_kernels_is_one_call() -> None:
 # --- what the host did ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "group"),
     [

@@ -178,6 +178,7 @@ def test_processes_that_read_ranges_give_the_same_tables(
     require_equal(unpacked(_SOURCES[0], tmp_path))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_ranges_of_crowded_events_give_the_same_tables(
     seed: int, small_ranges: list[int], tmp_path: Path

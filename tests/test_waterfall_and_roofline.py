@@ -119,6 +119,7 @@ def test_roofs_bend_where_bytes_and_operations_take_the_same_time() -> None:
     assert start["x"] < 4 < ridge["x"] < end["x"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [328, 560, 1170])
 def test_points_and_names_say_their_phase(width: int) -> None:
     rows = [row("o_proj"), row("o_proj", phase="prefill", intensity=900.0, achieved_tflops=700.0)]
