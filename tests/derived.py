@@ -60,7 +60,7 @@ class Tables:
                 self.con.execute(f"DELETE FROM {name}")
 
     def execute(self, sql: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
-        read = read_by(sql)
+        read = read_by(self.con, sql)
         make_tables(self.con, read.tables)
         make_macros(self.con, read.macros)
         return self.con.execute(sql, parameters)

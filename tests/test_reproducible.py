@@ -61,7 +61,7 @@ def connected(trace: traceql.Trace, file: Path) -> duckdb.DuckDBPyConnection:
     con.execute(f"ATTACH '{file}' AS run")
     con.execute(f"SET search_path = '{search_path('run')}'")
     make_every_table(con)
-    make_macros(con, read_by(query_named("whatif", catalog()).sql).macros)
+    make_macros(con, read_by(con, query_named("whatif", catalog()).sql).macros)
     return con
 
 

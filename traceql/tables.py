@@ -48,7 +48,7 @@ class Tables:
                 for a temporary copy of it.
             DefinitionInvalid: the definition of a table is wrong.
         """
-        read = [read_by(sql, public=public) for sql in statements]
+        read = [read_by(self.con, sql, public=public) for sql in statements]
         tables = frozenset().union(*(one.tables for one in read))
         macros = frozenset().union(*(one.macros for one in read))
         with self._lock:

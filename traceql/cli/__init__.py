@@ -1,6 +1,7 @@
 """The command line: each command calls the library and prints what it returns."""
 
 import errno
+import gc
 import os
 import signal
 import sys
@@ -102,6 +103,7 @@ def main() -> Any:
         stopped_by = signal.Signals(number)
         sys.exit(128 + number)
 
+    gc.set_threshold(20_000, 20, 20)  # commands make many objects that stay, and few circles
     if _command_name() not in _STARTS_PROGRAMS:
         # numpy would start a thread for each processor, only to multiply matrices.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import duckdb
@@ -20,6 +19,7 @@ _CATALOG = re.compile(
 _LITERAL = re.compile(r"'[^']*'")
 _OTHER_SCHEMA = re.compile(r"(?i)\b(internal|reference)\b")
 _PARSE = "SELECT json_serialize_sql(?)"
+_PARSED: dict[str, frozenset[tuple[str, str]]] = {}  # what `_names` has found, by statement
 
 
 @dataclass(frozen=True)
@@ -35,15 +35,16 @@ class Read:
     macros: frozenset[str]
 
 
-def read_by(sql: str, *, public: bool = False) -> Read:
+def read_by(con: duckdb.DuckDBPyConnection, sql: str, *, public: bool = False) -> Read:
     """The tables and macros of traceql that a statement reads.
 
     A statement that is no plain SELECT is searched for words, which may find more.
 
     Args:
+        con: of any database; it parses the statement.
         public: whether the statement sees other schemas than main only where it names them.
     """
-    known, named = definitions(), _names(sql)
+    known, named = definitions(), _names(con, sql)
     found = {name for schema, name in named if name in known and (schema or not public)}
     if public:
         main = {name for name, one in known.items() if one.schema is Schema.MAIN}
@@ -75,21 +76,18 @@ def lists_tables(sql: str) -> bool:
     return bool(_CATALOG.search(_LITERAL.sub("", sql)))
 
 
-@cache
-def _names(sql: str) -> frozenset[tuple[str, str]]:
+def _names(con: duckdb.DuckDBPyConnection, sql: str) -> frozenset[tuple[str, str]]:
     """The schema and the name of each table and function; the schema is empty if none is named."""
-    with _parser().cursor() as con:
-        parsed = json.loads(con.execute(_PARSE, [sql]).fetchall()[0][0])
-    if parsed["error"]:
-        schema = "other" if _OTHER_SCHEMA.search(sql) else ""
-        return frozenset((schema, word) for word in words_of(sql))
-    return frozenset(_found(parsed))
-
-
-@cache
-def _parser() -> duckdb.DuckDBPyConnection:
-    """A database for parsing alone; to open one takes longer than to parse a statement."""
-    return duckdb.connect(config={"threads": 1})
+    if sql not in _PARSED:
+        with con.cursor() as own:  # the connection may have an answer that is not read yet
+            ((text,),) = own.execute(_PARSE, [sql]).fetchall()
+        parsed = json.loads(text)
+        if parsed["error"]:
+            schema = "other" if _OTHER_SCHEMA.search(sql) else ""
+            _PARSED[sql] = frozenset((schema, word) for word in words_of(sql))
+        else:
+            _PARSED[sql] = frozenset(_found(parsed))
+    return _PARSED[sql]
 
 
 def _found(node: Any) -> Iterator[tuple[str, str]]:

@@ -83,7 +83,7 @@ def _draft(
 ) -> tuple[Path, int] | None:
     """Writes the rows of a table to a file; None if there are none."""
     if table.sql:
-        make_macros(con, read_by(table.sql).macros)
+        make_macros(con, read_by(con, table.sql).macros)
         con.execute(f"CREATE TEMP VIEW {table.name} AS {table.sql}")
     elif table.name in computed:
         con.register(table.name, computed[table.name])

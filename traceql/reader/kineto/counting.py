@@ -3,6 +3,7 @@
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from traceql.reader.kineto.gathering import Gathered
@@ -23,11 +24,14 @@ class Counts:
         self.phases += columns.phases
         cats = columns.slices.cat
         names = cats.dictionary.fill_null("").to_pylist()  # NULL and "" have the same name
-        rows = pa.table({"code": cats.indices, "dur": columns.slices.counted_dur})
-        totals = rows.group_by("code").aggregate([("dur", "count"), ("dur", "sum")])
-        for row in totals.to_pylist():
-            self._slices[names[row["code"]]] += row["dur_count"]
-            self._dur[names[row["code"]]] += row["dur_sum"]
+        codes = cats.indices.to_numpy()
+        dur = np.zeros(len(names), np.int64)
+        np.add.at(dur, codes, columns.slices.counted_dur)
+        events = np.bincount(codes, minlength=len(names))
+        for name, number, ns in zip(names, events.tolist(), dur.tolist(), strict=True):
+            if number:
+                self._slices[name] += number
+                self._dur[name] += ns
 
     def include(self, other: "Counts") -> None:
         """Takes the events of another part of the file."""
