@@ -19,6 +19,7 @@ from databases import EXAMPLES
 import traceql
 from traceql.cache import cached_database
 from traceql.loading.side_files import NAMES, RUN
+from traceql.query import catalog
 from traceql.resources import PACKAGE
 
 _HELP = """\
@@ -33,36 +34,37 @@ Options:
   --version   Show the version and exit.
   -h, --help  Show this message and exit.
 
-Commands:
-  demo        Load the bundled trace of a four-GPU run and show where the time
-              went.
-  capture     Record vLLM under torch.profiler into a run directory.
-  load        Load trace files, folders of trace files or run directories into
-              one DuckDB file.
-  info        Show findings, the contents of a database, and its ledger of
-              checks.
-  check       Check the layers and sums of a database; exit status 1 if a
-              check fails.
-  queries     List the queries, or describe one.
+Look:
+  load        Load traces, folders of ranks or run directories into one file.
+  info        Show what ran, what costs most, and the ledger of checks.
   run         Run a query.
   sql         Run a read-only SQL statement.
-  cut         Cut a part of a run out of a database, into a smaller database.
+  queries     List the queries, or describe one.
   report      Write a self-contained HTML report on where the time went.
-  diff        Compare two runs, or repeats of each: what changed, and is it
-              real?
-  gate        Decide in CI whether new runs are slower than base: exit status
-              0, 1 or 3.
-  baseline    Keep the numbers of runs, small, for a gate to compare with.
-  history     Chart many runs over time or commits, and say since when they
-              are slower.
-  experiment  Run a plan of measurements on vLLM, and measure what the machine
-              can do.
-  lake        Keep many runs in one folder, and ask all of them at once.
-  advise      Say which layout of a model to run, or check the set-up of a
-              run.
   ui          Open a run in Perfetto, or two runs on one time axis.
-  mcp         Let an assistant ask: findings, queries and SQL as tools.
+
+Compare:
+  diff        Compare two runs or their repeats: what changed, is it real?
+  gate        Decide in CI whether new runs are slower: exit status 0, 1 or 3.
+  history     Chart many runs over time, and say since when they are slower.
+  baseline    Keep the numbers of runs, small, for a gate to compare with.
+
+Record:
+  capture     Record vLLM under torch.profiler into a run directory.
+  experiment  Run a plan of measurements on vLLM, or measure the machine.
+
+Plan:
+  advise      Choose a layout for a model, or check the set-up of a run.
+
+Many runs:
+  lake        Keep many runs in one folder, and ask all of them at once.
+
+More:
+  demo        Load the bundled four-GPU run and show where its time went.
+  check       Check the layers and sums of a database: exit status 0 or 1.
+  cut         Cut a part of a run out of a database, into a smaller database.
   export      Export a database to another format.
+  mcp         Let an assistant ask: findings, queries and SQL as tools.
 """
 
 
@@ -143,9 +145,12 @@ def test_info_marks_a_failed_check(database: Path, tmp_path: Path) -> None:
 
 
 def test_queries_are_listed_and_described() -> None:
-    listed = [line.split()[0] for line in output("queries").splitlines()]
-    assert listed == sorted(listed)
-    assert {"kernels.top", "time.breakdown", "quality.ledger"} <= set(listed)
+    text = output("queries")
+    topics = {block.splitlines()[0]: block.splitlines()[1:] for block in text.split("\n\n")}
+    listed = [line.split()[0] for lines in topics.values() for line in lines if line[:3].strip()]
+    assert sorted(listed) == sorted(catalog())
+    assert listed[:3] == ["overview.findings", "time.breakdown", "time.lost"]
+    assert "Others:" not in topics, "a query has a name without a topic"
     described = output("queries", "kernels.top")
     assert described.startswith(
         "kernels.top: One row per kernel name, by GPU time without waiting."

@@ -30,7 +30,8 @@ PAGES = [databases.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 # Documents in the order in which one reads them, and the databases that they take as given.
 READ: list[tuple[str, list[str]]] = [
     ("docs/tutorial.md", []),
-    ("README.md", ["demo"]),  # by `make demo`
+    ("README.md", []),
+    ("docs/commands.md", []),
     ("docs/how-to.md", ["run", "before", "after"]),
     ("docs/compare.md", []),
     ("docs/lake.md", ["run"]),

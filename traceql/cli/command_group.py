@@ -10,10 +10,11 @@ import click
 
 @dataclass(frozen=True)
 class Subcommand:
-    """The module that has it as `command`, and what it does in one line."""
+    """The module that has it as `command`, what it does in one line, and its group in `--help`."""
 
     module: str
     summary: str
+    group: str = "Commands"
 
 
 class CommandGroup(click.Group):
@@ -33,8 +34,14 @@ class CommandGroup(click.Group):
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, one.summary) for name, one in self._subcommands.items()])
+        width = max(map(len, self._subcommands))
+        for group in dict.fromkeys(one.group for one in self._subcommands.values()):
+            with formatter.section(group):
+                formatter.write_dl(
+                    (name.ljust(width), one.summary)
+                    for name, one in self._subcommands.items()
+                    if one.group == group
+                )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

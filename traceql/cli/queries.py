@@ -1,5 +1,6 @@
 """traceql queries"""
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
@@ -11,25 +12,65 @@ from traceql.errors import QueryInvalid
 from traceql.printable import one_line, printable
 from traceql.query import Query, catalog, query_named
 
+# What most people ask first, in the order in which it leads to a cause.
+_FIRST = (
+    *("overview.findings", "time.breakdown", "time.lost", "steps.phases"),
+    *("layers.roles", "kernels.top", "comm.waits", "idle.host"),
+)
+_OTHERS = "Others"
+# Topics, each with the beginnings of the names of its queries.
+_TOPICS: Mapping[str, Sequence[str]] = {
+    "Start with": (),
+    "The run": ("overview", "quality", "gpu", "serving"),
+    "Steps": ("time", "step", "steps", "graphs", "whatif"),
+    "Layers": ("layers", "modules", "model", "moe"),
+    "Kernels": ("kernels", "ops", "launch", "annotations", "memory"),
+    "Communication": ("comm", "parallel", "tp", "pp", "dp", "ep"),
+    "Idle time and the host": ("idle", "host"),
+    "Limits of the hardware": ("efficiency", "roofline", "ncu"),
+    _OTHERS: (),
+}
+
 
 @click.command("queries")
 @click.argument("name", required=False, shell_complete=complete_queries)
 @queries_option
 def command(name: str | None, queries: tuple[Path, ...]) -> None:
-    """List the queries. With NAME, show its definition, parameters, columns and units."""
+    """List the queries by topic. With NAME, show its definition, parameters, columns and units."""
     found = catalog(queries)
     if name:
         _describe(query_named(name, found))
         return
+    by_topic: dict[str, list[Query]] = {topic: [] for topic in _TOPICS}
+    ordered = [found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found]
+    for query in ordered:
+        by_topic[_topic(query)].append(query)
     width = max(map(len, found))
     broken: list[str] = []
-    for query in found.values():
-        try:
-            _print_row([query.name], [width], query.head.summary)
-        except QueryInvalid as error:
-            broken.append(str(error))
+    for place, (topic, members) in enumerate(by_topic.items()):
+        if members:
+            click.echo(f"{topic}:" if place == 0 else f"\n{topic}:")
+        broken += _print_queries(members, width)
     if broken:
         raise QueryInvalid("; ".join(broken))
+
+
+def _topic(query: Query) -> str:
+    if query.name in _FIRST:
+        return next(iter(_TOPICS))
+    begins = query.name.split(".")[0]
+    return next((topic for topic, names in _TOPICS.items() if begins in names), _OTHERS)
+
+
+def _print_queries(found: Sequence[Query], width: int) -> list[str]:
+    """Prints a line for each query; returns what is wrong with those that cannot be listed."""
+    broken: list[str] = []
+    for query in found:
+        try:
+            _print_row([query.name], [width], query.head.summary, indent="  ")
+        except QueryInvalid as error:
+            broken.append(str(error))
+    return broken
 
 
 def _describe(query: Query) -> None:

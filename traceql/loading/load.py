@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 
@@ -118,9 +118,9 @@ def load(
     target = Path(database).absolute()
     with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
         require_room(files, folder.parent, done)
-        loaded = _loaded_files(target)
+        before = _before(target)
         require_no_log(target)
-        counters = read_profiles(profiles, named=named if files else profiles, loaded=loaded)
+        counters = read_profiles(profiles, named=named if files else profiles, loaded=before.files)
         native = Path(trace_processor) if trace_processor else None
         if files:
             pool.submit(_say_if_compiling, files, way, native, done)
@@ -129,8 +129,8 @@ def load(
             files,
             folder,
             named=named,
-            loaded=loaded,
-            ahead=recordings_ahead(files, ahead, loaded) if ahead else {},
+            loaded=before.files,
+            ahead=recordings_ahead(files, ahead, before.files) if ahead else {},
             trace_processor=native,
             way=way,
             memory_bytes=budget,
@@ -139,10 +139,9 @@ def load(
         )
         new = _distinct([file for file in read if file.folder])
         if not mix_profilers:
-            _require_one_profiler(target, new)
+            _require_one_profiler(before, new)
         is_changed = bool(new or counters.new or rules or model_config or peaks)
-        was_complete = target.exists() and _is_complete(target)
-        if is_changed or (complete and not was_complete):
+        if is_changed or (complete and not before.is_complete):
             done("database", 0, 1)
             prepared.result()
             config = Path(model_config) if model_config else None
@@ -158,7 +157,7 @@ def load(
                     model_config=config,
                     peaks=[Path(p) for p in peaks],
                     budget=budget,
-                    wanted=every_table() if complete or was_complete else LOADED,
+                    wanted=every_table() if complete or before.is_complete else LOADED,
                     is_changed=is_changed,
                 )
                 require_no_log(target)
@@ -210,30 +209,36 @@ def _distinct(files: Sequence[FileRead]) -> list[FileRead]:
     return list(by_content.values())
 
 
-def _loaded_files(database: Path) -> frozenset[str]:
+@dataclass(frozen=True)
+class _Before:
+    """What the database has before a load; nothing if there is none.
+
+    Attributes:
+        files: SHA-256 of traces and profiles.
+        by_dialect: a trace of each profiler.
+        is_complete: whether it has all tables.
+    """
+
+    files: frozenset[str] = frozenset()
+    by_dialect: Mapping[str, str] = field(default_factory=dict)
+    is_complete: bool = False
+
+
+def _before(database: Path) -> _Before:
     if not database.exists():
-        return frozenset()
+        return _Before()
     with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
         if excerpt_in(con) is not None:
             raise TraceqlError(f"{database} is an excerpt, which cannot be added to; {_OTHERWISE}")
-        loaded = con.execute(
-            "SELECT sha256 FROM trace UNION ALL SELECT sha256 FROM profile_file"
-        ).fetchall()
-    return frozenset(row[0] for row in loaded)
+        files = con.execute("SELECT sha256 FROM trace UNION ALL SELECT sha256 FROM profile_file")
+        loaded = frozenset(sha256 for (sha256,) in files.fetchall())
+        found = con.execute("SELECT dialect, MIN(path) FROM trace GROUP BY dialect ORDER BY 1")
+        return _Before(loaded, dict(found.fetchall()), present(con).issuperset(every_table()))
 
 
-def _is_complete(database: Path) -> bool:
-    with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
-        return present(con).issuperset(every_table())
-
-
-def _require_one_profiler(database: Path, files: Sequence[FileRead]) -> None:
+def _require_one_profiler(before: _Before, files: Sequence[FileRead]) -> None:
     """Raises TraceqlError if the files, and those in the database, are of several profilers."""
-    by_dialect: dict[str, str] = {}
-    if database.exists():
-        with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
-            loaded = con.execute("SELECT dialect, MIN(path) FROM trace GROUP BY dialect ORDER BY 1")
-            by_dialect.update(loaded.fetchall())
+    by_dialect = dict(before.by_dialect)
     for file in files:
         by_dialect.setdefault(file.dialect, str(file.path))
     if len(by_dialect) > 1:
