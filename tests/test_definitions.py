@@ -17,7 +17,7 @@ from traceql.derive import execute
 from traceql.derive.definition import Definition, Kind, Schema, Scope, table_of
 from traceql.derive.registry import TABLE_FOLDERS, definitions
 from traceql.dialect.registry import table_folders
-from traceql.findings.view import FindingFile, finding_files
+from traceql.findings.table import FindingFile, finding_files
 from traceql.loading.first_use import every_table
 
 DEFINED = definitions()

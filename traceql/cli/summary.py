@@ -9,7 +9,7 @@ import click
 from traceql.cli.console import print_text
 from traceql.cli.output import print_answer
 from traceql.comment_head import source_text
-from traceql.findings.view import PARTS
+from traceql.findings.table import PARTS
 from traceql.printable import one_line
 from traceql.trace import Trace
 from traceql.wording import Wording

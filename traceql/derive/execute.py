@@ -18,7 +18,7 @@ from traceql.derive.definition import Definition, Kind, Schema, table_of
 from traceql.derive.describe import comments
 from traceql.derive.registry import definitions
 from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
-from traceql.findings.view import FINDING_VIEW, finding_files, selects_by_file
+from traceql.findings.table import FINDING_TABLE, finding_files, selects_by_file
 from traceql.second_connection import connection_to_memory, second_connection, see_memory
 from traceql.spooled import spooled
 from traceql.sql_text import identifier, literal
@@ -314,7 +314,7 @@ def _create_as(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> N
     """Creates a table from a SELECT."""
     select = one.source.rstrip().removesuffix(";")
     # A failure ends the transaction of con.
-    beside = second_connection(con) if one.path == FINDING_VIEW else None
+    beside = second_connection(con) if one.path == FINDING_TABLE else None
     try:
         # In brackets, a second statement is an error.
         _run(con, f"CREATE OR REPLACE TABLE {place} AS (\n{select}\n)")

@@ -8,10 +8,10 @@ from pathlib import Path
 from traceql.derive.definition import Definition, Schema, Scope, definition, parsed_definition
 from traceql.dialect.registry import table_folders
 from traceql.errors import DefinitionInvalid
-from traceql.findings.view import FINDING_VIEW, finding_files, finding_view
+from traceql.findings.table import FINDING_TABLE, finding_files, finding_table
 
 _PACKAGE = Path(__file__).resolve().parent
-TABLE_FOLDERS = [  # each a folder with one file per table, view or macro
+TABLE_FOLDERS = [  # each a folder with one file per table or macro
     _PACKAGE / "tables",
     _PACKAGE / "macros",
 ]
@@ -31,16 +31,16 @@ def definitions() -> Mapping[str, Definition]:
         if path.suffix in (".sql", ".py") and path.stem != "__init__"
     ]
     findings = finding_files()
-    view = parsed_definition(FINDING_VIEW, finding_view(findings))
+    finding = parsed_definition(FINDING_TABLE, finding_table(findings))
     found: dict[str, Definition] = {}
-    for one in (*map(_unchanged, files), view):
+    for one in (*map(_unchanged, files), finding):
         if one.name in found:
             raise DefinitionInvalid(f"{found[one.name].path} and {one.path} define the same table")
         found[one.name] = one
     parts = {file.name for file in findings}
     for file in findings:
         for needed in set(file.needs) - parts:
-            _require_fitting(replace(view, path=file.path), needed, found)
+            _require_fitting(replace(finding, path=file.path), needed, found)
     for one in found.values():
         for needed in one.needs:
             _require_fitting(one, needed, found)

@@ -1,4 +1,4 @@
-"""Writes the view `finding`: one SELECT with all kinds of finding and the parts that they share.
+"""Writes table `finding`: one SELECT with all kinds of finding and the parts that they share.
 
 Each part and each kind is a common table expression that is named after its file. So a part that
 several kinds read is computed once.
@@ -19,7 +19,7 @@ _REQUIRED = ("value", "cost_ns", "finding")
 _YIELDED = (
     *_REQUIRED, "saving_ns", "assumption", "advice", "is_uncertain", "rank", "at_rank", "ts", "dur",
 )  # fmt: skip
-FINDING_VIEW = _FOLDER / "result" / "finding.sql"
+FINDING_TABLE = _FOLDER / "result" / "finding.sql"
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,21 @@ def finding_files() -> list[FindingFile]:
     return [*(parts[name] for name in order.static_order()), *kinds]
 
 
-def finding_view(files: Sequence[FindingFile]) -> str:
-    """The text of FINDING_VIEW, with common table expressions for what it reads."""
-    head, body = _split(source_text(FINDING_VIEW))
+def finding_table(files: Sequence[FindingFile]) -> str:
+    """The text of FINDING_TABLE, with common table expressions for what it reads."""
+    head, body = _split(source_text(FINDING_TABLE))
     return f"{head}-- @needs  {', '.join(needed_tables(files))}\n{_select(files, body)}"
 
 
 def needed_tables(files: Sequence[FindingFile]) -> list[str]:
-    """The tables that the view reads."""
+    """The tables that it reads."""
     every = {"finding_rule"}.union(*(file.needs for file in files))
     return sorted(every - {file.name for file in files})
 
 
 def selects_by_file(files: Sequence[FindingFile]) -> Iterator[tuple[FindingFile, str]]:
     """For each file a SELECT of it that reads no later file: the first that fails has an error."""
-    _, body = _split(source_text(FINDING_VIEW))
+    _, body = _split(source_text(FINDING_TABLE))
     parts: list[FindingFile] = []
     for file in files:
         if file.kind:
@@ -86,7 +86,7 @@ def _part(path: Path) -> FindingFile:
 
 
 def _select(files: Sequence[FindingFile], body: str) -> str:
-    """The SELECT of the view, of these files alone; `body` is that of FINDING_VIEW."""
+    """The SELECT of table `finding`, of these files alone; `body` is that of FINDING_TABLE."""
     nothing = ", ".join(f"NULL AS {column}" for column in _YIELDED)
     selects = [f"SELECT {nothing} WHERE FALSE"]  # so that every column exists
     selects += [_measured(file.kind) for file in files if file.kind]
