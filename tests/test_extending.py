@@ -15,7 +15,7 @@ from traceql.derive.definition import definition
 from traceql.derive.registry import TABLE_FOLDERS, definitions
 from traceql.errors import DefinitionInvalid, QueryInvalid
 from traceql.findings import catalog as finding_catalog
-from traceql.findings import view
+from traceql.findings import table as finding_table
 from traceql.findings.evidence import evidence_command
 from traceql.layers import families
 
@@ -375,10 +375,10 @@ def test_a_finding_that_cannot_be_made_is_told_in_one_line(
 
 @pytest.mark.slow
 def test_a_wrong_part_of_findings_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for part in view.PARTS.glob("*.sql"):
+    for part in finding_table.PARTS.glob("*.sql"):
         (tmp_path / part.name).write_text(part.read_text())
     (tmp_path / "slower_role.sql").write_text("-- One row.\nSELECT nothing")
-    monkeypatch.setattr(view, "PARTS", tmp_path)
+    monkeypatch.setattr(finding_table, "PARTS", tmp_path)
     with pytest.raises(DefinitionInvalid, match=r"make finding slower_role .*slower_role\.sql"):
         execute.make_tables(new_database(), ["finding"])
 
