@@ -150,6 +150,17 @@ def test_the_users_sql_finds_public_tables_that_are_not_made_yet(
         assert [r["name"] for r in one.sql("SHOW TABLES")] == sorted(public_tables())
 
 
+@pytest.mark.parametrize(
+    "statement", ["FROM query_table('peak')", "FROM query_table(['peak'])", "TABLE peak"]
+)
+def test_a_public_table_is_found_in_whatever_form_it_is_named(
+    database: Path, statement: str
+) -> None:
+    assert "peak" not in tables_in(database)
+    with traceql.open(database) as trace:
+        assert trace.sql(statement).rows() == trace.sql("FROM peak").rows()
+
+
 @pytest.mark.slow
 def test_tables_made_later_have_the_same_rows(database: Path, complete: Path) -> None:
     with traceql.open(database) as one, traceql.open(complete) as other:

@@ -97,10 +97,9 @@ def _found(node: Any) -> Iterator[tuple[str, str]]:
             schema = node["schema_name"].lower()
             yield "" if schema == Schema.MAIN else schema, node["table_name"].lower()
         elif node.get("type") == "TABLE_FUNCTION":
-            # A macro can take names of tables.
-            for argument in node["function"]["arguments"]:
-                literal = argument["expression"].get("literal", {})
-                yield "", literal.get("text", "").lower()
+            # A macro can take names of tables, and query_table a list of them.
+            for text in _texts(node["function"]["arguments"]):
+                yield "", text.lower()
         elif "function_name" in node:
             yield "", node["function_name"].lower()
         for below in node.values():
@@ -108,3 +107,15 @@ def _found(node: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(node, list):
         for below in node:
             yield from _found(below)
+
+
+def _texts(node: Any) -> Iterator[str]:
+    """The texts that stand in a node of the parsed statement and below it."""
+    if isinstance(node, dict):
+        if "literal" in node:
+            yield node["literal"].get("text", "")
+        for below in node.values():
+            yield from _texts(below)
+    elif isinstance(node, list):
+        for below in node:
+            yield from _texts(below)
