@@ -18,11 +18,11 @@ from drills.outcome import Outcome
 
 _LIMITS = (
     4_000,
-    40_000,
     150_000,
     400_000,
     1_000_000,
     2_000_000,
+    8_000_000,
     None,
 )  # bytes; None: a read-only folder
 _CASES = [(name, limit) for name in COMMANDS for limit in _LIMITS]
