@@ -207,6 +207,7 @@ def test_mistakes_are_refused_with_the_next_step(database: Path, tmp_path: Path)
         "SELECT * FROM 'README'",
         "SELECT * FROM glob('*')",
         "INSTALL httpfs",
+        "UPDATE EXTENSIONS",
         "SET enable_external_access = true",
         "SET search_path = 'memory.main'",
         "EXPORT DATABASE 'DATABASE.tmp'",

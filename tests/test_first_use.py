@@ -23,7 +23,7 @@ from traceql.cli.progress import first_use
 from traceql.compare.profile import RESULTS
 from traceql.compare.sides import runs_of
 from traceql.derive.registry import definitions, public_tables
-from traceql.errors import DatabaseError
+from traceql.errors import DatabaseError, QueryInvalid
 from traceql.excerpt import Choice, cut
 from traceql.first_use import first_uses_told
 from traceql.lake.add import add_run
@@ -151,7 +151,8 @@ def test_the_users_sql_finds_public_tables_that_are_not_made_yet(
 
 
 @pytest.mark.parametrize(
-    "statement", ["FROM query_table('peak')", "FROM query_table(['peak'])", "TABLE peak"]
+    "statement",
+    ["FROM query_table('main.peak')", "FROM query_table(['peak'])", "TABLE peak"],
 )
 def test_a_public_table_is_found_in_whatever_form_it_is_named(
     database: Path, statement: str
@@ -429,8 +430,12 @@ def test_changes_that_are_not_in_the_database_yet_are_told(database: Path) -> No
 def test_a_table_of_the_user_is_not_taken_for_ours(database: Path) -> None:
     with duckdb.connect(str(database)) as con:
         con.execute("CREATE SCHEMA mine; CREATE TABLE mine.finding AS SELECT 1 AS a")
+        con.execute("CREATE TABLE incoming AS SELECT 1 AS a")
     with traceql.open(database) as trace:
         assert "severity" in trace.sql("FROM finding").arrow().column_names
+        assert "severe" in trace.sql("FROM reference.finding_rule").arrow().column_names
+    with pytest.raises(QueryInvalid, match="is closed; open it again"):
+        trace.sql("SELECT 1 AS a_statement_that_was_not_parsed_before")
 
 
 @pytest.mark.slow

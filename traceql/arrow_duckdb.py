@@ -11,9 +11,11 @@ import pyarrow as pa
 Columns = Mapping[str, npt.NDArray[Any]]
 
 
-def create_table(con: duckdb.DuckDBPyConnection, name: str, incoming: pa.Table) -> None:
-    """Creates a table with these rows, or replaces it; DuckDB finds `incoming` by its name."""
+def create_table(con: duckdb.DuckDBPyConnection, name: str, rows: pa.Table) -> None:
+    """Creates a table with these rows, or replaces it."""
+    con.register("incoming", rows)  # found before a table of the user with this name
     con.execute(f"CREATE OR REPLACE TABLE {name} AS FROM incoming")
+    con.unregister("incoming")
 
 
 def columns_of(relation: duckdb.DuckDBPyRelation) -> Columns:

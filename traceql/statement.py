@@ -47,7 +47,15 @@ def _only_reads(sql: str) -> bool:
     """Whether a statement is one of those that read; so must be what EXPLAIN ANALYZE runs."""
     while explained := _EXPLAIN.match(sql):
         sql = sql[explained.end() :]
-    return all(statement.type in _READING for statement in duckdb.extract_statements(sql))
+    return all(_kind(statement) in _READING for statement in duckdb.extract_statements(sql))
+
+
+def _kind(statement: duckdb.Statement) -> duckdb.StatementType | None:
+    """What a statement does; None for what DuckDB can do and its Python package does not name."""
+    try:
+        return statement.type
+    except ValueError:
+        return None
 
 
 def require_select(sql: str, *, what: str) -> None:
@@ -60,7 +68,7 @@ def require_select(sql: str, *, what: str) -> None:
         QueryInvalid: it is one, or no SQL.
     """
     try:
-        kinds = {statement.type for statement in duckdb.extract_statements(sql)}
+        kinds = {_kind(statement) for statement in duckdb.extract_statements(sql)}
     except duckdb.Error as error:
         raise QueryInvalid(without_statement(error)) from None
     if kinds - {duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN}:

@@ -12,7 +12,13 @@ import duckdb
 from traceql.derive.execute import make_macros, present
 from traceql.derive.tables_read import read_by
 from traceql.drafts import draft_folder
-from traceql.errors import DatabaseError, DatabaseReplaced, DefinitionInvalid, TraceqlError
+from traceql.errors import (
+    DatabaseError,
+    DatabaseReplaced,
+    DefinitionInvalid,
+    QueryInvalid,
+    TraceqlError,
+)
 from traceql.first_use import Done, progress_of
 from traceql.loading.first_use import add_tables, every_table
 from traceql.loading.log_beside import require_no_log
@@ -47,8 +53,12 @@ class Tables:
             DatabaseError: the database was replaced by a load meanwhile, or there is no room even
                 for a temporary copy of it.
             DefinitionInvalid: the definition of a table is wrong.
+            QueryInvalid: it is closed.
         """
-        read = [read_by(self.con, sql, public=public) for sql in statements]
+        try:
+            read = [read_by(self.con, sql, public=public) for sql in statements]
+        except duckdb.ConnectionException:
+            raise QueryInvalid(f"{self.path} is closed; open it again") from None
         tables = frozenset().union(*(one.tables for one in read))
         macros = frozenset().union(*(one.macros for one in read))
         with self._lock:

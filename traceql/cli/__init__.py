@@ -66,7 +66,7 @@ _STATUS_OF_ERRORS = {"gate": 2}
 # Signals that end a command: kill, and the end of the terminal or the SSH connection.
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-# Commands that start programs of the user, whose environment is theirs.
+# Commands that start programs of the user, as --ui does, whose environment is theirs.
 _STARTS_PROGRAMS = ("capture", "experiment", "ui")
 
 # DuckDB replaces the exception of a signal handler by a RuntimeError with this message.
@@ -117,7 +117,7 @@ def main() -> Any:
         sys.exit(128 + number)
 
     gc.set_threshold(20_000, 20, 20)  # commands make many objects that stay, and few circles
-    if _command_name() not in _STARTS_PROGRAMS:
+    if _command_name() not in _STARTS_PROGRAMS and "--ui" not in sys.argv:
         # numpy would start a thread for each processor, only to multiply matrices.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for number in _ENDING:

@@ -17,10 +17,10 @@ _FIRST = (
     *("overview.findings", "time.breakdown", "time.lost", "steps.phases"),
     *("layers.roles", "kernels.top", "comm.waits", "idle.host"),
 )
-_OTHERS = "Others"
+_START, _OTHERS = "Start with", "Others"
 # Topics, each with the beginnings of the names of its queries.
 _TOPICS: Mapping[str, Sequence[str]] = {
-    "Start with": (),
+    _START: (),
     "The run": ("overview", "quality", "gpu", "serving"),
     "Steps": ("time", "step", "steps", "graphs", "whatif"),
     "Layers": ("layers", "modules", "model", "moe"),
@@ -47,29 +47,32 @@ def command(name: str | None, queries: tuple[Path, ...]) -> None:
         by_topic[_topic(query)].append(query)
     width = max(map(len, found))
     broken: list[str] = []
-    for place, (topic, members) in enumerate(by_topic.items()):
-        if members:
-            click.echo(f"{topic}:" if place == 0 else f"\n{topic}:")
-        broken += _print_queries(members, width)
+    for topic, members in by_topic.items():
+        broken += _print_topic(topic, members, width)
     if broken:
         raise QueryInvalid("; ".join(broken))
 
 
 def _topic(query: Query) -> str:
     if query.name in _FIRST:
-        return next(iter(_TOPICS))
+        return _START
     begins = query.name.split(".")[0]
     return next((topic for topic, names in _TOPICS.items() if begins in names), _OTHERS)
 
 
-def _print_queries(found: Sequence[Query], width: int) -> list[str]:
+def _print_topic(topic: str, members: Sequence[Query], width: int) -> list[str]:
     """Prints a line for each query; returns what is wrong with those that cannot be listed."""
     broken: list[str] = []
-    for query in found:
+    rows: list[tuple[str, str]] = []
+    for query in members:
         try:
-            _print_row([query.name], [width], query.head.summary, indent="  ")
+            rows.append((query.name, query.head.summary))
         except QueryInvalid as error:
             broken.append(str(error))
+    if rows:
+        click.echo(f"{topic}:" if topic == _START else f"\n{topic}:")
+    for name, summary in rows:
+        _print_row([name], [width], summary, indent="  ")
     return broken
 
 

@@ -98,8 +98,8 @@ def make_tables(
     Args:
         con: sees the schemas of one database, as after `create_sources`.
         names: of tables; other names have no effect.
-        at_once: how many tables are made at the same time, each by a query that uses all
-            processors. Their memory adds up.
+        at_once: how many tables are made at the same time, each by a query that uses all threads
+            of the connection. Their memory adds up.
         done: called with how many tables were made, and of how many.
 
     Raises:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,27 +86,34 @@ def _names(con: duckdb.DuckDBPyConnection, sql: str) -> frozenset[tuple[str, str
             schema = "other" if _OTHER_SCHEMA.search(sql) else ""
             _PARSED[sql] = frozenset((schema, word) for word in words_of(sql))
         else:
-            _PARSED[sql] = frozenset(_found(parsed))
+            macros = {name for name, one in definitions().items() if one.kind.is_macro}
+            _PARSED[sql] = frozenset(_found(parsed, {"query_table", *macros}))
     return _PARSED[sql]
 
 
-def _found(node: Any) -> Iterator[tuple[str, str]]:
-    """Those in a node of the parsed statement and below it."""
+def _found(node: Any, taking: Set[str]) -> Iterator[tuple[str, str]]:
+    """Those in a node of the parsed statement and below it.
+
+    Args:
+        taking: the table functions that take names of tables.
+    """
     if isinstance(node, dict):
         if node.get("type") == "BASE_TABLE":
             schema = node["schema_name"].lower()
             yield "" if schema == Schema.MAIN else schema, node["table_name"].lower()
         elif node.get("type") == "TABLE_FUNCTION":
             # A macro can take names of tables, and query_table a list of them.
-            for text in _texts(node["function"]["arguments"]):
-                yield "", text.lower()
+            called = node["function"]
+            if called["function_name"].lower() in taking:
+                for text in _texts(called["arguments"]):
+                    yield "", text.lower().removeprefix("main.")
         elif "function_name" in node:
             yield "", node["function_name"].lower()
         for below in node.values():
-            yield from _found(below)
+            yield from _found(below, taking)
     elif isinstance(node, list):
         for below in node:
-            yield from _found(below)
+            yield from _found(below, taking)
 
 
 def _texts(node: Any) -> Iterator[str]:
