@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from traceql.classification.rules import write_rules
 from traceql.derive.execute import drop_derived, make_tables, present
+from traceql.derive.registry import definitions
 from traceql.errors import TraceqlError
 from traceql.excerpted import excerpt_in
 from traceql.files import whole_file
@@ -124,7 +125,6 @@ def load(
         native = Path(trace_processor) if trace_processor else None
         if files:
             pool.submit(_say_if_compiling, files, way, native, done)
-        prepared = pool.submit(_prepare)
         read, others = read_files(
             files,
             folder,
@@ -136,6 +136,7 @@ def load(
             memory_bytes=budget,
             jobs=jobs,
             done=_counted(done, len(files)),
+            meanwhile=_prepare,
         )
         new = _distinct([file for file in read if file.folder])
         if not mix_profilers:
@@ -143,7 +144,6 @@ def load(
         is_changed = bool(new or counters.new or rules or model_config or peaks)
         if is_changed or (complete and not before.is_complete):
             done("database", 0, 1)
-            prepared.result()
             config = Path(model_config) if model_config else None
             draft = folder / "new.duckdb"
             with whole_file(target, draft=draft, may_replace_database=True):
@@ -188,8 +188,11 @@ def _runs_engine(file: Path, way: Way) -> bool:
 
 
 def _prepare() -> None:
-    """Has pyarrow import pandas, unless the program leaves it out, while files are read."""
-    pa.array([0])
+    """Imports what writing the database needs, which takes half a second."""
+    pa.array([0])  # imports pandas, unless the program leaves it out
+    for one in definitions().values():
+        if one.is_python:
+            _ = one.rows
 
 
 def _counted(done: Callable[[str, int, int], None], total: int) -> Callable[[Path], None]:

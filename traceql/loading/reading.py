@@ -101,6 +101,7 @@ def read_files(
     memory_bytes: int,
     jobs: int | None,
     done: Callable[[Path], None],
+    meanwhile: Callable[[], None],
 ) -> tuple[list[FileRead], list[errors.NotATrace]]:
     """Reads each file into a folder of `workspace`.
 
@@ -117,6 +118,7 @@ def read_files(
         memory_bytes: how much all processes together may use.
         jobs: the number of processes at once; None for one per processor.
         done: called with each file when it has been read.
+        meanwhile: called once while other processes read, if they do.
 
     Raises:
         TraceqlError: the first error that any file raised.
@@ -141,7 +143,8 @@ def read_files(
     }
     others: dict[Path, errors.NotATrace] = {}
     are_small = not native_binary(trace_processor) and _are_small(unread)
-    with closing(_read_here(requests) if are_small else _by_workers(requests, at_once)) as reading:
+    outcomes = _read_here(requests) if are_small else _by_workers(requests, at_once, meanwhile)
+    with closing(outcomes) as reading:
         for file, error in reading:
             if isinstance(error, errors.NotATrace):
                 others[file] = error
@@ -185,12 +188,15 @@ def _read_here(requests: Mapping[Path, Request]) -> Outcomes:
         yield file, error
 
 
-def _by_workers(requests: Mapping[Path, Request], at_once: int) -> Outcomes:
+def _by_workers(
+    requests: Mapping[Path, Request], at_once: int, meanwhile: Callable[[], None]
+) -> Outcomes:
     """Reads so many files at once; yields each with its error, if any, in the order of the end."""
     workers = Workers()
     with ThreadPoolExecutor(at_once) as pool:
         running = {pool.submit(workers.read, request): file for file, request in requests.items()}
         try:
+            meanwhile()
             for future in as_completed(running):
                 yield running[future], future.exception()
         except BaseException:
