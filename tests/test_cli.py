@@ -36,7 +36,7 @@ Options:
 
 Look:
   load        Load traces, folders of ranks or run directories into one file.
-  info        Show what ran, what costs most, and the ledger of checks.
+  info        Show what ran, what costs most, and whether the checks hold.
   run         Run a query.
   sql         Run a read-only SQL statement.
   queries     List the queries, or describe one.
@@ -44,27 +44,27 @@ Look:
   ui          Open a run in Perfetto, or two runs on one time axis.
 
 Compare:
-  diff        Compare two runs or their repeats: what changed, is it real?
+  diff        Compare two runs, or repeats of each, and test what changed.
   gate        Decide in CI whether new runs are slower: exit status 0, 1 or 3.
-  history     Chart many runs over time, and say since when they are slower.
-  baseline    Keep the numbers of runs, small, for a gate to compare with.
+  history     Chart many runs over time, and mark when they became slower.
+  baseline    Store the numbers of runs in a small file, to gate against.
 
 Record:
   capture     Record vLLM under torch.profiler into a run directory.
-  experiment  Run a plan of measurements on vLLM, or measure the machine.
+  experiment  Run a plan of measurements on vLLM, or measure GPU limits.
 
 Plan:
   advise      Choose a layout for a model, or check the set-up of a run.
 
 Many runs:
-  lake        Keep many runs in one folder, and ask all of them at once.
+  lake        Keep many runs in one folder, and query all of them at once.
 
 More:
   demo        Load the bundled four-GPU run and show where its time went.
   check       Check the layers and sums of a database: exit status 0 or 1.
   cut         Cut a part of a run out of a database, into a smaller database.
   export      Export a database to another format.
-  mcp         Let an assistant ask: findings, queries and SQL as tools.
+  mcp         Serve findings, queries and SQL to an AI assistant (MCP).
 """
 
 

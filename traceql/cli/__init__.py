@@ -22,7 +22,7 @@ from traceql.version import __version__
 _COMMANDS = {
     "Look": {
         "load": "Load traces, folders of ranks or run directories into one file.",
-        "info": "Show what ran, what costs most, and the ledger of checks.",
+        "info": "Show what ran, what costs most, and whether the checks hold.",
         "run": "Run a query.",
         "sql": "Run a read-only SQL statement.",
         "queries": "List the queries, or describe one.",
@@ -30,27 +30,27 @@ _COMMANDS = {
         "ui": "Open a run in Perfetto, or two runs on one time axis.",
     },
     "Compare": {
-        "diff": "Compare two runs or their repeats: what changed, is it real?",
+        "diff": "Compare two runs, or repeats of each, and test what changed.",
         "gate": "Decide in CI whether new runs are slower: exit status 0, 1 or 3.",
-        "history": "Chart many runs over time, and say since when they are slower.",
-        "baseline": "Keep the numbers of runs, small, for a gate to compare with.",
+        "history": "Chart many runs over time, and mark when they became slower.",
+        "baseline": "Store the numbers of runs in a small file, to gate against.",
     },
     "Record": {
         "capture": "Record vLLM under torch.profiler into a run directory.",
-        "experiment": "Run a plan of measurements on vLLM, or measure the machine.",
+        "experiment": "Run a plan of measurements on vLLM, or measure GPU limits.",
     },
     "Plan": {
         "advise": "Choose a layout for a model, or check the set-up of a run.",
     },
     "Many runs": {
-        "lake": "Keep many runs in one folder, and ask all of them at once.",
+        "lake": "Keep many runs in one folder, and query all of them at once.",
     },
     "More": {
         "demo": "Load the bundled four-GPU run and show where its time went.",
         "check": "Check the layers and sums of a database: exit status 0 or 1.",
         "cut": "Cut a part of a run out of a database, into a smaller database.",
         "export": "Export a database to another format.",
-        "mcp": "Let an assistant ask: findings, queries and SQL as tools.",
+        "mcp": "Serve findings, queries and SQL to an AI assistant (MCP).",
     },
 }
 
@@ -66,7 +66,8 @@ _STATUS_OF_ERRORS = {"gate": 2}
 # Signals that end a command: kill, and the end of the terminal or the SSH connection.
 _ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
-# Commands that start programs of the user, as --ui does, whose environment is theirs.
+# Commands that start other programs, which get the environment as the user has set it. So does
+# the option --ui.
 _STARTS_PROGRAMS = ("capture", "experiment", "ui")
 
 # DuckDB replaces the exception of a signal handler by a RuntimeError with this message.
@@ -116,7 +117,8 @@ def main() -> Any:
         stopped_by = signal.Signals(number)
         sys.exit(128 + number)
 
-    gc.set_threshold(20_000, 20, 20)  # commands make many objects that stay, and few circles
+    # Commands make many objects that stay, and few reference cycles.
+    gc.set_threshold(20_000, 20, 20)
     if _command_name() not in _STARTS_PROGRAMS and "--ui" not in sys.argv:
         # numpy would start a thread for each processor, only to multiply matrices.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -50,9 +50,10 @@ def create_sources(con: duckdb.DuckDBPyConnection) -> None:
     con.begin()  # a commit for each statement would take longer
     for schema in Schema:
         con.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-    for one in definitions().values():
-        if one.kind is Kind.SOURCE:
-            con.execute(f"SET search_path = {literal(search_path(database, first=one.schema))}")
+    sources = [one for one in definitions().values() if one.kind is Kind.SOURCE]
+    for schema in Schema:
+        con.execute(f"SET search_path = {literal(search_path(database, first=schema))}")
+        for one in (source for source in sources if source.schema is schema):
             with _told(f"{one.kind} {one.name}", one.path):
                 _run_creates(con, one)
                 _run(con, comments(one, one.name))

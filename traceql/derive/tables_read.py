@@ -44,7 +44,8 @@ def read_by(con: duckdb.DuckDBPyConnection, sql: str, *, public: bool = False) -
         con: of any database; it parses the statement.
         public: whether the statement sees other schemas than main only where it names them.
     """
-    known, named = definitions(), _names(con, sql)
+    known = definitions()
+    named = _names(con, sql, known)
     found = {name for schema, name in named if name in known and (schema or not public)}
     if public:
         main = {name for name, one in known.items() if one.schema is Schema.MAIN}
@@ -76,19 +77,26 @@ def lists_tables(sql: str) -> bool:
     return bool(_CATALOG.search(_LITERAL.sub("", sql)))
 
 
-def _names(con: duckdb.DuckDBPyConnection, sql: str) -> frozenset[tuple[str, str]]:
+def _names(
+    con: duckdb.DuckDBPyConnection, sql: str, known: Mapping[str, Definition]
+) -> frozenset[tuple[str, str]]:
     """The schema and the name of each table and function; the schema is empty if none is named."""
     if sql not in _PARSED:
-        with con.cursor() as own:  # the connection may have an answer that is not read yet
-            ((text,),) = own.execute(_PARSE, [sql]).fetchall()
-        parsed = json.loads(text)
-        if parsed["error"]:
-            schema = "other" if _OTHER_SCHEMA.search(sql) else ""
-            _PARSED[sql] = frozenset((schema, word) for word in words_of(sql))
-        else:
-            macros = {name for name, one in definitions().items() if one.kind.is_macro}
-            _PARSED[sql] = frozenset(_found(parsed, {"query_table", *macros}))
+        _PARSED[sql] = frozenset(_parsed_names(con, sql, known))
     return _PARSED[sql]
+
+
+def _parsed_names(
+    con: duckdb.DuckDBPyConnection, sql: str, known: Mapping[str, Definition]
+) -> Iterable[tuple[str, str]]:
+    with con.cursor() as own:  # the connection may have an answer that is not read yet
+        ((text,),) = own.execute(_PARSE, [sql]).fetchall()
+    parsed = json.loads(text)
+    if parsed["error"]:
+        schema = "other" if _OTHER_SCHEMA.search(sql) else ""
+        return {(schema, word) for word in words_of(sql)}
+    macros = {name for name, one in known.items() if one.kind.is_macro}
+    return _found(parsed, {"query_table", *macros})
 
 
 def _found(node: Any, taking: Set[str]) -> Iterator[tuple[str, str]]:

@@ -30,7 +30,7 @@ from traceql.excerpt.windows import create_windows, extent_of_source
 from traceql.excerpted import excerpt_in
 from traceql.files import target_of, whole_file
 from traceql.flat_schemas import attach_flat
-from traceql.loading.draft import cannot_write, open_draft
+from traceql.loading.draft import cannot_write, limit_deriving, open_draft
 from traceql.loading.first_use import LOADED
 from traceql.memory import memory_bytes
 from traceql.opening import opened_database
@@ -137,7 +137,8 @@ def _write(
     if not con.execute(_ANYTHING).fetchall():
         raise TraceqlError(f"no event begins or lasts in that window: there is {extent}")
     text = describe(con, choice, database.name, extent, of_excerpt=of_excerpt)
-    make_tables(con, LOADED)  # those of every database that have no rule
+    at_once = limit_deriving(con, memory_bytes(None))
+    make_tables(con, LOADED, at_once=at_once)  # those of every database that have no rule
     return text
 
 
