@@ -84,10 +84,10 @@ docs: $(VENV)/.dev
 package: $(VENV)/.dev
 	PYTHON=$(PYTHON) BUILD=$(BIN)/python tests/package.sh
 
-# The WebAssembly in traceql/compiled, whenever its C files have changed.
+# The WebAssembly in traceql/readers/compiled, whenever its C files have changed.
 compiled: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet ziglang==0.17.1
-	$(BIN)/python -m traceql.compiled.build
+	$(BIN)/python -m traceql.readers.compiled.build
 
 # Both files of constraints, with the newest releases that go together.
 LOCK = $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 \

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import traceql
-from traceql.advise.default_times import DefaultTimes
-from traceql.advise.layouts import Layout
-from traceql.advise.load import Load, decode
-from traceql.advise.machine import Machine, machine_named, with_points
-from traceql.advise.models import Model
-from traceql.advise.recorded_times import RecordedTimes, recording
-from traceql.advise.role_times import Evidence
-from traceql.advise.step_time import StepTime, step_time
+from traceql.plan.advise.default_times import DefaultTimes
+from traceql.plan.advise.layouts import Layout
+from traceql.plan.advise.load import Load, decode
+from traceql.plan.advise.machine import Machine, machine_named, with_points
+from traceql.plan.advise.models import Model
+from traceql.plan.advise.recorded_times import RecordedTimes, recording
+from traceql.plan.advise.role_times import Evidence
+from traceql.plan.advise.step_time import StepTime, step_time
 
 _LAYOUT = "SELECT tp_size AS tp, pp_size AS pp FROM layout ORDER BY rank LIMIT 1"
 _SPREAD = "SELECT ep FROM run"

@@ -23,7 +23,7 @@ from measured_load import load
 
 import traceql
 from traceql.cli import cli
-from traceql.query import catalog
+from traceql.sql.query import catalog
 
 _ROOT = Path(__file__).resolve().parent.parent
 _GOALS = {"perfetto": 0.48, "stream": 0.38}  # of the load by each reader, compared with HTA
@@ -106,7 +106,7 @@ def _report_example(scratch: Path, runs: int) -> None:
 
 def _report_export(folder: Path, database: Path, runs: int) -> None:
     """The enriched Perfetto trace, against loading."""
-    from traceql.pftrace import export_perfetto
+    from traceql.present.pftrace import export_perfetto
 
     ratios = []
     for _ in range(runs):
@@ -121,8 +121,8 @@ def _report_export(folder: Path, database: Path, runs: int) -> None:
 
 def _report_memory(folder: Path) -> None:
     """Peak memory of the process that reads one rank, and of all processes of a streaming load."""
-    from traceql.loading.reading import Workers
-    from traceql.reader.worker import Request
+    from traceql.database.loading.reading import Workers
+    from traceql.readers.worker import Request
 
     files = {file: _unpacked_bytes(file) for file in folder.glob("*.json.gz")}
     file = max(files, key=files.__getitem__)

@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
-from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
-from traceql.pftrace.interning import Interning
-from traceql.pftrace.packets import begin_packets
-from traceql.resources import EXAMPLE_TRACE
+from traceql.present.pftrace.interning import Interning
+from traceql.present.pftrace.packets import begin_packets
+from traceql.readers.trace_processor import TraceProcessor, arrow_table, open_trace_processor
+from traceql.util.resources import EXAMPLE_TRACE
 
 _ROWS = 200_000
 _SQL = f"""
@@ -45,7 +45,7 @@ from collections import deque
 from pathlib import Path
 import msgspec
 from isal import igzip
-from traceql.reader.kineto import kineto_json
+from traceql.readers.formats.kineto import kineto_json
 gc.disable()
 path = Path(sys.argv[1])
 def peak_mb():  # getrusage would count the peak of the process that started this one

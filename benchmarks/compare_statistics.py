@@ -7,9 +7,9 @@ by 1% (standard deviation); its steps have 2% noise, of which a step hands 50 to
 one, and 3% of them stall on the host. A change makes all kernels of a side slower.
 
 The first table takes the way of real runs: steps become strata, medians and values by the SQL of
-traceql.compare, and a Comparison judges them. The others judge values that are computed here, of
-more pairs. Exits with 1 if there are more than 5% false alarms or less than 90% of the changes of
-3% are found, with five runs on each side, or if the two ways disagree.
+traceql.runs.compare, and a Comparison judges them. The others judge values that are computed
+here, of more pairs. Exits with 1 if there are more than 5% false alarms or less than 90% of the
+changes of 3% are found, with five runs on each side, or if the two ways disagree.
 """
 
 import argparse
@@ -27,12 +27,12 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql import compare
-from traceql.comment_head import source_text
-from traceql.compare.comparison import Comparison
-from traceql.compare.profile import RESULTS, columns_of
-from traceql.compare.sides import Run
-from traceql.compare.verdict import NOISE, Judged, Verdict, judged
+from traceql.runs import compare
+from traceql.runs.compare.comparison import Comparison
+from traceql.runs.compare.profile import RESULTS, columns_of
+from traceql.runs.compare.sides import Run
+from traceql.runs.compare.verdict import NOISE, Judged, Verdict, judged
+from traceql.util.comment_head import source_text
 
 _SEED = 20260101
 _RUN_EFFECT = 0.01  # standard deviation from run to run, relative

@@ -66,7 +66,7 @@ print(total.sort_values("diff", key=abs).tail(8).to_string(max_colwidth=60))
 """
 _TRACEQL = """
 import sys, traceql
-from traceql.compare import diff
+from traceql.runs.compare import diff
 found = diff(sys.argv[1], sys.argv[2])
 print("no verdict: " + found.forbidden if found.forbidden else "comparable")
 for scope in found.scopes:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from traceql.compare.shift import CONFIDENCE, interval_place
-from traceql.gate.decision import smallest_p
+from traceql.runs.compare.shift import CONFIDENCE, interval_place
+from traceql.runs.gate.decision import smallest_p
 
 _TRIALS = 20_000
 _LIMIT_PCT = 2.0

@@ -9,7 +9,7 @@ import argparse
 import random
 from collections.abc import Sequence
 
-from traceql.trend.lookback import LEAST_BEFORE, Mark, looked_at
+from traceql.runs.history.lookback import LEAST_BEFORE, Mark, looked_at
 
 _SPIKE, _SPIKE_SHARE = 0.2, 0.03  # of the runs that are off alone, as on a busy machine
 

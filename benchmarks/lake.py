@@ -23,14 +23,14 @@ from pathlib import Path
 
 import duckdb
 
-from traceql.lake import open_lake
-from traceql.lake.compact import compact
-from traceql.lake.layout import own_name
-from traceql.lake.manifest import Entry, StoredFile, entries, write_entry
-from traceql.lake.places import store_at
-from traceql.lake.store import Store
-from traceql.loading.load import load
-from traceql.resources import EXAMPLES
+from traceql.database.loading.load import load
+from traceql.runs.lake import open_lake
+from traceql.runs.lake.compact import compact
+from traceql.runs.lake.layout import own_name
+from traceql.runs.lake.manifest import Entry, StoredFile, entries, write_entry
+from traceql.runs.lake.places import store_at
+from traceql.runs.lake.store import Store
+from traceql.util.resources import EXAMPLES
 
 _EXAMPLE = EXAMPLES / "qwen3-32b-tp4-graph-nccl"
 _SQL = {

@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import traceql
-from traceql.experiment import experiment
-from traceql.report.page import page
-from traceql.resources import EXAMPLES
+from traceql.present.report.page import page
+from traceql.runs.experiment import experiment
+from traceql.util.resources import EXAMPLES
 
 FOLDER = Path(__file__).parent / "pictures"
 _WINDOW = "1400,1180"

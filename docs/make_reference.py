@@ -14,19 +14,25 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the packages beside this folder
 
 from capture.experiment.plan import plan_schema
-from traceql import compare, experiment
-from traceql.advise.checklist import items
-from traceql.comment_head import Column, CommentHead, comment_head, described_columns, source_text
-from traceql.compare import diff_queries
-from traceql.derive.definition import Definition, Kind, Schema
-from traceql.derive.registry import definitions
-from traceql.experiment.experiment import experiment_queries
-from traceql.lake import runs_table
-from traceql.lake.lake import fleet_queries
-from traceql.lake.tables import QUERIES as SUMMARY_QUERIES
-from traceql.lake.tables import RUN, RUN_TEXT, SUMMARIES, stored_tables
-from traceql.loading.first_use import LOADED
-from traceql.query import Parameter, Query, catalog
+from traceql.database.loading.first_use import LOADED
+from traceql.plan.advise.checklist import items
+from traceql.runs import compare, experiment
+from traceql.runs.compare import diff_queries
+from traceql.runs.experiment.experiment import experiment_queries
+from traceql.runs.lake import runs_table
+from traceql.runs.lake.lake import fleet_queries
+from traceql.runs.lake.tables import QUERIES as SUMMARY_QUERIES
+from traceql.runs.lake.tables import RUN, RUN_TEXT, SUMMARIES, stored_tables
+from traceql.sql.definition import Definition, Kind, Schema
+from traceql.sql.query import Parameter, Query, catalog
+from traceql.sql.registry import definitions
+from traceql.util.comment_head import (
+    Column,
+    CommentHead,
+    comment_head,
+    described_columns,
+    source_text,
+)
 
 FOLDER = Path(__file__).parent / "reference"
 SCHEMA = Path(__file__).parents[1] / "capture" / "experiment" / "plan.schema.json"
@@ -125,8 +131,8 @@ def _comparisons() -> str:
 def _experiments() -> str:
     intro = (
         "# Answers of experiments\n\n"
-        '`results = experiment("results/tp")` (`from traceql.experiment import experiment`) reads '
-        "what `traceql experiment run` has written, of one experiment or several; "
+        '`results = experiment("results/tp")` (`from traceql.runs.experiment import experiment`) '
+        "reads what `traceql experiment run` has written, of one experiment or several; "
         '`results.run("NAME")` runs one of these queries, and `results.sql(...)` any SQL over the '
         "tables below. Points that were profiled have further tables, such as `profile_metric` and "
         "`profile_typical_part`: those of a saved baseline, "

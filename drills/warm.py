@@ -24,7 +24,7 @@ def import_all() -> None:
     for module in pkgutil.walk_packages(traceql.__path__, "traceql."):
         if not module.name.endswith(("__main__", ".jupyter", ".magic")):
             importlib.import_module(module.name)
-    from traceql.loading.load import _prepare
+    from traceql.database.loading.load import _prepare
 
     _prepare()
     seeds.traces()

@@ -6,7 +6,7 @@ from typing import Any
 import databases
 from scaled_runs import run
 
-from traceql.compare import Comparison
+from traceql.runs.compare import Comparison
 
 PLANTED = databases.ROOT / "tests" / "data" / "planted"
 TRACES = databases.ROOT / "tests" / "data" / "planted-traces"

@@ -7,7 +7,7 @@ import pytest
 import shared_files
 from nightly import mark_nightly
 
-from traceql.loading import reading
+from traceql.database.loading import reading
 
 # A process reads these when it first imports Ray, whichever test that is.
 _OF_RAY = {

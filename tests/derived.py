@@ -8,19 +8,19 @@ from typing import Any
 import duckdb
 from traces import Event
 
-from traceql.classification.rules import write_rules
-from traceql.derive.definition import Kind
-from traceql.derive.execute import (
+from traceql.analysis.classification.rules import write_rules
+from traceql.database.loading.first_use import every_table
+from traceql.sql.definition import Kind
+from traceql.sql.execute import (
     create_sources,
     drop_derived,
     make_macros,
     make_tables,
     present,
 )
-from traceql.derive.registry import definitions
-from traceql.derive.tables_read import read_by
-from traceql.loading.first_use import every_table
-from traceql.query import bound, catalog, query_named
+from traceql.sql.query import bound, catalog, query_named
+from traceql.sql.registry import definitions
+from traceql.sql.tables_read import read_by
 
 Row = tuple[Any, ...]
 

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from traceql.engine.backend import BundledBackend
-from traceql.engine.perfetto_api import api
+from traceql.readers.trace_processor.backend import BundledBackend
+from traceql.readers.trace_processor.perfetto_api import api
 
 
 class EngineServer(ThreadingHTTPServer):

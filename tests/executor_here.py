@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from traceql.lake.executor.task import Ended, Executor, Room, Task, outcome
-from traceql.lake.sizes import bytes_at
+from traceql.runs.lake.executor.task import Ended, Executor, Room, Task, outcome
+from traceql.runs.lake.sizes import bytes_at
 
 
 class Here(Executor):

@@ -6,7 +6,7 @@ from typing import Any
 import traces
 from derived import Tables, database, rows
 
-from traceql.resources import CHECKS
+from traceql.util.resources import CHECKS
 
 NAME = {  # a kernel of each symbol
     "n": "vllm::rms_norm_kernel",

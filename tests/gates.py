@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from traceql.compare.sides import Run
-from traceql.gate.criterion import criteria
-from traceql.gate.decision import gate
-from traceql.gate.outcome import Gate, Outcome
+from traceql.runs.compare.sides import Run
+from traceql.runs.gate.criterion import criteria
+from traceql.runs.gate.decision import gate
+from traceql.runs.gate.outcome import Gate, Outcome
 
 SLOWER_DECODE = {"gate_up_proj": 1.12}  # the decode step takes 4% longer
 

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from traceql.layers.attribution import KernelStream, Model, attributed
-from traceql.layers.numbering import Layers, numbered
-from traceql.layers.passes import passes
-from traceql.layers.stream import Int64s, Stream
+from traceql.analysis.layers.attribution import KernelStream, Model, attributed
+from traceql.analysis.layers.numbering import Layers, numbered
+from traceql.analysis.layers.passes import passes
+from traceql.analysis.layers.stream import Int64s, Stream
 
 
 class Known(NamedTuple):

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from traceql.derive import execute
-from traceql.derive.definition import Definition, Kind
-from traceql.derive.registry import definitions
+from traceql.sql import execute
+from traceql.sql.definition import Definition, Kind
+from traceql.sql.registry import definitions
 
 
 @contextmanager

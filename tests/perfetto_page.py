@@ -16,7 +16,7 @@ from filelock import FileLock
 from traces import hears_ctrl_c
 
 import traceql
-from traceql.resources import EXAMPLE_TRACE, EXAMPLES
+from traceql.util.resources import EXAMPLE_TRACE, EXAMPLES
 
 WIDTH, HEIGHT = 1440, 860
 # A layer of a decode step for which the first rank waited longest.

@@ -17,8 +17,8 @@ import executor_tasks as tasks
 from ray.cluster_utils import Cluster
 
 from traceql.errors import TraceqlError
-from traceql.lake.executor.on_ray import OnRay
-from traceql.lake.executor.task import Task
+from traceql.runs.lake.executor.on_ray import OnRay
+from traceql.runs.lake.executor.task import Task
 
 
 def main(run: str, lake: str) -> None:

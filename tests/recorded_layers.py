@@ -18,10 +18,10 @@ from recordings import Place, Recording, Truth, layers_of_activities, load_witho
 from shared_files import shared_file
 
 import traceql
-from traceql.layers.attribution import KernelStream
-from traceql.layers.stream import Stream
-from traceql.layers.symbols import letter
-from traceql.layers.unfused import folded, part
+from traceql.analysis.layers.attribution import KernelStream
+from traceql.analysis.layers.stream import Stream
+from traceql.analysis.layers.symbols import letter
+from traceql.analysis.layers.unfused import folded, part
 
 _MODULE = "module: "
 _part = cache(part)  # a recording has few names

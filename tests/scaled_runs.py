@@ -11,8 +11,8 @@ from typing import Any
 import databases
 import pyarrow as pa
 
-from traceql.compare.profile import profile_of
-from traceql.compare.sides import Run
+from traceql.runs.compare.profile import profile_of
+from traceql.runs.compare.sides import Run
 
 EXAMPLE = "qwen3-8b-tp1-graph"
 Profile = Mapping[str, pa.Table]

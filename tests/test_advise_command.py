@@ -10,12 +10,12 @@ import pytest
 from command_line import output, refusal
 
 import traceql
-from traceql.advise.layouts import Layout
-from traceql.advise.load import decode
-from traceql.advise.machine import machine_named, with_points
-from traceql.advise.models import model_named
-from traceql.advise.recorded_times import RecordedTimes, recording
-from traceql.advise.step_time import step_time
+from traceql.plan.advise.layouts import Layout
+from traceql.plan.advise.load import decode
+from traceql.plan.advise.machine import machine_named, with_points
+from traceql.plan.advise.models import model_named
+from traceql.plan.advise.recorded_times import RecordedTimes, recording
+from traceql.plan.advise.step_time import step_time
 
 pytestmark = pytest.mark.slow
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from traceql.advise.goal import Goal, parsed_goal
 from traceql.errors import GoalInvalid
+from traceql.plan.advise.goal import Goal, parsed_goal
 
 
 def test_limits_are_in_nanoseconds_whatever_their_unit() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from traceql.advise.layouts import Layout, layouts, obstacle, stage_sizes
-from traceql.advise.memory import Memory, memory
-from traceql.advise.models import Model, model_named
 from traceql.errors import UnknownModel
+from traceql.plan.advise.layouts import Layout, layouts, obstacle, stage_sizes
+from traceql.plan.advise.memory import Memory, memory
+from traceql.plan.advise.models import Model, model_named
 
 DENSE = model_named("qwen3-8b")
 EXPERTS = model_named("qwen3-30b-a3b")

@@ -11,16 +11,16 @@ from command_line import output, refusal
 from test_advise_times import Stated
 from written_results import WrittenPoint, latencies, write_results
 
-from traceql.advise.batch import batch_times
-from traceql.advise.comparable import Comparable
-from traceql.advise.default_times import DefaultTimes
-from traceql.advise.layouts import Layout
-from traceql.advise.machine import machine_named
-from traceql.advise.measured import MeasuredPoint
-from traceql.advise.models import model_named
-from traceql.advise.prediction import Predictor, Requests
-from traceql.advise.step_time import StepTime
-from traceql.advise.uncertainty import MeasuredErrors, spread_of
+from traceql.plan.advise.batch import batch_times
+from traceql.plan.advise.comparable import Comparable
+from traceql.plan.advise.default_times import DefaultTimes
+from traceql.plan.advise.layouts import Layout
+from traceql.plan.advise.machine import machine_named
+from traceql.plan.advise.measured import MeasuredPoint
+from traceql.plan.advise.models import model_named
+from traceql.plan.advise.prediction import Predictor, Requests
+from traceql.plan.advise.step_time import StepTime
+from traceql.plan.advise.uncertainty import MeasuredErrors, spread_of
 
 MODEL, H200 = model_named("qwen3-8b"), machine_named("h200")
 ONE = Layout()

@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from traceql.advise.collective_times import CollectiveTimes
-from traceql.advise.default_times import DefaultTimes
-from traceql.advise.floor import floors
-from traceql.advise.fullest_rank import fullest_rank
-from traceql.advise.layouts import Layout
-from traceql.advise.load import Load, decode, prefill
-from traceql.advise.machine import Machine, machine_named, series_of, with_points
-from traceql.advise.models import Model, model_named
-from traceql.advise.prediction import Predictor, Requests
-from traceql.advise.role_times import RoleTimes
-from traceql.advise.step_time import StepTime, step_time
+from traceql.analysis.model.sizes import Experts
 from traceql.errors import UnknownGpu
-from traceql.model.sizes import Experts
+from traceql.plan.advise.collective_times import CollectiveTimes
+from traceql.plan.advise.default_times import DefaultTimes
+from traceql.plan.advise.floor import floors
+from traceql.plan.advise.fullest_rank import fullest_rank
+from traceql.plan.advise.layouts import Layout
+from traceql.plan.advise.load import Load, decode, prefill
+from traceql.plan.advise.machine import Machine, machine_named, series_of, with_points
+from traceql.plan.advise.models import Model, model_named
+from traceql.plan.advise.prediction import Predictor, Requests
+from traceql.plan.advise.role_times import RoleTimes
+from traceql.plan.advise.step_time import StepTime, step_time
 
 DENSE = model_named("qwen3-8b")
 EXPERTS = model_named("qwen3-30b-a3b")

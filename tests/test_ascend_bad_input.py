@@ -12,12 +12,12 @@ from ascend_like import Event, call, frequency, operation, part, task
 from command_line import called
 
 import traceql
-from traceql.dialect.ascend.metadata import facts
-from traceql.dialect.ascend.vocabulary import Category
 from traceql.errors import TraceCorrupt
-from traceql.reader.ascend.events import ascend_events
-from traceql.reader.ascend.read import read_ascend
-from traceql.reader.registry import reader_of
+from traceql.readers.dialects.ascend.metadata import facts
+from traceql.readers.dialects.ascend.vocabulary import Category
+from traceql.readers.formats.ascend.events import ascend_events
+from traceql.readers.formats.ascend.read import read_ascend
+from traceql.readers.registry import reader_of
 
 EVENTS = (
     call(ts=0, dur=50, connection=1),

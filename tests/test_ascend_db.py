@@ -17,8 +17,8 @@ from command_line import called
 from shared_files import shared_file
 
 import traceql
-from traceql.reader.registry import reader_of
-from traceql.reader.sqlite_file import created_tables, table_names
+from traceql.readers.registry import reader_of
+from traceql.readers.sqlite_file import created_tables, table_names
 
 SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "ascend" / "alexnet-910b-level1-db"
 # What the profiler itself says of each rank in analysis.db, us: computing, communication, its part

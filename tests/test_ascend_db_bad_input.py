@@ -12,13 +12,13 @@ import pytest
 from ascend_db_like import START_NS, Row, Statement, call, computed, event, operation, task
 
 from traceql.errors import TraceCorrupt
-from traceql.reader.ascend_db.analysis import NO_ANALYSIS
-from traceql.reader.ascend_db.job import Job
-from traceql.reader.ascend_db.profile import opened
-from traceql.reader.ascend_db.rank_events import RankEvents
-from traceql.reader.ascend_db.read import read_profile
-from traceql.reader.ascend_db.remarks import remarks
-from traceql.reader.nesting import Nesting
+from traceql.readers.formats.ascend_db.analysis import NO_ANALYSIS
+from traceql.readers.formats.ascend_db.job import Job
+from traceql.readers.formats.ascend_db.profile import opened
+from traceql.readers.formats.ascend_db.rank_events import RankEvents
+from traceql.readers.formats.ascend_db.read import read_profile
+from traceql.readers.formats.ascend_db.remarks import remarks
+from traceql.readers.nesting import Nesting
 
 NAME = "ascend_pytorch_profiler_0.db"
 _ROWS = (

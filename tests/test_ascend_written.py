@@ -9,8 +9,8 @@ import pytest
 from ascend_like import call, frequency, operation, operator, overlap, part, task
 
 import traceql
-from traceql.reader.ascend.devices import DevicePart
-from traceql.reader.ascend.read import read_ascend
+from traceql.readers.formats.ascend.devices import DevicePart
+from traceql.readers.formats.ascend.read import read_ascend
 
 DIALECT_ROWS = "SELECT DISTINCT dialect, format, reader FROM trace"
 

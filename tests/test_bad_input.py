@@ -289,7 +289,7 @@ _SLOW = """
 import sys
 from pathlib import Path
 from traceql.cli import main
-from traceql.loading import load
+from traceql.database.loading import load
 
 deriving = Path(sys.argv.pop())
 

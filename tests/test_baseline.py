@@ -10,9 +10,9 @@ from command_line import called, output, refusal
 from repeats import OTHER_QUIET, saved, side
 from scaled_runs import EXAMPLE
 
-from traceql.compare import Comparison
-from traceql.compare.profile import RESULTS
-from traceql.compare.sides import runs_of
+from traceql.runs.compare import Comparison
+from traceql.runs.compare.profile import RESULTS
+from traceql.runs.compare.sides import runs_of
 
 
 @pytest.fixture(autouse=True)

@@ -10,9 +10,9 @@ import pytest
 import traces
 
 from traceql.errors import TraceCorrupt
-from traceql.reader.kineto import kineto_json
-from traceql.reader.kineto.read import read_kineto
-from traceql.reader.unpacked import pieces
+from traceql.readers.formats.kineto import kineto_json
+from traceql.readers.formats.kineto.read import read_kineto
+from traceql.readers.unpacked import pieces
 
 MISLEADING = [
     {"name": "}, {", "args": {"text": '"}, {"ph": "X", "ts": 1, "dur": 1}, {', "\\": "]}"}},

@@ -10,7 +10,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
 import traceql
-from traceql.engine import module_cache
+from traceql.readers.trace_processor import module_cache
 
 PID, TID = 100, 101
 MAIN, STREAM, SECOND_STREAM, WORKER = 1, 2, 3, 4  # tracks

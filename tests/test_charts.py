@@ -12,11 +12,11 @@ import pytest
 from command_line import called
 
 import traceql
-from traceql.chart import palette
-from traceql.chart.draw import drawn
-from traceql.chart.files import picture
-from traceql.classification.rules import CATEGORIES
-from traceql.query import Chart
+from traceql.analysis.classification.rules import CATEGORIES
+from traceql.result.chart import palette
+from traceql.result.chart.draw import drawn
+from traceql.result.chart.files import picture
+from traceql.sql.query import Chart
 
 BAR = {"x": "dur", "y": "name"}
 

@@ -17,10 +17,10 @@ from command_line import called, output, process, refusal
 from databases import EXAMPLES
 
 import traceql
-from traceql.cache import cached_database
-from traceql.loading.side_files import NAMES, RUN
-from traceql.query import catalog
-from traceql.resources import PACKAGE
+from traceql.database.cache import cached_database
+from traceql.database.loading.side_files import NAMES, RUN
+from traceql.sql.query import catalog
+from traceql.util.resources import PACKAGE
 
 _HELP = """\
 Usage: traceql [OPTIONS] COMMAND [ARGS]...
@@ -260,14 +260,16 @@ def test_a_kept_database_is_made_again_when_its_tables_are_defined_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("traceql.loading.load.load", lambda _files, database, **_: database.touch())
+    monkeypatch.setattr(
+        "traceql.database.loading.load.load", lambda _files, database, **_: database.touch()
+    )
     trace = traces.write(tmp_path / "a.json", traces.host("aten::mm", ts=1, dur=2))
     first = cached_database([trace], None)
     assert cached_database([trace], None) == first
-    shutil.copytree(PACKAGE / "derive", tmp_path / "derive")
-    monkeypatch.setattr("traceql.cache.PACKAGE", tmp_path / "derive")
+    shutil.copytree(PACKAGE / "sql", tmp_path / "sql")
+    monkeypatch.setattr("traceql.database.cache.PACKAGE", tmp_path / "sql")
     copied = cached_database([trace], None)
-    with (tmp_path / "derive" / "tables" / "gap.sql").open("a") as file:
+    with (tmp_path / "sql" / "tables" / "gap.sql").open("a") as file:
         file.write("-- otherwise\n")
     assert cached_database([trace], None) not in (first, copied)
 
@@ -279,7 +281,9 @@ def test_a_kept_database_is_made_again_when_a_file_beside_its_traces_comes_chang
     name: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr("traceql.loading.load.load", lambda _files, database, **_: database.touch())
+    monkeypatch.setattr(
+        "traceql.database.loading.load.load", lambda _files, database, **_: database.touch()
+    )
     run = tmp_path / "run"
     traces.write(run / "traces" / "rank0.json", traces.host("aten::mm", ts=1, dur=2))
     if name != RUN:

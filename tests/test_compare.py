@@ -10,10 +10,10 @@ from repeats import side
 from scaled_runs import Profile, with_rows
 
 import traceql
-from traceql.compare import Comparison
-from traceql.compare.sentences import answers
-from traceql.compare.sides import Run, runs_of
 from traceql.errors import TraceqlError
+from traceql.runs.compare import Comparison
+from traceql.runs.compare.sentences import answers
+from traceql.runs.compare.sides import Run, runs_of
 
 TP1, TP4 = "qwen3-8b-tp1-graph", "qwen3-32b-tp4-graph-nccl"
 SERVING = "qwen3-8b-tp2-serving"

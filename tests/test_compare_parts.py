@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceql.compare.alignment import Aligned, aligned
-from traceql.compare.layers import layer_changes
-from traceql.compare.names import stem
-from traceql.compare.setup import Effect, differences
-from traceql.compare.verdict import Verdict, judged
+from traceql.runs.compare.alignment import Aligned, aligned
+from traceql.runs.compare.layers import layer_changes
+from traceql.runs.compare.names import stem
+from traceql.runs.compare.setup import Effect, differences
+from traceql.runs.compare.verdict import Verdict, judged
 
 _NAMES = st.sampled_from(["alpha_kernel", "beta_kernel", "gamma<int>", "void delta(int)"])
 _KERNELS = st.lists(st.tuples(_NAMES, st.integers(0, 1_000)), max_size=40)

@@ -10,11 +10,11 @@ from gates import outcome
 from repeats import saved
 from scaled_runs import run, scaled
 
-from traceql.compare import Comparison
-from traceql.compare.sentences import roots
-from traceql.compare.sides import Run
-from traceql.gate.outcome import Verdict
-from traceql.wording import wording
+from traceql.database.terminology import wording
+from traceql.runs.compare import Comparison
+from traceql.runs.compare.sentences import roots
+from traceql.runs.compare.sides import Run
+from traceql.runs.gate.outcome import Verdict
 
 ONE_OF_TWO = "qwen3-8b-tp2-serving"  # rank 0 alone is bundled
 STEADY = (1.0, 0.998, 1.001, 1.003, 0.997)

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from repeats import OTHER_QUIET, side
 
-from traceql.chart.draw import drawn
-from traceql.compare import Comparison
-from traceql.query import Chart
+from traceql.result.chart.draw import drawn
+from traceql.runs.compare import Comparison
+from traceql.sql.query import Chart
 
 DIFFERENCE = Chart(
     "difference",

@@ -11,12 +11,12 @@ from scaled_runs import EXAMPLE, run
 from shared_files import shared_file
 
 import traceql
-from traceql.compare import Comparison
-from traceql.compare.sentences import answers
-from traceql.compare.sides import Run
-from traceql.query import Query
-from traceql.report.comparison import write_comparison
-from traceql.resources import QUERIES
+from traceql.present.report.comparison import write_comparison
+from traceql.runs.compare import Comparison
+from traceql.runs.compare.sentences import answers
+from traceql.runs.compare.sides import Run
+from traceql.sql.query import Query
+from traceql.util.resources import QUERIES
 
 EVIL = "</script><script>alert(1)</script>"
 

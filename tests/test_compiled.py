@@ -9,16 +9,16 @@ import databases
 import pyarrow as pa
 import pytest
 
-from traceql.compiled import build
-from traceql.dialect.pytorch.vocabulary import Argument
 from traceql.errors import TraceCorrupt
-from traceql.reader.coded import DistinctValues
-from traceql.reader.kineto import kineto_json
-from traceql.reader.kineto.gathering import Gathered
-from traceql.reader.kineto.kineto_json import KinetoJson
-from traceql.reader.kineto.scan import Scanned, new_scanner
-from traceql.reader.kineto.scan.scanner import NUMBERS, SIZES
-from traceql.reader.kineto.streaming.read import stream_kineto
+from traceql.readers.coded import DistinctValues
+from traceql.readers.compiled import build
+from traceql.readers.dialects.pytorch.vocabulary import Argument
+from traceql.readers.formats.kineto import kineto_json
+from traceql.readers.formats.kineto.gathering import Gathered
+from traceql.readers.formats.kineto.kineto_json import KinetoJson
+from traceql.readers.formats.kineto.scan import Scanned, new_scanner
+from traceql.readers.formats.kineto.scan.scanner import NUMBERS, SIZES
+from traceql.readers.formats.kineto.streaming.read import stream_kineto
 
 _SOURCES = Path(build.__file__).parent
 pytestmark = pytest.mark.usefixtures("small_files_are_scanned")
@@ -159,7 +159,9 @@ def test_without_compiled_code_the_tables_are_the_same(
 ) -> None:
     path = _RECORDINGS[0]
     compiled_tables = tables(path, tmp_path)
-    monkeypatch.setattr("traceql.reader.kineto.scan.scanner.new_instance", lambda name: None)
+    monkeypatch.setattr(
+        "traceql.readers.formats.kineto.scan.scanner.new_instance", lambda name: None
+    )
     assert new_scanner() is None
     assert tables(path, tmp_path) == compiled_tables
 

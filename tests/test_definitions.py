@@ -13,12 +13,12 @@ import sqlglot
 from sqlglot import exp
 
 import traceql
-from traceql.derive import execute
-from traceql.derive.definition import Definition, Kind, Schema, Scope, table_of
-from traceql.derive.registry import TABLE_FOLDERS, definitions
-from traceql.dialect.registry import table_folders
-from traceql.findings.table import FindingFile, finding_files
-from traceql.loading.first_use import every_table
+from traceql.analysis.findings.table import FindingFile, finding_files
+from traceql.database.loading.first_use import every_table
+from traceql.readers.dialects.registry import table_folders
+from traceql.sql import execute
+from traceql.sql.definition import Definition, Kind, Schema, Scope, table_of
+from traceql.sql.registry import TABLE_FOLDERS, definitions
 
 DEFINED = definitions()
 DERIVED = [one for one in DEFINED.values() if one.kind is not Kind.SOURCE]

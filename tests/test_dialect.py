@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from traceql.dialect.ascend import vocabulary as ascend
-from traceql.dialect.nsys import vocabulary as nsys
-from traceql.dialect.pytorch.vocabulary import (
+from traceql.readers.dialects.ascend import vocabulary as ascend
+from traceql.readers.dialects.nsys import vocabulary as nsys
+from traceql.readers.dialects.pytorch.vocabulary import (
     GPU_CATEGORIES,
     Argument,
     EventName,
@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = [
     *ROOT.glob("queries/**/*.sql"),
     *ROOT.glob("traceql/**/*.sql"),
-    *ROOT.glob("traceql/derive/tables/*.py"),
+    *ROOT.glob("traceql/sql/tables/*.py"),
 ]
 _CATEGORY = re.compile(
     r"\bcat\)?\s*(?:=|<>|IS (?:NOT )?DISTINCT FROM|(?:NOT )?IN)\s*(\([^)]*\)|'[^']*')"

@@ -7,9 +7,9 @@ import duckdb
 import pytest
 import traces
 
-from traceql.derive.execute import make_tables
-from traceql.loading import load as loading
-from traceql.second_connection import second_connection
+from traceql.database.loading import load as loading
+from traceql.sql.execute import make_tables
+from traceql.sql.second_connection import second_connection
 
 
 @pytest.mark.slow

@@ -12,10 +12,10 @@ import pytest
 from databases import EXAMPLES, SHARED
 
 import traceql
-from traceql.derive import execute
-from traceql.derive.definition import Definition, table_of
-from traceql.derive.registry import definitions
-from traceql.loading import load as loading
+from traceql.database.loading import load as loading
+from traceql.sql import execute
+from traceql.sql.definition import Definition, table_of
+from traceql.sql.registry import definitions
 
 DATA = Path(__file__).parent / "data"
 PROFILERS = SHARED.parent / "profilers"

@@ -14,16 +14,16 @@ import pyarrow as pa
 import pytest
 from engine_server import serving
 
-from traceql.engine import (
+from traceql.errors import EngineError, TraceNotFound
+from traceql.readers.trace_processor import (
     TraceProcessor,
     arrow_table,
     module_cache,
     open_trace_processor,
     will_compile,
 )
-from traceql.engine.perfetto_api import api
-from traceql.engine.wasm import WasmEngine
-from traceql.errors import EngineError, TraceNotFound
+from traceql.readers.trace_processor.perfetto_api import api
+from traceql.readers.trace_processor.wasm import WasmEngine
 
 ROOT = Path(__file__).resolve().parent.parent
 SLICES = "SELECT ts, dur, name, category FROM slice ORDER BY ts"
@@ -156,7 +156,7 @@ def test_option_for_a_native_shell_is_refused(option: dict[str, Any]) -> None:
 @pytest.mark.slow
 def test_import_leaves_pandas_out_until_it_is_used() -> None:
     code = (
-        "import sys; from traceql.engine import open_trace_processor as o\n"
+        "import sys; from traceql.readers.trace_processor import open_trace_processor as o\n"
         "assert 'pandas' not in sys.modules\n"
         "tp = o(); print(tp.query('SELECT 1 AS n').as_pandas_dataframe()['n'].sum())\n"
     )

@@ -15,9 +15,9 @@ from traces import host, kernel, launch, step
 
 import traceql
 from traceql import TraceqlError
-from traceql.derive.definition import Kind
-from traceql.derive.registry import definitions
-from traceql.excerpt.rules import RULES
+from traceql.database.excerpt.rules import RULES
+from traceql.sql.definition import Kind
+from traceql.sql.registry import definitions
 
 TP4 = "qwen3-32b-tp4-graph-nccl"
 _EVENTS = (

@@ -9,9 +9,9 @@ from command_line import called, refusal
 
 import traceql
 from traceql.cli import large
-from traceql.excerpt.times import nanoseconds, option
-from traceql.mcp import answers
-from traceql.mcp.databases import Databases
+from traceql.database.excerpt.times import nanoseconds, option
+from traceql.present.mcp import answers
+from traceql.present.mcp.databases import Databases
 
 pytestmark = pytest.mark.slow
 

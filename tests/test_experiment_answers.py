@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 from written_results import BEGIN_UNIX_NS, WrittenPoint, latencies, write_results
 
-from traceql.experiment import Experiment, experiment
-from traceql.experiment.experiment import experiment_queries
-from traceql.query import bound
+from traceql.runs.experiment import Experiment, experiment
+from traceql.runs.experiment.experiment import experiment_queries
+from traceql.sql.query import bound
 
 pytestmark = pytest.mark.slow
 

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from traceql.chart.draw import drawn
-from traceql.query import Chart
+from traceql.result.chart.draw import drawn
+from traceql.sql.query import Chart
 
 CURVE = {
     "x": "prompt_tokens", "y": "median_ns", "low": "low_ns", "high": "high_ns", "fit": "fitted_ns",

@@ -8,7 +8,7 @@ import pytest
 from written_results import WrittenPoint, latencies, write_results
 
 from traceql.errors import TraceqlError
-from traceql.experiment import experiment
+from traceql.runs.experiment import experiment
 
 HUGE = 10**30
 DIGITS = 10**400

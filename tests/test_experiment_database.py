@@ -9,8 +9,8 @@ import pytest
 from written_results import BEGIN_UNIX_NS, WrittenPoint, latencies, write_results
 
 from traceql.errors import DatabaseError, TraceNotFound, TraceqlError
-from traceql.experiment import experiment
-from traceql.experiment.load import load_experiments
+from traceql.runs.experiment import experiment
+from traceql.runs.experiment.load import load_experiments
 
 
 def _tpots(*milliseconds: float) -> list[dict[str, float]]:

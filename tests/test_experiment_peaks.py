@@ -10,7 +10,7 @@ import pytest
 from command_line import called, output, refusal
 from other_programs import bandwidth_test, nccl_tests, nvbandwidth, written
 
-from traceql.limits.tables import TABLES
+from traceql.plan.limits.tables import TABLES
 
 TWO_H200 = databases.EXAMPLES / "qwen3-8b-tp2-batch16" / "peaks.json"
 PEAKS = ("experiment", "peaks")

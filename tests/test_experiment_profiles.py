@@ -12,8 +12,8 @@ import traces
 from written_results import WrittenPoint, latencies, write_results
 
 import traceql
-from traceql.experiment import experiment
-from traceql.experiment.experiment import Experiment
+from traceql.runs.experiment import experiment
+from traceql.runs.experiment.experiment import Experiment
 
 NAMES = ("ep.exchange", "pp.bubble", "profile.parts", "profiles", "tp.overhead", "utilization")
 OVERHEAD = (

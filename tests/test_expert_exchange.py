@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import traceql
-from traceql.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
-from traceql.collectives.layout import Layout, RankPlace
+from traceql.analysis.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
+from traceql.analysis.collectives.layout import Layout, RankPlace
 
 pytestmark = pytest.mark.slow
 RECORDED = Path(__file__).parent / "data" / "moe-dp2-tp2" / "traces"

@@ -9,15 +9,15 @@ import traces
 from derived import answer, database, rows
 
 import traceql
-from traceql.classification.rules import write_rules
-from traceql.derive import execute
-from traceql.derive.definition import definition
-from traceql.derive.registry import TABLE_FOLDERS, definitions
+from traceql.analysis.classification.rules import write_rules
+from traceql.analysis.findings import catalog as finding_catalog
+from traceql.analysis.findings import table as finding_table
+from traceql.analysis.findings.evidence import evidence_command
+from traceql.analysis.layers import families
 from traceql.errors import DefinitionInvalid, QueryInvalid
-from traceql.findings import catalog as finding_catalog
-from traceql.findings import table as finding_table
-from traceql.findings.evidence import evidence_command
-from traceql.layers import families
+from traceql.sql import execute
+from traceql.sql.definition import definition
+from traceql.sql.registry import TABLE_FOLDERS, definitions
 
 TABLE = """-- One row per rank: how many kernels it ran.
 -- @scope  rank
@@ -40,7 +40,7 @@ PYTHON_TABLE = '''# One row per rank: twice its kernels.
 
 import pyarrow as pa
 
-from traceql.table_head import declared_schema
+from traceql.sql.table_head import declared_schema
 
 
 def rows(con):
@@ -85,7 +85,7 @@ feed_forward = ["mlp_between_norms"]
 def test_a_new_table_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy_count.sql").write_text(TABLE)
     (tmp_path / "toy_twice.py").write_text(PYTHON_TABLE)
-    monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tmp_path])
+    monkeypatch.setattr("traceql.sql.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tmp_path])
     trace = traces.write(tmp_path / "rank0.json", *(traces.kernel(ts=n, dur=1) for n in (0, 5, 9)))
     with traceql.open(traceql.load(trace, tmp_path / "x.duckdb").database) as opened:
         assert opened.sql("FROM internal.toy_count").rows() == [{"rank": 0, "kernels": 3}]
@@ -115,7 +115,7 @@ def test_a_users_own_query_does_not_disturb_the_findings(
 def test_a_new_finding_is_one_new_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "toy.sql").write_text(FINDING)
     folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
-    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
+    monkeypatch.setattr("traceql.analysis.findings.catalog.FINDING_FOLDERS", folders)
     con = database(*(traces.kernel(ts=n, dur=d) for n, d in ((0, 4), (10, 1), (20, 0.001))))
     found = [row for row in answer(con, "overview.findings") if row[2] == "toy finding"]
     # rank_order, severity, kind, finding, saving_ns, saving_pct, assumption, advice, query,
@@ -133,7 +133,7 @@ def test_a_new_layer_family_is_one_new_file(
     for family in families.FAMILIES.glob("*.toml"):
         (tmp_path / family.name).write_text(family.read_text())
     (tmp_path / "toy.toml").write_text(FAMILY)
-    monkeypatch.setattr("traceql.layers.families.FAMILIES", tmp_path)
+    monkeypatch.setattr("traceql.analysis.layers.families.FAMILIES", tmp_path)
     names = {
         "embed": "void at::native::vectorized_gather_kernel<16, long>",
         "norm": "void vllm::rms_norm_kernel<__nv_bfloat16>",
@@ -213,7 +213,7 @@ def test_a_wrong_table_is_told_in_one_line(
     tables.mkdir()
     for name, text in files.items():
         (tables / name).write_text(text)
-    monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tables])
+    monkeypatch.setattr("traceql.sql.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tables])
     trace = traces.write(tmp_path / "rank0.json", traces.kernel(ts=0, dur=1))
     with pytest.raises(traceql.TraceqlError, match=message) as error:
         traceql.load(trace, tmp_path / "x.duckdb", complete=True)
@@ -276,7 +276,7 @@ def test_a_folder_with_the_name_of_a_table_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "toy.sql").mkdir()
-    monkeypatch.setattr("traceql.derive.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tmp_path])
+    monkeypatch.setattr("traceql.sql.registry.TABLE_FOLDERS", [*TABLE_FOLDERS, tmp_path])
     with pytest.raises(QueryInvalid, match=r"cannot read .*toy\.sql"):
         definitions()
 
@@ -306,7 +306,7 @@ def test_a_wrong_finding_is_told_in_one_line(
     assert old in FINDING
     (tmp_path / "toy.sql").write_text(FINDING.replace(old, new), encoding="latin-1")
     folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
-    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
+    monkeypatch.setattr("traceql.analysis.findings.catalog.FINDING_FOLDERS", folders)
     with pytest.raises(QueryInvalid, match=message):
         finding_catalog.finding_kinds()
 
@@ -367,7 +367,7 @@ def test_a_finding_that_cannot_be_made_is_told_in_one_line(
     assert old in FINDING
     (tmp_path / "toy.sql").write_text(FINDING.replace(old, new))
     folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
-    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
+    monkeypatch.setattr("traceql.analysis.findings.catalog.FINDING_FOLDERS", folders)
     with pytest.raises((DefinitionInvalid, QueryInvalid), match=message) as error:
         execute.make_tables(new_database(), ["finding"])
     assert "\n" not in str(error.value)
@@ -389,7 +389,7 @@ def test_a_value_of_evidence_may_have_spaces(
 ) -> None:
     (tmp_path / "toy.sql").write_text(FINDING.replace("'gemm'", "'a b'"))
     folders = [*finding_catalog.FINDING_FOLDERS, tmp_path]
-    monkeypatch.setattr("traceql.findings.catalog.FINDING_FOLDERS", folders)
+    monkeypatch.setattr("traceql.analysis.findings.catalog.FINDING_FOLDERS", folders)
     con = database(*(traces.kernel(ts=n, dur=1) for n in (0, 10)))
     named = rows(con, "SELECT query, parameters FROM finding WHERE kind = 'toy finding'")
     assert named == [("kernels.top", {"rank": "0", "category": "a b"})]
@@ -418,7 +418,7 @@ def test_a_wrong_layer_family_is_told_in_one_line(
     assert old in FAMILY
     (tmp_path / "qwen3.toml").write_text((families.FAMILIES / "qwen3.toml").read_text())
     (tmp_path / "toy.toml").write_text(FAMILY.replace(old, new))
-    monkeypatch.setattr("traceql.layers.families.FAMILIES", tmp_path)
+    monkeypatch.setattr("traceql.analysis.layers.families.FAMILIES", tmp_path)
     with pytest.raises(DefinitionInvalid, match=message) as error:
         families.families()
     assert "toy.toml" in str(error.value)

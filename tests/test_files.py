@@ -11,17 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from traceql import user_folders
-from traceql.cache import cached_database
+from traceql.database.cache import cached_database
+from traceql.database.loading.workspace import workspace
 from traceql.errors import DatabaseError, TraceqlError
-from traceql.files import whole_file, write_folder, write_whole
-from traceql.loading.workspace import workspace
+from traceql.util import user_folders
+from traceql.util.files import whole_file, write_folder, write_whole
 
 # What a load does as far as others can see: it fails if another one is in the workspace.
 _LOADS = """
 import sys, time
 from pathlib import Path
-from traceql.loading.workspace import workspace
+from traceql.database.loading.workspace import workspace
 
 folder = Path(sys.argv[1])
 for _ in range(15):
@@ -36,7 +36,7 @@ for _ in range(15):
 _WAITS_INSIDE = """
 import sys, time
 from pathlib import Path
-from traceql.loading.workspace import workspace
+from traceql.database.loading.workspace import workspace
 
 with workspace(Path(sys.argv[1])) as place:
     (place / "0").mkdir()
@@ -51,7 +51,7 @@ for name in ("fcntl", "resource", "pwd", "grp", "termios"):
 import traceql
 for module in pkgutil.walk_packages(traceql.__path__, "traceql."):
     # The SDK of MCP imports fcntl on every system but Windows, whether or not Python has it.
-    if not module.name.endswith("__main__") and not module.name.startswith("traceql.mcp."):
+    if not module.name.endswith("__main__") and not module.name.startswith("traceql.present.mcp."):
         importlib.import_module(module.name)
 print("imported")
 """

@@ -20,17 +20,17 @@ from small_runs import all_reduce
 
 import traceql
 from traceql.cli.progress import first_use
-from traceql.compare.profile import RESULTS
-from traceql.compare.sides import runs_of
-from traceql.derive.registry import definitions, public_tables
+from traceql.database.excerpt import Choice, cut
+from traceql.database.first_use_notice import first_uses_told
+from traceql.database.loading.first_use import LOADED, every_table
 from traceql.errors import DatabaseError, QueryInvalid
-from traceql.excerpt import Choice, cut
-from traceql.first_use import first_uses_told
-from traceql.lake.add import add_run
-from traceql.lake.manifest import entries
-from traceql.lake.places import store_at
-from traceql.loading.first_use import LOADED, every_table
-from traceql.resources import SCHEMA_VERSION
+from traceql.runs.compare.profile import RESULTS
+from traceql.runs.compare.sides import runs_of
+from traceql.runs.lake.add import add_run
+from traceql.runs.lake.manifest import entries
+from traceql.runs.lake.places import store_at
+from traceql.sql.registry import definitions, public_tables
+from traceql.util.resources import SCHEMA_VERSION
 
 NEEDS_MORE = "kernels.top"  # a query that reads a table which no load makes
 BUNDLED = "qwen3-8b-tp1-graph"
@@ -237,7 +237,7 @@ def test_two_processes_make_the_same_tables_at_the_same_time(
 _ENDLESS = """
 import sys, time
 import traceql
-from traceql.loading import first_use
+from traceql.database.loading import first_use
 
 def make_tables(con, names, **_):
     con.execute("CREATE TABLE half AS SELECT 1")

@@ -7,14 +7,14 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from traceql.compare.verdict import judged
-from traceql.lake.lake import fleet_queries
-from traceql.lake.runs_table import COLUMNS
-from traceql.lake.statistics import interval_places
-from traceql.lake.tables import RUN, stored_tables
-from traceql.query import bound
-from traceql.result import Result
-from traceql.statement import result
+from traceql.database.statement import result
+from traceql.result.result import Result
+from traceql.runs.compare.verdict import judged
+from traceql.runs.lake.lake import fleet_queries
+from traceql.runs.lake.runs_table import COLUMNS
+from traceql.runs.lake.statistics import interval_places
+from traceql.runs.lake.tables import RUN, stored_tables
+from traceql.sql.query import bound
 
 pytestmark = pytest.mark.slow
 

@@ -21,8 +21,8 @@ from forward_passes import (
 )
 
 import traceql
-from traceql.derive.execute import create_sources
-from traceql.loading.model_config import write_model_config
+from traceql.database.loading.model_config import write_model_config
+from traceql.sql.execute import create_sources
 
 # --- configuration and files -----------------------------------------------------------------
 

@@ -6,10 +6,10 @@ import pytest
 from gates import SLOWER_DECODE, decided, outcome
 from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, QUIET, side
 
-from traceql.compare.shift import LEAST_RUNS
 from traceql.errors import TraceqlError
-from traceql.gate import text
-from traceql.gate.outcome import Verdict
+from traceql.runs.compare.shift import LEAST_RUNS
+from traceql.runs.gate import text
+from traceql.runs.gate.outcome import Verdict
 
 pytestmark = pytest.mark.slow
 

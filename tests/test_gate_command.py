@@ -12,7 +12,7 @@ from gates import SLOWER_DECODE
 from repeats import OTHER_LOUD, OTHER_QUIET, saved, side
 from scaled_runs import EXAMPLE
 
-from traceql.gate.metrics import metrics
+from traceql.runs.gate.metrics import metrics
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +88,7 @@ def test_an_error_that_nobody_expected_is_no_regression(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("traceql.gate.decision.gate", broken)
+    monkeypatch.setattr("traceql.runs.gate.decision.gate", broken)
     done = called("gate", "base", "same", "--fail-on", "step > 2%")
     assert done.returncode == 2
     assert b"ZeroDivisionError" in done.stderr

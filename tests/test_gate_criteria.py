@@ -8,10 +8,10 @@ import pytest
 from repeats import side
 
 from traceql.errors import CriterionInvalid
-from traceql.gate.criterion import criteria, criterion
-from traceql.gate.metrics import metrics
+from traceql.runs.gate.criterion import criteria, criterion
+from traceql.runs.gate.metrics import metrics
 
-_LAYERS = databases.ROOT / "traceql" / "layers"
+_LAYERS = databases.ROOT / "traceql" / "analysis" / "layers"
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ import pytest
 from gates import SLOWER_DECODE, decided
 from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, side
 
-from traceql.gate import document, junit, markdown, text
-from traceql.gate.outcome import Gate
+from traceql.runs.gate import document, junit, markdown, text
+from traceql.runs.gate.outcome import Gate
 
 _DOCUMENT = databases.ROOT / "docs" / "gate.md"
 
@@ -35,9 +35,9 @@ def test_junit_has_a_case_for_each_criterion_and_no_unknown_one_is_a_pass() -> N
         assert counts == ["3", "1", "1", "0"]
     cases = suite.findall("testcase")
     assert [(case.get("name"), case.get("classname")) for case in cases] == [
-        ("decode.step > 2%", "traceql.gate"),
-        ("mixed.step > 9%", "traceql.gate"),
-        ("exposed_comm > 2%", "traceql.gate"),
+        ("decode.step > 2%", "traceql.runs.gate"),
+        ("mixed.step > 9%", "traceql.runs.gate"),
+        ("exposed_comm > 2%", "traceql.runs.gate"),
     ]
     assert [[child.tag for child in case] for case in cases] == [
         ["failure"], ["system-out"], ["error"],

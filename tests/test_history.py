@@ -21,8 +21,8 @@ from scaled_runs import EXAMPLE, Profile, example, scaled, with_facts
 
 import traceql
 from traceql.cli import cli
-from traceql.compare.sides import Run
-from traceql.trend.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, looked_at
+from traceql.runs.compare.sides import Run
+from traceql.runs.history.lookback import LEAST_BEFORE, LEAST_POINTS, Mark, looked_at
 
 NOISE = [1, 1.004, 0.997, 1.001, 1.006, 0.994, 1.002, 0.999, 1.003, 0.998, 1.001, 1.005]
 DAY_NS = 86_400 * 10**9

@@ -14,8 +14,8 @@ from small_runs import loaded
 from traces import host, kernel, launch, step
 
 import traceql
-from traceql.chart.draw import drawn
-from traceql.query import query_named, shipped_queries
+from traceql.result.chart.draw import drawn
+from traceql.sql.query import query_named, shipped_queries
 
 CHANNELS = query_named("host.flame", shipped_queries()).head.chart
 THREAD = "rank 0"

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from traceql.errors import TraceCorrupt
-from traceql.reader.kineto import kineto_json
-from traceql.reader.kineto.read import read_kineto
-from traceql.reader.tables import TraceTables
+from traceql.readers.formats.kineto import kineto_json
+from traceql.readers.formats.kineto.read import read_kineto
+from traceql.readers.tables import TraceTables
 
 _EVENT = '{"ph": "X", "name": "op", "cat": "c", "pid": 1, "tid": 1, "ts": 1, "dur": 1}'
 _SECONDS = 20  # of the CPU; what is read in proportion to its size takes a tenth of this

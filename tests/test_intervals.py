@@ -14,11 +14,11 @@ import traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.elapsed import Elapsed
+from traceql.analysis.elapsed import Elapsed
 from traceql.errors import TraceCorrupt
-from traceql.reader.kineto.decimal_ns import nanoseconds
-from traceql.reader.kineto.read import read_kineto
-from traceql.reader.lanes import lanes
+from traceql.readers.formats.kineto.decimal_ns import nanoseconds
+from traceql.readers.formats.kineto.read import read_kineto
+from traceql.readers.lanes import lanes
 
 Interval = tuple[int, int]  # start and duration
 

@@ -7,7 +7,7 @@ import pytest
 import traces
 from command_line import refusal
 
-from traceql.loading import reading
+from traceql.database.loading import reading
 
 FILES = 5
 # In place of a reading process: notes when it ran. It waits until as many have started as may run

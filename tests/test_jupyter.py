@@ -14,8 +14,8 @@ from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 
 import traceql
-from traceql.chart.data import Drawn
-from traceql.chart.drawing import notebook_drawing
+from traceql.result.chart.data import Drawn
+from traceql.result.chart.drawing import notebook_drawing
 
 _ABORTS = "import os, sys; sys.stdin.buffer.read(1); os.abort()"
 
@@ -130,7 +130,7 @@ def test_a_crash_of_the_drawing_library_leaves_the_rows_and_the_next_picture(
 ) -> None:
     result = trace.run("kernels.by_category")
     drawing = notebook_drawing()
-    monkeypatch.setattr("traceql.chart.drawing.WORKER", (sys.executable, "-c", _ABORTS))
+    monkeypatch.setattr("traceql.result.chart.drawing.WORKER", (sys.executable, "-c", _ABORTS))
     drawing.close()  # ends the process that earlier tests have started
     shown = result._repr_html_()
     assert "no picture: the drawing library crashed (SIGABRT)" in shown
@@ -143,7 +143,7 @@ def test_a_crash_of_the_drawing_library_leaves_the_rows_and_the_next_picture(
 @pytest.mark.slow
 def test_one_process_draws_all_pictures_and_ends_with_the_notebook(trace: traceql.Trace) -> None:
     code = (
-        "import os, traceql; from traceql.chart.drawing import notebook_drawing\n"
+        "import os, traceql; from traceql.result.chart.drawing import notebook_drawing\n"
         f"result = traceql.open({str(trace.path)!r}).run('kernels.by_category')\n"
         "for _ in range(2):\n"
         "    result._repr_html_()\n"

@@ -11,10 +11,10 @@ from click.testing import CliRunner, Result
 import traceql
 from traceql.cli import cli
 from traceql.errors import TraceqlError
-from traceql.lake.layout import lock_key
-from traceql.lake.manifest import entries
-from traceql.lake.places import store_at
-from traceql.lake.source import source_at
+from traceql.runs.lake.layout import lock_key
+from traceql.runs.lake.manifest import entries
+from traceql.runs.lake.places import store_at
+from traceql.runs.lake.source import source_at
 
 
 @pytest.fixture

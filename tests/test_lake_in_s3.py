@@ -13,12 +13,12 @@ import traces
 
 import traceql
 from traceql.errors import LakeError
-from traceql.lake.add import add_run
-from traceql.lake.check import check_lake
-from traceql.lake.compact import compact
-from traceql.lake.manifest import entries
-from traceql.lake.object_store import ObjectStore
-from traceql.lake.places import store_at
+from traceql.runs.lake.add import add_run
+from traceql.runs.lake.check import check_lake
+from traceql.runs.lake.compact import compact
+from traceql.runs.lake.manifest import entries
+from traceql.runs.lake.object_store import ObjectStore
+from traceql.runs.lake.places import store_at
 
 pytest.importorskip("fsspec")
 
@@ -96,7 +96,7 @@ def test_what_no_run_names_stays_for_a_day(
     assert store.size(stray)
     assert check_lake(memory).problems == ()
 
-    monkeypatch.setattr("traceql.lake.object_store._SETTLED", timedelta())
+    monkeypatch.setattr("traceql.runs.lake.object_store._SETTLED", timedelta())
     assert [one.name for one in check_lake(memory).problems] == [stray]
     compact(memory)
     assert store.size(stray) is None

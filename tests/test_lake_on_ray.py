@@ -21,11 +21,11 @@ from no_network import loopback_alone
 import traceql
 from traceql.cli import cli
 from traceql.errors import TraceqlError
-from traceql.lake.add import add_run
-from traceql.lake.check import check_lake
-from traceql.lake.executor.on_ray import OnRay
-from traceql.lake.executor.ray_cluster import Machine, alive_nodes
-from traceql.lake.executor.task import Ended, Task
+from traceql.runs.lake.add import add_run
+from traceql.runs.lake.check import check_lake
+from traceql.runs.lake.executor.on_ray import OnRay
+from traceql.runs.lake.executor.ray_cluster import Machine, alive_nodes
+from traceql.runs.lake.executor.task import Ended, Task
 
 pytestmark = [
     pytest.mark.slow,

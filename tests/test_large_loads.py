@@ -8,12 +8,12 @@ import pytest
 import traces
 from command_line import refusal
 
-from traceql import memory
+from traceql.database.loading import disk, load
 from traceql.errors import DatabaseError, TraceqlError
-from traceql.loading import disk, load
-from traceql.memory import memory_bytes
-from traceql.reader.packing import Packing
-from traceql.reader.ways import Way, is_streamed
+from traceql.readers.packing import Packing
+from traceql.readers.ways import Way, is_streamed
+from traceql.util import memory
+from traceql.util.memory import memory_bytes
 
 FROM = 400 << 20  # bytes of JSON
 Usage = namedtuple("Usage", "total used free")

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from letters import by_letter, known, layer_of_kernels, layers_of, stream_of
 
-from traceql.layers import choice
-from traceql.layers.families import families
-from traceql.layers.stream import Int64s
+from traceql.analysis.layers import choice
+from traceql.analysis.layers.families import families
+from traceql.analysis.layers.stream import Int64s
 
 # One layer of each kind as real traces have them.
 COUNT = 6

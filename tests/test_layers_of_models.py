@@ -9,7 +9,7 @@ import pytest
 from recorded_layers import Kernel, kernels, layers_by_module, model_of, modules
 from recordings import Recording, recordings
 
-from traceql.layers.families import families
+from traceql.analysis.layers.families import families
 
 MODEL_TYPES = {one for family in families() for one in family.model_types}
 QUICK = {"gemma2-eager", "deepseekv2-graph"}

@@ -9,7 +9,7 @@ import databases
 import pytest
 
 import traceql
-from traceql.resources import CHECKS, EXAMPLES
+from traceql.util.resources import CHECKS, EXAMPLES
 
 OURS = {  # name: layers that each rank holds, as the model's configuration has them
     "qwen3-0.6b-tp1-eager": 28,

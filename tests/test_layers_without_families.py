@@ -7,8 +7,8 @@ from recorded_layers import streams
 from recordings import Recording, load_without_modules, recordings
 
 import traceql
-from traceql.layers import families
-from traceql.layers.attribution import Model, attributed
+from traceql.analysis.layers import families
+from traceql.analysis.layers.attribution import Model, attributed
 
 BY_PLACE_AND_KIND = {"input_norm", "kv_write", "attention"}
 RECORDINGS = [one for one in recordings() if one.model_type != "nemotron_h"]
@@ -24,7 +24,7 @@ def one_family(folder: Path, recording: Recording, monkeypatch: pytest.MonkeyPat
     (folder / "families").mkdir()
     file = families.FAMILIES / f"{name}.toml"
     (folder / "families" / file.name).write_text(file.read_text())
-    monkeypatch.setattr("traceql.layers.families.FAMILIES", folder / "families")
+    monkeypatch.setattr("traceql.analysis.layers.families.FAMILIES", folder / "families")
 
 
 def layers_and_roles(recording: Recording) -> dict[int, tuple[int | None, str | None]]:

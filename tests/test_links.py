@@ -13,7 +13,7 @@ from shared_files import shared_file
 from small_runs import all_reduce
 
 import traceql
-from traceql.derive.execute import drop_derived
+from traceql.sql.execute import drop_derived
 
 pytestmark = pytest.mark.slow
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 import traces
 
-from traceql.engine import TraceProcessor, arrow_table
 from traceql.errors import LossyLoad
-from traceql.reader import asked_nesting, lost_data
-from traceql.reader.kineto.read import read_kineto
+from traceql.readers import asked_nesting, lost_data
+from traceql.readers.formats.kineto.read import read_kineto
+from traceql.readers.trace_processor import TraceProcessor, arrow_table
 
 Tamper = Callable[[pa.Table], pa.Table]
 

@@ -20,10 +20,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 import traceql
 from traceql.errors import QueryInvalid
-from traceql.mcp.calls import Calls
-from traceql.mcp.databases import Databases
-from traceql.mcp.tools import TOOLS
-from traceql.query import catalog
+from traceql.present.mcp.calls import Calls
+from traceql.present.mcp.databases import Databases
+from traceql.present.mcp.tools import TOOLS
+from traceql.sql.query import catalog
 
 ENDLESS = "SELECT COUNT(*) FROM range(1000000000) AS a, range(1000000000) AS b"
 SQL = next(tool for tool in TOOLS if tool.name == "sql")
@@ -269,7 +269,7 @@ def test_without_the_sdk_the_command_says_what_to_install(
     trace: traceql.Trace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp_types", None)
-    monkeypatch.delitem(sys.modules, "traceql.mcp.server", raising=False)
+    monkeypatch.delitem(sys.modules, "traceql.present.mcp.server", raising=False)
     told = command_line.refusal("mcp", trace.path)
     assert told.endswith("run pip install 'traceql[mcp]'")
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from published_models import PUBLISHED, QWEN3, Published, built_in
 
-from traceql.model.parameters import Parameters, parameters
-from traceql.model.parts import Part, parts
-from traceql.model.sizes import Sizes, sizes
-from traceql.model.weights import Formats, formats
+from traceql.analysis.model.parameters import Parameters, parameters
+from traceql.analysis.model.parts import Part, parts
+from traceql.analysis.model.sizes import Sizes, sizes
+from traceql.analysis.model.weights import Formats, formats
 
 MODELS = dict(built_in()) | {one.name: one.config for one in PUBLISHED}
 QWEN3_8B = MODELS["qwen3-8b"]

@@ -8,7 +8,7 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from test_native_losses import event, packet, written
 
-from traceql.reader.perfetto.read import read_native
+from traceql.readers.formats.perfetto.read import read_native
 
 
 @pytest.mark.parametrize(

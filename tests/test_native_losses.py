@@ -10,11 +10,11 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TracePacket, TrackEvent
 
 import traceql
-from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import LossyLoad, TraceCorrupt, TraceqlError
-from traceql.reader import lost_data
-from traceql.reader.lost_data import Effect, effect_of
-from traceql.reader.perfetto.read import read_native
+from traceql.readers import lost_data
+from traceql.readers.formats.perfetto.read import read_native
+from traceql.readers.lost_data import Effect, effect_of
+from traceql.readers.trace_processor import TraceProcessor, arrow_table, open_trace_processor
 
 Packets = list[TracePacket]
 KERNELS, TRACK = 6, 5

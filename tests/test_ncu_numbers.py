@@ -2,10 +2,10 @@
 
 import pytest
 
-from traceql.ncu.base_units import base_unit
-from traceql.ncu.decimal_marks import Mark, evidence, looks_like_number, number
-from traceql.ncu.kernel_names import kernel_name
-from traceql.ncu.nvtx_ranges import ranges
+from traceql.readers.ncu.base_units import base_unit
+from traceql.readers.ncu.decimal_marks import Mark, evidence, looks_like_number, number
+from traceql.readers.ncu.kernel_names import kernel_name
+from traceql.readers.ncu.nvtx_ranges import ranges
 
 POINT, COMMA = Mark.POINT, Mark.COMMA
 

@@ -12,8 +12,8 @@ import databases
 import pytest
 
 import traceql
-from traceql.ncu.profile import Profile
-from traceql.ncu.read import read_profile
+from traceql.readers.ncu.profile import Profile
+from traceql.readers.ncu.read import read_profile
 
 DATA = Path(__file__).parent / "data"
 NCU = DATA / "ncu"

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.reader import nester
-from traceql.reader.enclosing import DEEPEST
-from traceql.reader.track_nesting import END, LATE_END, SLICE
+from traceql.readers import nester
+from traceql.readers.enclosing import DEEPEST
+from traceql.readers.track_nesting import END, LATE_END, SLICE
 
 Event = tuple[int, int, int, int, int]  # track, time, duration, number, kind
 _EXTREME = st.sampled_from([-(2**63), -(2**62), 2**62, 2**63 - 1])

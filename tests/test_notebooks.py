@@ -11,8 +11,8 @@ import nbformat
 import pytest
 from no_network import no_network
 
-from traceql.experiment.experiment import experiment_queries
-from traceql.query import catalog
+from traceql.runs.experiment.experiment import experiment_queries
+from traceql.sql.query import catalog
 
 FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))

@@ -17,7 +17,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace as PerfettoT
 from shared_files import shared_file
 
 import traceql
-from traceql.derive.registry import definitions
+from traceql.sql.registry import definitions
 
 SAMPLES = databases.ROOT.parent / "shared" / "profilers" / "nsys"
 _RANKS = "h100-2gpu-1s.sqlite"

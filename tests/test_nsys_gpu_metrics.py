@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from nsys_like import Row, kernel, write
 
-from traceql.reader.nsys.read import read_export
+from traceql.readers.formats.nsys.read import read_export
 
 _TYPE = 281479271677952  # of GPU 0, in a recording
 

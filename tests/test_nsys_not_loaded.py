@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from nsys_like import PID, Row, call, global_id, kernel, nvtx, write
 
-from traceql.reader.nsys.read import read_export
+from traceql.readers.formats.nsys.read import read_export
 
 _THREAD = global_id(PID, PID)
 _EVENTS = (

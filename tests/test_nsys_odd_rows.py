@@ -12,8 +12,8 @@ from nsys_like import PID, Row, call, kernel, nvtx, write
 from nsys_samples import unpacked
 
 import traceql
-from traceql.loading.discovery import trace_files
-from traceql.reader.nsys.read import read_export
+from traceql.database.loading.discovery import trace_files
+from traceql.readers.formats.nsys.read import read_export
 
 SERVER, WORKER = PID - 1, PID
 

@@ -16,10 +16,10 @@ from nsys_like import (
 from nsys_samples import FOLDER, content
 
 from traceql.errors import TraceCorrupt
-from traceql.reader import sqlite_pages
-from traceql.reader.nsys import windows
-from traceql.reader.nsys.read import read_export
-from traceql.reader.tables import SCHEMAS, TraceTables
+from traceql.readers import sqlite_pages
+from traceql.readers.formats.nsys import windows
+from traceql.readers.formats.nsys.read import read_export
+from traceql.readers.tables import SCHEMAS, TraceTables
 
 _SAMPLES = sorted(FOLDER.glob("*.sqlite.gz"))
 _WHOLE = 10**6  # rows of a window

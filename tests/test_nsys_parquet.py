@@ -9,8 +9,8 @@ import pytest
 from nsys_samples import FOLDER, in_memory
 
 import traceql
+from traceql.database.loading.discovery import trace_files
 from traceql.errors import TraceqlError
-from traceql.loading.discovery import trace_files
 
 NAMES = ("nccl-payloads", "qwen3-8b-2layers-nvtx-layers", "two-processes-graph-whole")
 _UNSIGNED = {"globalPid", "globalTid", "correlationId", "contextId", "streamId", "domainId"}

@@ -10,10 +10,10 @@ import pytest
 from nsys_like import PID, Row, call, kernel, nvtx, write
 
 from traceql.errors import TraceCorrupt, TraceqlError
-from traceql.reader.nsys import READER, windows
-from traceql.reader.nsys.read import read_export, read_in_processes
-from traceql.reader.tables import SCHEMAS, TraceTables
-from traceql.reader.ways import Way, is_streamed
+from traceql.readers.formats.nsys import READER, windows
+from traceql.readers.formats.nsys.read import read_export, read_in_processes
+from traceql.readers.tables import SCHEMAS, TraceTables
+from traceql.readers.ways import Way, is_streamed
 
 _EVENTS = 200
 MEMORY = 4 << 30

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from nsys_like import NVTX, PID, Row, call, kernel, nvtx, write
 
-from traceql.reader import sqlite_file
-from traceql.reader.nsys import windows
-from traceql.reader.nsys.blocks import scanned
-from traceql.reader.nsys.export import opened
-from traceql.reader.nsys.nvtx import Nvtx
-from traceql.reader.nsys.read import read_export
-from traceql.reader.nsys.rows import Rows
-from traceql.reader.nsys.terms import column, is_outside
-from traceql.reader.nsys.windows import WHOLE, Window
+from traceql.readers import sqlite_file
+from traceql.readers.formats.nsys import windows
+from traceql.readers.formats.nsys.blocks import scanned
+from traceql.readers.formats.nsys.export import opened
+from traceql.readers.formats.nsys.nvtx import Nvtx
+from traceql.readers.formats.nsys.read import read_export
+from traceql.readers.formats.nsys.rows import Rows
+from traceql.readers.formats.nsys.terms import column, is_outside
+from traceql.readers.formats.nsys.windows import WHOLE, Window
 
 _EVENTS = 300
 _EACH = 1000  # instructions of SQLite

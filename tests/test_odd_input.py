@@ -340,7 +340,7 @@ def test_a_duration_read_wrong_fails_the_ledger(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ledger's sum comes from the text of the file, and not from the times of the events."""
-    from traceql.reader.kineto import decimal_ns, event_times
+    from traceql.readers.formats.kineto import decimal_ns, event_times
 
     exact = decimal_ns.nanoseconds
     monkeypatch.setattr(event_times, "nanoseconds", lambda texts: exact(texts) // 2)

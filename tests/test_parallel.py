@@ -15,9 +15,9 @@ from databases import SERVING, cases, gpu_events, rank_files
 from unions import Interval, clipped, gpu_activity, length, union
 
 import traceql
-from traceql.derive.definition import Kind
-from traceql.derive.registry import definitions
-from traceql.query import bound, catalog, query_named
+from traceql.sql.definition import Kind
+from traceql.sql.query import bound, catalog, query_named
+from traceql.sql.registry import definitions
 
 Row = dict[str, Any]
 

@@ -7,10 +7,10 @@ import pytest
 from executor_here import Here
 
 import traceql
-from traceql.lake.add import Added, add_run
-from traceql.lake.check import check_lake
-from traceql.lake.fan_out import add_runs
-from traceql.loading.reading import Workers
+from traceql.database.loading.reading import Workers
+from traceql.runs.lake.add import Added, add_run
+from traceql.runs.lake.check import check_lake
+from traceql.runs.lake.fan_out import add_runs
 
 BATCH16 = databases.EXAMPLES / databases.BATCH16
 RANKS = sorted((BATCH16 / "traces").iterdir())

@@ -6,10 +6,11 @@ import databases
 import duckdb
 import pytest
 
-from traceql import parts_of_time, spooled
-from traceql.derive.registry import definitions
-from traceql.layers import attribution
-from traceql.loading.load import load
+from traceql.analysis import parts_of_time
+from traceql.analysis.layers import attribution
+from traceql.database.loading.load import load
+from traceql.sql.registry import definitions
+from traceql.util import spooled
 
 _DIFFERENT = """
     (FROM small.{0} EXCEPT ALL FROM whole.{0})

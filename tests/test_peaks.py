@@ -11,10 +11,10 @@ from derived import database, rows
 from recorded_runs import run_directory
 
 import traceql
+from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
+from traceql.database.loading.peaks import write_peaks
 from traceql.errors import PeaksInvalid
-from traceql.input_file import text
-from traceql.loading.peaks import write_peaks
-from traceql.peaks.rows import SHIPPED, PeakRow, peak_rows
+from traceql.util.input_file import text
 
 LISTED = peak_rows(SHIPPED, text(SHIPPED))
 ONE_H200 = Path(__file__).parent / "data" / "peaks-h200.json"

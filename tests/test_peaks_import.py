@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from other_programs import CANARY, bandwidth_test, nccl_tests, nvbandwidth, written
 
+from traceql.database.loading.peaks_document import Collective, PeaksDocument
 from traceql.errors import PeaksInvalid
-from traceql.limits.imported import Imported, imported, write_imported
-from traceql.limits.peaks_file import peaks_file
-from traceql.loading.peaks_document import Collective, PeaksDocument
+from traceql.plan.limits.imported import Imported, imported, write_imported
+from traceql.plan.limits.peaks_file import peaks_file
 
 NOW = datetime(2026, 11, 23, 9, tzinfo=UTC)
 MIB = 2**20

@@ -13,9 +13,9 @@ from shared_files import shared_file
 from traces import kernel, launch, step
 
 import traceql
-from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import TraceqlError
-from traceql.pftrace import export_perfetto
+from traceql.present.pftrace import export_perfetto
+from traceql.readers.trace_processor import TraceProcessor, arrow_table, open_trace_processor
 
 Row = tuple[Any, ...]
 
@@ -320,7 +320,7 @@ def test_an_export_that_fails_leaves_nothing(
         export_perfetto(trace, tmp_path)
     with pytest.raises(TraceqlError, match="No such file"):
         export_perfetto(trace, tmp_path / "nowhere" / "run.pftrace")
-    monkeypatch.setattr("traceql.pftrace.export.begin_packets", _full_disk)
+    monkeypatch.setattr("traceql.present.pftrace.export.begin_packets", _full_disk)
     with pytest.raises(TraceqlError, match="No space left on device"):
         export_perfetto(trace, tmp_path / "run.pftrace")
     assert sorted(tmp_path.iterdir()) == before

@@ -10,10 +10,10 @@ import pytest
 import traces
 
 import traceql
-from traceql.classification.rules import CATEGORIES
+from traceql.analysis.classification.rules import CATEGORIES
 from traceql.errors import QueryInvalid
-from traceql.query import Query, bound, catalog
-from traceql.resources import QUERIES
+from traceql.sql.query import Query, bound, catalog
+from traceql.util.resources import QUERIES
 
 FILES = sorted(QUERIES.glob("*.sql"))
 OF_COMPARISONS = sorted((QUERIES / "diff").glob("*.sql"))

@@ -9,11 +9,11 @@ import pytest
 import toy_reader
 
 import traceql
-import traceql.dialect
-import traceql.reader
-from traceql.dialect.registry import categories
+import traceql.readers.dialects
+import traceql.readers.formats
 from traceql.errors import DefinitionInvalid, TraceNotFound
-from traceql.reader.registry import reader_of, readers, suffixes
+from traceql.readers.dialects.registry import categories
+from traceql.readers.registry import reader_of, readers, suffixes
 
 _JSON, _PACKET = b' {"traceEvents": []}', b"\x0a\x00"
 
@@ -63,7 +63,7 @@ def test_one_reader_is_the_fallback() -> None:
 
 def test_finding_readers_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from traceql.reader.registry import suffixes; suffixes(); "
+        "import sys; from traceql.readers.registry import suffixes; suffixes(); "
         "heavy = {'duckdb', 'msgspec', 'numpy', 'perfetto', 'pyarrow', 'wasmtime'}; "
         "print(heavy & set(sys.modules))"
     )
@@ -80,9 +80,11 @@ def toy_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     reader.parent.mkdir(parents=True)
     reader.write_text(toy_reader.SOURCE)
     monkeypatch.setattr(
-        traceql.reader, "__path__", [*traceql.reader.__path__, str(tmp_path / "readers")]
+        traceql.readers.formats,
+        "__path__",
+        [*traceql.readers.formats.__path__, str(tmp_path / "readers")],
     )
-    monkeypatch.delitem(sys.modules, "traceql.reader.toy", raising=False)
+    monkeypatch.delitem(sys.modules, "traceql.readers.formats.toy", raising=False)
     path = tmp_path / "run" / "rank0.toy"
     path.parent.mkdir()
     path.write_text("gemm_kernel 1000 50\nflash_fwd_kernel 1100 30\n")
@@ -104,7 +106,9 @@ def add_dialect(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, **modu
     for module, source in {"__init__": "", **modules}.items():
         (dialect / f"{module}.py").write_text(source)
     monkeypatch.setattr(
-        traceql.dialect, "__path__", [*traceql.dialect.__path__, str(folder / "dialects")]
+        traceql.readers.dialects,
+        "__path__",
+        [*traceql.readers.dialects.__path__, str(folder / "dialects")],
     )
 
 
@@ -147,7 +151,7 @@ def test_a_dialect_reads_the_metadata_of_its_files(
     toy_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     metadata = (
-        "from traceql.dialect.facts import FileFacts\n\n\n"
+        "from traceql.readers.dialects.facts import FileFacts\n\n\n"
         "def facts(metadata):\n"
         "    return FileFacts(rank=3, world_size=8, job_source='toy box',\n"
         "        base_time_ns=metadata['zero'], device_names={0: 'Toy GPU'})\n"
@@ -196,10 +200,18 @@ def test_a_dialect_that_does_not_exist_is_told(toy_file: Path, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("def _recognises(path):", "def _recognises(path)", r"reader\.toy: SyntaxError: .* line 9"),
-        ("from pathlib import Path", "import nothing", r"reader\.toy: .* named 'nothing'"),
-        ("READER = Reader(", "OTHER = Reader(", r"READER from traceql\.reader\.toy: Attribute"),
-        ("READER = Reader(", "READER = dict(", r"reader\.toy: READER is a dict, not a Reader"),
+        (
+            "def _recognises(path):",
+            "def _recognises(path)",
+            r"formats\.toy: SyntaxError: .* line 9",
+        ),
+        ("from pathlib import Path", "import nothing", r"formats\.toy: .* named 'nothing'"),
+        (
+            "READER = Reader(",
+            "OTHER = Reader(",
+            r"READER from traceql\.readers\.formats\.toy: Attribute",
+        ),
+        ("READER = Reader(", "READER = dict(", r"formats\.toy: READER is a dict, not a Reader"),
         ("read=_read,", "read=_read, is_fallback=True,", "the fallback .*, not kineto, toy"),
         ('name="toy"', 'name="kineto"', "two readers have the name 'kineto'"),
     ],

@@ -16,9 +16,9 @@ from command_line import PROGRAM, refusal
 from test_bad_input import BAD, long_to_read
 
 import traceql
-from traceql.derive.registry import definitions
-from traceql.loading import reading
-from traceql.reader import worker
+from traceql.database.loading import reading
+from traceql.readers import worker
+from traceql.sql.registry import definitions
 
 _BAD = ("truncated JSON", "text", "event without ts", "empty pftrace")
 
@@ -144,7 +144,7 @@ def test_a_process_that_is_killed_is_told_in_one_line(tmp_path: Path) -> None:
         for _ in range(2_000):
             for child in psutil.Process().children():
                 with suppress(psutil.Error):  # it is ending, or not started yet
-                    if "traceql.reader.worker" in child.cmdline():
+                    if "traceql.readers.worker" in child.cmdline():
                         child.kill()
                         killed.append(child.pid)
                         return

@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import traceql
-from traceql.derive.execute import make_tables
+from traceql.sql.execute import make_tables
 
 pytestmark = pytest.mark.slow
 

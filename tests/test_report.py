@@ -15,13 +15,13 @@ from command_line import called, refusal
 from shared_files import shared_file
 
 import traceql
-from traceql.files import write_whole
-from traceql.findings.nothing import nothing_found
-from traceql.report.facts import answers
-from traceql.report.findings import findings, no_findings
-from traceql.report.page import page
-from traceql.report.sections import SECTIONS
-from traceql.ui.place import place_of_finding
+from traceql.analysis.findings.nothing import nothing_found
+from traceql.present.report.facts import answers
+from traceql.present.report.findings import findings, no_findings
+from traceql.present.report.page import page
+from traceql.present.report.sections import SECTIONS
+from traceql.present.ui.place import place_of_finding
+from traceql.util.files import write_whole
 
 _FOUND = """\
 -- One row per finding.
@@ -253,7 +253,7 @@ def test_a_chart_that_cannot_be_drawn_leaves_the_page_and_its_rows(
     (tmp_path / "comm.wrong.sql").write_text(
         "-- One row.\n-- @chart bar x=none y=name\nSELECT 'a' || chr(27) AS name, 5 AS dur\n"
     )
-    monkeypatch.setattr("traceql.chart.drawing.WORKER", ("sh", "-c", "kill -ABRT $$"))
+    monkeypatch.setattr("traceql.result.chart.drawing.WORKER", ("sh", "-c", "kill -ABRT $$"))
     path = databases.trace("qwen3-8b-tp1-graph").path
     with traceql.Trace(path, queries=[tmp_path]) as trace:
         html = page(trace)

@@ -10,8 +10,8 @@ import pytest
 from browser import CHROMIUM, Browser
 from shared_files import shared_file
 
-from traceql.files import write_whole
-from traceql.report.page import page
+from traceql.present.report.page import page
+from traceql.util.files import write_whole
 
 pytestmark = [
     pytest.mark.slow,

@@ -13,13 +13,13 @@ from derived import Tables, insert, make_every_table, rows
 from workload_runs import DENSE, loaded
 
 import traceql
-from traceql.derive.execute import drop_derived, make_macros, search_path
-from traceql.derive.tables_read import read_by
-from traceql.loading import database
-from traceql.loading.first_use import every_table
-from traceql.loading.load import load
-from traceql.loading.reading import FileRead
-from traceql.query import bound, catalog, query_named
+from traceql.database.loading import database
+from traceql.database.loading.first_use import every_table
+from traceql.database.loading.load import load
+from traceql.database.loading.reading import FileRead
+from traceql.sql.execute import drop_derived, make_macros, search_path
+from traceql.sql.query import bound, catalog, query_named
+from traceql.sql.tables_read import read_by
 
 ASKED: list[dict[str, Any]] = [
     {},

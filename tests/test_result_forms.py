@@ -17,9 +17,9 @@ import pytest
 from command_line import called, output, process, refusal
 
 import traceql
-from traceql.derive.execute import make_macros, search_path
-from traceql.derive.registry import definitions
-from traceql.query import bound, catalog, query_named
+from traceql.sql.execute import make_macros, search_path
+from traceql.sql.query import bound, catalog, query_named
+from traceql.sql.registry import definitions
 
 Row = dict[str, Any]
 RUN = "qwen3-32b-tp4-graph-nccl"

@@ -12,10 +12,10 @@ from rocpd_like import PID, Recorded, call, copy, kernel, suffix, write_csv, wri
 from rocpd_like import write_rocpd as write_database
 
 from traceql.errors import NotATrace, TraceCorrupt
-from traceql.reader.registry import is_superseded, reader_of, whole
-from traceql.reader.rocprof.read import read_recording
-from traceql.reader.rocprof.recording import Process
-from traceql.reader.rocprof.rocpd import read_rocpd
+from traceql.readers.formats.rocprof.read import read_recording
+from traceql.readers.formats.rocprof.recording import Process
+from traceql.readers.formats.rocprof.rocpd import read_rocpd
+from traceql.readers.registry import is_superseded, reader_of, whole
 
 _ROWS = [
     call(ts=1010, dur=5, correlation=2),

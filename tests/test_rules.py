@@ -12,13 +12,13 @@ from typing import NamedTuple
 import duckdb
 import pytest
 
-from traceql.classification.rules import read_rules
+from traceql.analysis.classification.rules import read_rules
+from traceql.analysis.layers.symbols import symbols
 from traceql.errors import RulesInvalid
-from traceql.layers.symbols import symbols
 
 ROOT = Path(__file__).resolve().parents[1]
-RULES = ROOT / "traceql" / "classification" / "kernels.csv"
-SIGNS = ROOT / "traceql" / "derive" / "tables" / "quantization_sign.csv"
+RULES = ROOT / "traceql" / "analysis" / "classification" / "kernels.csv"
+SIGNS = ROOT / "traceql" / "sql" / "tables" / "quantization_sign.csv"
 TRACES = ROOT.parent / "shared" / "traces"
 # 154 MB of JSON each, with the kernels of the other traces of the same model.
 TOO_LARGE = "qwen3-8b-tp2-graph-serving"

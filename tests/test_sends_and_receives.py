@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from traceql.collectives.matching import shared_numbers
-from traceql.collectives.pairing import Series
+from traceql.analysis.collectives.matching import shared_numbers
+from traceql.analysis.collectives.pairing import Series
 
 STEPS = 30
 SEND_NS, RECEIVE_NS = 5_000, 6_000

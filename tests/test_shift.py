@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.compare.shift import holm, interval_place, p_value, shift
-from traceql.compare.verdict import Judged, Verdict, judged
+from traceql.runs.compare.shift import holm, interval_place, p_value, shift
+from traceql.runs.compare.verdict import Judged, Verdict, judged
 
 SOME = settings(max_examples=60, deadline=None)
 VALUES = st.floats(0.5, 2, allow_nan=False)

@@ -10,9 +10,9 @@ from databases import EXAMPLES
 from traces import kernel, write
 
 import traceql
-from traceql.collectives.found_layout import found_layout
-from traceql.collectives.layout import Layout, Operations, RankFacts, RankPlace, Sizes
-from traceql.dialect.facts import ProcessGroup
+from traceql.analysis.collectives.found_layout import found_layout
+from traceql.analysis.collectives.layout import Layout, Operations, RankFacts, RankPlace, Sizes
+from traceql.readers.dialects.facts import ProcessGroup
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,10 @@ import pytest
 from changed_bytes import Changes, change, changes
 from hypothesis import HealthCheck, given, settings
 
-from traceql.reader import sqlite_pages
-from traceql.reader.sqlite_file import SqliteFile, connected
-from traceql.reader.sqlite_integers import Integers
-from traceql.reader.sqlite_pages import ROWID, Batch, opened_pages
+from traceql.readers import sqlite_pages
+from traceql.readers.sqlite_file import SqliteFile, connected
+from traceql.readers.sqlite_integers import Integers
+from traceql.readers.sqlite_pages import ROWID, Batch, opened_pages
 
 _EDGES = sorted(
     {sign * (2**bits + more) for bits in (0, 7, 8, 15, 16, 23, 24, 31, 32, 47, 48, 62)

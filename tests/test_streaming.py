@@ -16,11 +16,11 @@ import pytest
 import traces
 
 from traceql.errors import TraceCorrupt, TraceqlError
-from traceql.reader.kineto.read import read_kineto
-from traceql.reader.kineto.streaming import by_range, ranges, scratch, sections
-from traceql.reader.kineto.streaming.ranges import Range
-from traceql.reader.kineto.streaming.read import stream_kineto
-from traceql.reader.tables import TraceTables
+from traceql.readers.formats.kineto.read import read_kineto
+from traceql.readers.formats.kineto.streaming import by_range, ranges, scratch, sections
+from traceql.readers.formats.kineto.streaming.ranges import Range
+from traceql.readers.formats.kineto.streaming.read import stream_kineto
+from traceql.readers.tables import TraceTables
 
 Event = dict[str, Any]
 _MEMORY = 1 << 30
@@ -220,6 +220,8 @@ def test_damage_in_a_range_is_told_as_for_the_whole_file(
 
 
 def test_streaming_starts_without_the_trace_processor_and_its_libraries() -> None:
-    code = "import sys, traceql.reader.kineto.streaming.read; print(*sys.modules)"
+    code = "import sys, traceql.readers.formats.kineto.streaming.read; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert not {"traceql.engine", "perfetto", "google.protobuf"} & {*shown.stdout.split()}
+    assert not {"traceql.readers.trace_processor", "perfetto", "google.protobuf"} & {
+        *shown.stdout.split()
+    }

@@ -9,7 +9,7 @@ from derived import Row, answer, database, rows
 from small_runs import all_reduce
 from traces import PID, Event, host, kernel, launch, step
 
-from traceql import parts_of_time
+from traceql.analysis import parts_of_time
 
 ATTENTION = "void flash::flash_fwd_splitkv_kernel<Flash_fwd_kernel_traits<128> >"
 ALL_REDUCE = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"

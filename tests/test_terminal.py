@@ -13,11 +13,11 @@ from shared_files import shared_file
 
 import traceql
 from traceql.cli.console import print_table
-from traceql.query import LIMIT, shipped_queries
-from traceql.result import Result
-from traceql.table.columns import display_columns
-from traceql.table.layout import layout
-from traceql.table.texts import is_sentence, places
+from traceql.result.result import Result
+from traceql.result.text_table.columns import display_columns
+from traceql.result.text_table.layout import layout
+from traceql.result.text_table.texts import is_sentence, places
+from traceql.sql.query import LIMIT, shipped_queries
 
 pytestmark = pytest.mark.slow
 

@@ -13,12 +13,12 @@ from shared_files import shared_file
 from traces import Event, host, kernel, launch, step
 
 import traceql
-from traceql.engine import TraceProcessor, arrow_table, open_trace_processor
 from traceql.errors import TraceqlError
-from traceql.pftrace import export_perfetto, export_runs
-from traceql.pftrace.alignment import FIRST_EVENTS, FIRST_KERNELS, Alignment, aligned
-from traceql.pftrace.pair import Pair, pair_of
-from traceql.ui.place import place_of_pair
+from traceql.present.pftrace import export_perfetto, export_runs
+from traceql.present.pftrace.alignment import FIRST_EVENTS, FIRST_KERNELS, Alignment, aligned
+from traceql.present.pftrace.pair import Pair, pair_of
+from traceql.present.ui.place import place_of_pair
+from traceql.readers.trace_processor import TraceProcessor, arrow_table, open_trace_processor
 
 pytestmark = pytest.mark.slow
 

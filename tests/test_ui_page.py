@@ -16,7 +16,7 @@ from databases import EXAMPLES
 from perfetto_page import HEIGHT, WIDTH, opened, served, the_port
 
 import traceql
-from traceql.engine import open_trace_processor
+from traceql.readers.trace_processor import open_trace_processor
 
 _TRACE = EXAMPLES / "qwen3-8b-tp1-graph" / "rank0.pt.trace.json.gz"
 

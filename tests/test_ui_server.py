@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from traceql.errors import TraceqlError
-from traceql.ui.server import PageServer
-from traceql.ui.site import Page, offline_page, online_page
+from traceql.present.ui.server import PageServer
+from traceql.present.ui.site import Page, offline_page, online_page
 
 PERFETTO = "https://ui.perfetto.dev"
 

@@ -10,9 +10,9 @@ import pytest
 import traces
 
 import traceql
+from traceql.database.loading.load import load
 from traceql.errors import TraceCorrupt
-from traceql.loading.load import load
-from traceql.reader.unpacked import pieces
+from traceql.readers.unpacked import pieces
 
 _EVENT = b'{"ph":"X","name":"op","pid":1,"tid":1,"ts":1,"dur":1},'
 _LARGE = 70 << 20  # more than a file may hold that is smaller than a 200th of it

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.chart.draw import drawn
-from traceql.chart.files import picture
-from traceql.chart.placing import Box, Point, places
-from traceql.query import Chart
-from traceql.report.picture import inline
+from traceql.present.report.picture import inline
+from traceql.result.chart.draw import drawn
+from traceql.result.chart.files import picture
+from traceql.result.chart.placing import Box, Point, places
+from traceql.sql.query import Chart
 
 _WATERFALL = {"x": "mean_ns", "y": "part", "color": "bar"}
 _ROOFLINE = {

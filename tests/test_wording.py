@@ -10,11 +10,11 @@ import traces
 from command_line import called, output
 
 import traceql
-from traceql.dialect.registry import dialects, words
-from traceql.findings.catalog import finding_kinds
-from traceql.wording import wording
+from traceql.analysis.findings.catalog import finding_kinds
+from traceql.database.terminology import wording
+from traceql.readers.dialects.registry import dialects, words
 
-_MACRO = Path(traceql.__file__).parent / "derive" / "macros" / "in_words_of.sql"
+_MACRO = Path(traceql.__file__).parent / "sql" / "macros" / "in_words_of.sql"
 _SENTENCE = "A CUDA runtime or driver call launches CUDA graphs on GPUs"
 
 

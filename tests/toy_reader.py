@@ -5,7 +5,7 @@ SOURCE = '''
 
 from pathlib import Path
 
-from traceql.reader.contract import Reader
+from traceql.readers.contract import Reader
 
 
 def _recognises(path):
@@ -15,7 +15,7 @@ def _recognises(path):
 def _read(path, *, trace_processor):
     import pyarrow as pa
 
-    from traceql.reader.tables import SCHEMAS, TraceTables
+    from traceql.readers.tables import SCHEMAS, TraceTables
 
     kernels = [line.split() for line in path.read_text().splitlines()]
     slices = [

@@ -106,7 +106,7 @@ def _tried(statement: str, way: str, place: Path) -> Ended:
 
 
 def _called(sql: str) -> None:
-    from traceql.trace import Trace
+    from traceql.database.trace import Trace
 
     secret_list = [_SECRET]  # a variable that a statement could name
     with Trace(LOADED) as trace:

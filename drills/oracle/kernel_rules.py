@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-_BUILT_IN = Path(__file__).parents[2] / "traceql" / "classification" / "kernels.csv"
+_BUILT_IN = Path(__file__).parents[2] / "traceql" / "analysis" / "classification" / "kernels.csv"
 _CATEGORIES = frozenset(
     {
         *("gemm", "attention", "kv_cache", "norm", "rope", "activation", "moe", "collective"),

@@ -13,11 +13,11 @@ import click
 from traceql.cli.command_group import CommandGroup, Subcommand
 from traceql.cli.progress import first_use
 from traceql.cli.streams import checked_output
+from traceql.database.excerpted import excerpts_told
+from traceql.database.first_use_notice import first_uses_told
 from traceql.errors import TraceqlError
-from traceql.excerpted import excerpts_told
-from traceql.first_use import first_uses_told
-from traceql.printable import one_line
-from traceql.version import __version__
+from traceql.util.printable import one_line
+from traceql.util.version import __version__
 
 _COMMANDS = {
     "Look": {

@@ -11,8 +11,8 @@ from traceql.cli.output import require_csv, spreadsheet_option, wide_option
 from traceql.cli.result_output import write_result
 
 if TYPE_CHECKING:
-    from traceql.advise import Question
-    from traceql.advise.check import Check
+    from traceql.plan.advise import Question
+    from traceql.plan.advise.check import Check
 
 _FILE = click.Path(path_type=Path)
 _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "check")
@@ -114,8 +114,8 @@ def command(
         return
     if check and results is None:
         raise click.UsageError("--check needs --results")
-    from traceql.advise import Question, parsed_goal
-    from traceql.advise.prediction import Requests
+    from traceql.plan.advise import Question, parsed_goal
+    from traceql.plan.advise.prediction import Requests
 
     question = Question(
         goal=parsed_goal(goal),
@@ -148,9 +148,9 @@ def _require_no_layout_options(ctx: click.Context) -> None:
 def _write_layouts(
     question: "Question", format_: str, spreadsheet_safe: bool, wide: bool, *, only_check: bool
 ) -> None:
-    from traceql.advise import advise
-    from traceql.advise.answer import answer, reasons
-    from traceql.advise.rows import KEYS, layout_rows, shown
+    from traceql.plan.advise import advise
+    from traceql.plan.advise.answer import answer, reasons
+    from traceql.plan.advise.rows import KEYS, layout_rows, shown
 
     advice = advise(question, warn=warn)
     if advice.check and only_check:
@@ -171,7 +171,7 @@ def _write_layouts(
 
 
 def _write_check(check: "Check", format_: str, spreadsheet_safe: bool, wide: bool) -> None:
-    from traceql.advise.check_rows import KEYS, check_rows
+    from traceql.plan.advise.check_rows import KEYS, check_rows
 
     rows = check_rows(check)
     if format_ == "table":
@@ -181,8 +181,8 @@ def _write_check(check: "Check", format_: str, spreadsheet_safe: bool, wide: boo
 
 
 def _write_checklist(database: Path, format_: str, spreadsheet_safe: bool, wide: bool) -> None:
-    from traceql.advise.checklist import checklist
-    from traceql.trace import Trace
+    from traceql.database.trace import Trace
+    from traceql.plan.advise.checklist import checklist
 
     with Trace(database) as trace:
         rows = checklist(trace)

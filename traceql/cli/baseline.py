@@ -8,10 +8,10 @@ import click
 
 from traceql.cli.console import print_table, print_text
 from traceql.errors import TraceqlError
-from traceql.printable import one_line, printable, shortened
+from traceql.util.printable import one_line, printable, shortened
 
 if TYPE_CHECKING:
-    from traceql.compare.sides import Run
+    from traceql.runs.compare.sides import Run
 
 _INPUT = click.Path(path_type=Path, readable=False)
 _FOLDER = click.Path(path_type=Path)
@@ -38,10 +38,10 @@ def save(name: Path, paths: tuple[Path, ...], replace: bool) -> None:
     The folder holds medians and sums by phase and size of step, and what is known of the set-up,
     without paths of the machine. It can be kept in a repository.
     """
-    from traceql.compare.baseline import require_free, save_baseline
-    from traceql.compare.shift import LEAST_RUNS
-    from traceql.compare.sides import runs_of
-    from traceql.gate.decision import require_different
+    from traceql.runs.compare.baseline import require_free, save_baseline
+    from traceql.runs.compare.shift import LEAST_RUNS
+    from traceql.runs.compare.sides import runs_of
+    from traceql.runs.gate.decision import require_different
 
     if name.suffix.lower() in _FILES:
         raise TraceqlError(f"{name} is the name of a file; a baseline is a folder, name it first")
@@ -60,7 +60,7 @@ def save(name: Path, paths: tuple[Path, ...], replace: bool) -> None:
 
 def _not_alike(runs: Sequence["Run"]) -> str:
     """What keeps the runs from being repeats, or from being compared at all."""
-    from traceql.compare.setup import Effect, differences
+    from traceql.runs.compare.setup import Effect, differences
 
     facts = [
         (side, number, fact["name"], fact["value"])
@@ -76,8 +76,8 @@ def _not_alike(runs: Sequence["Run"]) -> str:
 @click.argument("name", type=_FOLDER)
 def show(name: Path) -> None:
     """Show what a baseline holds: its runs, their set-up, and their steps."""
-    from traceql.compare.baseline import manifest_of
-    from traceql.compare.sides import runs_of
+    from traceql.runs.compare.baseline import manifest_of
+    from traceql.runs.compare.sides import runs_of
 
     manifest = manifest_of(name)
     runs = runs_of([name])
@@ -107,7 +107,7 @@ def _print_strata(runs: Sequence[Sequence[Mapping[str, Any]]]) -> None:
     """One row for each stratum: how many runs have it, and how many steps of it."""
     import pyarrow as pa
 
-    from traceql.result import Result
+    from traceql.result.result import Result
 
     grain = "kv" if all(any(row["grain"] == "kv" for row in run) for run in runs) else "rows"
     found: dict[str, list[Mapping[str, Any]]] = {}

@@ -7,11 +7,11 @@ from shlex import quote
 import click
 
 from traceql.cli.console import print_command, print_table, print_text
+from traceql.database.trace import Trace
 from traceql.errors import QueryNotFound, TraceqlError
-from traceql.printable import one_line
-from traceql.query import Query
-from traceql.resources import CHECKS
-from traceql.trace import Trace
+from traceql.sql.query import Query
+from traceql.util.printable import one_line
+from traceql.util.resources import CHECKS
 
 _SHOWN_ROWS = 5
 

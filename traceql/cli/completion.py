@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from traceql.errors import TraceqlError
-from traceql.query import catalog
+from traceql.sql.query import catalog
 
 
 def complete_queries(ctx: click.Context, _argument: click.Parameter, begun: str) -> list[str]:
@@ -23,7 +23,7 @@ def complete_ranks(ctx: click.Context, _option: click.Parameter, begun: str) -> 
     database = ctx.params.get("database") or next(iter(ctx.args), None)
     if database is None:
         return []
-    from traceql.trace import Trace
+    from traceql.database.trace import Trace
 
     try:
         with Trace(Path(database)) as trace:

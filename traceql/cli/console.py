@@ -5,10 +5,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 import click
 
-from traceql.result import Result
-from traceql.table.columns import display_columns
-from traceql.table.layout import Layout, ShownColumn, layout, unlimited
-from traceql.table.texts import places, wrapped
+from traceql.result.result import Result
+from traceql.result.text_table.columns import display_columns
+from traceql.result.text_table.layout import Layout, ShownColumn, layout, unlimited
+from traceql.result.text_table.texts import places, wrapped
 
 _WIDTH_WITHOUT_TERMINAL = 160
 _MARGIN = " "

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from traceql.cli.excerpt_options import part_of, part_options
-from traceql.printable import one_line
+from traceql.util.printable import one_line
 
 
 @click.command("cut")
@@ -27,7 +27,7 @@ def command(database: Path, output: Path, **part: Any) -> None:
     were found in the whole run; a step that the part does not have whole is left out, with its
     kernels kept.
     """
-    from traceql.excerpt import cut
+    from traceql.database.excerpt import cut
 
     choice = part_of(part).choice
     if choice is None:

@@ -9,9 +9,9 @@ from traceql.cli.findings import write_findings
 from traceql.cli.output import print_answer
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary
-from traceql.printable import one_line
-from traceql.resources import EXAMPLE_TRACE
-from traceql.trace import Trace
+from traceql.database.trace import Trace
+from traceql.util.printable import one_line
+from traceql.util.resources import EXAMPLE_TRACE
 
 # The questions of the demo, and the query that answers each.
 _QUESTIONS: tuple[tuple[str, str, dict[str, int | str]], ...] = (
@@ -45,7 +45,7 @@ def command(output: Path) -> None:
     has one prefill step of 4 x 1024 tokens and five decode steps. The demo needs no GPU and no
     network.
     """
-    from traceql.loading.load import load
+    from traceql.database.loading.load import load
 
     print_text("A real trace: Qwen3-32B in vLLM on 4 x H200, tensor parallelism, CUDA graphs.")
     click.echo()

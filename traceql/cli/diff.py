@@ -15,10 +15,10 @@ from traceql.cli.named_queries import (
 )
 from traceql.cli.output import require_csv
 from traceql.cli.two_sides import accept_option, sides, sides_arguments
-from traceql.printable import printable
+from traceql.util.printable import printable
 
 if TYPE_CHECKING:
-    from traceql.compare import Comparison
+    from traceql.runs.compare import Comparison
 
 
 class Percent(click.ParamType[float]):
@@ -93,14 +93,14 @@ def command(
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     require_one(query, sql)
     if query == LIST:
-        from traceql.compare import diff_queries
+        from traceql.runs.compare import diff_queries
 
         list_queries(diff_queries(), format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
         return
     of_base, of_new = sides(paths, base, new)
     with compared(of_base, of_new, threshold, accept) as comparison:
         if report_file:
-            from traceql.report.comparison import write_comparison
+            from traceql.present.report.comparison import write_comparison
 
             write_comparison(comparison, report_file)
             click.echo(printable(f"wrote {report_file}"), err=True)
@@ -114,7 +114,7 @@ def command(
 
             write_screen(comparison, details=details)
         elif format_ == "json" and query is None and sql is None:
-            from traceql.compare.document import document_text
+            from traceql.runs.compare.document import document_text
 
             click.echo(document_text(comparison))
         else:
@@ -129,8 +129,8 @@ def compared(
     base: list[Path], new: list[Path], threshold: float, accept: tuple[str, ...]
 ) -> "Comparison":
     """The comparison; says what is loaded while it takes time."""
-    from traceql.compare import Comparison
-    from traceql.compare.sides import groups_of
+    from traceql.runs.compare import Comparison
+    from traceql.runs.compare.sides import groups_of
 
     def say(text: str) -> None:
         click.echo(printable(text), err=True)

@@ -6,11 +6,12 @@ from typing import Any
 import click
 
 from traceql.cli.console import print_text, terminal_width
-from traceql.compare.changes import HAS_WAIT
-from traceql.compare.comparison import Comparison
-from traceql.compare.kernels import KernelChange, Use, kernel_changes
-from traceql.compare.names import short
-from traceql.compare.sentences import (
+from traceql.result.text_table.texts import places, without_middle
+from traceql.runs.compare.changes import HAS_WAIT
+from traceql.runs.compare.comparison import Comparison
+from traceql.runs.compare.kernels import KernelChange, Use, kernel_changes
+from traceql.runs.compare.names import short
+from traceql.runs.compare.sentences import (
     MARKS,
     answers,
     cause_name,
@@ -21,10 +22,9 @@ from traceql.compare.sentences import (
     signed_time,
     time,
 )
-from traceql.compare.setup import Difference, Effect
-from traceql.compare.verdict import Verdict
-from traceql.printable import one_line
-from traceql.table.texts import places, without_middle
+from traceql.runs.compare.setup import Difference, Effect
+from traceql.runs.compare.verdict import Verdict
+from traceql.util.printable import one_line
 
 _MOST_CAUSES, _MOST_LARGE = 10, 6  # lines of causes; the largest of them, real or not
 _MOST_KERNELS = 3

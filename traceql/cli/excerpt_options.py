@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from traceql.excerpt import Choice
-    from traceql.trace import Trace
+    from traceql.database.excerpt import Choice
+    from traceql.database.trace import Trace
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _TEXTS = {
@@ -42,7 +42,7 @@ class Part:
 
     @property
     def choice(self) -> "Choice | None":
-        from traceql.excerpt import chosen
+        from traceql.database.excerpt import chosen
 
         return chosen(self.start, self.end, self.steps, self.sample)
 

@@ -8,8 +8,8 @@ import click
 from traceql.cli.excerpt_options import Part, part_of, part_options, shown_part
 from traceql.cli.large import tell_if_large_file
 from traceql.cli.pair import opened_pair, tell_alignment
-from traceql.printable import printable
-from traceql.trace import open_trace
+from traceql.database.trace import open_trace
+from traceql.util.printable import printable
 
 
 @click.group("export")
@@ -56,7 +56,7 @@ def perfetto(path: Path, new: Path | None, step: int | None, output: Path, **opt
 
 
 def _write_one(path: Path, output: Path, part: Part) -> None:
-    from traceql.pftrace import export_perfetto
+    from traceql.present.pftrace import export_perfetto
 
     with open_trace(path) as whole, shown_part(whole, part) as trace:
         tell_if_large_file(trace)
@@ -64,7 +64,7 @@ def _write_one(path: Path, output: Path, part: Part) -> None:
 
 
 def _write_both(base: Path, new: Path, step: int | None, output: Path) -> None:
-    from traceql.pftrace import export_runs
+    from traceql.present.pftrace import export_runs
 
     with opened_pair(base, new, step) as pair:
         export_runs([pair.base, pair.new], output)

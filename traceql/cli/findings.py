@@ -3,11 +3,11 @@
 from pathlib import Path
 from shlex import quote
 
+from traceql.analysis.findings.evidence import evidence_command, saving
+from traceql.analysis.findings.nothing import nothing_found
 from traceql.cli.console import print_command, print_text
-from traceql.findings.evidence import evidence_command, saving
-from traceql.findings.nothing import nothing_found
-from traceql.printable import one_line, shortened
-from traceql.trace import Trace
+from traceql.database.trace import Trace
+from traceql.util.printable import one_line, shortened
 
 _LONGEST = 1_000  # letters; a name in a trace may have any number of them
 _MARKS = {"severe": "✗", "notable": "!"}

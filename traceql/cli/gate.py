@@ -11,14 +11,14 @@ import click
 from traceql.cli.console import print_text
 from traceql.cli.two_sides import accept_option, sides, sides_arguments
 from traceql.errors import TraceqlError
-from traceql.files import whole_file
-from traceql.gate import document, junit, markdown, text
-from traceql.gate.config import NAME, Config, found_config, read_config
-from traceql.gate.criterion import Criterion, criteria
-from traceql.printable import printable
+from traceql.runs.gate import document, junit, markdown, text
+from traceql.runs.gate.config import NAME, Config, found_config, read_config
+from traceql.runs.gate.criterion import Criterion, criteria
+from traceql.util.files import whole_file
+from traceql.util.printable import printable
 
 if TYPE_CHECKING:
-    from traceql.gate.outcome import Gate
+    from traceql.runs.gate.outcome import Gate
 
 _FORMS: dict[str, Callable[["Gate"], str]] = {
     "text": text.text,
@@ -118,7 +118,7 @@ def _sides(
     paths: tuple[Path, ...], base: tuple[Path, ...], new: tuple[Path, ...], baseline: Path | None
 ) -> tuple[list[Path], list[Path]]:
     """The paths of base and new; the file's baseline must be one."""
-    from traceql.compare.baseline import manifest_of
+    from traceql.runs.compare.baseline import manifest_of
 
     hint = f"; BASE may also be the baseline in a {NAME}"
     bases, news = sides(paths, base, new, baseline=baseline, hint=hint)
@@ -130,8 +130,8 @@ def _sides(
 def _decided(
     bases: list[Path], news: list[Path], asked: Sequence[Criterion], accept: Sequence[str]
 ) -> "Gate":
-    from traceql.compare.sides import groups_of
-    from traceql.gate.decision import gate
+    from traceql.runs.compare.sides import groups_of
+    from traceql.runs.gate.decision import gate
 
     def say(text: str) -> None:
         click.echo(printable(text), err=True)

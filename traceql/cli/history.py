@@ -8,14 +8,14 @@ import click
 from traceql.cli.console import print_table, print_text
 from traceql.cli.output import require_csv, spreadsheet_option
 from traceql.errors import TraceqlError
-from traceql.printable import one_line, printable
+from traceql.util.printable import one_line, printable
 
 if TYPE_CHECKING:
-    from traceql.trend import History
+    from traceql.runs.history import History
 
 _BY = ("time", "commit", "vllm-commit")
 _SUFFIXES = (".html", ".png", ".svg")
-_DEFAULT_THRESHOLD, _DEFAULT_LOOKBACK = 5.0, 100  # as traceql.trend.lookback
+_DEFAULT_THRESHOLD, _DEFAULT_LOOKBACK = 5.0, 100  # as traceql.runs.history.lookback
 
 
 @click.command("history")
@@ -91,8 +91,8 @@ def command(
     if output and output.suffix.lower() not in _SUFFIXES:
         raise TraceqlError(f"cannot draw into '{output}'; its name must end in .html, .png or .svg")
     from traceql.cli.result_output import write_result
-    from traceql.result import Result
-    from traceql.trend import history
+    from traceql.result.result import Result
+    from traceql.runs.history import history
 
     found = history(
         folder,
@@ -119,7 +119,7 @@ def _say_that_it_is_read(place: Path) -> None:
 
 
 def _print(found: "History") -> None:
-    from traceql.trend.folder import SHOWN
+    from traceql.runs.history.folder import SHOWN
 
     for sentence, has_change in zip(found.sentences, found.has_change, strict=True):
         print_text(one_line(sentence), before="! " if has_change else "  ", bold=has_change)
@@ -130,10 +130,10 @@ def _print(found: "History") -> None:
 
 
 def _write(found: "History", path: Path, folder: Path) -> None:
-    from traceql.files import whole_file
+    from traceql.util.files import whole_file
 
     if path.suffix.lower() == ".html":
-        from traceql.report.history import history_page
+        from traceql.present.report.history import history_page
 
         with whole_file(path) as draft:  # a place that cannot be written is told before the work
             draft.write_bytes(history_page(found, folder.resolve().name).encode())

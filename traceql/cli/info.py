@@ -9,9 +9,9 @@ from traceql.cli.console import print_command, print_table, print_text
 from traceql.cli.findings import write_findings
 from traceql.cli.output import format_option, print_answer, require_csv, write_rows
 from traceql.cli.summary import write_run, write_summary
-from traceql.printable import one_line
-from traceql.query import bound, query_named
-from traceql.trace import Trace
+from traceql.database.trace import Trace
+from traceql.sql.query import bound, query_named
+from traceql.util.printable import one_line
 
 _FILES = "SELECT rank, path, format, reader, size_bytes FROM trace ORDER BY rank"
 _PROFILES = """

@@ -2,8 +2,8 @@
 
 import click
 
-from traceql.printable import one_line
-from traceql.trace import Trace
+from traceql.database.trace import Trace
+from traceql.util.printable import one_line
 
 # What docs/scale.md measures: from here on, the Perfetto UI or the report take minutes.
 PERFETTO_SLICES = 3_000_000

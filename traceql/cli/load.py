@@ -6,9 +6,9 @@ import click
 
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary, write_warnings
-from traceql.printable import one_line
-from traceql.trace import Trace
-from traceql.without_pandas import leave_out_pandas
+from traceql.database.trace import Trace
+from traceql.util.printable import one_line
+from traceql.util.without_pandas import leave_out_pandas
 
 _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cannot read, in one line
 
@@ -105,7 +105,7 @@ def command(
     Failed checks of the ledger are printed, but the exit status is 0; see traceql check.
     """
     leave_out_pandas()
-    from traceql.loading.load import load
+    from traceql.database.loading.load import load
 
     with progress() as done:
         loaded = load(

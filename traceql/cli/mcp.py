@@ -20,12 +20,12 @@ def command(databases: tuple[Path, ...], queries: tuple[Path, ...]) -> None:
     these databases and no other file, and can write nothing.
     """
     try:
-        from traceql.mcp.server import serve
+        from traceql.present.mcp.server import serve
     except ImportError as error:
         raise TraceqlError(
             f"traceql mcp needs the SDK of the protocol ({error}); run pip install 'traceql[mcp]'"
         ) from None
-    from traceql.mcp.databases import Databases
+    from traceql.present.mcp.databases import Databases
 
     found = Databases(databases or (Path(),), queries)
     if sys.stdin.isatty():

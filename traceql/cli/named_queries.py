@@ -8,8 +8,8 @@ import click
 from traceql.cli.output import spreadsheet_option, wide_option
 
 if TYPE_CHECKING:
-    from traceql.query import Query
-    from traceql.result import Result
+    from traceql.result.result import Result
+    from traceql.sql.query import Query
 
 LIST = "list"  # in place of a name: lists them
 _FORMATS = ("table", "json", "csv", "parquet")
@@ -73,7 +73,7 @@ def list_queries(
     import pyarrow as pa
 
     from traceql.cli.result_output import write_result
-    from traceql.result import Result
+    from traceql.result.result import Result
 
     rows = [
         {"query": name, "meaning": one.head.summary, "chart": chart.kind if chart else None}

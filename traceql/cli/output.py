@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from traceql.cli.console import print_table, print_text
+from traceql.database.trace import Trace
 from traceql.errors import TraceqlError
-from traceql.printable import one_line
-from traceql.query import LIMIT, bound, query_named
-from traceql.result import Result
-from traceql.row_stream import RowStream
-from traceql.trace import Trace
+from traceql.result.result import Result
+from traceql.result.row_stream import RowStream
+from traceql.sql.query import LIMIT, bound, query_named
+from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -191,14 +191,14 @@ def _say_cut(shown: int, rows: int, option: str) -> None:
 
 
 def _write_csv(rows: _Counted, spreadsheet_safe: bool) -> None:
-    from traceql.table.plain import csv_text
+    from traceql.result.text_table.plain import csv_text
 
     for text in csv_text(rows.schema.names, rows, spreadsheet_safe=spreadsheet_safe):
         sys.stdout.write(text)
 
 
 def _write_json(rows: _Counted) -> None:
-    from traceql.table.plain import json_text
+    from traceql.result.text_table.plain import json_text
 
     for text in json_text(rows):
         sys.stdout.write(text)
@@ -207,13 +207,13 @@ def _write_json(rows: _Counted) -> None:
 def _write_parquet(rows: _Counted) -> None:
     if sys.stdout.isatty():
         raise TraceqlError("Parquet is binary; redirect it to a file: traceql ... > rows.parquet")
-    from traceql.table.parquet import write_parquet
+    from traceql.result.text_table.parquet import write_parquet
 
     write_parquet(rows.schema, rows, sys.stdout.buffer)
 
 
 def _write_folded(rows: _Counted, empty: str) -> None:
-    from traceql.table.folded import folded_text, require_stacks
+    from traceql.result.text_table.folded import folded_text, require_stacks
 
     require_stacks(rows.schema)
     is_empty = True

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.printable import one_line
-from traceql.result import Result
-from traceql.trace import Trace
+from traceql.database.trace import Trace
+from traceql.result.result import Result
+from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
-    from traceql.pftrace.pair import Pair
-    from traceql.pftrace.shown_run import ShownRun
-    from traceql.ui.place import Place
-    from traceql.ui.server import PageServer
-    from traceql.ui.site import Page
+    from traceql.present.pftrace.pair import Pair
+    from traceql.present.pftrace.shown_run import ShownRun
+    from traceql.present.ui.place import Place
+    from traceql.present.ui.server import PageServer
+    from traceql.present.ui.site import Page
 
     PageOf = Callable[[Path, str, Place | None, Sequence[str]], Page]
 
@@ -31,7 +31,7 @@ _NAME_LETTERS = 30  # of each run's name, because a file's name must not be too 
 
 def open_slowest_row(trace: Trace, query: str, result: Result) -> None:
     """Opens the enriched trace at the slowest row of a query's result."""
-    from traceql.ui.place import place_of_row, slowest_row
+    from traceql.present.ui.place import place_of_row, slowest_row
 
     row = slowest_row(query, result)
     place = place_of_row(trace, query, row)
@@ -48,8 +48,8 @@ def page_server(*, offline: bool) -> tuple["PageServer", "PageOf"]:
 
     Or if the port is in use: ui.perfetto.dev can fetch from no other.
     """
-    from traceql.ui.server import PORT, PageServer, PortInUse
-    from traceql.ui.site import offline_page, online_page
+    from traceql.present.ui.server import PORT, PageServer, PortInUse
+    from traceql.present.ui.site import offline_page, online_page
 
     try:
         return PageServer(), offline_page if offline else online_page
@@ -79,7 +79,7 @@ def opened_groups_of_pair(pair: "Pair") -> tuple[str, ...]:
 @contextmanager
 def enriched(trace: Trace) -> Iterator[Path]:
     """The enriched trace in a temporary file, which is deleted afterwards."""
-    from traceql.pftrace import ShownRun
+    from traceql.present.pftrace import ShownRun
 
     with _written([ShownRun(trace)], trace.path.stem) as file:
         yield file
@@ -96,7 +96,7 @@ def enriched_pair(pair: "Pair") -> Iterator[Path]:
 @contextmanager
 def _written(runs: Sequence["ShownRun"], name: str) -> Iterator[Path]:
     """An enriched trace whose name the page shows."""
-    from traceql.pftrace import export_runs
+    from traceql.present.pftrace import export_runs
 
     with TemporaryDirectory(prefix="traceql-") as folder:
         yield export_runs(runs, Path(folder) / f"{name}.pftrace")

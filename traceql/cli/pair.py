@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.printable import one_line
-from traceql.trace import open_trace
+from traceql.database.trace import open_trace
+from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
-    from traceql.pftrace.pair import Pair
+    from traceql.present.pftrace.pair import Pair
 
 
 @contextmanager
 def opened_pair(base: Path, new: Path, step: int | None) -> Iterator["Pair"]:
     """Opens both runs, and aligns them."""
-    from traceql.pftrace.pair import pair_of
+    from traceql.present.pftrace.pair import pair_of
 
     with open_trace(base) as base_trace, open_trace(new) as new_trace:
         yield pair_of(base_trace, new_trace, step)

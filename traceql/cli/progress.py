@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from traceql.printable import one_line
-from traceql.units import SIZE
+from traceql.util.printable import one_line
+from traceql.util.units import SIZE
 
 _COMPILING = "compiling Perfetto's trace processor, once per machine (5 to 20 s) ..."
 _TOLD: dict[str, Callable[[int, int], str]] = {

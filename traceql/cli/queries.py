@@ -9,8 +9,8 @@ from traceql.cli.completion import complete_queries
 from traceql.cli.console import print_text
 from traceql.cli.folders import queries_option
 from traceql.errors import QueryInvalid
-from traceql.printable import one_line, printable
-from traceql.query import Query, catalog, query_named
+from traceql.sql.query import Query, catalog, query_named
+from traceql.util.printable import one_line, printable
 
 # What most people ask first, in the order in which it leads to a cause.
 _FIRST = (

@@ -9,8 +9,8 @@ from typing import ClassVar
 import click
 
 from traceql.cli.query_options import help_text, option
-from traceql.printable import printable
-from traceql.query import Query, query_named
+from traceql.sql.query import Query, query_named
+from traceql.util.printable import printable
 
 
 class QueryGroup(click.Group):

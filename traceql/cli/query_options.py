@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from traceql.cli.completion import complete_ranks
-from traceql.printable import printable
-from traceql.query import Parameter, Query
+from traceql.sql.query import Parameter, Query
+from traceql.util.printable import printable
 
 chart_option = click.option(
     "--chart",

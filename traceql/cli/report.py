@@ -9,8 +9,8 @@ from traceql.cli.excerpt_options import part_of, part_options, shown_part
 from traceql.cli.folders import queries_option
 from traceql.cli.large import tell_if_large_report
 from traceql.cli.output import require_csv, spreadsheet_option
-from traceql.printable import printable
-from traceql.trace import Trace
+from traceql.database.trace import Trace
+from traceql.util.printable import printable
 
 _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
 
@@ -57,14 +57,14 @@ def command(
 
 def _write(trace: Trace, path: Path, format_: str, spreadsheet_safe: bool) -> None:
     if format_ == "html":
-        from traceql.files import whole_file
-        from traceql.report.page import page
+        from traceql.present.report.page import page
+        from traceql.util.files import whole_file
 
         with whole_file(path) as draft:  # a place that cannot be written is told before the work
             click.echo("running the queries and drawing their charts (5 to 30 s) ...", err=True)
             draft.write_bytes(page(trace).encode())
         return
-    from traceql.report.data import write_csv, write_json
+    from traceql.present.report.data import write_csv, write_json
 
     if format_ == "json":
         write_json(trace, path)

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from traceql.cli.console import print_table
 from traceql.errors import TraceqlError
-from traceql.result import Result
+from traceql.result.result import Result
 
 
 def write_result(
@@ -25,20 +25,20 @@ def write_result(
     if format_ == "table":
         print_table(result, keys=keys, wide=wide, all_columns="--wide shows all")
     elif format_ == "csv":
-        from traceql.table.plain import csv_text
+        from traceql.result.text_table.plain import csv_text
 
         for text in csv_text(
             rows.column_names, rows.to_batches(), spreadsheet_safe=spreadsheet_safe
         ):
             sys.stdout.write(text)
     elif format_ == "json":
-        from traceql.table.plain import json_text
+        from traceql.result.text_table.plain import json_text
 
         for text in json_text(rows.to_batches()):
             sys.stdout.write(text)
     elif sys.stdout.isatty():
         raise TraceqlError("Parquet is binary; redirect it to a file: traceql ... > rows.parquet")
     else:
-        from traceql.table.parquet import write_parquet
+        from traceql.result.text_table.parquet import write_parquet
 
         write_parquet(rows.schema, rows.to_batches(), sys.stdout.buffer)

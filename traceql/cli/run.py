@@ -19,11 +19,11 @@ from traceql.cli.output import (
 from traceql.cli.page import open_slowest_row
 from traceql.cli.query_group import QueryGroup, query_command
 from traceql.cli.query_options import chart_option
-from traceql.printable import printable
-from traceql.query import LIMIT, Query, bound, catalog
-from traceql.result import Result
-from traceql.trace import Trace
-from traceql.ui.place import has_place
+from traceql.database.trace import Trace
+from traceql.present.ui.place import has_place
+from traceql.result.result import Result
+from traceql.sql.query import LIMIT, Query, bound, catalog
+from traceql.util.printable import printable
 
 
 class _Queries(QueryGroup):

@@ -9,8 +9,8 @@ import click
 
 from traceql.cli.excerpt_options import part_of, part_options, shown_part
 from traceql.cli.output import TableForm, format_option, wide_option, write_rows
+from traceql.database.trace import Trace
 from traceql.errors import QueryInvalid
-from traceql.trace import Trace
 
 
 @click.command("sql")

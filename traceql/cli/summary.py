@@ -6,13 +6,13 @@ from typing import Any
 
 import click
 
+from traceql.analysis.findings.table import PARTS
 from traceql.cli.console import print_text
 from traceql.cli.output import print_answer
-from traceql.comment_head import source_text
-from traceql.findings.table import PARTS
-from traceql.printable import one_line
-from traceql.trace import Trace
-from traceql.wording import Wording
+from traceql.database.terminology import Wording
+from traceql.database.trace import Trace
+from traceql.util.comment_head import source_text
+from traceql.util.printable import one_line
 
 # The number of ranks is the same as in query overview.recording.
 _COUNTS = """

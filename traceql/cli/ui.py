@@ -17,11 +17,11 @@ from traceql.cli.page import (
     serve,
 )
 from traceql.cli.pair import opened_pair, tell_alignment
-from traceql.files import is_database
-from traceql.trace import open_trace
+from traceql.database.trace import open_trace
+from traceql.util.files import is_database
 
 if TYPE_CHECKING:
-    from traceql.ui.place import Place
+    from traceql.present.ui.place import Place
 
 
 @click.command("ui")
@@ -104,7 +104,7 @@ def _both(
     base: Path, new: Path, step: int | None
 ) -> Iterator[tuple[Path, "Place | None", tuple[str, ...]]]:
     """The file with two runs, the place in it to zoom to, and the groups that are not collapsed."""
-    from traceql.ui.place import place_of_pair
+    from traceql.present.ui.place import place_of_pair
 
     with opened_pair(base, new, step) as pair, enriched_pair(pair) as file:
         tell_alignment(pair, base, new)
@@ -113,7 +113,7 @@ def _both(
 
 def _opens_as_it_is(path: Path) -> bool:
     """Whether the Perfetto UI opens a file, which need not be loaded for that."""
-    from traceql.reader.registry import opens_in_perfetto
+    from traceql.readers.registry import opens_in_perfetto
 
     return path.is_file() and not is_database(path) and opens_in_perfetto(path)
 
@@ -132,8 +132,8 @@ def _shown(
     if raw and rank is None and step is None and _opens_as_it_is(path):
         yield path, None
         return
-    from traceql.ui.place import place_of_finding, place_of_step
-    from traceql.ui.raw import raw_file
+    from traceql.present.ui.place import place_of_finding, place_of_step
+    from traceql.present.ui.raw import raw_file
 
     with open_trace(path) as whole, shown_part(whole, part) as trace:
         place = None if step is None else place_of_step(trace, step, layer)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from traceql.cli.console import print_text
-from traceql.printable import one_line, printable
+from traceql.util.printable import one_line, printable
 
 
 @click.command("load")
@@ -24,7 +24,7 @@ def command(results: tuple[Path, ...], output: Path) -> None:
     it was stopped. Every point and repeat of the plan is in the database: complete, failed, missing
     or left out. The traces of profiled points are loaded too, which takes seconds for each.
     """
-    from traceql.experiment.load import load_experiments
+    from traceql.runs.experiment.load import load_experiments
 
     load_experiments(list(results), output, say=say, warn=warn)
     click.echo(printable(f"wrote {output}; next: traceql experiment show {output}"), err=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from traceql.cli.experiment.load import say, warn
-from traceql.printable import printable
+from traceql.util.printable import printable
 
 
 @click.command("report")
@@ -23,8 +23,8 @@ def command(results: tuple[Path, ...], output: Path) -> None:
 
     RESULTS is a database of traceql experiment load, or folders of results.
     """
-    from traceql.experiment import experiment
-    from traceql.report.experiment import write_experiment
+    from traceql.present.report.experiment import write_experiment
+    from traceql.runs.experiment import experiment
 
     with experiment(*results, say=say, warn=warn) as opened:
         write_experiment(opened, output)

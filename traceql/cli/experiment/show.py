@@ -16,10 +16,10 @@ from traceql.cli.named_queries import (
 )
 from traceql.cli.output import require_csv
 from traceql.errors import TraceqlError
-from traceql.printable import printable
+from traceql.util.printable import printable
 
 if TYPE_CHECKING:
-    from traceql.experiment import Experiment
+    from traceql.runs.experiment import Experiment
 
 _SUFFIXES = (".html", ".png", ".svg")
 _SHOWN, _FAILURES = "points", "failures"
@@ -56,7 +56,7 @@ def command(
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     require_one(query, sql)
     if query == LIST:
-        from traceql.experiment.experiment import experiment_queries
+        from traceql.runs.experiment.experiment import experiment_queries
 
         found = experiment_queries()
         list_queries(found, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
@@ -72,7 +72,7 @@ def command(
         raise click.UsageError("--param needs --query; --query list names the queries")
     if chart_file and query:
         _require_chart(query)
-    from traceql.experiment import experiment
+    from traceql.runs.experiment import experiment
 
     with experiment(*results, say=say, warn=warn) as opened:
         if format_ == "table" and query is None and sql is None:
@@ -90,7 +90,7 @@ def command(
 
 def _require_chart(query: str) -> None:
     """Refuses a query without a chart, before anything is loaded."""
-    from traceql.experiment.experiment import experiment_queries
+    from traceql.runs.experiment.experiment import experiment_queries
 
     known = experiment_queries().get(query)
     if known and known.head.chart is None:
@@ -98,8 +98,8 @@ def _require_chart(query: str) -> None:
 
 
 def _write_screen(opened: "Experiment", *, wide: bool) -> None:
-    from traceql.experiment.experiment import experiment_queries
-    from traceql.experiment.sentences import answers
+    from traceql.runs.experiment.experiment import experiment_queries
+    from traceql.runs.experiment.sentences import answers
 
     queries = experiment_queries()
     for sentence in answers(opened):

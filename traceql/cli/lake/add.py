@@ -9,11 +9,11 @@ import click
 
 from traceql.cli.lake.options import lake_option
 from traceql.cli.lake.pace import Pace
-from traceql.printable import one_line
+from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
-    from traceql.lake.add import Added
-    from traceql.lake.executor.task import Executor
+    from traceql.runs.lake.add import Added
+    from traceql.runs.lake.executor.task import Executor
 
 _PROCESSES, _RAY, _PRINT = "processes", "ray", "print"
 
@@ -75,12 +75,12 @@ def command(
     if ray and executor not in (None, _RAY):
         raise click.UsageError(f"--ray is for --executor ray, not {executor}")
     if executor == _PRINT:
-        from traceql.lake.commands import commands
+        from traceql.runs.lake.commands import commands
 
         for line in commands(runs, lake, *_options(timeout, trace_processor, again=again)):
             click.echo(line)
         return
-    from traceql.lake.fan_out import add_runs
+    from traceql.runs.lake.fan_out import add_runs
 
     pace = Pace()
     failures = 0
@@ -115,10 +115,10 @@ def _executor(
     name: str | None, ray: str | None, jobs: int | None, timeout: float | None
 ) -> "Executor":
     if ray or name == _RAY:
-        from traceql.lake.executor.on_ray import OnRay
+        from traceql.runs.lake.executor.on_ray import OnRay
 
         return OnRay(ray or "auto", jobs, timeout)
-    from traceql.lake.executor.processes import Processes
+    from traceql.runs.lake.executor.processes import Processes
 
     return Processes(jobs)
 

@@ -14,10 +14,10 @@ from traceql.cli.query_group import QueryGroup, query_command
 from traceql.cli.query_options import chart_option
 from traceql.cli.result_output import write_result
 from traceql.errors import TraceqlError
-from traceql.lake.lake import LISTED_BY, Lake, fleet_queries
-from traceql.printable import one_line, printable
-from traceql.query import Query, catalog
-from traceql.result import Result
+from traceql.result.result import Result
+from traceql.runs.lake.lake import LISTED_BY, Lake, fleet_queries
+from traceql.sql.query import Query, catalog
+from traceql.util.printable import one_line, printable
 
 
 class _Queries(QueryGroup):

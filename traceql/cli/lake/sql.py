@@ -28,7 +28,7 @@ def command(
     run. If STATEMENT is -, it is read from stdin. A statement can neither write nor read files
     outside the lake.
     """
-    from traceql.lake.lake import Lake
+    from traceql.runs.lake.lake import Lake
 
     text = given_statement(statement)
     with Lake(lake) as opened:

@@ -6,7 +6,7 @@ from shlex import quote
 import click
 
 from traceql.cli.console import print_text
-from traceql.printable import one_line, printable
+from traceql.util.printable import one_line, printable
 
 _INPUT = click.Path(path_type=Path, readable=False)
 _DEFAULT_BUFFER_MIB = 512  # of nvbandwidth 0.8
@@ -39,7 +39,7 @@ def command(files: tuple[Path, ...], output: Path, buffer_mib: int) -> None:
     """
     from datetime import UTC, datetime
 
-    from traceql.limits.imported import imported, write_imported
+    from traceql.plan.limits.imported import imported, write_imported
 
     found = imported(files, buffer_mib=buffer_mib, now=datetime.now(UTC))
     write_imported(output, found.document)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from traceql.units import SIZE
+from traceql.util.units import SIZE
 
 
 def readable(row: Mapping[str, Any]) -> dict[str, Any]:

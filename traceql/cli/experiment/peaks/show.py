@@ -10,13 +10,20 @@ import click
 from traceql.cli.console import print_table, print_text
 from traceql.cli.experiment.peaks.readable import readable
 from traceql.cli.output import require_csv, spreadsheet_option, wide_option
-from traceql.printable import one_line
+from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
-    from traceql.loading.peaks_document import PeaksDocument
-    from traceql.result import Result
+    from traceql.database.loading.peaks_document import PeaksDocument
+    from traceql.result.result import Result
 
-_TABLES = ("matmul", "memory", "copies", "host", "collectives", "fit")  # of traceql.limits.tables
+_TABLES = (
+    "matmul",
+    "memory",
+    "copies",
+    "host",
+    "collectives",
+    "fit",
+)  # of traceql.plan.limits.tables
 _KEYS = (  # what stays longest on a narrow terminal
     "op",
     "ranks",
@@ -55,7 +62,7 @@ def command(
     fit.
     """
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
-    from traceql.limits.peaks_file import peaks_file
+    from traceql.plan.limits.peaks_file import peaks_file
 
     peaks = peaks_file(file)
     names = [table] if table else list(_TABLES)
@@ -70,7 +77,7 @@ def command(
 
 def _rows(peaks: "PeaksDocument", names: Sequence[str]) -> "Result":
     """The rows of one table; of several, with all columns of all and the name of the table."""
-    from traceql.limits.tables import TABLES
+    from traceql.plan.limits.tables import TABLES
 
     if len(names) == 1:
         return _result(TABLES[names[0]](peaks))
@@ -82,14 +89,14 @@ def _rows(peaks: "PeaksDocument", names: Sequence[str]) -> "Result":
 def _result(rows: list[dict[str, Any]]) -> "Result":
     import pyarrow as pa
 
-    from traceql.result import Result
+    from traceql.result.result import Result
 
     return Result(pa.Table.from_pylist(rows))
 
 
 def _print(peaks: "PeaksDocument", names: Sequence[str], *, wide: bool) -> None:
-    from traceql.limits.copies import copy_matrices
-    from traceql.limits.tables import TABLES
+    from traceql.plan.limits.copies import copy_matrices
+    from traceql.plan.limits.tables import TABLES
 
     done = "imported" if peaks.sources and not peaks.products else "measured"
     print_text(one_line(f"{peaks.device_name}, {done} {peaks.measured}"), bold=True)

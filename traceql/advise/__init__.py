@@ -1,6 +1,0 @@
-"""Which layout of a model to run: what fits, how fast it would be, and how sure that is."""
-
-from traceql.advise.advice import Advice, Question, advise
-from traceql.advise.goal import Goal, parsed_goal
-
-__all__ = ["Advice", "Goal", "Question", "advise", "parsed_goal"]

@@ -1,0 +1,1 @@
+"""What is computed about kernels, layers, collectives and models, without a database."""

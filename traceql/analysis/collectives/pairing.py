@@ -1,0 +1,208 @@
+"""Pairs the operations of one rank with those of another, in two ways.
+
+`alike` pairs them by their order alone. It is used to compare the clocks of the two ranks.
+`shared_units` pairs them by time, once both ranks are on one clock.
+
+Both work on units: a unit is a step, or a single operation outside steps.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from traceql.analysis.collectives.ends import Ints, ending_together
+
+_MOST_SHIFTS = 400  # shifts that are tried: those that mean the smallest clock difference
+# A shift is possible if at least this share of the operations is in units that look the same.
+_LEAST_LIKENESS = 0.5
+# A shift is good if at least this share of the operations ends together, compared with the best.
+_LEAST_SCORE = 0.5
+# Shifts mean about the same clock difference if it is at most so many times the smallest one.
+_ABOUT_THE_SAME = 1.1
+
+
+@dataclass(frozen=True)
+class Series:
+    """The operations of one rank in one communicator, in the order of their starts.
+
+    Attributes:
+        kernel_id: the kernel of each operation.
+        ts: the start of each operation, ns.
+        end_ts: the end of each operation, ns.
+        key: equal for operations that may be the same one on two ranks.
+        unit: equal for operations of one unit; negative for an operation that is its own unit.
+        kind: tells the names of kernels apart.
+        sequence: the profiler's number of the operation in its process group; -1 if it has none.
+        synchronising: whether no rank can end the operation before all ranks have begun it.
+    """
+
+    rank: int
+    kernel_id: Ints
+    ts: Ints
+    end_ts: Ints
+    key: Ints
+    unit: Ints
+    kind: Ints
+    sequence: Ints
+    synchronising: npt.NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.ts)
+
+    @cached_property
+    def starts(self) -> Ints:
+        """The first operation of each unit, followed by the number of operations."""
+        borders = np.flatnonzero(np.diff(self.unit)) + 1
+        return np.concatenate(([0], borders, [len(self)]))
+
+    @property
+    def unit_of_operation(self) -> Ints:
+        """The unit of each operation; units are numbered in their order, from 0."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @property
+    def is_numbered(self) -> bool:
+        """Whether the profiler numbered all operations."""
+        return bool((self.sequence >= 0).all())
+
+    @cached_property
+    def signatures(self) -> Ints:
+        """A number for each unit; equal for units with the same keys in the same order."""
+        weights = self.key * np.int64(1_000_003) + _positions(self.starts) * np.int64(7_919)
+        return np.add.reduceat(_mixed(weights), self.starts[:-1])
+
+    @cached_property
+    def unit_spans(self) -> tuple[Ints, Ints]:
+        """The start and the end of each unit, ns."""
+        first = self.ts[self.starts[:-1]]
+        return first, np.maximum.reduceat(self.end_ts, self.starts[:-1])
+
+
+def _positions(starts: Ints) -> Ints:
+    """The position of each operation in its unit, from 0."""
+    return np.arange(starts[-1]) - np.repeat(starts[:-1], np.diff(starts))
+
+
+def _mixed(values: Ints) -> Ints:
+    """A hash of each value, so that the sums of different sets of values differ."""
+    with np.errstate(over="ignore"):
+        spread = values * np.int64(-7046029254386353131)
+        return spread ^ (spread >> np.int64(29))
+
+
+def alike(
+    reference: Series, other: Series, *, sender: int | None = None
+) -> tuple[Ints, Ints] | None:
+    """Pairs of operations of two ranks that are the same by their order, whatever the clocks.
+
+    Returns two parallel arrays: places in `reference`, and places in `other`. None if no shift
+    pairs enough operations.
+
+    Args:
+        sender: the rank that sends to the other one; None if data goes both ways.
+
+    The units of one rank are shifted against those of the other, because one recording may begin
+    earlier. For each shift, the operations that end together are counted, apart from a constant
+    clock difference. A steady rhythm fits at many shifts, so that of all good ones, the one that
+    means the smallest clock difference counts. Where one rank sends, several operations may follow
+    each other so quickly that some shifts mean about the same difference; of these, the one counts
+    with which the fewest are received before they are sent.
+    """
+    tried = [
+        pairs
+        for shift in _shifts(reference, other)
+        if (pairs := _paired(reference, other, shift)) is not None
+    ]
+    ends = [(reference.end_ts[mine], other.end_ts[theirs]) for mine, theirs in tried]
+    scores = [ending_together(mine, theirs) for mine, theirs in ends]
+    apart = [float(np.median(np.abs(theirs - mine))) for mine, theirs in ends]
+    good = [n for n, score in enumerate(scores) if score >= _LEAST_SCORE * max(scores)]
+    if not good:
+        return None
+    near = [n for n in good if apart[n] <= _ABOUT_THE_SAME * min(apart[m] for m in good)]
+    early = {n: _received_early(reference, other, tried[n], sender) for n in near}
+    return tried[min(near, key=lambda n: (early[n], apart[n]))]
+
+
+def _received_early(
+    reference: Series, other: Series, pairs: tuple[Ints, Ints], sender: int | None
+) -> int:
+    """How many receives of these pairs end before their sends begin."""
+    if sender is None:
+        return 0
+    mine, theirs = pairs
+    if sender == reference.rank:
+        return int((other.end_ts[theirs] < reference.ts[mine]).sum())
+    return int((reference.end_ts[mine] < other.ts[theirs]).sum())
+
+
+def _shifts(reference: Series, other: Series) -> Ints:
+    """The shifts to try; with shift s, unit n of `other` is unit n + s of `reference`."""
+    units, others = len(reference.starts) - 1, len(other.starts) - 1
+    shifts = np.arange(1 - others, units)
+    if len(shifts) <= _MOST_SHIFTS:
+        return shifts
+    # The clock difference that a shift means, by the ends of the first unit that both ranks have.
+    at_reference, at_other = np.maximum(shifts, 0), np.maximum(-shifts, 0)
+    apart = np.abs(reference.unit_spans[1][at_reference] - other.unit_spans[1][at_other])
+    return shifts[np.argsort(apart, kind="stable")[:_MOST_SHIFTS]]
+
+
+def _paired(reference: Series, other: Series, shift: int) -> tuple[Ints, Ints] | None:
+    """The pairs of operations with this shift: those of units that look the same on both ranks.
+
+    None if fewer than half of the units overlap, or if too few of their operations are paired.
+    """
+    units, others = len(reference.starts) - 1, len(other.starts) - 1
+    mine = np.arange(max(0, shift), min(units, others + shift))
+    if 2 * len(mine) < min(units, others):
+        return None
+    theirs = mine - shift
+    same = reference.signatures[mine] == other.signatures[theirs]
+    operations = np.diff(reference.starts)[mine]
+    if operations[same].sum() < _LEAST_LIKENESS * operations.sum():
+        return None
+    return _operations(reference, mine[same]), _operations(other, theirs[same])
+
+
+def _operations(series: Series, units: Ints) -> Ints:
+    """The places of all operations in these units."""
+    counts = np.diff(series.starts)[units]
+    firsts = np.repeat(series.starts[:-1][units], counts)
+    within: Ints = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return within + firsts
+
+
+def shared_units(reference: Series, other: Series) -> Ints:
+    """For each operation of `other`, the number of the unit of `reference` that it is in.
+
+    It is -1 if the reference lacks the unit. The times of both ranks must be on one clock. All
+    ranks end a step within microseconds, so that two steps are the same one if each ends nearest to
+    the other. The same holds for single operations with the same key, if at least one of the ranks
+    has the operation outside steps.
+    """
+    step = _mutually_nearest(reference.unit_spans[1], other.unit_spans[1])[other.unit_of_operation]
+    are_steps = (other.unit >= 0) & (step >= 0) & (reference.unit[reference.starts[:-1][step]] >= 0)
+    alone = _mutually_nearest(reference.end_ts, other.end_ts)
+    is_same = (alone >= 0) & (reference.key[alone] == other.key)
+    return np.where(are_steps, step, np.where(is_same, reference.unit_of_operation[alone], -1))
+
+
+def _mutually_nearest(mine: Ints, theirs: Ints) -> Ints:
+    """For each time in `theirs`, the place of the nearest one in `mine`.
+
+    It is -1 if a nearer time to that one exists in `theirs`.
+    """
+    there, back = _nearest(mine, theirs), _nearest(theirs, mine)
+    return np.where(back[there] == np.arange(len(theirs)), there, -1)
+
+
+def _nearest(ends: Ints, wanted: Ints) -> Ints:
+    """For each time in `wanted`, the place of the nearest one in `ends`."""
+    order = np.argsort(ends, kind="stable")
+    place = np.searchsorted(ends, wanted, sorter=order)
+    before, after = np.maximum(place - 1, 0), np.minimum(place, len(ends) - 1)
+    is_before = np.abs(ends[order[before]] - wanted) <= np.abs(ends[order[after]] - wanted)
+    return order[np.where(is_before, before, after)]

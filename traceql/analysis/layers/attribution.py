@@ -1,0 +1,247 @@
+"""Attributes the kernels of one rank to layers and roles, by the order of its kernels."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.analysis.layers.beside import layers_beside
+from traceql.analysis.layers.choice import family, roles, roles_beside
+from traceql.analysis.layers.families import Family
+from traceql.analysis.layers.forward_pass import Pass
+from traceql.analysis.layers.numbering import Layers, layer_count, numbered
+from traceql.analysis.layers.outside import outer_spans, roles_by_symbol
+from traceql.analysis.layers.passes import passes
+from traceql.analysis.layers.stream import Int64s, Stream
+
+_ROWS = 250_000  # of a table
+
+
+@dataclass(frozen=True)
+class KernelStream:
+    """One stream, and its kernels in the order of their starts.
+
+    Attributes:
+        number: the number of the stream on its device.
+        ids: the ids of the kernels.
+        ts: the starts of the kernels, ns.
+        end_ts: the ends of the kernels, ns.
+        stream: the symbols and the steps of the kernels.
+    """
+
+    rank: int
+    device: int
+    number: int
+    ids: Int64s
+    ts: Int64s
+    end_ts: Int64s
+    stream: Stream
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is known of the model that a rank runs.
+
+    Attributes:
+        model_type: model_type in its configuration; None if it is unknown.
+        layers: the number of layers in its configuration; None if it is unknown.
+    """
+
+    model_type: str | None
+    layers: int | None
+
+
+@dataclass(frozen=True)
+class _Recognized:
+    """One stream, and the layers that were found on it."""
+
+    place: KernelStream
+    layers: Layers
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The letters of each layer."""
+        return self.place.stream.texts(self.layers.start.tolist(), self.layers.end.tolist())
+
+
+def attributed(streams: Sequence[KernelStream], model: Model) -> Iterator[pa.Table]:
+    """Rows of table `kernel_layer` for the streams of one rank, in Arrow tables of bounded size.
+
+    There are none if no layers are found.
+    """
+    found = _recognized(streams, model.layers)
+    if not found:
+        return
+    texts = Counter(text for one in found for text in one.texts)
+    chosen = family(texts, model.model_type)
+    ordinals = _pass_ordinals(found)
+    for one, ordinal in zip(found, ordinals, strict=True):
+        yield from _on_main(one, chosen, ordinal)
+    main = {id(one.place) for one in found}
+    for place in streams:
+        if id(place) not in main:
+            yield from _beside(place, found, ordinals, chosen)
+
+
+def _recognized(places: Sequence[KernelStream], configured: int | None) -> Sequence[_Recognized]:
+    """The streams of one rank on which layers are found.
+
+    All streams run one model, so that the largest complete pass of any stream sets the number of
+    layers for all.
+    """
+    segmented = [(place, passes(place.stream)) for place in places]
+    count = _layer_count([found for _, found in segmented], configured)
+    found = [
+        _Recognized(place, numbered(several, count=count, configured=configured))
+        for place, several in segmented
+    ]
+    return [one for one in found if len(one.layers.start)]
+
+
+def _layer_count(segmented: Sequence[Sequence[Pass]], configured: int | None) -> int | None:
+    counts = [layer_count(several, configured) for several in segmented]
+    return max((count for count in counts if count), default=None)
+
+
+def _pass_ordinals(found: Sequence[_Recognized]) -> list[Mapping[int, int]]:
+    """For each stream, the number of each of its passes on the rank, in order of time."""
+    begun = sorted(
+        (int(one.place.ts[start]), stream, number)
+        for stream, one in enumerate(found)
+        for number, start in _pass_starts(one.layers)
+    )
+    ordinals: list[dict[int, int]] = [{} for _ in found]
+    for ordinal, (_, stream, number) in enumerate(begun):
+        ordinals[stream][number] = ordinal
+    return list(ordinals)
+
+
+def _pass_starts(found: Layers) -> Sequence[tuple[int, int]]:
+    """Each pass that has layers, with the first kernel of the first one."""
+    numbers, first = np.unique(found.pass_number, return_index=True)
+    return list(zip(numbers.tolist(), found.start[first].tolist(), strict=True))
+
+
+class _Labels:
+    """A number for each role that is met; 0 for None. Numbers are faster than texts."""
+
+    def __init__(self) -> None:
+        self._number: dict[str | None, int] = {None: 0}
+
+    def numbers(self, roles: Sequence[str | None]) -> npt.NDArray[np.int32]:
+        number = self._number
+        return np.array([number.setdefault(role, len(number)) for role in roles], np.int32)
+
+    def texts(self, numbers: npt.NDArray[np.int32]) -> pa.Array:
+        """The roles of these numbers; NULL for 0."""
+        return pa.array(list(self._number), pa.string()).take(pa.array(numbers))
+
+
+class _Rows:
+    """What is known of each kernel of a stream.
+
+    Attributes:
+        layer: the layer of each kernel; -1 if it has none.
+        in_pass: the forward pass of each kernel; -1 if it has none.
+        role: the number of each kernel's role; 0 if it has none.
+    """
+
+    def __init__(self, place: KernelStream, labels: _Labels) -> None:
+        total = len(place.stream.letters)
+        self._place, self._labels = place, labels
+        self.layer = np.full(total, -1, np.int32)
+        self.in_pass = np.full(total, -1, np.int32)
+        self.role = np.zeros(total, np.int32)
+
+    def tables(
+        self, layers: Layers, chosen: Family | None, *, confirmed: int | None
+    ) -> Iterator[pa.Table]:
+        """The rows of kernels that have a layer or a role."""
+        found = np.flatnonzero((self.role > 0) | (self.layer >= 0))
+        for first in range(0, len(found), _ROWS):
+            rows = found[first : first + _ROWS]
+            yield self._table(rows, layers, chosen, confirmed=confirmed)
+
+    def _table(
+        self, rows: Int64s, layers: Layers, chosen: Family | None, *, confirmed: int | None
+    ) -> pa.Table:
+        layer, in_pass = (known[rows].astype(np.int64) for known in (self.layer, self.in_pass))
+        family = pa.scalar(chosen.name if chosen else None, pa.string())
+        return pa.table(
+            {
+                "id": self._place.ids[rows],
+                "rank": np.full(len(rows), self._place.rank),
+                "device": np.full(len(rows), self._place.device),
+                "stream": np.full(len(rows), self._place.number),
+                "family": pa.repeat(family, len(rows)),
+                "layers": np.full(len(rows), layers.count or 0),
+                "confirmed": pa.repeat(pa.scalar(confirmed, pa.int64()), len(rows)),
+                "pass": pa.array(in_pass, mask=in_pass < 0),
+                "layer": pa.array(layer, mask=layer < 0),
+                "role": self._labels.texts(self.role[rows]),
+            }
+        )
+
+
+def _on_main(
+    one: _Recognized, chosen: Family | None, ordinal: Mapping[int, int]
+) -> Iterator[pa.Table]:
+    """The rows of a stream on which layers are found."""
+    stream, layers = one.place.stream, one.layers
+    labels = _Labels()
+    rows = _Rows(one.place, labels)
+    by_symbol = np.zeros(128, np.int32)  # by ASCII code
+    by_symbol[list(map(ord, roles_by_symbol()))] = labels.numbers([*roles_by_symbol().values()])
+    rows.role[:] = by_symbol[stream.codes]
+    for start, end, named in outer_spans(stream, layers):
+        rows.role[start:end] = labels.numbers(named)
+    numbers = {text: labels.numbers(roles(text, chosen)) for text in set(one.texts)}
+    columns = (layers.start, layers.end, layers.number, layers.pass_number)
+    for text, start, end, number, of in zip(
+        one.texts, *(column.tolist() for column in columns), strict=True
+    ):
+        rows.layer[start:end], rows.in_pass[start:end] = number, ordinal[of]
+        rows.role[start:end] = numbers[text]
+    return rows.tables(layers, chosen, confirmed=layers.confirmed)
+
+
+def _beside(
+    place: KernelStream,
+    found: Sequence[_Recognized],
+    ordinals: Sequence[Mapping[int, int]],
+    chosen: Family | None,
+) -> Iterator[pa.Table]:
+    """The rows of another stream: kernels that run within the time of a layer."""
+    labels = _Labels()
+    rows = _Rows(place, labels)
+    for one, ordinal in zip(found, ordinals, strict=True):
+        layers = one.layers
+        of = layers_beside(
+            place.stream.letters,
+            place.ts,
+            place.end_ts,
+            one.place.ts[layers.start],
+            _until(one.place, layers),
+        )
+        inside = np.flatnonzero(of >= 0)
+        rows.layer[inside] = layers.number[of[inside]]
+        rows.in_pass[inside] = [
+            ordinal[number] for number in layers.pass_number[of[inside]].tolist()
+        ]
+        for group in np.split(inside, np.flatnonzero(np.diff(of[inside])) + 1):
+            text = "".join(place.stream.letters[n] for n in group.tolist())
+            rows.role[group] = labels.numbers(roles_beside(text))
+    return rows.tables(found[0].layers, chosen, confirmed=None)
+
+
+def _until(place: KernelStream, layers: Layers) -> Int64s:
+    """Until when each layer lasts: the start of the kernel after it, or its own end, ns."""
+    after = np.minimum(layers.end, len(place.ts) - 1)
+    in_step = place.stream.step[after] == place.stream.step[layers.end - 1]
+    return np.where(
+        (layers.end < len(place.ts)) & in_step, place.ts[after], place.end_ts[layers.end - 1]
+    )

@@ -1,0 +1,1 @@
+"""Loading traces into a database, and reading from it."""

@@ -1,0 +1,69 @@
+"""A cache of databases, for traces that are opened without loading them into a named one."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from traceql.database.loading.discovery import profile_files, trace_files
+from traceql.database.loading.side_files import places_beside
+from traceql.errors import TraceqlError
+from traceql.util.files import size_and_time
+from traceql.util.resources import PACKAGE, SCHEMA_VERSION
+from traceql.util.user_folders import cache_folder
+from traceql.util.version import __version__
+
+_RECIPE_SUFFIXES = {".csv", ".py", ".sql", ".toml"}
+
+
+def cached_database(
+    paths: Sequence[str | Path],
+    trace_processor: str | Path | None,
+    *,
+    peaks: Sequence[Path] = (),
+    say: Callable[[], None] = lambda: None,
+) -> Path:
+    """A database with exactly these traces, from the cache or loaded now.
+
+    A database in the cache is used as long as the path, size and modification time of every trace,
+    of every profile and of every file beside them that a load reads are the same, no such file
+    comes or goes, and traceql would make the same database from them.
+
+    Args:
+        paths: traces and folders of one run.
+        trace_processor: a native trace_processor_shell to load with.
+        peaks: files of measured ceilings; they count before those in run directories.
+        say: is called before a load, which takes a while.
+    """
+    given = [Path(p) for p in paths]
+    files = [*trace_files(given), *profile_files(given)]
+    stats = [(str(file), size_and_time(file)) for file in (*files, *places_beside(files), *peaks)]
+    made_of = repr((SCHEMA_VERSION, __version__, _recipe(), stats))
+    key = hashlib.sha256(made_of.encode()).hexdigest()[:16]
+    database = _folder() / f"{key}.duckdb"
+    if not database.exists():
+        from traceql.database.loading.load import load
+
+        say()
+        load(files, database, trace_processor=trace_processor, peaks=peaks)
+    return database
+
+
+def _recipe() -> str:
+    """A hash of all files of the package: tables, rules, families and code."""
+    digest = hashlib.sha256()
+    for file in sorted(PACKAGE.rglob("*.*")):
+        if file.suffix in _RECIPE_SUFFIXES:
+            digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def _folder() -> Path:
+    cache = cache_folder()
+    if cache is None:
+        raise TraceqlError(
+            "there is no folder for a cache, not even a temporary one; set XDG_CACHE_HOME, or load "
+            "into a file with traceql load TRACE... -o run.duckdb"
+        )
+    folder = cache / "databases"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,320 @@
+"""Writes the tables that readers yield into the database."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+
+import duckdb
+import pyarrow as pa
+
+from traceql.database.loading.forms import Recorded, require_one_form
+from traceql.database.loading.graph_nodes import write_graph_nodes
+from traceql.database.loading.ranks import Rank, ranks
+from traceql.database.loading.reading import FileRead
+from traceql.database.loading.run_directory import RunDirectory
+from traceql.database.loading.time_base import Extent, Placement, placements
+from traceql.errors import TraceCorrupt
+from traceql.readers.dialects.registry import loaded_facts
+from traceql.readers.tables import SCHEMAS
+from traceql.sql.execute import create_sources
+from traceql.sql.second_connection import second_connection
+from traceql.util.resources import SCHEMA_VERSION
+from traceql.util.version import __version__
+
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True)
+class PlacedFile:
+    """A file with its rank, and with the shift of its times to the run's time base."""
+
+    file: FileRead
+    rank: Rank
+    placement: Placement
+    first_ts: int | None  # time of its first event after the shift, ns; None without events
+
+
+@dataclass(frozen=True)
+class _FirstIds:
+    """The first ids of a rank's rows."""
+
+    slice: int
+    track: int
+
+
+def create_tables(con: duckdb.DuckDBPyConnection) -> None:
+    """Creates the source tables, unless they exist, and writes this version into the database."""
+    create_sources(con)
+    con.begin()
+    con.execute("DELETE FROM traceql_database")
+    written = [SCHEMA_VERSION, __version__, token_hex(8)]
+    con.execute("INSERT INTO traceql_database VALUES (?, ?, ?)", written)
+    con.commit()
+
+
+def add_files(
+    con: duckdb.DuckDBPyConnection, files: Sequence[FileRead], runs: Mapping[Path, RunDirectory]
+) -> None:
+    """Adds the rows of the files, with their ranks, on one time base with the rows before them.
+
+    Args:
+        runs: the run directory of each trace that is in one.
+
+    Raises:
+        RankConflict: two files claim one rank.
+    """
+    placed = _placed(con, files, runs)
+    base_ns = _rebase(con, placed)
+    firsts = _first_ids(con, placed)
+    with _threads_shared_by(con, len(placed)), ThreadPoolExecutor() as pool:
+        job: Future[None] | None = None
+        for one, first in zip(placed, firsts, strict=True):
+            job = pool.submit(_insert, second_connection(con), one, base_ns, first, after=job)
+        if job:
+            job.result()
+    con.execute(_WORLD_SIZE)
+
+
+@contextmanager
+def _threads_shared_by(con: duckdb.DuckDBPyConnection, statements: int) -> Iterator[None]:
+    """Lets as many statements at once share the threads of DuckDB.
+
+    With more than one thread for each, an INSERT packs most rows twice: by thread, then in order.
+    """
+    before = _number(con, "SELECT current_setting('threads')")
+    con.execute(f"SET threads = {max(1, before // max(1, statements))}")
+    try:
+        yield
+    finally:
+        con.execute(f"SET threads = {before}")
+
+
+def _placed(
+    con: duckdb.DuckDBPyConnection, files: Sequence[FileRead], runs: Mapping[Path, RunDirectory]
+) -> list[PlacedFile]:
+    require_one_form(
+        [*_loaded_forms(con), *(Recorded(str(f.path), f.facts, f.first_ts) for f in files)]
+    )
+    taken = dict(con.execute("SELECT rank, path FROM trace").fetchall())
+    found = ranks([(f.path, f.facts) for f in files], runs, taken)
+    in_order = sorted(zip(files, found, strict=True), key=lambda pair: pair[1].rank)
+    extents = [_extent(file) for file, _ in in_order]
+    places = placements(extents, _loaded_extents(con))
+    return [
+        PlacedFile(file, rank, place, _start(extent, place))
+        for (file, rank), extent, place in zip(in_order, extents, places, strict=True)
+    ]
+
+
+def _loaded_forms(con: duckdb.DuckDBPyConnection) -> list[Recorded]:
+    rows = con.execute("SELECT path, dialect, metadata FROM trace ORDER BY rank").fetchall()
+    return [Recorded(path, loaded_facts(dialect, told)) for path, dialect, told in rows]
+
+
+def _start(extent: Extent, place: Placement) -> int | None:
+    return extent.first_ts + place.shift_ns if extent.first_ts <= extent.last_ts else None
+
+
+def _first_ids(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> list[_FirstIds]:
+    first = _FirstIds(
+        _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM slice"),
+        _number(con, "SELECT COALESCE(MAX(id) + 1, 0) FROM track"),
+    )
+    firsts = []
+    for one in placed:
+        firsts.append(first)
+        slices, tracks = (one.file.rows(name) for name in ("slice", "track"))
+        first = _FirstIds(first.slice + slices, first.track + tracks)
+    return firsts
+
+
+def _extent(file: FileRead) -> Extent:
+    base = file.facts.base_time_ns
+    if any(ns + (base or 0) not in _INT64 for ns in (0, file.first_ts, file.last_ts)):
+        raise TraceCorrupt(f"{file.path}: baseTimeNanoseconds {base} makes times exceed 64 bits")
+    return Extent(file.first_ts, file.last_ts, base)
+
+
+def _loaded_extents(con: duckdb.DuckDBPyConnection) -> list[tuple[Extent, int]]:
+    """The extents of loaded ranks with events, in the time of their files, and their shifts."""
+    rows = con.execute("""
+        SELECT
+            MIN(slice.ts) - ANY_VALUE(file_offset_ns),
+            MAX(slice.ts + slice.dur) - ANY_VALUE(file_offset_ns),
+            ANY_VALUE(base_time_ns + file_offset_ns),
+            ANY_VALUE(dialect),
+            ANY_VALUE(metadata)
+        FROM trace
+        JOIN slice USING (rank)
+        GROUP BY trace.rank
+        ORDER BY trace.rank
+    """).fetchall()
+    found = []
+    for first, last, shift, dialect, metadata in rows:
+        base = loaded_facts(dialect, metadata).base_time_ns
+        found.append((Extent(first, last, base), shift - (base or 0)))
+    return found
+
+
+def _rebase(con: duckdb.DuckDBPyConnection, placed: Sequence[PlacedFile]) -> int:
+    """The run's base time: the time of its first event, in the loaded ranks and the new ones.
+
+    If it is earlier than before, the times of the loaded ranks are shifted.
+    """
+    before = con.execute("SELECT MIN(base_time_ns) FROM trace").fetchall()[0][0]
+    starts = [p.first_ts for p in placed if p.first_ts is not None]
+    base_ns = min([*starts, *([] if before is None else [before])], default=0)
+    if before is not None and base_ns < before:
+        later = [before - base_ns]
+        con.execute("UPDATE slice SET ts = ts + ?", later)
+        con.execute("UPDATE instant SET ts = ts + ?", later)
+        con.execute("UPDATE counter SET ts = ts + ?", later)
+        con.execute("UPDATE trace SET file_offset_ns = file_offset_ns + ?", later)
+        con.execute("UPDATE trace SET base_time_ns = ?", [base_ns])
+    return int(base_ns)
+
+
+def _insert(
+    con: duckdb.DuckDBPyConnection,
+    placed: PlacedFile,
+    base_ns: int,
+    first: _FirstIds,
+    *,
+    after: Future[None] | None,
+) -> None:
+    """Inserts the rows of one rank, in a transaction of their own.
+
+    Args:
+        after: the insertion of the rank before it, whose rows come first in every table.
+    """
+    file, rank = placed.file, placed.rank
+    offset = placed.placement.shift_ns - base_ns
+    bound = {"rank": rank.rank, "offset": offset}
+    ids, tracks = {"first_id": first.slice}, {"first_track": first.track}
+    con.begin()
+    _insert_from(con, file, "slice", _SLICE, bound | ids | tracks)
+    _insert_from(con, file, "activity", _ACTIVITY, ids)
+    _insert_from(con, file, "instant", _INSTANT, bound | tracks)
+    _insert_from(con, file, "counter", _COUNTER, bound | tracks)
+    _insert_from(con, file, "flow", _FLOW, {"rank": rank.rank} | ids)
+    _insert_from(con, file, "track", _TRACK, {"rank": rank.rank} | tracks)
+    _insert_from(con, file, "count", _COUNT, {"rank": rank.rank})
+    _insert_from(con, file, "remark", _REMARK, {"rank": rank.rank})
+    _insert_trace(con, placed, base_ns, offset)
+    _insert_own_remarks(con, placed)
+    write_graph_nodes(con, rank.rank, file.path)
+    if after:
+        after.result()
+    con.commit()
+
+
+# If no file states the world size, it is the number of ranks that are loaded.
+_WORLD_SIZE = """
+    UPDATE trace SET world_size = GREATEST(world_size, (SELECT COUNT(*) FROM trace));
+    UPDATE remark SET total = trace.world_size
+    FROM trace
+    WHERE trace.rank = remark.rank AND remark.check_name = 'rank of world size';
+"""
+_SLICE = """
+    INSERT INTO slice
+    SELECT
+        $first_id + index, $rank, cat, name, ts + $offset, dur, pid, tid, $first_track + track,
+        $first_id + parent, depth, external_id, correlation, args
+    FROM incoming
+"""
+_ACTIVITY = """
+    INSERT INTO activity
+    SELECT $first_id + index, device, stream, bytes, grid, block, graph_node_id
+    FROM incoming
+"""
+_INSTANT = """
+    INSERT INTO instant
+    SELECT $rank, cat, name, ts + $offset, pid, tid, $first_track + track, args
+    FROM incoming
+"""
+_COUNTER = """
+    INSERT INTO counter
+    SELECT $rank, name, unit, ts + $offset, value, $first_track + track
+    FROM incoming
+"""
+_FLOW = "INSERT INTO flow SELECT $rank, $first_id + slice_out, $first_id + slice_in FROM incoming"
+_TRACK = """
+    INSERT INTO track
+    SELECT
+        $first_track + track, $rank, pid, tid, process_name, thread_name, process_labels,
+        process_sort_index, thread_sort_index
+    FROM incoming
+"""
+_COUNT = "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming"
+_REMARK = "INSERT INTO remark SELECT $rank, check_name, value, total, ok, note FROM incoming"
+
+
+def _insert_from(
+    con: duckdb.DuckDBPyConnection, file: FileRead, table: str, sql: str, bound: dict[str, int]
+) -> None:
+    """Inserts a table with one statement, so that row groups go on from part to part."""
+    batches = (batch for part in file.take(table) for batch in part.to_batches())
+    con.register("incoming", pa.RecordBatchReader.from_batches(SCHEMAS[table], batches))
+    con.execute(sql, bound)
+    con.unregister("incoming")
+
+
+def _number(con: duckdb.DuckDBPyConnection, sql: str) -> int:
+    return int(con.execute(sql).fetchall()[0][0])
+
+
+def _insert_trace(
+    con: duckdb.DuckDBPyConnection, placed: PlacedFile, base_ns: int, offset: int
+) -> None:
+    file, rank = placed.file, placed.rank
+    con.execute(
+        "INSERT INTO trace VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            rank.rank,
+            rank.world_size,
+            rank.tp_rank,
+            rank.pp_rank,
+            rank.dp_rank,
+            rank.ep_rank,
+            _device_name(con, file, rank.rank),
+            base_ns,
+            offset,
+            str(file.path),
+            file.sha256,
+            file.size_bytes,
+            file.reader,
+            file.format,
+            file.dialect,
+            json.dumps(file.metadata),
+        ],
+    )
+
+
+def _device_name(con: duckdb.DuckDBPyConnection, file: FileRead, rank: int) -> str | None:
+    """The name of the first device that ran a GPU activity."""
+    own = "FROM activity INNER JOIN slice USING (id) WHERE rank = ?"
+    least = f"SELECT COALESCE(MIN(COALESCE(device, pid, -1)), -1) {own}"
+    device: int = con.execute(least, [rank]).fetchall()[0][0]
+    return file.facts.device_names.get(device)
+
+
+def _insert_own_remarks(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> None:
+    rank, place = placed.rank, placed.placement
+    con.executemany(
+        "INSERT INTO remark VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            (
+                rank.rank,
+                "rank of world size",
+                rank.rank,
+                rank.world_size,
+                None,
+                f"rank from {rank.source}",
+            ),
+            (rank.rank, "clock shift", place.shift_ns, None, None, place.note),
+        ],
+    )

@@ -1,0 +1,125 @@
+"""Finds the trace files, and the profiles of Nsight Compute, in the paths that a user gives."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from traceql.database.loading.side_files import NAMES, RUN
+from traceql.errors import TraceNotFound
+from traceql.readers.ncu import recognition
+from traceql.readers.registry import is_superseded, suffixes, traces_of_folder, whole
+from traceql.util.files import is_database, path_text
+
+
+def trace_files(paths: Iterable[Path]) -> list[Path]:
+    """The files among `paths` and the trace files in its folders, in order, each once.
+
+    Of a run directory, these are the files in its folder `traces`; of another folder, those
+    directly in it, or else those in its folder `traces`. A folder that a profiler laid out itself
+    has them where that profiler writes them. Only regular files are traces, and not those of which
+    a converted file is beside them. One file stands for a recording of several. A profile is no
+    trace.
+
+    Raises:
+        TraceNotFound: a path does not exist, cannot be read or is a database, or a folder has
+            neither traces nor profiles.
+    """
+    return _each_once(whole(file) for path in paths for file in _files(path))
+
+
+def profile_files(paths: Iterable[Path]) -> list[Path]:
+    """The files of Nsight Compute among `paths`, in its folders and in the folders `traces` there.
+
+    Reports of which a CSV is beside them are left out.
+
+    Raises:
+        TraceNotFound: a path is not UTF-8.
+    """
+    return _each_once(file for path in paths for file in _profiles(path))
+
+
+def _each_once(files: Iterable[Path]) -> list[Path]:
+    found: dict[Path, Path] = {}
+    for file in files:
+        found.setdefault(file.resolve(), file)
+    for file in found.values():
+        if (shown := path_text(file)) != str(file):
+            raise TraceNotFound(f"{shown}: the path is not UTF-8; rename it")
+    return list(found.values())
+
+
+def trace_path(file: Path) -> Path:
+    """The absolute path of a trace: without links, unless they lead out of its run directory.
+
+    What lies beside its folder `traces` belongs to it, even if the folder or the file is a link.
+    """
+    folder = file.parent.absolute()
+    if folder.name == "traces" and (folder.parent / RUN).is_file():
+        return folder.parent.resolve() / folder.name / file.name
+    return file.resolve()
+
+
+def _files(path: Path) -> list[Path]:
+    try:
+        if path.is_dir():
+            return _files_of_folder(path)
+        if path.is_file() and is_database(path):
+            raise TraceNotFound(f"{path} is a database; show it with traceql info {path}")
+        if path.is_file():
+            return [] if recognition.is_profile(path) else [trace_path(path)]
+        if path.exists():
+            raise TraceNotFound(
+                f"{path} is neither a file nor a folder; save the trace to a file and load that"
+            )
+    except OSError as error:
+        raise TraceNotFound(f"{error.filename or path}: {error.strerror or error}") from None
+    raise TraceNotFound(f"{path}: no such file or folder")
+
+
+def _files_of_folder(folder: Path) -> list[Path]:
+    if folder.name in ("", ".."):  # readers know folders by their names
+        folder = folder.resolve()
+    ends = suffixes()
+    laid_out = [trace_path(file) for file in traces_of_folder(folder)]
+    if (files := [*laid_out, *_files_in_places(folder, ends)]) or _profiles(folder):
+        return files
+    folders = [path for path in sorted(folder.iterdir()) if path.is_dir()]
+    below = [p.name for p in folders if traces_of_folder(p) or _files_in_places(p, ends)]
+    if below:
+        raise TraceNotFound(
+            f"{folder}: no traces directly in this folder; load one of its folders that have some: "
+            f"{', '.join(below)}"
+        )
+    *kinds, last = dict.fromkeys(f".{end.split('.')[1]}" for end in ends)
+    raise TraceNotFound(
+        f"{folder}: no traces in this folder; the names of traces end with {', '.join(kinds)} or "
+        f"{last}, perhaps followed by .gz"
+    )
+
+
+def _profiles(path: Path) -> list[Path]:
+    if path.is_file():
+        return [trace_path(path)] if recognition.is_profile(path) else []
+    places = [place for place in (path, path / "traces") if place.is_dir()]
+    files = [file for place in places for file in sorted(place.iterdir()) if _may_be_profile(file)]
+    found = [file for file in files if recognition.is_profile(file)]
+    return [trace_path(file) for file in found if not recognition.is_superseded(file)]
+
+
+def _may_be_profile(file: Path) -> bool:
+    """Whether a file of a folder has the name of a profile, so that its content is looked at."""
+    return file.is_file() and file.name.endswith(recognition.SUFFIXES)
+
+
+def _files_in_places(folder: Path, ends: tuple[str, ...]) -> list[Path]:
+    """The traces in the first place that has any: the folder itself, or its folder `traces`."""
+    places = (folder, folder / "traces")
+    for place in reversed(places) if (folder / RUN).is_file() else places:
+        if place.is_dir() and (files := [f for f in sorted(place.iterdir()) if _is_trace(f, ends)]):
+            return [trace_path(f) for f in files if not is_superseded(f)]
+    return []
+
+
+def _is_trace(path: Path, ends: tuple[str, ...]) -> bool:
+    if not path.is_file() or not path.name.endswith(ends) or path.name in NAMES:
+        return False
+    return not is_database(path)

@@ -1,0 +1,289 @@
+"""Loads trace files into one DuckDB file, which is complete or stays as it was."""
+
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from traceql.analysis.classification.rules import write_rules
+from traceql.database.excerpted import excerpt_in
+from traceql.database.loading.ahead import recordings_ahead
+from traceql.database.loading.database import add_files, create_tables
+from traceql.database.loading.discovery import profile_files, trace_files, trace_path
+from traceql.database.loading.disk import require_room
+from traceql.database.loading.draft import cannot_write, limit_deriving, open_draft
+from traceql.database.loading.first_use import LOADED, every_table
+from traceql.database.loading.log_beside import require_no_log
+from traceql.database.loading.model_config import write_model_config
+from traceql.database.loading.peaks import write_peaks
+from traceql.database.loading.profiles import add_profiles, read_profiles
+from traceql.database.loading.reading import FileRead, read_files
+from traceql.database.loading.run_directory import RunDirectory, run_directories
+from traceql.database.loading.run_files import add_runs
+from traceql.database.loading.workspace import workspace
+from traceql.database.opening import opened_database
+from traceql.errors import TraceqlError
+from traceql.readers.ncu.profile import Profile
+from traceql.readers.registry import reader_of
+from traceql.readers.ways import Way, named_way
+from traceql.sql.execute import drop_derived, make_tables, present
+from traceql.sql.registry import definitions
+from traceql.util.files import whole_file
+from traceql.util.memory import memory_bytes
+
+DEFAULT_DATABASE = Path("run.duckdb")
+_OTHERWISE = "name another file with -o"
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """What a load did.
+
+    Attributes:
+        added: the files that are new in the database.
+        skipped: the files that were already in it, or have the same content as another one.
+        others: for each file of a folder that was left out, a sentence that says why.
+    """
+
+    database: Path
+    added: Sequence[Path]
+    skipped: Sequence[Path]
+    others: Sequence[str] = ()
+
+
+def load(
+    paths: str | Path | Sequence[str | Path],
+    database: str | Path = DEFAULT_DATABASE,
+    *,
+    trace_processor: str | Path | None = None,
+    rules: Sequence[str | Path] = (),
+    model_config: str | Path | None = None,
+    peaks: Sequence[str | Path] = (),
+    mix_profilers: bool = False,
+    reader: str = "auto",
+    memory: int | str | None = None,
+    jobs: int | None = None,
+    complete: bool = False,
+    ahead: Path | None = None,
+    done: Callable[[str, int, int], None] = lambda _what, _count, _total: None,
+) -> Loaded:
+    """Loads traces, folders of ranks, run directories or profiles into one DuckDB file.
+
+    A new version of the database replaces the old one when it is complete; if anything fails, the
+    old one stays as it was. Files that are already in it (same SHA-256) are skipped.
+
+    Args:
+        paths: trace files, profiles of Nsight Compute, folders of these, or run directories.
+        database: the DuckDB file to create or to add to.
+        trace_processor: a native trace_processor_shell to use instead of the bundled one.
+        rules: CSV files with classification rules, which are added to the built-in ones; a rule
+            replaces a built-in one with the same priority.
+        model_config: the model's config.json, which the recognized layers are checked against; by
+            default the configuration in a run.json beside the traces.
+        peaks: CSV files whose rows replace those of the data sheets, and files of measured ceilings
+            of `traceql experiment peaks`; a peaks.json in a run directory is found by itself.
+        mix_profilers: whether the files may be of several profilers; otherwise they cannot be of
+            one run, and that is an error.
+        reader: how to read JSON traces: perfetto has the trace processor nest the events of a file
+            at once, stream reads it section by section in bounded memory, auto streams files of
+            400 MiB and more (of JSON, when unpacked). The tables are the same.
+        memory: how much memory a load may use, about, in bytes or as text such as "4GB"; what does
+            not fit goes to disk, beside the database. By default half of what the machine or the
+            container has.
+        jobs: the number of files to read at once; None for one per processor.
+        complete: whether to make all tables at once, for programs that open the file with DuckDB.
+            By default a load makes those that most questions need, and the others are made when a
+            query first needs them. A complete database stays complete.
+        ahead: a folder of files that `traceql.database.loading.ahead` has read, which are not read
+            again.
+        done: called for progress, with what was done (files or database), how many, and of how
+            many; also with engine, before the trace processor is compiled, and with disk, the bytes
+            that a large load needs there and those that are free.
+
+    Raises:
+        TraceqlError: nothing was written; the message says what is wrong and what to do.
+    """
+    if jobs is not None and jobs < 1:
+        raise TraceqlError(f"jobs is {jobs}; give a number of processes from 1")
+    budget, way = memory_bytes(memory), named_way(reader)
+    given = [paths] if isinstance(paths, str | Path) else paths
+    files = trace_files([Path(p) for p in given])
+    profiles = profile_files([Path(p) for p in given])
+    named = [trace_path(path) for path in map(Path, given) if path.is_file()]
+    runs = run_directories(files)
+    target = Path(database).absolute()
+    with workspace(target) as folder, ThreadPoolExecutor(1) as pool:
+        require_room(files, folder.parent, done)
+        before = _before(target)
+        require_no_log(target)
+        counters = read_profiles(profiles, named=named if files else profiles, loaded=before.files)
+        native = Path(trace_processor) if trace_processor else None
+        if files:
+            pool.submit(_say_if_compiling, files, way, native, done)
+        read, others = read_files(
+            files,
+            folder,
+            named=named,
+            loaded=before.files,
+            ahead=recordings_ahead(files, ahead, before.files) if ahead else {},
+            trace_processor=native,
+            way=way,
+            memory_bytes=budget,
+            jobs=jobs,
+            done=_counted(done, len(files)),
+            meanwhile=_prepare,
+        )
+        new = _distinct([file for file in read if file.folder])
+        if not mix_profilers:
+            _require_one_profiler(before, new)
+        is_changed = bool(new or counters.new or rules or model_config or peaks)
+        if is_changed or (complete and not before.is_complete):
+            done("database", 0, 1)
+            config = Path(model_config) if model_config else None
+            draft = folder / "new.duckdb"
+            with whole_file(target, draft=draft, may_replace_database=True):
+                _write(
+                    target,
+                    draft,
+                    new,
+                    runs,
+                    profiles=counters.new,
+                    rules=[Path(r) for r in rules],
+                    model_config=config,
+                    peaks=[Path(p) for p in peaks],
+                    budget=budget,
+                    wanted=every_table() if complete or before.is_complete else LOADED,
+                    is_changed=is_changed,
+                )
+                require_no_log(target)
+            done("database", 1, 1)
+    paths_of = [*(file.path for file in new), *(profile.path for profile in counters.new)]
+    added = list(dict.fromkeys(paths_of))
+    skipped = [file.path for file in read if file.path not in added]
+    left_out = [f"not a trace: {error}" for error in others] + [str(e) for e in counters.skipped]
+    return Loaded(Path(database), added, [*skipped, *counters.known], left_out)
+
+
+def _say_if_compiling(
+    files: Sequence[Path],
+    way: Way,
+    trace_processor: Path | None,
+    done: Callable[[str, int, int], None],
+) -> None:
+    """Says what a process that reads cannot: that it compiles the engine, for all of them."""
+    if not any(_runs_engine(file, way) for file in files):
+        return  # without importing the engine
+    if import_module("traceql.readers.trace_processor").will_compile(trace_processor):
+        done("engine", 0, 1)
+
+
+def _runs_engine(file: Path, way: Way) -> bool:
+    reader = reader_of(file)
+    return reader.runs_engine and not reader.streams(file, way)
+
+
+def _prepare() -> None:
+    """Imports what writing the database needs, which takes half a second."""
+    pa.array([0])  # imports pandas, unless the program leaves it out
+    for one in definitions().values():
+        if one.is_python:
+            _ = one.rows
+
+
+def _counted(done: Callable[[str, int, int], None], total: int) -> Callable[[Path], None]:
+    finished: list[Path] = []
+
+    def count(path: Path) -> None:
+        finished.append(path)
+        done("files", len(finished), total)
+
+    return count
+
+
+def _distinct(files: Sequence[FileRead]) -> list[FileRead]:
+    by_content: dict[tuple[str, int], FileRead] = {}
+    for file in files:
+        by_content.setdefault((file.sha256, file.number), file)
+    return list(by_content.values())
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What the database has before a load; nothing if there is none.
+
+    Attributes:
+        files: SHA-256 of traces and profiles.
+        by_dialect: a trace of each profiler.
+        is_complete: whether it has all tables.
+    """
+
+    files: frozenset[str] = frozenset()
+    by_dialect: Mapping[str, str] = field(default_factory=dict)
+    is_complete: bool = False
+
+
+def _before(database: Path) -> _Before:
+    if not database.exists():
+        return _Before()
+    with closing(opened_database(database, otherwise=_OTHERWISE)) as con:
+        if excerpt_in(con) is not None:
+            raise TraceqlError(f"{database} is an excerpt, which cannot be added to; {_OTHERWISE}")
+        files = con.execute("SELECT sha256 FROM trace UNION ALL SELECT sha256 FROM profile_file")
+        loaded = frozenset(sha256 for (sha256,) in files.fetchall())
+        found = con.execute("SELECT dialect, MIN(path) FROM trace GROUP BY dialect ORDER BY 1")
+        return _Before(loaded, dict(found.fetchall()), present(con).issuperset(every_table()))
+
+
+def _require_one_profiler(before: _Before, files: Sequence[FileRead]) -> None:
+    """Raises TraceqlError if the files, and those in the database, are of several profilers."""
+    by_dialect = dict(before.by_dialect)
+    for file in files:
+        by_dialect.setdefault(file.dialect, str(file.path))
+    if len(by_dialect) > 1:
+        listed = ", ".join(f"{dialect} ({path})" for dialect, path in by_dialect.items())
+        raise TraceqlError(
+            f"recordings of several profilers: {listed}; load each run into a database of its own "
+            "(-o), or give --mix-profilers if they are ranks of one run"
+        )
+
+
+def _write(
+    target: Path,
+    draft: Path,
+    files: Sequence[FileRead],
+    runs: Mapping[Path, RunDirectory],
+    *,
+    profiles: Sequence[Profile],
+    rules: Sequence[Path],
+    model_config: Path | None,
+    peaks: Sequence[Path],
+    budget: int,
+    wanted: Collection[str],
+    is_changed: bool,
+) -> None:
+    fresh = not target.exists()
+    try:
+        if not fresh:
+            shutil.copyfile(target, draft)
+        with open_draft(draft, budget_bytes=budget) as con:
+            if is_changed or fresh:
+                drop_derived(con)
+                create_tables(con)
+                if rules or fresh:
+                    write_rules(con, rules)
+                new = {file.path: runs[file.path] for file in files if file.path in runs}
+                if peaks:
+                    write_peaks(con, peaks)
+                write_model_config(con, model_config, [file.path for file in files], new)
+                add_files(con, files, new)
+                add_profiles(con, profiles)
+                add_runs(con, new)
+            make_tables(con, wanted, at_once=limit_deriving(con, budget))
+    except (duckdb.Error, OSError) as error:
+        raise cannot_write(target, error) from None

@@ -1,0 +1,128 @@
+"""Loads the model's configuration: layers are checked against it, and costs follow from it."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import duckdb
+from msgspec import Meta, Struct
+
+from traceql.analysis.layers.families import families as layer_families
+from traceql.database.loading.json_document import checked, json_document
+from traceql.database.loading.run_directory import RunDirectory
+from traceql.database.loading.side_files import MODEL_CONFIG, RUN, folders_beside
+from traceql.errors import ModelConfigInvalid
+from traceql.util.files import path_text
+from traceql.util.input_file import Unusable
+
+
+class ModelConfig(Struct, frozen=True):
+    """What is read of the config.json of a model."""
+
+    model_type: str
+    num_hidden_layers: Annotated[int, Meta(ge=1, le=100_000)]
+    hidden_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] | None = None
+
+
+# What a model of text and images states of both, beside its text_config.
+_COMMON = (
+    "quantization_config",
+    "compression_config",
+    "dtype",
+    "torch_dtype",
+    "tie_word_embeddings",
+)
+_TEXT = "text_config"
+_Described = tuple[ModelConfig, dict[str, Any]]  # with the object that it was found in
+
+
+def write_model_config(
+    con: duckdb.DuckDBPyConnection,
+    given: Path | None,
+    traces: Sequence[Path],
+    runs: Mapping[Path, RunDirectory],
+) -> None:
+    """Fills `model_config` from the given file, or else from a file beside the traces.
+
+    That file is a run.json or, without one, a config.json.
+
+    Args:
+        runs: the run directory of each trace that is in one.
+
+    Raises:
+        ModelConfigInvalid: the given file cannot be read or does not describe a model.
+    """
+    found = (given, _given(given)) if given else next(_beside(traces, runs), None)
+    if found is None:
+        return
+    path, (config, document) = found
+    families = [g.name for g in layer_families() if config.model_type in g.model_types]
+    con.execute("DELETE FROM model_config")
+    con.execute(
+        "INSERT INTO model_config VALUES (?, ?, ?, ?, ?, ?)",
+        [
+            config.model_type,
+            config.num_hidden_layers,
+            config.hidden_size,
+            families,
+            path_text(path),
+            _plain_json(document),
+        ],
+    )
+
+
+def described_model(document: Any) -> _Described | None:
+    """The model that a document describes, at any depth: in run.json, it is an inner object.
+
+    Of a model that also reads images or sound, it is the decoder of text.
+
+    Raises:
+        Unusable: a value has another type than that of a configuration; the message has its key.
+    """
+    objects = [document]
+    while objects:
+        one = objects.pop()
+        if not isinstance(one, dict):
+            continue
+        if one.get("model_type") is not None and one.get("num_hidden_layers") is not None:
+            return checked(one, ModelConfig), one
+        objects += reversed(one.values())
+        if isinstance(text := one.get(_TEXT), dict):
+            objects.append({name: one[name] for name in _COMMON if name in one} | text)
+    return None
+
+
+def _plain_json(document: Any) -> str:
+    """The text of a document, null in place of NaN and Infinity, which JSON does not have."""
+    return json.dumps(json.loads(json.dumps(document), parse_constant=lambda _: None))
+
+
+def _given(path: Path) -> _Described:
+    try:
+        config = described_model(json_document(path).value)
+    except Unusable as error:
+        raise ModelConfigInvalid(
+            f"cannot read the model configuration {path}: {error}; give the model's config.json"
+        ) from None
+    if config is None:
+        raise ModelConfigInvalid(
+            f"{path} has no model_type and num_hidden_layers; give the model's config.json"
+        )
+    return config
+
+
+def _beside(
+    traces: Sequence[Path], runs: Mapping[Path, RunDirectory]
+) -> Iterator[tuple[Path, _Described]]:
+    """The models that files beside traces describe; an unusable one describes none."""
+    known = {run.path / RUN: run.document.value for run in runs.values()}
+    folders = dict.fromkeys(folder for trace in traces for folder in folders_beside(trace))
+    for path in (folder / name for folder in folders for name in (RUN, MODEL_CONFIG)):
+        try:
+            document = known[path] if path in known else json_document(path).value
+            config = described_model(document)
+        except Unusable:
+            continue
+        if config:
+            yield path, config

@@ -1,0 +1,302 @@
+"""Reads trace files: small ones here, others in parallel processes; tables are written to disk."""
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+
+from traceql import errors
+from traceql.readers.dialects.facts import FileFacts
+from traceql.readers.dialects.registry import file_facts
+from traceql.readers.registry import reader_of
+from traceql.readers.trace_processor.module_cache import native_binary
+from traceql.readers.ways import Way, unpacked_bytes
+from traceql.readers.worker import RESULT, Request, failure, read, traceql_error
+from traceql.util.user_folders import cache_folder
+
+_SMALL_BYTES = 32 << 20  # of JSON, of all files together
+# -P: do not import modules from the current folder of the user.
+WORKER = (sys.executable, "-P", "-m", "traceql.readers.worker")
+
+# glibc uses large pages and keeps freed memory, because a worker ends soon. Arrow allocates from
+# glibc too. OpenBLAS is not used, so that it need not start threads.
+ENVIRONMENT = {
+    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=4294967296:"
+    "glibc.malloc.trim_threshold=8589934592:glibc.malloc.top_pad=67108864",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True)
+class FileRead:
+    """The recording of one rank in a file, read into a folder.
+
+    `folder` is None if the file is already in the database, or holds nothing.
+    """
+
+    path: Path
+    sha256: str
+    size_bytes: int
+    folder: Path | None = None
+    number: int = 0  # among the recordings in the file
+    reader: str = ""
+    format: str = ""
+    dialect: str = ""
+    metadata: dict[str, Any] | None = None
+    first_ts: int = 0  # ns, in the file's own time
+    last_ts: int = -1  # ns; before first_ts if the file has no events
+    is_kept: bool = False  # whether the folder is read again, if this load fails
+
+    @cached_property
+    def facts(self) -> FileFacts:
+        """What the file says about itself and its job."""
+        return file_facts(self.dialect, self.metadata or {})
+
+    def rows(self, name: str) -> int:
+        """The number of rows of one of the tables that the reader wrote."""
+        return sum(_mapped(file).num_rows for file in self._parts(name))
+
+    def take(self, name: str) -> Iterator[pa.Table]:
+        """One of the tables, part after part, mapped from disk, where they are removed.
+
+        They stay if the folder is kept.
+        """
+        for file in self._parts(name):
+            part = _mapped(file)
+            if not self.is_kept:
+                file.unlink()
+            yield part
+
+    def _parts(self, name: str) -> list[Path]:
+        assert self.folder is not None
+        return sorted(self.folder.glob(f"{name}.*.arrow"))
+
+
+def _mapped(file: Path) -> pa.Table:
+    with pa.memory_map(str(file)) as source:
+        return pa.ipc.open_file(source).read_all()
+
+
+def read_files(
+    files: Sequence[Path],
+    workspace: Path,
+    *,
+    named: Collection[Path],
+    loaded: Collection[str],
+    ahead: Mapping[Path, Sequence[FileRead]],
+    trace_processor: Path | None,
+    way: Way,
+    memory_bytes: int,
+    jobs: int | None,
+    done: Callable[[Path], None],
+    meanwhile: Callable[[], None],
+) -> tuple[list[FileRead], list[errors.NotATrace]]:
+    """Reads each file into a folder of `workspace`.
+
+    Returns the recordings that were read, in the order of `files`, and an error for each file that
+    was skipped because it is not a trace.
+
+    Args:
+        named: files that the user gave by name. If one of them is not a trace, that is an error;
+            other files are skipped.
+        loaded: SHA-256 of the files that are already in the database, which are not read again.
+        ahead: the recordings in files that have been read already, see
+            `traceql.database.loading.ahead`.
+        trace_processor: a native trace_processor_shell to use instead of the bundled one.
+        way: how to read JSON traces.
+        memory_bytes: how much all processes together may use.
+        jobs: the number of processes at once; None for one per processor.
+        done: called with each file when it has been read.
+        meanwhile: called once while other processes read, if they do.
+
+    Raises:
+        TraceqlError: the first error that any file raised.
+    """
+    nonce = secrets.token_hex(8)
+    native = str(trace_processor) if trace_processor else None
+    processes = jobs or os.cpu_count() or 1
+    unread = [file for file in files if file not in ahead]
+    at_once = min(processes, max(1, len(unread)))
+    requests = {
+        file: Request(
+            str(file),
+            str(workspace / str(i)),
+            nonce,
+            list(loaded),
+            native,
+            way,
+            memory_bytes // at_once,
+            max(1, processes // at_once),
+        )
+        for i, file in enumerate(unread)
+    }
+    others: dict[Path, errors.NotATrace] = {}
+    are_small = not native_binary(trace_processor) and _are_small(unread)
+    outcomes = _read_here(requests) if are_small else _by_workers(requests, at_once, meanwhile)
+    with closing(outcomes) as reading:
+        for file, error in reading:
+            if isinstance(error, errors.NotATrace):
+                others[file] = error
+            if error and (file not in others or file in named or len(others) == len(files)):
+                raise error
+            done(file)
+    found = [
+        recording
+        for file in files
+        if file not in others
+        for recording in ahead.get(file) or results(file, requests[file])
+    ]
+    return found, list(others.values())
+
+
+def _are_small(files: Sequence[Path]) -> bool:
+    """Whether files are read in less time than it takes to start processes."""
+    left = _SMALL_BYTES
+    for file in files:
+        try:
+            parts = reader_of(file).files(file)
+            left -= sum(map(unpacked_bytes, parts))
+        except OSError:  # of which reading says more
+            continue
+        if left < 0 or not parts:
+            return False
+    return True
+
+
+Outcomes = Generator[tuple[Path, BaseException | None]]
+
+
+def _read_here(requests: Mapping[Path, Request]) -> Outcomes:
+    """Reads files in this process; yields each with its error, if any."""
+    for file, request in requests.items():
+        error = None
+        try:
+            read(request)
+        except Exception as raised:  # a bug of a reader, too, is told in one line
+            error = traceql_error(raised, request.file)
+        yield file, error
+
+
+def _by_workers(
+    requests: Mapping[Path, Request], at_once: int, meanwhile: Callable[[], None]
+) -> Outcomes:
+    """Reads so many files at once; yields each with its error, if any, in the order of the end."""
+    workers = Workers()
+    with ThreadPoolExecutor(at_once) as pool:
+        running = {pool.submit(workers.read, request): file for file, request in requests.items()}
+        try:
+            meanwhile()
+            for future in as_completed(running):
+                yield running[future], future.exception()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            workers.stop()
+            raise
+
+
+class Workers:
+    """The processes that are reading files; they end with this process, even if it is killed."""
+
+    def __init__(self) -> None:
+        self._running: set[subprocess.Popen[str]] = set()
+        self._stopped = False
+
+    def stop(self) -> None:
+        self._stopped = True
+        for process in tuple(self._running):
+            _kill(process)
+
+    def read(self, request: Request) -> None:
+        """Waits until the file's tables are in the folder; raises the error of the process."""
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            WORKER,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            text=True,
+            env=_environment(Path(request.folder).parent),
+            process_group=0,  # with the native trace processor that it may start
+        )
+        self._running.add(process)
+        if self._stopped:
+            _kill(process)
+        # Standard input stays open: the process ends when it is closed.
+        with suppress(BrokenPipeError), closing(_taken_stdin(process)) as lifeline:
+            with suppress(BrokenPipeError):  # it has ended, and its output says why
+                lifeline.write(f"{json.dumps(request)}\n")
+                lifeline.flush()
+            output, errors_ = process.communicate()
+        self._running.discard(process)
+        if process.returncode:
+            raise _failure(request.file, process.returncode, output, errors_)
+
+
+def _environment(shared: Path) -> dict[str, str]:
+    """The environment of a process that reads.
+
+    Args:
+        shared: a folder of all of them. There one of them compiles the engine for all, if this
+            machine has no other place to keep it.
+    """
+    return ENVIRONMENT | os.environ | ({} if cache_folder() else {"TMPDIR": str(shared)})
+
+
+def _taken_stdin(process: "subprocess.Popen[str]") -> IO[str]:
+    """Takes the standard input from a process, so that `communicate` does not close it."""
+    taken, process.stdin = process.stdin, None
+    assert taken is not None
+    return taken
+
+
+def _kill(process: "subprocess.Popen[str]") -> None:
+    """Kills a process with its group."""
+    if os.name == "posix":
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    else:
+        process.kill()
+
+
+def _failure(file: str, status: int, output: str, errors_: str) -> errors.TraceqlError:
+    try:
+        name, message = json.loads(output)
+    except ValueError:
+        if status < 0:
+            return errors.TraceqlError(
+                f"{file}: the reading process was killed, perhaps for lack of memory; try --jobs 1"
+            )
+        return failure(file, errors_)
+    error: errors.TraceqlError = getattr(errors, name)(message)
+    return error
+
+
+def results(file: Path, request: Request) -> list[FileRead]:
+    """What a process says that it read: a recording for each rank in the file.
+
+    Raises:
+        OSError: the process has not ended, or not with success.
+        TraceqlError: it is not the answer to this load's request for this file.
+    """
+    folder = Path(request.folder)
+    answer = json.loads((folder / RESULT).read_text())
+    if (answer["nonce"], answer["path"]) != (request.nonce, request.file):
+        raise errors.TraceqlError(f"{file}: another process wrote into this load; try again")
+    result = answer["result"]
+    recordings = result.pop("recordings", [])
+    return [
+        FileRead(file, folder=folder / str(recording["number"]), **result, **recording)
+        for recording in recordings
+    ] or [FileRead(file, **result)]

@@ -1,0 +1,58 @@
+"""What the devices of a run, and what is said of them, are called: on Ascend, a GPU is an NPU.
+
+Texts of traceql are written for GPUs. The dialect of a recording says what to write in their place.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from traceql.readers.dialects.registry import words
+from traceql.sql.query import Head, Query
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Says texts of traceql in the words of a run.
+
+    Attributes:
+        words: what to write for which words, the longer ones first.
+    """
+
+    words: Mapping[str, str]
+
+    def __call__(self, text: str) -> str:
+        for general, own in self.words.items():
+            text = text.replace(general, own)
+        return text
+
+    def query(self, query: Query) -> Query:
+        """A query whose head is in these words."""
+        return _Worded(query.path, self) if self.words else query
+
+    def queries(self, queries: Mapping[str, Query]) -> dict[str, Query]:
+        """Queries, by name, whose heads are in these words."""
+        return {name: self.query(query) for name, query in queries.items()}
+
+
+def wording(dialects: Collection[str]) -> Wording:
+    """That of recordings of one dialect; of others, that of traceql."""
+    return Wording(words(*dialects) if len(dialects) == 1 else {})
+
+
+@dataclass(frozen=True)
+class _Worded(Query):
+    said: Wording
+
+    @cached_property
+    def head(self) -> Head:
+        head, said = super().head, self.said
+        columns = (replace(column, text=said(column.text)) for column in head.columns)
+        return replace(
+            head,
+            summary=said(head.summary),
+            text=said(head.text),
+            columns=tuple(columns),
+            chart=head.chart and replace(head.chart, title=said(head.chart.title)),
+            empty=said(head.empty),
+        )

@@ -1,5 +1,0 @@
-"""Experiments: the results of many points as one database, and what it answers."""
-
-from traceql.experiment.experiment import Experiment, experiment
-
-__all__ = ["Experiment", "experiment"]

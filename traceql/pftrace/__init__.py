@@ -1,6 +1,0 @@
-"""Exports one or two databases as an enriched trace, which is a native Perfetto trace."""
-
-from traceql.pftrace.export import export_perfetto, export_runs
-from traceql.pftrace.shown_run import ShownRun
-
-__all__ = ["ShownRun", "export_perfetto", "export_runs"]

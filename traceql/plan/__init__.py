@@ -1,0 +1,1 @@
+"""Which parallel layout to run, and the limits of devices."""

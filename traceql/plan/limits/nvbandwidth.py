@@ -1,0 +1,192 @@
+"""Reads what nvbandwidth prints with -j, as of version 0.8 (json_output.cpp, testcases_ce.cpp)."""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from traceql.database.loading.peaks_document import Collective, HostCopy, Memory, Source
+from traceql.plan.limits.found import Found
+from traceql.util.input_file import Unusable
+
+PROGRAM = "nvbandwidth"
+_PASSED = "Passed"
+_ABSENT = "N/A"
+_DEVICE = re.compile(r"\d+: (?P<name>.+?) \([0-9a-f]+:[0-9a-f]+:[0-9a-f]+\)")
+_TEST = re.compile(
+    r"(?P<what>device_to_device|host_to_device|device_to_host)(?P<both>_bidirectional)?_memcpy"
+    r"(_(?P<by>read|write))?_(?P<engine>ce|sm)"
+)
+_LOCAL = "device_local_copy"
+_ALGORITHMS: dict[str, Literal["copy", "copy_kernel"]] = {"ce": "copy", "sm": "copy_kernel"}
+_HOST_OPS: dict[tuple[str, bool], Literal["to_gpu", "from_gpu", "to_gpu_both", "from_gpu_both"]] = {
+    ("host_to_device", False): "to_gpu",
+    ("device_to_host", False): "from_gpu",
+    ("host_to_device", True): "to_gpu_both",
+    ("device_to_host", True): "from_gpu_both",
+}
+_LARGEST_GBPS = 1e5
+_BLOCKS = 3  # of a test of both directions: the one, the other, and their sum
+
+_Rows = list[list[str]]
+
+
+class _Test(Struct, frozen=True):
+    name: str
+    status: str
+    bandwidth_matrix: _Rows = field(default_factory=list)
+
+
+class _Body(Struct, frozen=True):
+    devices: Annotated[list[str], Meta(min_length=1)] = field(name="GPU Device list")
+    testcases: list[_Test]
+    version: str | None = None
+    error: str | None = None
+
+
+class Report(Struct, frozen=True):
+    """A file of any tests."""
+
+    nvbandwidth: _Body
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """A number of a matrix, GB/s."""
+
+    row: int
+    column: int
+    gbps: float
+
+
+def is_report(value: object) -> bool:
+    return isinstance(value, dict) and PROGRAM in value
+
+
+def found(report: Report, file: str, *, buffer_mib: int) -> Found:
+    """Copies between GPUs, between them and the host, and within a GPU.
+
+    Args:
+        buffer_mib: its --bufferSize: the file has bandwidths, and neither sizes nor times.
+
+    Raises:
+        Unusable: a matrix is not one of its test, or there is none.
+    """
+    body, size = report.nvbandwidth, buffer_mib * 2**20
+    gpus, device_name = len(body.devices), _device_name(body.devices)
+    copies: list[Collective] = []
+    memory: list[Memory] = []
+    host: list[HostCopy] = []
+    left_out = []
+    for number, test in enumerate(body.testcases):
+        place, parts = f"testcases[{number}]", _TEST.fullmatch(test.name)
+        if test.status != _PASSED:
+            left_out.append(f"{test.name} ({test.status})")
+        elif test.name == _LOCAL:
+            memory += _local(place, test, gpus, size)
+        elif parts is None:
+            left_out.append(test.name)
+        elif parts["what"] == "device_to_device":
+            copies += _between_gpus(place, test, parts, gpus, size)
+        else:
+            host += _with_host(place, test, parts, gpus, size)
+    if not (copies or memory or host):
+        reason = f": {body.error}" if body.error else ""
+        raise Unusable(f"no copy in it was measured{reason}; run device_to_device_memcpy_read_ce")
+    return Found(
+        device_name=device_name,
+        source=Source(program=PROGRAM, file=file, version=body.version),
+        collectives=copies,
+        memory=memory,
+        host_copies=host,
+        left_out=left_out,
+    )
+
+
+def _device_name(devices: Sequence[str]) -> str:
+    names = []
+    for number, device in enumerate(devices):
+        shown = _DEVICE.match(device)
+        if shown is None:
+            raise Unusable(f"'GPU Device list'[{number}] is not 'number: name (address): (host)'")
+        names.append(shown["name"])
+    if len(set(names)) > 1:
+        raise Unusable(
+            f"it is of different GPUs ({', '.join(sorted(set(names)))}); measure one kind"
+        )
+    return names[0]
+
+
+def _between_gpus(
+    place: str, test: _Test, parts: re.Match[str], gpus: int, size: int
+) -> Iterator[Collective]:
+    """A row for each pair and direction; for both at once the mean of the two directions.
+
+    A GPU of a row reads from those of the columns, or writes to them: the arrows in the file's
+    `bandwidth_description` point the other way, but not its code.
+    """
+    rows = test.bandwidth_matrix
+    if parts["both"]:
+        if len(rows) != _BLOCKS * gpus:
+            raise Unusable(f"{place}.bandwidth_matrix has {len(rows)} rows, not {_BLOCKS} x {gpus}")
+        rows = rows[2 * gpus :]
+    for cell in _cells(place, rows, gpus, gpus):
+        reads = parts["by"] == "read"
+        yield Collective(
+            op="peer_copy_both" if parts["both"] else "peer_copy",
+            ranks=2,
+            bytes=size,
+            ns=size / (cell.gbps / 2 if parts["both"] else cell.gbps),
+            algorithm=_ALGORITHMS[parts["engine"]],
+            from_gpu=cell.column if reads else cell.row,
+            to_gpu=cell.row if reads else cell.column,
+            source=PROGRAM,
+        )
+
+
+def _with_host(
+    place: str, test: _Test, parts: re.Match[str], gpus: int, size: int
+) -> Iterator[HostCopy]:
+    """A row for each GPU; with traffic the other way, the measured direction alone."""
+    op = _HOST_OPS[parts["what"], parts["both"] is not None]
+    for cell in _cells(place, test.bandwidth_matrix, 1, gpus):
+        yield HostCopy(
+            op=op,
+            gpu=cell.column,
+            bytes=size,
+            ns=size / cell.gbps,
+            algorithm=_ALGORITHMS[parts["engine"]],
+            source=PROGRAM,
+        )
+
+
+def _local(place: str, test: _Test, gpus: int, size: int) -> Iterator[Memory]:
+    """Copies within each GPU: a byte is read and written, and the file counts it once."""
+    for cell in _cells(place, test.bandwidth_matrix, 1, gpus):
+        yield Memory(
+            op="copy", bytes=2 * size, ns=size / cell.gbps, gpu=cell.column, source=PROGRAM
+        )
+
+
+def _cells(place: str, rows: _Rows, height: int, width: int) -> Iterator[_Cell]:
+    """The numbers of a matrix of this size; pairs that do not reach each other have none."""
+    if len(rows) != height or any(len(row) != width for row in rows):
+        raise Unusable(f"{place}.bandwidth_matrix does not have {height} x {width} numbers")
+    for row, texts in enumerate(rows):
+        for column, text in enumerate(texts):
+            if text != _ABSENT:
+                at = f"{place}.bandwidth_matrix[{row}][{column}]"
+                yield _Cell(row, column, _gbps(at, text))
+
+
+def _gbps(place: str, text: str) -> float:
+    try:
+        found = float(text) if text.isascii() else math.nan
+    except ValueError:
+        found = math.nan
+    if not 0 < found < _LARGEST_GBPS:
+        raise Unusable(f"{place} is '{text[:40]}', not a bandwidth in GB/s")
+    return found

@@ -1,0 +1,1 @@
+"""Reports, pages, assistants, notebooks and the native Perfetto trace."""

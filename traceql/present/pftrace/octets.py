@@ -1,0 +1,108 @@
+"""Writes one protobuf message per row of a table, for all rows at once.
+
+The bytes of a field form a matrix with one row per message. Messages differ in length, so a mask
+says which bytes of the matrix are used. `benchmarks/codecs.py` measures this against protobuf's
+own objects; `traceql.util.protobuf.wire` has the numbers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.util.protobuf.wire import (
+    DELIMITED,
+    FIXED64,
+    VARINT,
+    Mask,
+    Octets,
+    UInt64s,
+    tag,
+    varints,
+)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A matrix with one row of bytes per message, and which of these bytes are used."""
+
+    octets: Octets
+    used: Mask
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Fields of every message: parts that follow each other, and the bytes used in each row."""
+
+    parts: Sequence[_Part]
+    sizes: UInt64s
+
+    def where(self, rows: Mask) -> "Fields":
+        """The same fields, but only in the rows that `rows` selects; the other rows are empty."""
+        parts = [_Part(part.octets, part.used & rows[:, None]) for part in self.parts]
+        return Fields(parts, self.sizes * rows)
+
+    def joined(self) -> bytes:
+        """The bytes of all rows, one row after the other."""
+        octets = np.concatenate([part.octets for part in self.parts], axis=1)
+        used = np.concatenate([part.used for part in self.parts], axis=1)
+        return bytes(octets[used])
+
+
+def constant(rows: int, content: bytes) -> Fields:
+    """The same bytes in every row."""
+    octets = np.broadcast_to(np.frombuffer(content, np.uint8), (rows, len(content)))
+    used = np.broadcast_to(True, octets.shape)
+    return Fields([_Part(octets, used)], np.full(rows, len(content), np.uint64))
+
+
+def varint_field(number: int, content: UInt64s) -> Fields:
+    return _tagged(number, VARINT, _varints(content))
+
+
+def fixed64_field(number: int, content: npt.NDArray[np.generic]) -> Fields:
+    """A fixed64 or double field, from 64-bit integers or floats."""
+    octets = content.astype(content.dtype.newbyteorder("<")).view(np.uint8).reshape(-1, 8)
+    part = _Part(octets, np.broadcast_to(True, octets.shape))
+    return _tagged(number, FIXED64, Fields([part], np.full(len(content), 8, np.uint64)))
+
+
+def text_field(number: int, texts: pa.Array) -> Fields:
+    """A string field, which is empty if the text is NULL."""
+    return message(number, _texts(texts))
+
+
+def message(number: int, *fields: Fields) -> Fields:
+    """A field whose content is a message with these fields."""
+    content = _beside(*fields)
+    return _tagged(number, DELIMITED, _varints(content.sizes), content)
+
+
+def _tagged(number: int, wire_type: int, *content: Fields) -> Fields:
+    return _beside(constant(len(content[0].sizes), tag(number, wire_type)), *content)
+
+
+def _beside(*fields: Fields) -> Fields:
+    sizes = fields[0].sizes.copy()
+    for each in fields[1:]:
+        sizes += each.sizes
+    return Fields([part for each in fields for part in each.parts], sizes)
+
+
+def _varints(numbers: UInt64s) -> Fields:
+    octets, used = varints(numbers)
+    return Fields([_Part(octets, used)], used.sum(axis=1, dtype=np.uint64))
+
+
+def _texts(texts: pa.Array) -> Fields:
+    texts = texts.cast(pa.large_string()).fill_null("")
+    _, offset_buffer, data = texts.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[texts.offset :][: len(texts) + 1]
+    sizes = np.diff(offsets)
+    used = np.arange(int(sizes.max(initial=0))) < sizes[:, None]
+    octets = np.zeros(used.shape, np.uint8)
+    if data is not None:
+        octets[used] = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
+    return Fields([_Part(octets, used)], sizes.astype(np.uint64))

@@ -1,0 +1,110 @@
+"""What all pages have in common: one file with styles and script inside, which opens from disk."""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from html import escape
+from pathlib import Path
+
+from traceql.present.report.facts import anchor
+from traceql.present.report.sections import Section
+from traceql.present.report.style import style
+from traceql.sql.query import Query
+from traceql.util.printable import printable
+from traceql.util.version import __version__
+
+_FOLDER = Path(__file__).parent
+_TEMPLATE = """\
+<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<style>{style}</style>
+</head>
+<body>
+<header><h1>{title}</h1><p>{subtitle}</p>{part}</header>
+<nav aria-label="{parts}">{filters}<div>{contents}</div></nav>
+<main>{body}</main>
+<footer>Made by {made}. {footer}</footer>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def html_page(
+    title: str,
+    subtitle: str,
+    links: Mapping[str, str],
+    body: str,
+    *,
+    parts: str = "Sections",
+    filters: str = "",
+    part: str = "",
+    footer: str = "Times are as they were recorded, including profiler overhead.",
+) -> str:
+    """The page.
+
+    Args:
+        title: a text.
+        subtitle: a text.
+        links: the titles of what the page consists of, by the identifiers of its elements.
+        body: HTML.
+        parts: what it consists of, for those who hear the page.
+        filters: HTML of what to choose rows by.
+        part: a text: which part of a run its numbers are of; empty for the whole.
+        footer: a text: what holds for all numbers of the page.
+    """
+    listed = "".join(f'<a href="#{name}">{escape(text)}</a>' for name, text in links.items())
+    return printable(
+        _TEMPLATE.format(
+            title=escape(title),
+            subtitle=escape(subtitle),
+            part=f'<p class="part">{escape(part)}</p>' if part else "",
+            style=style(),
+            script=(_FOLDER / "page.js").read_text(encoding="utf-8"),
+            parts=escape(parts),
+            contents=listed,
+            filters=filters,
+            body=body,
+            made=f"traceql {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
+            footer=escape(footer),
+        )
+    )
+
+
+def section_links(sections: Iterable[Section]) -> dict[str, str]:
+    """The links to these sections, and to the definitions after them."""
+    return {**{one.name: one.title for one in sections}, "definitions": "Definitions"}
+
+
+def section_html(section: Section, parts: Iterable[str]) -> str:
+    """A section with its figures."""
+    return (
+        f'<section id="{section.name}"><h2>{escape(section.title)}</h2>'
+        f'<p class="question">{escape(section.question)}</p>'
+        f'<div class="figures">{"".join(parts)}</div></section>'
+    )
+
+
+def definitions(queries: Iterable[Query]) -> str:
+    """What the rows and columns of each query mean."""
+    entries = []
+    for query in sorted(queries, key=lambda query: query.name):
+        columns = "".join(
+            f"<dt>{escape(column.name)}</dt><dd>{escape(column.text)}</dd>"
+            for column in query.head.columns
+        )
+        entries.append(
+            f'<details id="define-{anchor(query.name)}"><summary><b>{escape(query.name)}</b> '
+            f"{escape(query.head.summary)}</summary><p>{escape(query.head.text)}</p>"
+            f"<dl>{columns}</dl></details>"
+        )
+    return (
+        '<section id="definitions"><h2>Definitions</h2>'
+        '<p class="question">The meaning of the rows and columns of each figure.</p>'
+        f'<div class="definitions">{"".join(entries)}</div></section>'
+    )

@@ -1,0 +1,102 @@
+"""The vocabulary of PyTorch's profiler: categories, arguments, metadata and names of events.
+
+Python code refers to these names and does not repeat the words. SQL cannot refer to them: the SQL
+in traceql/readers/dialects/pytorch/tables repeats the words that it reads, and
+tests/test_dialect.py checks that they are the same.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from traceql.readers.dialects.event_kinds import EventKind
+
+# By category in lower case: profilers of other versions capitalise some of them.
+CATEGORIES: Mapping[str, EventKind] = {
+    "kernel": EventKind.KERNEL,
+    "gpu_memcpy": EventKind.MEMCPY,
+    "gpu_memset": EventKind.MEMSET,
+    "cuda_runtime": EventKind.LAUNCH,
+    "cuda_driver": EventKind.LAUNCH,
+    "hip_runtime": EventKind.LAUNCH,
+    "hip_driver": EventKind.LAUNCH,
+    "xpu_runtime": EventKind.LAUNCH,
+    "runtime": EventKind.LAUNCH,
+    "cpu_op": EventKind.OPERATOR,
+    "operator": EventKind.OPERATOR,
+    "user_annotation": EventKind.ANNOTATION,
+    "gpu_user_annotation": EventKind.GPU_ANNOTATION,
+    "python_function": EventKind.FRAME,
+}
+_ON_GPU = {EventKind.KERNEL, EventKind.MEMCPY, EventKind.MEMSET}
+GPU_CATEGORIES = frozenset(cat for cat, activity in CATEGORIES.items() if activity in _ON_GPU)
+
+
+class Argument(StrEnum):
+    """Keys of an event's arguments."""
+
+    # Of operators, launch calls and GPU activities
+    EXTERNAL_ID = "External id"  # joins an operator, its launch calls and their activities
+    CORRELATION = "correlation"  # joins a launch call and its activity
+    INPUT_DIMS = "Input Dims"
+    INPUT_TYPE = "Input type"
+    CONCRETE_INPUTS = "Concrete Inputs"
+    # Of GPU activities
+    DEVICE = "device"
+    STREAM = "stream"
+    BYTES = "bytes"
+    GRID = "grid"
+    BLOCK = "block"
+    GRAPH_NODE_ID = "graph node id"
+    # Of NCCL kernels
+    COLLECTIVE_NAME = "Collective name"
+    PROCESS_GROUP_NAME = "Process Group Name"
+    PROCESS_GROUP_RANKS = "Process Group Ranks"
+    GROUP_SIZE = "Group size"
+    IN_ELEMENTS = "In msg nelems"
+    OUT_ELEMENTS = "Out msg nelems"
+    DTYPE = "dtype"
+    SOURCE_RANK = "Src Rank"
+    DESTINATION_RANK = "Dst Rank"
+    SEQUENCE = "Seq"
+    IN_SPLIT = "In split size"
+    # Of allocator events
+    DEVICE_ID = "Device Id"
+    DEVICE_TYPE = "Device Type"
+    ALLOCATED_BYTES = "Bytes"
+    TOTAL_ALLOCATED = "Total Allocated"
+    TOTAL_RESERVED = "Total Reserved"
+    ADDRESS = "Addr"
+
+
+class Metadata(StrEnum):
+    """Keys at the top of a trace file, and inside what they hold."""
+
+    BASE_TIME = "baseTimeNanoseconds"  # Unix time that the file's times count from, ns
+    DEVICE_PROPERTIES = "deviceProperties"  # list of devices
+    DEVICE_NUMBER = "id"
+    DEVICE_NAME = "name"
+    DISTRIBUTED_INFO = "distributedInfo"  # what the process knew of its job
+    RANK = "rank"
+    WORLD_SIZE = "world_size"
+    PROCESS_GROUPS = "pg_config"  # list of process groups
+    GROUP_NAME = "pg_name"
+    GROUP_DESCRIPTION = "pg_desc"
+    GROUP_RANKS = "ranks"
+
+
+# Keys at the top of a file, which are 1 where the option was set: what the option records.
+OPTIONS: Mapping[str, str] = {
+    "record_shapes": "shapes",
+    "with_stack": "stacks",
+    "with_modules": "modules",
+    "profile_memory": "memory",
+    "with_flops": "FLOPs",
+}
+
+
+class EventName(StrEnum):
+    """Names of events, or how they begin, that mean something by themselves."""
+
+    ALLOCATOR = "[memory]"
+    STEP = "ProfilerStep#"
+    MODULE = "nn.Module: "

@@ -1,0 +1,1 @@
+"""One folder for each format of trace files, each with a `READER`."""

@@ -1,0 +1,72 @@
+"""The reader of Ascend's db export: ascend_pytorch_profiler_{rank}.db, and msprof_{time}.db."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from traceql.readers.contract import Reader
+from traceql.readers.first_bytes import begins_like_sqlite
+from traceql.readers.formats.ascend_db.names import ANALYSIS, PROFILES, is_of_ascend
+
+if TYPE_CHECKING:
+    from traceql.readers.tables import TraceTables
+
+_SUFFIXES = (".db", ".db.gz")
+_MOST_PACKED_BYTES = 64 << 20  # to unpack into memory only for the names of the tables
+_FIRST_BYTES = 64 << 20  # to look for tables in, of a file that is named like those of others
+
+
+def _recognises(path: Path) -> bool:
+    """By the name, and else, as nothing but the tables tells SQLite files apart, by the tables."""
+    if not begins_like_sqlite(path):
+        return False
+    if PROFILES.search(path.name) or path.name == ANALYSIS:
+        return True
+    from traceql.readers.sqlite_file import table_names
+
+    if path.name.endswith(".gz") and path.stat().st_size > _MOST_PACKED_BYTES:
+        most_bytes = None if path.name.endswith(_SUFFIXES) else _FIRST_BYTES
+        return _creates_tables_of_ascend(path, most_bytes)
+    return is_of_ascend(table_names(path))
+
+
+def _creates_tables_of_ascend(path: Path, most_bytes: int | None) -> bool:
+    """Whether a file too large to be unpacked into memory for that has the tables."""
+    from traceql.readers.sqlite_file import created_tables
+
+    found: set[str] = set()
+    for name in created_tables(path, most_bytes=most_bytes):
+        found.add(name)
+        if is_of_ascend(found):
+            return True
+    return False
+
+
+def _is_superseded(path: Path) -> bool:
+    """What the profiler made from a profile."""
+    return path.name == ANALYSIS
+
+
+def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
+    from traceql.readers.formats.ascend_db.read import read_profile
+
+    return read_profile(path, trace_processor=trace_processor)
+
+
+def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
+    from traceql.readers.formats.ascend_db.read import perfetto_feed
+
+    return perfetto_feed(path, base_ns)
+
+
+READER = Reader(
+    name="ascend_db",
+    format="ascend db",
+    suffixes=_SUFFIXES,
+    dialect="ascend",
+    recognises=_recognises,
+    read=_read,
+    feed=_feed,
+    opens_in_perfetto=False,
+    is_superseded=_is_superseded,
+)

@@ -1,0 +1,130 @@
+"""Reads a JSON trace: parses it, lets the trace processor nest the slices, builds the tables."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.errors import TraceCorrupt
+from traceql.readers import feed
+from traceql.readers.arguments import int64_column, whole_numbers
+from traceql.readers.asked_nesting import nesting
+from traceql.readers.flows import Flows
+from traceql.readers.formats.kineto.counting import counted
+from traceql.readers.formats.kineto.gathering import Gathered
+from traceql.readers.formats.kineto.kineto_json import Event, KinetoJson
+from traceql.readers.formats.kineto.remarks import remarks
+from traceql.readers.formats.kineto.span import Span
+from traceql.readers.nesting import Nesting
+from traceql.readers.remarks import remark_table
+from traceql.readers.tables import COUNTER, FLOW, INSTANT, SLICE, TraceTables
+from traceql.readers.timeline import Timeline, complete_timeline, point_timeline
+from traceql.readers.tracks import Track, track_table
+
+Int64s = npt.NDArray[np.int64]
+Kept = Callable[[Iterable[list[Event]]], Iterable[list[Event]]]
+
+
+@dataclass(frozen=True)
+class KinetoEvents:
+    """The parsed events of one file, with exact times and tracks."""
+
+    columns: Gathered
+    slices: Timeline
+    instants: Timeline
+    flows: Flows
+    tracks: list[Track]
+    metadata: dict[str, Any]
+
+
+def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
+    """The tables of a JSON trace of PyTorch's profiler, on CUDA or ROCm."""
+    kineto = kineto_events(path)
+    nested = nesting(kineto.slices, kineto.flows, kineto.tracks, trace_processor=trace_processor)
+    tables = {
+        "slice": _slice_table(kineto, nested),
+        "activity": kineto.columns.slices.activity,
+        "flow": pa.table([nested.slice_out, nested.slice_in], schema=FLOW),
+        "instant": instant_table(kineto),
+        "counter": COUNTER.empty_table(),
+        "track": track_table(kineto.tracks),
+        "count": counted(kineto.columns).table(),
+        "remark": remark_table(list(remarks(kineto.columns, kineto.slices, kineto.flows, nested))),
+    }
+    return TraceTables(tables, kineto.metadata)
+
+
+def kineto_events(path: Path, *, kept: Kept | None = None) -> KinetoEvents:
+    """Parses a file and computes the times and tracks of its events.
+
+    Args:
+        kept: takes events out of the batches that it wants to keep for itself; none by default.
+
+    Raises:
+        TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
+    """
+    trace = KinetoJson(path)
+    try:
+        columns = Gathered(kept(trace) if kept else trace.scanned())
+        complete, points = columns.slices, columns.instants
+        span = Span()
+        span.add(complete.ts, complete.dur, points.ts)
+        span.require_fits()
+    except TraceCorrupt as error:
+        raise type(error)(f"{path}: {error}") from None
+    slices = complete_timeline(complete.ts, complete.dur, complete.track)
+    instants = point_timeline(points.ts, points.track, slices)
+    flows = columns.flow_ends.flows(slices)
+    tracks = columns.tracks.named(columns.about_tracks)
+    return KinetoEvents(columns, slices, instants, flows, tracks, trace.metadata)
+
+
+def perfetto_feed(path: Path, base_ns: int) -> Iterator[bytes]:
+    """The file as JSON that the trace processor accepts, with times relative to `base_ns`."""
+    kineto = kineto_events(path)
+    slices, tracks = kineto.slices, kineto.tracks
+    ids = feed.dense_ids(tracks, slices)
+    columns = kineto.columns.slices
+    described = feed.Described(columns.cat, columns.name, columns.args)
+    return feed.described_feed(slices, described, kineto.flows, tracks, ids, feed.FedTimes(base_ns))
+
+
+def _slice_table(kineto: KinetoEvents, nested: Nesting) -> pa.Table:
+    slices, columns = kineto.slices, kineto.columns.slices
+    of_columns = [
+        pa.array(np.arange(len(slices))),
+        columns.cat,
+        columns.name,
+        pa.array(slices.ts),
+        pa.array(slices.dur),
+        *places(slices, kineto.tracks),
+        nested.parent,
+        nested.depth,
+        columns.external_id,
+        columns.correlation,
+        columns.args,
+    ]
+    return pa.table(of_columns, schema=SLICE)
+
+
+def instant_table(kineto: KinetoEvents) -> pa.Table:
+    instants, columns = kineto.instants, kineto.columns.instants
+    of_columns = [
+        columns.cat,
+        columns.name,
+        pa.array(instants.ts),
+        *places(instants, kineto.tracks),
+        columns.args,
+    ]
+    return pa.table(of_columns, schema=INSTANT)
+
+
+def places(timeline: Timeline, tracks: Sequence[Track]) -> tuple[pa.Array, pa.Array, pa.Array]:
+    number = pa.array(timeline.track)
+    pid = int64_column(whole_numbers([track.pid for track in tracks]))
+    tid = int64_column(whole_numbers([track.tid for track in tracks]))
+    return pid.take(number), tid.take(number), number

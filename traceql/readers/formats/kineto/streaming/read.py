@@ -1,0 +1,136 @@
+"""Reads a JSON trace of any size in bounded memory, without the trace processor.
+
+The events are parsed once, in sections, which go to disk. What needs another order is sorted, in
+memory while it fits, and else on disk by DuckDB: slices by track and time to find their parents,
+flow ends by flow to find arrows.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+
+from traceql.errors import TraceCorrupt
+from traceql.readers.arguments import int64_column, whole_numbers
+from traceql.readers.formats.kineto.remarks import Found, by_streaming, stated
+from traceql.readers.formats.kineto.streaming.arrows import Arrows
+from traceql.readers.formats.kineto.streaming.nested import (
+    Placed,
+    ends_by_flow,
+    nest,
+    places_of_slices,
+)
+from traceql.readers.formats.kineto.streaming.scratch import Scratch
+from traceql.readers.formats.kineto.streaming.sections import Sections, sections
+from traceql.readers.formats.kineto.track_numbers import unread
+from traceql.readers.phases import METADATA
+from traceql.readers.remarks import Remark, remark_table
+from traceql.readers.tables import INSTANT, SCHEMAS, SLICE, TraceTables
+from traceql.readers.tracks import Track, track_table
+
+_PROCESS_BYTES = 300 << 20
+_EMPTY = {name: schema.empty_table() for name, schema in SCHEMAS.items()}
+
+
+def stream_kineto(
+    path: Path, *, folder: Path, memory_bytes: int, processes: int = 1
+) -> Iterator[TraceTables]:
+    """The tables of a JSON trace of PyTorch's profiler, section by section.
+
+    Args:
+        folder: where to write the sections, and what does not fit into memory, about as many bytes
+            as the JSON has; what is written is removed.
+        memory_bytes: about how much to use; half of it is for tables and for sorting.
+        processes: how many may parse the file at once; each takes about 300 MB.
+
+    Raises:
+        TraceCorrupt: the file is not a trace, is damaged, or has events without a time.
+    """
+    with (
+        TemporaryDirectory(dir=folder) as name,
+        closing(Scratch(Path(name), memory_bytes=memory_bytes // 2)) as scratch,
+    ):
+        found = _parsed(path, scratch, min(processes, memory_bytes // _PROCESS_BYTES))
+        placed = nest(found)
+        arrows = Arrows(found.first)
+        for flows in arrows.tables(ends_by_flow(found)):
+            yield _part({"flow": flows})
+        found.number_tracks_of(arrows.places)
+        tracks = found.tracks.named(found.about_tracks)
+        for section in _sections(found, tracks):
+            yield _part(section)
+        about = {
+            "track": track_table(tracks),
+            "count": found.counts.table(),
+            "remark": remark_table(_stated(found, arrows, placed)),
+        }
+        yield TraceTables(_EMPTY | about, found.metadata)
+
+
+def _parsed(path: Path, scratch: Scratch, processes: int) -> Sections:
+    try:
+        found = (processes > 1 and _by_range(path, scratch, processes)) or sections(path, scratch)
+        found.span.require_fits()
+    except TraceCorrupt as error:
+        raise type(error)(f"{path}: {error}") from None
+    return found
+
+
+def _by_range(path: Path, scratch: Scratch, processes: int) -> Sections | None:
+    from traceql.readers.formats.kineto.streaming.by_range import (
+        sections_by_range,  # and multiprocessing
+    )
+
+    return sections_by_range(path, scratch, processes)
+
+
+def _part(tables: dict[str, pa.Table]) -> TraceTables:
+    return TraceTables(_EMPTY | tables, continues=True)
+
+
+def _sections(found: Sections, tracks: Sequence[Track]) -> Iterator[dict[str, pa.Table]]:
+    pids = int64_column(whole_numbers([track.pid for track in tracks]))
+    tids = int64_column(whole_numbers([track.tid for track in tracks]))
+    first = 0
+    tables = (found.scratch.take(name) for name in ("slice", "activity", "instant"))
+    for known, activity, points, (parent, depth) in zip(
+        *tables, places_of_slices(found), strict=True
+    ):
+        more = {
+            "index": pa.array(np.arange(first, first + len(known))),
+            "parent": parent,
+            "depth": depth,
+        }
+        yield {
+            "slice": _with(known, _place(known["track"], pids, tids) | more, SLICE),
+            "activity": activity,
+            "instant": _with(points, _place(points["track"], pids, tids), INSTANT),
+        }
+        first += len(known)
+
+
+def _place(track: pa.ChunkedArray, pids: pa.Array, tids: pa.Array) -> dict[str, pa.Array]:
+    return {"pid": pids.take(track), "tid": tids.take(track)}
+
+
+def _with(known: pa.Table, more: dict[str, pa.Array], schema: pa.Schema) -> pa.Table:
+    """A table of the contract, of columns that were known before and those that were found."""
+    return pa.table(
+        [more[name] if name in more else known[name] for name in schema.names], schema=schema
+    )
+
+
+def _stated(found: Sections, arrows: Arrows, placed: Placed) -> Iterator[Remark]:
+    about = Found(
+        slices=sum(found.slices),
+        overlapping=placed.overlapping,
+        negative=found.negative,
+        arrows=arrows.drawn,
+        finishes=arrows.finishes,
+        metadata=found.counts.phases[METADATA],
+        unread=unread(found.about_tracks),
+    )
+    return stated(about, by_streaming(placed.slices, about.slices))

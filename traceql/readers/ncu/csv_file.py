@@ -1,0 +1,219 @@
+"""Reads a CSV of Nsight Compute: the raw page has a row per launch, the details page per metric."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from traceql.readers.ncu.csv_text import CsvText
+from traceql.readers.ncu.decimal_marks import Evidence, Mark, evidence
+from traceql.readers.ncu.nvtx_ranges import ranges
+from traceql.readers.ncu.profile import LAUNCH, Remark
+from traceql.readers.ncu.values import MetricRows, is_series
+from traceql.util.input_file import Unusable
+
+_OF_LAUNCH = (
+    *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context"),
+    *("Stream", "Block Size", "Grid Size", "Device", "CC"),
+    "thread Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",
+    "Id:Domain:Start/Stop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg",
+)
+_RANGES = _OF_LAUNCH[-2:]
+_SIZES = re.compile(r"\((\d+), *(\d+), *(\d+)\)")
+_NAME = "device__attribute_display_name"
+_WHOLE = ("graph", "range")  # what stands in place of the name of a kernel
+_UNITS_MISSING = Remark(
+    "units of the profile", 0, 1, False,
+    "rows with units; that below the header is missing, so that no size or time is known; print "
+    "the profile again",
+)  # fmt: skip
+_Row = dict[str, str]
+
+
+class CsvProfile(NamedTuple):
+    """What a CSV holds; see traceql.readers.ncu.profile."""
+
+    page: str
+    launches: pa.Table
+    metrics: pa.Table
+    remarks: list[Remark]
+
+
+class _Cell(NamedTuple):
+    launch: int
+    section: str | None
+    metric: str
+    unit: str
+    text: str
+
+
+def csv_profile(text: CsvText) -> CsvProfile:
+    """The launches and metrics of a CSV.
+
+    Raises:
+        Unusable: it has no launch, or no metric.
+    """
+    is_details = "Metric Name" in text.header
+    page, cells_of = ("details", _details) if is_details else ("raw", _raw)
+    launches: list[_Row] = []
+    device_names: dict[int, str] = {}
+    left_out: Counter[str] = Counter()
+    told = evidence(cell.text for cell in cells_of(text, []) if _left_out(cell) is None)
+    rows = MetricRows(told.mark)
+    for cell in cells_of(text, launches):
+        if reason := _left_out(cell):
+            left_out[reason] += 1
+        else:
+            rows.add(*cell)
+        if cell.metric == _NAME:
+            device_names[cell.launch] = cell.text
+    if not launches:
+        raise Unusable("an empty profile: it has no launch; see that ncu profiles a kernel")
+    if not rows.count:
+        raise Unusable("it has no metric; print it with --page raw or --page details")
+    remarks = [_kept(rows, text), _marks(told, rows), *rows.no_numbers()]
+    remarks += [*_not_loaded(left_out, text), *rows.rounded()]
+    if not is_details and not _has_units(text):
+        remarks.append(_UNITS_MISSING)
+    return CsvProfile(page, _launches(launches, device_names), rows.table(), remarks)
+
+
+def _left_out(cell: _Cell) -> str | None:
+    """Which kind of what is not loaded a cell belongs to."""
+    if not cell.metric:
+        return "rules"
+    return "time series" if is_series(cell.metric) else None
+
+
+def _raw(text: CsvText, launches: list[_Row]) -> Iterator[_Cell]:
+    """The cells of the raw page, where the row below the header has the units.
+
+    Appends what the file tells of each launch to `launches`.
+    """
+    of_launch = [(i, name) for i, name in enumerate(text.header) if name in _OF_LAUNCH]
+    of_metrics = [(i, name) for i, name in enumerate(text.header) if name not in _OF_LAUNCH]
+    units = [""] * len(text.header)
+    number = text.header.index("ID")
+    for row in text.rows():
+        if not row[number]:
+            units = row
+            continue
+        for i, name in of_metrics:
+            if row[i]:
+                yield _Cell(len(launches), None, name, units[i], row[i])
+        launches.append({name: row[i] for i, name in of_launch})
+
+
+def _has_units(text: CsvText) -> bool:
+    number = text.header.index("ID")
+    return any(not row[number] for row in text.rows())
+
+
+def _details(text: CsvText, launches: list[_Row]) -> Iterator[_Cell]:
+    """The cells of the details page, likewise; those of rules have no metric."""
+    known: dict[tuple[int, str, str], int] = {}
+    for row in text.rows():
+        found = dict(zip(text.header, row, strict=True))
+        key = (text.page, found["ID"], found.get("Process ID", ""))
+        launch = known.setdefault(key, len(launches))
+        if launch == len(launches):
+            launches.append(found)
+        yield _Cell(
+            launch,
+            found.get("Section Name") or None,
+            found["Metric Name"],
+            found.get("Metric Unit", ""),
+            found.get("Metric Value", ""),
+        )
+
+
+def _launches(rows: Sequence[_Row], device_names: Mapping[int, str]) -> pa.Table:
+    return pa.Table.from_pylist(
+        [
+            {
+                "index": index,
+                "number": _whole(row.get("ID")),
+                "process_id": _whole(row.get("Process ID")),
+                "device": _whole(row.get("Device")),
+                "device_name": device_names.get(index),
+                "compute_capability": row.get("CC") or None,
+                "context": _whole(row.get("Context")),
+                "stream": _whole(row.get("Stream")),
+                "name": row["Kernel Name"],
+                "kind": row["Kernel Name"] if row["Kernel Name"] in _WHOLE else "kernel",
+                "grid": _sizes(row.get("Grid Size")),
+                "block": _sizes(row.get("Block Size")),
+                "ranges": [name for column in _RANGES for name in ranges(row.get(column, ""))],
+            }
+            for index, row in enumerate(rows)
+        ],
+        LAUNCH,
+    )
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() and len(text) < 19 else None
+
+
+def _sizes(text: str | None) -> list[int] | None:
+    found = _SIZES.fullmatch(text or "")
+    sizes = [int(size) for size in found.groups()] if found else []
+    return sizes if sizes and max(sizes) < 2**31 else None
+
+
+def _kept(rows: MetricRows, text: CsvText) -> Remark:
+    """Compares what was read with what is in the rows, which are counted in another way."""
+    total = sum(_values_in(row, text.header) for row in text.rows())
+    return Remark(
+        "values of the profile",
+        rows.count,
+        total,
+        rows.count == total,
+        "values in table kernel_metric; values of metrics in the file",
+    )
+
+
+def _values_in(row: Sequence[str], header: Sequence[str]) -> int:
+    found = dict(zip(header, row, strict=True))
+    if "Metric Name" in found:
+        return int(bool(found["Metric Name"]) and not is_series(found["Metric Name"]))
+    if not found["ID"]:
+        return 0  # the units
+    series = sum(1 for name in header if is_series(name) and found[name])
+    return len(row) - row.count("") - series - sum(1 for name in _OF_LAUNCH if found.get(name))
+
+
+def _marks(told: Evidence, rows: MetricRows) -> Remark:
+    """What was decided about separators, and from which numbers."""
+    words = {Mark.POINT: "decimal point", Mark.COMMA: "decimal comma"}
+    because = "; ".join(
+        f"{count} numbers such as {told.example[mark]} have a {words[mark]}"
+        for mark, count in told.numbers.items()
+    )
+    note = because or "no number tells the decimal mark"
+    if rows.unread:
+        note += (
+            f"; numbers such as {rows.unread[0]} can be read in two ways or in none, and are "
+            "unknown: print the profile again with LC_ALL=C and --print-units base"
+        )
+    unread = len(rows.unread)
+    ok = False if unread else None
+    return Remark(
+        "decimal mark of the profile", unread, rows.count, ok, f"numbers not read; values; {note}"
+    )
+
+
+def _not_loaded(left_out: Mapping[str, int], text: CsvText) -> Iterator[Remark]:
+    for kind, count, what in (
+        ("time series", left_out["time series"], "samples over time are not loaded"),
+        ("rules", left_out["rules"], "advice of rules is not loaded; ncu-ui shows it"),
+        ("other lines", text.others, "lines between the rows that are none"),
+    ):
+        if count:
+            note = f"loaded; in the file; {what}"
+            yield Remark(f"{kind} of the profile", 0, count, None, note)
+    if text.damaged:
+        note = "rows loaded; lines that begin like a row, but are damaged; print the profile again"
+        yield Remark("damaged rows of the profile", 0, text.damaged, False, note)

@@ -1,0 +1,168 @@
+"""Finds the CSV of Nsight Compute in a file, which may begin with the output of the program."""
+
+import csv
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from traceql.util.input_file import Unusable, content
+
+_HEADER = re.compile(
+    rb'^"(?:ID|Process ID)","Process (?:ID|Name)",.*"Kernel Name".*$', re.MULTILINE
+)
+# The same, as a spreadsheet or another program saves it.
+_SAVED_AGAIN = re.compile(
+    rb"^\"?(?:ID|Process ID)\"?([,;\t])\"?Process (?:ID|Name)\"?\1.*Kernel Name.*$", re.MULTILINE
+)
+_ROW = re.compile(r'"\d*",')
+_TOOL = re.compile(rb"^==(?:PROF|WARNING|ERROR)== .*$", re.MULTILINE)
+_VALUE = "Metric Value"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_GZIP = b"\x1f\x8b"
+_GZIP_FORMAT = 31  # of zlib's parameter wbits
+_AGAIN = "print the profile again with ncu -i REPORT.ncu-rep --csv --page raw"
+_FIRST_COLUMNS = ("ID", "Process ID")
+_SUMMARY = {"Minimum", "Maximum", "Average"}
+_LETTERS = 160  # of the tool's own words that a message quotes
+_READ_BYTES = 1 << 16
+# What is no CSV or text by its name is only searched so far for the header.
+_TEXTS = (".csv", ".csv.gz", ".txt", ".log")
+
+
+@dataclass
+class CsvText:
+    """The cells of a CSV.
+
+    Attributes:
+        header: the names of the columns.
+        page: the number of the page that the last row belongs to. A file that was appended to
+            repeats the header, and its launches are numbered from 0 again.
+        others: how many lines between the rows are none, such as the program's output.
+        damaged: how many lines begin like a row, and are none.
+    """
+
+    header: list[str]
+    lines: list[str]
+    page: int = field(default=0)
+    others: int = field(default=0)
+    damaged: int = field(default=0)
+
+    def rows(self) -> Iterator[list[str]]:
+        """The rows below the header. Cells of ncu have no line breaks.
+
+        Raises:
+            Unusable: the last line is cut off, or a page with other columns follows.
+        """
+        self.page = self.others = self.damaged = 0
+        last = len(self.lines) - 1
+        # Of a rule's columns, the rows of metrics have one, and it is empty.
+        least = self.header.index(_VALUE) + 1 if _VALUE in self.header else len(self.header)
+        for number, line in enumerate(self.lines):
+            row = _cells(line) if line.startswith('"') else None
+            if row and row[0] in _FIRST_COLUMNS and "Kernel Name" in row:
+                if row != self.header:
+                    raise Unusable(
+                        "it holds profiles with different columns, one behind the other; put each "
+                        "into a file of its own"
+                    )
+                self.page += 1
+            elif row is None or not least <= len(row) <= len(self.header):
+                if number == last and line.startswith('"'):
+                    raise Unusable(f"its last line is cut off; copy the file again, or {_AGAIN}")
+                is_damaged = _ROW.match(line) is not None
+                self.damaged += is_damaged
+                self.others += not is_damaged
+            else:
+                yield row + [""] * (len(self.header) - len(row))
+
+
+def is_csv(path: Path) -> bool:
+    """Whether a file has output of Nsight Compute that can be read, or should be."""
+    try:
+        with path.open("rb") as opened:
+            head = opened.read(_READ_BYTES)
+        if head.startswith(_GZIP):
+            head = zlib.decompressobj(_GZIP_FORMAT).decompress(head, _READ_BYTES)
+    except (OSError, zlib.error):
+        return False
+    if _is_output(head):
+        return True
+    if not path.name.lower().endswith(_TEXTS):
+        return False
+    try:
+        return _is_output(_unpacked(content(path)))
+    except Unusable:
+        return False
+
+
+def csv_text(file: bytes) -> CsvText:
+    """The CSV in the bytes of a file.
+
+    Raises:
+        Unusable: it has none, is not UTF-8, or has a page without launches.
+    """
+    found = _unpacked(file)
+    if found.startswith(_UTF16):
+        raise Unusable(
+            "it is UTF-16, as PowerShell redirects text; convert it to UTF-8, or use --log-file"
+        )
+    header = _HEADER.search(found)
+    if header is None and _SAVED_AGAIN.search(found):
+        raise Unusable(
+            "another program saved this CSV of Nsight Compute in a form of its own; load the file "
+            f"that ncu wrote, or {_AGAIN}"
+        )
+    if header is None:
+        raise Unusable(f"{_said(found)}; see that ncu profiles a kernel, and use --csv")
+    try:
+        text = found[header.start() :].decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Unusable(f"byte {header.start() + error.start} is not UTF-8; {_AGAIN}") from None
+    first, *lines = text.split("\n")
+    columns = _cells(first.rstrip("\r"))
+    if columns is None or "Kernel Name" not in columns:
+        raise Unusable(f"its header is cut off; {_AGAIN}")
+    if not _SUMMARY.isdisjoint(columns):
+        raise Unusable(
+            "a summary (--print-summary) has means over launches, which cannot be told apart; "
+            "print the profile without --print-summary"
+        )
+    if "ID" not in columns:
+        raise Unusable(f"it has no column ID, which numbers the launches; {_AGAIN}")
+    return CsvText(columns, [line.rstrip("\r") for line in lines if line.strip()])
+
+
+def _cells(line: str) -> list[str] | None:
+    """The cells of a line; None if its quotes do not end."""
+    try:
+        return next(csv.reader((line,), strict=True))
+    except (csv.Error, StopIteration):
+        return None
+
+
+def _is_output(head: bytes) -> bool:
+    if head.startswith(_UTF16):
+        head = head.decode("utf-16", errors="replace").encode()
+    return any(pattern.search(head) for pattern in (_HEADER, _TOOL, _SAVED_AGAIN))
+
+
+def _said(found: bytes) -> str:
+    """What the tool says last, if there is no CSV."""
+    lines = _TOOL.findall(found)
+    told = [line for line in lines if not line.startswith(b"==PROF==")] or lines[-1:]
+    last = told[-1].decode("utf-8", errors="replace") if told else ""
+    return f"no CSV of Nsight Compute in it ({last[:_LETTERS].strip() or 'no message'})"
+
+
+def _unpacked(file: bytes) -> bytes:
+    if not file.startswith(_GZIP):
+        return file.removeprefix(b"\xef\xbb\xbf")
+    try:
+        return gzip.decompress(file).removeprefix(b"\xef\xbb\xbf")
+    except (OSError, EOFError, zlib.error):
+        raise Unusable(
+            "its compressed data is damaged or incomplete; copy the file again"
+        ) from None

@@ -1,0 +1,110 @@
+"""The bundled engine as readers use it, without the official Perfetto API and protobuf's objects.
+
+To import those takes as long as to read a small trace.
+"""
+
+from typing import Self
+
+from traceql.errors import EngineError
+from traceql.readers.trace_processor.messages import last_line
+from traceql.readers.trace_processor.wasm import REQUEST_BYTES, WasmEngine
+from traceql.util.protobuf.wire import DELIMITED, VARINT, delimited_fields, tag, varint
+
+# A request holds a whole append with its header; the engine copies split requests once more.
+APPEND_BYTES = REQUEST_BYTES - (1 << 10)
+_APPEND, _FINALIZE, _QUERY = 1, 2, 3  # requests
+_MESSAGE = 1  # field number of TraceProcessorRpcStream
+# Field numbers of TraceProcessorRpc, and of its arguments and results.
+_REQUEST, _FATAL_ERROR = 2, 5
+_APPEND_TRACE_DATA, _QUERY_ARGS = 101, 103
+_APPEND_RESULT, _QUERY_RESULT, _FINALIZE_RESULT = 201, 203, 212
+_SQL, _APPEND_ERROR, _FINALIZE_ERROR = 1, 2, 1
+
+
+class BundledEngine:
+    """Takes a trace, then answers queries. Two threads must not use it at the same time.
+
+    All methods raise EngineError if the engine rejects what it gets, or stops.
+    """
+
+    def __init__(self) -> None:
+        self._engine = WasmEngine()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees all memory of the engine."""
+        self._engine.close()
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Takes the next bytes of the trace."""
+        whole = memoryview(data).cast("B")
+        for start in range(0, len(whole), APPEND_BYTES):
+            piece = whole[start : start + APPEND_BYTES]
+            found = replies(self._engine, append_header(len(piece)), piece)
+            said = "Failed while parsing trace. Error message: "
+            _require_no_error(found, _APPEND_RESULT, _APPEND_ERROR, said)
+
+    def finish(self) -> None:
+        """Finishes the trace, so that all of it can be queried."""
+        found = replies(self._engine, _framed(_requested(_FINALIZE)))
+        said = "Failed while finishing the trace: "
+        _require_no_error(found, _FINALIZE_RESULT, _FINALIZE_ERROR, said)
+
+    def query_bytes(self, sql: str) -> bytes:
+        """A serialised QueryResult. If `sql` is wrong, its field `error` says so."""
+        return query_bytes(self._engine, sql)
+
+
+def query_bytes(engine: WasmEngine, sql: str) -> bytes:
+    """A serialised QueryResult: the engine's partial results, which protobuf can merge."""
+    text = sql.encode()
+    arguments = tag(_SQL, DELIMITED) + varint(len(text)) + text
+    head = _requested(_QUERY) + tag(_QUERY_ARGS, DELIMITED) + varint(len(arguments))
+    fields = replies(engine, _framed(head + arguments))
+    return b"".join(content for number, content in fields if number == _QUERY_RESULT)
+
+
+def append_header(size: int) -> bytes:
+    """What precedes `size` bytes of trace in a TraceProcessorRpcStream of one append request."""
+    rpc = _requested(_APPEND) + tag(_APPEND_TRACE_DATA, DELIMITED) + varint(size)
+    return tag(_MESSAGE, DELIMITED) + varint(len(rpc) + size) + rpc
+
+
+def replies(engine: WasmEngine, *parts: bytes | memoryview) -> list[tuple[int, memoryview]]:
+    """The fields of the TraceProcessorRpc that answer a request.
+
+    Raises:
+        EngineError: the engine stopped.
+    """
+    messages = delimited_fields(memoryview(engine.request(*parts)))
+    fields = [field for _, message in messages for field in delimited_fields(message)]
+    for number, content in fields:
+        if number == _FATAL_ERROR:
+            reason = last_line(str(content, "utf-8", "replace"))
+            raise EngineError(f"the trace processor stopped: {reason}")
+    return fields
+
+
+def _requested(request: int) -> bytes:
+    return tag(_REQUEST, VARINT) + varint(request)
+
+
+def _framed(rpc: bytes) -> bytes:
+    return tag(_MESSAGE, DELIMITED) + varint(len(rpc)) + rpc
+
+
+def _require_no_error(
+    fields: list[tuple[int, memoryview]], result: int, error: int, said: str
+) -> None:
+    """Raises EngineError if a result says what is wrong, in the words of the official API."""
+    for number, content in fields:
+        if number == result:
+            for field, text in delimited_fields(content):
+                if field == error and text:
+                    reason = last_line(said + str(text, "utf-8", "replace"))
+                    raise EngineError(f"the trace processor rejected the trace: {reason}")

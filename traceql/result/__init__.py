@@ -1,0 +1,1 @@
+"""The rows of a statement, as text, chart or data frame."""

@@ -1,0 +1,178 @@
+"""Curves: what was measured at several loads or sizes, with intervals, and a line through it.
+
+The line is a fitted curve if there is one, and else joins the points. Panels have the same axes.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import altair as alt
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from traceql.result.chart.curve_points import QUANTITIES, Points, places_across, points_of
+from traceql.result.chart.data import chart_of
+from traceql.result.chart.encodings import coloured, hover
+from traceql.result.chart.measured_axis import NUMBER, MeasuredAxis, measured_axis
+from traceql.result.chart.palette import in_order
+from traceql.result.chart.panels import in_rows, named, row_of
+from traceql.result.chart.theme import CONFIG, PAPER, QUIET
+
+_HEIGHT = 220  # pixels of a panel
+_AXIS = 58  # pixels of the vertical axis with its title
+_TITLE = 22  # pixels of that title
+_DOT = 30  # square pixels
+_CAP = 7  # pixels: length of the ends of an interval
+_COVERED = 4.5  # pixels: an end that is closer to its dot would look like a part of that
+_LEAST_SPARE, _SPARE = 1.15, 0.06  # at the ends of the horizontal axis: a factor, and a power
+_SAMPLES = 40  # of a fitted curve
+_DEGREE = 2  # of a fitted curve, as a polynomial of what is across: no part of it grows faster
+_IDEAL = 100.0  # percent
+
+
+@dataclass(frozen=True)
+class _Plane:
+    """The axes of a panel, and the colors of its marks."""
+
+    x: alt.X
+    up: MeasuredAxis
+    colours: dict[str, Any]
+    is_share: bool
+    has_labels: bool  # of the vertical axis
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """The color of marks where there is one series."""
+        return {} if self.colours else {"color": CONFIG["mark"]["color"]}
+
+    def y(self, field: str) -> alt.Y:
+        extent = _AXIS - _TITLE if self.has_labels else 0
+        look = {"labels": self.has_labels, "minExtent": extent, "maxExtent": extent}
+        encoding = self.up.encoding(field, domain=False, **look)
+        return alt.Y(**encoding | ({} if self.has_labels else {"title": None}))
+
+
+def curve(table: pa.Table, channels: dict[str, str], width: int) -> alt.VConcatChart:
+    """The chart.
+
+    Its channels low and high are the ends of the interval of y, `fit` is the value on a curve,
+    `second` another quantity of the same unit, and `name` a column that says what is measured. If
+    there are several columns for x or color, the one with the most values counts.
+    """
+    points = points_of(table, channels)
+    names = list(dict.fromkeys(points.rows["panel"]))
+    row = row_of(len(names), width, _AXIS, one_axis=True)
+    ideal = _IDEAL if points.is_share else 0.0
+    quantities = points.rows[list(QUANTITIES)]
+    up = measured_axis(quantities, points.y_title, _HEIGHT, least_high=ideal)
+    rows = points.rows.assign(across=places_across(points, row.width))
+    for end in ("low", "high"):
+        rows[f"{end}_stands_out"] = [
+            abs(up.pixels(value) - up.pixels(ends)) > _COVERED
+            for value, ends in zip(rows["value"], rows[end], strict=True)
+        ]
+    x, colours = _across(rows, points), _colours(points, width)
+    panels = []
+    for place, name in enumerate(names):
+        plane = _Plane(x, up, colours, points.is_share, has_labels=not place % row.panels)
+        layers = [*named(name), *_layers(rows[rows["panel"] == name], plane)]
+        panel = alt.LayerChart(layer=layers)
+        panels.append(panel.properties(width=row.width, height=_HEIGHT))
+    return in_rows(panels, row)
+
+
+def _across(rows: pd.DataFrame, points: Points) -> alt.X:
+    first, last = float(rows["across"].min()), float(rows["across"].max())
+    spare = max((last / first) ** _SPARE, _LEAST_SPARE)
+    return alt.X(
+        field="across",
+        type="quantitative",
+        title=points.x_title,
+        scale=alt.Scale(type="log", base=2, domain=[first / spare, last * spare], nice=False),
+        axis=alt.Axis(
+            values=[float(value) for value in sorted(rows["x"].unique())], labelExpr=NUMBER,
+            grid=False, ticks=True, tickSize=4, labelOverlap="greedy", labelSeparation=6,
+        ),
+    )  # fmt: skip
+
+
+def _colours(points: Points, width: int) -> dict[str, Any]:
+    if len(points.series) == 1:
+        return {}
+    encoding = coloured(points.rows, "series", width, points.series)
+    legend = encoding["color"]["legend"]
+    legend["symbolType"], legend["symbolOpacity"] = "circle", 1
+    if points.series_title:
+        encoding["color"]["scale"]["range"] = in_order(len(points.series))
+        legend["title"] = points.series_title
+    return encoding
+
+
+def _layers(rows: pd.DataFrame, plane: _Plane) -> Iterator[alt.Chart]:
+    """A line, an interval and a dot for each point; a ring for its second quantity."""
+    if plane.is_share:
+        ideal = alt.Chart({"values": [{"ideal": _IDEAL}]})
+        yield ideal.mark_rule(color=QUIET, strokeDash=[4, 3]).encode(y=plane.y("ideal"))
+    yield from _lines(rows, plane)
+    base = chart_of(rows.drop(columns=["panel"])).encode(x=plane.x, **plane.colours)
+    known = base.transform_filter("isValid(datum.low) && isValid(datum.high)")
+    yield known.mark_rule(strokeWidth=1.5, **plane.plain).encode(
+        y=plane.y("low"), y2=alt.Y2(field="high")
+    )
+    for end in ("low", "high"):
+        yield (
+            known.transform_filter(f"datum.{end}_stands_out")
+            .mark_tick(orient="horizontal", size=_CAP, thickness=1.5, **plane.plain)
+            .encode(y=plane.y(end))
+        )
+    told = {"series": "series", "x": "at", "value": plane.up.title, "low": "low", "high": "high"}
+    yield base.mark_point(filled=True, size=_DOT, opacity=1, stroke=PAPER, strokeWidth=0.75).encode(
+        y=plane.y("value"), **hover(told | {"fit": "curve"})
+    )
+    if rows["second"].notna().any():
+        yield _rings(rows, plane)
+
+
+def _rings(rows: pd.DataFrame, plane: _Plane) -> alt.Chart:
+    rings = chart_of(rows[["across", "series", "second"]].dropna()).mark_point(
+        filled=True, fill=PAPER, size=_DOT, opacity=1, strokeWidth=1.5,
+        stroke=CONFIG["mark"]["color"],
+    )  # fmt: skip
+    stroke = {}
+    if plane.colours:
+        stroke["stroke"] = alt.Stroke(**{**plane.colours["color"].to_dict(), "legend": None})
+    encoded: alt.Chart = rings.encode(x=plane.x, y=plane.y("second"), **stroke)
+    return encoded
+
+
+def _lines(rows: pd.DataFrame, plane: _Plane) -> Iterator[alt.Chart]:
+    """Fitted curves, or lines from point to point where there is none; dashed ones of `second`."""
+    through, second = list[dict[str, Any]](), list[dict[str, Any]]()
+    for name, own in rows.sort_values("x").groupby("series", sort=False):
+        fitted = own.dropna(subset=["fit"])
+        places = _sampled(fitted) if len(fitted) > 1 else _places(own, "value")
+        through += [{"series": name, "across": a, "y": b} for a, b in places]
+        known = own.dropna(subset=["second"])
+        second += [{"series": name, "across": a, "y": b} for a, b in _places(known, "second")]
+    for corners, dashes in ((through, [1, 0]), (second, [4, 3])):
+        if corners:
+            line = chart_of(pd.DataFrame(corners)).mark_line(
+                strokeWidth=1.5, opacity=0.75, clip=True, strokeDash=dashes
+            )
+            yield line.encode(x=plane.x, y=plane.y("y"), **plane.colours)
+
+
+def _places(rows: pd.DataFrame, column: str) -> Iterator[tuple[float, float]]:
+    return zip(rows["across"], rows[column], strict=True)
+
+
+def _sampled(rows: pd.DataFrame) -> Iterator[tuple[float, float]]:
+    """Places on the curve through fitted values, which is a polynomial of what is across."""
+    last = float(rows["x"].max())
+    degree = min(_DEGREE, rows["x"].nunique() - 1)
+    found = np.polynomial.Polynomial.fit(rows["x"] / last, rows["fit"], degree)
+    shift = float((rows["across"] / rows["x"]).iloc[0])
+    for place in np.geomspace(float(rows["x"].min()), last, _SAMPLES):
+        yield float(place * shift), float(found(place / last))

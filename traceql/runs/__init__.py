@@ -1,0 +1,1 @@
+"""Several runs: compared, gated, over time, in a lake, as an experiment."""

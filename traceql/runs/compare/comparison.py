@@ -1,0 +1,283 @@
+"""A comparison of two sides: its tables, in a database in memory that SQL can ask."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import replace
+from functools import cached_property
+from html import escape
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from traceql.database.statement import require_select, result
+from traceql.database.terminology import Wording, wording
+from traceql.errors import QueryInvalid, TraceqlError
+from traceql.result.result import Result, as_html, display_in_notebook
+from traceql.runs.compare.attached import attached
+from traceql.runs.compare.changes import changes, roles_together
+from traceql.runs.compare.profile import RESULTS
+from traceql.runs.compare.rows import layer_rows, setup_rows, unnamed_rows
+from traceql.runs.compare.sentences import answers
+from traceql.runs.compare.setup import Effect, differences
+from traceql.runs.compare.sides import Run, groups_of
+from traceql.runs.compare.verdict import NOISE
+from traceql.sql.query import Query, bound, queries_in, query_named
+from traceql.util.comment_head import source_text
+from traceql.util.printable import printable
+from traceql.util.resources import QUERIES
+
+SIDES = ("base", "new")
+_TABLES = Path(__file__).parent / "tables"
+# In the order in which they need each other.
+_MADE = (
+    "grain",
+    "stratum",
+    "weight",
+    "run_stratum",
+    "scope",
+    "run_value",
+    "chosen_run",
+    "typical",
+    "waterfall",
+    "total_run",
+    "total",
+    "coverage",
+    "layer_value",
+    "layer",
+    "kernel_use",
+    "lost",
+    "latency",
+)
+_FACTS = "SELECT side, run, name, value FROM profile_fact ORDER BY ALL"
+_SHOWN = (
+    "scope", "metric", "base", "new", "unit", "change_pct", "low_pct", "high_pct", "verdict",
+    "reason",
+)  # fmt: skip
+_DIALECTS = """
+    SELECT DISTINCT UNNEST(string_split(value, ', ')) AS dialect
+    FROM profile_fact
+    WHERE name = 'recorded.dialect'
+"""
+_RECORDINGS = "SELECT value FROM profile_fact WHERE side = $side AND name = 'trace.sha256'"
+_PHASES = "SELECT scope FROM scope WHERE scope <> 'all' ORDER BY position"
+
+
+def diff_queries() -> dict[str, Query]:
+    """The queries over a comparison, by name."""
+    return queries_in(QUERIES / "diff")
+
+
+class Comparison(AbstractContextManager["Comparison"]):
+    """Two sides, each of one run or more, compared when the object is made.
+
+    Args:
+        base: the runs that are the reference.
+        new: the runs that are compared with them.
+        threshold: the smallest change that counts, relative.
+        accept: names of differences of the set-up, or beginnings of names up to a dot, that do not
+            forbid a verdict; all for all of them.
+    """
+
+    def __init__(
+        self,
+        base: Sequence[Run],
+        new: Sequence[Run],
+        *,
+        threshold: float = NOISE,
+        accept: Collection[str] = (),
+    ) -> None:
+        if not 0 <= threshold < 1:
+            raise TraceqlError(f"threshold is {threshold:g}; give a share from 0 to 1, as 0.01")
+        accepted = [accept] if isinstance(accept, str) else accept
+        self.base, self.new = tuple(base), tuple(new)
+        self.threshold = threshold
+        self._con = duckdb.connect(config={"threads": 2})
+        self._after = ExitStack()  # what is left to do when it is closed
+        for side, runs in zip(SIDES, (self.base, self.new), strict=True):
+            if not runs:
+                raise TraceqlError(f"there is no run on the side {side}")
+        self._load()
+        facts = self._con.execute(_FACTS).fetchall()
+        self.differences = tuple(
+            replace(one, title=self.wording(one.title), reason=self.wording(one.reason))
+            for one in differences(facts, accepted=accepted)
+        )
+        self._compare()
+
+    @cached_property
+    def wording(self) -> Wording:
+        """What to call the devices of both sides."""
+        return wording([dialect for (dialect,) in self._con.execute(_DIALECTS).fetchall()])
+
+    @cached_property
+    def queries(self) -> dict[str, Query]:
+        """The queries of the folder queries/diff, with heads in the words of both sides."""
+        return self.wording.queries(diff_queries())
+
+    @property
+    def forbidden(self) -> str:
+        """Why no verdict is possible; empty if one is."""
+        titles = [one.title for one in self.differences if one.effect is Effect.FORBIDS]
+        return f"other {', '.join(dict.fromkeys(titles))}" if titles else ""
+
+    @property
+    def same_recordings(self) -> bool:
+        """Whether both sides are of the same trace files."""
+        sides = [
+            {value for (value,) in self._con.execute(_RECORDINGS, {"side": side}).fetchall()}
+            for side in SIDES
+        ]
+        return bool(sides[0]) and sides[0] == sides[1]
+
+    @cached_property
+    def scopes(self) -> tuple[str, ...]:
+        """The phases that are compared, the one that takes most of base's time first."""
+        return tuple(phase for (phase,) in self._con.execute(_PHASES).fetchall())
+
+    def run(self, name: str, /, **parameters: Any) -> Result:
+        """Runs a query of the folder queries/diff, e.g. `comparison.run("waterfall")`.
+
+        Raises:
+            QueryNotFound: no such query; the message suggests the closest name.
+            QueryInvalid: an unknown parameter, or a value that is not allowed; or the query reads
+                the databases, and a side is a baseline, which has none.
+        """
+        query = query_named(name, self.queries, listed_by="traceql diff --query list")
+        if missing := [side for side in query.head.reads if side not in self._databases]:
+            raise QueryInvalid(
+                f"{name} reads the database of {missing[0]}, and a baseline does not hold it; "
+                "compare with the run itself"
+            )
+        return result(self._con, query.sql, bound(query, parameters), query.head.chart)
+
+    def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
+        """Runs one statement over the tables of the comparison, and those of the databases.
+
+        `base.kernel` is the table kernel of the first run of base, `base_2.kernel` that of the
+        second one; the same with new.
+
+        Raises:
+            QueryInvalid: with DuckDB's message in one line.
+        """
+        require_select(sql, what="a comparison")
+        self._databases  # noqa: B018 (attaches them)
+        return result(self._con, sql, parameters or {})
+
+    def table(self, sql: str, **parameters: Any) -> list[dict[str, Any]]:
+        """The rows of a statement over the tables of the comparison."""
+        return result(self._con, sql, parameters).rows()
+
+    def together(self, scope: str, roles: Sequence[str]) -> dict[str, Any] | None:
+        """The row of table change for several roles as one; None if none of them runs."""
+        return roles_together(
+            self._con, scope, roles, threshold=self.threshold, forbidden=self.forbidden
+        )
+
+    def df(self) -> "Any":
+        """The answer as a pandas DataFrame: step times, latencies and throughput with verdicts."""
+        return self.run("answer").df()
+
+    def chart(self, scope: str | None = None, *, width: int = 720) -> "Any":
+        """The waterfall of the difference, as an Altair chart."""
+        return self.run("waterfall", scope=scope).chart(width=width)
+
+    def _ipython_display_(self) -> None:
+        """Shows the answer in words and as rows, and the waterfall as a picture."""
+        display_in_notebook(self._outputs())
+
+    def _repr_html_(self) -> str:
+        """The same for programs other than Jupyter, as one piece."""
+        return as_html(self._outputs())
+
+    def _outputs(self) -> Iterator[dict[str, str]]:
+        """The outputs by media type."""
+        told = [printable(sentence.text) for sentence in answers(self)]
+        html = "".join(f"<p>{escape(text)}</p>" for text in told)
+        yield {"text/html": html, "text/plain": "\n".join(told)}
+        yield from Result(self.run("answer").select(list(_SHOWN)).arrow()).outputs()
+        waterfall = self.run("waterfall")
+        if waterfall.can_be_drawn:
+            yield from islice(waterfall.outputs(), 1)
+
+    def __repr__(self) -> str:
+        return f"<Comparison: {_counted(self.base)} with {_counted(self.new)}>"
+
+    def close(self) -> None:
+        self._con.close()
+        self._after.close()
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _load(self) -> None:
+        runs = [
+            (side, number, run)
+            for side, of_side in zip(SIDES, (self.base, self.new), strict=True)
+            for number, run in enumerate(of_side)
+        ]
+        for name in RESULTS:
+            for place, (_, _, run) in enumerate(runs):
+                self._con.register(f"run_{place}", run.profile[name])
+            rows = " UNION ALL BY NAME ".join(
+                f"SELECT *, '{side}' AS side, {number}::BIGINT AS run FROM run_{place}"
+                for place, (side, number, _) in enumerate(runs)
+            )
+            self._con.execute(f"CREATE TABLE profile_{name} AS {rows}")
+            for place in range(len(runs)):
+                self._con.unregister(f"run_{place}")
+
+    def _compare(self) -> None:
+        for name in _MADE:
+            self._make(name)
+        changed = changes(self._con, threshold=self.threshold, forbidden=self.forbidden)
+        self._create("change", changed)
+        self._make("cause")
+        self._create("setup", setup_rows(self.differences))
+        self._create("layer_change", layer_rows(self._con))
+        self._create("unnamed_kernel", unnamed_rows(self._con))
+
+    def _make(self, name: str) -> None:
+        self._con.execute(f"CREATE TABLE {name} AS {source_text(_TABLES / f'{name}.sql')}")
+
+    def _create(self, name: str, rows: pa.Table) -> None:
+        self._con.register("rows_of_table", rows)
+        self._con.execute(f"CREATE TABLE {name} AS FROM rows_of_table")
+        self._con.unregister("rows_of_table")
+
+    @cached_property
+    def _databases(self) -> tuple[str, ...]:
+        """The names by which statements can read the databases, and nothing else, from now on."""
+        sides = zip(SIDES, (self.base, self.new), strict=True)
+        databases = {side: [run.database for run in runs] for side, runs in sides}
+        return attached(self._con, databases, until_closed=self._after)
+
+
+def _counted(runs: Sequence[Run]) -> str:
+    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+
+
+def diff(
+    base: str | Path | Sequence[str | Path],
+    new: str | Path | Sequence[str | Path],
+    *,
+    threshold: float = NOISE,
+    accept: Collection[str] = (),
+) -> Comparison:
+    """Compares two runs, or two groups of repeats.
+
+    Args:
+        base: a database, run directory, folder of traces, trace or baseline; or several repeats.
+            A folder with databases or run directories holds a repeat for each.
+        new: the same for the other side.
+        threshold: the smallest change that counts, relative.
+        accept: names of differences of the set-up that do not forbid a verdict (Difference.name),
+            or beginnings of them up to a dot; all for all of them.
+
+    Raises:
+        TraceqlError: a path does not exist or cannot be read.
+    """
+    sides = [[one] if isinstance(one, str | Path) else list(one) for one in (base, new)]
+    return Comparison(*groups_of(sides), threshold=threshold, accept=accept)

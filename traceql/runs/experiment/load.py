@@ -1,0 +1,130 @@
+"""Loads folders of results into one database."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import duckdb
+
+from traceql.database.opening import opened_database
+from traceql.errors import TraceqlError
+from traceql.runs.experiment.documents import read_plan
+from traceql.runs.experiment.engines import engine_titles
+from traceql.runs.experiment.fits import add_fits
+from traceql.runs.experiment.folder import add_folder
+from traceql.runs.experiment.gains import add_gains
+from traceql.runs.experiment.intervals import median_places
+from traceql.runs.experiment.places import distinct_names, results_folders
+from traceql.runs.experiment.profiles import add_profiles
+from traceql.runs.experiment.rows import Rows
+from traceql.runs.experiment.scaling import add_speedups
+from traceql.runs.experiment.schema import create_tables, derive, insert, storable
+from traceql.util.files import whole_file
+from traceql.util.version import __version__
+
+FORMAT = 1  # of the tables
+MARK = "traceql_experiment"  # the table by which such a database is known
+_BLOCK_BYTES = 16_384  # DuckDB's least: many small tables, of which each has a block at least
+_NUMBERS_OF_REPEATS = """
+SELECT DISTINCT COUNT(*)
+FROM measurement
+INNER JOIN repeat USING (repeat_id)
+WHERE repeat.number > 0
+GROUP BY measurement.point_id, measurement.metric, measurement.stat
+"""
+
+
+def opened_results(path: Path) -> duckdb.DuckDBPyConnection:
+    """A read-only connection to a database of results.
+
+    Raises:
+        DatabaseError: the file is not one, or cannot be opened.
+    """
+    return opened_database(
+        path,
+        otherwise="load results with traceql experiment load RESULTS -o DB",
+        mark=MARK,
+        version=FORMAT,
+        again="load the results again",
+    )
+
+
+def quiet(_text: str) -> None:
+    """Tells nobody."""
+
+
+def load_experiments(
+    paths: Sequence[Path],
+    database: Path,
+    *,
+    say: Callable[[str], None] = quiet,
+    warn: Callable[[str], None] = quiet,
+) -> None:
+    """Writes a database with the results of folders; one that is there is replaced at the end.
+
+    Args:
+        paths: folders of results, or folders that hold several.
+        database: the file to write.
+        say: is told what is loaded.
+        warn: is told what cannot be read, and is left out.
+
+    Raises:
+        TraceqlError: a folder has no results, or the file is another one or cannot be written.
+    """
+    if database.is_file():
+        opened_results(database).close()  # other databases are not replaced
+    with whole_file(database, may_replace_database=True) as draft:
+        con = duckdb.connect(str(draft), config={"threads": 2, "default_block_size": _BLOCK_BYTES})
+        try:
+            fill(con, paths, say=say, warn=warn)
+        finally:
+            con.close()
+
+
+def fill(
+    con: duckdb.DuckDBPyConnection,
+    paths: Sequence[Path],
+    *,
+    say: Callable[[str], None] = quiet,
+    warn: Callable[[str], None] = quiet,
+) -> None:
+    """Creates and fills all tables in an empty database; see `load_experiments`."""
+    folders = results_folders(paths)
+    documents = [read_plan(folder) for folder in folders]
+    titles = engine_titles(
+        {
+            (place, point.engine_key): point.engine
+            for place, document in enumerate(documents)
+            for point in document.all_points
+        }
+    )
+    names = distinct_names(
+        [
+            (document.plan.name or folder.resolve().name, folder.resolve().name)
+            for folder, document in zip(folders, documents, strict=True)
+        ]
+    )
+    rows = Rows()
+    for place, (folder, document) in enumerate(zip(folders, documents, strict=True)):
+        say(f"results: {folder}")
+        own_titles = {key: title for (of, key), title in titles.items() if of == place}
+        add_folder(rows, folder, document, names[place], own_titles, warn)
+    if not any(row["status"] == "complete" for row in rows.tables.get("repeat", ())):
+        raise TraceqlError(
+            f"{folders[0]} has no complete repeat; go on with traceql experiment run --resume"
+        )
+    con.execute(
+        f"CREATE TABLE {MARK} AS SELECT {FORMAT} AS schema_version, '{__version__}' AS traceql"
+    )
+    create_tables(con)
+    for table, own in rows.tables.items():
+        insert(con, table, storable(table, own))
+    numbers = [number for (number,) in con.execute(_NUMBERS_OF_REPEATS).fetchall()]
+    insert(con, "median_place", list(median_places(numbers)))
+    derive(con, "point_value")
+    derive(con, "point_label")
+    add_fits(con)
+    add_speedups(con)
+    add_gains(con)
+    add_profiles(con, rows.profiled, say=say, warn=warn)
+    derive(con, "profile_step_part")
+    derive(con, "profile_main_stratum")

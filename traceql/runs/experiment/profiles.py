@@ -1,0 +1,99 @@
+"""What the traces of profiled points say, as rows of the tables profile_*."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from traceql.database.cache import cached_database
+from traceql.database.loading.side_files import PEAKS
+from traceql.database.trace import Trace
+from traceql.errors import TraceqlError
+from traceql.runs.compare.profile import profile_of
+from traceql.runs.compare.setup import is_ignored
+from traceql.runs.experiment.rows import Profiled
+from traceql.runs.experiment.schema import PROFILES, Row, insert
+
+_AT_ONCE = 2  # loads
+_DATA_SHEET, _MEASURED = "data sheet", "measured"  # kinds of peaks
+
+
+def add_profiles(
+    con: duckdb.DuckDBPyConnection,
+    points: Mapping[int, Profiled],
+    *,
+    say: Callable[[str], None],
+    warn: Callable[[str], None],
+) -> None:
+    """Loads the traces of points, two at a time; one that cannot be loaded is noted.
+
+    Args:
+        points: profiled repeats, by point_id.
+        say: is told what is loaded.
+        warn: is told what cannot be loaded.
+    """
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        loading = {id_: pool.submit(_database, profiled) for id_, profiled in points.items()}
+        try:
+            for number, (point_id, profiled) in enumerate(points.items(), start=1):
+                say(f"profile {number} of {len(points)}: {profiled.folder.parent.name}")
+                try:
+                    peaks = _add_profile(con, point_id, loading[point_id].result())
+                except TraceqlError as error:
+                    warn(f"{profiled.folder}: {error}; its profile is left out")
+                    row = {"loaded": False, "reason": str(error)}
+                else:
+                    row = {"loaded": True, "peaks": " and ".join(peaks)}
+                insert(con, "profile_note", [_of(point_id, row)])
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _add_profile(con: duckdb.DuckDBPyConnection, point_id: int, database: Path) -> Sequence[str]:
+    """Adds the rows of a point. The kinds of peaks that are known of its GPUs."""
+    profile = profile_of(database)
+    for table, name in PROFILES.items():
+        rows = profile[name].to_pylist()
+        if name == "fact":  # paths and names of the machine stay out, as of a baseline
+            rows = [row for row in rows if not is_ignored(row["name"])]
+        insert(con, table, [_of(point_id, row) for row in rows])
+    with Trace(database) as trace:
+        peaks = [
+            row["kind"] for row in trace.select("SELECT DISTINCT kind FROM rank_peak ORDER BY kind")
+        ]
+        bubbles, utilization = (
+            trace.run("pp.bubble"),
+            _utilization(trace, measured=_MEASURED in peaks),
+        )
+        insert(con, "profile_bubble", [_of(point_id, row) for row in bubbles])
+        insert(con, "profile_mfu", [_of(point_id, row) for row in utilization])
+    return peaks
+
+
+def _database(profiled: Profiled) -> Path:
+    """The loaded traces; ceilings in their own run directory count before those of the results."""
+    own = (profiled.folder / PEAKS).exists()
+    peaks = [profiled.peaks] if profiled.peaks and not own else []
+    return cached_database([profiled.folder], None, peaks=peaks)
+
+
+def _utilization(trace: Trace, *, measured: bool) -> list[Row]:
+    rows = trace.run("model.mfu", peaks=_DATA_SHEET).rows()
+    if not measured:
+        return list(rows)
+    of_measured = {row["phase"]: row for row in trace.run("model.mfu", peaks=_MEASURED)}
+    return [
+        {
+            **row,
+            "measured_mfu_pct": of_measured[row["phase"]]["mfu_pct"],
+            "measured_mbu_pct": of_measured[row["phase"]]["mbu_pct"],
+        }
+        for row in rows
+    ]
+
+
+def _of(point_id: int, row: Mapping[str, Any]) -> Row:
+    return {"point_id": point_id, **row}

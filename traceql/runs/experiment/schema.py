@@ -1,0 +1,99 @@
+"""The tables of a database of experiments, as the files in the folder tables describe them."""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from traceql.runs.compare.profile import RESULTS, columns_of
+from traceql.runs.experiment.bench import finite_number
+from traceql.util.arrow_duckdb import create_table
+from traceql.util.comment_head import (
+    Column,
+    CommentHead,
+    comment_head,
+    described_columns,
+    source_text,
+)
+
+FOLDER = Path(__file__).parent / "tables"
+FILLED = (
+    "experiment",
+    "point",
+    "start",
+    "repeat",
+    "measurement",
+    "median_place",
+    "profile_note",
+    "profile_mfu",
+    "profile_bubble",
+)
+FITTED = ("fit", "fit_point", "speedup", "gain")
+PROFILES = {f"profile_{name}": name for name in RESULTS}
+_POINT = Column("point_id", "BIGINT", "Point.")
+
+Row = Mapping[str, Any]
+
+
+def columns(table: str) -> tuple[Column, ...]:
+    """The columns of a table."""
+    if table in PROFILES:
+        return (_POINT, *columns_of(PROFILES[table]))
+    return described_columns(table, head(table))
+
+
+def create_tables(con: duckdb.DuckDBPyConnection) -> None:
+    """Creates all tables that Python fills, without rows."""
+    for table in (*FILLED, *FITTED, *PROFILES):
+        declared = ", ".join(f'"{one.name}" {one.type}' for one in columns(table))
+        con.execute(f"CREATE TABLE {table} ({declared})")
+
+
+def insert(con: duckdb.DuckDBPyConnection, table: str, rows: list[Row]) -> None:
+    """Adds rows to a table; what a row does not name is NULL."""
+    if not rows:
+        return
+    import pyarrow as pa
+
+    names = [one.name for one in columns(table)]
+    given = pa.table({name: [row.get(name) for row in rows] for name in names})
+    create_table(con, "incoming_rows", given)
+    con.execute(f"INSERT INTO {table} BY NAME FROM incoming_rows")
+    con.execute("DROP TABLE incoming_rows")
+
+
+def storable(table: str, rows: Iterable[Row]) -> list[Row]:
+    """The rows, with NULL for what a column of the table cannot hold.
+
+    Documents that others wrote have such: a list where a text is expected, a number without end.
+    """
+    types = {one.name: one.type for one in columns(table)}
+    return [{name: _storable(value, types[name]) for name, value in row.items()} for row in rows]
+
+
+def _storable(value: Any, type_: str) -> Any:
+    if type_ == "VARCHAR":
+        return value if isinstance(value, str) else None
+    if type_ == "BIGINT":
+        is_integer = isinstance(value, int) and not isinstance(value, bool)
+        return value if is_integer and -(2**63) <= value < 2**63 else None
+    if type_ == "DOUBLE":
+        return finite_number(value)
+    return value
+
+
+def derive(con: duckdb.DuckDBPyConnection, table: str) -> None:
+    """Makes a table from others, by the statement in its file."""
+    con.execute(f"CREATE TABLE {table} AS {_source(table)}")
+
+
+@cache
+def head(table: str) -> CommentHead:
+    return comment_head(table, _source(table), ("column",))
+
+
+@cache
+def _source(table: str) -> str:
+    return source_text(FOLDER / f"{table}.sql")

@@ -1,0 +1,190 @@
+"""What an experiment says in words, the answer first."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from traceql.util.units import display_unit
+
+if TYPE_CHECKING:
+    from traceql.runs.experiment.experiment import Experiment
+
+_STATUS = """
+    SELECT
+        COUNT(*) FILTER (number > 0) AS planned,
+        COUNT(*) FILTER (number > 0 AND status = 'complete') AS complete,
+        COUNT(*) FILTER (number = 0) AS profiles,
+        COUNT(*) FILTER (number = 0 AND status = 'complete') AS profiled,
+        COUNT(*) FILTER (status = 'failed') AS failed,
+        COUNT(*) FILTER (status = 'missing') AS missing,
+        COUNT(DISTINCT point_id) AS points
+    FROM repeat
+"""
+_SKIPPED = "SELECT COUNT(*) AS points FROM point WHERE skipped_reason IS NOT NULL"
+_MODELS = "SELECT DISTINCT model FROM point WHERE skipped_reason IS NULL ORDER BY model"
+# The point with the best median of a metric, and that of another one at the same point.
+_BEST = """
+    SELECT
+        point.engine,
+        point.in_flight,
+        point.request_rate,
+        point.prompt_tokens,
+        point.output_tokens,
+        value.median,
+        value.low,
+        value.high,
+        value.coverage_pct,
+        value.repeats,
+        value.median / point.gpus AS per_gpu,
+        value.low / point.gpus AS low_per_gpu,
+        value.high / point.gpus AS high_per_gpu,
+        tpot.median AS tpot_ns
+    FROM point
+    INNER JOIN point_value AS value USING (point_id)
+    LEFT JOIN point_value AS tpot
+        ON point.point_id = tpot.point_id AND tpot.metric = 'tpot' AND tpot.stat = 'median'
+    WHERE point.model = $model AND value.metric = $metric AND value.stat = $stat
+    ORDER BY {order}, point.point_id
+    LIMIT 1
+"""
+_SCALED = """
+    SELECT
+        point.engine,
+        base.engine AS base,
+        point.gpus / base.gpus AS gpus,
+        speedup.metric,
+        LIST(speedup.ratio ORDER BY speedup.ratio) AS ratios
+    FROM speedup
+    INNER JOIN point USING (point_id)
+    INNER JOIN point AS base ON speedup.base_point_id = base.point_id
+    WHERE speedup.scaling = 'strong' AND speedup.metric IN ('tpot', 'ttft') AND point.model = $model
+    GROUP BY ALL
+    ORDER BY speedup.metric DESC, point.engine
+"""
+_FEW = """
+    SELECT MIN(repeats) AS repeats, MIN(coverage_pct) AS coverage_pct
+    FROM point_value
+    WHERE metric IN ('tpot', 'batch_latency')
+"""
+_NOT_FOR_GATES = "SELECT name FROM experiment WHERE NOT for_gates ORDER BY experiment_id"
+_WANTED_COVERAGE = 90.0
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A sentence, and whether it warns."""
+
+    text: str
+    warns: bool = False
+
+
+def answers(found: "Experiment") -> Iterator[Sentence]:
+    """What was measured, what is fastest, how it scales, and what to beware of."""
+    yield _status(found)
+    for row in found.sql(_MODELS).rows():
+        model = row["model"]
+        yield from map(Sentence, _best(found, model))
+        yield from map(Sentence, _scaling(found, model))
+    yield from _warnings(found)
+
+
+def _status(found: "Experiment") -> Sentence:
+    (counts,), (skipped,) = found.sql(_STATUS).rows(), found.sql(_SKIPPED).rows()
+    done = [f"{counts['complete']:,} of {counts['planned']:,} repeats"]
+    if counts["profiles"]:
+        done.append(f"{counts['profiled']:,} of {counts['profiles']:,} profiles")
+    said = f"{_counted(counts['points'], 'point')}, {' and '.join(done)} complete"
+    rest = [f"{counts[name]:,} {name}" for name in ("failed", "missing") if counts[name]]
+    said += f" ({', '.join(rest)})" if rest else ""
+    if skipped["points"]:
+        said += f"; {_counted(skipped['points'], 'point')} left out"
+    return Sentence(f"{said}.", warns=bool(rest))
+
+
+def _best(found: "Experiment", model: str) -> Iterator[str]:
+    for metric, title in (("tpot", "Lowest TPOT"), ("batch_latency", "Lowest batch latency")):
+        stat = "median"
+        for row in _rows(found, _BEST.format(order="value.median"), model, metric, stat):
+            yield (
+                f"{title} of {model}: {duration(row['median'])}"
+                f"{_interval(row, 'low', 'high', duration)}, {_where(row, model)}."
+            )
+    order = "per_gpu DESC"
+    metric, stat = "output_tokens_per_second", "total"
+    for row in _rows(found, _BEST.format(order=order), model, metric, stat):
+        tpot = "" if row["tpot_ns"] is None else f"; TPOT is {duration(row['tpot_ns'])} there"
+        yield (
+            f"Most generated tokens per second and GPU of {model}: {_count(row['per_gpu'])}"
+            f"{_interval(row, 'low_per_gpu', 'high_per_gpu', _count)}, {_where(row, model)}{tpot}."
+        )
+
+
+def _rows(
+    found: "Experiment", sql: str, model: str, metric: str, stat: str
+) -> list[dict[str, Any]]:
+    return found.sql(sql, {"model": model, "metric": metric, "stat": stat}).rows()
+
+
+def _scaling(found: "Experiment", model: str) -> Iterator[str]:
+    for row in found.sql(_SCALED, {"model": model}).rows():
+        ratios, gpus = row["ratios"], row["gpus"]
+        engine, base = (row[name].removeprefix(f"{model} ") for name in ("engine", "base"))
+        middle = median(ratios)
+        span = f" ({ratios[0]:.2f} to {ratios[-1]:.2f})" if len(ratios) > 1 else ""
+        points = f"in the median of {len(ratios)} points{span}" if span else "at one point"
+        yield (
+            f"{row['metric'].upper()} of {model} with {engine} against {base}: {middle:.2f} "
+            f"times as fast {points}: an efficiency of {100 * middle / gpus:.0f}%."
+        )
+
+
+def _warnings(found: "Experiment") -> Iterator[Sentence]:
+    (few,) = found.sql(_FEW).rows()
+    if few["repeats"] == 1:
+        yield Sentence(
+            "Some points have one repeat: how far another start is off is unknown.", True
+        )
+    elif few["coverage_pct"] is not None and few["coverage_pct"] < _WANTED_COVERAGE:
+        yield Sentence(
+            f"Some points have {few['repeats']} repeats: their intervals hold the true "
+            f"median in {few['coverage_pct']:.0f} of 100 cases, those of five repeats in 94.",
+            True,
+        )
+    for row in found.sql(_NOT_FOR_GATES).rows():
+        yield Sentence(
+            f"{row['name']} is a first look: its plan says that it is not for gates.", True
+        )
+
+
+def _where(row: Mapping[str, Any], model: str) -> str:
+    load = f"{row['in_flight']:,} in flight" if row["in_flight"] else ""
+    rate = f"{row['request_rate']:g} requests/s" if row["request_rate"] else ""
+    size = f"prompts of {row['prompt_tokens']:,}, {row['output_tokens']:,} generated"
+    return ", ".join(
+        part for part in (row["engine"].removeprefix(f"{model} "), load, rate, size) if part
+    )
+
+
+def _interval(row: Mapping[str, Any], low: str, high: str, shown: Any) -> str:
+    if row[low] is None:
+        return " (one repeat)"
+    return (
+        f" ({shown(row[low])} to {shown(row[high])}, {row['coverage_pct']:.0f}% interval of "
+        f"{row['repeats']} repeats)"
+    )
+
+
+def duration(ns: float) -> str:
+    """A time in the unit that suits it."""
+    unit = display_unit("dur", ns)
+    assert unit is not None
+    return f"{ns / unit.divisor:,.2f} {unit.symbol}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _count(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2f}"

@@ -1,0 +1,128 @@
+"""Criteria: what may not get worse by how much, such as `decode.step > 2%`."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from traceql.errors import CriterionInvalid
+from traceql.runs.gate.metrics import ALL_PHASES, SCOPES, Metric, metric_named, metrics
+from traceql.util.printable import one_line, shortened
+from traceql.util.suggestions import suggestion
+
+_FORM = re.compile(
+    r"\s*(?P<name>[\w.+]+)\s*(?P<sign>[<>])\s*(?P<limit>[+-]?\d{1,9}(?:\.\d{1,9})?)\s*(?P<unit>%?)\s*",
+    re.ASCII,
+)
+_SUGGESTED = re.compile(r"'([^']+)'")
+_EXAMPLE = '"decode.step > 2%"'
+_LONGEST = 80
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """One metric, and the change from which on it is a regression.
+
+    Attributes:
+        scope: a phase, or all; None for a metric of whole runs.
+        metric: the metric.
+        limit_pct: by how much it may get worse, percent; above 0.
+    """
+
+    scope: str | None
+    metric: Metric
+    limit_pct: float
+
+    @property
+    def name(self) -> str:
+        """The metric with its phase."""
+        is_whole = self.scope is None or self.scope == ALL_PHASES
+        return self.metric.name if is_whole else f"{self.scope}.{self.metric.name}"
+
+    @property
+    def limit(self) -> str:
+        return f"{self.limit_pct:g}%"
+
+    def __str__(self) -> str:
+        sign = "< -" if self.metric.more_is_better else "> "
+        return f"{self.name} {sign}{self.limit}"
+
+
+def criteria(texts: Sequence[str]) -> tuple[Criterion, ...]:
+    """The criteria of these texts.
+
+    Raises:
+        CriterionInvalid: a text is none, or two are about the same metric.
+    """
+    found: dict[tuple[str | None, str], Criterion] = {}
+    for text in texts:
+        one = criterion(text)
+        key = (one.scope, one.metric.name)
+        if key in found:
+            raise CriterionInvalid(f"two criteria are about {one.name}; keep one of them")
+        found[key] = one
+    return tuple(found.values())
+
+
+def criterion(text: str) -> Criterion:
+    """The criterion of a text such as `prefill.exposed_comm > 5%` or `tokens_per_second < -3%`.
+
+    Raises:
+        CriterionInvalid: with what is wrong and what is meant, perhaps.
+    """
+    parts = _FORM.fullmatch(text)
+    if parts is None:
+        raise CriterionInvalid(f"{_quoted(text)} is no criterion; write METRIC > X%, as {_EXAMPLE}")
+    name, sign, limit = parts["name"], parts["sign"], float(parts["limit"])
+    if not parts["unit"]:
+        raise CriterionInvalid(
+            f'{_quoted(text)} has no percent sign; write "{name} {sign} {parts["limit"]}%"'
+        )
+    scope, metric = _scope_and_metric(name)
+    _require_worse(Criterion(scope, metric, abs(limit)), sign, limit)
+    return Criterion(scope, metric, abs(limit))
+
+
+def _scope_and_metric(name: str) -> tuple[str | None, Metric]:
+    if metric := metric_named(name):
+        return (ALL_PHASES if metric.has_scope else None), metric
+    scope, dot, rest = name.partition(".")
+    metric = metric_named(rest)
+    if dot and scope in SCOPES and metric:
+        if not metric.has_scope:
+            raise CriterionInvalid(f"{rest} is of whole runs, not of phases; write {rest} alone")
+        return scope, metric
+    if dot and metric:
+        hint = suggestion(scope, SCOPES) or f"there are {', '.join(SCOPES)}"
+        raise CriterionInvalid(f"there is no phase {_quoted(scope)}; {hint}")
+    wrong, before = (rest, f"{scope}.") if dot and scope in SCOPES else (name, "")
+    raise CriterionInvalid(f"there is no metric {_quoted(wrong)}; {_what_there_is(before, wrong)}")
+
+
+def _what_there_is(before: str, wrong: str) -> str:
+    """The metrics that are meant, perhaps; those that phases have, after the phase."""
+    known = metrics()
+    if hint := suggestion(wrong, known):
+        return _SUGGESTED.sub(
+            lambda name: f"'{before if known[name[1]].has_scope else ''}{name[1]}'", hint
+        )
+    usual = [one.name for one in known.values() if one.kind != "role"]
+    return f"there are {', '.join(usual)}, and the roles of kernels, such as qkv_proj"
+
+
+def _require_worse(one: Criterion, sign: str, limit: float) -> None:
+    """Makes sure that the criterion is about a change for the worse."""
+    if not one.limit_pct:
+        raise CriterionInvalid(
+            f"a limit of 0% for {one.name} can only be kept by an improvement; give the smallest "
+            "change that matters, such as 1%"
+        )
+    if one.metric.more_is_better and one.limit_pct >= 100:
+        raise CriterionInvalid(f"{one.name} cannot fall by {one.limit}; give less than 100%")
+    falls = sign == "<"
+    if falls != one.metric.more_is_better or falls != (limit < 0):
+        better = "more" if one.metric.more_is_better else "less"
+        raise CriterionInvalid(f'{better} {one.name} is no regression; write "{one}"')
+
+
+def _quoted(text: str) -> str:
+    return f"'{shortened(one_line(text), _LONGEST)}'"

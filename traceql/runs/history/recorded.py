@@ -1,0 +1,147 @@
+"""The runs of a folder, each with the time of its recording and its commit."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from traceql.errors import TraceqlError
+from traceql.runs.compare.setup import is_ignored
+from traceql.runs.compare.sides import runs_of
+
+if TYPE_CHECKING:
+    from traceql.runs.compare.sides import Run
+
+_MANIFEST = "baseline.json"
+# From 2001 to 2200; a profiler without baseTimeNanoseconds counts from the start of the machine.
+_UNIX_TIMES_NS = range(10**18, 7_258 * 10**15)
+_TIMES = (("time.started_unix_ns", "run.json"), ("time.first_event_unix_ns", "trace"))
+_TOLD_APART_BY = ("stratum", "metric")  # two recordings that agree in them are one
+_SHORT = 9  # letters of a commit
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run.
+
+    Attributes:
+        place: the database, run directory or baseline that it is in.
+        run: its name and its profile.
+    """
+
+    place: Path
+    run: "Run"
+
+    @cached_property
+    def facts(self) -> dict[str, str]:
+        """What is known of its set-up, by name."""
+        table = self.run.profile["fact"]
+        return dict(zip(table["name"].to_pylist(), table["value"].to_pylist(), strict=True))
+
+    @cached_property
+    def time(self) -> tuple[int, str]:
+        """When it was recorded, Unix time in ns, and what says so.
+
+        That is run.json, else the trace, else the time at which the baseline or file was written.
+        """
+        for fact, source in _TIMES:
+            first = self.facts.get(fact, "").split(",")[0]
+            if first.isdecimal() and int(first) in _UNIX_TIMES_NS:
+                return int(first), source
+        if self.run.database is None and (saved := _saved(self.place)) is not None:
+            return saved, "baseline"
+        return _modified(self.place), "file"
+
+    @cached_property
+    def commit(self) -> str:
+        """The commit of the folder that it was started in; empty if unknown.
+
+        It ends in -dirty if files differed from it.
+        """
+        commit = self.facts.get("git.commit", "")[:_SHORT]
+        return f"{commit}-dirty" if commit and self.facts.get("git.dirty") == "true" else commit
+
+    @cached_property
+    def vllm_commit(self) -> str:
+        """The commit of vLLM, if its version tells it; else empty."""
+        return self.facts.get("vllm.commit", "")[:_SHORT]
+
+
+def recorded_runs(
+    places: Sequence[Path], on_place: Callable[[Path], None] = lambda place: None
+) -> tuple[list[Recorded], list[str]]:
+    """The runs by their times, and a sentence for each that is left out.
+
+    Args:
+        on_place: called before a run directory is read, which may take long.
+    """
+    found: list[Recorded] = []
+    skipped: list[str] = []
+    quick = {place for place in places if place.is_file() or (place / _MANIFEST).is_file()}
+    with ThreadPoolExecutor(max_workers=4) as pool:
+        begun = {place: pool.submit(_runs, place) for place in places if place in quick}
+        for place in places:
+            if place not in quick:
+                on_place(place)
+            own = begun[place].result() if place in quick else _runs(place)
+            if isinstance(own, str):
+                skipped.append(own)
+            else:
+                found += own
+    found.sort(key=lambda one: (one.time[0], one.run.name))
+    return list(_each_once(found, skipped)), skipped
+
+
+def _runs(place: Path) -> list[Recorded] | str:
+    """The runs of a place, or why it has none."""
+    try:
+        return [Recorded(place, run) for run in runs_of([place])]
+    except TraceqlError as error:
+        return str(error)
+    except OSError as error:
+        return f"{place}: {error.strerror or error}"
+
+
+def _each_once(runs: Sequence[Recorded], skipped: list[str]) -> Iterator[Recorded]:
+    """A recording that is there twice, such as a run directory beside its database, once."""
+    known: list[Recorded] = []
+    for one in runs:
+        of_that_time = (other for other in known if other.time == one.time)
+        twin = next((other for other in of_that_time if _same(one, other)), None)
+        if twin is None:
+            known.append(one)
+            yield one
+        else:
+            skipped.append(f"{one.run.name} is the same recording as {twin.run.name}")
+
+
+def _same(one: Recorded, other: Recorded) -> bool:
+    """Whether they are of the same traces; a baseline lacks the facts that never matter."""
+    facts = [
+        {name: value for name, value in each.facts.items() if not is_ignored(name)}
+        for each in (one, other)
+    ]
+    return facts[0] == facts[1] and all(
+        one.run.profile[name].equals(other.run.profile[name]) for name in _TOLD_APART_BY
+    )
+
+
+def _saved(baseline: Path) -> int | None:
+    try:
+        text = json.loads((baseline / _MANIFEST).read_text(encoding="utf-8"))["saved"]
+        return int(datetime.fromisoformat(text).timestamp()) * 10**9
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _modified(place: Path) -> int:
+    return (place / _MANIFEST if place.is_dir() else place).stat().st_mtime_ns
+
+
+def day_and_time(time_ns: int) -> str:
+    """A time for people, UTC."""
+    return f"{datetime.fromtimestamp(time_ns / 1e9, UTC):%Y-%m-%d %H:%M}"

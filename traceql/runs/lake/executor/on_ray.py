@@ -1,0 +1,200 @@
+"""Runs tasks on the machines of a Ray cluster."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any
+
+from traceql.errors import TraceqlError, reason
+from traceql.runs.lake.executor.queued import Attempt, Queued
+from traceql.runs.lake.executor.ray_cluster import (
+    Machine,
+    alive_nodes,
+    answers,
+    cannot_run,
+    head_of,
+    joined,
+    machines,
+    most_memory,
+    on_machine,
+    processors,
+)
+from traceql.runs.lake.executor.task import Ended, Room, Task, TaskLost, outcome, too_slow
+from traceql.runs.lake.sizes import memory_of
+from traceql.util.units import SIZE
+
+_ATTEMPTS = 3
+_WAIT_S = 600.0  # for a machine that takes a task
+_LOOK_AGAIN_S = 1.0
+_ANSWER_S = 60.0  # for the row of a run to come back
+_SILENT_S = 10.0  # of the head of the cluster; after 60 s, Ray would end this process
+
+
+class OnRay(Queued):
+    """Runs each task on a machine that has what it reads.
+
+    A task whose process or machine died is started again, elsewhere if need be. A task that no
+    machine takes, while none of the others runs, is given up.
+
+    Args:
+        address: of the cluster.
+        jobs: how many tasks at once; None for one per processor of the cluster.
+        wait_s: how long no machine may take a task, s.
+
+    Raises:
+        TraceqlError: ray is not installed, or no cluster answers; later, that its head is gone.
+    """
+
+    parts_runs = True
+
+    def __init__(self, address: str, jobs: int | None = None, wait_s: float | None = None) -> None:
+        super().__init__(_ATTEMPTS)
+        self._ray = joined(address)
+        self._run = self._ray.remote(max_retries=0, num_cpus=1, num_returns="streaming")(_told)
+        self._at_once = jobs or max(1, processors(self._ray))
+        self._wait_s = wait_s or _WAIT_S
+        self._machines: list[Machine] = []
+        self._running: dict[Any, _Running] = {}
+        self._moved = monotonic()  # when a task ran, or was submitted, last
+        self._head = head_of(self._ray)
+        self._heard = monotonic()  # when the head answered last
+
+    def rooms(self, paths: Sequence[Path]) -> Mapping[Path, Room]:
+        self._machines = machines(self._ray, paths)
+        most = most_memory(self._ray)
+        found = {}
+        for path in paths:
+            sizes = [one.sizes[path] for one in self._machines if path in one.sizes]
+            if not sizes:
+                raise TraceqlError(f"{path}: no such file or folder on any machine of the cluster")
+            if len(set(sizes)) > 1:
+                raise TraceqlError(
+                    f"{path} is not the same on all machines of the cluster; move it to a folder "
+                    "that they share"
+                )
+            found[path] = Room(sizes[0], 1, min(most, memory_of(sizes[0])))
+        return found
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for submitted in self._running:
+            self._cancel(submitted)
+        self._ray.shutdown()
+
+    def _has_room(self, attempt: Attempt) -> bool:
+        return len(self._running) < self._at_once
+
+    def _begin(self, attempt: Attempt) -> None:
+        task = attempt.task
+        node = self._node_for(task)
+        strategy = on_machine(self._ray, node) if node else "SPREAD"
+        options = {"memory": task.memory_bytes, "scheduling_strategy": strategy}
+        self._moved = monotonic()
+        submitted = self._run.options(**options).remote(task.work)
+        self._running[submitted] = _Running(attempt, monotonic(), node)
+
+    def _news(self) -> Ended | None:
+        ready, _ = self._ray.wait([*self._running], timeout=_LOOK_AGAIN_S)
+        self._require_head()
+        for submitted in ready:
+            if found := self._told_by(submitted, self._running.pop(submitted)):
+                return found
+        for submitted, one in self._running.items():
+            if late := self._late(one):
+                del self._running[submitted]
+                self._cancel(submitted)
+                return Ended(one.attempt.task, error=late)
+        return None
+
+    def _cancel(self, submitted: Any) -> None:
+        with suppress(self._ray.exceptions.RayError, TypeError):  # TypeError: its machine is gone
+            self._ray.cancel(submitted, force=True)
+
+    def _require_head(self) -> None:
+        if answers(self._head):
+            self._heard = monotonic()
+        elif monotonic() - self._heard > _SILENT_S:
+            raise TraceqlError(
+                f"the head of the Ray cluster, {self._head}, is gone; what was added is in the "
+                "lake, and the same command adds the rest when there is a cluster"
+            )
+
+    def _node_for(self, task: Task) -> str | None:
+        """The machine that must run a task, because not all have what it reads."""
+        have = [one.node_id for one in self._machines if task.reads in one.sizes]
+        if len(have) == len(self._machines):
+            return None
+        alive = alive_nodes(self._ray)
+        busy = Counter(one.node for one in self._running.values())
+        return min(have, key=lambda node: (node not in alive, busy[node]))
+
+    def _told_by(self, submitted: Any, one: "_Running") -> Ended | None:
+        """What became of a task that is over for good; None if it has begun, or begins again."""
+        self._moved = monotonic()
+        attempt = one.attempt
+        try:
+            told = self._ray.get(next(submitted), timeout=_ANSWER_S)
+        except self._ray.exceptions.RayTaskError as failure:
+            return Ended(attempt.task, error=cannot_run(failure))
+        except self._ray.exceptions.RayError as failure:
+            times = f"was lost {attempt.number} times"
+            return self._lost(attempt, f"its task {times}: {self._why(failure)}")
+        if told is None:
+            self._running[submitted] = replace(one, since=monotonic(), has_begun=True)
+            return None
+        return Ended(attempt.task, *told)
+
+    def _why(self, failure: Exception) -> str:
+        known = self._ray.exceptions
+        kinds = {
+            known.NodeDiedError: "the machine that ran it is gone",
+            known.TaskUnschedulableError: "no machine that has the file is left",
+            known.WorkerCrashedError: "its process was killed, perhaps for lack of memory",
+            known.OutOfMemoryError: "its machine had too little memory",
+        }
+        return kinds.get(type(failure)) or reason(failure)
+
+    def _late(self, one: "_Running") -> TaskLost | None:
+        """Why a task is given up now; None if it is not."""
+        task = one.attempt.task
+        if one.has_begun:
+            is_late = monotonic() - one.since > task.timeout_s
+            return too_slow(task.timeout_s) if is_late else None
+        if any(other.has_begun for other in self._running.values()):
+            self._moved = monotonic()  # it may wait for that one to end
+        if monotonic() - self._moved < self._wait_s:
+            return None
+        return TaskLost(
+            f"no machine of the Ray cluster took it in {self._wait_s:,.0f} s; it needs a processor "
+            f"and {SIZE.text(task.memory_bytes)} of memory"
+        )
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A task that was submitted.
+
+    Attributes:
+        since: when it was submitted, or began; s.
+        node: the machine that must run it; None for any.
+        has_begun: whether it runs; else it waits for a machine.
+    """
+
+    attempt: Attempt
+    since: float
+    node: str | None
+    has_begun: bool = False
+
+
+def _told(work: Callable[[], Any]) -> Iterator[tuple[Any, Exception | None] | None]:
+    """Yields None when it begins, so that waiting is told from working, and then the outcome."""
+    yield None
+    yield outcome(work)

@@ -1,0 +1,212 @@
+"""The manifest: one small file per run, so that writers never share a file."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from traceql.errors import LakeError
+from traceql.runs.lake.layout import LOCKS, MANIFEST, MARK, TABLE, row_name
+from traceql.runs.lake.store import Store, put_bytes
+from traceql.util.version import __version__
+
+# What another process may have written into a lake since its lake.json was looked for.
+_OWN_NAMES = (".", LOCKS, MANIFEST, MARK, TABLE)
+FORMAT = 1  # of lake.json and of the manifest rows
+OK, FAILED = "ok", "failed"
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that a run was loaded from: its path then, SHA-256 and size."""
+
+    path: str
+    sha256: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """The rows of a run in one table.
+
+    Attributes:
+        file: its name in the lake.
+        rows: how many of its rows are those of the run.
+        size_bytes: of the whole file.
+        sha256: of the whole file.
+    """
+
+    file: str
+    rows: int
+    size_bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class About:
+    """What a run says of itself; None where it does not. See the columns of table lake_run."""
+
+    model: str | None = None
+    family: str | None = None
+    layers: int | None = None
+    kind: str | None = None
+    started: str | None = None
+    git_commit: str | None = None
+    git_branch: str | None = None
+    vllm_version: str | None = None
+    torch_version: str | None = None
+    gpu_name: str | None = None
+    hosts: tuple[str, ...] = ()
+    gpus: tuple[str, ...] = ()
+    ranks: int | None = None
+    world_size: int | None = None
+    tp: int | None = None
+    pp: int | None = None
+    dp: int | None = None
+    ep: bool | None = None
+    setup: str | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The manifest row of a run.
+
+    Attributes:
+        run: its name in the lake.
+        digest: of the SHA-256 of its traces; the same recording has the same digest.
+        given: of the SHA-256 of the files that were found at its source before they were loaded.
+        status: ok or failed.
+        error: the line that says why it failed; None if it did not.
+        source: the path that was added.
+        added: when, in UTC.
+        written_by: the version of traceql.
+        schema_version: of its tables; None if it failed.
+        layout: tells the columns of its tables; see `tables.LAYOUT`.
+    """
+
+    run: str
+    digest: str
+    given: str
+    status: str
+    error: str | None
+    source: str
+    added: str
+    written_by: str = __version__
+    schema_version: int | None = None
+    layout: str = ""
+    about: About = About()
+    inputs: tuple[Input, ...] = ()
+    tables: Mapping[str, StoredFile] = field(default_factory=dict)
+
+    @property
+    def is_ok(self) -> bool:
+        return self.status == OK
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the files that have its rows alone."""
+        return sum({one.file: one.size_bytes for one in self.tables.values()}.values())
+
+
+def write_entry(store: Store, entry: Entry) -> None:
+    """Writes the manifest row of a run; all files that it names must be in the lake."""
+    content = json.dumps({"format": FORMAT, **asdict(entry)}, indent=1).encode() + b"\n"
+    put_bytes(store, row_name(entry.digest), content)
+
+
+def read_entry(store: Store, digest: str) -> Entry | None:
+    """The manifest row of the run with this digest; None if there is none."""
+    return read_row(store, row_name(digest))
+
+
+def entries(store: Store) -> list[Entry]:
+    """All runs, in the order of their names.
+
+    Raises:
+        LakeError: this is no lake, another version of traceql made it, or a row is damaged.
+    """
+    require_lake(store)
+    found = [read_row(store, name) for name in row_names(store)]
+    return sorted((one for one in found if one), key=lambda one: one.run)
+
+
+def row_names(store: Store) -> list[str]:
+    """The manifest rows that there are."""
+    return [name for name in store.names(MANIFEST) if name.endswith(".json")]
+
+
+def create_lake(store: Store) -> None:
+    """Makes a lake, unless it is one.
+
+    Raises:
+        LakeError: the folder has other files, or another version of traceql made the lake.
+    """
+    if store.size(MARK) is None:
+        if others := [name for name in store.names("") if not name.startswith(_OWN_NAMES)]:
+            raise LakeError(f"{store.place} has other files ({others[0]}); name a new folder")
+        put_bytes(store, MARK, json.dumps({"format": FORMAT}).encode() + b"\n")
+    require_lake(store)
+
+
+def require_lake(store: Store) -> None:
+    """Makes sure that this is a lake, of a format that is known here.
+
+    Raises:
+        LakeError: it is not.
+    """
+    try:
+        known = json.loads(store.read(MARK))["format"]
+    except OSError:
+        raise LakeError(
+            f"{store.place} is not a lake; make one with traceql lake add RUN --lake {store.place}"
+        ) from None
+    except (ValueError, KeyError, TypeError):
+        raise LakeError(f'{store.place}/{MARK} is damaged; write {{"format": 1}} into it') from None
+    if known != FORMAT:
+        raise LakeError(
+            f"{store.place} was made by another version of traceql (format {known}, this one "
+            f"reads {FORMAT})"
+        )
+
+
+def read_row(store: Store, name: str) -> Entry | None:
+    """A manifest row; None if it is gone, as another process may have removed the run."""
+    try:
+        found = json.loads(store.read(name))
+        if found["format"] != FORMAT:
+            raise LakeError(
+                f"{store.place}/{name} was written by a newer traceql; install that version"
+            )
+        return Entry(
+            **_known(Entry, found)
+            | {
+                "about": About(**_tuples(_known(About, found["about"]))),
+                "inputs": tuple(Input(**_known(Input, one)) for one in found["inputs"]),
+                "tables": {
+                    table: StoredFile(**_known(StoredFile, one))
+                    for table, one in found["tables"].items()
+                },
+            }
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise LakeError(
+            f"{store.place}/{name} is damaged; remove it and add the run again"
+        ) from None
+
+
+def _known(kind: type, found: Mapping[str, Any]) -> dict[str, Any]:
+    names = {one.name for one in fields(kind)}
+    return {name: value for name, value in found.items() if name in names}
+
+
+def _tuples(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+    }
+
+
+def files_of(found: Iterable[Entry]) -> dict[str, StoredFile]:
+    """All files that runs name, by name."""
+    return {one.file: one for entry in found for one in entry.tables.values()}

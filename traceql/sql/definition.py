@@ -1,0 +1,202 @@
+"""Reads the file that defines a table: its kind, schema, inputs and columns, and how it is made.
+
+This is the file of table `launch`, shortened:
+
+-- One row per CUDA or HIP runtime or driver call on the host, whether it launches something or not.
+-- ...
+-- @scope  rank
+-- @needs  event_kind, iteration, slice
+-- @column id           BIGINT   Id of the call; the same number as slice.id.
+-- @column rank         BIGINT   Rank that made the call.
+-- ...
+SELECT ...
+
+A head may also say without what the table has no rows, so that neither it nor what it needs has to
+be computed. If there are several such lines, rows of any of them are enough:
+
+-- @empty_unless trace WHERE dialect = 'ascend'
+
+The table is named after the file. A SQL file of kind table or scratch holds one SELECT, and the
+executor creates a table from it. The file of a source table holds its CREATE TABLE,
+that of a macro its CREATE MACRO. A Python file has the same head in `#` comments and a function
+`rows(con)` that returns the rows as an Arrow table, or yields them in several tables.
+"""
+
+import importlib.util
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import duckdb
+import pyarrow as pa
+
+from traceql.errors import DefinitionInvalid, reason
+from traceql.sql.table_head import table_head
+from traceql.util.comment_head import Column, CommentHead, described_columns, source_text
+
+_ROWS = re.compile(r"(?P<table>\w+)( WHERE .+)?")
+Choice = TypeVar("Choice", bound=StrEnum)
+Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table | Iterator[pa.Table]]
+
+
+class Kind(StrEnum):
+    """What a definition makes.
+
+    Loading fills source tables. Tables are made from them: some by every load, the others when
+    something first needs them. Scratch tables exist only while others are made. Macros are
+    functions of SQL, which each connection makes for itself; a table macro returns rows, in part of
+    tables whose names a query gives it.
+    """
+
+    SOURCE = "source"
+    TABLE = "table"
+    SCRATCH = "scratch"
+    MACRO = "macro"
+    TABLE_MACRO = "table macro"
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the database has it."""
+        return self in (Kind.SOURCE, Kind.TABLE)
+
+    @property
+    def is_macro(self) -> bool:
+        return self in (Kind.MACRO, Kind.TABLE_MACRO)
+
+
+class Schema(StrEnum):
+    """Where a table is.
+
+    MAIN: the public tables, which a user's SQL sees by their names. INTERNAL: what these and the
+    canned queries are made from. REFERENCE: tables that are the same for every recording, unless
+    the user adds rows.
+    """
+
+    MAIN = "main"
+    INTERNAL = "internal"
+    REFERENCE = "reference"
+
+
+class Scope(StrEnum):
+    """Whose rows a table is made from.
+
+    RANK: the rows of each rank are made from the rows of that rank alone. Ids are unique within a
+    rank. Where several ranks are made together, the ids of a later rank begin at a higher number,
+    and times count from the first event of all ranks; nothing else differs. A table without a
+    column `rank` has the rows of all ranks, each once. RUN: the table needs the rows of all ranks.
+    """
+
+    RANK = "rank"
+    RUN = "run"
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One table or macro.
+
+    Attributes:
+        needs: the names of the tables and macros that it is made from.
+        empty_unless: tables that it needs, perhaps with a WHERE: as long as none of them has a row,
+            this one has none. There are none if nothing is said.
+        source: the text of the file, with its head.
+    """
+
+    name: str
+    kind: Kind
+    schema: Schema
+    scope: Scope
+    needs: tuple[str, ...]
+    empty_unless: tuple[str, ...]
+    summary: str
+    text: str  # the prose below the summary
+    columns: tuple[Column, ...]
+    path: Path
+    source: str
+
+    @property
+    def is_python(self) -> bool:
+        return self.path.suffix == ".py"
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The function `rows` of a Python file.
+
+        Raises:
+            DefinitionInvalid: the file cannot be imported, or has no such function.
+        """
+        spec = importlib.util.spec_from_file_location(f"{__package__}.made.{self.name}", self.path)
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            raise DefinitionInvalid(f"cannot import {self.path}: {reason(error)}") from error
+        if not hasattr(module, "rows"):
+            raise DefinitionInvalid(f"{self.path}: it has no function rows(con)")
+        rows: Rows = module.rows
+        return rows
+
+
+def definition(path: Path) -> Definition:
+    """The definition in a file.
+
+    Raises:
+        QueryInvalid: the file cannot be read, or a line of its head cannot be parsed; the message
+            quotes it.
+        DefinitionInvalid: its kind, schema or scope does not exist, or it says in a wrong way
+            without what it has no rows.
+    """
+    return parsed_definition(path, source_text(path))
+
+
+def parsed_definition(path: Path, source: str) -> Definition:
+    """The definition that a file with this text would have."""
+    head = table_head(path, source)
+    kind = _among(Kind, path, "kind", head.only("kind", Kind.TABLE))
+    return Definition(
+        path.stem,
+        kind,
+        _among(Schema, path, "schema", head.only("schema", Schema.INTERNAL)),
+        _among(Scope, path, "scope", head.only("scope")),
+        head.names("needs"),
+        _empty_unless(path, kind, head),
+        head.summary,
+        head.text,
+        described_columns(path.name, head),
+        path,
+        source,
+    )
+
+
+def _empty_unless(path: Path, kind: Kind, head: CommentHead) -> tuple[str, ...]:
+    """What the table has no rows without; nothing if the head does not say it."""
+    told = tuple(head.tags["empty_unless"])
+    if told and kind not in (Kind.TABLE, Kind.SCRATCH):
+        raise DefinitionInvalid(f"{path}: @empty_unless is for tables, not for a {kind}")
+    for line in told:
+        if table_of(line) not in head.names("needs"):
+            raise DefinitionInvalid(
+                f"{path}: @empty_unless '{line}' is not one table of @needs, perhaps with "
+                "'WHERE condition'"
+            )
+    return told
+
+
+def table_of(line: str) -> str:
+    """The table that a line @empty_unless names; empty if the line is wrong."""
+    found = _ROWS.fullmatch(line)
+    return found["table"] if found else ""
+
+
+def _among(allowed: type[Choice], path: Path, tag: str, value: str) -> Choice:
+    """The member of an enumeration that a tag names."""
+    try:
+        return allowed(value)
+    except ValueError:
+        listed = ", ".join(allowed)
+        raise DefinitionInvalid(f"{path}: @{tag} is '{value}', not one of {listed}") from None

@@ -1,0 +1,13 @@
+-- A text of traceql as it is said of the devices of a dialect: an NPU of Ascend is no GPU. The same words as in traceql.readers.dialects.registry.
+-- @kind   macro
+-- @scope  rank
+CREATE OR REPLACE MACRO in_words_of(dialect, text) AS
+    CASE
+        WHEN dialect = 'ascend'
+            THEN replace(
+                replace(replace(text, 'CUDA runtime or driver call', 'Call of CANN'), 'CUDA graph', 'ACL graph'),
+                'GPU',
+                'NPU'
+            )
+        ELSE text
+    END

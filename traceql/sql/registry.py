@@ -1,0 +1,79 @@
+"""Collects all definitions: the files in the folders below, and the table of findings."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+from traceql.analysis.findings.table import FINDING_TABLE, finding_files, finding_table
+from traceql.errors import DefinitionInvalid
+from traceql.readers.dialects.registry import table_folders
+from traceql.sql.definition import Definition, Schema, Scope, definition, parsed_definition
+
+_PACKAGE = Path(__file__).resolve().parent
+TABLE_FOLDERS = [  # each a folder with one file per table or macro
+    _PACKAGE / "tables",
+    _PACKAGE / "macros",
+]
+
+
+def definitions() -> Mapping[str, Definition]:
+    """Every definition by name.
+
+    Raises:
+        QueryInvalid: the head of a file is invalid.
+        DefinitionInvalid: two files have one name, or a file needs what it cannot have.
+    """
+    files = [
+        path
+        for folder in (*TABLE_FOLDERS, *table_folders())
+        for path in sorted(folder.iterdir())
+        if path.suffix in (".sql", ".py") and path.stem != "__init__"
+    ]
+    findings = finding_files()
+    finding = parsed_definition(FINDING_TABLE, finding_table(findings))
+    found: dict[str, Definition] = {}
+    for one in (*map(_unchanged, files), finding):
+        if one.name in found:
+            raise DefinitionInvalid(f"{found[one.name].path} and {one.path} define the same table")
+        found[one.name] = one
+    parts = {file.name for file in findings}
+    for file in findings:
+        for needed in set(file.needs) - parts:
+            _require_fitting(replace(finding, path=file.path), needed, found)
+    for one in found.values():
+        for needed in one.needs:
+            _require_fitting(one, needed, found)
+    return found
+
+
+def public_tables() -> Mapping[str, Definition]:
+    """The definitions of the tables of the schema main, by name."""
+    return {n: one for n, one in sorted(definitions().items()) if one.schema is Schema.MAIN}
+
+
+def place_of(table: str) -> str:
+    """Where a table is that a statement does not find in main; empty if it is no such table."""
+    one = definitions().get(table.strip('"').lower())
+    if one is None or not one.kind.is_kept or one.schema is Schema.MAIN:
+        return ""
+    return f"table '{one.name}' is {one.schema}.{one.name}"
+
+
+def _unchanged(path: Path) -> Definition:
+    """The definition in a file, which is read once until it changes."""
+    return _read_once(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _read_once(path: Path, _modified_ns: int) -> Definition:
+    return definition(path)
+
+
+def _require_fitting(one: Definition, needed: str, found: Mapping[str, Definition]) -> None:
+    if needed not in found:
+        raise DefinitionInvalid(f"{one.path}: no file defines '{needed}', which it needs")
+    if one.scope is Scope.RANK and found[needed].scope is Scope.RUN:
+        raise DefinitionInvalid(
+            f"{one.path}: its scope is rank, but it needs '{needed}' of the run"
+        )

@@ -1,0 +1,35 @@
+# One row per kind of device and cost that does not depend on the amount of work, where it was measured.
+# @schema reference
+# @scope  rank
+# @column position  BIGINT   Order in which the patterns are tried, from 0.
+# @column device    VARCHAR  RE2 regular expression, which may match anywhere in the device's name.
+# @column cost      VARCHAR  graph_gap (between two kernels of a replayed graph), all_reduce or all_gather (of a small buffer).
+# @column ranks     BIGINT   Ranks that take part; NULL for graph_gap.
+# @column ns        DOUBLE   Duration, ns.
+# @column source    VARCHAR  Where it was measured.
+
+"""Reads fixed_cost.csv, beside this file."""
+
+import csv
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from traceql.sql.table_head import declared_schema
+
+_COSTS = Path(__file__).with_suffix(".csv")
+
+
+def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
+    with _COSTS.open(newline="", encoding="utf-8") as file:
+        listed = [
+            {
+                **row,
+                "position": position,
+                "ranks": int(row["ranks"]) if row["ranks"] else None,
+                "ns": float(row["ns"]),
+            }
+            for position, row in enumerate(csv.DictReader(file))
+        ]
+    return pa.Table.from_pylist(listed, declared_schema(__file__))

@@ -1,0 +1,46 @@
+# One row per rank: the profiler that recorded it, and when.
+# @scope  rank
+# @needs  slice, trace
+# @column rank        BIGINT   Rank.
+# @column profiler    VARCHAR  Name of the profiler, with its version and options as far as the file tells them; NULL if it does not tell the profiler.
+# @column world_size  BIGINT  Number of ranks of the job, as the file states it; NULL if it does not.
+# @column first_ns    BIGINT   Time of the first event by the clock of the file, ns: Unix time, or since the start of the machine; NULL without events.
+# @column last_ns     BIGINT   Time of the last end of an event by that clock, ns; NULL without events.
+
+"""Asks the dialect of each file, which knows how its profiler names itself and counts time."""
+
+import duckdb
+import pyarrow as pa
+
+from traceql.readers.dialects.registry import loaded_facts
+from traceql.sql.table_head import declared_schema
+
+_FILES = """
+    SELECT
+        trace.rank,
+        ANY_VALUE(trace.dialect),
+        ANY_VALUE(trace.metadata),
+        MIN(slice.ts) - ANY_VALUE(trace.file_offset_ns),
+        MAX(slice.ts + slice.dur) - ANY_VALUE(trace.file_offset_ns)
+    FROM trace
+    LEFT JOIN slice ON trace.rank = slice.rank
+    GROUP BY trace.rank
+    ORDER BY trace.rank
+"""
+
+
+def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
+    listed = []
+    for rank, dialect, metadata, first, last in con.execute(_FILES).fetchall():
+        told = loaded_facts(dialect, metadata)
+        base = told.base_time_ns or 0
+        listed.append(
+            {
+                "rank": rank,
+                "profiler": told.profiler or None,
+                "world_size": told.world_size,
+                "first_ns": None if first is None else base + first,
+                "last_ns": None if last is None else base + last,
+            }
+        )
+    return pa.Table.from_pylist(listed, declared_schema(__file__))

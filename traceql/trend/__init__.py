@@ -1,5 +1,0 @@
-"""The history of a folder of runs: how their times change, and since when."""
-
-from traceql.trend.folder import History, history
-
-__all__ = ["History", "history"]

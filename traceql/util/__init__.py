@@ -1,0 +1,1 @@
+"""Files, locks, units and other neutral helpers."""
