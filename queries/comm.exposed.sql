@@ -11,7 +11,7 @@
 -- @values phase                prefill decode mixed idle
 -- @column phase                VARCHAR  Phase of the step; NULL unless by is phase.
 -- @column layer                BIGINT   Model layer; NULL unless by is layer, and outside layers.
--- @column role                 VARCHAR  Part of the model that asked for the operation.
+-- @column role                 VARCHAR  Part of the model that the operation belongs to.
 -- @column calls                BIGINT   Operations, counted on each rank.
 -- @column dur_ns               BIGINT   Total duration of the operations, ns.
 -- @column exposed_ns           BIGINT   Part of dur_ns in which no compute kernel ran, ns.

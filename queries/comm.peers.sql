@@ -1,4 +1,4 @@
--- One row per communicator and rank that others waited for, as each rank's own device tells, by wait time.
+-- One row per communicator and rank that others waited for, from each rank's own device, by wait time.
 --
 -- Use it where not all ranks of the run are loaded: the tasks that a communication operation of an
 -- Ascend device consists of name the peer that each of them waits for. late_place counts in the
@@ -16,9 +16,9 @@
 -- @column longest_ns   BIGINT   Longest wait for that rank on one plane, ns.
 -- @column ts           BIGINT   Start of the operation with that wait, ns since the run's first event.
 -- @key    rank late_place late_rank wait_ns share_pct operations longest_ns
--- @empty  no device tells whom it waited for; only Ascend profiles of level 1 and more do
+-- @empty  no device recorded which rank it waited for; only Ascend profiles of level 1 and above do
 -- @chart  bar x=wait_ns y=rank color=late_place
--- @title  Whom each rank waited for, by its own device
+-- @title  Late ranks, as each device recorded them
 WITH waited AS (
     SELECT
         collective.*,

@@ -8,7 +8,7 @@
 -- @param  phase             VARCHAR = NULL  Only steps of this phase; all by default.
 -- @values phase             prefill decode mixed idle
 -- @column op                VARCHAR  Operation: all_reduce, all_gather, reduce_scatter, send, recv ...
--- @column role              VARCHAR  Part of the model that asked for the operation; NULL if unknown.
+-- @column role              VARCHAR  Part of the model that the operation belongs to; NULL if unknown.
 -- @column group_ranks       VARCHAR  Ranks of the communicator: the loaded ones, and others that events name.
 -- @column calls             BIGINT   Operations, counted on each rank.
 -- @column matched           BIGINT   Operations that were matched on all ranks of the communicator.

@@ -1,4 +1,4 @@
--- One row per pair of ranks: who waited for whom, how often, for how long, and why.
+-- One row per pair of ranks: which rank waited for which, how often, how long, and why.
 --
 -- Use it to see whether one rank holds up all others. In each operation that was matched on all its
 -- ranks, the other ranks wait for the late rank.
@@ -12,7 +12,7 @@
 -- @key    rank late_rank wait_ns cause share_pct cause_pct operations
 -- @empty  no operation was matched on two ranks, or there was no wait time; load all ranks of the run
 -- @chart  bar x=wait_ns y=rank color=late_rank
--- @title  Who waited for whom
+-- @title  Waiting between ranks
 WITH waited AS (
     SELECT
         collective.rank,

@@ -1,4 +1,4 @@
--- One row per role, main kernel and number of rows that it runs: which kernel was chosen, and how good it is.
+-- One row per role, main kernel and number of rows that it runs: which kernel the library chose, and how close it comes to its ceiling.
 --
 -- Use it to compare the kernels that a library chooses for the same product at different batch sizes.
 -- The main kernel of a role is the longest one in a layer; others that belong to it (split-K

@@ -1,7 +1,7 @@
 -- One row per phase and role: how close its kernels come to what the GPU can do, and what could be gained.
 --
 -- Use it to find the parts of the model that are worth optimizing: a role at 85% of its ceiling has
--- nothing to give, one at 50% has half its time. The ceiling is the longer of two times: useful FLOPs
+-- nothing to gain, one at 50% has half its time. The ceiling is the longer of two times: useful FLOPs
 -- at the peak of the matrix units, and compulsory bytes (weights, KV cache) at that of the memory; of
 -- communication, the bytes at the peak of the link. Percentages of the data sheet and of measured ceilings
 -- (traceql experiment peaks) are columns of their own. Waiting for a late rank is left out.

@@ -38,7 +38,7 @@ WITH RECURSIVE host_slice AS (
     WHERE event_kind.kind IN ('launch', 'operator', 'annotation', 'frame')
         AND ($rank::BIGINT IS NULL OR slice.rank = $rank::BIGINT)
 ),
--- The threads that asked for GPU activities: those of the operators where these are known (issuer), else
+-- The threads that requested GPU activities: those of the operators where these are known (issuer), else
 -- those that launched them; of a rank without any, those with operators, if there are any.
 chosen AS MATERIALIZED (
     SELECT

@@ -1,7 +1,7 @@
 -- One row per kind of host event during one GPU gap: how long the host was in it.
 --
 -- Use it to see what the host did during the longest gap, or during the Nth longest (idle.gaps
--- lists them). The times are self times on the thread that asked for the kernel that ended the gap
+-- lists them). The times are self times on the thread that requested the kernel after the gap
 -- (gap.track_id): time counts for the innermost event only. They add up to the gap.
 -- @param  gap        INTEGER = 1     Which gap: 1 is the longest.
 -- @param  rank       BIGINT  = NULL  Only gaps of this rank; all by default.

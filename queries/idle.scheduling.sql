@@ -1,7 +1,7 @@
--- One row per rank and cause: how much of the GPU's idle time the thread that asked for the next kernel was off the CPU.
+-- One row per rank and cause: how much of the GPU's idle time the thread that requested the next kernel was off the CPU.
 --
 -- Use it to tell a host that is too slow from one that is not allowed to run. The thread is the
--- launching one, or the one that had asked it to launch (gap.track_id). Time off the CPU while it
+-- launching one, or the one that handed it the launch (gap.track_id). Time off the CPU while it
 -- waits for the GPU (cause sync) is harmless. If it is high for the cause host, other programs
 -- compete for the cores: pin the threads, give the container more CPUs, or move the others away.
 -- The part of a gap counts that lies before the launch call of the next kernel. The recording

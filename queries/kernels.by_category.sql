@@ -12,7 +12,7 @@
 -- @column share_pct  DOUBLE   work_ns in percent of that of all kernels that pass the filters.
 -- @column calls      BIGINT   Number of executions.
 -- @column mean_ns    DOUBLE   work_ns per execution, ns.
--- @column kernels    BIGINT   Number of different kernel names.
+-- @column kernels    BIGINT   Number of kernel names.
 -- @column total_ns   BIGINT   Total duration, ns: work_ns and wait_ns.
 -- @key    category work_ns wait_ns share_pct calls mean_ns
 -- @empty  no kernel passes the filters, or the trace has no GPU activity

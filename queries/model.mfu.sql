@@ -131,7 +131,7 @@ timed AS (
     INNER JOIN counted USING (phase)
     HAVING COUNT(*) > 1
 ),
--- Parts without work are no lower bound of those that are unknown.
+-- Parts without work say nothing about those that are unknown.
 summed AS (
     SELECT
         timed.*,

@@ -4,7 +4,7 @@
 -- rows are padded to whole blocks. A trace does not say which experts the tokens choose: the numbers of
 -- experts and of padded rows are those expected if all experts are equally likely; routing that prefers
 -- some touches fewer. The size of a block follows from the grids of vLLM's fused_moe_kernel; as long as
--- there are fewer rows than experts it cannot be told, and 16, the smallest one, gives the least
+-- there are fewer rows than experts it is unknown, and 16, the smallest one, gives the least
 -- number of rows. Query ep.balance compares the ranks.
 -- @param  rank                BIGINT  = NULL  Only this rank; all ranks by default.
 -- @param  phase               VARCHAR = NULL  Only this phase; all by default.
@@ -93,7 +93,7 @@ batch AS (
     WHERE tokens > 0
     GROUP BY phase, tokens, executed_tokens
 ),
--- vLLM's moe_align_block_size reserves so many rows; the grid has one block for each tile of them.
+-- vLLM's moe_align_block_size reserves this number of rows; the grid has one block for each tile of them.
 reserved AS (
     SELECT
         batch.*,

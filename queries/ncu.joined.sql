@@ -17,8 +17,8 @@
 -- @column flops             DOUBLE   Mean FLOPs of a launch; NULL if unknown.
 -- @column bytes_spread_pct  DOUBLE   Difference between the most and the fewest bytes of a launch in percent of the mean; NULL if unknown.
 -- @column flops_spread_pct  DOUBLE   The same of the FLOPs, percent; NULL if unknown.
--- @column grid              VARCHAR  Blocks in x, y and z; NULL if the profile does not tell.
--- @column block             VARCHAR  Threads of a block in x, y and z; NULL if the profile does not tell.
+-- @column grid              VARCHAR  Blocks in x, y and z; NULL if the profile does not have it.
+-- @column block             VARCHAR  Threads of a block in x, y and z; NULL if the profile does not have it.
 -- @column command           VARCHAR  Begin of a command that profiles the first of the kernels; NULL without kernels, and for collectives, which hang under it.
 -- @key    kernel joined kernels kernel_ns launches ncu_ns dram_bytes bytes_spread_pct grid block command
 -- @empty  no profile of Nsight Compute is loaded (traceql load TRACE PROFILE.csv), or none passes the filters

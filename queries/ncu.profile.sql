@@ -23,9 +23,9 @@
 -- @column dtype            VARCHAR  Type of the numbers on the tensor cores, whose peak counts: bf16 (also fp16), fp8, int8 or fp4; NULL without work on them, or of several types.
 -- @column peak_tflops      DOUBLE   Peak of the tensor cores, 1e12 per second; NULL if unknown.
 -- @column peak_gbps        DOUBLE   Peak of the memory, 1e9 bytes per second; NULL if unknown.
--- @column device_name      VARCHAR  Name of the GPU; NULL if the profile does not tell.
--- @column grid             VARCHAR  Blocks in x, y and z; NULL if the profile does not tell.
--- @column block            VARCHAR  Threads of a block in x, y and z; NULL if the profile does not tell.
+-- @column device_name      VARCHAR  Name of the GPU; NULL if the profile does not have it.
+-- @column grid             VARCHAR  Blocks in x, y and z; NULL if the profile does not have it.
+-- @column block            VARCHAR  Threads of a block in x, y and z; NULL if the profile does not have it.
 -- @key    kernel launches total_ns share_pct mean_ns dram_bytes achieved_gbps memory_pct achieved_tflops compute_pct bound intensity grid
 -- @empty  no profile of Nsight Compute is loaded (traceql load PROFILE.csv)
 -- @chart  roofline x=intensity y=achieved_tflops color=bound label=kernel size=total_ns dtype=dtype roofs=peak_tflops,peak_gbps

@@ -2,7 +2,7 @@
 --
 -- Use it as the shortest summary of a run. Shares are relative to the GPU spans of all ranks
 -- together; they add up to 100%. Rows about waiting, phases and tokens are missing if the trace does
--- not tell them, that of tokens per second also in an excerpt of several windows. Without a trace,
+-- not have them, that of tokens per second also in an excerpt of several windows. Without a trace,
 -- the numbers are those of the profiles of Nsight Compute.
 -- @column headline  VARCHAR  What the number is.
 -- @column value     DOUBLE   The number.

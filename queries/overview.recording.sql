@@ -2,7 +2,7 @@
 --
 -- Use it to see which model, hardware and software a trace is from. Model, parallelism, versions
 -- and profiler overhead are known only for run directories; the architecture is recognized from the
--- kernels. A profile of Nsight Compute has no timeline: loaded without a trace, it tells the GPU and
+-- kernels. A profile of Nsight Compute has no timeline: loaded without a trace, it has the GPU and
 -- what was counted.
 -- @column fact   VARCHAR  Name of the fact.
 -- @column value  VARCHAR  Value of the fact, as text.
@@ -51,7 +51,7 @@ profiled AS (
     INNER JOIN profiled_work AS work ON launch.id = work.launch
     HAVING COUNT(*) > 0
 ),
--- Files of the same name are shown with the nearest folder that tells them apart.
+-- Files of the same name are shown with the nearest folder in which they differ.
 file AS (
     SELECT parse_path(path) AS parts, MIN(rank) AS rank FROM trace GROUP BY path
 ),

@@ -28,7 +28,7 @@
 -- @column above_ns          DOUBLE   GPU span above the floor, without not_modelled_ns, ns.
 -- @column not_modelled_ns   DOUBLE   Time of kernels and transfers whose work or peak is unknown, ns: part of it may belong to the floor.
 -- @column is_lower_bound    BOOLEAN  Whether some of it is in parts of the model, so that the floor is higher than floor_ns. The preparation of inputs and sampling are not.
--- @column missing           VARCHAR  What is missing to know it, and the parts of the model it is missing for; NULL if it is no lower bound.
+-- @column missing           VARCHAR  What is missing to know it, and the parts of the model it is missing for; NULL if it is exact.
 -- @key    phase step_id number gpu_ns floor_ns floor_pct not_modelled_ns is_lower_bound missing
 -- @empty  no step has kernels, none passes the filters (steps.timeline lists them), or nothing was measured for --kind measured
 -- @chart  stacked x=memory_ns,compute_ns,link_ns,above_ns,not_modelled_ns y=number,phase

@@ -76,7 +76,7 @@ WITH listed (position, bar, meaning, advice) AS (
         7,
         'comm_unmatched',
         'exposed communication that may be waiting',
-        'Load the traces of all ranks: only then waiting and transfer can be told apart.'
+        'Load the traces of all ranks: only then waiting and transfer can be separated.'
     ),
     (
         8,

@@ -1,8 +1,8 @@
 -- One row per root cause of lost time, the costliest first: idle time and waiting that one cause explains.
 --
 -- Use it to find out what to fix first. Lost time is idle time of a GPU, and time in which its
--- collectives waited for a late rank. Idle time is blamed on the rank itself; waiting is blamed on the
--- late rank and the reason why it was late. So if the host of one rank is slow, its own idle time and
+-- collectives waited for a late rank. Idle time is charged to the rank itself; waiting is charged to
+-- the late rank and the cause of its delay. So if the host of one rank is slow, its own idle time and
 -- the waiting of all others are one row. All rows add up to the idle_ns and exposed_wait_ns of
 -- time.breakdown.
 --
@@ -16,7 +16,7 @@
 -- - pipeline: a stage of the pipeline waited for another one
 -- - start: the first operation of a communicator in the trace; what came before was not recorded
 -- - clock: the clocks of the ranks are too uncertain to tell
--- - unknown: the trace does not tell
+-- - unknown: the trace has no evidence
 -- @param  limit       INTEGER = 20    Maximum number of rows.
 -- @param  rank        BIGINT  = NULL  Only causes on this rank; all by default.
 -- @param  phase       VARCHAR = NULL  Only steps of this phase; all by default.

@@ -2,7 +2,7 @@
 --
 -- Use it before you change a deployment: what would a decode step of 32 requests, tensor parallelism
 -- of 4, CUDA graphs, or another GPU take? The last row is the whole step. The prediction starts from
--- the recorded steps whose batch is nearest to the asked one (their means are measured_ns), and each
+-- the recorded steps whose batch is nearest to the requested one (their means are measured_ns), and each
 -- part changes by what the model's configuration and the peaks of the GPU say; docs/definitions.md,
 -- section "What if", has the method and how well it predicts.
 --
@@ -65,7 +65,7 @@ recorded AS MATERIALIZED (
     ORDER BY trace.path
     LIMIT 1
 ),
--- Roofs of the recorded GPU and of the asked one.
+-- Roofs of the recorded GPU and of the requested one.
 roof AS MATERIALIZED (
     SELECT FALSE AS is_asked, peak.dtype, peak.tflops, peak.hbm_gbps, peak.l2_bytes, peak.memory_bytes
     FROM recorded
@@ -83,7 +83,7 @@ model AS MATERIALIZED (
     CROSS JOIN recorded
     WHERE rank_part.rank = $rank::BIGINT AND rank_part.tp IN (recorded.tp_size, recorded.asked_tp)
 ),
--- Recorded sizes of step; where their KV lengths are unknown, they have the asked ones.
+-- Recorded sizes of step; where their KV lengths are unknown, they have the requested ones.
 class AS MATERIALIZED (
     SELECT
         step_class.* REPLACE (
@@ -97,7 +97,7 @@ class AS MATERIALIZED (
     FROM step_class
     WHERE step_class.rank = $rank::BIGINT
 ),
--- The batch that is asked for by default, and the recorded size from which the asked one is predicted.
+-- The default batch, and the recorded size from which the requested one is predicted.
 usual AS MATERIALIZED (
     SELECT batch
     FROM class

@@ -1,4 +1,4 @@
--- One row per number that users and engines see: how far it moved, and whether that is real.
+-- One row per number that users and engines see: how much it changed, and whether the change is real.
 --
 -- The answer comes first: the step of the phase that takes most of base's time. base and new are the
 -- medians of the runs of each side. change_pct is the Hodges-Lehmann shift between the runs, and
@@ -21,9 +21,9 @@
 -- @column new_spread_pct   DOUBLE   The same of new, percent.
 -- @column step_noise_pct   DOUBLE   Median distance of a step of base from the median of its stratum, percent; NULL unless it is a step's time.
 -- @key    scope metric base new unit change_pct low_pct high_pct verdict
--- @empty  no step of one side is like a step of the other, and no run tells latencies; the query strata lists the steps of both
+-- @empty  no step of one side is like a step of the other, and no run recorded latencies; the query strata lists the steps of both
 -- @chart  forest x=change_pct,low_pct,high_pct y=scope,metric color=verdict
--- @title  How far each number moved
+-- @title  Change of each number
 SELECT
     change.scope,
     change.metric,

@@ -1,7 +1,7 @@
--- One row per rank, part and cause: idle time and waiting in a step, by the rank and cause to blame.
+-- One row per rank, part and cause: idle time and waiting in a step, by root rank and cause.
 --
--- Use it to see whose host, launch or kernel makes the step longer: a rank that waits is not to blame
--- for its waiting. Each side has the median of its runs, and the idle time right before the step counts.
+-- Use it to see whose host, launch or kernel makes the step longer: waiting is charged to
+-- the late rank. Each side has the median of its runs, and the idle time right before the step counts.
 -- @param  scope      VARCHAR = NULL  Phase of the steps, or all; the phase that takes most of base's time by default.
 -- @param  limit      INTEGER = 0     Maximum number of rows.
 -- @column scope      VARCHAR  Phase of the steps, or all.

@@ -1,7 +1,7 @@
 -- One row per stratum: steps that compare because they are alike, how many each side has, and whether they are compared.
 --
 -- Use it to see what the answer is about. A stratum is the steps of one phase, one number of rows and,
--- where every run knows them, one range of lengths of the KV cache. Only strata that every run of both
+-- where every run recorded them, one range of lengths of the KV cache. Only strata that every run of both
 -- sides has are compared, with the numbers of steps that base has. The query coverage sums them up.
 -- @column stratum           VARCHAR  Steps of one phase, number of rows and, where known, length of the KV cache.
 -- @column phase             VARCHAR  Phase of its steps.

@@ -9,7 +9,7 @@
 -- @param  by            VARCHAR = role  One row per role and cause, or one per part.
 -- @values by            role part
 -- @column scope         VARCHAR  Phase of the step, or all.
--- @column part          VARCHAR  computing, exposed_transfer, exposed_wait, exposed_comm (transfer and waiting that one side does not tell apart), exposed_copy, idle, other_step, or median_less_mean (by how much the median step is longer than the mean of the typical steps, whose parts these are).
+-- @column part          VARCHAR  computing, exposed_transfer, exposed_wait, exposed_comm (transfer and waiting together, where one side cannot separate them), exposed_copy, idle, other_step, or median_less_mean (by how much the median step is longer than the mean of the typical steps, whose parts these are).
 -- @column name          VARCHAR  The row for people: the role, or "idle: host", "attn_allreduce transfer", "waiting"; the part with --by part.
 -- @column role          VARCHAR  Role; NULL if the row has none.
 -- @column cause         VARCHAR  Why the device is idle; NULL in all other rows.

@@ -3,7 +3,7 @@
 -- Use it to see which engine and load take the least energy, and whether heat or the limit of power held
 -- the clock down. Energy is what the counters of all GPUs of the engine counted from the first request
 -- to the last token, if that took a second or more; the rest of the machine does not count. Recordings
--- without these counters have energy from ten seconds on, because NVML tells the power as a mean over
+-- without these counters have energy from ten seconds on, because NVML reports the power as a mean over
 -- the last second. Power is energy / time. All numbers are medians of the repeats.
 -- @column engine                        VARCHAR  Engine.
 -- @column in_flight                     BIGINT   Requests in flight: batch or concurrency; NULL if only a rate limits them.

@@ -19,8 +19,8 @@
 -- @column step_ns        BIGINT   Time from the first kernel of a step to its last one, on one rank, ns.
 -- @column experts_ns     BIGINT   Matrix products of the experts, ns (roles experts_gate_up and experts_down).
 -- @column routing_ns     BIGINT   Choosing experts, sorting tokens, summing results, ns (roles router, topk, moe_align and moe_sum).
--- @column transfer_ns    BIGINT   Exposed transfer of tokens or partial results, and copies for it, ns; NULL if waiting and transfers are not told apart.
--- @column wait_ns        BIGINT   Exposed waiting for the late rank in these operations, ns; NULL if it is not told apart from transfers.
+-- @column transfer_ns    BIGINT   Exposed transfer of tokens or partial results, and copies for it, ns; NULL if waiting and transfers cannot be separated.
+-- @column wait_ns        BIGINT   Exposed waiting for the late rank in these operations, ns; NULL if it cannot be separated from transfers.
 -- @column unmatched_ns   BIGINT   Exposed time of such operations that were not matched on all ranks, ns.
 -- @column moe_ns         BIGINT   All of these, ns.
 -- @column rest_ns        BIGINT   Rest of the step, ns: step_ns - moe_ns, such as attention, other products and idle time.

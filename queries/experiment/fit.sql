@@ -5,7 +5,7 @@
 -- requests in flight. TPOT = fixed_ns + linear_ns x requests in flight + context_ns x tokens in the KV
 -- cache of all of them, half of the output counted. Coefficients are not negative, and have the least
 -- sum of squared relative errors. Beyond the measured sizes, the curve is a guess; unseen_error_pct
--- says how well it foretells a point that it has not seen.
+-- is its error on points that were left out of the fit.
 -- @column engine            VARCHAR  Engine.
 -- @column load              VARCHAR  Kind of load: batch or concurrency.
 -- @column output_tokens     BIGINT   Tokens that each request generates.

@@ -19,8 +19,8 @@
 -- @column norms_ns            BIGINT   Norms and activation functions, ns.
 -- @column head_ns             BIGINT   What a step has outside of its layers, ns (roles input_prep, embed, lm_head, logits_gather and sample).
 -- @column other_computing_ns  BIGINT   Computing of all other roles, and of kernels without one, ns.
--- @column transfer_ns         BIGINT   Exposed transfers, ns; NULL if waiting and transfers are not told apart.
--- @column wait_ns             BIGINT   Exposed waiting for other ranks, ns; NULL if it is not told apart from transfers.
+-- @column transfer_ns         BIGINT   Exposed transfers, ns; NULL if waiting and transfers cannot be separated.
+-- @column wait_ns             BIGINT   Exposed waiting for other ranks, ns; NULL if it cannot be separated from transfers.
 -- @column unmatched_ns        BIGINT   Exposed communication that was not matched on all ranks, ns.
 -- @column copies_ns           BIGINT   Exposed copies, ns.
 -- @column idle_host_ns        BIGINT   Idle because the host had launched nothing, ns.

@@ -1,6 +1,6 @@
 -- One row per point and the same one on fewer GPUs: how many times faster it is, and how much of the added GPUs that uses.
 --
--- Use it to see what more GPUs buy. In strong scaling the load stays, in weak scaling the load per GPU
+-- Use it to see what more GPUs gain. In strong scaling the load stays, in weak scaling the load per GPU
 -- does. The base is the engine with the fewest GPUs that was measured, base_gpus of them. ratio is
 -- base / point of a latency and point / base of throughput: the Hodges-Lehmann estimate over all pairs
 -- of repeats, with its exact interval of 95%, which needs four repeats of each.

@@ -1,4 +1,4 @@
--- One row per measured point: what one user gets against what a GPU gives, and whether another point is better in both.
+-- One row per measured point: throughput per user against throughput per GPU, and whether another point is better in both.
 --
 -- Use it to choose an engine and a load: only points on the front are worth running. Interactivity is
 -- 1 / median TPOT, the output tokens per second of one user. Throughput counts output tokens alone, and

@@ -29,8 +29,8 @@
 -- @column step_ns         BIGINT   Time in a step of one rank, ns; with --by role that of the role.
 -- @column ideal_ns        BIGINT   n0/n of the time in the same step of the base, ns.
 -- @column overhead_ns     BIGINT   step_ns - ideal_ns, ns: the sum of the parts.
--- @column transfer_ns     BIGINT   Part: exposed transfers, ns; NULL if waiting and transfers are not told apart.
--- @column wait_ns         BIGINT   Part: exposed waiting for other ranks, ns; NULL if it is not told apart from transfers.
+-- @column transfer_ns     BIGINT   Part: exposed transfers, ns; NULL if waiting and transfers cannot be separated.
+-- @column wait_ns         BIGINT   Part: exposed waiting for other ranks, ns; NULL if it cannot be separated from transfers.
 -- @column unmatched_ns    BIGINT   Part: exposed communication that was not matched on all ranks, ns.
 -- @column work_ns         BIGINT   Part: computing that does not shrink, ns.
 -- @column copies_ns       BIGINT   Part: exposed copies, ns.
