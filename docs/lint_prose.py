@@ -1,8 +1,8 @@
 """Checks the English that users read; `make lint` runs it.
 
-Two passes: proselint with `docs/prose/proselint.json`, and the words of `docs/prose/phrases.csv`, each with
-what to write instead. The texts are the documents, the heads of SQL files, the help of every command,
-and the sentences in Python code, such as messages.
+Two passes: proselint with the settings in `docs/prose/proselint.json`, and the phrases listed in
+`docs/prose/phrases.csv` with what to write instead. The texts are the documents, the heads of SQL
+files, the help of every command, and the sentences in Python code, such as messages.
 
     python docs/lint_prose.py [FILE...]
 """
@@ -14,7 +14,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from proselint.checks import __register__
 from proselint.registry import CheckRegistry
@@ -82,7 +82,7 @@ def phrases() -> list[tuple[re.Pattern[str], str]]:
 
 
 def problems(
-    path: Path, listed: list[tuple[re.Pattern[str], str]], config: dict
+    path: Path, listed: list[tuple[re.Pattern[str], str]], config: dict[str, Any]
 ) -> Iterator[Problem]:
     """Everything to rewrite in a file."""
     for line, text in texts(path):

@@ -1,4 +1,4 @@
-"""Counts the lines of each package, Python and SQL, and fails where they exceed `[tool.traceql.lines]`.
+"""Counts the lines of Python and SQL in each package; fails above `[tool.traceql.lines]`.
 
 `make lint` runs it. Raise a limit in pyproject.toml only on purpose, in the commit that needs it.
 """
