@@ -44,7 +44,7 @@ _STEP = """
         COALESCE(SUM(spent.ns) FILTER (spent.part = 'exposed_wait'), 0) AS waiting,
         COALESCE(SUM(spent.ns) FILTER (spent.part = 'idle'), 0) AS idle
     FROM usual
-    INNER JOIN class_time AS spent USING (class_id)
+    INNER JOIN step_class_time AS spent USING (class_id)
 """
 
 

@@ -37,17 +37,17 @@ SELECT
     quantile_cont(collective.transfer_ns, 0.5) AS transfer_p50_ns,
     quantile_cont(collective.busbw_gbps, 0.5) AS busbw_p50_gbps,
     MAX(collective.busbw_gbps) AS busbw_max_gbps,
-    group_link.link,
-    CAST(group_link.peak_gbps AS DOUBLE) AS peak_gbps,
-    group_link.source AS link_source,
-    100.0 * quantile_cont(collective.busbw_gbps, 0.5) / group_link.peak_gbps AS peak_pct,
+    communicator_link.link,
+    CAST(communicator_link.peak_gbps AS DOUBLE) AS peak_gbps,
+    communicator_link.source AS link_source,
+    100.0 * quantile_cont(collective.busbw_gbps, 0.5) / communicator_link.peak_gbps AS peak_pct,
     100.0 * COUNT(*) FILTER (collective.reliable) / COUNT(*) AS reliable_pct
 FROM collective
-LEFT JOIN group_link USING (communicator_id)
+LEFT JOIN communicator_link USING (communicator_id)
 WHERE collective.busbw_gbps IS NOT NULL
 GROUP BY
     collective.op, collective.group_size, collective.bytes, collective.bytes_source,
-    group_link.link, group_link.peak_gbps, group_link.source
+    communicator_link.link, communicator_link.peak_gbps, communicator_link.source
 ORDER BY
     collective.op, collective.group_size, collective.bytes, collective.bytes_source,
-    group_link.link, group_link.peak_gbps, group_link.source
+    communicator_link.link, communicator_link.peak_gbps, communicator_link.source

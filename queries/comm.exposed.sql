@@ -37,7 +37,7 @@ SELECT
     CAST(SUM(operation.hidden_ns) AS BIGINT) AS hidden_ns,
     100.0 * SUM(operation.exposed_ns) / NULLIF(SUM(kernel.dur), 0) AS exposed_pct
 FROM kernel
-INNER JOIN exposed_operation AS operation ON kernel.id = operation.kernel_id
+INNER JOIN collective_exposure AS operation ON kernel.id = operation.kernel_id
 INNER JOIN collective ON kernel.id = collective.kernel_id
 LEFT JOIN step USING (step_id)
 WHERE

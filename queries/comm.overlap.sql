@@ -61,7 +61,7 @@ communicated AS (
         CAST(COALESCE(SUM(dur) FILTER (part = 'computing') OVER before, 0) AS BIGINT) AS overlap_ns,
         CAST(COALESCE(SUM(dur) FILTER (part = 'exposed_wait') OVER before, 0) AS BIGINT) AS wait_ns,
         CAST(COALESCE(SUM(dur) FILTER (part = 'exposed_unmatched') OVER before, 0) AS BIGINT) AS unmatched_ns
-    FROM device_part
+    FROM device_timeline
     WHERE is_overlapped OR part IN ('exposed_transfer', 'exposed_wait', 'exposed_unmatched')
     WINDOW
         in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING),

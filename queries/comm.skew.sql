@@ -41,12 +41,12 @@ late AS (
         COUNT(*) AS last,
         quantile_cont(late_ns, 0.5) AS late_p50_ns,
         MAX(late_ns) AS late_max_ns,
-        CAST(SUM(waited_ns) AS BIGINT) AS cost_ns
+        CAST(SUM(wait_ns) AS BIGINT) AS cost_ns
     FROM straggler
     GROUP BY rank
 ),
 cause AS (
-    SELECT rank, cause, SUM(waited_ns) AS cost_ns FROM straggler GROUP BY rank, cause
+    SELECT rank, cause, SUM(wait_ns) AS cost_ns FROM straggler GROUP BY rank, cause
 ),
 main_cause AS (
     SELECT rank, arg_max(cause, cost_ns) AS cause, MAX(cost_ns) AS cost_ns FROM cause GROUP BY rank

@@ -16,7 +16,7 @@
 -- @column phase        VARCHAR  Phase of the step.
 -- @column role         VARCHAR  Part of the model that the operation belongs tos; NULL if by is phase, or if it is unknown.
 -- @column cause        VARCHAR  host, kernel, preemption, copy, communication, launch, start or unknown (see straggler.cause).
--- @column waited_ns    BIGINT   Wait time of all ranks together, ns.
+-- @column wait_ns      BIGINT   Wait time of all ranks together, ns.
 -- @column share_pct    DOUBLE   Percent of the wait time of all operations that pass the filters.
 -- @column operations   BIGINT   Number of operations.
 -- @column late_ns      DOUBLE   Mean delay of the late rank after the earliest rank, ns.
@@ -28,9 +28,9 @@
 -- @column number       BIGINT   Position of its step in the late rank, from 0.
 -- @column ts           BIGINT   Its start on the late rank, ns since the run's first event.
 -- @column match_id     BIGINT   Its number, as in collective.
--- @key    rank phase role waited_ns cause doing share_pct operations late_ns
+-- @key    rank phase role wait_ns cause doing share_pct operations late_ns
 -- @empty  no rank waited for another in an operation that was matched on two ranks and passes the filters; check that all ranks are loaded
--- @chart  bar x=waited_ns y=role,phase color=cause
+-- @chart  bar x=wait_ns y=role,phase color=cause
 -- @title  Waiting for late ranks, by role and phase
 WITH late AS (
     SELECT
@@ -43,7 +43,7 @@ WITH late AS (
     INNER JOIN kernel ON straggler.kernel_id = kernel.id
     LEFT JOIN step ON straggler.step_id = step.step_id
     WHERE
-        straggler.waited_ns > 0
+        straggler.wait_ns > 0
         AND ($rank::BIGINT IS NULL OR straggler.rank = $rank::BIGINT)
         AND ($phase::VARCHAR IS NULL OR step.phase = $phase::VARCHAR)
         AND ($role::VARCHAR IS NULL OR kernel.role = $role::VARCHAR)
@@ -55,16 +55,16 @@ summed AS (
         role,
         cause,
         COUNT(*) AS operations,
-        SUM(waited_ns) AS waited_ns,
-        100.0 * SUM(waited_ns) / SUM(SUM(waited_ns)) OVER () AS share_pct,
+        SUM(wait_ns) AS wait_ns,
+        100.0 * SUM(wait_ns) / SUM(SUM(wait_ns)) OVER () AS share_pct,
         AVG(late_ns) AS late_ns,
         SUM(excess_ns) AS excess_ns,
-        arg_max(number, [waited_ns, -match_id]) AS number,
-        arg_max(kernel_id, [waited_ns, -match_id]) AS kernel_id,
-        arg_max(match_id, [waited_ns, -match_id]) AS match_id
+        arg_max(number, [wait_ns, -match_id]) AS number,
+        arg_max(kernel_id, [wait_ns, -match_id]) AS kernel_id,
+        arg_max(match_id, [wait_ns, -match_id]) AS match_id
     FROM late
     GROUP BY rank, phase, role, cause, operation
-    ORDER BY waited_ns DESC, match_id
+    ORDER BY wait_ns DESC, match_id
     LIMIT $limit::INTEGER
 ),
 example AS (
@@ -74,11 +74,11 @@ example AS (
         kernel.rank,
         kernel.ts,
         kernel.layer,
-        arrival.since_ns,
+        collective_arrival.since_ns,
         collective.op
     FROM summed
     INNER JOIN kernel ON summed.kernel_id = kernel.id
-    INNER JOIN arrival USING (kernel_id)
+    INNER JOIN collective_arrival USING (kernel_id)
     INNER JOIN collective USING (kernel_id)
 ),
 longest_gap AS (
@@ -135,7 +135,7 @@ SELECT
     summed.phase,
     summed.role,
     summed.cause,
-    CAST(summed.waited_ns AS BIGINT) AS waited_ns,
+    CAST(summed.wait_ns AS BIGINT) AS wait_ns,
     summed.share_pct,
     summed.operations,
     summed.late_ns,
@@ -150,4 +150,4 @@ SELECT
 FROM summed
 INNER JOIN example USING (kernel_id)
 LEFT JOIN main USING (kernel_id)
-ORDER BY summed.waited_ns DESC, summed.match_id
+ORDER BY summed.wait_ns DESC, summed.match_id

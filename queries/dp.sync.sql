@@ -38,12 +38,12 @@ synchronised AS (
         COUNT(collective.wait_ns) AS matched,
         CAST(SUM(collective.wait_ns) AS BIGINT) AS wait_ns,
         CAST(SUM(collective.transfer_ns) AS BIGINT) AS transfer_ns,
-        COUNT(*) FILTER (arrival.is_last) AS last,
-        CAST(SUM(arrival.waited_ns) FILTER (arrival.is_last) AS BIGINT) AS cost_ns
+        COUNT(*) FILTER (collective_arrival.is_last) AS last,
+        CAST(SUM(collective_arrival.wait_ns) FILTER (collective_arrival.is_last) AS BIGINT) AS cost_ns
     FROM collective
     INNER JOIN communicator USING (communicator_id)
     INNER JOIN kernel ON collective.kernel_id = kernel.id
-    LEFT JOIN arrival ON collective.kernel_id = arrival.kernel_id
+    LEFT JOIN collective_arrival ON collective.kernel_id = collective_arrival.kernel_id
     WHERE communicator.scope = 'data'
     GROUP BY collective.rank
 )

@@ -38,14 +38,14 @@ WITH RECURSIVE host_slice AS (
     WHERE event_kind.kind IN ('launch', 'operator', 'annotation', 'frame')
         AND ($rank::BIGINT IS NULL OR slice.rank = $rank::BIGINT)
 ),
--- The threads that requested GPU activities: those of the operators where these are known (issuer), else
+-- The threads that requested GPU activities: those of the operators where these are known (launch_origin), else
 -- those that launched them; of a rank without any, those with operators, if there are any.
 chosen AS MATERIALIZED (
     SELECT
         rank,
         track_id,
         CASE
-            WHEN track_id IN (SELECT track_id FROM issuer) THEN 3
+            WHEN track_id IN (SELECT track_id FROM launch_origin) THEN 3
             WHEN BOOL_OR(id IN (SELECT launch_id FROM kernel)) THEN 2
             WHEN BOOL_OR(kind = 'operator') THEN 1
             ELSE 0

@@ -31,7 +31,7 @@ WITH doing AS (
     SELECT rank, phase, cause, arg_max(name, ns) AS name, MAX(ns) AS ns
     FROM (
         SELECT rank, CASE WHEN $by::VARCHAR = 'phase' THEN phase END AS phase, cause, name, SUM(ns) AS ns
-        FROM host_gap
+        FROM gap_host_event
         WHERE $phase::VARCHAR IS NULL OR phase = $phase::VARCHAR
         GROUP BY ALL
     )

@@ -34,7 +34,7 @@ summed AS (
         name,
         cat,
         SUM(ns) AS ns
-    FROM host_gap
+    FROM gap_host_event
     WHERE
         ($rank::BIGINT IS NULL OR rank = $rank::BIGINT)
         AND ($phase::VARCHAR IS NULL OR phase = $phase::VARCHAR)

@@ -12,11 +12,11 @@
 -- @column rank         BIGINT   Rank.
 -- @column cause        VARCHAR  host or sync.
 -- @column gaps         BIGINT   Number of gaps.
--- @column waiting_ns   BIGINT   Time in these gaps before the launch call of the next kernel, ns.
+-- @column wait_ns      BIGINT   Time in these gaps before the launch call of the next kernel, ns.
 -- @column off_cpu_ns   BIGINT   Part of it in which that thread was on no CPU, ns.
 -- @column off_cpu_pct  DOUBLE   The same in percent.
 -- @column longest_ns   BIGINT   Longest such time in one gap, ns.
--- @key    rank cause waiting_ns off_cpu_ns off_cpu_pct gaps longest_ns
+-- @key    rank cause wait_ns off_cpu_ns off_cpu_pct gaps longest_ns
 -- @empty  no scheduling was recorded, or no gap has the cause host or sync; record it with nsys profile --cpuctxsw=process-tree
 -- @chart  bar x=off_cpu_ns y=cause color=rank
 -- @title  Idle time with the launching thread off the CPU
@@ -63,7 +63,7 @@ SELECT
     waiting.rank,
     waiting.cause,
     COUNT(*) AS gaps,
-    CAST(SUM(waiting.end_ts - waiting.ts) AS BIGINT) AS waiting_ns,
+    CAST(SUM(waiting.end_ts - waiting.ts) AS BIGINT) AS wait_ns,
     CAST(COALESCE(SUM(off.ns), 0) AS BIGINT) AS off_cpu_ns,
     100.0 * COALESCE(SUM(off.ns), 0) / NULLIF(SUM(waiting.end_ts - waiting.ts), 0) AS off_cpu_pct,
     CAST(COALESCE(MAX(off.ns), 0) AS BIGINT) AS longest_ns

@@ -37,7 +37,7 @@ WITH phased AS (
 ),
 walled AS (
     SELECT COALESCE(phase, 'unknown') AS phase, SUM(dur) AS wall_ns
-    FROM device_part
+    FROM device_timeline
     WHERE step_id IS NOT NULL AND ($rank::BIGINT IS NULL OR rank = $rank::BIGINT)
     GROUP BY ALL
 ),

@@ -25,8 +25,8 @@
 -- @chart  none
 WITH joined AS (
     SELECT key_id, how, COUNT(*) AS kernels, CAST(SUM(kernel.dur) AS BIGINT) AS kernel_ns
-    FROM counted_kernel
-    INNER JOIN kernel ON counted_kernel.kernel_id = kernel.id
+    FROM profiled_kernel
+    INNER JOIN kernel ON profiled_kernel.kernel_id = kernel.id
     GROUP BY key_id, how
 ),
 of_kernels AS (
@@ -54,7 +54,7 @@ profiled_as_one AS (
     SELECT
         format('({})', launch.kind) AS kernel,
         COUNT(*) AS launches,
-        AVG(work.dur_ns) AS ncu_ns,
+        AVG(work.dur) AS ncu_ns,
         AVG(work.dram_bytes) AS dram_bytes,
         AVG(work.flops) AS flops,
         100 * (MAX(work.dram_bytes) - MIN(work.dram_bytes)) / NULLIF(AVG(work.dram_bytes), 0) AS bytes_spread_pct,

@@ -32,16 +32,16 @@
 -- @title  Roofline of the profile alone
 WITH launched AS (
     SELECT
-        CASE launch.kind WHEN 'kernel' THEN COALESCE(profiled_name.base, launch.name) ELSE format('({})', launch.kind) END
+        CASE launch.kind WHEN 'kernel' THEN COALESCE(parsed_kernel_name.base, launch.name) ELSE format('({})', launch.kind) END
             AS base,
-        CASE launch.kind WHEN 'kernel' THEN profiled_name.arguments END AS arguments,
+        CASE launch.kind WHEN 'kernel' THEN parsed_kernel_name.arguments END AS arguments,
         launch.grid,
         launch.block,
         launch.device_name,
         work.*
     FROM profiled_launch AS launch
     INNER JOIN profiled_work AS work ON launch.id = work.launch
-    LEFT JOIN profiled_name USING (name)
+    LEFT JOIN parsed_kernel_name USING (name)
 ),
 summed AS (
     SELECT
@@ -51,14 +51,14 @@ summed AS (
         block,
         device_name,
         COUNT(*) AS launches,
-        SUM(dur_ns ORDER BY launch) AS total_ns,
-        AVG(dur_ns ORDER BY launch) AS mean_ns,
+        SUM(dur ORDER BY launch) AS total_ns,
+        AVG(dur ORDER BY launch) AS mean_ns,
         AVG(dram_bytes ORDER BY launch) AS dram_bytes,
         AVG(flops ORDER BY launch) AS flops,
         SUM(flops ORDER BY launch) / NULLIF(SUM(dram_bytes ORDER BY launch) FILTER (flops IS NOT NULL), 0) AS intensity,
-        SUM(dram_bytes ORDER BY launch) / NULLIF(SUM(dur_ns ORDER BY launch) FILTER (dram_bytes IS NOT NULL), 0)
+        SUM(dram_bytes ORDER BY launch) / NULLIF(SUM(dur ORDER BY launch) FILTER (dram_bytes IS NOT NULL), 0)
             AS achieved_gbps,
-        SUM(flops ORDER BY launch) / NULLIF(SUM(dur_ns ORDER BY launch) FILTER (flops IS NOT NULL), 0) / 1000
+        SUM(flops ORDER BY launch) / NULLIF(SUM(dur ORDER BY launch) FILTER (flops IS NOT NULL), 0) / 1000
             AS achieved_tflops,
         CASE WHEN COUNT(DISTINCT dtype) = 1 THEN ANY_VALUE(dtype) END AS dtype
     FROM launched

@@ -42,15 +42,15 @@
 -- @title  Roofline by counters
 WITH counted AS (
     SELECT
-        counted_kernel.*,
+        profiled_kernel.*,
         kernel.dur,
         kernel.role,
         kernel.step_id,
         kernel.layer,
         step.phase,
         trace.device_name
-    FROM counted_kernel
-    INNER JOIN kernel ON counted_kernel.kernel_id = kernel.id
+    FROM profiled_kernel
+    INNER JOIN kernel ON profiled_kernel.kernel_id = kernel.id
     INNER JOIN trace ON kernel.rank = trace.rank
     LEFT JOIN step USING (step_id)
     WHERE
@@ -61,7 +61,7 @@ WITH counted AS (
 main_kernel AS (
     SELECT rank, step_id, layer, role, arg_max(id, dur) AS kernel_id
     FROM kernel
-    WHERE role IS NOT NULL AND EXISTS (FROM counted_kernel)
+    WHERE role IS NOT NULL AND EXISTS (FROM profiled_kernel)
     GROUP BY rank, step_id, layer, role
 ),
 expected AS (

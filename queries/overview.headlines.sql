@@ -23,7 +23,7 @@ WITH rank_part AS (
         SUM(dur) FILTER (part = 'idle') AS idle_ns,
         -- Between the windows of an excerpt, nothing is known.
         (MAX(ts + dur) - MIN(ts)) * COUNT(DISTINCT device) = SUM(dur) AS is_connected
-    FROM device_part
+    FROM device_timeline
     GROUP BY rank
 ),
 state AS (
@@ -75,9 +75,9 @@ proof AS (
 profiled AS (
     SELECT
         COUNT(*) AS launches,
-        SUM(work.dur_ns ORDER BY work.launch) AS ns,
+        SUM(work.dur ORDER BY work.launch) AS ns,
         SUM(work.dram_bytes ORDER BY work.launch)
-        / NULLIF(SUM(work.dur_ns ORDER BY work.launch) FILTER (work.dram_bytes IS NOT NULL), 0) AS gbps,
+        / NULLIF(SUM(work.dur ORDER BY work.launch) FILTER (work.dram_bytes IS NOT NULL), 0) AS gbps,
         CASE WHEN COUNT(DISTINCT launch.device_name) = 1 THEN ANY_VALUE(launch.device_name) END AS device_name
     FROM profiled_launch AS launch
     INNER JOIN profiled_work AS work ON launch.id = work.launch
@@ -121,6 +121,6 @@ headline AS (
     FROM proof
     WHERE checks > 0
 )
-SELECT headline, CAST(value AS DOUBLE) AS value, unit, in_words_of((SELECT MIN(dialect) FROM trace HAVING MIN(dialect) = MAX(dialect)), note) AS note
+SELECT headline, CAST(value AS DOUBLE) AS value, unit, text_for_dialect((SELECT MIN(dialect) FROM trace HAVING MIN(dialect) = MAX(dialect)), note) AS note
 FROM headline
 ORDER BY place

@@ -28,7 +28,7 @@ WITH device AS (
         CAST(SUM(dur) FILTER (part = 'exposed_wait') AS BIGINT) AS exposed_wait_ns,
         CAST(SUM(dur) FILTER (part = 'exposed_unmatched') AS BIGINT) AS exposed_unmatched_ns,
         CAST(COALESCE(SUM(dur) FILTER (part = 'idle'), 0) AS BIGINT) AS idle_ns
-    FROM device_part
+    FROM device_timeline
     GROUP BY rank
 ),
 activity AS (

@@ -48,16 +48,16 @@ state AS (
         place.rank,
         place.pp_rank,
         place.dp_rank,
-        on_reference_clock(device_part.ts, place.offset_ns, place.drift, place.at_ns) AS ts,
-        on_reference_clock(device_part.ts + device_part.dur, place.offset_ns, place.drift, place.at_ns) AS end_ts,
+        on_reference_clock(device_timeline.ts, place.offset_ns, place.drift, place.at_ns) AS ts,
+        on_reference_clock(device_timeline.ts + device_timeline.dur, place.offset_ns, place.drift, place.at_ns) AS end_ts,
         CASE
-            WHEN device_part.part = 'computing' THEN 'kernel'
-            WHEN device_part.part = 'exposed_copy' THEN 'copy'
-            WHEN device_part.part <> 'idle' THEN 'communication'
-            WHEN device_part.cause IN ('host', 'sync') THEN 'host'
+            WHEN device_timeline.part = 'computing' THEN 'kernel'
+            WHEN device_timeline.part = 'exposed_copy' THEN 'copy'
+            WHEN device_timeline.part <> 'idle' THEN 'communication'
+            WHEN device_timeline.cause IN ('host', 'sync') THEN 'host'
             ELSE 'launch'
         END AS doing
-    FROM device_part
+    FROM device_timeline
     INNER JOIN place USING (rank)
 ),
 span AS (

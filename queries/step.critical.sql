@@ -52,23 +52,23 @@ WITH RECURSIVE asked AS (
 ),
 main_communicator AS MATERIALIZED (
     SELECT collective.communicator_id, ANY_VALUE(collective.group_ranks) AS group_ranks
-    FROM arrival
+    FROM collective_arrival
     INNER JOIN collective USING (kernel_id)
-    WHERE arrival.rank IN (FROM asked)
+    WHERE collective_arrival.rank IN (FROM asked)
     GROUP BY collective.communicator_id
     ORDER BY BOOL_AND(collective.op IN ('send', 'recv')), COUNT(*) DESC, ANY_VALUE(collective.group_ranks)
     LIMIT 1
 ),
 attended AS MATERIALIZED (
     SELECT
-        arrival.*,
+        collective_arrival.*,
         collective.transfer_ns,
         kernel.ts,
         kernel.dur,
-        arrival.rank IN (FROM asked) AS is_asked
-    FROM arrival
+        collective_arrival.rank IN (FROM asked) AS is_asked
+    FROM collective_arrival
     INNER JOIN collective USING (kernel_id)
-    INNER JOIN kernel ON arrival.kernel_id = kernel.id
+    INNER JOIN kernel ON collective_arrival.kernel_id = kernel.id
     WHERE collective.communicator_id IN (SELECT communicator_id FROM main_communicator)
 ),
 own AS MATERIALIZED (
@@ -189,7 +189,7 @@ spent AS (
             WHEN cause IN ('host', 'sync') THEN 'host'
             ELSE 'launch'
         END AS segment
-    FROM device_part
+    FROM device_timeline
 ),
 state AS (
     FROM spent WHERE rank IN (SELECT rank FROM followed)

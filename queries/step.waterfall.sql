@@ -152,7 +152,7 @@ SELECT
     CAST(summed.total_ns AS BIGINT) AS total_ns,
     phase_size.steps,
     listed.meaning,
-    in_words_of(
+    text_for_dialect(
         (SELECT MIN(dialect) FROM trace HAVING MIN(dialect) = MAX(dialect)), listed.advice
     ) AS advice
 FROM summed

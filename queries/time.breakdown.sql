@@ -3,7 +3,7 @@
 -- Use it to see how much time went into computation, communication, waiting for other ranks, copies
 -- and idling. computing + exposed_transfer + exposed_wait + exposed_unmatched + exposed_copy + idle =
 -- window, to the nanosecond. Intervals are unioned across streams. The window is the GPU span of the
--- rank, the part of it that belongs to steps of a phase (see device_part.step_id), or the span of a
+-- rank, the part of it that belongs to steps of a phase (see device_timeline.step_id), or the span of a
 -- step from its first kernel to its last one. Windows of steps may touch or overlap if the kernels
 -- of one step run into the next; those of phases add up to the rank's.
 -- @param  by                    VARCHAR = 'rank'  One row per rank, per rank and phase, or per rank and step.
@@ -28,27 +28,27 @@
 -- @title  Where each rank's time went
 WITH cut AS (
     SELECT
-        device_part.rank,
-        CASE WHEN $by::VARCHAR = 'phase' THEN device_part.phase END AS phase,
+        device_timeline.rank,
+        CASE WHEN $by::VARCHAR = 'phase' THEN device_timeline.phase END AS phase,
         NULL AS step_id,
-        device_part.part,
-        device_part.is_overlapped,
-        device_part.dur
-    FROM device_part
+        device_timeline.part,
+        device_timeline.is_overlapped,
+        device_timeline.dur
+    FROM device_timeline
     WHERE $by::VARCHAR <> 'step'
     UNION ALL
     SELECT
         step.rank,
         step.phase,
         step.step_id,
-        device_part.part,
-        device_part.is_overlapped,
-        LEAST(device_part.ts + device_part.dur, step.gpu_ts + step.gpu_dur) - GREATEST(device_part.ts, step.gpu_ts)
+        device_timeline.part,
+        device_timeline.is_overlapped,
+        LEAST(device_timeline.ts + device_timeline.dur, step.gpu_ts + step.gpu_dur) - GREATEST(device_timeline.ts, step.gpu_ts)
     FROM step
-    INNER JOIN device_part
-        ON step.rank = device_part.rank
-        AND device_part.ts < step.gpu_ts + step.gpu_dur
-        AND device_part.ts + device_part.dur > step.gpu_ts
+    INNER JOIN device_timeline
+        ON step.rank = device_timeline.rank
+        AND device_timeline.ts < step.gpu_ts + step.gpu_dur
+        AND device_timeline.ts + device_timeline.dur > step.gpu_ts
     WHERE $by::VARCHAR = 'step'
 ),
 summed AS (

@@ -38,11 +38,11 @@
 -- @chart  stacked x=idle_ns,wait_ns y=phase
 -- @title  Lost time by phase
 WITH span AS (
-    SELECT SUM(dur) AS ns FROM device_part
+    SELECT SUM(dur) AS ns FROM device_timeline
 ),
 doing AS (
     SELECT rank, phase, graph_mode, cause, arg_max(name, ns) AS name, 100.0 * MAX(ns) / SUM(ns) AS pct, SUM(ns) AS ns
-    FROM (SELECT rank, phase, graph_mode, cause, name, SUM(ns) AS ns FROM host_gap GROUP BY ALL)
+    FROM (SELECT rank, phase, graph_mode, cause, name, SUM(ns) AS ns FROM gap_host_event GROUP BY ALL)
     GROUP BY rank, phase, graph_mode, cause
 ),
 blamed AS (

@@ -33,20 +33,20 @@ WITH operation AS (
         kernel.step_id,
         COUNT(*) AS calls,
         COUNT(collective.wait_ns) AS matched,
-        SUM(exposed_operation.exposed_ns) AS comm_ns,
-        SUM(exposed_operation.exposed_ns) FILTER (exposed_operation.exposed_wait_ns IS NULL) AS unmatched_ns,
-        SUM(exposed_operation.exposed_wait_ns) AS wait_ns,
-        SUM(exposed_operation.exposed_transfer_ns) AS transfer_ns,
+        SUM(collective_exposure.exposed_ns) AS comm_ns,
+        SUM(collective_exposure.exposed_ns) FILTER (collective_exposure.exposed_wait_ns IS NULL) AS unmatched_ns,
+        SUM(collective_exposure.exposed_wait_ns) AS wait_ns,
+        SUM(collective_exposure.exposed_transfer_ns) AS transfer_ns,
         -- If one of them is unknown, so is the sum.
         CASE
-            WHEN COUNT(*) = COUNT(collective.busbw_gbps * group_link.peak_gbps)
-                THEN SUM(collective.transfer_ns * collective.busbw_gbps / group_link.peak_gbps)
+            WHEN COUNT(*) = COUNT(collective.busbw_gbps * communicator_link.peak_gbps)
+                THEN SUM(collective.transfer_ns * collective.busbw_gbps / communicator_link.peak_gbps)
         END AS at_peak_ns
     FROM collective
     INNER JOIN communicator USING (communicator_id)
     INNER JOIN kernel ON collective.kernel_id = kernel.id
-    INNER JOIN exposed_operation USING (kernel_id)
-    LEFT JOIN group_link USING (communicator_id)
+    INNER JOIN collective_exposure USING (kernel_id)
+    LEFT JOIN communicator_link USING (communicator_id)
     WHERE communicator.scope = 'tensor' AND collective.group_size > 1
     GROUP BY kernel.step_id
 ),
@@ -74,7 +74,7 @@ point AS (
 ),
 exposed_part AS (
     SELECT rank, device, ts, dur, CAST(SUM(dur) OVER in_order - dur AS BIGINT) AS before_ns
-    FROM device_part
+    FROM device_timeline
     WHERE part IN ('exposed_transfer', 'exposed_wait', 'exposed_unmatched')
     WINDOW in_order AS (PARTITION BY rank, device ORDER BY ts ROWS UNBOUNDED PRECEDING)
 ),

@@ -78,10 +78,10 @@ roof AS MATERIALIZED (
 ),
 -- What the rank computes, with the recorded and the asked tensor-parallel size.
 model AS MATERIALIZED (
-    SELECT rank_part.*
-    FROM rank_part
+    SELECT rank_model_part.*
+    FROM rank_model_part
     CROSS JOIN recorded
-    WHERE rank_part.rank = $rank::BIGINT AND rank_part.tp IN (recorded.tp_size, recorded.asked_tp)
+    WHERE rank_model_part.rank = $rank::BIGINT AND rank_model_part.tp IN (recorded.tp_size, recorded.asked_tp)
 ),
 -- Recorded sizes of step; where their KV lengths are unknown, they have the requested ones.
 class AS MATERIALIZED (
@@ -222,7 +222,7 @@ computed AS MATERIALIZED (
 part AS MATERIALIZED (
     FROM computed
     UNION ALL
-    FROM predicted_rest('case_size', 'class', 'recorded', 'computed', $no_wait::BOOLEAN)
+    FROM predicted_overhead('case_size', 'class', 'recorded', 'computed', $no_wait::BOOLEAN)
 ),
 needed AS (
     SELECT
@@ -253,7 +253,7 @@ totalled AS (
 -- What recorded steps waited, if the prediction is without it.
 left_out AS (
     SELECT class_id, SUM(ns ORDER BY ns) AS ns
-    FROM class_time
+    FROM step_class_time
     WHERE part = 'exposed_wait' AND $no_wait::BOOLEAN
     GROUP BY class_id
 ),
@@ -269,7 +269,7 @@ tested AS (
     LEFT JOIN (
         SELECT part.case_id, SUM(computing.ns ORDER BY computing.ns) AS ns, BOOL_AND(part.kind = 'computing') AS is_known
         FROM part
-        LEFT JOIN class_time AS computing
+        LEFT JOIN step_class_time AS computing
             ON part.case_id = computing.class_id AND part.part = computing.role AND computing.part = 'computing'
         WHERE part.predicted_ns IS NULL
         GROUP BY part.case_id

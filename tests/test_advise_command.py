@@ -137,7 +137,7 @@ def test_step_of_two_ranks_is_predicted_from_one_rank_within_15_percent() -> Non
                 SUM(spent.ns) FILTER (spent.part IN ('computing', 'exposed_transfer')) AS busy,
                 SUM(spent.ns) FILTER (spent.part <> 'exposed_wait') AS step
             FROM step_class AS class
-            INNER JOIN class_time AS spent USING (class_id)
+            INNER JOIN step_class_time AS spent USING (class_id)
             WHERE class.rank = 0 AND class.phase = 'decode' AND class.batch = 16
             GROUP BY ALL
         """).rows()

@@ -100,7 +100,7 @@ def test_other_layouts_of_a_trace_are_read_exactly(
 
 
 def told(trace: Path) -> dict[str, bool | None]:
-    rows = next(read_ascend(trace, trace_processor=None)).tables["remark"].to_pylist()
+    rows = next(read_ascend(trace, trace_processor=None)).tables["load_check"].to_pylist()
     return {row["check_name"]: row["ok"] for row in rows}
 
 

@@ -333,7 +333,7 @@ def test_ranges_and_marks_of_the_program_are_loaded(small: traceql.Trace) -> Non
 
 
 def test_the_environment_of_the_program_is_not_loaded(small: traceql.Trace) -> None:
-    for table in ("trace", "slice", "remark", "instant", "counter", "track"):
+    for table in ("trace", "slice", "load_check", "instant", "counter", "track"):
         sql = f"SELECT COUNT(*) FROM {table} AS t WHERE CAST(t AS VARCHAR) LIKE '%CANARY%'"
         assert values(small, sql) == [(0,)]
 

@@ -244,7 +244,7 @@ def test_a_kernel_that_no_device_has_fails_the_ledger(
     *_, last = read_ascend(two_devices(tmp_path), trace_processor=None)
     (row,) = [
         row
-        for row in last.tables["remark"].to_pylist()
+        for row in last.tables["load_check"].to_pylist()
         if row["check_name"] == "kernels of all devices"
     ]
     assert (row["value"], row["total"], row["ok"]) == (2, 3, False)

@@ -94,7 +94,7 @@ def moved(document: dict[str, Any], clock: Callable[[float], float]) -> dict[str
 
 def matched(folder: Path, *more: str) -> traceql.Trace:
     """A database of the traces in a folder, with the tables that tell of operations, and more."""
-    with only_tables("collective", "clock", "group_link", *more):
+    with only_tables("collective", "clock", "communicator_link", *more):
         return traceql.open(traceql.load(folder, folder / "run.duckdb").database)
 
 
@@ -555,6 +555,6 @@ def test_ranks_whose_clocks_differ_are_on_several_hosts(tmp_path: Path) -> None:
     documents = files(BUNDLED)
     documents[3] = moved(documents[3], lambda ts: ts + 700)
     with matched(written(tmp_path, documents)) as trace:
-        (row,) = trace.select("FROM group_link").rows()
+        (row,) = trace.select("FROM communicator_link").rows()
         assert (row["link"], row["peak_gbps"]) == (None, None)
         assert "on several hosts" in row["source"]

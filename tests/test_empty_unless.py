@@ -23,14 +23,14 @@ SAID = [one for one in definitions().values() if one.empty_unless]
 # Recordings, and a table that only they fill.
 RECORDINGS = {
     "run": ([EXAMPLES / "qwen3-8b-tp2-batch16"], "telemetry"),
-    "experts": ([DATA / "moe-dp2-tp2"], "arrival"),
+    "experts": ([DATA / "moe-dp2-tp2"], "collective_arrival"),
     "modules": ([DATA.parent / "recordings" / "qwen3moe-eager.json.gz"], "kernel_module"),
     "ncu": (
         [
             DATA / "nsys" / "qwen3-8b-2layers-eager.pt.trace.json.gz",
             DATA / "ncu" / "qwen3-8b-2layers-eager-raw-base.csv.gz",
         ],
-        "counted_kernel",
+        "profiled_kernel",
     ),
     "ascend": ([PROFILERS / "ascend" / "alexnet-910b-level1-text"], "operation_plane"),
 }
@@ -62,7 +62,7 @@ def test_tables_created_empty_would_be_empty_with_a_map_of_graph_nodes(tmp_path:
     (tmp_path / "rank0.json").write_text(json.dumps(document))
     (tmp_path / "graph_nodes.json").write_text(json.dumps({"0": names}))
     with everything([tmp_path / "rank0.json"], tmp_path / "run.duckdb") as con:
-        assert count(con, "module_evidence") > 0
+        assert count(con, "kernel_layer_by_module") > 0
         check_what_is_created_empty(con)
 
 

@@ -128,7 +128,7 @@ def test_windows_share_out_the_host_time(
     ("table", "columns"),
     [
         ("device_state", "rank, device, compute, comm, copy"),
-        ("device_part", "rank, device, part, cause, is_overlapped, phase"),
+        ("device_timeline", "rank, device, part, cause, is_overlapped, phase"),
         ("gap", "rank, device, cause"),
     ],
 )
@@ -145,7 +145,7 @@ def test_windows_share_out_the_time_of_devices(
 def test_time_that_was_lost_adds_up_in_each_window(windows: list[traceql.Trace]) -> None:
     lost = "SELECT rank, SUM(ns) AS ns FROM lost_time GROUP BY rank ORDER BY rank"
     parts = """
-        SELECT rank, SUM(dur) AS ns FROM device_part
+        SELECT rank, SUM(dur) AS ns FROM device_timeline
         WHERE part IN ('idle', 'exposed_wait') GROUP BY rank ORDER BY rank
     """
     for one in windows:
@@ -367,7 +367,7 @@ def test_an_excerpt_can_be_cut_again() -> None:
             "kernel",
             "collective",
             "gap",
-            "device_part",
+            "device_timeline",
             "launch",
             "excerpt_piece",
         ):

@@ -114,7 +114,9 @@ def recorded_once(name: str, groups: Sequence[Sequence[int]], hosts: Sequence[st
 
 
 def links(trace: traceql.Trace) -> dict[str, Link]:
-    rows = trace.select("FROM group_link INNER JOIN communicator USING (communicator_id)").rows()
+    rows = trace.select(
+        "FROM communicator_link INNER JOIN communicator USING (communicator_id)"
+    ).rows()
     assert all(row["source"].startswith("unknown") == (row["peak_gbps"] is None) for row in rows)
     return {row["group_ranks"]: (row["link"], row["peak_gbps"]) for row in rows}
 

@@ -23,7 +23,7 @@ def of_steps(*costs: dict[str, Any]) -> Tables:
         phase = "decode" if step_id == 0 else "prefill"
         step = {"rank": 0, "step_id": step_id, "phase": phase}
         insert(tables, "step", step | {"gpu_dur": 100})
-        insert(tables, "device_part", step | {"dur": 100})
+        insert(tables, "device_timeline", step | {"dur": 100})
     insert(tables, "cost", *costs)
     return tables
 

@@ -204,7 +204,7 @@ def test_what_is_lost_is_told(damage: Callable[[Packets], None], tmp_path: Path)
     slices = tables["slice"].select(["ts", "name", "cat"]).to_pylist()
     kernels = [(row["ts"], row["name"]) for row in slices if row["cat"] == "kernel"]
     counts = {row["cat"]: row["events"] for row in tables["count"].to_pylist()}
-    is_told = not all(row["ok"] in (True, None) for row in tables["remark"].to_pylist())
+    is_told = not all(row["ok"] in (True, None) for row in tables["load_check"].to_pylist())
     is_told |= any(
         counts[cat] not in (None, sum(r["cat"] == cat for r in slices)) for cat in counts
     )

@@ -92,8 +92,8 @@ def test_a_number_that_can_be_read_in_two_ways_is_unknown_and_told(tmp_path: Pat
         assert values(metrics, "metric", "value", "text") == [
             (READ, None, "4,096"), (WRITTEN, 0.0, None), (DURATION, 7.0, None),
         ]  # fmt: skip
-        assert trace.select("SELECT dur_ns, dram_bytes FROM profiled_work").rows() == [
-            {"dur_ns": 7, "dram_bytes": None}
+        assert trace.select("SELECT dur, dram_bytes FROM profiled_work").rows() == [
+            {"dur": 7, "dram_bytes": None}
         ]
         (row,) = trace.run("quality.ledger", failed=True).rows()
     assert (row["check_name"], row["value"], row["total"]) == ("decimal mark of the profile", 1, 3)

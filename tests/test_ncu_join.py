@@ -121,7 +121,7 @@ def test_a_profile_of_another_gpu_fails_the_ledger() -> None:
 
 # --- what a launch moved and computed --------------------------------------------------------
 
-_WORK = "SELECT dur_ns, dram_bytes, vector_flops, tensor_flops, flops, dtype FROM profiled_work"
+_WORK = "SELECT dur, dram_bytes, vector_flops, tensor_flops, flops, dtype FROM profiled_work"
 _ADD, _MUL, _FMA = (
     f"smsp__sass_thread_inst_executed_op_f{one}_pred_on.sum" for one in ("add", "mul", "fma")
 )
@@ -191,7 +191,7 @@ def test_of_several_profiles_the_best_one_counts() -> None:
             one = {"metric": name, "unit": "byte", "value": value, "step": step}
             insert(tables, "kernel_metric", {"launch": launch} | one)
     insert(tables, "kernel_metric", {"launch": 200, "metric": TENSOR, "value": 64})
-    found = "SELECT how, launches, dram_bytes, tensor_flops FROM counted_kernel ORDER BY kernel_id"
+    found = "SELECT how, launches, dram_bytes, tensor_flops FROM profiled_kernel ORDER BY kernel_id"
     assert rows(tables, found) == [("order", 1, 4_096, 64), ("order", 1, None, None)]
 
 

@@ -41,7 +41,7 @@ def counters(tables: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
 
 
 def remarks(tables: Mapping[str, pa.Table]) -> Sequence[tuple[Any, ...]]:
-    return [(r["check_name"], r["value"], r["total"]) for r in tables["remark"].to_pylist()]
+    return [(r["check_name"], r["value"], r["total"]) for r in tables["load_check"].to_pylist()]
 
 
 _TWO_WORKERS = [
@@ -76,7 +76,7 @@ def test_samples_of_a_gpu_of_no_rank_have_a_track_of_their_own_and_are_told(tmp_
     assert sorted(counters(first)) == sorted(_OF_3 + _OF_5)
     assert counters(second) == []
     assert remarks(first) == [("samples of GPUs of no rank", 2, 3)]
-    (note,) = first["remark"]["note"].to_pylist()
+    (note,) = first["load_check"]["note"].to_pylist()
     assert "these GPUs: 3;" in note
 
 

@@ -30,7 +30,9 @@ def tables(folder: Path, *rows: Row, sql: str = "") -> Mapping[str, pa.Table]:
 
 
 def remarks(found: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
-    return [(r["check_name"], r["value"], r["total"], r["ok"]) for r in found["remark"].to_pylist()]
+    return [
+        (r["check_name"], r["value"], r["total"], r["ok"]) for r in found["load_check"].to_pylist()
+    ]
 
 
 def slices(found: Mapping[str, pa.Table]) -> list[tuple[Any, ...]]:
@@ -62,7 +64,7 @@ def test_nvtx_events_of_other_types_are_counted_and_names_are_not(tmp_path: Path
     types = (33, 39, 75, 76, 72, 72, None)
     found = tables(tmp_path, *(nvtx("x", ts=1, dur=2, eventType=number) for number in types))
     assert remarks(found) == [("NVTX events of other types", 0, 3, None)]
-    assert found["remark"]["note"].to_pylist()[0].endswith("by type: None: 1, 72: 2")
+    assert found["load_check"]["note"].to_pylist()[0].endswith("by type: None: 1, 72: 2")
 
 
 def test_overhead_of_cupti_is_loaded_on_a_track_of_its_own(tmp_path: Path) -> None:

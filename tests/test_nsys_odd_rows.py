@@ -26,7 +26,7 @@ def ranks(folder: Path, *rows: Row) -> list[Mapping[str, pa.Table]]:
 
 def remarks(tables: Mapping[str, pa.Table]) -> dict[str, tuple[int, int, bool | None]]:
     return {
-        r["check_name"]: (r["value"], r["total"], r["ok"]) for r in tables["remark"].to_pylist()
+        r["check_name"]: (r["value"], r["total"], r["ok"]) for r in tables["load_check"].to_pylist()
     }
 
 
@@ -83,13 +83,13 @@ def test_messages_of_the_profiler_are_few_short_and_without_values(tmp_path: Pat
     ]
     rows = [Row("DIAGNOSTIC_EVENT", {"severity": 2, "text": text}) for text in said]
     (tables,) = ranks(tmp_path, *_EVENTS, *rows)
-    (remark,) = tables["remark"].to_pylist()
+    (remark,) = tables["load_check"].to_pylist()
     assert (remark["check_name"], remark["value"]) == ("warnings of the profiler", len(said))
     first, *others = remark["note"].removeprefix("while it recorded: ").split("; ")
     assert first == "environment: HF_TOKEN=..."
     assert others == [*(f"warning {n:02}" for n in range(9)), "and 12 other messages"]
     (tables,) = ranks(tmp_path / "long", *_EVENTS, rows[0])
-    assert tables["remark"].to_pylist()[0]["note"].endswith(": " + "x" * 157 + "...")
+    assert tables["load_check"].to_pylist()[0]["note"].endswith(": " + "x" * 157 + "...")
 
 
 def test_a_process_without_a_gpu_launches_nothing(tmp_path: Path) -> None:

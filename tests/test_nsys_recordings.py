@@ -231,7 +231,7 @@ def test_time_off_the_cpu_is_that_of_the_launching_thread(databases: Path) -> No
     with opened(databases, "qwen3-8b-2layers-graph-node.sqlite") as trace:
         (found,) = trace.run("idle.scheduling", phase="decode").rows()
         assert found["cause"] == "host"
-        assert 0 < found["off_cpu_ns"] < found["waiting_ns"]
+        assert 0 < found["off_cpu_ns"] < found["wait_ns"]
         off = "SELECT COUNT(*) FROM slice WHERE cat = 'off_cpu' AND dur < 0"
         assert rows(trace, off) == [(0,)]
 

@@ -317,7 +317,7 @@ def bubbles(*, ahead_ns: int) -> list[tuple[Any, ...]]:
         FROM range(2) AS ranks (rank);
         CREATE TABLE slice AS
         SELECT rank, rank * $ahead AS ts, 90 AS dur FROM range(2) AS ranks (rank);
-        CREATE TABLE device_part AS
+        CREATE TABLE device_timeline AS
         SELECT rank, 0 AS device, ts + rank * $ahead AS ts, dur, part, cause
         FROM (
             VALUES (0, 0, 40, 'computing', NULL), (0, 40, 20, 'exposed_transfer', NULL),
@@ -399,10 +399,10 @@ _REPLICAS = """
     ) AS operations (kernel_id, rank, communicator_id, wait_ns, transfer_ns);
     CREATE TABLE communicator AS
     SELECT 7 AS communicator_id, '0 1' AS group_ranks, 'data' AS scope;
-    CREATE TABLE arrival AS
+    CREATE TABLE collective_arrival AS
     FROM (
         VALUES (0, FALSE, 2), (3, TRUE, 60), (6, TRUE, 2), (9, FALSE, 60)
-    ) AS arrivals (kernel_id, is_last, waited_ns);
+    ) AS arrivals (kernel_id, is_last, wait_ns);
     CREATE TABLE step AS
     FROM (
         VALUES (0, 0, 30, 0), (1, 1, 0, 10), (2, 1, 0, 0)

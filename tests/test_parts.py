@@ -37,7 +37,7 @@ def tiny_parts(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spooled, "_IN_MEMORY_BYTES", 1000 * scale)
     monkeypatch.setattr(spooled, "_BATCH_ROWS", 100 * scale)
     monkeypatch.setattr(attribution, "_ROWS", 100 * scale)
-    of_arrival = definitions()["arrival"].rows.__globals__
+    of_arrival = definitions()["collective_arrival"].rows.__globals__
     assert "_STATES_AT_ONCE" in of_arrival
     monkeypatch.setitem(of_arrival, "_STATES_AT_ONCE", 100 * scale)
 

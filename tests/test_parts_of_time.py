@@ -323,13 +323,13 @@ def test_waiting_is_blamed_on_the_straggler(run: str) -> None:
         """
         SELECT
             kernel.rank, collective.op, collective.uncertainty_ns, kernel.dur,
-            exposed_operation.exposed_wait_ns AS ns,
+            collective_exposure.exposed_wait_ns AS ns,
             straggler.rank AS late_rank, straggler.step_id, straggler.cause
         FROM collective
-        INNER JOIN exposed_operation USING (kernel_id)
+        INNER JOIN collective_exposure USING (kernel_id)
         INNER JOIN kernel ON collective.kernel_id = kernel.id
         LEFT JOIN straggler USING (match_id)
-        WHERE exposed_operation.exposed_wait_ns > 0
+        WHERE collective_exposure.exposed_wait_ns > 0
         """
     )
     between_stages = run == "qwen3-8b-pp2-graph"

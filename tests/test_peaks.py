@@ -251,7 +251,7 @@ def test_a_given_file_counts_before_those_of_run_directories_and_of_these_the_la
 
 def test_without_peaks_json_nothing_is_measured() -> None:
     con = named("NVIDIA H200")
-    for table in ("measured_device", "measured_collective", "own_peak"):
+    for table in ("measured_device", "measured_collective", "user_peak"):
         assert rows(con, f"FROM {table}") == []
 
 
@@ -344,7 +344,7 @@ def test_a_run_directory_brings_its_own_ceilings(tmp_path: Path) -> None:
     own = tmp_path / "own.csv"
     own.write_text("device,dtype,tflops\nSome,bf16,1\n")
     with traceql.open(traceql.load(run, target, peaks=[own]).database) as trace:
-        assert len(trace.select("FROM own_peak").rows()) == 1
+        assert len(trace.select("FROM user_peak").rows()) == 1
         assert len(trace.select("FROM measured_device").rows()) == 1
 
 

@@ -134,7 +134,7 @@ HUGE = 2**53
 def test_order_of_operations_changes_no_byte(sizes: tuple[int, ...]) -> None:
     tables = Tables()
     place = {"rank": 0, "role": "pp_send", "step_id": 0}
-    insert(tables, "part_work", place | {"layers": [0], "only_communicates": True})
+    insert(tables, "role_work", place | {"layers": [0], "only_communicates": True})
     for number, size in enumerate(sizes):
         insert(tables, "kernel", place | {"id": number, "layer": 0, "dur": 1})
         insert(

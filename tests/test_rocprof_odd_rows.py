@@ -56,7 +56,9 @@ def tables(path: Path) -> dict[str, list[dict[str, Any]]]:
 
 
 def failed(found: dict[str, list[dict[str, Any]]]) -> list[tuple[str, int, int]]:
-    rows = [(r["check_name"], r["value"], r["total"]) for r in found["remark"] if r["ok"] is False]
+    rows = [
+        (r["check_name"], r["value"], r["total"]) for r in found["load_check"] if r["ok"] is False
+    ]
     return sorted(rows)
 
 
@@ -124,8 +126,10 @@ def test_kernels_of_agents_that_no_table_describes_are_told(
     path = written(tmp_path, "rocpd", *_ROWS, kernel(ts=2000, dur=5, device=1))
     with closing(sqlite3.connect(path)) as con, con:
         con.execute(f'DELETE FROM "rocpd_info_agent{_ENDING}" WHERE NOT ({described})')
-    remarks = [row for rank in read_recording(path) for row in rank.tables["remark"].to_pylist()]
-    assert failed({"remark": remarks}) == found
+    remarks = [
+        row for rank in read_recording(path) for row in rank.tables["load_check"].to_pylist()
+    ]
+    assert failed({"load_check": remarks}) == found
 
 
 _COUNTERS = "Correlation_Id,Dispatch_Id,Agent_Id,Kernel_Name,Counter_Name,Counter_Value"

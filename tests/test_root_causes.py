@@ -154,7 +154,7 @@ def test_severe_findings_come_first_and_then_those_that_save_most(run: str) -> N
     assert [row["rank_order"] for row in found] == list(range(1, len(found) + 1))
     severities = [row["severity"] for row in found]
     assert severities == sorted(severities, key=["severe", "notable"].index)
-    ranks = trace.select("SELECT COUNT(DISTINCT rank) AS n FROM device_part").rows()[0]["n"]
+    ranks = trace.select("SELECT COUNT(DISTINCT rank) AS n FROM device_timeline").rows()[0]["n"]
     for severity in ("severe", "notable"):
         worth = [
             row["saving_ns"] if row["saving_ns"] is not None else (row["cost_ns"] or 0) / ranks
@@ -167,7 +167,7 @@ def test_severe_findings_come_first_and_then_those_that_save_most(run: str) -> N
         if row["ts"] is not None:
             place = {"rank": row["rank"], "ts": row["ts"], "end": row["ts"] + row["dur"]}
             assert trace.select(
-                "SELECT 1 FROM device_part WHERE rank = $rank GROUP BY rank "
+                "SELECT 1 FROM device_timeline WHERE rank = $rank GROUP BY rank "
                 "HAVING MIN(ts) <= $ts AND $end <= MAX(ts + dur)",
                 place,
             ).rows()

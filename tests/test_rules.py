@@ -18,7 +18,7 @@ from traceql.errors import RulesInvalid
 
 ROOT = Path(__file__).resolve().parents[1]
 RULES = ROOT / "traceql" / "analysis" / "classification" / "kernels.csv"
-SIGNS = ROOT / "traceql" / "sql" / "tables" / "quantization_sign.csv"
+SIGNS = ROOT / "traceql" / "sql" / "tables" / "quantization_pattern.csv"
 TRACES = ROOT.parent / "shared" / "traces"
 # 154 MB of JSON each, with the kernels of the other traces of the same model.
 TOO_LARGE = "qwen3-8b-tp2-graph-serving"

@@ -168,12 +168,12 @@ def test_each_nanosecond_of_a_gpu_span_is_in_one_row(every: list[Activity]) -> N
 
 
 def names_its_kernels(ask: Ask) -> None:
-    """Each interval of device_part has the kernel that decides its part."""
+    """Each interval of device_timeline has the kernel that decides its part."""
     for rank, device in ask("SELECT DISTINCT rank, device FROM kernel"):
         place = f"rank = {rank} AND device = {device}"
         to_begin, running = sorted(works(ask, place), reverse=True), Running()
         for ts, *found in ask(
-            f"SELECT ts, part, kernel_id FROM device_part WHERE {place} ORDER BY ts"
+            f"SELECT ts, part, kernel_id FROM device_timeline WHERE {place} ORDER BY ts"
         ):
             while to_begin and to_begin[-1].ts <= ts:
                 running.begin(to_begin.pop())

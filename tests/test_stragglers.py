@@ -220,7 +220,7 @@ def expected_row(situation: Situation) -> dict[str, Any]:
         "phase": None,
         "role": None,
         "cause": situation.cause,
-        "waited_ns": 200_000,
+        "wait_ns": 200_000,
         "share_pct": 100 / len(WAITED),
         "operations": 1,
         "late_ns": 100_000,
@@ -258,7 +258,7 @@ def test_comm_stragglers_sums_up_what_has_one_rank_and_cause(by: str, trace: tra
     expected = [
         expected_row(alike[0])
         | {
-            "waited_ns": 200_000 * len(alike),
+            "wait_ns": 200_000 * len(alike),
             "share_pct": pytest.approx(100 * len(alike) / len(WAITED)),
             "operations": len(alike),
             "excess_ns": sum(1_000 * one.excess_us for one in alike),
@@ -266,4 +266,4 @@ def test_comm_stragglers_sums_up_what_has_one_rank_and_cause(by: str, trace: tra
         for alike in of_cause.values()
     ]
     found = trace.run("comm.stragglers", by=by).rows()
-    assert found == sorted(expected, key=lambda row: (-row["waited_ns"], row["match_id"]))
+    assert found == sorted(expected, key=lambda row: (-row["wait_ns"], row["match_id"]))

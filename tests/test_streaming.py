@@ -26,7 +26,7 @@ Event = dict[str, Any]
 _MEMORY = 1 << 30
 # How the parents were found is told in the ledger, and is the one thing that may differ.
 _OF_ONE_WAY = {"trace processor errors", "nested events"}
-_IN_ANY_ORDER = {"flow", "count", "remark"}
+_IN_ANY_ORDER = {"flow", "count", "load_check"}
 
 
 @pytest.fixture(autouse=True)

@@ -128,14 +128,16 @@ def steps(tables: Tables, batch: int, computing: Row, **other: Any) -> None:
     insert(tables, "step_class", sizes | other)
     for role, ns in computing.items():
         time = {"class_id": batch, "part": "computing", "role": role, "ns": ns, "kernels": 1}
-        insert(tables, "class_time", time)
+        insert(tables, "step_class_time", time)
 
 
 def one_rank(device_name: str | None = "NVIDIA H200", tp: int = 1) -> Tables:
     tables = Tables()
     trace = {"rank": 0, "dialect": "pytorch", "device_name": device_name}
     insert(tables, "trace", trace)
-    tables.execute("FROM layout, step_class, class_time, cost, rank_part, measured_device")
+    tables.execute(
+        "FROM layout, step_class, step_class_time, cost, rank_model_part, measured_device"
+    )
     tables.con.execute("DELETE FROM layout")
     insert(tables, "layout", {"rank": 0, "tp_size": tp, "pp_size": 1})
     return tables
@@ -149,7 +151,7 @@ def part_of_model(tables: Tables, role: str, **sizes: Any) -> None:
         "generation_pair_flops": 0, "weight_bytes": 1, "row_bytes": 0, "kv_bytes": 0,
         "tensor_bytes": [],
     }  # fmt: skip
-    insert(tables, "rank_part", none | sizes)
+    insert(tables, "rank_model_part", none | sizes)
 
 
 def told(tables: Tables, **parameters: Any) -> dict[str, Row]:
@@ -165,7 +167,7 @@ def waited(*ns: int) -> Tables:
     for batch, wait_ns in enumerate(ns, start=1):
         steps(tables, batch, {"sample": 100}, gpu_ns=100 + wait_ns)
         wait = {"part": "exposed_wait", "role": "mlp_allreduce", "ns": wait_ns, "kernels": 1}
-        insert(tables, "class_time", {"class_id": batch} | wait)
+        insert(tables, "step_class_time", {"class_id": batch} | wait)
     return tables
 
 

@@ -14,7 +14,7 @@ from traceql.analysis.findings.catalog import finding_kinds
 from traceql.database.terminology import wording
 from traceql.readers.dialects.registry import dialects, words
 
-_MACRO = Path(traceql.__file__).parent / "sql" / "macros" / "in_words_of.sql"
+_MACRO = Path(traceql.__file__).parent / "sql" / "macros" / "text_for_dialect.sql"
 _SENTENCE = "A CUDA runtime or driver call launches CUDA graphs on GPUs"
 
 
@@ -108,7 +108,9 @@ def test_sql_and_python_have_the_same_words(dialect: str) -> None:
     with duckdb.connect() as con:
         con.execute(_MACRO.read_text())
         texts = [_SENTENCE, *words(dialect)]
-        said = [con.execute("SELECT in_words_of(?, ?)", [dialect, one]).fetchone() for one in texts]
+        said = [
+            con.execute("SELECT text_for_dialect(?, ?)", [dialect, one]).fetchone() for one in texts
+        ]
     assert said == [(wording([dialect])(one),) for one in texts]
 
 

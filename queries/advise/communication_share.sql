@@ -14,7 +14,7 @@ WITH spent AS (
         CAST(SUM(dur) AS DOUBLE) AS ns,
         SUM(dur) FILTER (part = 'exposed_transfer') AS transfer_ns,
         COALESCE(SUM(dur) FILTER (part = 'exposed_unmatched'), 0) AS unmatched_ns
-    FROM device_part
+    FROM device_timeline
 ),
 counted AS (
     SELECT

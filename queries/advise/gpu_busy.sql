@@ -15,7 +15,7 @@ WITH spent AS (
         SUM(dur) AS ns,
         COALESCE(SUM(dur) FILTER (part = 'idle'), 0) AS idle_ns,
         COALESCE(SUM(dur) FILTER (part = 'exposed_wait'), 0) AS wait_ns
-    FROM device_part
+    FROM device_timeline
 ),
 counted AS (
     SELECT

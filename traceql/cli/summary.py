@@ -56,7 +56,7 @@ _PHASES = """
 _RECORDED = """
     SELECT MAX(ns) / 1e6 AS ms FROM (SELECT SUM(dur) AS ns FROM device_state GROUP BY rank)
 """
-_TIME_APART = PARTS / "time_apart.sql"
+_TIME_APART = PARTS / "disjoint_recording.sql"
 _FACTS = (
     "model",
     "architecture",

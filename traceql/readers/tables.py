@@ -125,7 +125,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "counter": COUNTER,
     "track": TRACK,
     "count": COUNT,
-    "remark": REMARK,
+    "load_check": REMARK,
 }
 
 

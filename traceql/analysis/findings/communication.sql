@@ -9,7 +9,7 @@
 -- @evidence   comm.exposed by='phase'
 -- @advice     Overlap communication with compute, or use larger batches, or a fused or one-shot all-reduce.
 -- @source     rule of thumb: communication should take less than 30% of a step; half of it is worth a look
--- @needs      collective, communicator, exposed_operation, kernel, rank_window, run_window, step
+-- @needs      collective, collective_exposure, communicator, kernel, rank_window, run_window, step
 WITH moving AS (
     SELECT
         SUM(transfer_ns) AS all_ns,
@@ -21,7 +21,7 @@ WITH moving AS (
 operation AS (
     SELECT kernel.rank, kernel.role, kernel.ts, kernel.dur, step.phase, communicator.scope,
         exposed.exposed_transfer_ns AS ns
-    FROM exposed_operation AS exposed
+    FROM collective_exposure AS exposed
     INNER JOIN kernel ON exposed.kernel_id = kernel.id
     INNER JOIN collective USING (kernel_id)
     INNER JOIN communicator USING (communicator_id)

@@ -6,7 +6,7 @@
 -- @evidence   quality.ledger rank=rank
 -- @advice     Load each recording into a database of its own (-o): waiting, skew and what runs at the same time hold only within one.
 -- @source     own: ranks of one run are recorded at the same time
--- @needs      time_apart
+-- @needs      disjoint_recording
 SELECT
     COUNT(*) AS value,
     NULL::BIGINT AS cost_ns,
@@ -19,5 +19,5 @@ SELECT
         MIN(apart_ns) / 1e9
     ) AS finding,
     MIN(rank) AS rank
-FROM time_apart
+FROM disjoint_recording
 HAVING COUNT(*) > 0

@@ -15,7 +15,7 @@
 -- @evidence   time.lost phase=phase
 -- @advice     See what the host does in these steps: idle.host.
 -- @source     own: from 5% of the run, lost time is worth a look
--- @needs      device_part, finding_rule, host_doing, host_loss, run_window, setting, step_kind, wording
+-- @needs      device_timeline, finding_rule, host_doing, host_loss, run_window, setting, step_kind, wording
 WITH rule AS (
     SELECT thresholds FROM finding_rule WHERE finding = 'host-bound steps'
 ),
@@ -94,8 +94,8 @@ counted AS (
     GROUP BY kind
 ),
 time_of_kind AS (
-    SELECT step_kind.kind, SUM(device_part.dur) AS gpu_ns
-    FROM device_part
+    SELECT step_kind.kind, SUM(device_timeline.dur) AS gpu_ns
+    FROM device_timeline
     INNER JOIN step_kind USING (step_id)
     GROUP BY step_kind.kind
 ),

@@ -8,24 +8,24 @@
 -- @advice     Check the algorithm and protocol of the communication library (NCCL, RCCL or HCCL), and the topology (is traffic routed over PCIe?).
 -- @advice     Send larger messages.
 -- @source     rule of thumb: above 50% of the peak is good, below 30% is poor
--- @needs      collective, finding_rule, group_link
+-- @needs      collective, communicator_link, finding_rule
 WITH large_messages AS (
     SELECT
         collective.op,
-        group_link.link,
-        group_link.peak_gbps,
+        communicator_link.link,
+        communicator_link.peak_gbps,
         quantile_cont(collective.busbw_gbps, 0.5) AS busbw_gbps,
         MIN(collective.bytes) AS bytes,
         SUM(collective.transfer_ns) AS transfer_ns
     FROM collective
-    INNER JOIN group_link USING (communicator_id)
+    INNER JOIN communicator_link USING (communicator_id)
     CROSS JOIN (SELECT thresholds FROM finding_rule WHERE finding = 'link use') AS rule
     WHERE
         collective.bytes >= rule.thresholds['least_bytes']
         AND collective.reliable
-        AND group_link.peak_gbps IS NOT NULL
+        AND communicator_link.peak_gbps IS NOT NULL
         AND collective.op NOT IN ('send', 'recv', 'broadcast')
-    GROUP BY collective.op, group_link.link, group_link.peak_gbps
+    GROUP BY collective.op, communicator_link.link, communicator_link.peak_gbps
 )
 SELECT
     100.0 * (1 - busbw_gbps / peak_gbps) AS value,

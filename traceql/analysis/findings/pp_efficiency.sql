@@ -6,9 +6,9 @@
 -- @evidence   pp.bubble
 -- @advice     Keep more batches in flight, or balance the stages so that they take equal time.
 -- @source     rule of thumb: above 60% of compute time is good, below 40% is poor
--- @needs      device_part, layout, rank_window
+-- @needs      device_timeline, layout, rank_window
 WITH computed AS (
-    SELECT rank, SUM(dur) AS ns FROM device_part WHERE part = 'computing' GROUP BY rank
+    SELECT rank, SUM(dur) AS ns FROM device_timeline WHERE part = 'computing' GROUP BY rank
 ),
 pipeline AS (
     SELECT

@@ -69,7 +69,7 @@ class _Recognized:
 
 
 def attributed(streams: Sequence[KernelStream], model: Model) -> Iterator[pa.Table]:
-    """Rows of table `kernel_layer` for the streams of one rank, in Arrow tables of bounded size.
+    """Rows of table `kernel_layer_by_order` for the streams of one rank, in tables of bounded size.
 
     There are none if no layers are found.
     """

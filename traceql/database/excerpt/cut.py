@@ -156,7 +156,7 @@ def _fill(con: duckdb.DuckDBPyConnection, overlap: Overlap, *, of_excerpt: bool)
         _insert(con, one, rows_of(one, overlap))
         if one.name == "activity":
             insert_slices(con, overlap, of_excerpt=of_excerpt)
-        elif one.name == "device_part":
+        elif one.name == "device_timeline":
             con.execute(EDGE_KERNELS)
     con.commit()
     lost_time, queue = known["lost_time"], known["launch_queue"]

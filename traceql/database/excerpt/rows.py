@@ -131,7 +131,7 @@ EDGE_KERNELS = """
     CREATE TEMP TABLE edge_kernel AS
     SELECT id AS kernel_id FROM kept_kernel
     UNION
-    SELECT kernel_id FROM device_part WHERE part = 'exposed_wait'
+    SELECT kernel_id FROM device_timeline WHERE part = 'exposed_wait'
 """
 _LOST_TIME = """
     WITH collective AS (FROM source.collective SEMI JOIN edge_kernel USING (kernel_id)),
@@ -160,7 +160,7 @@ _QUEUED = """
 
 
 # What the rows of other tables are chosen by, in the order in which they must be made.
-_FIRST = ("activity", "kernel", "launch", "device_part")
+_FIRST = ("activity", "kernel", "launch", "device_timeline")
 _LAST = ("lost_time", "slice")  # they are made in other ways
 
 

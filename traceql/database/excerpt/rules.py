@@ -33,18 +33,18 @@ _TABLES = {
     Rule.WHOLE: """
         clock communicator cost_formula data_sheet_peak event_kind file_count finding_rule
         fixed_cost graph_node kernel_class kernel_key kernel_metric kernel_rule layer_kind
-        layout link measured_collective measured_device model_config model_part
-        model_size own_peak peak peak_file profile_file profile_remark profiled_launch
-        profiled_name profiled_work quantization_sign rank_model rank_part recorder remark run
-        run_file run_iteration symbol trace traceql_database track transfer_curve
+        layout link load_check measured_collective measured_device model_config model_part
+        model_size parsed_kernel_name peak peak_file profile_check profile_file profiled_launch
+        profiled_work quantization_pattern rank_model rank_model_part recorder run run_file
+        run_iteration symbol trace traceql_database track transfer_curve user_peak
     """,
     Rule.BEGUN: "counter instant memory",
-    Rule.CLIPPED: "device_part device_state gap",
+    Rule.CLIPPED: "device_timeline device_state gap",
     Rule.KERNEL: """
-        activity collective counted_kernel issuer kernel_match kernel_module operation_plane
-        role_call
+        activity collective kernel_match kernel_module launch_origin operation_plane
+        profiled_kernel role_call
     """,
-    Rule.OPERATION: "arrival",
+    Rule.OPERATION: "collective_arrival",
     Rule.STEP: "aligned_step cost request_step step step_time step_tokens",
     Rule.OWN: "flow kernel launch ledger lost_time module request slice telemetry telemetry_sample",
 }

@@ -203,7 +203,7 @@ def _insert(
     _insert_from(con, file, "flow", _FLOW, {"rank": rank.rank} | ids)
     _insert_from(con, file, "track", _TRACK, {"rank": rank.rank} | tracks)
     _insert_from(con, file, "count", _COUNT, {"rank": rank.rank})
-    _insert_from(con, file, "remark", _REMARK, {"rank": rank.rank})
+    _insert_from(con, file, "load_check", _REMARK, {"rank": rank.rank})
     _insert_trace(con, placed, base_ns, offset)
     _insert_own_remarks(con, placed)
     write_graph_nodes(con, rank.rank, file.path)
@@ -215,9 +215,9 @@ def _insert(
 # If no file states the world size, it is the number of ranks that are loaded.
 _WORLD_SIZE = """
     UPDATE trace SET world_size = GREATEST(world_size, (SELECT COUNT(*) FROM trace));
-    UPDATE remark SET total = trace.world_size
+    UPDATE load_check SET total = trace.world_size
     FROM trace
-    WHERE trace.rank = remark.rank AND remark.check_name = 'rank of world size';
+    WHERE trace.rank = load_check.rank AND load_check.check_name = 'rank of world size';
 """
 _SLICE = """
     INSERT INTO slice
@@ -250,7 +250,7 @@ _TRACK = """
     FROM incoming
 """
 _COUNT = "INSERT INTO file_count SELECT $rank, phase, cat, events, dur FROM incoming"
-_REMARK = "INSERT INTO remark SELECT $rank, check_name, value, total, ok, note FROM incoming"
+_REMARK = "INSERT INTO load_check SELECT $rank, check_name, value, total, ok, note FROM incoming"
 
 
 def _insert_from(
@@ -305,7 +305,7 @@ def _device_name(con: duckdb.DuckDBPyConnection, file: FileRead, rank: int) -> s
 def _insert_own_remarks(con: duckdb.DuckDBPyConnection, placed: PlacedFile) -> None:
     rank, place = placed.rank, placed.placement
     con.executemany(
-        "INSERT INTO remark VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)",
         [
             (
                 rank.rank,

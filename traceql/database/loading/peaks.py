@@ -31,10 +31,10 @@ def write_peaks(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:
             measured.append((path, *_document(path, found)))
         else:
             rows += _named(con, path, found)
-    con.execute("DELETE FROM own_peak")
+    con.execute("DELETE FROM user_peak")
     for position, row in enumerate(rows):
         places = ", ".join(["?"] * (1 + len(astuple(row))))
-        con.execute(f"INSERT INTO own_peak VALUES ({places})", [position, *astuple(row)])
+        con.execute(f"INSERT INTO user_peak VALUES ({places})", [position, *astuple(row)])
     con.execute("DELETE FROM peak_file WHERE run IS NULL")
     for path, document, peaks in measured:
         add_peak_file(con, path, None, document, peaks)

@@ -84,7 +84,7 @@ def add_profiles(con: duckdb.DuckDBPyConnection, profiles: Sequence[Profile]) ->
         con.execute(_METRIC, {"first": first})
         con.unregister("incoming")
         con.executemany(
-            "INSERT INTO profile_remark VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO profile_check VALUES (?, ?, ?, ?, ?, ?)",
             [(file, r.check_name, r.value, r.total, r.ok, r.note) for r in profile.remarks],
         )
 

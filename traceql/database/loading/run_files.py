@@ -25,7 +25,7 @@ from traceql.util.input_file import Unusable, text
 
 @dataclass(frozen=True)
 class _Remark:
-    """An entry of the ledger about a run directory; see table remark."""
+    """An entry of the ledger about a run directory; see table load_check."""
 
     check_name: str
     ok: bool
@@ -161,10 +161,10 @@ def _write_remarks(
     ).fetchall()
     numbers = [rank for (rank,) in ranks]
     con.execute(
-        "DELETE FROM remark WHERE list_contains(?, rank) AND list_contains(?, check_name)",
+        "DELETE FROM load_check WHERE list_contains(?, rank) AND list_contains(?, check_name)",
         [numbers, [_COMPLETE, RUN, METRICS, STEPS, TELEMETRY, PEAKS]],
     )
     con.executemany(
-        "INSERT INTO remark VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO load_check VALUES (?, ?, ?, ?, ?, ?)",
         [(numbers[0], r.check_name, r.value, r.total, r.ok, r.note) for r in remarks],
     )

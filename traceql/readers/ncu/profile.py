@@ -40,7 +40,7 @@ METRIC = pa.schema(
 
 @dataclass(frozen=True)
 class Remark:
-    """A statement about a file for the ledger; see table profile_remark."""
+    """A statement about a file for the ledger; see table profile_check."""
 
     check_name: str
     value: int | None

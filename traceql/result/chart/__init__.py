@@ -26,7 +26,7 @@
 -- @chart curve x=load y=requests_per_second second=good_requests_per_second color=engine
 -- @chart front x=user x_low=... x_high=... y=gpu y_low=... y_high=... color=engine label=load
             front=front panel=panel         more is better in both, with intervals (in one line:)
--- @chart bar x=waited_ns y=role,layer,number             rows named by several columns
+-- @chart bar x=wait_ns y=role,layer,number             rows named by several columns
 -- @chart history x=recorded_unix_ns y=median_ns panel=title ...    one panel per series
 -- @title Where each rank's time went
 """

@@ -3,7 +3,7 @@
 -- Parts are those of the model in each case and class; roofs have the peaks.
 -- @kind   table macro
 -- @scope  run
--- @needs  class_time, cost, cost_formula, measured_device
+-- @needs  cost, cost_formula, measured_device, step_class_time
 CREATE OR REPLACE MACRO predicted_computing(cases, classes, recording, parts, roofs) AS TABLE
 WITH case_size AS (
     FROM query_table(cases)
@@ -74,12 +74,12 @@ reached AS (
         COALESCE(compute, memory) AS compute
     FROM (
         SELECT
-            LEAST(MAX(work.memory_ns / class_time.ns) FILTER (work.memory_ns >= work.flop_ns), 1) AS memory,
-            LEAST(MAX(work.flop_ns / class_time.ns) FILTER (work.memory_ns < work.flop_ns), 1) AS compute
+            LEAST(MAX(work.memory_ns / step_class_time.ns) FILTER (work.memory_ns >= work.flop_ns), 1) AS memory,
+            LEAST(MAX(work.flop_ns / step_class_time.ns) FILTER (work.memory_ns < work.flop_ns), 1) AS compute
         FROM work
-        INNER JOIN class_time
-            ON work.id = class_time.class_id AND work.role = class_time.role AND class_time.part = 'computing'
-        WHERE NOT work.is_case AND work.formula = 'product' AND class_time.ns > 0
+        INNER JOIN step_class_time
+            ON work.id = step_class_time.class_id AND work.role = step_class_time.role AND step_class_time.part = 'computing'
+        WHERE NOT work.is_case AND work.formula = 'product' AND step_class_time.ns > 0
     )
 ),
 -- The floor of each role, and the time that is attainable: at the best shares of the peaks that the recording
@@ -101,8 +101,8 @@ attainable AS MATERIALIZED (
 -- What the roles of each class took above (memory, fixed) or relative to (compute) the attainable time.
 point AS MATERIALIZED (
     SELECT
-        class_time.class_id,
-        class_time.role,
+        step_class_time.class_id,
+        step_class_time.role,
         class.is_of_phase,
         class.steps,
         class.in_graph,
@@ -110,18 +110,18 @@ point AS MATERIALIZED (
         COALESCE(attainable.formula IN ('product', 'experts'), FALSE) AS is_product,
         COALESCE(attainable.is_compute, FALSE) AS is_compute,
         COALESCE(attainable.row_count, class.executed_tokens) AS row_count,
-        class_time.ns - COALESCE(attainable.ns, 0) AS above_ns,
-        class_time.ns / NULLIF(attainable.ns, 0) AS ratio
-    FROM class_time
+        step_class_time.ns - COALESCE(attainable.ns, 0) AS above_ns,
+        step_class_time.ns / NULLIF(attainable.ns, 0) AS ratio
+    FROM step_class_time
     INNER JOIN class USING (class_id)
     LEFT JOIN attainable
-        ON class_time.class_id = attainable.id AND class_time.role = attainable.role AND NOT attainable.is_case
+        ON step_class_time.class_id = attainable.id AND step_class_time.role = attainable.role AND NOT attainable.is_case
     WHERE
-        class_time.part = 'computing'
+        step_class_time.part = 'computing'
         AND (
             attainable.ns IS NOT NULL
-            OR class_time.role NOT IN (SELECT UNNEST(roles) FROM cost_formula)
-            OR class_time.role IS NULL
+            OR step_class_time.role NOT IN (SELECT UNNEST(roles) FROM cost_formula)
+            OR step_class_time.role IS NULL
         )
 ),
 product AS (
@@ -205,7 +205,7 @@ asked_part AS (
     FROM case_size
     CROSS JOIN recorded
     INNER JOIN class AS base ON case_size.base_id = base.class_id
-    INNER JOIN class_time AS computing
+    INNER JOIN step_class_time AS computing
         ON case_size.base_id = computing.class_id AND computing.part = 'computing'
     LEFT JOIN attainable
         ON case_size.case_id = attainable.id AND computing.role = attainable.role AND attainable.is_case

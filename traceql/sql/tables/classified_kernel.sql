@@ -3,7 +3,7 @@
 -- The table kernel adds layers and roles.
 -- @kind   scratch
 -- @scope  rank
--- @needs  activity, event_kind, issuer, kernel_class, launch, slice, symbol, trace
+-- @needs  activity, event_kind, kernel_class, launch, launch_origin, slice, symbol, trace
 -- @column id         BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank       BIGINT     Rank whose GPU ran it.
 -- @column device     BIGINT     Number of the device on its machine; -1 if the file has none.
@@ -133,7 +133,7 @@ SELECT
     gpu_slice.kind,
     CASE gpu_slice.kind WHEN 'kernel' THEN kernel_class.category ELSE gpu_slice.kind END AS category,
     COALESCE(kernel_class.symbol, whole_kind.letter) AS symbol,
-    COALESCE(launch.step_id, issuer.step_id) AS step_id,
+    COALESCE(launch.step_id, launch_origin.step_id) AS step_id,
     launch.id AS launch_id,
     replayed_task.id IS NOT NULL OR COALESCE(launch.name LIKE '%GraphLaunch%', FALSE) AS in_graph,
     gpu_slice.bytes,
@@ -144,6 +144,6 @@ LEFT JOIN kernel_class ON gpu_slice.name IS NOT DISTINCT FROM kernel_class.name 
 -- Copies and memory sets have one symbol each, whatever their name is.
 LEFT JOIN symbol AS whole_kind ON gpu_slice.kind = whole_kind.category
 LEFT JOIN launching_call USING (rank, correlation)
-LEFT JOIN issuer ON gpu_slice.id = issuer.id
+LEFT JOIN launch_origin ON gpu_slice.id = launch_origin.id
 LEFT JOIN replayed_task ON gpu_slice.id = replayed_task.id
 LEFT JOIN launch ON COALESCE(replayed_task.launch_id, launching_call.id) = launch.id

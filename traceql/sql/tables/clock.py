@@ -3,7 +3,7 @@
 # Times in other tables are by the rank's own clock. The macro on_reference_clock converts them:
 # time by the reference clock = ts - offset_ns - drift x (ts - at_ns).
 # @scope  run
-# @needs  described_communicator, operation, trace
+# @needs  communicator_description, operation, trace
 # @column rank           BIGINT   Rank.
 # @column compared_with  BIGINT   Reference rank: the lowest rank that collectives connect with this one, directly or through other ranks.
 # @column offset_ns      BIGINT   How far this clock is ahead of the reference clock at the time at_ns, ns; 0 if the ranks share a clock.
@@ -39,7 +39,7 @@ _OPERATIONS = """
         COALESCE(operation.sequence, -1) AS sequence,
         operation.synchronising
     FROM operation
-    INNER JOIN described_communicator AS described USING (described_id)
+    INNER JOIN communicator_description AS described USING (description_id)
     WHERE NOT described.is_directed
     ORDER BY operation.rank, operation.ts, operation.kernel_id
 """

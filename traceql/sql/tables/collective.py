@@ -5,7 +5,7 @@
 # operations of the unit. No match is forced: what does not fit stays unmatched.
 # @schema main
 # @scope  run
-# @needs  clock, communicator, described_communicator, on_reference_clock, operation, operation_plane
+# @needs  clock, communicator, communicator_description, on_reference_clock, operation, operation_plane
 # @empty_unless operation
 # @column id               BIGINT   Id of the row.
 # @column match_id         BIGINT   Number of the operation, the same on every rank that took part; NULL if it was not found on another rank.
@@ -47,7 +47,9 @@ from traceql.util.spooled import tables_of
 _PAIRED = pa.schema(
     [("kernel_id", pa.int64()), ("communicator_id", pa.int64()), ("unit", pa.int64())]
 )
-_SENDERS = "SELECT DISTINCT communicator_id, ranks[1] FROM described_communicator WHERE is_directed"
+_SENDERS = (
+    "SELECT DISTINCT communicator_id, ranks[1] FROM communicator_description WHERE is_directed"
+)
 _OPERATIONS = """
     SELECT
         described.communicator_id,
@@ -61,7 +63,7 @@ _OPERATIONS = """
         COALESCE(operation.sequence, -1) AS sequence,
         operation.synchronising
     FROM operation
-    INNER JOIN described_communicator AS described USING (described_id)
+    INNER JOIN communicator_description AS described USING (description_id)
     INNER JOIN clock ON operation.rank = clock.rank
     ORDER BY operation.rank, operation.ts, operation.kernel_id
 """
@@ -131,7 +133,7 @@ _COLLECTIVES = """
             communicator_id,
             UNNEST(ranks) AS rank,
             generate_subscripts(ranks, 1) - 1 AS place
-        FROM described_communicator
+        FROM communicator_description
         WHERE len(ranks) = group_size
     ),
     timed AS (

@@ -1,15 +1,15 @@
 -- One row per communicator: a group of ranks that communicate with each other.
 -- @schema main
 -- @scope  run
--- @needs  described_communicator, layout
--- @empty_unless described_communicator
+-- @needs  communicator_description, layout
+-- @empty_unless communicator_description
 -- @column communicator_id  BIGINT   Number of the communicator, from 0.
 -- @column group_ranks      VARCHAR  Its ranks (the loaded ones, and others that events name), as text; "0 to 1" if data goes one way.
 -- @column group_size       BIGINT   Number of its ranks, loaded or not; NULL if unknown.
 -- @column is_directed      BOOLEAN  Whether data goes one way only, from the first rank to the second.
 -- @column scope            VARCHAR  Which ranks it connects: tensor (ranks of one pipeline stage of one replica), data (of several replicas), pipeline (of several stages) or unknown.
 WITH described AS (
-    SELECT DISTINCT communicator_id, ranks, group_size, is_directed FROM described_communicator
+    SELECT DISTINCT communicator_id, ranks, group_size, is_directed FROM communicator_description
 ),
 member AS (
     SELECT communicator_id, UNNEST(ranks) AS rank FROM described

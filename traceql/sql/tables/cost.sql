@@ -4,8 +4,8 @@
 -- column missing says why; nothing is guessed.
 -- @schema main
 -- @scope  run
--- @needs  collective, kernel, part_work
--- @empty_unless part_work
+-- @needs  collective, kernel, role_work
+-- @empty_unless role_work
 -- @column rank                BIGINT   Rank.
 -- @column step_id             BIGINT   Step (step.step_id).
 -- @column layer               BIGINT   Model layer, from 0; NULL outside layers.
@@ -87,7 +87,7 @@ SELECT
         ELSE work.missing
     END AS missing
 FROM called
-INNER JOIN part_work AS work
+INNER JOIN role_work AS work
     ON called.step_id = work.step_id
     AND called.role = work.role
     AND list_contains(work.layers, COALESCE(called.layer, -1))

@@ -4,7 +4,7 @@
 # To look up a device that was not recorded, match its name or a part of `example`.
 # @schema reference
 # @scope  rank
-# @needs  link, own_peak
+# @needs  link, user_peak
 # @column position      BIGINT   Order in which the patterns are tried, from 0; those of the user come first.
 # @column own           BOOLEAN  Whether the user gave it with --peaks.
 # @column device        VARCHAR  RE2 regular expression, which may match anywhere in the device's name.
@@ -12,7 +12,7 @@
 # @column dtype         VARCHAR  Type of the numbers that are multiplied: bf16 (also fp16), fp8, int8 or fp4 (mxfp4, nvfp4).
 # @column tflops        DOUBLE   Dense peak, 1e12 floating-point operations per second; a multiply-add is two.
 # @column hbm_gbps      DOUBLE   Peak of the memory, reading and writing together, 1e9 bytes per second.
-# @column link_gbps     DOUBLE   Peak of the links to other devices in one direction, 1e9 bytes per second: fabric or bridge, else PCIe. Table group_link has that of a communicator.
+# @column link_gbps     DOUBLE   Peak of the links to other devices in one direction, 1e9 bytes per second: fabric or bridge, else PCIe. Table communicator_link has that of a communicator.
 # @column pair_gbps     DOUBLE   Peak between two devices where each pair has a link of its own (link.pair_gbps): n devices use (n-1) x pair_gbps; NULL where a pair has all of link_gbps.
 # @column l2_bytes      BIGINT   Size of the last cache before the memory, bytes; NULL if unknown.
 # @column memory_bytes  BIGINT   Size of the memory, bytes.
@@ -58,7 +58,7 @@ _LISTED = """
             memory_bytes,
             kernel_ns,
             source
-        FROM own_peak
+        FROM user_peak
         UNION ALL
         SELECT
             1 AS list,

@@ -1,7 +1,7 @@
 # One row per interval of a rank's GPU span in which a device did nothing, with the cause.
 # @schema main
 # @scope  rank
-# @needs  classified_kernel, device_state, event_kind, issuer, launch, slice, trace
+# @needs  classified_kernel, device_state, event_kind, launch, launch_origin, slice, trace
 # @empty_unless device_state
 # @column rank                BIGINT   Rank.
 # @column device              BIGINT   Number of the device on its machine.
@@ -50,11 +50,11 @@ _KERNELS = """
         kernel.stream,
         COALESCE(kernel.step_id, -1) AS step_id,
         COALESCE(kernel.launch_id, -1) AS launch_id,
-        COALESCE(issuer.ts, $never) AS issuer_ts,
-        COALESCE(issuer.tid, $never) AS issuer_tid,
-        COALESCE(issuer.track_id, $never) AS issuer_track_id
+        COALESCE(launch_origin.ts, $never) AS issuer_ts,
+        COALESCE(launch_origin.tid, $never) AS issuer_tid,
+        COALESCE(launch_origin.track_id, $never) AS issuer_track_id
     FROM classified_kernel AS kernel
-    LEFT JOIN issuer ON kernel.id = issuer.id
+    LEFT JOIN launch_origin ON kernel.id = launch_origin.id
     WHERE
         kernel.rank = $rank AND kernel.device = $device
         AND kernel.ts >= $since AND kernel.ts <= $end

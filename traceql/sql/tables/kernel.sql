@@ -8,7 +8,7 @@
 -- symbol of the kernel, the arguments of sends and receives, and the time.
 -- @schema main
 -- @scope  run
--- @needs  classified_kernel, communication_args, kernel_layer, module_evidence, rank_model, symbol
+-- @needs  classified_kernel, communication_args, kernel_layer_by_module, kernel_layer_by_order, rank_model, symbol
 -- @column id            BIGINT     Id of the activity; the same number as slice.id.
 -- @column rank          BIGINT     Rank whose GPU ran it.
 -- @column device        BIGINT     Number of the device on its machine; -1 if the file has none.
@@ -30,22 +30,22 @@
 -- @column block         INTEGER[]  Threads of a block in x, y and z.
 -- @column layer_source  VARCHAR    Evidence for layer and role: annotation, module, graph_node, sequence (order of kernels; in layers, those of a known family) or repetition (layers of an unknown family); docs/layers.md explains them; NULL if both are unknown.
 WITH model_stream AS (
-    SELECT DISTINCT rank, device, stream FROM kernel_layer WHERE confirmed IS NOT NULL
+    SELECT DISTINCT rank, device, stream FROM kernel_layer_by_order WHERE confirmed IS NOT NULL
 ),
 -- The layers of a step.
 span AS (
     SELECT kernel.step_id, MIN(kernel.ts) AS first_ts, MAX(kernel.ts) AS last_ts
-    FROM kernel_layer
+    FROM kernel_layer_by_order
     INNER JOIN classified_kernel AS kernel USING (id)
-    WHERE kernel_layer.layer IS NOT NULL
+    WHERE kernel_layer_by_order.layer IS NOT NULL
     GROUP BY kernel.step_id
 ),
 placed AS (
     SELECT
         kernel.*,
-        kernel_layer.pass,
-        kernel_layer.layer AS sequence_layer,
-        kernel_layer.role AS sequence_role,
+        kernel_layer_by_order.pass,
+        kernel_layer_by_order.layer AS sequence_layer,
+        kernel_layer_by_order.role AS sequence_role,
         rank_model.family,
         rank_model.first_layer,
         -- The role of kernels of streams without forward passes, and of the communication between
@@ -54,7 +54,7 @@ placed AS (
         CASE
             WHEN rank_model.rank IS NULL OR symbol.letter IS NULL THEN NULL
             WHEN
-                (model_stream.stream IS NOT NULL OR kernel_layer.layer IS NOT NULL)
+                (model_stream.stream IS NOT NULL OR kernel_layer_by_order.layer IS NOT NULL)
                 AND symbol.name NOT IN ('point_to_point', 'communication')
                 THEN NULL
             WHEN symbol.role_outside_layers IS NOT NULL THEN symbol.role_outside_layers
@@ -77,7 +77,7 @@ placed AS (
             WHEN span.first_ts IS NOT NULL AND kernel.name LIKE '%DtoH%' THEN 'sample'
         END AS other_role
     FROM classified_kernel AS kernel
-    LEFT JOIN kernel_layer USING (id)
+    LEFT JOIN kernel_layer_by_order USING (id)
     LEFT JOIN model_stream
         ON kernel.rank = model_stream.rank
         AND kernel.device = model_stream.device
@@ -103,15 +103,15 @@ SELECT
     kernel.category,
     kernel.symbol,
     COALESCE(
-        module_evidence.role,
+        kernel_layer_by_module.role,
         kernel.sequence_role,
-        CASE WHEN module_evidence.layer IS NULL THEN kernel.other_role END
+        CASE WHEN kernel_layer_by_module.layer IS NULL THEN kernel.other_role END
     ) AS role,
     kernel.step_id,
     kernel.pass,
-    COALESCE(module_evidence.layer, kernel.sequence_layer)
+    COALESCE(kernel_layer_by_module.layer, kernel.sequence_layer)
     + CASE
-        WHEN module_evidence.layer IS NULL OR module_evidence.kind = 'module' THEN COALESCE(kernel.first_layer, 0)
+        WHEN kernel_layer_by_module.layer IS NULL OR kernel_layer_by_module.kind = 'module' THEN COALESCE(kernel.first_layer, 0)
         ELSE 0
     END AS layer,
     kernel.launch_id,
@@ -120,12 +120,12 @@ SELECT
     kernel.grid,
     kernel.block,
     CASE
-        WHEN COALESCE(module_evidence.role, CAST(module_evidence.layer AS VARCHAR)) IS NOT NULL
-            THEN module_evidence.kind
+        WHEN COALESCE(kernel_layer_by_module.role, CAST(kernel_layer_by_module.layer AS VARCHAR)) IS NOT NULL
+            THEN kernel_layer_by_module.kind
         WHEN kernel.sequence_layer IS NOT NULL AND kernel.family IS NULL THEN 'repetition'
         WHEN COALESCE(kernel.sequence_role, kernel.other_role, CAST(kernel.sequence_layer AS VARCHAR)) IS NOT NULL
             THEN 'sequence'
     END AS layer_source
 FROM placed AS kernel
-LEFT JOIN module_evidence USING (id)
+LEFT JOIN kernel_layer_by_module USING (id)
 ORDER BY kernel.id

@@ -3,8 +3,8 @@
 -- It is empty as long as no profile is loaded. Template arguments count where both sides write the
 -- same ones. Means and spreads are of one profile: the least rounded one that has the count.
 -- @scope  run
--- @needs  kernel, keyed_launch, profiled_launch, profiled_work
--- @empty_unless keyed_launch
+-- @needs  kernel, launch_key, profiled_launch, profiled_work
+-- @empty_unless launch_key
 -- @column id                BIGINT     Number of the key.
 -- @column base              VARCHAR    Name of the function, without namespaces, template arguments and parameters.
 -- @column arguments         VARCHAR    Template arguments that tell it from others of this name, grid and block; NULL if none do.
@@ -23,14 +23,14 @@
 -- @column launch_skip       BIGINT     Kernels of this base, of any grid and block, before the first one of this key on the lowest rank that has it; NULL without kernels.
 WITH placed AS (
     SELECT
-        keyed_launch.key_id,
+        launch_key.key_id,
         kernel.rank,
         kernel.dur,
         kernel.name,
         kernel.category,
-        ROW_NUMBER() OVER (PARTITION BY kernel.rank, keyed_launch.base ORDER BY kernel.ts, kernel.id) - 1 AS place
-    FROM keyed_launch
-    INNER JOIN kernel ON keyed_launch.kernel_id = kernel.id
+        ROW_NUMBER() OVER (PARTITION BY kernel.rank, launch_key.base ORDER BY kernel.ts, kernel.id) - 1 AS place
+    FROM launch_key
+    INNER JOIN kernel ON launch_key.kernel_id = kernel.id
 ),
 traced AS (
     SELECT
@@ -45,18 +45,18 @@ traced AS (
 ),
 of_file AS (
     SELECT
-        keyed_launch.key_id,
+        launch_key.key_id,
         ROW(MAX(work.bytes_step), profiled_launch.file_id) AS place,
         COUNT(*) AS launches,
-        AVG(work.dur_ns) AS ncu_ns,
+        AVG(work.dur) AS ncu_ns,
         AVG(work.dram_bytes) AS dram_bytes,
         AVG(work.flops) AS flops,
         100 * (MAX(work.dram_bytes) - MIN(work.dram_bytes)) / NULLIF(AVG(work.dram_bytes), 0) AS bytes_spread_pct,
         100 * (MAX(work.flops) - MIN(work.flops)) / NULLIF(AVG(work.flops), 0) AS flops_spread_pct
-    FROM keyed_launch
-    INNER JOIN profiled_launch ON keyed_launch.launch = profiled_launch.id
-    INNER JOIN profiled_work AS work ON keyed_launch.launch = work.launch
-    GROUP BY keyed_launch.key_id, profiled_launch.file_id
+    FROM launch_key
+    INNER JOIN profiled_launch ON launch_key.launch = profiled_launch.id
+    INNER JOIN profiled_work AS work ON launch_key.launch = work.launch
+    GROUP BY launch_key.key_id, profiled_launch.file_id
 ),
 profiled AS (
     SELECT
@@ -71,7 +71,7 @@ profiled AS (
     GROUP BY key_id
 ),
 key AS (
-    SELECT DISTINCT key_id, base, arguments, grid, block FROM keyed_launch
+    SELECT DISTINCT key_id, base, arguments, grid, block FROM launch_key
 )
 SELECT
     key.key_id AS id,

@@ -7,8 +7,8 @@
 -- mean of all launches of its key. Collectives do not count in the order, unless they were profiled:
 -- under Nsight Compute, kernels that wait for other ranks hang.
 -- @scope  run
--- @needs  kernel, keyed_launch, launch, profiled_launch, step
--- @empty_unless keyed_launch
+-- @needs  kernel, launch, launch_key, profiled_launch, step
+-- @empty_unless launch_key
 -- @column kernel_id  BIGINT   Kernel (kernel.id).
 -- @column rank       BIGINT   Rank whose GPU ran it.
 -- @column file_id    BIGINT   Profile (profile_file.id).
@@ -18,30 +18,30 @@
 -- @column launches   BIGINT   Number of launches of the mean; 1 for one that is known by its order, of which there may be several rows.
 WITH traced AS (
     SELECT
-        keyed_launch.kernel_id,
-        keyed_launch.key_id,
+        launch_key.kernel_id,
+        launch_key.key_id,
         kernel.rank,
         kernel.ts,
         kernel.step_id,
         step.name AS range_name,
         COALESCE(launch.ts BETWEEN step.ts AND step.ts + step.dur, FALSE) AS is_inside
-    FROM keyed_launch
-    INNER JOIN kernel ON keyed_launch.kernel_id = kernel.id
+    FROM launch_key
+    INNER JOIN kernel ON launch_key.kernel_id = kernel.id
     LEFT JOIN launch ON kernel.launch_id = launch.id
     LEFT JOIN step ON kernel.step_id = step.step_id
     WHERE
         kernel.category <> 'collective'
-        OR keyed_launch.key_id IN (SELECT key_id FROM keyed_launch WHERE launch IS NOT NULL)
+        OR launch_key.key_id IN (SELECT key_id FROM launch_key WHERE launch IS NOT NULL)
 ),
 profiled AS (
     SELECT
-        keyed_launch.launch,
-        keyed_launch.key_id,
+        launch_key.launch,
+        launch_key.key_id,
         profiled_launch.file_id,
         profiled_launch.ranges,
         dense_rank() OVER (ORDER BY profiled_launch.file_id, profiled_launch.process_id, profiled_launch.device) AS part
-    FROM keyed_launch
-    INNER JOIN profiled_launch ON keyed_launch.launch = profiled_launch.id
+    FROM launch_key
+    INNER JOIN profiled_launch ON launch_key.launch = profiled_launch.id
 ),
 traced_place AS (
     SELECT
@@ -169,24 +169,24 @@ ordered AS (
     QUALIFY same.place = MIN(same.place) OVER (PARTITION BY traced_place.kernel_id, same.part)
 ),
 of_key AS (
-    SELECT keyed_launch.key_id, profiled_launch.file_id, COUNT(*) AS launches
-    FROM keyed_launch
-    INNER JOIN profiled_launch ON keyed_launch.launch = profiled_launch.id
-    GROUP BY keyed_launch.key_id, profiled_launch.file_id
+    SELECT launch_key.key_id, profiled_launch.file_id, COUNT(*) AS launches
+    FROM launch_key
+    INNER JOIN profiled_launch ON launch_key.launch = profiled_launch.id
+    GROUP BY launch_key.key_id, profiled_launch.file_id
 ),
 matched AS (
-    SELECT keyed_launch.kernel_id, ordered.file_id, keyed_launch.key_id, ordered.how, ordered.launch, 1 AS launches
+    SELECT launch_key.kernel_id, ordered.file_id, launch_key.key_id, ordered.how, ordered.launch, 1 AS launches
     FROM ordered
-    INNER JOIN keyed_launch USING (kernel_id)
+    INNER JOIN launch_key USING (kernel_id)
     UNION ALL
-    SELECT keyed_launch.kernel_id, of_key.file_id, of_key.key_id, 'mean', NULL, of_key.launches
-    FROM keyed_launch
+    SELECT launch_key.kernel_id, of_key.file_id, of_key.key_id, 'mean', NULL, of_key.launches
+    FROM launch_key
     INNER JOIN of_key USING (key_id)
     WHERE
-        keyed_launch.kernel_id IS NOT NULL
+        launch_key.kernel_id IS NOT NULL
         AND NOT EXISTS (
             FROM ordered
-            WHERE ordered.kernel_id = keyed_launch.kernel_id AND ordered.file_id = of_key.file_id
+            WHERE ordered.kernel_id = launch_key.kernel_id AND ordered.file_id = of_key.file_id
         )
 )
 SELECT matched.kernel_id, kernel.rank, matched.file_id, matched.key_id, matched.how, matched.launch, matched.launches

@@ -1,7 +1,7 @@
 -- One row per layer of a forward pass on one rank.
 -- @schema main
 -- @scope  run
--- @needs  exposed_operation, kernel
+-- @needs  collective_exposure, kernel
 -- @column rank        BIGINT  Rank that ran it.
 -- @column step_id     BIGINT  Step in which it was launched.
 -- @column pass        BIGINT  Number of the forward pass on the rank, from 0; NULL if only modules tell the layer.
@@ -26,9 +26,9 @@ WITH activity AS (
             WHEN category IN ('memcpy', 'memset') THEN 'copy'
             ELSE 'compute'
         END AS class,
-        CASE WHEN category = 'collective' THEN exposed_operation.exposed_wait_ns ELSE 0 END AS wait_ns
+        CASE WHEN category = 'collective' THEN collective_exposure.exposed_wait_ns ELSE 0 END AS wait_ns
     FROM kernel
-    LEFT JOIN exposed_operation ON kernel.id = exposed_operation.kernel_id
+    LEFT JOIN collective_exposure ON kernel.id = collective_exposure.kernel_id
     WHERE layer IS NOT NULL
 ),
 -- What each kernel adds to the union of those before it: to the union of all kernels, to that of

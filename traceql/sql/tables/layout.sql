@@ -1,6 +1,6 @@
 -- One row per rank: its position in tensor, pipeline and data parallelism.
 -- @scope  run
--- @needs  rank_place
+-- @needs  rank_position
 -- @column rank     BIGINT   Rank.
 -- @column tp_rank  BIGINT   Tensor-parallel rank, from 0; NULL if the kind of parallelism is unknown.
 -- @column pp_rank  BIGINT   Pipeline stage, from 0; NULL if unknown.
@@ -18,5 +18,5 @@ SELECT
     CASE WHEN stages_known THEN pp_size END AS pp_size,
     CASE shared WHEN 'tensors' THEN dp_size WHEN 'work' THEN dp_size * tp_size END AS dp_size,
     source
-FROM rank_place
+FROM rank_position
 ORDER BY rank

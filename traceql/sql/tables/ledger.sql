@@ -1,8 +1,8 @@
 -- One row per rank and check: whether the database holds what the trace file has, and how much of it was recognized.
 -- @schema main
 -- @scope  run
--- @needs  clock, collective, counter, device_state, file_count, gap, in_words_of, instant, kernel, launch, model_config, rank_model, remark,
--- @needs  side_file_check, slice, step, trace
+-- @needs  clock, collective, counter, device_state, file_count, gap, instant, kernel, launch, load_check, model_config, rank_model
+-- @needs  side_file_check, slice, step, text_for_dialect, trace
 -- @column rank        BIGINT   Rank that the check is about.
 -- @column check_name  VARCHAR  Name of the check.
 -- @column value       BIGINT   What is in the database, or what was found.
@@ -133,7 +133,7 @@ entry AS (
     FROM file_count
     WHERE phase NOT IN ('slice', 'counter', 'i', 'I', 'R', 'n', 's', 't', 'f', 'M')
     UNION ALL
-    SELECT 40, rank, check_name, value, total, ok, note FROM remark
+    SELECT 40, rank, check_name, value, total, ok, note FROM load_check
     UNION ALL
     SELECT
         50, rank, 'kernels with a launch', launched, kernels, NULL,
@@ -288,7 +288,7 @@ SELECT
     entry.value,
     entry.total,
     entry.ok,
-    in_words_of(trace.dialect, entry.note) AS note
+    text_for_dialect(trace.dialect, entry.note) AS note
 FROM entry
 LEFT JOIN trace ON entry.rank = trace.rank
 ORDER BY entry.rank, entry.place, entry.check_name

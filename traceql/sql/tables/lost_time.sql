@@ -5,9 +5,9 @@
 -- that one cause cost, on all ranks, has the same root rank, root step and cause.
 -- @schema main
 -- @scope  run
--- @needs  collective, device_part, gap, kernel, launch, layout, straggler
+-- @needs  collective, device_timeline, gap, kernel, launch, layout, straggler
 -- @column rank             BIGINT   Rank that lost the time.
--- @column step_id          BIGINT   Step of that rank (device_part.step_id); NULL if unknown.
+-- @column step_id          BIGINT   Step of that rank (device_timeline.step_id); NULL if unknown.
 -- @column part             VARCHAR  idle or exposed_wait.
 -- @column root_rank        BIGINT   Rank that the cause is on: the rank itself if it was idle, the late rank if it waited; NULL if unknown.
 -- @column root_step_id     BIGINT   Step of the root rank; NULL if unknown.
@@ -20,7 +20,7 @@
 -- @column longest_ns       BIGINT   Duration of the longest interval, ns.
 WITH
 -- A host that issued the next kernel early in the gap is not what the rest of it waited for.
-host_gap AS (
+gap_host_event AS (
     SELECT
         gap.rank,
         gap.step_id,
@@ -33,7 +33,7 @@ host_gap AS (
     WHERE gap.cause IN ('host', 'sync')
 ),
 idle AS (
-    FROM host_gap
+    FROM gap_host_event
     UNION ALL BY NAME
     SELECT rank, step_id, cause, ts, dur FROM gap WHERE cause NOT IN ('host', 'sync')
 ),
@@ -52,9 +52,9 @@ lost AS (
     FROM idle
     UNION ALL
     SELECT
-        device_part.rank,
-        device_part.step_id,
-        device_part.part,
+        device_timeline.rank,
+        device_timeline.step_id,
+        device_timeline.part,
         COALESCE(straggler.rank, collective.late_rank) AS root_rank,
         straggler.step_id,
         CASE
@@ -69,13 +69,13 @@ lost AS (
         END AS cause,
         collective.communicator_id,
         collective.late_place,
-        device_part.ts,
-        device_part.dur
-    FROM device_part
-    LEFT JOIN collective ON device_part.kernel_id = collective.kernel_id
+        device_timeline.ts,
+        device_timeline.dur
+    FROM device_timeline
+    LEFT JOIN collective ON device_timeline.kernel_id = collective.kernel_id
     LEFT JOIN straggler USING (match_id)
-    LEFT JOIN layout ON device_part.rank = layout.rank
-    WHERE device_part.part = 'exposed_wait'
+    LEFT JOIN layout ON device_timeline.rank = layout.rank
+    WHERE device_timeline.part = 'exposed_wait'
 )
 SELECT
     rank,

@@ -20,7 +20,7 @@
 -- @column sequence       BIGINT   Number of the operation in its process group, from the arguments; NULL if there is none.
 -- @column bytes          BIGINT   Size of the buffer, bytes; for an all_gather whose size comes from shapes, the part of one rank. NULL if unknown.
 -- @column bytes_source   VARCHAR  Where bytes comes from: args, shapes or inferred; as in collective.
--- @column described_id   BIGINT   Number of the description: equal for operations of a rank that describe their communicator in the same way.
+-- @column description_id   BIGINT   Number of the description: equal for operations of a rank that describe their communicator in the same way.
 -- @column key            BIGINT   Number that is equal for operations which may be the same one on two ranks.
 -- @column unit           BIGINT   What is matched at once: the step (step.step_id), or a negative number for an operation that is matched on its own.
 -- @column kind           BIGINT   Number that tells kernel names apart (a hash of the name).
@@ -116,7 +116,7 @@ numbered AS (
         -- Equal if a rank describes the communicator of several operations in the same way.
         dense_rank() OVER (
             ORDER BY rank, op, role, group_name, group_ranks, group_size, source, destination
-        ) AS described_id,
+        ) AS description_id,
         -- Equal if operations on two ranks may be the same one.
         dense_rank() OVER (
             ORDER BY
@@ -239,7 +239,7 @@ SELECT
         WHEN shape_bytes IS NOT NULL THEN 'shapes'
         WHEN inferred_bytes IS NOT NULL THEN 'inferred'
     END AS bytes_source,
-    described_id,
+    description_id,
     key,
     -- What is matched at once: a step, or else a single operation.
     CASE

@@ -6,7 +6,7 @@
 -- @needs  kernel_metric, profiled_launch
 -- @empty_unless profiled_launch
 -- @column launch        BIGINT   Launch (profiled_launch.id).
--- @column dur_ns        DOUBLE   Duration under Nsight Compute, ns: alone on the GPU, mostly with fixed clocks and empty caches. It is not that of a trace.
+-- @column dur           DOUBLE   Duration under Nsight Compute, ns: alone on the GPU, mostly with fixed clocks and empty caches. It is not that of a trace.
 -- @column dram_bytes    DOUBLE   Bytes read from and written to the memory; from the details page, throughput x duration. NULL if unknown.
 -- @column bytes_step    DOUBLE   Place value of the last digit of dram_bytes, bytes: 10,000,000 where 0.05 Gbyte are printed; NULL if unknown.
 -- @column read_bytes    DOUBLE   Bytes read from the memory; NULL if unknown.
@@ -21,8 +21,8 @@ WITH
 -- measured, the lowest counts. A label of the details page counts only in its section.
 quantity_metric (quantity, way, metric, section, unit, factor) AS (
     VALUES
-    ('dur_ns', 1, 'gpu__time_duration.sum', NULL, 'ns', 1),
-    ('dur_ns', 2, 'Duration', 'GPU Speed Of Light Throughput', 'ns', 1),
+    ('dur', 1, 'gpu__time_duration.sum', NULL, 'ns', 1),
+    ('dur', 2, 'Duration', 'GPU Speed Of Light Throughput', 'ns', 1),
     ('read_bytes', 1, 'dram__bytes_read.sum', NULL, 'byte', 1),
     ('read_bytes', 2, 'dram__bytes_op_read.sum', NULL, 'byte', 1),
     ('dram_bytes', 1, 'dram__bytes_read.sum', NULL, 'byte', 1),
@@ -81,7 +81,7 @@ chosen AS (
 counted AS (
     SELECT
         launch,
-        ANY_VALUE(value) FILTER (quantity = 'dur_ns') AS dur_ns,
+        ANY_VALUE(value) FILTER (quantity = 'dur') AS dur,
         ANY_VALUE(value) FILTER (quantity = 'dram_bytes') AS dram_bytes,
         ANY_VALUE(step) FILTER (quantity = 'dram_bytes') AS bytes_step,
         ANY_VALUE(value) FILTER (quantity = 'dram_bytes_per_s') AS dram_bytes_per_s,
@@ -151,9 +151,9 @@ known AS (
 )
 SELECT
     launch,
-    dur_ns,
-    COALESCE(dram_bytes, dram_bytes_per_s * dur_ns / 1e9) AS dram_bytes,
-    CASE WHEN dram_bytes IS NULL THEN step_per_s * dur_ns / 1e9 ELSE bytes_step END AS bytes_step,
+    dur,
+    COALESCE(dram_bytes, dram_bytes_per_s * dur / 1e9) AS dram_bytes,
+    CASE WHEN dram_bytes IS NULL THEN step_per_s * dur / 1e9 ELSE bytes_step END AS bytes_step,
     read_bytes,
     l2_bytes,
     vector_flops,

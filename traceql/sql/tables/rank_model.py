@@ -1,6 +1,6 @@
 # One row per rank that runs a model whose layers were recognized.
 # @scope  run
-# @needs  classified_kernel, kernel_layer, run, run_file, symbol, trace
+# @needs  classified_kernel, kernel_layer_by_order, run, run_file, symbol, trace
 # @column rank         BIGINT   Rank.
 # @column family       VARCHAR  Layer family that its layers fit (layer_kind.family); NULL if none fits, and then roles follow only from the kinds and places of kernels.
 # @column layers       BIGINT   Number of layers that it runs in a forward pass.
@@ -25,7 +25,7 @@ _HELD = """
     SELECT rank, family, layers, SUM(confirmed)::BIGINT
     FROM (
         SELECT DISTINCT rank, device, stream, family, layers, confirmed
-        FROM kernel_layer
+        FROM kernel_layer_by_order
         WHERE confirmed IS NOT NULL
     )
     GROUP BY ALL
@@ -47,10 +47,10 @@ _EXCHANGING = """
     SELECT DISTINCT classified_kernel.rank
     FROM classified_kernel
     INNER JOIN symbol ON classified_kernel.symbol = symbol.letter
-    LEFT JOIN kernel_layer USING (id)
-    WHERE symbol.name = 'point_to_point' AND kernel_layer.layer IS NULL
+    LEFT JOIN kernel_layer_by_order USING (id)
+    WHERE symbol.name = 'point_to_point' AND kernel_layer_by_order.layer IS NULL
 """
-_WITH_LOGITS = "SELECT DISTINCT rank FROM kernel_layer WHERE role = 'lm_head'"
+_WITH_LOGITS = "SELECT DISTINCT rank FROM kernel_layer_by_order WHERE role = 'lm_head'"
 _WORLD = "SELECT COALESCE(MAX(world_size), COUNT(*)) FROM trace"
 _STATED = "SELECT tp, pp, dp FROM run"
 _RUNS = "SELECT document FROM run_file"

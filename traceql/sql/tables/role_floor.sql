@@ -3,7 +3,7 @@
 -- Kernels run one after the other, so that each role takes at least the longer of two times: that
 -- of its FLOPs, and that of its compulsory bytes. Links count for communication.
 -- @scope  run
--- @needs  collective, cost, group_link, kernel, peak, rank_peak, trace, transfer_curve
+-- @needs  collective, communicator_link, cost, kernel, peak, rank_peak, trace, transfer_curve
 -- @column rank         BIGINT   Rank.
 -- @column step_id      BIGINT   Step (step.step_id).
 -- @column layer        BIGINT   Model layer; NULL outside layers.
@@ -38,9 +38,9 @@ WITH communication AS (
 ),
 -- The slowest link of the communicators that a role uses.
 role_link AS (
-    SELECT communication.rank, communication.role, MIN(group_link.peak_gbps) AS peak_gbps
+    SELECT communication.rank, communication.role, MIN(communicator_link.peak_gbps) AS peak_gbps
     FROM communication
-    INNER JOIN group_link USING (communicator_id)
+    INNER JOIN communicator_link USING (communicator_id)
     GROUP BY communication.rank, communication.role
 ),
 measured_curve AS (

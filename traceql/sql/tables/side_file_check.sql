@@ -1,12 +1,13 @@
 -- One row per check of the ledger about a file beside the traces: run.json, steps.jsonl, the configuration of the model, peaks, or profiles of Nsight Compute.
 -- @kind   scratch
 -- @scope  run
--- @needs  collective, kernel, kernel_key, kernel_match, keyed_launch, layout, model_part, operation, operator_size, own_peak, part_work
--- @needs  peak_file, profile_file, profile_remark, profiled_launch, rank_model, recorder, run, scheduled_request, step_length, trace
+-- @needs  collective, kernel, kernel_key, kernel_match, launch_key, layout, model_part, operation, operator_size, peak_file
+-- @needs  profile_check, profile_file, profiled_launch, rank_model, recorder, role_work, run, scheduled_request, step_kv_length
+-- @needs  trace, user_peak
 -- @empty_unless run
 -- @empty_unless scheduled_request
 -- @empty_unless model_part
--- @empty_unless own_peak
+-- @empty_unless user_peak
 -- @empty_unless peak_file
 -- @empty_unless profile_file
 -- @column place       INTEGER  Place among the checks of a rank.
@@ -93,7 +94,7 @@ refuted AS (
     INNER JOIN recorder ON recorder.world_size > 0 AND stated_size.world_size % recorder.world_size != 0
     GROUP BY ALL
 ),
-refuted_size AS (
+contradicted_config AS (
     FROM refuted
     UNION ALL
     SELECT size, format('{} is {}, but {} fits ({})', size, stated.ranks, found.ranks, found.source)
@@ -109,7 +110,7 @@ length_pair AS (
                 context_pairs, generation_pairs, context_kv_tokens, generation_kv_tokens
             )
         ) = 1 AS are_equal
-    FROM step_length
+    FROM step_kv_length
     GROUP BY step_id
     HAVING COUNT(*) = 2
 ),
@@ -124,7 +125,7 @@ contradicted_part AS (
         only_communicates,
         COALESCE(missing LIKE '%can be read in the time%', FALSE) AS is_too_large,
         COALESCE(missing LIKE 'kernels of the quantization%', FALSE) AS is_too_narrow
-    FROM part_work
+    FROM role_work
 ),
 weight_check AS (
     SELECT rank, calls AS parts, is_too_large, is_too_narrow
@@ -167,14 +168,14 @@ configured_shape AS (
 ),
 -- How profiles fit the trace.
 standing AS (
-    SELECT DISTINCT keyed_launch.launch
-    FROM keyed_launch
-    INNER JOIN profiled_launch ON keyed_launch.launch = profiled_launch.id
+    SELECT DISTINCT launch_key.launch
+    FROM launch_key
+    INNER JOIN profiled_launch ON launch_key.launch = profiled_launch.id
     INNER JOIN kernel_match
         ON profiled_launch.file_id = kernel_match.file_id
         AND (
-            keyed_launch.launch = kernel_match.launch
-            OR (kernel_match.launch IS NULL AND keyed_launch.key_id = kernel_match.key_id)
+            launch_key.launch = kernel_match.launch
+            OR (kernel_match.launch IS NULL AND launch_key.key_id = kernel_match.key_id)
         )
 ),
 of_file AS (
@@ -184,7 +185,7 @@ of_file AS (
     GROUP BY profiled_launch.file_id
 ),
 file_entry AS (
-    SELECT file_id, check_name, value, total, ok, note FROM profile_remark
+    SELECT file_id, check_name, value, total, ok, note FROM profile_check
     UNION ALL
     SELECT
         file_id, 'launches of the profile', standing, launches,
@@ -229,10 +230,10 @@ varying AS (
 )
 SELECT
     41 AS place, (SELECT MIN(rank) FROM trace) AS rank, 'sizes in run.json' AS check_name,
-    ANY_VALUE(stated.sizes) - COUNT(DISTINCT refuted_size.size) AS value, ANY_VALUE(stated.sizes) AS total, FALSE AS ok,
+    ANY_VALUE(stated.sizes) - COUNT(DISTINCT contradicted_config.size) AS value, ANY_VALUE(stated.sizes) AS total, FALSE AS ok,
     'sizes of parallelism in run.json that hold; all that it states; '
-    || string_agg(refuted_size.reason, '; ' ORDER BY refuted_size.reason) AS note
-FROM refuted_size
+    || string_agg(contradicted_config.reason, '; ' ORDER BY contradicted_config.reason) AS note
+FROM contradicted_config
 CROSS JOIN (SELECT COUNT(tp) + COUNT(pp) + COUNT(dp) + COUNT(world_size) AS sizes FROM stated_size) AS stated
 HAVING COUNT(*) > 0
 UNION ALL
@@ -267,8 +268,8 @@ SELECT
     format('no row and no file of --peaks is for {}; GPU names must match', COALESCE(trace.device_name, 'an unnamed GPU'))
 FROM trace
 WHERE
-    (EXISTS (FROM own_peak) OR EXISTS (FROM peak_file))
-    AND NOT EXISTS (FROM own_peak WHERE regexp_matches(trace.device_name, own_peak.device))
+    (EXISTS (FROM user_peak) OR EXISTS (FROM peak_file))
+    AND NOT EXISTS (FROM user_peak WHERE regexp_matches(trace.device_name, user_peak.device))
     AND NOT EXISTS (FROM peak_file WHERE peak_file.device_name = trace.device_name)
 UNION ALL
 SELECT

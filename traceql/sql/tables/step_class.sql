@@ -1,7 +1,7 @@
 -- One row per rank and size of step: the steps with the same phase, numbers of requests and tokens, and with or without graphs.
 --
 -- Its sizes and durations are means over its typical steps: the half of the steps whose durations on
--- the GPU are nearest to the median. Table class_time has what they spent their time on.
+-- the GPU are nearest to the median. Table step_class_time has what they spent their time on.
 -- @scope  run
 -- @needs  step, step_tokens
 -- @empty_unless step_tokens

@@ -2,14 +2,14 @@
 #
 # The rows of a step and device add up to step.gpu_dur, to the nanosecond. A step has rows for each
 # device on which it has kernels. Each nanosecond is credited to one kernel: of the kernels that
-# run and decide the part (see device_part), the one that began last. If that is not a kernel of the
+# run and decide the part (see device_timeline), the one that began last. If that is not a kernel of the
 # step, the part is other_step. A kernel that others hide from start to end is in no row.
 # @scope  run
-# @needs  device_part, gap, kernel, step
+# @needs  device_timeline, gap, kernel, step
 # @column rank     BIGINT   Rank.
 # @column device   BIGINT   Number of the device on its machine.
 # @column step_id  BIGINT   Step (step.step_id).
-# @column part     VARCHAR  computing, exposed_transfer, exposed_wait, exposed_unmatched, exposed_copy or idle, as in device_part; or other_step: the time is credited to a kernel of another step, or of none.
+# @column part     VARCHAR  computing, exposed_transfer, exposed_wait, exposed_unmatched, exposed_copy or idle, as in device_timeline; or other_step: the time is credited to a kernel of another step, or of none.
 # @column role     VARCHAR  Role of the kernels that the time is credited to (kernel.role); NULL if unknown, and in the parts idle and other_step.
 # @column layer    BIGINT   Their layer (kernel.layer); NULL if unknown, outside layers, and in the parts idle and other_step.
 # @column cause    VARCHAR  Why the device is idle (gap.cause); NULL in all other parts.
@@ -50,7 +50,7 @@ _KINDS = "SELECT DISTINCT rank, device, cause FROM gap ORDER BY ALL"
 _TIMES = """
     WITH credited AS (
         SELECT kernel_id AS id, part, SUM(dur) AS ns
-        FROM device_part
+        FROM device_timeline
         WHERE kernel_id IS NOT NULL
         GROUP BY kernel_id, part
     ),

@@ -6,7 +6,7 @@
 -- worker made it of what it ran.
 -- @schema main
 -- @scope  run
--- @needs  has_block_per_token, kernel, step, step_length
+-- @needs  has_block_per_token, kernel, step, step_kv_length
 -- @empty_unless step
 -- @column rank                  BIGINT   Rank that ran the step.
 -- @column step_id               BIGINT   Step (step.step_id).
@@ -30,7 +30,7 @@ WITH run_rows AS (
 ),
 chosen_length AS (
     SELECT *
-    FROM step_length
+    FROM step_kv_length
     QUALIFY
         ROW_NUMBER() OVER (PARTITION BY step_id ORDER BY kv_source = 'annotation' DESC) = 1
 )

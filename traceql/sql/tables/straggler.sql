@@ -1,12 +1,12 @@
 -- One row per operation that ranks waited for: which rank was late, and why.
 -- @scope  run
--- @needs  arrival
+-- @needs  collective_arrival
 -- @column match_id   BIGINT   Operation; the same number as in collective.
 -- @column rank       BIGINT   The late rank (the rank that the others waited for).
 -- @column kernel_id  BIGINT   Kernel of the operation on the late rank (kernel.id).
 -- @column step_id    BIGINT   Step of that kernel; NULL if unknown.
 -- @column late_ns    BIGINT   How much later the late rank began than the earliest rank, ns.
--- @column waited_ns  BIGINT   Wait time of all ranks together, ns.
+-- @column wait_ns    BIGINT   Wait time of all ranks together, ns.
 -- @column cause      VARCHAR  What the GPU of the late rank spent more time on than the median of the other ranks, since the previous operation of the communicator: host (idle because its host had launched nothing), kernel (compute kernels), preemption (compute kernels, half of it or more on other streams than the one with the most compute time), copy (only copies), communication (operations of other communicators), launch (idle for other causes) or unknown (none of these); start if it is the first operation of the communicator in the trace.
 -- @column excess_ns  BIGINT   How much more time than that median the late rank spent on the cause, ns.
 WITH excess AS (
@@ -16,7 +16,7 @@ WITH excess AS (
         late.kernel_id,
         late.step_id,
         late.late_ns,
-        late.waited_ns,
+        late.wait_ns,
         late.is_first,
         ANY_VALUE(late.host_ns) - MEDIAN(other.host_ns) AS host_ns,
         ANY_VALUE(late.compute_ns) - MEDIAN(other.compute_ns) AS compute_ns,
@@ -24,11 +24,11 @@ WITH excess AS (
         ANY_VALUE(late.comm_ns) - MEDIAN(other.comm_ns) AS comm_ns,
         ANY_VALUE(late.other_ns) - MEDIAN(other.other_ns) AS other_ns,
         ANY_VALUE(late.side_ns) - MEDIAN(other.side_ns) AS side_ns
-    FROM arrival AS late
-    INNER JOIN arrival AS other ON late.match_id = other.match_id AND late.rank <> other.rank
+    FROM collective_arrival AS late
+    INNER JOIN collective_arrival AS other ON late.match_id = other.match_id AND late.rank <> other.rank
     WHERE late.is_last
     GROUP BY
-        late.match_id, late.rank, late.kernel_id, late.step_id, late.late_ns, late.waited_ns,
+        late.match_id, late.rank, late.kernel_id, late.step_id, late.late_ns, late.wait_ns,
         late.is_first
 )
 SELECT
@@ -37,7 +37,7 @@ SELECT
     kernel_id,
     step_id,
     late_ns,
-    waited_ns,
+    wait_ns,
     CASE
         WHEN is_first THEN 'start'
         ELSE

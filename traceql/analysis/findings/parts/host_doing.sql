@@ -1,5 +1,5 @@
 -- One row per kind of step: what the hosts did most while their GPUs waited for them, as a text.
--- @needs  host_gap, step_kind
+-- @needs  gap_host_event, step_kind
 WITH summed AS (
     SELECT
         CASE
@@ -10,7 +10,7 @@ WITH summed AS (
         END AS kind,
         CASE WHEN cat IS NULL THEN 'no recorded event' ELSE name END AS name,
         SUM(ns) AS ns
-    FROM host_gap
+    FROM gap_host_event
     WHERE phase IS DISTINCT FROM 'idle'
     GROUP BY ALL
 ),

@@ -1,5 +1,5 @@
 -- One row per rank: its GPU span, and how its parts divide it.
--- @needs  device_part
+-- @needs  device_timeline
 SELECT
     rank,
     SUM(dur) AS ns,
@@ -8,5 +8,5 @@ SELECT
     COALESCE(SUM(dur) FILTER (part = 'exposed_transfer'), 0) AS transfer_ns,
     COALESCE(SUM(dur) FILTER (part = 'exposed_unmatched'), 0) AS unmatched_ns,
     COALESCE(SUM(dur) FILTER (is_overlapped), 0) AS overlap_ns
-FROM device_part
+FROM device_timeline
 GROUP BY rank

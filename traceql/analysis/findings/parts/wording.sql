@@ -1,5 +1,5 @@
 -- One row: what the devices of the run and graphs on them are called, and how its profilers record launch calls.
--- @needs  in_words_of, launch, trace
+-- @needs  launch, text_for_dialect, trace
 WITH told AS (
     SELECT
         CASE
@@ -8,9 +8,9 @@ WITH told AS (
                 OR starts_with(device_name, 'AMD')
                 OR rank IN (SELECT DISTINCT rank FROM launch WHERE starts_with(name, 'hip'))
                 THEN 'HIP graphs'
-            ELSE in_words_of(dialect, 'CUDA graphs')
+            ELSE text_for_dialect(dialect, 'CUDA graphs')
         END AS graphs,
-        in_words_of(dialect, 'GPU') AS device,
+        text_for_dialect(dialect, 'GPU') AS device,
         CASE dialect
             WHEN 'ascend' THEN 'Record at level 1, which has launch calls.'
             WHEN 'rocprof' THEN 'Record launch calls too (--hip-trace).'

@@ -61,7 +61,7 @@ def _rank_tables(
     found = tables(events, files, details, nested)
     metadata = {**files.metadata, **_largest_group(events)}
     said = [*job_size_remarks(metadata), *remarks(path, events, files, details, nested)]
-    found["remark"] = remark_table([*said, *more])
+    found["load_check"] = remark_table([*said, *more])
     return TraceTables(found, metadata)
 
 

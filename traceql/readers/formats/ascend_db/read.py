@@ -30,7 +30,7 @@ def read_profile(path: Path, *, trace_processor: Path | None) -> Iterator[TraceT
         nested = nesting(found.timeline, found.flows, found.tracks, trace_processor=trace_processor)
         tables = found.tables(nested)
         job = Job(profile, path, analysis)
-        tables["remark"] = remark_table([*job.remarks(), *remarks(profile, found, analysis)])
+        tables["load_check"] = remark_table([*job.remarks(), *remarks(profile, found, analysis)])
         yield TraceTables(tables, job.metadata)
 
 

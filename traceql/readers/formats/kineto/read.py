@@ -53,7 +53,9 @@ def read_kineto(path: Path, *, trace_processor: Path | None) -> TraceTables:
         "counter": COUNTER.empty_table(),
         "track": track_table(kineto.tracks),
         "count": counted(kineto.columns).table(),
-        "remark": remark_table(list(remarks(kineto.columns, kineto.slices, kineto.flows, nested))),
+        "load_check": remark_table(
+            list(remarks(kineto.columns, kineto.slices, kineto.flows, nested))
+        ),
     }
     return TraceTables(tables, kineto.metadata)
 

@@ -61,7 +61,7 @@ def rank_tables(
             tables["track"] = track_table(found.tracks)
             tables["count"] = counts(rank)
             launched = GraphLaunches(len(launches), len(np.setdiff1d(launches, worked)))
-            tables["remark"] = remark_table(remarks(rank, launched, is_first=is_first))
+            tables["load_check"] = remark_table(remarks(rank, launched, is_first=is_first))
         del found, parents, rows
         yield WindowTables(tables, number == len(parts))
 

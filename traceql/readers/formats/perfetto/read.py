@@ -106,7 +106,7 @@ def _tables(
         "counter": COUNTER.empty_table(),
         "track": _track_table(tracks),
         "count": count_table(in_file, slices["cat"]),
-        "remark": remark_table(
+        "load_check": remark_table(
             [
                 *_remarks(in_file, unfinished, counters, slices.num_rows, lost),
                 *dialect.remarks(slices, activities),

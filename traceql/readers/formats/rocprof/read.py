@@ -54,7 +54,7 @@ def read_recording(path: Path) -> Iterator[TraceTables]:
         for tables in found.tables():
             rows += tables["slice"].num_rows
             is_last = rows == len(found)
-            tables["remark"] = said if is_last else said.schema.empty_table()
+            tables["load_check"] = said if is_last else said.schema.empty_table()
             yield TraceTables(tables, about, continues=not is_last)
 
 

@@ -32,7 +32,7 @@ generated AS (
 ),
 span AS (
     SELECT MAX(ns) AS ns
-    FROM (SELECT SUM(dur) AS ns FROM device_part GROUP BY rank, device)
+    FROM (SELECT SUM(dur) AS ns FROM device_timeline GROUP BY rank, device)
 )
 SELECT
     metric,

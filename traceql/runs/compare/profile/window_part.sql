@@ -24,7 +24,7 @@ WITH own AS (
     GROUP BY ALL
 ),
 whole AS (
-    SELECT part, cause, SUM(dur) AS ns FROM device_part GROUP BY part, cause
+    SELECT part, cause, SUM(dur) AS ns FROM device_timeline GROUP BY part, cause
 ),
 in_steps AS (
     SELECT part, cause, SUM(ns) AS ns FROM own GROUP BY part, cause

@@ -40,11 +40,11 @@ parts AS (
         SUM(dur) FILTER (part = 'exposed_unmatched') AS exposed_unmatched_ns,
         SUM(dur) FILTER (part = 'exposed_copy') AS exposed_copy_ns,
         SUM(dur) FILTER (part = 'idle') AS idle_ns
-    FROM device_part
+    FROM device_timeline
     GROUP BY rank
 ),
 caused AS (
-    SELECT rank, SUM(waited_ns) AS ns FROM straggler GROUP BY rank
+    SELECT rank, SUM(wait_ns) AS ns FROM straggler GROUP BY rank
 ),
 by_host AS (
     SELECT rank, SUM(dur) AS ns FROM gap WHERE cause IN ('host', 'sync') GROUP BY rank

@@ -65,7 +65,7 @@ def stream_kineto(
         about = {
             "track": track_table(tracks),
             "count": found.counts.table(),
-            "remark": remark_table(_stated(found, arrows, placed)),
+            "load_check": remark_table(_stated(found, arrows, placed)),
         }
         yield TraceTables(_EMPTY | about, found.metadata)
 

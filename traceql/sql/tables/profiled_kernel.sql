@@ -4,7 +4,7 @@
 -- profiles have a count, that of launches known by their order is taken, then the least rounded one.
 -- Its duration in the trace is kernel.dur.
 -- @scope  run
--- @needs  kernel_match, keyed_launch, profiled_launch, profiled_work
+-- @needs  kernel_match, launch_key, profiled_launch, profiled_work
 -- @empty_unless kernel_match
 -- @column kernel_id     BIGINT   Kernel (kernel.id).
 -- @column rank          BIGINT   Rank whose GPU ran it.
@@ -21,9 +21,9 @@
 WITH of_key AS (
     SELECT
         profiled_launch.file_id,
-        keyed_launch.key_id,
+        launch_key.key_id,
         MAX(work.bytes_step) AS bytes_step,
-        AVG(work.dur_ns) AS dur_ns,
+        AVG(work.dur) AS dur_ns,
         AVG(work.dram_bytes) AS dram_bytes,
         AVG(work.l2_bytes) AS l2_bytes,
         AVG(work.vector_flops) AS vector_flops,
@@ -31,9 +31,9 @@ WITH of_key AS (
         AVG(work.flops) AS flops,
         MAX(work.dtype) AS dtype
     FROM profiled_work AS work
-    INNER JOIN keyed_launch USING (launch)
+    INNER JOIN launch_key USING (launch)
     INNER JOIN profiled_launch ON work.launch = profiled_launch.id
-    GROUP BY profiled_launch.file_id, keyed_launch.key_id
+    GROUP BY profiled_launch.file_id, launch_key.key_id
 ),
 candidate AS (
     SELECT
@@ -43,7 +43,7 @@ candidate AS (
         kernel_match.how,
         SUM(kernel_match.launches) AS launches,
         ROW(kernel_match.how = 'mean', MAX(COALESCE(own.bytes_step, of_key.bytes_step)), kernel_match.file_id) AS place,
-        AVG(COALESCE(own.dur_ns, of_key.dur_ns)) AS dur_ns,
+        AVG(COALESCE(own.dur, of_key.dur_ns)) AS dur_ns,
         AVG(COALESCE(own.dram_bytes, of_key.dram_bytes)) AS dram_bytes,
         AVG(COALESCE(own.l2_bytes, of_key.l2_bytes)) AS l2_bytes,
         AVG(COALESCE(own.vector_flops, of_key.vector_flops)) AS vector_flops,

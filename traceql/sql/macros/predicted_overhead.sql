@@ -4,8 +4,8 @@
 -- number of ranks.
 -- @kind   table macro
 -- @scope  run
--- @needs  class_time, collective, fixed_cost, kernel, layout, model_part, rank_part, transfer_curve
-CREATE OR REPLACE MACRO predicted_rest(cases, classes, recording, computings, without_wait) AS TABLE
+-- @needs  collective, fixed_cost, kernel, layout, model_part, rank_model_part, step_class_time, transfer_curve
+CREATE OR REPLACE MACRO predicted_overhead(cases, classes, recording, computings, without_wait) AS TABLE
 WITH case_size AS (
     FROM query_table(cases)
 ),
@@ -39,7 +39,7 @@ called AS (
 ),
 lasted AS (
     SELECT class_id, role, SUM(ns ORDER BY ns) AS ns
-    FROM class_time
+    FROM step_class_time
     WHERE part IN ('exposed_transfer', 'exposed_unmatched')
     GROUP BY class_id, role
 ),
@@ -54,9 +54,9 @@ embedding AS (
     SELECT MAX(gathered_bytes) AS row_bytes FROM model_part WHERE role = 'embed'
 ),
 whole_part AS (
-    SELECT rank_part.*
-    FROM rank_part
-    INNER JOIN recorded ON rank_part.rank = recorded.rank AND rank_part.tp = recorded.tp_size
+    SELECT rank_model_part.*
+    FROM rank_model_part
+    INNER JOIN recorded ON rank_model_part.rank = recorded.rank AND rank_model_part.tp = recorded.tp_size
     WHERE recorded.tp_size = 1
 ),
 added AS (
@@ -173,8 +173,8 @@ transferred AS (
     FROM lasting
 ),
 -- Waiting, copies and idle time.
-counted_kernel AS (
-    SELECT class_id, SUM(kernels ORDER BY kernels) AS kernels FROM class_time GROUP BY class_id
+profiled_kernel AS (
+    SELECT class_id, SUM(kernels ORDER BY kernels) AS kernels FROM step_class_time GROUP BY class_id
 ),
 grown AS (
     SELECT
@@ -190,17 +190,17 @@ other_time AS (
         case_size.in_graph AND NOT base.in_graph AS goes_to_graph,
         base.in_graph AND NOT case_size.in_graph AS leaves_graph,
         base.in_full_graph,
-        counted_kernel.kernels,
+        profiled_kernel.kernels,
         grown.ns AS grown_ns,
-        class_time.part,
-        class_time.cause,
-        SUM(class_time.ns ORDER BY class_time.ns) AS ns
+        step_class_time.part,
+        step_class_time.cause,
+        SUM(step_class_time.ns ORDER BY step_class_time.ns) AS ns
     FROM case_size
     INNER JOIN class AS base ON case_size.base_id = base.class_id
-    INNER JOIN class_time ON base.class_id = class_time.class_id
-    LEFT JOIN counted_kernel ON base.class_id = counted_kernel.class_id
+    INNER JOIN step_class_time ON base.class_id = step_class_time.class_id
+    LEFT JOIN profiled_kernel ON base.class_id = profiled_kernel.class_id
     LEFT JOIN grown ON case_size.case_id = grown.case_id
-    WHERE class_time.part IN ('idle', 'exposed_copy', 'other_step', 'exposed_wait')
+    WHERE step_class_time.part IN ('idle', 'exposed_copy', 'other_step', 'exposed_wait')
     GROUP BY ALL
     UNION ALL
     -- Ranks that the recording does not have would also wait.
@@ -211,29 +211,29 @@ other_time AS (
         case_size.tp > 1
         AND NOT EXISTS (
             SELECT 1
-            FROM class_time
-            WHERE class_time.class_id = case_size.base_id AND class_time.part IN ('exposed_wait', 'exposed_unmatched')
+            FROM step_class_time
+            WHERE step_class_time.class_id = case_size.base_id AND step_class_time.part IN ('exposed_wait', 'exposed_unmatched')
         )
     UNION ALL
-    SELECT case_size.case_id, case_size.tp, TRUE, FALSE, FALSE, counted_kernel.kernels, NULL, 'idle', 'launch', 0
+    SELECT case_size.case_id, case_size.tp, TRUE, FALSE, FALSE, profiled_kernel.kernels, NULL, 'idle', 'launch', 0
     FROM case_size
     INNER JOIN class AS base ON case_size.base_id = base.class_id
-    INNER JOIN counted_kernel ON base.class_id = counted_kernel.class_id
+    INNER JOIN profiled_kernel ON base.class_id = profiled_kernel.class_id
     WHERE
         case_size.in_graph AND NOT base.in_graph
         AND NOT EXISTS (
             SELECT 1
-            FROM class_time
-            WHERE class_time.class_id = base.class_id AND class_time.part = 'idle' AND class_time.cause = 'launch'
+            FROM step_class_time
+            WHERE step_class_time.class_id = base.class_id AND step_class_time.part = 'idle' AND step_class_time.cause = 'launch'
         )
 ),
 -- The mean time between the kernels of a replayed graph, in which nothing runs: that of recorded steps
 -- that are one graph, else that of such a device.
 recorded_gap AS (
     SELECT
-        SUM(class_time.ns ORDER BY class_time.ns) FILTER (class_time.cause = 'launch')
-        / SUM(class_time.kernels ORDER BY class_time.kernels) AS ns
-    FROM class_time
+        SUM(step_class_time.ns ORDER BY step_class_time.ns) FILTER (step_class_time.cause = 'launch')
+        / SUM(step_class_time.kernels ORDER BY step_class_time.kernels) AS ns
+    FROM step_class_time
     INNER JOIN class USING (class_id)
     WHERE class.in_full_graph
 ),

@@ -1,7 +1,7 @@
 -- A text of traceql as it is said of the devices of a dialect: an NPU of Ascend is no GPU. The same words as in traceql.readers.dialects.registry.
 -- @kind   macro
 -- @scope  rank
-CREATE OR REPLACE MACRO in_words_of(dialect, text) AS
+CREATE OR REPLACE MACRO text_for_dialect(dialect, text) AS
     CASE
         WHEN dialect = 'ascend'
             THEN replace(

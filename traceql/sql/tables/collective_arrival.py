@@ -2,7 +2,7 @@
 #
 # Use the view straggler to see only the late rank of each operation, with the cause of its delay.
 # @scope  run
-# @needs  collective, device_part, kernel
+# @needs  collective, device_timeline, kernel
 # @empty_unless collective
 # @column match_id    BIGINT   Operation; the same number as in collective.
 # @column rank        BIGINT   Rank.
@@ -10,7 +10,7 @@
 # @column step_id     BIGINT   Step of the kernel; NULL if unknown.
 # @column late_ns     BIGINT   How much later this rank began the operation than the earliest rank, after the clock correction, ns.
 # @column is_last     BOOLEAN  Whether this is the late rank, for which the others waited.
-# @column waited_ns   BIGINT   Wait time of all ranks together in this operation, ns; the same on all ranks.
+# @column wait_ns     BIGINT   Wait time of all ranks together in this operation, ns; the same on all ranks.
 # @column since_ns    BIGINT   Time from the end of the previous operation of the communicator (or from the start of the rank's GPU span) to the start of this one, ns: the sum of compute_ns, copy_ns, host_ns, comm_ns and other_ns.
 # @column compute_ns  BIGINT   Part of since_ns in which a compute kernel ran, ns.
 # @column copy_ns     BIGINT   Part of since_ns in which only memory copies or sets ran, ns.
@@ -73,11 +73,11 @@ _OPERATIONS = """
         previous_end_ts IS NULL AS is_first
     FROM every_operation
     INNER JOIN (
-        SELECT rank, MIN(ts) AS first_ts FROM device_part GROUP BY rank
+        SELECT rank, MIN(ts) AS first_ts FROM device_timeline GROUP BY rank
     ) AS span USING (rank)
     WHERE late_ns IS NOT NULL
 """
-_PLACES = "SELECT DISTINCT rank, device FROM device_part ORDER BY ALL"
+_PLACES = "SELECT DISTINCT rank, device FROM device_timeline ORDER BY ALL"
 # The number of a kind is its place in _SPENT_ON, from 1.
 _STATES = """
     SELECT
@@ -89,7 +89,7 @@ _STATES = """
             WHEN 'idle' THEN 4
             ELSE 2
         END AS kind
-    FROM device_part
+    FROM device_timeline
     WHERE rank = $rank AND device = $device AND (part <> 'idle' OR cause IN ('host', 'sync'))
     ORDER BY ts
 """
@@ -119,7 +119,7 @@ _ARRIVALS = """
         ROW_NUMBER() OVER (
             PARTITION BY collective.match_id ORDER BY collective.late_ns DESC, kernel.rank
         ) = 1 AND collective.late_ns > 0 AS is_last,
-        (SUM(collective.wait_ns) OVER operation)::BIGINT AS waited_ns,
+        (SUM(collective.wait_ns) OVER operation)::BIGINT AS wait_ns,
         kernel.ts - spent.since_ts AS since_ns,
         spent.compute_ns,
         spent.copy_ns,

@@ -7,7 +7,7 @@
 -- @column total       BIGINT   The whole that value is a part of.
 -- @column ok          BOOLEAN  Whether the check holds; NULL if there is nothing to check.
 -- @column note        VARCHAR  Meaning of value and total.
-CREATE TABLE IF NOT EXISTS profile_remark (
+CREATE TABLE IF NOT EXISTS profile_check (
     file_id BIGINT,
     check_name VARCHAR,
     value BIGINT,

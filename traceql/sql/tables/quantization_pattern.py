@@ -9,7 +9,7 @@
 # @column example   VARCHAR  A kernel name that matches.
 # @column note      VARCHAR  What such kernels do.
 
-"""Reads quantization_sign.csv, beside this file."""
+"""Reads quantization_pattern.csv, beside this file."""
 
 import csv
 from pathlib import Path

@@ -1,9 +1,9 @@
 # One row per distinct way in which the events of a rank describe a communicator: the communicator that is meant.
 # @kind   scratch
 # @scope  run
-# @needs  operation, rank_place, trace
+# @needs  operation, rank_position, trace
 # @empty_unless operation
-# @column described_id     BIGINT    Number of the description; the same as in operation.
+# @column description_id     BIGINT    Number of the description; the same as in operation.
 # @column communicator_id  BIGINT    Number of the communicator, from 0.
 # @column ranks            BIGINT[]  Its ranks, as far as they are loaded or the event names them.
 # @column group_size       BIGINT    Number of its ranks, loaded or not; NULL if unknown.
@@ -28,13 +28,15 @@ _DESCRIBED = """
         SELECT rank, layer FROM operation WHERE role = 'mlp_allreduce'
     )
     SELECT DISTINCT
-        described_id, rank, op, role, group_name, group_ranks, group_size, source, destination,
+        description_id, rank, op, role, group_name, group_ranks, group_size, source, destination,
         rank IN (SELECT rank FROM reduced) AS is_reduced
     FROM operation
-    ORDER BY described_id
+    ORDER BY description_id
 """
 _FILES = "SELECT rank, dialect, metadata FROM trace"
-_PLACES = "SELECT rank, tp, pp, dp, tp_size, pp_size, dp_size, source FROM rank_place ORDER BY rank"
+_PLACES = (
+    "SELECT rank, tp, pp, dp, tp_size, pp_size, dp_size, source FROM rank_position ORDER BY rank"
+)
 
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -47,11 +49,11 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     )
     numbers: dict[Group, int] = {}
     listed = []
-    for described_id, *described in descriptions:
+    for description_id, *described in descriptions:
         group = group_of(DescribedOperation(*described), layout, process_groups)
         listed.append(
             {
-                "described_id": described_id,
+                "description_id": description_id,
                 "communicator_id": numbers.setdefault(group, len(numbers)),
                 "ranks": group.ranks,
                 "group_size": group.size,

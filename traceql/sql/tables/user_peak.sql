@@ -12,7 +12,7 @@
 -- @column memory_bytes  BIGINT   Size of the memory, bytes; NULL if not given.
 -- @column kernel_ns     BIGINT   Duration of a kernel that has nothing to do, ns; NULL if not given.
 -- @column source        VARCHAR  The file, and the source that the row names.
-CREATE TABLE IF NOT EXISTS own_peak (
+CREATE TABLE IF NOT EXISTS user_peak (
     position BIGINT,
     device VARCHAR,
     example VARCHAR,

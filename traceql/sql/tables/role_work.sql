@@ -4,7 +4,7 @@
 -- model's configuration. What is not known is NULL, and column missing says why.
 -- @kind   scratch
 -- @scope  run
--- @needs  cost_formula, kernel, layout, model_config, model_part, model_size, operator_size, peak, quantization_sign,
+-- @needs  cost_formula, kernel, layout, model_config, model_part, model_size, operator_size, peak, quantization_pattern,
 -- @needs  rank_model, run_file, step_tokens, symbol, trace
 -- @empty_unless kernel
 -- @column step_id             BIGINT    Step (step.step_id).
@@ -95,13 +95,13 @@ shown AS (
     FROM (
         SELECT DISTINCT rank, narrow_weights FROM configured WHERE narrow_weights IS NOT NULL
     ) AS stated
-    INNER JOIN quantization_sign ON stated.narrow_weights = quantization_sign.weights
+    INNER JOIN quantization_pattern ON stated.narrow_weights = quantization_pattern.weights
     INNER JOIN (
         SELECT DISTINCT rank, name
         FROM named
         WHERE category NOT IN ('attention', 'kv_cache') AND role NOT IN ('attention', 'kv_write')
     ) AS weight_kernel
-        ON stated.rank = weight_kernel.rank AND regexp_matches(weight_kernel.name, quantization_sign.pattern)
+        ON stated.rank = weight_kernel.rank AND regexp_matches(weight_kernel.name, quantization_pattern.pattern)
 ),
 -- The type of the KV cache that vLLM was told to use; auto is that of the activations.
 engine AS (

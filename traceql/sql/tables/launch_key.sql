@@ -3,11 +3,11 @@
 -- It is empty as long as no profile of Nsight Compute is loaded. Kernels without a grid have no key.
 -- @kind   scratch
 -- @scope  run
--- @needs  kernel, profiled_launch, profiled_name
--- @empty_unless profiled_name
+-- @needs  kernel, parsed_kernel_name, profiled_launch
+-- @empty_unless parsed_kernel_name
 -- @column kernel_id  BIGINT     Kernel (kernel.id); NULL for a launch.
 -- @column launch     BIGINT     Profiled launch (profiled_launch.id); NULL for a kernel.
--- @column base       VARCHAR    Name of the function (profiled_name.base).
+-- @column base       VARCHAR    Name of the function (parsed_kernel_name.base).
 -- @column arguments  VARCHAR    Template arguments, if kernels and launches of this base, grid and block have them in common; else NULL.
 -- @column grid       INTEGER[]  Blocks in x, y and z.
 -- @column block      INTEGER[]  Threads of a block in x, y and z.
@@ -16,23 +16,23 @@ WITH either AS (
     SELECT
         kernel.id AS kernel_id,
         CAST(NULL AS BIGINT) AS launch,
-        profiled_name.base,
-        profiled_name.arguments,
+        parsed_kernel_name.base,
+        parsed_kernel_name.arguments,
         kernel.grid,
         kernel.block
     FROM kernel
-    INNER JOIN profiled_name USING (name)
+    INNER JOIN parsed_kernel_name USING (name)
     WHERE kernel.kind = 'kernel' AND kernel.grid IS NOT NULL AND kernel.block IS NOT NULL
     UNION ALL
     SELECT
         CAST(NULL AS BIGINT) AS kernel_id,
         profiled_launch.id AS launch,
-        profiled_name.base,
-        profiled_name.arguments,
+        parsed_kernel_name.base,
+        parsed_kernel_name.arguments,
         profiled_launch.grid,
         profiled_launch.block
     FROM profiled_launch
-    INNER JOIN profiled_name USING (name)
+    INNER JOIN parsed_kernel_name USING (name)
     WHERE profiled_launch.kind = 'kernel'
 ),
 -- Where both sides write the same arguments, these tell kernels of one size apart.
