@@ -14,23 +14,28 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from capture.checkout import checkout
-from capture.drive import FirstTokens, Pass, Stream, drive
-from capture.environment import environment
-from capture.files import write_json
-from capture.metrics import metrics
-from capture.outputs import write_outputs
-from capture.packages import require_packages
-from capture.phases import OnPhase, ignore_phase
-from capture.ranks import notes_of_steps, write_steps
-from capture.run_directory import RunDirectory, require_free
-from capture.server import Server
-from capture.server_layout import model_config, parallel_layout, placed
-from capture.server_process import server_process, trace_folder
-from capture.telemetry import sampled
-from capture.vllm_version import checked
+from capture.environment import checkout, environment
+from capture.gpus import sampled
+from capture.metrics import metrics, write_outputs
+from capture.run_directory import (
+    RunDirectory,
+    notes_of_steps,
+    require_free,
+    write_json,
+    write_steps,
+)
+from capture.server import (
+    Server,
+    model_config,
+    parallel_layout,
+    placed,
+    server_process,
+    trace_folder,
+)
+from capture.supervise import OnPhase, ignore_phase
+from capture.versions import checked, require_packages
 from capture.worker_extension import QUALIFIED_NAME
-from capture.workload import Workload, require_fitting
+from capture.workload import FirstTokens, Pass, Stream, Workload, drive, require_fitting
 
 _NO_STEPS = (
     "the server does not note its steps: start it with VLLM_SERVER_DEV_MODE=1 in its environment, "

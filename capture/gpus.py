@@ -1,9 +1,12 @@
-"""Access to NVML, NVIDIA's management library, on machines that have it."""
+"""Access to NVML, NVIDIA's management library, and samples of the state of every GPU."""
 
 import importlib
 import os
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 
@@ -64,3 +67,84 @@ def visible_gpus() -> int:
         return len([name for name in visible.split(",") if name.strip()])
     with management_library() as nvml:
         return len(handles(nvml)) if nvml else 0
+
+
+PERIOD_S = 0.1
+COLUMNS = (
+    "unix_ns",
+    "gpu",
+    "uuid",
+    "utilization_pct",
+    "memory_used_bytes",
+    "temperature_c",
+    "power_mw",
+    "sm_clock_mhz",
+    "throttle_reasons",
+    "energy_mj",
+)
+
+
+@contextmanager
+def sampled(path: Path, warn: Callable[[str], None]) -> Iterator[None]:
+    """Samples during the `with` block and writes a Parquet file; writes none without a GPU.
+
+    An error of telemetry must not end a run: it is passed to `warn` and never raised.
+    """
+    rows: list[tuple[Any, ...]] = []
+    finished = threading.Event()
+    thread = threading.Thread(target=_sample, args=(rows, finished, warn), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        finished.set()
+        thread.join()
+        if rows:
+            _write(path, rows, warn)
+
+
+def _sample(
+    rows: list[tuple[Any, ...]], finished: threading.Event, warn: Callable[[str], None]
+) -> None:
+    try:
+        with management_library() as nvml:
+            if nvml is None:
+                return
+            devices = [
+                (n, h, decoded(nvml.nvmlDeviceGetUUID(h))) for n, h in enumerate(handles(nvml))
+            ]
+            while not finished.wait(PERIOD_S):
+                rows += [_row(nvml, *device) for device in devices]
+    except Exception as error:
+        warn(f"GPU telemetry stopped: {error}")
+
+
+def _row(nvml: Any, number: int, handle: Any, uuid: str) -> tuple[Any, ...]:
+    utilization = value_or_none(nvml.nvmlDeviceGetUtilizationRates, handle)
+    memory = value_or_none(nvml.nvmlDeviceGetMemoryInfo, handle)
+    return (
+        time.time_ns(),
+        number,
+        uuid,
+        utilization and utilization.gpu,
+        memory and memory.used,
+        value_or_none(nvml.nvmlDeviceGetTemperature, handle, nvml.NVML_TEMPERATURE_GPU),
+        value_or_none(nvml.nvmlDeviceGetPowerUsage, handle),
+        value_or_none(nvml.nvmlDeviceGetClockInfo, handle, nvml.NVML_CLOCK_SM),
+        value_or_none(nvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle),
+        # The power is a mean over the last second; a counter knows what shorter times took.
+        value_or_none(nvml.nvmlDeviceGetTotalEnergyConsumption, handle),
+    )
+
+
+def _write(path: Path, rows: list[tuple[Any, ...]], warn: Callable[[str], None]) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        types = [pa.string() if name == "uuid" else pa.int64() for name in COLUMNS]
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(values, type_) for values, type_ in zip(columns, types, strict=True)]
+        pq.write_table(pa.table(arrays, COLUMNS), path)
+    except Exception as error:
+        warn(f"GPU telemetry could not be written: {error}")

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from capture.files import whole_file
-from capture.run_directory import write_run_json
+from capture.run_directory import whole_file, write_run_json
 
 
 @contextmanager
@@ -77,8 +76,7 @@ def _rank_and_world_size(rank: int | None) -> tuple[int, int]:
 
 
 def _program_facts(start_unix_ns: int, world_size: int) -> dict[str, Any]:
-    from capture.checkout import checkout
-    from capture.environment import environment, torch_libraries, variables, versions
+    from capture.environment import checkout, environment, torch_libraries, variables, versions
 
     return {
         "kind": "program",

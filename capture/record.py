@@ -9,24 +9,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from capture.checkout import checkout
-from capture.engine_options import EngineOptions, engine_arguments
-from capture.engine_variables import engine_variables
-from capture.environment import environment, variables
+from capture.engine_options import EngineOptions, Plan, engine_arguments, engine_variables
+from capture.environment import checkout, environment, variables
 from capture.errors import CaptureError
-from capture.gpus import visible_gpus
+from capture.gpus import sampled, visible_gpus
 from capture.models import require_model, write_model
-from capture.packages import require_packages
-from capture.phases import OnPhase, ignore_phase
-from capture.plan import Plan
-from capture.profilers import PROFILERS
-from capture.profilers.contract import Profiler, ProfilerOptions
-from capture.profilers.pytorch import PyTorch
-from capture.ranks import write_steps
-from capture.run_directory import RunDirectory
-from capture.supervise import run_engine
-from capture.telemetry import sampled
-from capture.vllm_version import InstalledVllm, installed_vllm
+from capture.profilers import PROFILERS, Profiler, ProfilerOptions, PyTorch
+from capture.run_directory import RunDirectory, write_steps
+from capture.supervise import OnPhase, ignore_phase, run_engine
+from capture.versions import InstalledVllm, installed_vllm, require_packages
 
 
 @dataclass(frozen=True)

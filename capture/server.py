@@ -1,19 +1,143 @@
-"""Talks to a running vLLM server over HTTP: its facts, its profiler and its completions."""
+"""A running vLLM server: its process, its parallel layout, its HTTP interface."""
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
-from capture.drive import Chunk
 from capture.errors import ServerUnusable
-from capture.vllm_version import annotates_in_detail
-from capture.workload import Request
+from capture.versions import annotates_in_detail
+from capture.workload import Chunk, Request
 
 if TYPE_CHECKING:
     import aiohttp
+    import psutil
+
+
+_LOCAL = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
+_OPTION = "--profiler-config"
+_FOLDER = "torch_profiler_dir"
+
+
+def server_process(url: str) -> tuple[list[str], Path] | None:
+    """Command line and working folder of the process that listens on a local URL.
+
+    None if the server is on another host, or its process belongs to another user.
+    """
+    import psutil
+
+    parts = urlsplit(url)
+    if parts.hostname not in _LOCAL:
+        return None
+    port = parts.port or 80
+    with suppress(psutil.Error):
+        for connection in psutil.net_connections("tcp"):
+            if _listens(connection, port) and connection.pid:
+                process = _first_with(psutil.Process(connection.pid), port)
+                return list(process.cmdline()), Path(process.cwd())
+    return None
+
+
+def _first_with(process: "psutil.Process", port: int) -> "psutil.Process":
+    """The first of a process and its parents that listens: forks of a server inherit its socket."""
+    for parent in process.parents():
+        if not any(_listens(one, port) for one in parent.net_connections("tcp")):
+            break
+        process = parent
+    return process
+
+
+def _listens(connection: Any, port: int) -> bool:
+    return bool(connection.status == "LISTEN" and connection.laddr.port == port)
+
+
+def trace_folder(command: list[str]) -> Path | None:
+    """The folder in `--profiler-config`, in any of the forms that vLLM accepts."""
+    for number, argument in enumerate(command):
+        name, equals, value = argument.partition("=")
+        value = value if equals else (command[number + 1] if number + 1 < len(command) else "")
+        if name.replace("_", "-") == f"{_OPTION}.{_FOLDER}".replace("_", "-"):
+            return Path(value)
+        if name.replace("_", "-") == _OPTION:
+            with suppress(ValueError, TypeError, KeyError):
+                return Path(json.loads(value)[_FOLDER])
+    return None
+
+
+_SIZE_OPTIONS = {
+    "tp": ("--tensor-parallel-size", "-tp"),
+    "pp": ("--pipeline-parallel-size", "-pp"),
+    "dp": ("--data-parallel-size", "-dp"),
+}
+
+
+def parallel_layout(command: Sequence[str]) -> dict[str, Any]:
+    """The sizes of the parallel groups in a command line, or {} if it does not state them."""
+    names = _option_names(command)
+    asked = {
+        name: _option_value(command, options) or "1" for name, options in _SIZE_OPTIONS.items()
+    }
+    if not command or "--config" in names or not all(map(_is_number, asked.values())):
+        return {}
+    sizes = {name: int(size) for name, size in asked.items()}
+    return {**sizes, "ep": not {"--enable-expert-parallel", "-ep"}.isdisjoint(names)}
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit()
+
+
+def placed(ranks: Sequence[dict[str, Any]], layout: dict[str, Any]) -> list[dict[str, Any]]:
+    """Adds to each rank its place in the parallel groups, in vLLM's order: tensor ranks first.
+
+    A place that a rank already has is kept. Nothing is added if the number of ranks is not that
+    of the layout.
+    """
+    tp, pp, dp = (layout.get(name, 0) for name in ("tp", "pp", "dp"))
+    if tp * pp * dp != len(ranks):
+        return list(ranks)
+    places = [
+        {"tp_rank": n % tp, "pp_rank": n // tp % pp, "dp_rank": n // (tp * pp)}
+        for n in (rank["rank"] for rank in ranks)
+    ]
+    return [place | rank for place, rank in zip(places, ranks, strict=True)]
+
+
+def model_config(served: dict[str, Any]) -> dict[str, Any] | None:
+    """The config.json of a served model, from its folder or this machine's Hugging Face cache."""
+    with suppress(OSError, ValueError, TypeError, KeyError):
+        found: dict[str, Any] = json.loads(_config_file(served["root"]).read_text())
+        return found
+    return None
+
+
+def _config_file(root: str) -> Path:
+    from huggingface_hub import try_to_load_from_cache
+
+    folder = Path(root)
+    if folder.is_dir():
+        return folder / "config.json"
+    cached = try_to_load_from_cache(root, "config.json")
+    if not isinstance(cached, str):
+        raise FileNotFoundError(f"{root} is not in the Hugging Face cache of this machine")
+    return Path(cached)
+
+
+def _option_names(command: Sequence[str]) -> list[str]:
+    return [argument.partition("=")[0].replace("_", "-") for argument in command]
+
+
+def _option_value(command: Sequence[str], options: Sequence[str]) -> str | None:
+    for name, argument, following in zip(
+        _option_names(command), command, [*command[1:], ""], strict=True
+    ):
+        if name in options:
+            return argument.partition("=")[2] or following
+    return None
+
 
 _PROFILER = {
     "profiler": "torch",

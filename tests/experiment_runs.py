@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from capture.experiment import block, runner, vllm_server
-from capture.vllm_version import InstalledVllm
+from capture.versions import InstalledVllm
 
 TESTS = Path(__file__).parent
 STAND_IN = (sys.executable, str(TESTS / "stand_in_vllm.py"))

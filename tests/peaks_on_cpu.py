@@ -16,11 +16,10 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-from capture.peaks import collectives, memory, peer_copies, products, profiled, timing
-from capture.peaks.gpu import Gpu
-from capture.peaks.launching import Launch
+from capture.peaks import collectives, launching, measurements
+from capture.peaks import gpu as gpus
+from capture.peaks.gpu import Agree, Gpu, Launch, Rounds, own
 from capture.peaks.model_products import Product
-from capture.peaks.timing import Agree, Rounds, own
 
 
 def by_host(launches: Sequence[Launch], *, agree: Agree = own) -> Rounds:
@@ -64,15 +63,15 @@ def bursts() -> dict[str, Any]:
         work.start(rounds)()
         return two_kernels(work, rounds, meanwhile=meanwhile)[len(seen) :]
 
-    set_all(profiled, _REST_S=0.05, kernel_durations_ns=durations)
-    set_all(profiled, time=SimpleNamespace(sleep=rests.append))
+    set_all(launching, _REST_S=0.05, kernel_durations_ns=durations)
+    set_all(launching, time=SimpleNamespace(sleep=rests.append))
     work = Rounds(start, 2)
     found: dict[str, Any] = {
-        "row": profiled.in_bursts(work, state=lambda: {"sm_clock_mhz": len(rests)})
+        "row": launching.in_bursts(work, state=lambda: {"sm_clock_mhz": len(rests)})
     }
     seen.append(0)
     try:
-        profiled.in_bursts(work, state=dict)
+        launching.in_bursts(work, state=dict)
     except RuntimeError as error:
         found["error"] = str(error)
     return {**found, "started": started, "rests": rests}
@@ -84,25 +83,25 @@ def copied_pairs() -> list[tuple[int, int, int]]:
     def pair(source: Gpu, target: Gpu, size: int) -> list[tuple[int, int, int]]:
         return [(source.number, target.number, size)]
 
-    set_all(peer_copies, _of_pair=pair)
-    found: Any = peer_copies.peer_copies([Gpu(0), Gpu(1), Gpu(2)])
+    set_all(measurements, _of_pair=pair)
+    found: Any = measurements.peer_copies([Gpu(0), Gpu(1), Gpu(2)])
     return list(found)
 
 
 def one_device() -> dict[str, Any]:
-    set_all(memory, eager=by_host, _SIZES=(2**20,))
-    set_all(products, eager=by_host, in_graph=by_host, LARGE=((64, 128, 32),))
-    set_all(timing, _SETTLE_S=0)
-    set_all(profiled, _REST_S=0, kernel_durations_ns=two_kernels)
-    set_all(products, DECODE_TOKENS=(1, 4), PREFILL_TOKENS=(16,))
+    set_all(measurements, eager=by_host, _COPY_SIZES=(2**20,))
+    set_all(measurements, eager=by_host, in_graph=by_host, LARGE=((64, 128, 32),))
+    set_all(gpus, _SETTLE_S=0)
+    set_all(launching, _REST_S=0, kernel_durations_ns=two_kernels)
+    set_all(measurements, DECODE_TOKENS=(1, 4), PREFILL_TOKENS=(16,))
     gpu = Gpu(0)
     of_model = [Product("o_proj", "bf16", 128, 64), Product("lm_head", "bf16", 64, 256)]
     return {
-        "memory": list(memory.memory_bandwidth(gpu, cache_bytes=2**10, memory_bytes=2**30)),
+        "memory": list(measurements.memory_bandwidth(gpu, cache_bytes=2**10, memory_bytes=2**30)),
         "products": [
-            *products.large_products(gpu, "bf16", cache_bytes=2**10),
-            *products.large_products(gpu, "int8", cache_bytes=2**10),
-            *products.products_of_model(gpu, of_model, cache_bytes=2**10),
+            *measurements.large_products(gpu, "bf16", cache_bytes=2**10),
+            *measurements.large_products(gpu, "int8", cache_bytes=2**10),
+            *measurements.products_of_model(gpu, of_model, cache_bytes=2**10),
         ],
     }
 

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import traces
 
-from capture.drive import Answer, Pass
 from capture.metrics import pass_metrics
-from capture.workload import Request
+from capture.workload import Answer, Pass, Request
 
 _MS = 1_000_000
 

@@ -12,21 +12,20 @@ import pytest
 from recorded_runs import answer, run_directory
 
 import traceql
-from capture.checkout import checkout
-from capture.drive import Chunk, Pass, drive
 from capture.engine_options import parsed_arguments
-from capture.environment import network_adapters, variables
+from capture.environment import checkout, network_adapters, variables
 from capture.errors import CaptureError, ServerUnusable, UnsupportedVllm, WorkloadInvalid
-from capture.failures import explained
 from capture.metrics import distribution, pass_metrics
 from capture.run_directory import RunDirectory
-from capture.server import Server
-from capture.server_layout import model_config, parallel_layout, placed
-from capture.server_process import trace_folder
-from capture.vllm_version import checked
+from capture.server import Server, model_config, parallel_layout, placed, trace_folder
+from capture.supervise import explained
+from capture.versions import checked
 from capture.workload import (
+    Chunk,
+    Pass,
     Request,
     Workload,
+    drive,
     file_workload,
     random_workload,
     require_fitting,

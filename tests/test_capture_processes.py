@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from capture.processes import end_process_tree, remove_shared_memory, shared_memory
-from capture.server_process import server_process
+from capture.server import server_process
 
 # What only capture needs, at the latest in the processes that it starts.
 _CAPTURE_PACKAGES = ("aiohttp", "huggingface_hub", "psutil", "pynvml", "torch", "vllm", "yaml")

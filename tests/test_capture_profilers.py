@@ -17,10 +17,9 @@ from nsys_samples import unpacked
 
 import traceql
 from capture.annotation import annotate
+from capture.engine_options import Plan
 from capture.errors import CaptureError, EngineFailed
-from capture.plan import Plan
-from capture.profilers import PROFILERS
-from capture.profilers.contract import Profiler, ProfilerOptions
+from capture.profilers import PROFILERS, Profiler, ProfilerOptions
 from capture.run_directory import write_run_json
 from capture.supervise import run_engine
 

@@ -9,12 +9,10 @@ from command_line import called
 from experiment_runs import use_stand_in
 
 from capture.experiment import runner
-from capture.experiment.document import read_plan
-from capture.experiment.overrides import Override, parsed_set
-from capture.experiment.points import points_of
-from capture.experiment.refusal import Refusals
+from capture.experiment.plan_document import Override, parsed_set, read_plan
+from capture.experiment.points import Refusals, points_of
 from capture.models import built_in_config
-from capture.vllm_version import InstalledVllm
+from capture.versions import InstalledVllm
 from traceql.cli.experiment import weight_bytes
 
 GPU_BYTES = 24 * 10**9

@@ -10,11 +10,9 @@ import pytest
 import yaml
 
 from capture.errors import ModelNotFound, PlanInvalid
-from capture.experiment.document import presets, read_plan
-from capture.experiment.overrides import Override, parsed_set, parsed_sweep
 from capture.experiment.plan import Plan, plan_schema
-from capture.experiment.points import Point, points_of
-from capture.experiment.refusal import Refusals, refusals
+from capture.experiment.plan_document import Override, parsed_set, parsed_sweep, presets, read_plan
+from capture.experiment.points import Point, Refusals, points_of, refusals
 from capture.experiment.schedule import PROFILED, blocks
 from capture.models import built_in_config, require_model
 

@@ -13,7 +13,7 @@ from stand_in_ray import StandInRay
 
 from capture.cli.experiment import command
 from capture.experiment import runner
-from capture.vllm_version import InstalledVllm
+from capture.versions import InstalledVllm
 
 pytestmark = pytest.mark.slow
 

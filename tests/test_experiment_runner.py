@@ -247,7 +247,7 @@ def test_a_full_disk_ends_the_experiment_with_one_line(
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "out/points/run.json")
 
-    monkeypatch.setattr("capture.experiment.repeat_files.write_json", full)
+    monkeypatch.setattr("capture.experiment.results.write_json", full)
     told = run().output.splitlines()[-1]
     assert told == (
         "traceql: cannot write out/points/run.json: the disk is full; mend that, then go on with "

@@ -20,8 +20,8 @@ from small_runs import all_reduce, loaded
 from traces import Event, host, kernel, launch, step, write
 
 import traceql
-from capture.drive import Pass
 from capture.metrics import pass_metrics
+from capture.workload import Pass
 
 BOTH = (0, 1)
 

@@ -14,11 +14,9 @@ from capture.engine_options import (
     engine_arguments,
     with_detailed_annotation,
 )
-from capture.profilers.contract import ProfilerOptions
-from capture.profilers.pytorch import PyTorch
-from capture.ranks import write_steps
-from capture.scheduled import computed_tokens
-from capture.worker_extension import WorkerExtension, _install_window
+from capture.profilers import ProfilerOptions, PyTorch
+from capture.run_directory import write_steps
+from capture.worker_extension import WorkerExtension, _install_window, computed_tokens
 
 
 def scheduler_output(

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from capture.cli.refusals import told
+from capture.cli.console import told
 
 _COMMANDS = {
     "run": "Start vLLM, run a workload and record it.",

@@ -6,9 +6,7 @@ from typing import Any
 
 import click
 
-from capture.cli.progress import progress, warn
-from capture.cli.report import write_latencies
-from capture.cli.workload_options import workload_options
+from capture.cli.console import progress, warn, workload_options, write_latencies
 
 
 @click.command("attach")

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from capture.cli.progress import progress, warn
-from capture.cli.refusals import CaptureCommand
+from capture.cli.console import CaptureCommand, progress, warn
 
 
 @click.command("measure", cls=CaptureCommand)

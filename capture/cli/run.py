@@ -5,9 +5,7 @@ from typing import Any
 
 import click
 
-from capture.cli.progress import progress, warn
-from capture.cli.report import write_report
-from capture.cli.workload_options import workload_options
+from capture.cli.console import progress, warn, workload_options, write_report
 from capture.models import built_in_models
 
 
@@ -111,7 +109,7 @@ def command(
     overhead of the profiler, that is, the difference between the last two, is printed.
     """
     from capture.engine_options import EngineOptions, parsed_arguments
-    from capture.profilers.contract import ProfilerOptions
+    from capture.profilers import ProfilerOptions
     from capture.record import RunOptions, record_run
 
     of_engine = ("tp", "pp", "dp", "ep", "eager", "dtype", "max_num_seqs")

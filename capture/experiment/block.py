@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from capture.engine_variables import engine_variables
+from capture.engine_options import engine_variables
 from capture.errors import CaptureError, PointFailed, ResultsUnusable
 from capture.experiment.arguments import (
     VLLM,
@@ -15,17 +15,22 @@ from capture.experiment.arguments import (
     bench_serve_arguments,
     serve_arguments,
 )
-from capture.experiment.bench_result import read_bench, write_serve_results, write_summary
-from capture.experiment.forks import Forks
+from capture.experiment.forks import Forks, Program, run_program
 from capture.experiment.plan import Plan
 from capture.experiment.points import Point
 from capture.experiment.profiled import profile_point, profiler_arguments, profiler_wrapper
-from capture.experiment.program import Program, run_program
-from capture.experiment.repeat_files import begun, write_failure, write_repeat
-from capture.experiment.results import Results
+from capture.experiment.results import (
+    Results,
+    begun,
+    read_bench,
+    write_failure,
+    write_repeat,
+    write_serve_results,
+    write_summary,
+)
 from capture.experiment.schedule import Block
 from capture.experiment.vllm_server import RunningServer, served
-from capture.vllm_version import InstalledVllm
+from capture.versions import InstalledVllm
 
 BENCH = "bench.json"
 _STARTS = 3  # of one block: a server that dies is started again for the points that are left

@@ -1,20 +1,21 @@
-"""Runs commands of vLLM in forks of one process, which has imported vLLM once.
-
-The import takes seconds, most benchmarks take less. What runs in the process is forked.py.
-"""
+"""Runs benchmarks in forks of one process that has imported vLLM; samples the GPUs."""
 
 import json
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Self
 
+from capture.errors import PointFailed
 from capture.experiment.forked import FORKED
+from capture.gpus import sampled
 from capture.processes import end_process_tree
+from capture.supervise import explained_by_log
 
 _ANSWER_BYTES = 16
 
@@ -111,3 +112,50 @@ class Forks:
             )
         self._process = _Process(popen, ours, output)
         return self._process
+
+
+LOG = "log.txt"
+_POLL_S = 0.1
+
+
+@dataclass(frozen=True)
+class Program:
+    """A command of vLLM, and what ends it early.
+
+    Attributes:
+        check: called while it runs; raises PointFailed if it can no longer succeed.
+    """
+
+    arguments: Sequence[str]
+    timeout_s: float
+    check: Callable[[], None] = lambda: None
+
+
+def run_program(program: Program, forks: Forks, folder: Path, warn: Callable[[str], None]) -> None:
+    """Runs it until it ends.
+
+    Raises:
+        PointFailed: it failed, or took too long.
+    """
+    log = folder / LOG
+    with sampled(folder / "telemetry.parquet", warn):
+        try:
+            status = _status(forks.start(program.arguments, log), program)
+        except BaseException:
+            forks.end()
+            raise
+    if status:
+        program.check()
+        raise PointFailed(explained_by_log(f"vllm bench ended with status {status}", log))
+
+
+def _status(fork: Fork, program: Program) -> int:
+    deadline = time.monotonic() + program.timeout_s
+    while (status := fork.status(_POLL_S)) is None:
+        program.check()
+        if time.monotonic() > deadline:
+            raise PointFailed(
+                f"it took longer than {program.timeout_s:g} s; raise point_timeout_s, or lower the "
+                "number of requests"
+            )
+    return status

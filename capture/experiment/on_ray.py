@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from capture.errors import CaptureError, PackageMissing
 
 if TYPE_CHECKING:
-    from capture.experiment.account import Account
     from capture.experiment.block import BlockRun, Done
+    from capture.experiment.progress import Account
 
 _ANSWER_S = 10
 

@@ -8,17 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from capture.attach import attach
-from capture.drive import drive
 from capture.errors import PlanInvalid, PointFailed
 from capture.experiment.plan import Plan
 from capture.experiment.points import Point
 from capture.experiment.vllm_server import RunningServer
-from capture.profilers import PROFILERS
-from capture.profilers.contract import ProfilerOptions
+from capture.profilers import PROFILERS, ProfilerOptions
 from capture.server import Server
-from capture.vllm_version import annotates_in_detail
+from capture.versions import annotates_in_detail
 from capture.worker_extension import QUALIFIED_NAME
-from capture.workload import KNOWN_TOKENS, Workload, random_workload
+from capture.workload import KNOWN_TOKENS, Workload, drive, random_workload
 
 _TRACES = "traces"
 

@@ -1,5 +1,6 @@
-"""Runs an experiment: what its plan asks for and its folder of results does not have yet."""
+"""Runs an experiment: what its plan has and its folder of results does not have yet."""
 
+import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -9,23 +10,43 @@ from typing import Any
 
 import msgspec
 
-from capture.checkout import checkout
-from capture.environment import environment
-from capture.experiment.account import Account, Watcher
+from capture.environment import checkout, environment
 from capture.experiment.block import BlockRun, disk_told
 from capture.experiment.on_ray import Cluster, joined
 from capture.experiment.plan import Plan
-from capture.experiment.points import Point, Points, points_of
+from capture.experiment.points import Point, Points, Refusals, WeightBytes, points_of, refusals
 from capture.experiment.profiled import require_tool
-from capture.experiment.refusal import Refusals, WeightBytes, refusals
+from capture.experiment.progress import Account, Watcher
 from capture.experiment.results import Results, opened, require_folder
 from capture.experiment.schedule import Block, blocks
-from capture.experiment.tokenizer import write_word_tokenizer
 from capture.gpus import largest_gpu_bytes, visible_gpus
 from capture.models import built_in_config, require_model, write_model
-from capture.packages import require_packages
 from capture.processes import terminated_as_interrupted
-from capture.vllm_version import InstalledVllm, installed_vllm
+from capture.versions import InstalledVllm, installed_vllm, require_packages
+
+
+def write_word_tokenizer(folder: Path, vocabulary: int) -> None:
+    """Adds the files of a tokenizer to a model folder.
+
+    vllm bench sends random tokens as text. Here, text and tokens translate into each other exactly,
+    so that prompts have the asked length.
+    """
+    words = {f"t{number}": number for number in range(vocabulary)}
+    tokenizer: dict[str, Any] = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": words, "unk_token": "t0"},
+    }
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    for name, document in (("tokenizer.json", tokenizer), ("tokenizer_config.json", settings)):
+        (folder / name).write_text(json.dumps(document))
+
 
 _MODEL = "model"
 

@@ -14,8 +14,6 @@ from typing import Any
 
 from capture.errors import PointFailed
 from capture.experiment.arguments import VLLM
-from capture.failures import explained_by_log
-from capture.files import write_json
 from capture.processes import (
     GRACE_S,
     adopt_orphans,
@@ -23,6 +21,8 @@ from capture.processes import (
     remove_shared_memory,
     shared_memory,
 )
+from capture.run_directory import write_json
+from capture.supervise import explained_by_log
 
 LOG = "log.txt"
 _HOST = "127.0.0.1"

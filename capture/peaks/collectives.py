@@ -19,10 +19,8 @@ import torch
 import torch.distributed as dist
 
 from capture.gpus import management_library
-from capture.peaks.gpu import Gpu, visible_gpus
-from capture.peaks.launching import Launch, eager, in_graph
-from capture.peaks.profiled import kernel_durations_ns
-from capture.peaks.timing import Agree, Rounds, timed
+from capture.peaks.gpu import Agree, Gpu, Rounds, timed, visible_gpus
+from capture.peaks.launching import Launch, eager, in_graph, kernel_durations_ns
 
 _SIZES = tuple(2**n for n in range(10, 31))  # 1 KiB to 1 GiB
 _LARGE = 64 * 2**20  # bytes above which Python launches faster than the GPUs work

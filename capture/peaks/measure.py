@@ -9,11 +9,11 @@ from typing import Any
 
 from capture.environment import environment, torch_libraries
 from capture.errors import GpuMissing, PackageMissing, PeaksUnwritable
-from capture.files import write_json
 from capture.gpus import management_library
 from capture.peaks.gpu import Gpu, require_idle, show_only, visible_gpus
 from capture.peaks.model_products import configuration, model_products
-from capture.phases import OnPhase, ignore_phase
+from capture.run_directory import write_json
+from capture.supervise import OnPhase, ignore_phase
 
 SCHEMA_VERSION = 2
 WARM_UP_S = 30.0

@@ -1,20 +1,240 @@
-"""All measurements, in order; one that fails is left out."""
+"""Everything that is measured, in order; what fails is left out."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
+from itertools import permutations
+from statistics import median
 from typing import Any
 
 import torch
 
 from capture.peaks.collectives import collectives
-from capture.peaks.gpu import Gpu
-from capture.peaks.memory import memory_bandwidth
+from capture.peaks.gpu import Gpu, Rounds, settle, timed
+from capture.peaks.launching import Launch, eager, in_bursts, in_graph, kernel_durations_ns
 from capture.peaks.model_products import Product
-from capture.peaks.peer_copies import peer_copies
-from capture.peaks.products import large_products, products_of_model
-from capture.peaks.small_kernel import small_kernel
-from capture.peaks.warm_up import warm_up
-from capture.phases import OnPhase
+from capture.supervise import OnPhase
+
+_SIZE = 8192
+_AT_ONCE = 20
+
+
+def warm_up(seconds: float) -> None:
+    """Multiplies matrices of random numbers on the current GPU."""
+    until = time.monotonic() + seconds
+    left, right = (torch.randn(_SIZE, _SIZE, dtype=torch.bfloat16) for _ in range(2))
+    while time.monotonic() < until:
+        for _ in range(_AT_ONCE):
+            torch.mm(left, right)
+        torch.cuda.synchronize()
+
+
+_COPY_SIZES = (2**30, 2**32)  # bytes of a buffer
+_CACHES = 4  # a buffer has at least so many times the size of the L2 cache
+
+
+def memory_bandwidth(gpu: Gpu, *, cache_bytes: int, memory_bytes: int) -> Iterator[dict[str, Any]]:
+    """Copies and reads of buffers that the cache cannot hold and a quarter of the memory can."""
+    settle()
+    least, most = _CACHES * cache_bytes, memory_bytes // 4
+    for size in sorted({min(max(size, least), most) for size in _COPY_SIZES}):
+        source = torch.randn(size // 2, dtype=torch.bfloat16)
+        target = torch.empty_like(source)
+        moved = source.nbytes
+        copied = timed(eager([partial(target.copy_, source)]), state=gpu.state)
+        yield {"op": "copy", "bytes": 2 * moved, **copied}
+        numbers = source[: size // 4 * 2].view(torch.float32)
+        read = in_bursts(eager([numbers.sum]), state=gpu.state)
+        yield {"op": "read", "bytes": numbers.nbytes, **read}
+
+
+_NUMBERS = 4096  # 8 KiB, as a token of a model has
+
+
+def small_kernel(gpu: Gpu) -> dict[str, Any]:
+    """Its duration as the profiler sees it, like the durations in a trace.
+
+    `period_ns` is the time from kernel to kernel in a CUDA graph.
+
+    Raises:
+        RuntimeError: the profiler sees no kernels on this machine.
+    """
+    numbers = torch.randn(_NUMBERS, dtype=torch.bfloat16)
+    rounds = in_graph([lambda: numbers.neg_()])
+    period = timed(rounds, state=gpu.state)
+    seen = kernel_durations_ns(rounds)[1:]  # the first may wait for the graph
+    if not seen:
+        raise RuntimeError("the profiler saw no kernels")
+    found = median(seen)
+    spread = median(abs(one - found) for one in seen)
+    clocks = {name: period[name] for name in ("sm_clock_mhz", "throttle_reasons")}
+    return {"ns": found, "mad_ns": spread, "period_ns": period["ns"], **clocks}
+
+
+# Of the first pair 64 MiB to 1 GiB, of the others one size: eight GPUs have 56 pairs. Both ways
+# from 256 MiB, since PyTorch takes 40 us to start a copy and 250 us for two.
+_PEER_SIZES = (2**26, 2**28, 2**30)
+_SIZES_OF_OTHERS = (2**28,)
+_BOTH_WAYS_FROM = 2**28
+
+
+def peer_copies(gpus: Sequence[Gpu]) -> Iterator[dict[str, Any]]:
+    """Copies of every pair in both directions; `bytes` counts one direction.
+
+    The two directions at once are measured once for each pair.
+    """
+    for source, target in permutations(gpus, 2):
+        is_first = [source, target] == [*gpus[:2]]
+        for size in _PEER_SIZES if is_first else _SIZES_OF_OTHERS:
+            yield from _of_pair(source, target, size)
+
+
+def _of_pair(source: Gpu, target: Gpu, size: int) -> Iterator[dict[str, Any]]:
+    here, there = (
+        torch.randn(size // 2, dtype=torch.bfloat16, device=f"cuda:{gpu.number}")
+        for gpu in (source, target)
+    )
+    shape = {
+        "ranks": 2,
+        "bytes": here.nbytes,
+        "algorithm": "copy",
+        "from_gpu": source.number,
+        "to_gpu": target.number,
+    }
+    copy = partial(there.copy_, here, non_blocking=True)
+    with torch.cuda.device(source.number):  # whose stream copies, and whose events time it
+        one_way = timed(eager([copy]), state=source.state)
+    yield {"op": "peer_copy", **shape, **one_way}
+    if size >= _BOTH_WAYS_FROM and source.number < target.number:
+        both_ways = timed(_both_ways(source, target, here, there), state=source.state)
+        yield {"op": "peer_copy_both", **shape, **both_ways}
+
+
+def _both_ways(first: Gpu, second: Gpu, here: torch.Tensor, there: torch.Tensor) -> Rounds:
+    """Copies in both directions, timed by the host, because two GPUs take part."""
+    sources = (here, there)
+    targets = (torch.empty_like(there), torch.empty_like(here))
+    streams = [[torch.cuda.Stream(gpu.number) for gpu in (first, second)] for _direction in sources]
+
+    def start(rounds: int) -> Callable[[], float]:
+        _wait(first, second)
+        begin = time.perf_counter_ns()
+        for _ in range(rounds):
+            for source, target, (on_first, on_second) in zip(
+                sources, targets, streams, strict=True
+            ):
+                with torch.cuda.stream(on_second), torch.cuda.stream(on_first):
+                    target.copy_(source, non_blocking=True)
+
+        def finish() -> float:
+            _wait(first, second)
+            return float(time.perf_counter_ns() - begin)
+
+        return finish
+
+    return Rounds(start, 1)
+
+
+def _wait(*gpus: Gpu) -> None:
+    for gpu in gpus:
+        torch.cuda.synchronize(gpu.number)
+
+
+LARGE = (  # m, k, n: squares, and products of a prefill of a large model
+    (1024, 1024, 1024),
+    (2048, 2048, 2048),
+    (4096, 4096, 4096),
+    (8192, 8192, 8192),
+    (16384, 16384, 16384),
+    (4096, 8192, 28672),
+    (4096, 28672, 8192),
+    (2048, 12288, 4096),  # with many inputs: the fastest that was found on an H200
+)
+DECODE_TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+PREFILL_TOKENS = (1024, 2048, 4096, 8192)
+_WEIGHT_CACHES = 4  # weights that rotate have together so many times the size of the L2 cache
+_HEAT_NS = 4e8  # the limit of power acts within a tenth of a second
+_SHORT = 2048**3  # multiplications; Python launches larger products faster than the GPU works
+_FP8 = torch.float8_e4m3fn
+
+
+def large_products(gpu: Gpu, dtype: str, *, cache_bytes: int) -> Iterator[dict[str, Any]]:
+    """Large products, in bursts with pauses, and one after the other without a pause.
+
+    Without pauses, the limit of power lowers the clock: by a quarter on an H200.
+    """
+    for m, k, n in LARGE:
+        started = in_graph if m * k * n <= _SHORT else eager
+        rounds = started(_launches(dtype, m, k, _weights(dtype, k, n, cache_bytes)))
+        shape = {"dtype": dtype, "m": m, "k": k, "n": n, "role": None}
+        settle()
+        yield {**shape, "load": "burst", **in_bursts(rounds, state=gpu.state)}
+        yield {**shape, "load": "sustained", **timed(rounds, state=gpu.state, heat_ns=_HEAT_NS)}
+
+
+def products_of_model(
+    gpu: Gpu, products: Sequence[Product], *, cache_bytes: int
+) -> Iterator[dict[str, Any]]:
+    """The model's products over numbers of tokens; lm_head sees one token of each request."""
+    for one in products:
+        settle()
+        weights = _weights(one.dtype, one.k, one.n, cache_bytes)
+        shape = {"dtype": one.dtype, "k": one.k, "n": one.n, "role": one.role}
+        for m in DECODE_TOKENS:
+            rounds = in_graph(_launches(one.dtype, m, one.k, weights))
+            found = timed(rounds, state=gpu.state)
+            yield {**shape, "m": m, "load": "sustained", **found}
+        for m in () if one.role == "lm_head" else PREFILL_TOKENS:
+            rounds = eager(_launches(one.dtype, m, one.k, weights))
+            yield {**shape, "m": m, "load": "burst", **in_bursts(rounds, state=gpu.state)}
+
+
+def _weights(dtype: str, k: int, n: int, cache_bytes: int) -> list[torch.Tensor]:
+    """Matrices that are used in turn, so that the cache holds none of them when its turn comes.
+
+    Their values are random, because products of zeros take less power and run faster.
+    """
+    count = max(2, math.ceil(_WEIGHT_CACHES * cache_bytes / (k * n * _bytes(dtype))))
+    return [_random(dtype, n, k) for _ in range(count)]
+
+
+def _bytes(dtype: str) -> int:
+    return 2 if dtype == "bf16" else 1
+
+
+def _random(dtype: str, rows: int, columns: int) -> torch.Tensor:
+    """Normally distributed numbers; integers are of all sizes alike."""
+    if dtype == "int8":
+        return torch.randint(-128, 128, (rows, columns), dtype=torch.int8)
+    found = torch.randn(rows, columns, dtype=torch.bfloat16)
+    return found.to(_FP8) if dtype == "fp8" else found
+
+
+def _launches(dtype: str, m: int, k: int, weights: Sequence[torch.Tensor]) -> list[Launch]:
+    """A product with each of the matrices; the tokens stay in the cache, as in a model."""
+    multiply = _multiply(dtype, _random(dtype, m, k))
+    return [partial(multiply, matrix.t()) for matrix in weights]
+
+
+def _multiply(dtype: str, tokens: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    if dtype == "int8":
+        return partial(torch._int_mm, tokens)
+    return _fp8(tokens) if dtype == "fp8" else partial(torch.mm, tokens)
+
+
+def _fp8(tokens: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+    one = torch.ones((), device=tokens.device)
+    return partial(
+        torch._scaled_mm,
+        tokens,
+        scale_a=one,
+        scale_b=one,
+        out_dtype=torch.bfloat16,
+        use_fast_accum=True,
+    )
+
 
 # The first of NVIDIA's GPUs with matrix units for a type; bf16 is measured on all.
 _CAPABILITIES = {"bf16": (0, 0), "fp8": (8, 9), "int8": (7, 5)}

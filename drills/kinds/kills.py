@@ -18,7 +18,7 @@ from drills.outcome import Outcome, Verdict
 _CAPTURE = """
 import sys
 from pathlib import Path
-from capture.files import whole_file, write_json
+from capture.run_directory import whole_file, write_json
 from capture.run_directory import write_run_json
 folder = Path(sys.argv[1])
 for number in range(int(sys.argv[2])):

@@ -1,11 +1,26 @@
-"""The versions of vLLM that capture works with, and the one that is installed."""
+"""The Python packages that capture needs, and the versions of vLLM that it works with."""
 
 from dataclasses import dataclass
 from importlib import metadata, util
 
 from packaging.version import InvalidVersion, Version
 
-from capture.errors import UnsupportedVllm
+from capture.errors import PackageMissing, UnsupportedVllm
+
+
+def require_packages(*names: str) -> None:
+    """Checks, before anything is started, that packages can be imported.
+
+    Raises:
+        PackageMissing: at least one cannot; the message names all that are missing.
+    """
+    missing = [name for name in names if util.find_spec(name) is None]
+    if missing:
+        verb = "is" if len(missing) == 1 else "are"
+        raise PackageMissing(
+            f"{', '.join(missing)} {verb} not installed; run pip install 'traceql[capture]'"
+        )
+
 
 OLDEST = (0, 25)
 NEWEST_TESTED = (0, 32)

@@ -1,0 +1,212 @@
+"""Options, progress, results and error messages that the capture commands share."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from capture.errors import CaptureError
+from capture.supervise import OnPhase
+from capture.versions import require_packages
+from capture.workload import DEFAULT_MIX, MIXES
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from capture.record import Recorded
+
+
+_LABELS = {
+    "engine": "starting the engine",
+    "warmup": "warming up",
+    "unprofiled": "measuring without the profiler",
+    "record": "recording",
+    "heat": "warming the GPU up (half a minute)",
+    "products": "measuring products of matrices",
+    "memory": "measuring the memory",
+    "communication": "measuring communication among the GPUs",
+    "write": "waiting for vLLM to write the traces (can take minutes)",
+}
+
+
+@contextmanager
+def progress() -> Iterator[OnPhase]:
+    """Yields a function that shows the progress of a capture."""
+    if sys.stderr.isatty():
+        with _bars() as show:
+            yield show
+        return
+    shown: set[str] = set()
+
+    def show_line(phase: str, _count: int, _total: int) -> None:
+        if phase not in shown:
+            shown.add(phase)
+            click.echo(f"{_LABELS[phase]} ...", err=True)
+
+    yield show_line
+
+
+@contextmanager
+def _bars() -> Iterator[OnPhase]:
+    require_packages("rich")
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True)) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def show_bar(phase: str, count: int, total: int) -> None:
+            if phase not in tasks:
+                _finish(bars, tasks)
+                tasks[phase] = bars.add_task(_LABELS[phase], total=None)
+            bars.update(tasks[phase], completed=count, total=total or None)
+
+        yield show_bar
+        _finish(bars, tasks)
+
+
+def _finish(bars: "Progress", tasks: "dict[str, TaskID]") -> None:
+    for task in tasks.values():
+        bars.update(task, completed=1, total=1)
+        bars.stop_task(task)
+
+
+def warn(message: str) -> None:
+    """Prints a warning to stderr."""
+    click.echo(f"traceql: warning: {message}", err=True)
+
+
+_INTERRUPTED = 130
+
+
+@contextmanager
+def told(ctx: click.Context) -> Iterator[None]:
+    """Ends the command with status 1 after a CaptureError of the block, with 130 after Ctrl-C."""
+    try:
+        yield
+    except CaptureError as error:
+        _print_error(error)
+        ctx.exit(1)
+    except ExceptionGroup as group:
+        known, other = group.split(CaptureError)
+        if known is None or other is not None:
+            raise
+        _print_error(_first(known))
+        ctx.exit(1)
+    except KeyboardInterrupt:
+        click.echo("traceql: interrupted; everything that it started has ended", err=True)
+        ctx.exit(_INTERRUPTED)
+
+
+def _print_error(error: BaseException) -> None:
+    click.echo(f"traceql: {' '.join(str(error).split())}", err=True)
+
+
+def _first(error: BaseException) -> BaseException:
+    """The first of several requests that failed together."""
+    return _first(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
+
+
+class CaptureCommand(click.Command):
+    """A command outside of `traceql capture` that ends as its commands do."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        with told(ctx):
+            return super().invoke(ctx)
+
+
+_IMPOSSIBLE_PCT = -5
+_METRICS = (("ttft", "TTFT"), ("tpot", "TPOT"), ("itl", "ITL"), ("e2e", "end-to-end"))
+
+
+def write_report(recorded: "Recorded") -> None:
+    """Prints the overhead, the latencies and the next command."""
+    facts = recorded.facts
+    window = facts["window"]
+    traces = {recorded.path / rank["trace"] for rank in facts["ranks"]}
+    size = sum(trace.stat().st_size for trace in traces) / 1e6
+    click.echo(
+        f"{recorded.path}: {len(facts['ranks'])} ranks, {window['iterations']} engine iterations, "
+        f"{size:.1f} MB of traces"
+    )
+    overhead = facts["overhead"]
+    click.echo(
+        f"profiler overhead, measured over the {overhead['measured_over']}: "
+        f"{overhead['overhead_pct']:+.1f}% "
+        f"({overhead['profiled_ns'] / 1e6:.1f} ms with the profiler, "
+        f"{overhead['unprofiled_ns'] / 1e6:.1f} ms without)"
+    )
+    if overhead["overhead_pct"] < _IMPOSSIBLE_PCT:
+        warn(
+            "a negative overhead is measurement noise: requests were batched differently in the "
+            "two passes, or the speed of the machine changed; record more steps for a better "
+            "measurement"
+        )
+    for name in ("profiled", "unprofiled"):
+        if stall_ns := overhead[f"{name}_stall_ns"]:
+            warn(
+                f"one step of the {name} pass took {stall_ns / 1e6:.0f} ms, many times longer than "
+                "the others, because kernels were compiled in it; the overhead above is therefore "
+                "wrong; record again with a higher --warmup"
+            )
+    write_latencies(recorded.path)
+    click.echo(f"next: traceql load {recorded.path} -o run.duckdb")
+
+
+def write_latencies(run: Path) -> None:
+    """Prints the latencies of each pass of a run, one line per pass."""
+    passes = json.loads((run / "metrics.json").read_text())["passes"]
+    for name, measured in passes.items():
+        click.echo(f"{name}: {_latencies(measured['summary'])}")
+
+
+def _latencies(summary: dict[str, Any]) -> str:
+    parts = [
+        f"{title} {found['p50'] / 1e6:.1f} ms (p99 {found['p99'] / 1e6:.1f})"
+        for key, title in _METRICS
+        if (found := summary[key])
+    ]
+    rate = summary["output_tokens_per_s"]
+    return ", ".join([*parts, f"{rate:,.0f} output tokens/s" if rate else "no tokens"])
+
+
+((_PROMPT_TOKENS, _OUTPUT_TOKENS),) = DEFAULT_MIX.shapes
+_OPTIONS = (
+    click.option(
+        "--mix",
+        type=click.Choice(list(MIXES)),
+        help=f"A named workload.  [default: {DEFAULT_MIX.prompts} requests of {_PROMPT_TOKENS} "
+        f"prompt and {_OUTPUT_TOKENS} output tokens]",
+    ),
+    click.option("--prompts", type=click.IntRange(1), help="Number of requests."),
+    click.option("--prompt-tokens", type=click.IntRange(1), help="Tokens in each prompt."),
+    click.option(
+        "--output-tokens", type=click.IntRange(1), help="Tokens generated for each prompt."
+    ),
+    click.option("--concurrency", type=click.IntRange(1), help="Requests in flight."),
+    click.option("--seed", default=0, show_default=True, help="Seed of lengths and token ids."),
+    click.option(
+        "--prompts-file",
+        type=click.Path(path_type=Path, exists=True, dir_okay=False),
+        help="A file with one prompt per line: text, or a JSON array of token ids.",
+    ),
+)
+
+
+def workload_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds these options to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
