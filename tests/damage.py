@@ -11,8 +11,7 @@ from letters import layer_of_kernels, layers_of
 from recorded_layers import folded_symbols, main_kernels, main_stream
 from recordings import Recording, recordings
 
-from traceql.analysis.layers.stream import Int64s, Stream
-from traceql.analysis.layers.symbols import letter
+from traceql.analysis.layers.kernel_text import Int64s, Stream, letter
 
 UNKNOWN = letter("unclassified")
 ADDED = -2  # the place of a kernel that damage added

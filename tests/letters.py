@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 from traceql.analysis.layers.attribution import KernelStream, Model, attributed
-from traceql.analysis.layers.numbering import Layers, numbered
-from traceql.analysis.layers.passes import passes
-from traceql.analysis.layers.stream import Int64s, Stream
+from traceql.analysis.layers.forward_passes import passes
+from traceql.analysis.layers.kernel_text import Int64s, Stream
+from traceql.analysis.layers.layer_numbers import Layers, numbered
 
 
 class Known(NamedTuple):

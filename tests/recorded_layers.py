@@ -19,9 +19,7 @@ from shared_files import shared_file
 
 import traceql
 from traceql.analysis.layers.attribution import KernelStream
-from traceql.analysis.layers.stream import Stream
-from traceql.analysis.layers.symbols import letter
-from traceql.analysis.layers.unfused import folded, part
+from traceql.analysis.layers.kernel_text import Stream, folded, letter, part
 
 _MODULE = "module: "
 _part = cache(part)  # a recording has few names

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 
 import traceql
-from traceql.analysis.findings.table import FindingFile, finding_files
+from traceql.analysis.findings.catalog import FindingFile, finding_files
 from traceql.database.loading.first_use import every_table
 from traceql.readers.dialects.registry import table_folders
 from traceql.sql import execute

@@ -14,8 +14,14 @@ from typing import Any
 import pytest
 
 import traceql
-from traceql.analysis.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
-from traceql.analysis.collectives.layout import Layout, RankPlace
+from traceql.analysis.collectives.layout import (
+    DescribedOperation,
+    Group,
+    Layout,
+    ProcessGroups,
+    RankPosition,
+    group_of,
+)
 
 pytestmark = pytest.mark.slow
 RECORDED = Path(__file__).parent / "data" / "moe-dp2-tp2" / "traces"
@@ -126,6 +132,6 @@ def test_unequal_tokens_are_gathered_and_scattered_by_other_kernels(trace: trace
 def test_what_follows_the_experts_tells_who_exchanges(
     op: str, size: int | None, is_reduced: bool, group: Group
 ) -> None:
-    places = {rank: RankPlace(tp=rank % 2, pp=0, dp=rank // 2) for rank in range(4)}
+    places = {rank: RankPosition(tp=rank % 2, pp=0, dp=rank // 2) for rank in range(4)}
     described = DescribedOperation(0, op, "dispatch", None, None, size, None, None, is_reduced)
     assert group_of(described, Layout(places, 2, 1, 2, ""), ProcessGroups({})) == group

@@ -11,8 +11,7 @@ from derived import answer, database, rows
 import traceql
 from traceql.analysis.classification.rules import write_rules
 from traceql.analysis.findings import catalog as finding_catalog
-from traceql.analysis.findings import table as finding_table
-from traceql.analysis.findings.evidence import evidence_command
+from traceql.analysis.findings.catalog import evidence_command
 from traceql.analysis.layers import families
 from traceql.errors import DefinitionInvalid, QueryInvalid
 from traceql.sql import execute
@@ -375,10 +374,10 @@ def test_a_finding_that_cannot_be_made_is_told_in_one_line(
 
 @pytest.mark.slow
 def test_a_wrong_part_of_findings_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for part in finding_table.PARTS.glob("*.sql"):
+    for part in finding_catalog.PARTS.glob("*.sql"):
         (tmp_path / part.name).write_text(part.read_text())
     (tmp_path / "slower_role.sql").write_text("-- One row.\nSELECT nothing")
-    monkeypatch.setattr(finding_table, "PARTS", tmp_path)
+    monkeypatch.setattr(finding_catalog, "PARTS", tmp_path)
     with pytest.raises(DefinitionInvalid, match=r"make finding slower_role .*slower_role\.sql"):
         execute.make_tables(new_database(), ["finding"])
 

@@ -14,7 +14,7 @@ import traces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.analysis.elapsed import Elapsed
+from traceql.analysis.intervals import Elapsed
 from traceql.errors import TraceCorrupt
 from traceql.readers.formats.kineto.decimal_ns import nanoseconds
 from traceql.readers.formats.kineto.read import read_kineto

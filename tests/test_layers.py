@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from letters import by_letter, known, layer_of_kernels, layers_of, stream_of
 
-from traceql.analysis.layers import choice
+from traceql.analysis.layers import roles
 from traceql.analysis.layers.families import families
-from traceql.analysis.layers.stream import Int64s
+from traceql.analysis.layers.kernel_text import Int64s
 
 # One layer of each kind as real traces have them.
 COUNT = 6
@@ -107,8 +107,8 @@ def test_whole_passes_have_the_roles_of_their_family(
 @pytest.mark.parametrize(("name", "layer"), KINDS)
 def test_each_family_knows_its_own_best(name: str, layer: str) -> None:
     (own,) = (one for one in families() if name in one.model_types)
-    assert choice.family({layer: COUNT}, name) == own
-    best = choice.family({layer: COUNT}, None)
+    assert roles.family({layer: COUNT}, name) == own
+    best = roles.family({layer: COUNT}, None)
     assert best is not None
     assert best.name in {name, ALSO.get(name)}
 
@@ -133,7 +133,7 @@ def test_few_layers_of_another_kind_do_not_hide_the_family(
 ) -> None:
     usual = LAYER["qwen3_moe"][2]
     other = usual.replace("X", "A")  # kernels that no layer of the family has in this place
-    found = choice.family({usual: 48 - strange, other: strange}, "qwen3_moe")
+    found = roles.family({usual: 48 - strange, other: strange}, "qwen3_moe")
     assert (found and found.name) == family
 
 

@@ -20,7 +20,7 @@ from letters import known, layers_of
 from recorded_layers import main_stream
 from recordings import Recording
 
-from traceql.analysis.layers.symbols import Trait, letters
+from traceql.analysis.layers.kernel_text import Trait, letters
 
 ANCHORS = letters(Trait.ANCHORS_LAYER)
 every_recording = pytest.mark.parametrize("recording", damaged_recordings())

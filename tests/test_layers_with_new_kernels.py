@@ -5,8 +5,7 @@ from damage import damaged_recordings, whole_layers, wrong_and_lost
 from recorded_layers import folded_letters, main_kernels, main_stream
 from recordings import Recording
 
-from traceql.analysis.layers.stream import Stream
-from traceql.analysis.layers.symbols import Trait, letters
+from traceql.analysis.layers.kernel_text import Stream, Trait, letters
 
 # Layers of Mamba-2 have few kernels, so that one of them may be the border of a layer. In the other
 # two, only the activation tells where an MLP is.

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 from published_models import PUBLISHED, QWEN3, Published, built_in
 
-from traceql.analysis.model.parameters import Parameters, parameters
 from traceql.analysis.model.parts import Part, parts
-from traceql.analysis.model.sizes import Sizes, sizes
+from traceql.analysis.model.sizes import Parameters, Sizes, parameters, sizes
 from traceql.analysis.model.weights import Formats, formats
 
 MODELS = dict(built_in()) | {one.name: one.config for one in PUBLISHED}

@@ -15,7 +15,7 @@ from command_line import called, refusal
 from shared_files import shared_file
 
 import traceql
-from traceql.analysis.findings.nothing import nothing_found
+from traceql.analysis.findings.catalog import nothing_found
 from traceql.present.report.facts import answers
 from traceql.present.report.findings import findings, no_findings
 from traceql.present.report.page import page

@@ -13,7 +13,7 @@ import duckdb
 import pytest
 
 from traceql.analysis.classification.rules import read_rules
-from traceql.analysis.layers.symbols import symbols
+from traceql.analysis.layers.kernel_text import symbols
 from traceql.errors import RulesInvalid
 
 ROOT = Path(__file__).resolve().parents[1]

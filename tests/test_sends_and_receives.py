@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from traceql.analysis.collectives.matching import shared_numbers
-from traceql.analysis.collectives.pairing import Series
+from traceql.analysis.collectives.operation_matching import Series, shared_numbers
 
 STEPS = 30
 SEND_NS, RECEIVE_NS = 5_000, 6_000

@@ -10,8 +10,8 @@ from databases import EXAMPLES
 from traces import kernel, write
 
 import traceql
-from traceql.analysis.collectives.found_layout import found_layout
-from traceql.analysis.collectives.layout import Layout, Operations, RankFacts, RankPlace, Sizes
+from traceql.analysis.collectives.layout import Layout, Operations, RankFacts, RankPosition, Sizes
+from traceql.analysis.collectives.layout_inference import inferred_layout
 from traceql.readers.dialects.facts import ProcessGroup
 
 pytestmark = pytest.mark.slow
@@ -33,16 +33,16 @@ def found(
     """The sizes of tp, pp and dp."""
     listed = [ProcessGroup("", ranks, "undefined") for ranks in groups]
     facts = [
-        RankFacts(rank, world, RankPlace(*place), None, [g for g in listed if rank in g.ranks])
+        RankFacts(rank, world, RankPosition(*place), None, [g for g in listed if rank in g.ranks])
         for rank, place in named.items()
     ]
-    layout: Layout = found_layout(
+    layout: Layout = inferred_layout(
         facts,
         {},
         Operations(reduces_layers, reduce_gradients=False, tensor_ranks=tensor_ranks),
         stated,
     )
-    assert layout.places == {rank: RankPlace(*place) for rank, place in named.items()}
+    assert layout.places == {rank: RankPosition(*place) for rank, place in named.items()}
     return layout.tp, layout.pp, layout.dp
 
 
@@ -115,7 +115,7 @@ def test_places_along_one_kind_of_parallelism_are_the_ranks(
     stated: Sizes, rank: int, expected: tuple[int | str, ...]
 ) -> None:
     facts = [RankFacts(rank, 4, None, None, [])]
-    layout = found_layout(
+    layout = inferred_layout(
         facts, {}, Operations(reduce_layers=False, reduce_gradients=False), stated
     )
     place = layout.places[rank]

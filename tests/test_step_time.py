@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from test_parts_of_time import Activity, activities, filled
 from traces import kernel, launch, step
 
-from traceql.analysis.running import last_running
+from traceql.analysis.intervals import last_running
 
 pytestmark = pytest.mark.slow
 

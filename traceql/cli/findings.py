@@ -3,8 +3,7 @@
 from pathlib import Path
 from shlex import quote
 
-from traceql.analysis.findings.evidence import evidence_command, saving
-from traceql.analysis.findings.nothing import nothing_found
+from traceql.analysis.findings.catalog import evidence_command, nothing_found, saving
 from traceql.cli.console import print_command, print_text
 from traceql.database.trace import Trace
 from traceql.util.printable import one_line, shortened

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from traceql.analysis.findings.table import PARTS
+from traceql.analysis.findings.catalog import PARTS
 from traceql.cli.console import print_text
 from traceql.cli.output import print_answer
 from traceql.database.terminology import Wording

@@ -13,7 +13,7 @@ from traceback import extract_tb
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.findings.table import FINDING_TABLE, finding_files, selects_by_file
+from traceql.analysis.findings.catalog import FINDING_TABLE, finding_files, selects_by_file
 from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
 from traceql.sql.definition import Definition, Kind, Schema, table_of
 from traceql.sql.describe import comments

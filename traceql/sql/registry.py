@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from traceql.analysis.findings.table import FINDING_TABLE, finding_files, finding_table
+from traceql.analysis.findings.catalog import FINDING_TABLE, finding_files, finding_table
 from traceql.errors import DefinitionInvalid
 from traceql.readers.dialects.registry import table_folders
 from traceql.sql.definition import Definition, Schema, Scope, definition, parsed_definition

@@ -1,14 +1,15 @@
-"""The place of each rank in tensor, pipeline and data parallelism, and the evidence for it."""
+"""The position of each rank in tensor, pipeline and data parallelism, and its communicators."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Self
 
-from traceql.readers.dialects.facts import ProcessGroup
+from traceql.readers.dialects.facts import FileFacts, ProcessGroup, is_ranks
 
 
 @dataclass(frozen=True)
-class RankPlace:
+class RankPosition:
     """A rank's place in each kind of parallelism, from 0."""
 
     tp: int
@@ -34,15 +35,17 @@ class Sizes:
         known = [{size for size in sizes if size and 0 < size < 2**31} for sizes in of_kind]
         return cls(*(sizes.pop() if len(sizes) == 1 else None for sizes in known))
 
-    def all_of(self, world: int) -> RankPlace | None:
+    def all_of(self, world: int) -> RankPosition | None:
         """The sizes, if all are stated and they multiply to the world size."""
         if self.tp is None or self.pp is None or self.dp is None:
             return None
         return (
-            RankPlace(self.tp, self.pp, self.dp) if self.tp * self.pp * self.dp == world else None
+            RankPosition(self.tp, self.pp, self.dp)
+            if self.tp * self.pp * self.dp == world
+            else None
         )
 
-    def allow(self, size: RankPlace) -> bool:
+    def allow(self, size: RankPosition) -> bool:
         return all(getattr(self, k) in (None, getattr(size, k)) for k in ("tp", "pp", "dp"))
 
 
@@ -61,7 +64,7 @@ class Layout:
         stages_known: whether the pipeline stages are known.
     """
 
-    places: Mapping[int, RankPlace]
+    places: Mapping[int, RankPosition]
     tp: int | None
     pp: int | None
     dp: int | None
@@ -86,7 +89,7 @@ class Layout:
     def stage_peer(self, rank: int, step: int) -> int | None:
         """The rank with the same place `step` pipeline stages later; None if it is not loaded."""
         own = self.places[rank]
-        wanted = RankPlace(own.tp, own.pp + step, own.dp)
+        wanted = RankPosition(own.tp, own.pp + step, own.dp)
         return next((r for r, p in self.places.items() if p == wanted), None)
 
 
@@ -103,7 +106,7 @@ class RankFacts:
 
     rank: int
     world_size: int | None
-    named: RankPlace | None
+    named: RankPosition | None
     stage: int | None
     groups: Sequence[ProcessGroup]
     stages: int | None = None
@@ -127,3 +130,151 @@ class Operations:
     def allow(self, tp: int) -> bool:
         """Whether there may be so many tensor-parallel ranks."""
         return tp == self.tensor_ranks if self.tensor_ranks else tp > 1 or not self.reduce_layers
+
+
+_EXPERT_ROLES = ("dispatch", "combine")
+_GATHERS = ("all_gather", "reduce_scatter")  # unlike an all_to_all, which sends to experts alone
+_DIRECTION = {"send": 1, "recv": -1}
+
+
+@dataclass(frozen=True)
+class Group:
+    """The ranks of a communicator.
+
+    Attributes:
+        ranks: the ranks that are loaded or that the event names.
+        size: the number of ranks, loaded or not; None if unknown.
+        is_directed: whether data goes one way, from the first rank to the second.
+    """
+
+    ranks: tuple[int, ...]
+    size: int | None
+    is_directed: bool = False
+
+
+@dataclass(frozen=True)
+class DescribedOperation:
+    """What the trace of one rank says about an operation; None for what it does not say.
+
+    Attributes:
+        is_reduced: whether an all-reduce follows the experts in the same layers.
+    """
+
+    rank: int
+    op: str
+    role: str | None
+    group_name: str | None
+    group_ranks: str | None
+    group_size: int | None
+    source: int | None
+    destination: int | None
+    is_reduced: bool
+
+
+class ProcessGroups:
+    """The process groups that trace files describe, with ranks as the run numbers them."""
+
+    def __init__(
+        self, files: Mapping[int, FileFacts], named: Collection[tuple[int, str | None]] = ()
+    ) -> None:
+        """From what the file of each rank says about its job.
+
+        Args:
+            named: each rank with the name of a group that its events have.
+        """
+        self._shift = {rank: facts.shift(rank) for rank, facts in files.items()}
+        self._ranks = {
+            (rank, group.name): group.ranks
+            for rank, facts in files.items()
+            for group in facts.groups_in_run(rank)
+        }
+        alike = [(r, name) for r, name in named if name and files[r].has_shared_group_names]
+        self._loaded = {
+            (rank, name): sorted({r for r, other in alike if other == name}) for rank, name in alike
+        }
+        self._is_complete = len(files) >= max(
+            (f.world_size or 0 for f in files.values()), default=0
+        )
+        self._is_complete &= any(f.world_size for f in files.values())
+        self._world = {rank: facts.world_size for rank, facts in files.items()}
+
+    def loaded(self, rank: int, name: str | None, size: int | None) -> "Group | None":
+        """The group of the loaded ranks whose events name it, if all ranks use the same name.
+
+        Its size is unknown if the event does not tell it and not all ranks of the job are loaded.
+        A group as large as the job has all ranks of the job, also those that are not loaded.
+        """
+        members = self._loaded.get((rank, name or ""))
+        if not members:
+            return None
+        if size is not None and size == self._world[rank]:
+            return Group(tuple(r + self._shift[rank] for r in range(size)), size)
+        return Group(tuple(members), size or (len(members) if self._is_complete else None))
+
+    def of_event(self, rank: int, name: str | None, listed: str | None) -> Sequence[int]:
+        """The ranks of an event's process group; empty if they are unknown.
+
+        Args:
+            rank: the rank of the event.
+            name: the name of the process group in the event's arguments.
+            listed: its ranks in the event's arguments, as JSON.
+        """
+        try:
+            local = json.loads(listed or "")
+        except ValueError:  # no list, or a long one that the profiler shortened
+            local = None
+        if is_ranks(local):
+            return [r + self._shift[rank] for r in local]
+        return self._ranks.get((rank, name or ""), [])
+
+
+def group_of(described: DescribedOperation, layout: Layout, process_groups: ProcessGroups) -> Group:
+    """The communicator of an operation: what its event says, else what its role implies."""
+    rank = described.rank
+    members = process_groups.of_event(rank, described.group_name, described.group_ranks)
+    if described.op in _DIRECTION:
+        peer = _peer(described, members, layout)
+        if peer is not None:
+            pair = (rank, peer) if described.op == "send" else (peer, rank)
+            return Group(pair, 2, is_directed=True)
+    if members:
+        return Group(tuple(members), described.group_size or len(members))
+    if loaded := process_groups.loaded(rank, described.group_name, described.group_size):
+        return loaded
+    if described.role in _EXPERT_ROLES:
+        return _among_experts(described, layout)
+    # A group is at least as large as its event says: not all ranks may be loaded.
+    size = max(layout.tp or 0, described.group_size or 0)
+    return Group(tuple(layout.tp_peers(rank)), size or None)
+
+
+def _among_experts(described: DescribedOperation, layout: Layout) -> Group:
+    """The ranks that exchange tokens for the experts.
+
+    Where tokens are gathered and an all-reduce of the tensor-parallel ranks follows, they all had
+    the same tokens, and each exchanges them with its counterparts in the other replicas. Elsewhere
+    they share the tokens of a replica, and all ranks of the stage exchange them.
+    """
+    gathers = described.is_reduced and described.op in _GATHERS
+    if gathers and layout.dp and layout.dp > 1 and described.group_size in (None, layout.dp):
+        return Group(tuple(layout.dp_peers(described.rank)), layout.dp)
+    of_stage = layout.tp * layout.dp if layout.tp and layout.dp else described.group_size
+    return Group(tuple(layout.ep_peers(described.rank)), of_stage)
+
+
+def _peer(described: DescribedOperation, members: Sequence[int], layout: Layout) -> int | None:
+    """The rank at the other end of a send or receive; None if it is unknown.
+
+    It is the rank that the event names, as a rank of the run or as a place in the process group;
+    else the other rank of a process group of two; else the rank of the neighbouring stage.
+    """
+    rank = described.rank
+    number = described.destination if described.op == "send" else described.source
+    others = [r for r in members if r != rank]
+    if number is not None and number in others:
+        return number
+    if number is not None and number < len(members) and members[number] != rank:
+        return members[number]
+    if len(others) == 1:
+        return others[0]
+    return layout.stage_peer(rank, _DIRECTION[described.op])

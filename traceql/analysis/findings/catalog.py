@@ -1,4 +1,4 @@
-"""Reads the kinds of finding from the files of this folder, which look like this:
+"""Reads the kinds of finding from the files of this folder, and writes table `finding`.
 
     -- One rank is the late rank of most collectives of its communicator.
     -- @title      late rank
@@ -21,16 +21,35 @@ that the parameters of the evidence are taken from. It may also yield
 - `is_uncertain`: whether too little was measured for the finding to be severe
 - `rank`, `ts` and `dur`: the place in the trace where it shows best; `at_rank` if that is on
   another rank than the one that the finding is about
+
+Table `finding` is one SELECT. Each kind, and each part that several kinds read, is a common table
+expression named after its file, so that a part is computed once.
 """
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
 
 from traceql.errors import QueryInvalid
 from traceql.util.comment_head import comment_head, source_text
 
-FINDING_FOLDERS = [Path(__file__).resolve().parent]
+if TYPE_CHECKING:
+    from traceql.database.trace import Trace
+
+_FOLDER = Path(__file__).resolve().parent
+FINDING_FOLDERS = [_FOLDER]
+PARTS = _FOLDER / "parts"
+# What the SELECT of a kind must yield, and what it may; what it does not is NULL.
+_REQUIRED_COLUMNS = ("value", "cost_ns", "finding")
+_YIELDED = (
+    *_REQUIRED_COLUMNS,
+    *("saving_ns", "assumption", "advice", "is_uncertain", "rank", "at_rank", "ts", "dur"),
+)
+FINDING_TABLE = _FOLDER / "result" / "finding.sql"
 _TAGS = (
     "title", "notable", "severe", "unit", "threshold", "evidence", "advice", "source", "needs",
 )  # fmt: skip
@@ -134,3 +153,122 @@ def _parameter(file: str, text: str) -> tuple[str, str]:
     if not found:
         raise QueryInvalid(f"{file}: evidence parameter '{text}' is not 'name=value'")
     return found[1], found[2]
+
+
+@dataclass(frozen=True)
+class FindingFile:
+    """The file of a part or of a kind of finding.
+
+    Attributes:
+        name: the name of its common table expression.
+        needs: the tables and the parts that its SQL reads.
+        kind: the kind of finding; None for a part.
+    """
+
+    path: Path
+    name: str
+    needs: tuple[str, ...]
+    sql: str
+    kind: FindingKind | None = None
+
+    @property
+    def clause(self) -> str:
+        return f"{self.name} AS (\n{self.sql}\n)"
+
+
+def finding_files() -> list[FindingFile]:
+    """All parts, each after those that it needs, and then all kinds."""
+    parts = {path.stem: _part(path) for path in sorted(PARTS.glob("*.sql"))}
+    order = TopologicalSorter({name: parts.keys() & set(parts[name].needs) for name in parts})
+    kinds = [
+        FindingFile(kind.path, f"{kind.name}_finding", kind.needs, kind.sql, kind)
+        for kind in finding_kinds()
+    ]
+    return [*(parts[name] for name in order.static_order()), *kinds]
+
+
+def finding_table(files: Sequence[FindingFile]) -> str:
+    """The text of FINDING_TABLE, with common table expressions for what it reads."""
+    head, body = _split(source_text(FINDING_TABLE))
+    return f"{head}-- @needs  {', '.join(needed_tables(files))}\n{_select(files, body)}"
+
+
+def needed_tables(files: Sequence[FindingFile]) -> list[str]:
+    """The tables that it reads."""
+    every = {"finding_rule"}.union(*(file.needs for file in files))
+    return sorted(every - {file.name for file in files})
+
+
+def selects_by_file(files: Sequence[FindingFile]) -> Iterator[tuple[FindingFile, str]]:
+    """For each file a SELECT of it that reads no later file: the first that fails has an error."""
+    _, body = _split(source_text(FINDING_TABLE))
+    parts: list[FindingFile] = []
+    for file in files:
+        if file.kind:
+            yield file, _select([*parts, file], body)
+        else:
+            parts.append(file)
+            yield file, f"WITH {', '.join(part.clause for part in parts)} FROM {file.name}"
+
+
+def _part(path: Path) -> FindingFile:
+    sql = source_text(path)
+    return FindingFile(
+        path, path.stem, comment_head(path.name, sql, ("needs",)).names("needs"), sql
+    )
+
+
+def _select(files: Sequence[FindingFile], body: str) -> str:
+    """The SELECT of table `finding`, of these files alone; `body` is that of FINDING_TABLE."""
+    nothing = ", ".join(f"NULL AS {column}" for column in _YIELDED)
+    selects = [f"SELECT {nothing} WHERE FALSE"]  # so that every column exists
+    selects += [_measured(file.kind) for file in files if file.kind]
+    measured = "\nUNION ALL BY NAME\n".join(selects)
+    clauses = [*(file.clause for file in files), f"measured AS (\n{measured}\n)"]
+    return f"WITH {', '.join(clauses)}\n{body}"
+
+
+def _measured(kind: FindingKind) -> str:
+    """A SELECT of the rows of one kind, with the parameters of its evidence as a map of texts."""
+    pairs = ", ".join(f"'{name}': CAST({sql} AS VARCHAR)" for name, sql in kind.parameters)
+    required = ", ".join(_REQUIRED_COLUMNS)
+    return (
+        f"SELECT '{kind.title}' AS kind, COLUMNS('^({'|'.join(_YIELDED)})$'),"
+        f" CAST(MAP {{{pairs}}} AS MAP(VARCHAR, VARCHAR)) AS parameters\n"
+        f"FROM (SELECT {required}, * EXCLUDE ({required}) FROM {kind.name}_finding)"
+    )
+
+
+def _split(text: str) -> tuple[str, str]:
+    """The head of a SQL file, and its body."""
+    lines = text.splitlines(keepends=True)
+    at = next(n for n, line in enumerate(lines) if not line.startswith("--"))
+    return "".join(lines[:at]), "".join(lines[at:])
+
+
+def evidence_command(finding: Mapping[str, Any], database: str) -> str:
+    """The command for a row of overview.findings: `traceql run comm.stragglers DB --rank 3`.
+
+    Args:
+        database: as a shell reads it, perhaps with options.
+    """
+    options = "".join(f" --{name} {quote(value)}" for name, value in finding["parameters"].items())
+    return f"traceql run {finding['query']} {database}{options}"
+
+
+def saving(finding: Mapping[str, Any]) -> str:
+    """What ending a finding would save: `up to 625.4 ms (29% of the run) if ...`."""
+    return (
+        f"up to {finding['saving_ns'] / 1e6:,.1f} ms ({finding['saving_pct']:.0f}% of the run) "
+        f"{finding['assumption']}"
+    )
+
+
+def nothing_found(trace: "Trace") -> str:
+    """Why there are none."""
+    if len(trace.select("FROM trace LIMIT 1")):
+        return "no number reaches its threshold (table reference.finding_rule)"
+    return (
+        "they need a timeline: load a trace of the same program with the profile "
+        "(traceql load TRACE PROFILE)"
+    )

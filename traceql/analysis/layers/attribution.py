@@ -4,19 +4,23 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.analysis.layers.beside import layers_beside
-from traceql.analysis.layers.choice import family, roles, roles_beside
 from traceql.analysis.layers.families import Family
-from traceql.analysis.layers.forward_pass import Pass
-from traceql.analysis.layers.numbering import Layers, layer_count, numbered
-from traceql.analysis.layers.outside import outer_spans, roles_by_symbol
-from traceql.analysis.layers.passes import passes
-from traceql.analysis.layers.stream import Int64s, Stream
+from traceql.analysis.layers.forward_passes import passes
+from traceql.analysis.layers.kernel_text import Int64s, Stream, letter
+from traceql.analysis.layers.layer_numbers import Layers, layer_count, numbered
+from traceql.analysis.layers.roles import (
+    family,
+    outer_spans,
+    roles,
+    roles_by_symbol,
+    side_stream_roles,
+)
 
 _ROWS = 250_000  # of a table
 
@@ -84,7 +88,7 @@ def attributed(streams: Sequence[KernelStream], model: Model) -> Iterator[pa.Tab
     main = {id(one.place) for one in found}
     for place in streams:
         if id(place) not in main:
-            yield from _beside(place, found, ordinals, chosen)
+            yield from _on_side_stream(place, found, ordinals, chosen)
 
 
 def _recognized(places: Sequence[KernelStream], configured: int | None) -> Sequence[_Recognized]:
@@ -94,7 +98,8 @@ def _recognized(places: Sequence[KernelStream], configured: int | None) -> Seque
     layers for all.
     """
     segmented = [(place, passes(place.stream)) for place in places]
-    count = _layer_count([found for _, found in segmented], configured)
+    counts = [layer_count(several, configured) for _, several in segmented]
+    count = max((count for count in counts if count), default=None)
     found = [
         _Recognized(place, numbered(several, count=count, configured=configured))
         for place, several in segmented
@@ -102,28 +107,17 @@ def _recognized(places: Sequence[KernelStream], configured: int | None) -> Seque
     return [one for one in found if len(one.layers.start)]
 
 
-def _layer_count(segmented: Sequence[Sequence[Pass]], configured: int | None) -> int | None:
-    counts = [layer_count(several, configured) for several in segmented]
-    return max((count for count in counts if count), default=None)
-
-
 def _pass_ordinals(found: Sequence[_Recognized]) -> list[Mapping[int, int]]:
     """For each stream, the number of each of its passes on the rank, in order of time."""
-    begun = sorted(
-        (int(one.place.ts[start]), stream, number)
-        for stream, one in enumerate(found)
-        for number, start in _pass_starts(one.layers)
-    )
+    begun = []
+    for stream, one in enumerate(found):
+        numbers, first = np.unique(one.layers.pass_number, return_index=True)
+        starts = one.place.ts[one.layers.start[first]]
+        begun += [(ts, stream, n) for n, ts in zip(numbers.tolist(), starts.tolist(), strict=True)]
     ordinals: list[dict[int, int]] = [{} for _ in found]
-    for ordinal, (_, stream, number) in enumerate(begun):
+    for ordinal, (_, stream, number) in enumerate(sorted(begun)):
         ordinals[stream][number] = ordinal
     return list(ordinals)
-
-
-def _pass_starts(found: Layers) -> Sequence[tuple[int, int]]:
-    """Each pass that has layers, with the first kernel of the first one."""
-    numbers, first = np.unique(found.pass_number, return_index=True)
-    return list(zip(numbers.tolist(), found.start[first].tolist(), strict=True))
 
 
 class _Labels:
@@ -209,7 +203,7 @@ def _on_main(
     return rows.tables(layers, chosen, confirmed=layers.confirmed)
 
 
-def _beside(
+def _on_side_stream(
     place: KernelStream,
     found: Sequence[_Recognized],
     ordinals: Sequence[Mapping[int, int]],
@@ -220,7 +214,7 @@ def _beside(
     rows = _Rows(place, labels)
     for one, ordinal in zip(found, ordinals, strict=True):
         layers = one.layers
-        of = layers_beside(
+        of = side_stream_layers(
             place.stream.letters,
             place.ts,
             place.end_ts,
@@ -234,7 +228,7 @@ def _beside(
         ]
         for group in np.split(inside, np.flatnonzero(np.diff(of[inside])) + 1):
             text = "".join(place.stream.letters[n] for n in group.tolist())
-            rows.role[group] = labels.numbers(roles_beside(text))
+            rows.role[group] = labels.numbers(side_stream_roles(text))
     return rows.tables(found[0].layers, chosen, confirmed=None)
 
 
@@ -245,3 +239,34 @@ def _until(place: KernelStream, layers: Layers) -> Int64s:
     return np.where(
         (layers.end < len(place.ts)) & in_step, place.ts[after], place.end_ts[layers.end - 1]
     )
+
+
+_PRODUCT = letter("gemm")
+
+
+def side_stream_layers(
+    kernels: str, ts: Int64s, end_ts: Int64s, layer_ts: Int64s, until_ts: Int64s
+) -> Int64s:
+    """The layer in whose time each kernel of another stream runs; -1 if there is none.
+
+    Args:
+        kernels: one letter per kernel of the other stream, in the order of their starts.
+        ts: the start of each kernel, ns.
+        end_ts: the end of each kernel, ns.
+        layer_ts: the start of each layer on the main stream, in their order, ns.
+        until_ts: when each layer has ended on the main stream, ns.
+    """
+    if not len(layer_ts):
+        return np.full(len(ts), -1, np.int64)
+    layer = np.searchsorted(layer_ts, ts, side="right") - 1
+    layer = np.where((layer >= 0) & (end_ts <= until_ts[layer]), layer, -1)
+    borders = np.flatnonzero(np.diff(layer)) + 1
+    spans = list(pairwise([0, *borders.tolist(), len(layer)]))
+    texts = [kernels[begin:end] for begin, end in spans]
+    count = Counter(
+        text for text, (begin, _) in zip(texts, spans, strict=True) if layer[begin] >= 0
+    )
+    for text, (begin, end) in zip(texts, spans, strict=True):
+        if count[text] < 2 or _PRODUCT not in text:
+            layer[begin:end] = -1
+    return layer

@@ -12,14 +12,43 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from traceql.analysis.layers.naming import Role
-from traceql.analysis.layers.symbols import letter
+from traceql.analysis.layers.kernel_text import letter
 from traceql.errors import DefinitionInvalid
 
 FAMILIES = Path(__file__).with_name("families")
 _PARTS = Path(__file__).with_name("parts.toml")
 _KEYS = {"model_types", "attention", "feed_forward"}
 _TIMES = frozenset("1?+*")
+
+
+@dataclass(frozen=True)
+class Role:
+    """One role of a layer.
+
+    Attributes:
+        times: how often a layer has a kernel that does its work: 1, ?, + or *.
+        work: the letters of kernels that do its work.
+        before: the letters of kernels that prepare it.
+        after: the letters of kernels that finish it.
+    """
+
+    name: str
+    times: str
+    work: frozenset[str]
+    before: frozenset[str]
+    after: frozenset[str]
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether every layer has it."""
+        return self.times in "1+"
+
+    @property
+    def repeats(self) -> bool:
+        """Whether several kernels may do its work."""
+        return self.times in "+*"
+
+
 Kind = tuple[Role, ...]
 
 
@@ -59,7 +88,7 @@ def unknown_kinds() -> tuple[Kind, ...]:
     )
 
 
-def kinds_beside() -> tuple[Kind, ...]:
+def side_stream_kinds() -> tuple[Kind, ...]:
     """The roles of kernels that run beside the main stream of a layer."""
     return (_parts()["shared_expert"],)
 

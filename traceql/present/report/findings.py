@@ -4,7 +4,7 @@ from collections.abc import Collection
 from html import escape
 from typing import Any
 
-from traceql.analysis.findings.evidence import evidence_command, saving
+from traceql.analysis.findings.catalog import evidence_command, saving
 from traceql.present.report.facts import Answer
 from traceql.util.units import display_unit
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from os.path import commonpath
 from pathlib import Path
 
-from traceql.analysis.findings.nothing import nothing_found
+from traceql.analysis.findings.catalog import nothing_found
 from traceql.database.trace import Trace
 from traceql.present.report.drawing import PageDrawing
 from traceql.present.report.facts import Answer, answers

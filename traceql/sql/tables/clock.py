@@ -20,8 +20,8 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.collectives.clocks import clocks
-from traceql.analysis.collectives.matching import series_by_communicator
+from traceql.analysis.collectives.clock_offset import clocks
+from traceql.analysis.collectives.operation_matching import series_by_communicator
 from traceql.sql.table_head import declared_schema
 from traceql.util.arrow_duckdb import columns_of
 

@@ -28,7 +28,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.analysis.elapsed import Elapsed, Int64s
+from traceql.analysis.intervals import Elapsed, Int64s
 from traceql.sql.table_head import declared_schema
 from traceql.util.arrow_duckdb import Columns, rows_where
 from traceql.util.spooled import mapped_columns, spooled, tables_of

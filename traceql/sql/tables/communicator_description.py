@@ -14,8 +14,14 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.collectives.groups import DescribedOperation, Group, ProcessGroups, group_of
-from traceql.analysis.collectives.layout import Layout, RankPlace
+from traceql.analysis.collectives.layout import (
+    DescribedOperation,
+    Group,
+    Layout,
+    ProcessGroups,
+    RankPosition,
+    group_of,
+)
 from traceql.readers.dialects.registry import loaded_facts
 from traceql.sql.table_head import declared_schema
 
@@ -65,6 +71,6 @@ def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
 
 def _layout(con: duckdb.DuckDBPyConnection) -> Layout:
     found = con.execute(_PLACES).fetchall()
-    places = {rank: RankPlace(tp=tp, pp=pp, dp=dp) for rank, tp, pp, dp, *_ in found}
+    places = {rank: RankPosition(tp=tp, pp=pp, dp=dp) for rank, tp, pp, dp, *_ in found}
     tp, pp, dp, source = found[0][4:] if found else (1, 1, 1, "")
     return Layout(places, tp, pp, dp, source)

@@ -21,8 +21,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from traceql.analysis.intervals import Running
 from traceql.analysis.parts_of_time import parts_of_time
-from traceql.analysis.running import Running
 from traceql.sql.table_head import declared_schema
 from traceql.util.arrow_duckdb import columns_of, rows_where
 

@@ -26,9 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from traceql.analysis.intervals import Int64s, Running, at, known, last_running, places
 from traceql.analysis.parts_of_time import Part, parts_of_time
-from traceql.analysis.running import Running, last_running
-from traceql.analysis.sorted_lookup import Int64s, at, known, places
 from traceql.sql.table_head import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 

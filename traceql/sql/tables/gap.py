@@ -24,9 +24,8 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.analysis.elapsed import Elapsed, Int64s
+from traceql.analysis.intervals import Bools, Elapsed, Int64s, at, known, places
 from traceql.analysis.parts_of_time import Part, parts_of_time
-from traceql.analysis.sorted_lookup import Bools, at, known, places
 from traceql.sql.table_head import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 

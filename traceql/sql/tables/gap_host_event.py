@@ -23,7 +23,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from traceql.analysis.elapsed import Elapsed, Int64s
+from traceql.analysis.intervals import Elapsed, Int64s
 from traceql.analysis.parts_of_time import starts_of_parts
 from traceql.sql.table_head import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of, rows_where

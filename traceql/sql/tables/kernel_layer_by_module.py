@@ -17,7 +17,7 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.layers.modules import decoder_layer, module_roles, of_other_model
+from traceql.analysis.layers.module_paths import decoder_layer, module_roles, of_other_model
 from traceql.sql.table_head import declared_schema
 from traceql.util.spooled import tables_of
 

@@ -24,9 +24,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.layers.attribution import KernelStream, Model, attributed
-from traceql.analysis.layers.stream import Stream
-from traceql.analysis.layers.symbols import letter
-from traceql.analysis.layers.unfused import folded, parts_of_norms
+from traceql.analysis.layers.kernel_text import Stream, folded, letter, parts_of_norms
 from traceql.sql.table_head import declared_schema
 from traceql.util.spooled import mapped_columns
 

@@ -23,8 +23,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.model.parameters import parameters
-from traceql.analysis.model.sizes import sizes
+from traceql.analysis.model.sizes import parameters, sizes
 from traceql.analysis.model.weights import formats
 from traceql.sql.table_head import declared_schema
 

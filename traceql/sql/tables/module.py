@@ -20,7 +20,7 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.layers.modules import of_other_model
+from traceql.analysis.layers.module_paths import of_other_model
 from traceql.sql.table_head import declared_schema
 from traceql.util.spooled import tables_of
 

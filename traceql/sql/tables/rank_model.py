@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.collectives.layout import Sizes
-from traceql.analysis.layers.stages import Evidence, Held, stages
+from traceql.analysis.layers.pipeline_stages import Evidence, Held, stages
 from traceql.sql.table_head import declared_schema
 
 _HELD = """

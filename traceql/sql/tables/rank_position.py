@@ -22,8 +22,8 @@ import json
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.collectives.found_layout import found_layout
-from traceql.analysis.collectives.layout import Operations, RankFacts, RankPlace, Sizes
+from traceql.analysis.collectives.layout import Operations, RankFacts, RankPosition, Sizes
+from traceql.analysis.collectives.layout_inference import inferred_layout
 from traceql.readers.dialects.registry import loaded_facts
 from traceql.sql.table_head import declared_schema
 
@@ -60,7 +60,7 @@ _REDUCES_GRADIENTS = """
 
 def rows(con: duckdb.DuckDBPyConnection) -> pa.Table:
     ranks = [_facts(*row) for row in con.execute(_RANKS).fetchall()]
-    layout = found_layout(
+    layout = inferred_layout(
         ranks,
         _places_of_runs(con),
         Operations(
@@ -99,12 +99,12 @@ def _facts(
     dialect: str,
     metadata: str | None,
 ) -> RankFacts:
-    named = None if tp is None or pp is None or dp is None else RankPlace(tp=tp, pp=pp, dp=dp)
+    named = None if tp is None or pp is None or dp is None else RankPosition(tp=tp, pp=pp, dp=dp)
     groups = loaded_facts(dialect, metadata).groups_in_run(rank)
     return RankFacts(rank, world_size, named, stage, groups, stages)
 
 
-def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, RankPlace]:
+def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, RankPosition]:
     """The place of each rank that run.json states."""
     places = {}
     for (document,) in con.execute(_RUNS).fetchall():
@@ -112,5 +112,5 @@ def _places_of_runs(con: duckdb.DuckDBPyConnection) -> dict[int, RankPlace]:
             values = [facts.get(name) for name in ("rank", "tp_rank", "pp_rank", "dp_rank")]
             if all(isinstance(value, int) for value in values):
                 rank, tp, pp, dp = values
-                places[rank] = RankPlace(tp=tp, pp=pp, dp=dp)
+                places[rank] = RankPosition(tp=tp, pp=pp, dp=dp)
     return places

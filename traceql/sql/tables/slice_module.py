@@ -22,7 +22,7 @@ from collections.abc import Iterator
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.layers.modules import decoder_layer
+from traceql.analysis.layers.module_paths import decoder_layer
 from traceql.sql.table_head import declared_schema
 from traceql.util.spooled import spooled, tables_of
 

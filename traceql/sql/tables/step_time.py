@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.analysis.elapsed import Elapsed
+from traceql.analysis.intervals import Elapsed
 from traceql.sql.table_head import declared_schema
 from traceql.util.arrow_duckdb import columns_of, rows_where
 from traceql.util.spooled import tables_of

@@ -17,7 +17,7 @@
 import duckdb
 import pyarrow as pa
 
-from traceql.analysis.layers.symbols import symbols
+from traceql.analysis.layers.kernel_text import symbols
 from traceql.sql.table_head import declared_schema
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from traceql.analysis.layers.forward_pass import Pass
-from traceql.analysis.layers.stream import Int64s
+from traceql.analysis.layers.forward_passes import Pass
+from traceql.analysis.layers.kernel_text import Int64s
 
 # The kernels between two layers may differ from those of whole layers by this share of a layer.
 _GAP_TOLERANCE = 0.4

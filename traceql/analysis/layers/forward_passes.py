@@ -1,21 +1,174 @@
-"""Divides the anchors of a stream into forward passes, and finds the layers of each pass."""
+"""Splits a stream into forward passes, and each pass into layers.
+
+Every layer has one anchor: with attention, the write to the KV cache; with linear attention or a
+state-space model, the update of a state. Kernels of both kinds in one layer make one anchor.
+"""
 
 import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 
 import numpy as np
+import numpy.typing as npt
 
-from traceql.analysis.layers.anchors import Anchors, anchors
-from traceql.analysis.layers.cuts import Cuts
-from traceql.analysis.layers.forward_pass import Pass
-from traceql.analysis.layers.stream import Stream
-from traceql.analysis.layers.symbols import Trait, letter, letters
-from traceql.analysis.layers.texts import LOOKUP, NORMS, PRODUCT, PRODUCTS, UNKNOWN
-from traceql.analysis.layers.unfused import CONTINUED
+from traceql.analysis.layers.boundary_evidence import LOOKUP, NORMS, PRODUCT, PRODUCTS, UNKNOWN
+from traceql.analysis.layers.kernel_text import CONTINUED, Int64s, Stream, Trait, letter, letters
+from traceql.analysis.layers.layer_boundaries import Cuts
+
+_STATES = letter("state_update") + letter("state_prefill")
+_ANCHORS = letters(Trait.ANCHORS_LAYER)
+# After a norm, an unclassified kernel may be a product.
+_MAY_BE_PRODUCT = re.compile(f"[{PRODUCTS}]|[{NORMS}].*{UNKNOWN}")
+_OTHER_LAYER = re.compile(f"[{letters(Trait.FEED_FORWARD)}{letter('sampling')}]")
+# A norm whose output goes to a product: a layer may begin with it.
+_NEW_LAYER = re.compile(f"[{NORMS}].*[{PRODUCTS}]")
+
+
+@dataclass(frozen=True)
+class Anchors:
+    """The anchors of a stream, in its order.
+
+    Attributes:
+        first: the first kernel of each anchor.
+        last: the last kernel of each anchor; the same one unless several kernels make the anchor.
+    """
+
+    first: Int64s
+    last: Int64s
+
+
+def anchors(stream: Stream) -> Anchors:
+    """All anchors of a stream."""
+    at = stream.positions(_ANCHORS)
+    if not len(at):
+        return Anchors(at, at)
+    begins = np.append(True, ~_in_one_layer(stream, at))
+    ends = np.append(begins[1:], True)
+    return Anchors(at[begins], at[ends])
+
+
+def _in_one_layer(stream: Stream, at: Int64s) -> npt.NDArray[np.bool_]:
+    """Whether each of these kernels and the next one belong to the same layer."""
+    first_state = _first_state(stream, at)
+    same_step = np.diff(stream.step[at]) == 0
+    found = np.zeros(len(at) - 1, np.bool_)
+    places = at.tolist()
+    for n in np.flatnonzero(same_step).tolist():
+        found[n] = _same_layer(stream.letters[places[n] : places[n + 1] + 1], first_state)
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _same_layer(text: str, first_state: str) -> bool:
+    """Whether the first and the last kernel of the text belong to the same layer.
+
+    They do if no product is between them; if they are of different kinds and no norm begins a new
+    layer; and if a layer updates its states twice, for requests in prefill and in decode.
+    """
+    first, last, between = text[0], text[-1], text[1:-1]
+    if not _MAY_BE_PRODUCT.search(between):
+        return True
+    if first == last or _OTHER_LAYER.search(between):
+        return False
+    if first in _STATES and last in _STATES:
+        return first == first_state
+    return not _NEW_LAYER.search(between)
+
+
+def _first_state(stream: Stream, at: Int64s) -> str:
+    """Of the two kinds of state updates, the one that comes first in most steps that have both."""
+    states = at[np.isin(stream.codes[at], np.frombuffer(_STATES.encode(), np.uint8))]
+    if not len(states):
+        return ""
+    borders = np.flatnonzero(np.diff(stream.step[states])) + 1
+    first = Counter[str]()
+    for part in np.split(states, borders):
+        if len({stream.letters[n] for n in part.tolist()}) > 1:
+            first[stream.letters[int(part[0])]] += 1
+    return max(first, key=lambda kind: first[kind]) if first else ""
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One forward pass; each of its layers has an anchor.
+
+    Attributes:
+        step: the step_id of its kernels; -1 if they have none.
+        start: the first kernel of each layer; -1 if it is unknown.
+        end: the kernel after the last one of each layer; -1 if it is unknown.
+        joined: for each layer but the last one, whether the next one follows it directly.
+        whole: whether no kernels are missing between its layers, as far as other passes tell.
+        repeated: for each layer, whether another one has the same kernels. Then it is certain that
+            none is missing or added.
+        first: whether it is the first pass of the stream: the recording may have begun within it.
+        last: whether it is the last pass of the stream: the recording may have ended within it.
+        begins: whether the kernels before its first layer are there.
+        ends: whether the kernels after its last layer are there.
+    """
+
+    step: int
+    start: Int64s
+    end: Int64s
+    joined: npt.NDArray[np.bool_]
+    whole: bool
+    repeated: npt.NDArray[np.bool_]
+    first: bool
+    last: bool
+    begins: bool
+    ends: bool
+
+    def __len__(self) -> int:
+        return len(self.start)
+
+    @cached_property
+    def known(self) -> Int64s:
+        """The layers whose first and last kernel are known."""
+        return np.flatnonzero((self.start >= 0) & (self.end >= 0))
+
+    @cached_property
+    def certain(self) -> "Pass":
+        """The same pass, but only layers that another one confirms are known."""
+        return replace(
+            self,
+            start=np.where(self.repeated, self.start, -1),
+            end=np.where(self.repeated, self.end, -1),
+        )
+
+    def placed(self, place: Int64s) -> "Pass":
+        """The same pass on a stream where kernel `n` is kernel `place[n]`."""
+        return replace(
+            self,
+            start=np.where(self.start >= 0, place[self.start], -1),
+            end=np.where(self.end >= 0, place[self.end], -1),
+        )
+
+    @property
+    def from_begin(self) -> int:
+        """The number of layers from the first one on that follow each other directly."""
+        return self._chain(1) if self.begins else 0
+
+    @property
+    def from_end(self) -> int:
+        """The number of layers up to the last one that follow each other directly."""
+        return self._chain(-1) if self.ends else 0
+
+    @cached_property
+    def is_complete(self) -> bool:
+        """Whether what precedes and follows its layers is there, and layers join in between.
+
+        Unless it is whole, layers may be missing all the same.
+        """
+        return self.begins and self.ends and len(self.known) > 0 and bool(self.joined.all())
+
+    def _chain(self, direction: int) -> int:
+        known = np.zeros(len(self), np.bool_)
+        known[self.known] = True
+        known, joined = known[::direction], self.joined[::direction]
+        return int(np.argmin(np.append(known & np.append(True, joined), False)))
+
 
 _SAMPLING = letter("sampling")
 _STAGE_END = letter("point_to_point")
@@ -38,7 +191,7 @@ _RECURS = 3
 def passes(stream: Stream) -> list[Pass]:
     """All forward passes of a stream, in its order."""
     # A norm of several kernels is one here, however many kernels it has.
-    kept = stream.positions_of_others(CONTINUED)
+    kept = np.flatnonzero(stream.codes != ord(CONTINUED))
     condensed = Stream("".join(stream.letters.split(CONTINUED)), stream.step[kept])
     found = anchors(condensed)
     if not len(found.first):

@@ -1,32 +1,146 @@
 """Cuts the kernels between two anchors: where one layer ends and the next one begins.
 
-Every layer has one anchor: the kernel that writes its keys and values to the KV cache, or the one
-that updates the state of linear attention. The kernels between two anchors are the tail of a layer
-and the head of the next one. Frequent texts are cut first, and rare ones are compared with them.
+The kernels between two anchors are the tail of a layer and the head of the next one. Frequent texts
+are cut first, and rare ones are compared with them. A text that is rare, although texts like it are
+frequent, is damaged: kernels are missing, added or unknown. What it shares with the text most like
+it, from either end, is certain.
 """
 
 from collections import Counter
 from collections.abc import Collection, Mapping
 
-from traceql.analysis.layers.cut import UNCUT, Cut
-from traceql.analysis.layers.damage import (
-    MOST_DAMAGE,
-    MUCH_LONGER,
-    contains_another,
-    damaged,
-    has_hidden_layer,
-    is_another_kind,
-)
-from traceql.analysis.layers.heads import first_head
-from traceql.analysis.layers.places import Places
-from traceql.analysis.layers.texts import (
+from traceql.analysis.layers.boundary_evidence import (
     LOOKUP,
     NORMS,
+    PRODUCT,
+    BoundaryEvidence,
+    Cut,
     end_of_feed_forward,
+    first_head,
+    last,
     longest,
     may_have_feed_forward,
     shared,
 )
+
+UNCUT = Cut(-1, -1, False, False)
+# A damaged text differs from the intact one by at most so many kernels in a row; if it differs by
+# more, a whole layer may be missing or added: small layers have a dozen kernels.
+MOST_DAMAGE = 6
+# It occurs at most half as often. Two kinds of layers, one of which is twice as frequent as the
+# other one, differ by more than damage does.
+_OFTEN = 2
+# It shares more than half of its kernels with the intact one.
+_LIKE = 0.5
+# So few kernels may be missing alone. If more are, a whole layer may be missing with them.
+_FEW = 1
+# The anchor of a layer, if it is there but not known as one, is one kernel or two.
+_ANCHOR = 2
+# A text in which the anchor of a layer is missing is longer by that layer. Texts have about the
+# same length, so that it is nearly twice as long.
+MUCH_LONGER = 1.3
+
+
+def contains_another(text: str, intact: Mapping[str, Cut], count: Mapping[str, int]) -> bool:
+    """Whether the text begins with a whole tail and ends with a whole head of a shorter one.
+
+    Then a layer is missing in between, or its anchor.
+
+    Args:
+        intact: the cuts of intact texts.
+        count: how often each text occurs.
+    """
+    return any(
+        len(text) > MUCH_LONGER * len(known)
+        and count[known] > count[text]
+        and text.startswith(known[: cut.tail])
+        and text.endswith(known[cut.head :])
+        for known, cut in intact.items()
+    )
+
+
+def has_hidden_layer(text: str, tails: Collection[str], heads: Collection[str]) -> bool:
+    """Whether the text is a tail, a whole layer without its anchor, and a head.
+
+    Args:
+        tails: what layers end with after their anchor.
+        heads: what layers begin with before their anchor.
+    """
+    middles = {
+        text[len(tail) : len(text) - len(head)]
+        for tail in tails
+        for head in heads
+        if len(tail) + len(head) < len(text) and text.startswith(tail) and text.endswith(head)
+    }
+    return any(
+        middle.startswith(head) and middle.endswith(tail)
+        for middle in middles
+        for head in heads
+        for tail in tails
+        if len(head) + len(tail) <= len(middle) <= len(head) + len(tail) + _ANCHOR
+    )
+
+
+def is_another_kind(text: str, place: int, known: str, cut: Cut, heads: Collection[str]) -> bool:
+    """Whether a text differs from a known one in a whole part: attention, or the MLP or experts.
+
+    Args:
+        place: where the second layer of the text begins.
+        cut: the cut of the known text.
+        heads: heads that several layers have.
+    """
+    tail, other = text[:place], known[: cut.tail]
+    if tail == other:
+        return text[place:] in heads
+    # A head of a norm and a product alone may be the beginning of an MLP as well.
+    if any(head in tail for head in heads if len(head) > 2):
+        return False
+    # The norm before the MLP or the experts.
+    norm = last(other[: max(end_of_feed_forward(other), 0)], NORMS)
+    same_attention = shared(tail, other) > norm and end_of_feed_forward(tail[norm:]) >= 0
+    same_feed_forward = tail.endswith(other[norm:]) and PRODUCT in tail[: norm - len(other)]
+    return norm >= 0 and (same_attention or same_feed_forward)
+
+
+def damaged(text: str, intact: Mapping[str, Cut], count: Mapping[str, int]) -> Cut | None:
+    """The cut of a text that a frequent one became by damage; None if none is like it.
+
+    Args:
+        intact: the cuts of intact texts.
+        count: how often each text occurs.
+    """
+    best, found = _LIKE, None
+    for known, cut in intact.items():
+        if count[known] < _OFTEN * count[text]:
+            continue
+        begin, end = shared(text, known), shared(text[::-1], known[::-1])
+        like = min(begin + end, len(text), len(known)) / len(known)
+        if like > best:
+            best, found = like, _damaged_cut(text, known, cut, begin, end)
+    return found
+
+
+def _damaged_cut(text: str, known: str, cut: Cut, begin: int, end: int) -> Cut:
+    """The cut of a text that begins and ends with so many kernels of a known one."""
+    size = len(known) - cut.head
+    tail = cut.tail if begin >= cut.tail else -1
+    head = len(text) - size if end >= size else -1
+    longer = max(len(text), len(known))
+    near = (
+        longer - min(len(text), len(known)) <= MOST_DAMAGE and longer - begin - end <= MOST_DAMAGE
+    )
+    # Kernels that may belong to either layer belong to none.
+    either = (max(head, len(text) - end), min(cut.tail, begin))
+    if head >= 0 and either[0] < either[1]:
+        tail, head = either
+    elif near and tail < 0 <= head:
+        tail = head - (cut.head - cut.tail)
+    elif near and head < 0 <= tail:
+        # A kernel may have been added before the head.
+        head = text.find(known[cut.head], tail + (cut.head - cut.tail))
+    missing = max(len(known) - begin - end, 0)
+    return Cut(tail, head, near and min(tail, head) >= 0, whole=missing <= _FEW)
+
 
 # A model in which so large a share of the layers lacks an MLP may have layers of an MLP alone.
 _SOME = 0.05
@@ -45,7 +159,7 @@ class Cuts:
         self, texts: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]
     ) -> None:
         self._count, self._before, self._after = texts, before, after
-        self._places = Places(texts, before, after)
+        self._evidence = BoundaryEvidence(texts, before, after)
         self._cuts: dict[str, Cut] = {}
         self._intact: dict[str, Cut] = {}
         self._learn()
@@ -62,7 +176,7 @@ class Cuts:
 
         It is not certain if some tails have an MLP and others do not: the former may be two layers.
         """
-        tails = self._places.tails
+        tails = self._evidence.tails
         alone = sum(n for tail, n in tails.items() if not may_have_feed_forward(tail))
         return not _SOME < alone / max(tails.total(), 1) < 1 - _SOME
 
@@ -72,8 +186,8 @@ class Cuts:
 
     def before(self, text: str) -> int:
         """The first kernel of the first layer in the kernels before its anchor; -1 if unknown."""
-        heads = self._places.heads
-        known = [head for head in (*self._places.first_heads, *heads) if text.endswith(head)]
+        heads = self._evidence.heads
+        known = [head for head in (*self._evidence.first_heads, *heads) if text.endswith(head)]
         if not known:
             # Only its norm may be missing or not be known as one.
             known = [head[1:] for head in heads if text.endswith(head[1:])]
@@ -91,10 +205,10 @@ class Cuts:
         if size < 0:
             size = self._longest_tail(text)
         if size < 0:
-            return self._places.final_norm(text)
+            return self._evidence.final_norm(text)
         rest = text[size:]
         if end_of_feed_forward(rest.split(LOOKUP)[0]) >= 0:
-            heads = (*self._places.first_heads, *self._places.heads)
+            heads = (*self._evidence.first_heads, *self._evidence.heads)
             if not rest.startswith(heads):
                 return -1  # an MLP or experts follow, but no other layer begins
         if not rest or rest[0] in NORMS or text[size - 1] not in NORMS:
@@ -118,7 +232,7 @@ class Cuts:
 
     def _longest_tail(self, text: str) -> int:
         """The size of the longest tail that the text begins with, of frequent ones if possible."""
-        tails = self._places.tails
+        tails = self._evidence.tails
         size = longest((tail for tail, count in tails.items() if count > 1), text)
         return size if size >= 0 else longest(tails, text)
 
@@ -137,11 +251,11 @@ class Cuts:
         """Cuts a frequent text; returns whether that is possible."""
         if contains_another(text, self._intact, self._count):
             return False
-        place = self._places.place_with_unknown(text)
+        place = self._evidence.begin_with_unknown(text)
         if place >= 0:
-            self._keep(text, Cut(self._places.certain_end(text, place), place, True))
+            self._keep(text, Cut(self._evidence.certain_end(text, place), place, True))
             return True
-        around = self._places.around_unknown(text)
+        around = self._evidence.cut_around_unknown(text)
         if around:
             self._cuts[text] = around
         return bool(around)
@@ -149,7 +263,7 @@ class Cuts:
     def _keep(self, text: str, cut: Cut) -> None:
         """Notes the cut of an intact text."""
         self._cuts[text] = self._intact[text] = cut
-        self._places.note(text, cut, self._count[text])
+        self._evidence.note(text, cut, self._count[text])
 
     def _rare(self, text: str) -> Cut:
         found = damaged(text, self._intact, self._count)
@@ -157,15 +271,15 @@ class Cuts:
             return found
         is_one_layer = not (
             contains_another(text, self._intact, self._count)
-            or has_hidden_layer(text, self._places.tails, self._places.heads)
+            or has_hidden_layer(text, self._evidence.tails, self._evidence.heads)
         )
-        place = self._places.place(text) if is_one_layer else -1
+        place = self._evidence.place(text) if is_one_layer else -1
         agreed = not found or (
-            place == self._places.by_feed_forward(text)
+            place == self._evidence.by_feed_forward(text)
             and found.tail <= place
             and (found.head < 0 or place <= found.head)
         )
-        if place >= 0 and agreed and self._places.is_plausible(text, place):
+        if place >= 0 and agreed and self._evidence.is_plausible(text, place):
             tail, whole = self._sure_end(text, place), self._is_whole(text, place)
             if tail < place:
                 return Cut(tail, place, place - tail <= MOST_DAMAGE, whole)
@@ -180,8 +294,8 @@ class Cuts:
         frequent = [(known, cut) for known, cut in self._intact.items() if self._count[known] > 1]
         if not frequent:
             return all(len(text) <= MUCH_LONGER * len(known) for known in self._intact)
-        seen = {head for head, count in self._places.heads.items() if count > 1}
-        heads = seen.union(self._places.first_heads)
+        seen = {head for head, count in self._evidence.heads.items() if count > 1}
+        heads = seen.union(self._evidence.first_heads)
         return any(is_another_kind(text, place, *known, heads) for known in frequent)
 
     def _sure_end(self, text: str, place: int) -> int:
@@ -190,8 +304,8 @@ class Cuts:
         Of those after the MLP or the experts, only what another text has there does. If the tail of
         another text is shorter, what follows it may be added.
         """
-        certain = self._places.certain_end(text, place)
-        known = longest(self._places.tails, text[:place])
+        certain = self._evidence.certain_end(text, place)
+        known = longest(self._evidence.tails, text[:place])
         certain = known if 0 <= known < certain else certain
         end = end_of_feed_forward(text)
         behind = [

@@ -1,16 +1,22 @@
-"""Measures how the clocks of two ranks differ, by the ends of operations that both executed."""
+"""Measures how the clocks of ranks differ, by the ends of operations that they share."""
 
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from traceql.analysis.collectives.operation_matching import (
+    DRIFT_SPAN_NS,
+    LEAST_OPERATIONS,
+    Floats,
+    Ints,
+    Ranks,
+    Series,
+    alike,
+    line_through_thirds,
+)
 
-_LEAST_OPERATIONS = 5  # a clock is not measured with fewer operations
-_TOGETHER_NS = 10_000  # two ranks end a collective within this time
-_DRIFT_SPAN_NS = 20_000_000  # no drift is measured over a shorter time
 _BETTER = 1.25  # a line counts if it leaves so many times less error than a constant
 # Two ranks share a clock unless the ends of operations differ by more than this time, and by more
 # than so many times their scatter.
@@ -89,7 +95,7 @@ def difference(reference_ends: Ints, ends: Ints, kind: Ints) -> Difference | Non
     fits = [
         _fit(reference_ends[kind == one], ends[kind == one])
         for one in np.unique(kind)
-        if np.count_nonzero(kind == one) >= _LEAST_OPERATIONS
+        if np.count_nonzero(kind == one) >= LEAST_OPERATIONS
     ]
     return min(fits, key=lambda fit: fit.spread_ns, default=None)
 
@@ -100,7 +106,7 @@ def _fit(reference: Ints, ends: Ints) -> Difference:
     at_ns = int(np.median(ends))
     since = (ends - at_ns).astype(np.float64)
     constant = _measured(ahead, 0.0, float(np.median(ahead)), at_ns, since)
-    if np.ptp(ends) < _DRIFT_SPAN_NS:
+    if np.ptp(ends) < DRIFT_SPAN_NS:
         return constant
     drifting = _measured(ahead, *_line(since, ahead), at_ns, since)
     return drifting if drifting.spread_ns * _BETTER < constant.spread_ns else constant
@@ -127,7 +133,7 @@ def _measured(ahead: Floats, drift: float, offset: float, at_ns: int, since: Flo
 
 def _line(x: Floats, y: Floats) -> tuple[float, float]:
     """Slope and intercept of a line through the points, by least squares without outliers."""
-    slope, intercept = _through_thirds(x, y)
+    slope, intercept = line_through_thirds(x, y)
     for _ in range(3):
         left = np.abs(y - slope * x - intercept)
         close = left <= max(3 * float(np.median(left)), 1.0)
@@ -135,31 +141,104 @@ def _line(x: Floats, y: Floats) -> tuple[float, float]:
     return float(slope), float(intercept)
 
 
-def _through_thirds(x: Floats, y: Floats) -> tuple[float, float]:
-    """Slope and intercept of the line through the medians of the first and the last third."""
-    third = max(1, len(x) // 3)
-    x0, x1 = float(np.median(x[:third])), float(np.median(x[-third:]))
-    y0, y1 = float(np.median(y[:third])), float(np.median(y[-third:]))
-    slope = (y1 - y0) / (x1 - x0) if x1 > x0 else 0.0
-    return slope, y0 - slope * x0
+_Neighbours = Mapping[int, Mapping[int, Difference]]
 
 
-def ending_together(reference_ends: Ints, ends: Ints) -> int:
-    """The number of operations that end together, apart from a constant offset and perhaps a drift.
+def clocks(roots: Iterable[int], groups: Iterable[Ranks]) -> list[dict[str, object]]:
+    """The rows of table `clock`, one per rank.
 
-    This is the test for whether the operations of two ranks are paired in the right way.
+    Args:
+        roots: all ranks, the lowest first. A rank that no operations connect with a lower one is
+            the reference rank of all ranks that operations connect with it.
+        groups: for each communicator in which data does not go one way, the operations of each
+            of its ranks.
     """
-    ahead = (ends - reference_ends).astype(np.float64)
-    agreeing = _within(ahead)
-    if np.ptp(reference_ends) < _DRIFT_SPAN_NS or len(ahead) < 2 * _LEAST_OPERATIONS:
-        return agreeing
-    since = (reference_ends - reference_ends[0]).astype(np.float64)
-    slope, intercept = _through_thirds(since, ahead)
-    return max(agreeing, _within(ahead - slope * since - intercept))
+    neighbours = _neighbours(groups)
+    against_root: dict[int, Difference | None] = {}
+    rows: list[dict[str, object]] = []
+    for root in roots:
+        if root in against_root:
+            continue
+        against_root[root] = None
+        rows.append(_row(root, root, None, None))
+        for rank, via, found in _tree(root, neighbours):
+            before = against_root[via]
+            own = None if found.is_shared else found
+            against_root[rank] = own.after(before) if own and before else own or before
+            rows.append(_row(rank, root, against_root[rank], found))
+    return rows
 
 
-def _within(ahead: Floats) -> int:
-    """The largest number of values that lie within _TOGETHER_NS of each other."""
-    values = np.sort(ahead)
-    counts = np.searchsorted(values, values + _TOGETHER_NS, "right") - np.arange(len(values))
-    return int(counts.max(initial=0))
+def _row(
+    rank: int, root: int, applied: Difference | None, found: Difference | None
+) -> dict[str, object]:
+    """The row of one rank.
+
+    Args:
+        root: its reference rank.
+        applied: the correction to the reference clock; None if the clock is shared.
+        found: the measured difference to the rank before it; None for the reference rank.
+    """
+    source = "ends of operations" if applied else "shared" if found else "reference"
+    residual_ns = applied.residual_ns if applied else found.uncertainty_ns if found else 0
+    return {
+        "rank": rank,
+        "compared_with": root,
+        "offset_ns": applied.offset_ns if applied else 0,
+        "drift": applied.drift if applied else 0.0,
+        "at_ns": applied.at_ns if applied else 0,
+        "residual_ns": residual_ns,
+        "tolerance_ns": tolerance_ns(residual_ns),
+        "measured_ns": found and found.offset_ns,
+        "operations": found.operations if found else 0,
+        "source": source,
+    }
+
+
+def _tree(root: int, neighbours: _Neighbours) -> Iterable[tuple[int, int, Difference]]:
+    """All ranks that operations connect with `root`, the nearest first.
+
+    Each is (rank, the rank that it was reached from, the difference of its clock to that one's).
+    """
+    waiting = deque([root])
+    reached = {root}
+    while waiting:
+        here = waiting.popleft()
+        for rank, found in neighbours.get(here, {}).items():
+            if rank not in reached:
+                reached.add(rank)
+                waiting.append(rank)
+                yield rank, here, found
+
+
+def _neighbours(groups: Iterable[Ranks]) -> _Neighbours:
+    """The differences between the clocks of two ranks, for pairs that a communicator connects.
+
+    In each communicator, all ranks are compared with the one that has most operations. The first
+    communicator that tells a pair's difference counts.
+    """
+    found: dict[int, dict[int, Difference]] = defaultdict(dict)
+    for ranks in groups:
+        reference = max(ranks.values(), key=len)
+        for series in ranks.values():
+            if series is reference or series.rank in found[reference.rank]:
+                continue
+            measured = _between(reference, series)
+            if measured is not None:
+                found[reference.rank][series.rank] = measured
+                found[series.rank][reference.rank] = measured.inverse()
+    return found
+
+
+def _between(reference: Series, series: Series) -> Difference | None:
+    """The difference of two ranks' clocks, by operations that all ranks end together.
+
+    A broadcast is no such operation: the sender may end it long before the others. None if the
+    operations of the two ranks cannot be matched.
+    """
+    pairs = alike(reference, series)
+    if pairs is None:
+        return None
+    sharp = reference.synchronising[pairs[0]]
+    mine, theirs = pairs[0][sharp], pairs[1][sharp]
+    return difference(reference.end_ts[mine], series.end_ts[theirs], reference.kind[mine])

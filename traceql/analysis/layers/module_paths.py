@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from traceql.analysis.layers.symbols import letter
+from traceql.analysis.layers.kernel_text import letter
 from traceql.util.sql_text import literal
 
 _FILE = Path(__file__).with_name("modules.csv")

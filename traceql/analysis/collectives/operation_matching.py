@@ -1,4 +1,4 @@
-"""Pairs the operations of one rank with those of another, in two ways.
+"""Matches the operations of one rank with those of another, in two ways.
 
 `alike` pairs them by their order alone. It is used to compare the clocks of the two ranks.
 `shared_units` pairs them by time, once both ranks are on one clock.
@@ -6,13 +6,22 @@
 Both work on units: a unit is a step, or a single operation outside steps.
 """
 
+from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from traceql.analysis.collectives.ends import Ints, ending_together
+from traceql.util.arrow_duckdb import Columns
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+LEAST_OPERATIONS = 5  # a clock is not measured with fewer operations
+DRIFT_SPAN_NS = 20_000_000  # no drift is measured over a shorter time
+_TOGETHER_NS = 10_000  # two ranks end a collective within this time
 
 _MOST_SHIFTS = 400  # shifts that are tried: those that mean the smallest clock difference
 # A shift is possible if at least this share of the operations is in units that look the same.
@@ -206,3 +215,88 @@ def _nearest(ends: Ints, wanted: Ints) -> Ints:
     before, after = np.maximum(place - 1, 0), np.minimum(place, len(ends) - 1)
     is_before = np.abs(ends[order[before]] - wanted) <= np.abs(ends[order[after]] - wanted)
     return order[np.where(is_before, before, after)]
+
+
+def ending_together(reference_ends: Ints, ends: Ints) -> int:
+    """The number of operations that end together, apart from a constant offset and perhaps a drift.
+
+    This is the test for whether the operations of two ranks are paired in the right way.
+    """
+    ahead = (ends - reference_ends).astype(np.float64)
+    agreeing = _within(ahead)
+    if np.ptp(reference_ends) < DRIFT_SPAN_NS or len(ahead) < 2 * LEAST_OPERATIONS:
+        return agreeing
+    since = (reference_ends - reference_ends[0]).astype(np.float64)
+    slope, intercept = line_through_thirds(since, ahead)
+    return max(agreeing, _within(ahead - slope * since - intercept))
+
+
+def _within(ahead: Floats) -> int:
+    """The largest number of values that lie within _TOGETHER_NS of each other."""
+    values = np.sort(ahead)
+    counts = np.searchsorted(values, values + _TOGETHER_NS, "right") - np.arange(len(values))
+    return int(counts.max(initial=0))
+
+
+def line_through_thirds(x: Floats, y: Floats) -> tuple[float, float]:
+    """Slope and intercept of the line through the medians of the first and the last third."""
+    third = max(1, len(x) // 3)
+    x0, x1 = float(np.median(x[:third])), float(np.median(x[-third:]))
+    y0, y1 = float(np.median(y[:third])), float(np.median(y[-third:]))
+    slope = (y1 - y0) / (x1 - x0) if x1 > x0 else 0.0
+    return slope, y0 - slope * x0
+
+
+Ranks = Mapping[int, Series]
+
+
+def series_by_communicator(operations: Columns) -> dict[int, dict[int, Series]]:
+    """The operations of each communicator, by rank; communicators and ranks are in order.
+
+    Args:
+        operations: the columns communicator_id, rank and those of Series, in order of time.
+    """
+    columns = dict(operations)
+    communicator, rank = columns.pop("communicator_id"), columns.pop("rank")
+    found: dict[int, dict[int, Series]] = defaultdict(dict)
+    for number, one in sorted(set(zip(communicator.tolist(), rank.tolist(), strict=True))):
+        own = (communicator == number) & (rank == one)
+        found[number][one] = Series(one, **{name: c[own] for name, c in columns.items()})
+    return found
+
+
+def shared_numbers(ranks: Ranks, *, sender: int | None) -> list[tuple[Series, Ints]]:
+    """For each rank of a communicator, its operations with a number for the unit of each.
+
+    A unit is a step, or a single operation outside steps. Numbers are those of the units on the
+    rank that has most operations; they are the same on all ranks. An operation whose unit that
+    rank lacks has the number -1.
+
+    Args:
+        ranks: the operations of each rank.
+        sender: the rank that sends, if data goes one way. Then a send may end long before it is
+            received, so that units are matched by their order alone.
+    """
+    reference = max(ranks.values(), key=len)
+    found = []
+    for series in ranks.values():
+        if series is reference:
+            found.append((series, series.unit_of_operation))
+        elif series.is_numbered and reference.is_numbered:
+            there = {sequence: unit for unit, sequence in enumerate(reference.sequence.tolist())}
+            unit = [there.get(sequence, -1) for sequence in series.sequence.tolist()]
+            found.append((series, np.array(unit, np.int64)))
+        elif sender is not None:
+            found.append((series, _in_order(reference, series, sender)))
+        else:
+            found.append((series, shared_units(reference, series)))
+    return found
+
+
+def _in_order(reference: Series, series: Series, sender: int) -> Ints:
+    """For each operation of `series`, its counterpart on the reference by order; -1 if none."""
+    unit = np.full(len(series), -1)
+    pairs = alike(reference, series, sender=sender)
+    if pairs is not None:
+        unit[pairs[1]] = pairs[0]
+    return unit
