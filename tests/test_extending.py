@@ -39,7 +39,7 @@ PYTHON_TABLE = '''# One row per rank: twice its kernels.
 
 import pyarrow as pa
 
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 
 def rows(con):

@@ -9,7 +9,7 @@ from duckdb.sqltypes import DuckDBPyType
 from traceql.errors import QueryInvalid
 from traceql.result.result import Result
 from traceql.result.row_stream import without_statement
-from traceql.sql.query.head import Chart
+from traceql.sql.query import Chart
 from traceql.util.sql_text import identifier
 
 # Types that Arrow changes or Parquet refuses: UHUGEINT wraps, TIME WITH TIME ZONE loses its zone.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.result.text_table.names import distinct_names
-from traceql.sql.query.head import Chart
+from traceql.sql.query import Chart
 from traceql.util.files import write_whole
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ that of a macro its CREATE MACRO. A Python file has the same head in `#` comment
 
 import importlib.util
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -35,8 +35,48 @@ import duckdb
 import pyarrow as pa
 
 from traceql.errors import DefinitionInvalid, reason
-from traceql.sql.table_head import table_head
-from traceql.util.comment_head import Column, CommentHead, described_columns, source_text
+from traceql.util.comment_head import (
+    Column,
+    CommentHead,
+    comment_head,
+    described_columns,
+    source_text,
+)
+from traceql.util.sql_text import literal
+
+_TAGS = ("kind", "schema", "scope", "needs", "empty_unless", "column")
+_ARROW_TYPES = {
+    "BIGINT": pa.int64(),
+    "BIGINT[]": pa.list_(pa.int64()),
+    "BOOLEAN": pa.bool_(),
+    "DOUBLE": pa.float64(),
+    "MAP(VARCHAR, DOUBLE)": pa.map_(pa.string(), pa.float64()),
+    "VARCHAR": pa.string(),
+    "VARCHAR[]": pa.list_(pa.string()),
+}
+
+
+def table_head(path: Path, source: str) -> CommentHead:
+    """The head of a SQL or Python file with this text.
+
+    Raises:
+        QueryInvalid: there is none, or it has another tag; the message quotes the line.
+    """
+    mark = "#" if path.suffix == ".py" else "--"
+    return comment_head(path.name, source, _TAGS, mark=mark)
+
+
+def declared_schema(file: str) -> pa.Schema:
+    """The Arrow schema of the columns that a Python file declares in its head."""
+    path = Path(file)
+    head = table_head(path, path.read_text(encoding="utf-8"))
+    columns = described_columns(path.name, head)
+    for column in columns:
+        if column.type not in _ARROW_TYPES:
+            known = ", ".join(_ARROW_TYPES)
+            raise DefinitionInvalid(f"{path}: {column.name} is {column.type}, not one of {known}")
+    return pa.schema([(column.name, _ARROW_TYPES[column.type]) for column in columns])
+
 
 _ROWS = re.compile(r"(?P<table>\w+)( WHERE .+)?")
 Choice = TypeVar("Choice", bound=StrEnum)
@@ -174,17 +214,17 @@ def parsed_definition(path: Path, source: str) -> Definition:
 
 
 def _empty_unless(path: Path, kind: Kind, head: CommentHead) -> tuple[str, ...]:
-    """What the table has no rows without; nothing if the head does not say it."""
-    told = tuple(head.tags["empty_unless"])
-    if told and kind not in (Kind.TABLE, Kind.SCRATCH):
+    """The conditions of the lines @empty_unless."""
+    lines = tuple(head.tags["empty_unless"])
+    if lines and kind not in (Kind.TABLE, Kind.SCRATCH):
         raise DefinitionInvalid(f"{path}: @empty_unless is for tables, not for a {kind}")
-    for line in told:
+    for line in lines:
         if table_of(line) not in head.names("needs"):
             raise DefinitionInvalid(
                 f"{path}: @empty_unless '{line}' is not one table of @needs, perhaps with "
                 "'WHERE condition'"
             )
-    return told
+    return lines
 
 
 def table_of(line: str) -> str:
@@ -200,3 +240,29 @@ def _among(allowed: type[Choice], path: Path, tag: str, value: str) -> Choice:
     except ValueError:
         listed = ", ".join(allowed)
         raise DefinitionInvalid(f"{path}: @{tag} is '{value}', not one of {listed}") from None
+
+
+def comments(one: Definition, place: str) -> str:
+    """The statements that describe a table and, if it is public, its columns.
+
+    Each takes DuckDB as long as a short query; of other tables, docs/reference has the columns.
+
+    Args:
+        place: the name of the table, with database and schema if it needs them.
+    """
+    columns = one.columns if one.schema is Schema.MAIN else ()
+    return described("TABLE", place, one.summary, {c.name: c.text for c in columns})
+
+
+def described(what: str, name: str, summary: str, columns: Mapping[str, str]) -> str:
+    """The statements that describe something and its columns.
+
+    Args:
+        what: TABLE or VIEW.
+        columns: their texts by name.
+    """
+    lines = [f"COMMENT ON {what} {name} IS {literal(summary)};"]
+    lines += [
+        f"COMMENT ON COLUMN {name}.{column} IS {literal(text)};" for column, text in columns.items()
+    ]
+    return "\n".join(lines)

@@ -15,8 +15,7 @@ import pyarrow as pa
 
 from traceql.analysis.findings.catalog import FINDING_TABLE, finding_files, selects_by_file
 from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reason
-from traceql.sql.definition import Definition, Kind, Schema, table_of
-from traceql.sql.describe import comments
+from traceql.sql.definition import Definition, Kind, Schema, comments, table_of
 from traceql.sql.registry import definitions
 from traceql.sql.second_connection import connection_to_memory, second_connection, see_memory
 from traceql.util.arrow_duckdb import create_table
@@ -54,7 +53,7 @@ def create_sources(con: duckdb.DuckDBPyConnection) -> None:
     for schema in Schema:
         con.execute(f"SET search_path = {literal(search_path(database, first=schema))}")
         for one in (source for source in sources if source.schema is schema):
-            with _told(f"{one.kind} {one.name}", one.path):
+            with _naming_errors(f"{one.kind} {one.name}", one.path):
                 _run_creates(con, one)
                 _run(con, comments(one, one.name))
     con.commit()
@@ -146,7 +145,7 @@ class _Empty:
     def _may_have_rows(self, one: Definition, line: str) -> bool:
         if needed := self._missing.get(table_of(line)):
             return not self.has(needed)
-        with _told(f"{one.kind} {one.name}", one.path):
+        with _naming_errors(f"{one.kind} {one.name}", one.path):
             return self._exists(line)
 
 
@@ -163,7 +162,7 @@ def _with_needs(
     """The definitions with these names and all that they need, as far as they are among those.
 
     Args:
-        but: tells what needs nothing.
+        but: whether what a definition needs is left out.
     """
     found: dict[str, Definition] = {}
     waiting = [*names]
@@ -201,7 +200,7 @@ def _make_all(
     database, made = _database(con), 0
     free = SimpleQueue[duckdb.DuckDBPyConnection]()
     for _ in range(at_once):
-        free.put(_seeing_scratch(con, database))
+        free.put(_scratch_connection(con, database))
     with ThreadPoolExecutor(at_once) as pool:
         while order.is_active():
             for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):
@@ -226,14 +225,16 @@ def _make_described(
     con = free.get()
     try:
         if one.kind.is_kept:
-            _make_at_once(con, making, one, f"{identifier(database)}.{one.schema}.{one.name}")
+            _make_in_transaction(
+                con, making, one, f"{identifier(database)}.{one.schema}.{one.name}"
+            )
         else:
             making(con, one, one.name)
     finally:
         free.put(con)
 
 
-def _seeing_scratch(con: duckdb.DuckDBPyConnection, database: str) -> duckdb.DuckDBPyConnection:
+def _scratch_connection(con: duckdb.DuckDBPyConnection, database: str) -> duckdb.DuckDBPyConnection:
     """Another connection, which also sees scratch tables, and creates what it creates there."""
     cursor = con.cursor()
     path = f"{_SCRATCH}.main,{search_path(database)}"
@@ -241,14 +242,14 @@ def _seeing_scratch(con: duckdb.DuckDBPyConnection, database: str) -> duckdb.Duc
     return cursor
 
 
-def _make_at_once(
+def _make_in_transaction(
     con: duckdb.DuckDBPyConnection, making: _Making, one: Definition, place: str
 ) -> None:
     """Makes and describes a table in one transaction: one for each comment would take longer."""
     con.begin()
     try:
         making(con, one, place)
-        with _told(f"{one.kind} {one.name}", one.path):
+        with _naming_errors(f"{one.kind} {one.name}", one.path):
             _run(con, comments(one, place))
     except TraceqlError:
         con.rollback()  # the connection makes other tables
@@ -267,7 +268,7 @@ def make(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> None:
         DefinitionInvalid: its SQL or its Python is wrong; the message names the file.
         DatabaseError: disk or memory is full.
     """
-    with _told(f"{one.kind} {one.name}", one.path):
+    with _naming_errors(f"{one.kind} {one.name}", one.path):
         if one.kind.is_macro:
             _run_creates(con, one)
         elif one.empty_unless and not any(_exists(con, rows) for rows in one.empty_unless):
@@ -286,26 +287,28 @@ def _create_empty(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -
 
 
 @contextmanager
-def _told(what: str, path: Path) -> Iterator[None]:
+def _naming_errors(what: str, path: Path) -> Iterator[None]:
     """Turns an error of the block into one line that names what is made, and its file."""
-    told = f"cannot make {what} ({path})"
+    failure = f"cannot make {what} ({path})"
     try:
         yield
     except TraceqlError:
         raise
     except duckdb.OperationalError as error:
-        raise DatabaseError(f"{told}: {_first_line(error)}") from None
+        raise DatabaseError(f"{failure}: {_first_line(error)}") from None
     except duckdb.Error as error:
-        raise DefinitionInvalid(f"{told}: {_first_line(error)}") from None
+        raise DefinitionInvalid(f"{failure}: {_first_line(error)}") from None
     except Exception as error:
-        raise DefinitionInvalid(f"{told}: {reason(error)}{_place(path, error)}") from error
+        raise DefinitionInvalid(
+            f"{failure}: {reason(error)}{_line_of_error(path, error)}"
+        ) from error
 
 
 def _first_line(error: duckdb.Error) -> str:
     return str(error).splitlines()[0]
 
 
-def _place(path: Path, error: Exception) -> str:
+def _line_of_error(path: Path, error: Exception) -> str:
     """The line of a Python file at which an error arose."""
     lines = [f.lineno for f in extract_tb(error.__traceback__) if f.filename == str(path)]
     return f" in line {lines[-1]}" if lines else ""
@@ -315,20 +318,20 @@ def _create_as(con: duckdb.DuckDBPyConnection, one: Definition, place: str) -> N
     """Creates a table from a SELECT."""
     select = one.source.rstrip().removesuffix(";")
     # A failure ends the transaction of con.
-    beside = second_connection(con) if one.path == FINDING_TABLE else None
+    cursor = second_connection(con) if one.path == FINDING_TABLE else None
     try:
         # In brackets, a second statement is an error.
         _run(con, f"CREATE OR REPLACE TABLE {place} AS (\n{select}\n)")
     except duckdb.Error:
-        if beside:
-            _tell_wrong_finding(beside)
+        if cursor:
+            _raise_wrong_finding(cursor)
         raise
 
 
-def _tell_wrong_finding(con: duckdb.DuckDBPyConnection) -> None:
+def _raise_wrong_finding(con: duckdb.DuckDBPyConnection) -> None:
     """Raises an error that names the first file of a finding that is wrong, if there is one."""
     for file, select in selects_by_file(finding_files()):
-        with _told(f"finding {file.path.stem}", file.path):
+        with _naming_errors(f"finding {file.path.stem}", file.path):
             con.execute(f"EXPLAIN {select}")
 
 

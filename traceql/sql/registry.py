@@ -33,7 +33,7 @@ def definitions() -> Mapping[str, Definition]:
     findings = finding_files()
     finding = parsed_definition(FINDING_TABLE, finding_table(findings))
     found: dict[str, Definition] = {}
-    for one in (*map(_unchanged, files), finding):
+    for one in (*(_read(file, file.stat().st_mtime_ns) for file in files), finding):
         if one.name in found:
             raise DefinitionInvalid(f"{found[one.name].path} and {one.path} define the same table")
         found[one.name] = one
@@ -60,13 +60,9 @@ def place_of(table: str) -> str:
     return f"table '{one.name}' is {one.schema}.{one.name}"
 
 
-def _unchanged(path: Path) -> Definition:
-    """The definition in a file, which is read once until it changes."""
-    return _read_once(path, path.stat().st_mtime_ns)
-
-
 @cache
-def _read_once(path: Path, _modified_ns: int) -> Definition:
+def _read(path: Path, _modified_ns: int) -> Definition:
+    """The definition in a file, which is read once until it changes."""
     return definition(path)
 
 

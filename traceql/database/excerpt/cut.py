@@ -28,8 +28,7 @@ from traceql.database.loading.first_use import LOADED
 from traceql.database.opening import opened_database
 from traceql.database.tables import complete_database
 from traceql.errors import DatabaseError, TraceqlError
-from traceql.sql.definition import Definition, Kind
-from traceql.sql.describe import comments
+from traceql.sql.definition import Definition, Kind, comments
 from traceql.sql.execute import create_sources, make_tables
 from traceql.sql.registry import definitions
 from traceql.util.drafts import draft_folder

@@ -9,7 +9,7 @@ from traceql.database.excerpt.choice import Choice
 from traceql.database.excerpt.times import seconds
 from traceql.database.excerpt.windows import Extent
 from traceql.database.excerpted import TABLE
-from traceql.sql.describe import described
+from traceql.sql.definition import described
 
 _WHOLE = "whole run: "  # before the notes of checks that are about the recording as a whole
 _COUNTED = """

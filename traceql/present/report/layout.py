@@ -6,7 +6,7 @@ from itertools import groupby, takewhile
 from traceql.present.report.facts import Answer
 from traceql.result.result import Result
 from traceql.result.text_table.columns import display_columns
-from traceql.sql.query.head import Chart
+from traceql.sql.query import Chart
 from traceql.util.units import display_unit
 
 _WIDE_CHARTS = {"deviation", "flame", "heatmap", "timeline", "waterfall"}

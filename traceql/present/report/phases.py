@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from traceql.database.trace import Trace
 from traceql.present.report.facts import Answer
 from traceql.result.result import Result
-from traceql.sql.query.head import Chart
+from traceql.sql.query import Chart
 
 _PHASES = "SELECT phase FROM step WHERE gpu_dur > 0 AND phase IN ('prefill', 'decode', 'mixed')"
 _PHASE = "phase"

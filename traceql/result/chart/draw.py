@@ -29,7 +29,7 @@ from traceql.result.chart.spans import spans
 from traceql.result.chart.theme import CONFIG
 from traceql.result.chart.timeline import timeline
 from traceql.result.chart.waterfall import waterfall
-from traceql.sql.query.head import Chart
+from traceql.sql.query import Chart
 
 _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
     "bar": bar,

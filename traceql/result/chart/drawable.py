@@ -3,7 +3,7 @@
 import pyarrow as pa
 
 from traceql.errors import QueryInvalid
-from traceql.sql.query.head import Chart
+from traceql.sql.query import Chart
 
 _QUANTITIES = {  # channels; of other kinds of chart, x
     "curve": ("x", "y"),

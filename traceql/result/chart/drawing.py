@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from traceql.errors import TraceqlError
-from traceql.sql.query.head import Chart
+from traceql.sql.query import Chart
 
 SUFFIXES = (".html", ".png", ".svg")
 WORKER = (sys.executable, "-P", "-m", "traceql.result.chart.worker")

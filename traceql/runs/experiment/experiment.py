@@ -11,8 +11,7 @@ from traceql.database.statement import require_select, result
 from traceql.errors import TraceNotFound
 from traceql.result.result import Result
 from traceql.runs.experiment.load import fill, opened_results, quiet
-from traceql.sql.query import Query, bound, queries_in, query_named
-from traceql.sql.query.head import LIMIT
+from traceql.sql.query import LIMIT, Query, bound, queries_in, query_named
 from traceql.util.resources import QUERIES
 
 

@@ -23,7 +23,7 @@ from traceql.runs.history.sentences import (
 )
 from traceql.runs.history.series import By, Point, Series, all_series
 from traceql.runs.history.setups import setups
-from traceql.sql.query.head import Chart
+from traceql.sql.query import Chart
 
 _SCHEMA = pa.schema(
     [

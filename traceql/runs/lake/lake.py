@@ -22,7 +22,7 @@ from traceql.runs.lake.runs_table import runs_table
 from traceql.runs.lake.statistics import INTERVALS, interval_places
 from traceql.runs.lake.tables import RUN, stored_tables
 from traceql.runs.lake.views import Views
-from traceql.sql.describe import described
+from traceql.sql.definition import described
 from traceql.sql.execute import search_path
 from traceql.sql.query import LIMIT, Query, bound, catalog, queries_in, query_named
 from traceql.sql.registry import place_of

@@ -8,8 +8,7 @@ from traceql.runs.lake.layout import is_shared
 from traceql.runs.lake.manifest import Entry
 from traceql.runs.lake.store import Store
 from traceql.runs.lake.tables import RUN, RUN_TEXT, StoredTable, layout, macros, stored_tables
-from traceql.sql.definition import Schema
-from traceql.sql.describe import described
+from traceql.sql.definition import Schema, described
 from traceql.sql.execute import make_macros
 from traceql.sql.registry import definitions
 from traceql.sql.tables_read import lists_tables, words_of

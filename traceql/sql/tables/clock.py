@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from traceql.analysis.collectives.clock_offset import clocks
 from traceql.analysis.collectives.operation_matching import series_by_communicator
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import columns_of
 
 _RANKS = "SELECT rank FROM trace ORDER BY rank"

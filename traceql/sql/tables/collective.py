@@ -38,7 +38,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceql.analysis.collectives.operation_matching import series_by_communicator, shared_numbers
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import columns_of
 from traceql.util.spooled import tables_of
 

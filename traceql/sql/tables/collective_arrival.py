@@ -29,7 +29,7 @@ import numpy as np
 import pyarrow as pa
 
 from traceql.analysis.intervals import Elapsed, Int64s
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import Columns, rows_where
 from traceql.util.spooled import mapped_columns, spooled, tables_of
 

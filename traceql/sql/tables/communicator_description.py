@@ -23,7 +23,7 @@ from traceql.analysis.collectives.layout import (
     group_of,
 )
 from traceql.readers.dialects.registry import loaded_facts
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _DESCRIBED = """
     -- Ranks whose layers of experts end with an all-reduce.

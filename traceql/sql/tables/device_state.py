@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from traceql.analysis.intervals import Running
 from traceql.analysis.parts_of_time import parts_of_time
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import columns_of, rows_where
 
 _SCHEMA = declared_schema(__file__)

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 from traceql.analysis.intervals import Int64s, Running, at, known, last_running, places
 from traceql.analysis.parts_of_time import Part, parts_of_time
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import Columns, columns_of, in_order, rows_where
 
 _SCHEMA = declared_schema(__file__)

@@ -11,7 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.readers.dialects.registry import categories
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _CATEGORIES = """
     SELECT DISTINCT slice.rank, trace.dialect, slice.cat

@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from traceql.analysis.findings.catalog import FindingKind, finding_kinds
 from traceql.errors import QueryInvalid, QueryNotFound
+from traceql.sql.definition import declared_schema
 from traceql.sql.query import bound, query_named, shipped_queries
-from traceql.sql.table_head import declared_schema
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:

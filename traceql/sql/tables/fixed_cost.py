@@ -16,7 +16,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _COSTS = Path(__file__).with_suffix(".csv")
 

@@ -18,7 +18,7 @@ DuckDB compiles a bound pattern once, but a pattern from a column again for ever
 import duckdb
 import pyarrow as pa
 
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _RULES = "SELECT priority, pattern FROM kernel_rule ORDER BY priority"
 _SYMBOLS = "SELECT category, pattern, letter FROM symbol ORDER BY position"

@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.layers.families import Kind, families
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:

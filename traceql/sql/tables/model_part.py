@@ -33,7 +33,7 @@ import pyarrow as pa
 from traceql.analysis.model.parts import parts
 from traceql.analysis.model.sizes import sizes
 from traceql.analysis.model.weights import formats
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _SCHEMA = declared_schema(__file__)
 _ASKED = (1, 2, 4, 8, 16)

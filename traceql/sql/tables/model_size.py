@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from traceql.analysis.model.sizes import parameters, sizes
 from traceql.analysis.model.weights import formats
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _CONFIGURED = "SELECT document FROM model_config"
 # What vLLM was told; the results of the engine's own defaults come first.

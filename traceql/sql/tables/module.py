@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.layers.module_paths import of_other_model
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 from traceql.util.spooled import tables_of
 
 _MODULES = """

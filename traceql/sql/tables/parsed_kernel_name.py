@@ -14,7 +14,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.readers.ncu.kernel_names import kernel_name
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _NAMES = """
     SELECT DISTINCT name

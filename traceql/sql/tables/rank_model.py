@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from traceql.analysis.collectives.layout import Sizes
 from traceql.analysis.layers.pipeline_stages import Evidence, Held, stages
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _HELD = """
     SELECT rank, family, layers, SUM(confirmed)::BIGINT

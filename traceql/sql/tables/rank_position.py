@@ -25,7 +25,7 @@ import pyarrow as pa
 from traceql.analysis.collectives.layout import Operations, RankFacts, RankPosition, Sizes
 from traceql.analysis.collectives.layout_inference import inferred_layout
 from traceql.readers.dialects.registry import loaded_facts
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _RANKS = """
     SELECT trace.rank, world_size, tp_rank, pp_rank, dp_rank, stage, stages, dialect, metadata

@@ -13,7 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.readers.dialects.registry import loaded_facts
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 _FILES = """
     SELECT

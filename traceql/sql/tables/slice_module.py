@@ -23,7 +23,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.layers.module_paths import decoder_layer
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 from traceql.util.spooled import spooled, tables_of
 
 _CALLS = """

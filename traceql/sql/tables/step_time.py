@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from traceql.analysis.intervals import Elapsed
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 from traceql.util.arrow_duckdb import columns_of, rows_where
 from traceql.util.spooled import tables_of
 

@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.layers.kernel_text import symbols
-from traceql.sql.table_head import declared_schema
+from traceql.sql.definition import declared_schema
 
 
 def rows(_con: duckdb.DuckDBPyConnection) -> pa.Table:
