@@ -18,7 +18,8 @@ import torch.multiprocessing as mp
 
 from capture.peaks import collectives, launching, measurements
 from capture.peaks import gpu as gpus
-from capture.peaks.gpu import Agree, Gpu, Launch, Rounds, own
+from capture.peaks.gpu import Agree, Gpu, Rounds, own
+from capture.peaks.launching import Launch
 from capture.peaks.model_products import Product
 
 
