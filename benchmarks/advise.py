@@ -16,14 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import traceql
-from traceql.plan.advise.default_times import DefaultTimes
-from traceql.plan.advise.layouts import Layout
-from traceql.plan.advise.load import Load, decode
+from traceql.plan.advise.layouts import Layout, Load, decode
 from traceql.plan.advise.machine import Machine, machine_named, with_points
 from traceql.plan.advise.models import Model
-from traceql.plan.advise.recorded_times import RecordedTimes, recording
-from traceql.plan.advise.role_times import Evidence
-from traceql.plan.advise.step_time import StepTime, step_time
+from traceql.plan.advise.prediction import StepTime, step_time
+from traceql.plan.advise.role_times import DefaultTimes, Evidence, RecordedTimes, recording
 
 _LAYOUT = "SELECT tp_size AS tp, pp_size AS pp FROM layout ORDER BY rank LIMIT 1"
 _SPREAD = "SELECT ep FROM run"

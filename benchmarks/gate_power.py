@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from traceql.runs.compare.shift import CONFIDENCE, interval_place
+from traceql.runs.compare.verdict import CONFIDENCE, interval_place
 from traceql.runs.gate.decision import smallest_p
 
 _TRIALS = 20_000

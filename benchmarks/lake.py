@@ -25,11 +25,9 @@ import duckdb
 
 from traceql.database.loading.load import load
 from traceql.runs.lake import open_lake
-from traceql.runs.lake.compact import compact
-from traceql.runs.lake.layout import own_name
+from traceql.runs.lake.maintenance import compact
 from traceql.runs.lake.manifest import Entry, StoredFile, entries, write_entry
-from traceql.runs.lake.places import store_at
-from traceql.runs.lake.store import Store
+from traceql.runs.lake.store import Store, own_name, store_at
 from traceql.util.resources import EXAMPLES
 
 _EXAMPLE = EXAMPLES / "qwen3-32b-tp4-graph-nccl"

@@ -15,11 +15,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the packages bes
 
 from capture.experiment.plan import plan_schema
 from traceql.database.loading.first_use import LOADED
-from traceql.plan.advise.checklist import items
+from traceql.plan.advise.advice import items
 from traceql.runs import compare, experiment
 from traceql.runs.compare import diff_queries
 from traceql.runs.experiment.experiment import experiment_queries
-from traceql.runs.lake import runs_table
+from traceql.runs.lake import manifest
 from traceql.runs.lake.lake import fleet_queries
 from traceql.runs.lake.tables import QUERIES as SUMMARY_QUERIES
 from traceql.runs.lake.tables import RUN, RUN_TEXT, SUMMARIES, stored_tables
@@ -155,7 +155,7 @@ def _lake() -> str:
 
 
 def _lake_tables() -> Iterator[str]:
-    yield _described_rows(runs_table.NAME, runs_table.SUMMARY, runs_table.COLUMNS)
+    yield _described_rows(manifest.NAME, manifest.SUMMARY, manifest.COLUMNS)
     for name in (*SUMMARIES, *SUMMARY_QUERIES):
         one = stored_tables()[name]
         yield _described_rows(name, one.summary, (Column(RUN, "VARCHAR", RUN_TEXT), *one.columns))

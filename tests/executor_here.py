@@ -4,8 +4,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from traceql.runs.lake.executor.task import Ended, Executor, Room, Task, outcome
-from traceql.runs.lake.sizes import bytes_at
+from traceql.runs.lake.executor.task import Ended, Executor, Room, Task, bytes_at, outcome
 
 
 class Here(Executor):

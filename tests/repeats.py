@@ -6,8 +6,7 @@ from typing import Any
 
 from scaled_runs import EXAMPLE, Profile, example, run, scaled, with_facts, with_rows
 
-from traceql.runs.compare.baseline import save_baseline
-from traceql.runs.compare.sides import Run
+from traceql.runs.compare.sides import Run, save_baseline
 
 QUIET = (1.000, 1.002, 0.998, 1.001, 0.999)  # 0.4% from the fastest to the slowest run
 OTHER_QUIET = (1.0005, 0.9985, 1.0015, 0.9995, 1.0025)

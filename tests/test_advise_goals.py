@@ -3,7 +3,7 @@
 import pytest
 
 from traceql.errors import GoalInvalid
-from traceql.plan.advise.goal import Goal, parsed_goal
+from traceql.plan.advise.ranking import Goal, parsed_goal
 
 
 def test_limits_are_in_nanoseconds_whatever_their_unit() -> None:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from traceql.errors import UnknownModel
-from traceql.plan.advise.layouts import Layout, layouts, obstacle, stage_sizes
-from traceql.plan.advise.memory import Memory, memory
+from traceql.plan.advise.layouts import Layout, Memory, layouts, memory, obstacle, stage_sizes
 from traceql.plan.advise.models import Model, model_named
 
 DENSE = model_named("qwen3-8b")

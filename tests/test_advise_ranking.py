@@ -4,13 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from traceql.plan.advise.goal import parsed_goal
-from traceql.plan.advise.layouts import Layout
-from traceql.plan.advise.memory import Memory
-from traceql.plan.advise.prediction import Prediction
-from traceql.plan.advise.ranking import Candidate, best, between, may_break, overlapping, ranked
-from traceql.plan.advise.step_time import StepTime
-from traceql.plan.advise.uncertainty import Spread
+from traceql.plan.advise.layouts import Layout, Memory
+from traceql.plan.advise.prediction import Prediction, Spread, StepTime
+from traceql.plan.advise.ranking import (
+    Candidate,
+    best,
+    between,
+    may_break,
+    overlapping,
+    parsed_goal,
+    ranked,
+)
 
 STEP = StepTime(1e6, 1e6, 1e6, 0.0, 0.0, 1e6, ())
 ROOM = Memory(1e9, 1.0, 10_000, 100, None)

@@ -11,16 +11,20 @@ from command_line import output, refusal
 from test_advise_times import Stated
 from written_results import WrittenPoint, latencies, write_results
 
-from traceql.plan.advise.batch import batch_times
-from traceql.plan.advise.comparable import Comparable
-from traceql.plan.advise.default_times import DefaultTimes
+from traceql.plan.advise.check import Comparable
 from traceql.plan.advise.layouts import Layout
 from traceql.plan.advise.machine import machine_named
 from traceql.plan.advise.measured import MeasuredPoint
 from traceql.plan.advise.models import model_named
-from traceql.plan.advise.prediction import Predictor, Requests
-from traceql.plan.advise.step_time import StepTime
-from traceql.plan.advise.uncertainty import MeasuredErrors, spread_of
+from traceql.plan.advise.prediction import (
+    MeasuredErrors,
+    Predictor,
+    Requests,
+    StepTime,
+    batch_times,
+    spread_of,
+)
+from traceql.plan.advise.role_times import DefaultTimes
 
 MODEL, H200 = model_named("qwen3-8b"), machine_named("h200")
 ONE = Layout()

@@ -7,17 +7,12 @@ import pytest
 
 from traceql.analysis.model.sizes import Experts
 from traceql.errors import UnknownGpu
-from traceql.plan.advise.collective_times import CollectiveTimes
-from traceql.plan.advise.default_times import DefaultTimes
-from traceql.plan.advise.floor import floors
-from traceql.plan.advise.fullest_rank import fullest_rank
-from traceql.plan.advise.layouts import Layout
-from traceql.plan.advise.load import Load, decode, prefill
+from traceql.plan.advise.communication import CollectiveTimes
+from traceql.plan.advise.layouts import Layout, Load, decode, fullest_rank, prefill
 from traceql.plan.advise.machine import Machine, machine_named, series_of, with_points
 from traceql.plan.advise.models import Model, model_named
-from traceql.plan.advise.prediction import Predictor, Requests
-from traceql.plan.advise.role_times import RoleTimes
-from traceql.plan.advise.step_time import StepTime, step_time
+from traceql.plan.advise.prediction import Predictor, Requests, StepTime, step_time
+from traceql.plan.advise.role_times import DefaultTimes, RoleTimes, floors
 
 DENSE = model_named("qwen3-8b")
 EXPERTS = model_named("qwen3-30b-a3b")

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from traceql.runs.compare.alignment import Aligned, aligned
-from traceql.runs.compare.layers import layer_changes
-from traceql.runs.compare.names import stem
+from traceql.runs.compare.python_tables import Aligned, aligned, layer_changes, stem
 from traceql.runs.compare.setup import Effect, differences
 from traceql.runs.compare.verdict import Verdict, judged
 

@@ -47,7 +47,7 @@ def test_the_answer_comes_first(comparison: Comparison, page: str) -> None:
     slower = r"Mixed steps are slower: [\d.]+ ms to [\d.]+ ms, run by run \+[45]\.\d%"
     assert re.match(slower, first.text)
     assert "gate_up_proj" in first.text
-    assert said.index(first.text) < said.index("How far each number moved")
+    assert said.index(first.text) < said.index("Change of each number")
     assert 'class="verdict slower"' in page
 
 

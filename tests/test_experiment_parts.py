@@ -10,7 +10,7 @@ from written_results import WrittenPoint, latencies, write_results
 
 from traceql.runs.experiment.experiment import Experiment
 from traceql.runs.experiment.load import fill
-from traceql.runs.experiment.schema import derive, insert
+from traceql.runs.experiment.tables import derive, insert
 
 MOE = ("experts_ns", "routing_ns", "transfer_ns", "wait_ns", "unmatched_ns", "rest_ns")
 SAID = [latencies(ttft=20.0, tpot=5.0, itl=4.0)] * 3

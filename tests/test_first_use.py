@@ -28,7 +28,7 @@ from traceql.runs.compare.profile import RESULTS
 from traceql.runs.compare.sides import runs_of
 from traceql.runs.lake.add import add_run
 from traceql.runs.lake.manifest import entries
-from traceql.runs.lake.places import store_at
+from traceql.runs.lake.store import store_at
 from traceql.sql.registry import definitions, public_tables
 from traceql.util.resources import SCHEMA_VERSION
 

@@ -10,9 +10,8 @@ import pytest
 from traceql.database.statement import result
 from traceql.result.result import Result
 from traceql.runs.compare.verdict import judged
-from traceql.runs.lake.lake import fleet_queries
-from traceql.runs.lake.runs_table import COLUMNS
-from traceql.runs.lake.statistics import interval_places
+from traceql.runs.lake.lake import fleet_queries, interval_places
+from traceql.runs.lake.manifest import COLUMNS
 from traceql.runs.lake.tables import RUN, stored_tables
 from traceql.sql.query import bound
 

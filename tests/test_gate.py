@@ -7,9 +7,9 @@ from gates import SLOWER_DECODE, decided, outcome
 from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, QUIET, side
 
 from traceql.errors import TraceqlError
-from traceql.runs.compare.shift import LEAST_RUNS
-from traceql.runs.gate import text
+from traceql.runs.compare.verdict import LEAST_RUNS
 from traceql.runs.gate.outcome import Verdict
+from traceql.runs.gate.reports import as_text
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +40,7 @@ def test_an_improvement_passes_and_is_told() -> None:
     answer = decided(side(), side(OTHER_QUIET, slower=0.9), "decode.step > 2%")
     assert answer.exit_status == 0
     assert answer.outcomes[0].improved
-    assert "✓ decode.step > 2%: improvement, -9.96%" in text.text(answer)
+    assert "✓ decode.step > 2%: improvement, -9.96%" in as_text(answer)
 
 
 def test_noise_is_inconclusive_and_says_how_many_runs_would_do() -> None:

@@ -12,7 +12,7 @@ from gates import SLOWER_DECODE
 from repeats import OTHER_LOUD, OTHER_QUIET, saved, side
 from scaled_runs import EXAMPLE
 
-from traceql.runs.gate.metrics import metrics
+from traceql.runs.gate.criterion import metrics
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,7 @@ import pytest
 from repeats import side
 
 from traceql.errors import CriterionInvalid
-from traceql.runs.gate.criterion import criteria, criterion
-from traceql.runs.gate.metrics import metrics
+from traceql.runs.gate.criterion import criteria, criterion, metrics
 
 _LAYERS = databases.ROOT / "traceql" / "analysis" / "layers"
 

@@ -9,8 +9,8 @@ import pytest
 from gates import SLOWER_DECODE, decided
 from repeats import LOUD, OTHER_LOUD, OTHER_QUIET, side
 
-from traceql.runs.gate import document, junit, markdown, text
 from traceql.runs.gate.outcome import Gate
+from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text
 
 _DOCUMENT = databases.ROOT / "docs" / "gate.md"
 
@@ -27,7 +27,7 @@ def nasty() -> Gate:
 
 @pytest.mark.slow
 def test_junit_has_a_case_for_each_criterion_and_no_unknown_one_is_a_pass() -> None:
-    root = ET.fromstring(junit.junit(nasty()))
+    root = ET.fromstring(as_junit(nasty()))
     (suite,) = root
     assert (root.tag, suite.tag) == ("testsuites", "testsuite")
     for element in (root, suite):
@@ -48,12 +48,12 @@ def test_junit_has_a_case_for_each_criterion_and_no_unknown_one_is_a_pass() -> N
     (error,) = cases[2]
     assert error.get("message") == "not comparable: no run has exposed_comm in its steps"
     unknown = decided(side(LOUD), side(OTHER_LOUD), "step > 1%")
-    (case,) = ET.fromstring(junit.junit(unknown)).iter("testcase")
+    (case,) = ET.fromstring(as_junit(unknown)).iter("testcase")
     assert [(child.tag, child.get("type")) for child in case] == [("error", "inconclusive")]
 
 
 def test_json_has_the_documented_keys() -> None:
-    found = json.loads(document.json_text(nasty()))
+    found = json.loads(as_json(nasty()))
     assert list(found) == [
         "format", "traceql", "verdict", "exit_status", "criteria", "notes", "setup", "base", "new",
     ]  # fmt: skip
@@ -71,7 +71,7 @@ def test_json_has_the_documented_keys() -> None:
 
 
 def test_markdown_begins_with_the_answer_and_has_one_table() -> None:
-    lines = markdown.markdown(nasty()).splitlines()
+    lines = as_markdown(nasty()).splitlines()
     assert lines[0].startswith("### ❌ traceql gate: regression in 1 of 3 criteria")
     rows = [line for line in lines if line.startswith("|")]
     assert rows[0] == "| criterion | base | new | change | 95% interval | verdict |"
@@ -86,19 +86,19 @@ def test_markdown_begins_with_the_answer_and_has_one_table() -> None:
 
 def test_names_of_traces_do_nothing_in_markdown_and_xml() -> None:
     answer = nasty()
-    shown = markdown.markdown(answer)
+    shown = as_markdown(answer)
     assert "\x1b" not in shown
     # Three ticks around two: all of the name is code.
     assert "``` ]]><script>|`a`` \\x1b[31m @all *b* or" not in shown
     (line,) = [one for one in shown.splitlines() if one.startswith("- `version.vllm`")]
     assert line == ("- `version.vllm` (notes): ```]]><script>|`a`` \\x1b[31m @all *b*``` → `2`")
-    assert "\x1b" not in text.text(answer)
-    assert "]]><script>" in "".join(ET.fromstring(junit.junit(answer)).itertext())
-    assert json.loads(document.json_text(answer))["setup"]
+    assert "\x1b" not in as_text(answer)
+    assert "]]><script>" in "".join(ET.fromstring(as_junit(answer)).itertext())
+    assert json.loads(as_json(answer))["setup"]
 
 
 def test_a_note_stands_in_every_form() -> None:
     roles = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "attention", "act", "lm_head")
     answer = decided(side(), side(OTHER_QUIET), *(f"decode.{role} > 2%" for role in roles))
-    for form in (text.text, markdown.markdown, junit.junit, document.json_text):
+    for form in (as_text, as_markdown, as_junit, as_json):
         assert "no regression can be shown in 7 criteria at once" in form(answer), form

@@ -17,11 +17,9 @@ import traceql
 from traceql.cli import cli
 from traceql.errors import LakeError, QueryInvalid, RunNotFound, TraceqlError
 from traceql.runs.lake.add import add_run
-from traceql.runs.lake.check import check_lake
-from traceql.runs.lake.compact import compact
+from traceql.runs.lake.maintenance import check_lake, compact, remove_runs
 from traceql.runs.lake.manifest import Entry, entries, write_entry
-from traceql.runs.lake.places import store_at
-from traceql.runs.lake.remove import remove_runs
+from traceql.runs.lake.store import store_at
 from traceql.sql.query import shipped_queries
 
 ONE_RANK, BATCH16 = "qwen3-8b-tp1-graph", databases.BATCH16
@@ -203,15 +201,15 @@ def test_two_writers_add_each_run_once(tmp_path: Path) -> None:
 
 _KILLED = """
 import os, signal, sys
-from traceql.runs.lake import local_store
-moves, put = iter(range(1_000)), local_store.LocalStore.put
+from traceql.runs.lake.store import LocalStore
+moves, put = iter(range(1_000)), LocalStore.put
 def put_or_die(store, draft, name):
     if next(moves) == int(sys.argv[1]):
         os.kill(os.getpid(), signal.SIGKILL)
     put(store, draft, name)
-local_store.LocalStore.put = put_or_die
+LocalStore.put = put_or_die
 from traceql.runs.lake.add import add_run
-from traceql.runs.lake.compact import compact
+from traceql.runs.lake.maintenance import compact
 if sys.argv[2] == "add":
     add_run(sys.argv[3], sys.argv[4])
 else:

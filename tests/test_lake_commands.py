@@ -11,10 +11,9 @@ from click.testing import CliRunner, Result
 import traceql
 from traceql.cli import cli
 from traceql.errors import TraceqlError
-from traceql.runs.lake.layout import lock_key
+from traceql.runs.lake.add import source_at
 from traceql.runs.lake.manifest import entries
-from traceql.runs.lake.places import store_at
-from traceql.runs.lake.source import source_at
+from traceql.runs.lake.store import lock_key, store_at
 
 
 @pytest.fixture

@@ -14,11 +14,9 @@ import traces
 import traceql
 from traceql.errors import LakeError
 from traceql.runs.lake.add import add_run
-from traceql.runs.lake.check import check_lake
-from traceql.runs.lake.compact import compact
+from traceql.runs.lake.maintenance import check_lake, compact
 from traceql.runs.lake.manifest import entries
-from traceql.runs.lake.object_store import ObjectStore
-from traceql.runs.lake.places import store_at
+from traceql.runs.lake.store import ObjectStore, store_at
 
 pytest.importorskip("fsspec")
 
@@ -96,7 +94,7 @@ def test_what_no_run_names_stays_for_a_day(
     assert store.size(stray)
     assert check_lake(memory).problems == ()
 
-    monkeypatch.setattr("traceql.runs.lake.object_store._SETTLED", timedelta())
+    monkeypatch.setattr("traceql.runs.lake.store._SETTLED", timedelta())
     assert [one.name for one in check_lake(memory).problems] == [stray]
     compact(memory)
     assert store.size(stray) is None

@@ -22,10 +22,9 @@ import traceql
 from traceql.cli import cli
 from traceql.errors import TraceqlError
 from traceql.runs.lake.add import add_run
-from traceql.runs.lake.check import check_lake
-from traceql.runs.lake.executor.on_ray import OnRay
-from traceql.runs.lake.executor.ray_cluster import Machine, alive_nodes
+from traceql.runs.lake.executor.on_ray import Machine, OnRay, alive_nodes
 from traceql.runs.lake.executor.task import Ended, Task
+from traceql.runs.lake.maintenance import check_lake
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,8 +9,8 @@ from executor_here import Here
 import traceql
 from traceql.database.loading.reading import Workers
 from traceql.runs.lake.add import Added, add_run
-from traceql.runs.lake.check import check_lake
 from traceql.runs.lake.fan_out import add_runs
+from traceql.runs.lake.maintenance import check_lake
 
 BATCH16 = databases.EXAMPLES / databases.BATCH16
 RANKS = sorted((BATCH16 / "traces").iterdir())

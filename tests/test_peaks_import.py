@@ -11,8 +11,8 @@ from other_programs import CANARY, bandwidth_test, nccl_tests, nvbandwidth, writ
 
 from traceql.database.loading.peaks_document import Collective, PeaksDocument
 from traceql.errors import PeaksInvalid
+from traceql.plan.limits.collective_time import peaks_file
 from traceql.plan.limits.imported import Imported, imported, write_imported
-from traceql.plan.limits.peaks_file import peaks_file
 
 NOW = datetime(2026, 11, 23, 9, tzinfo=UTC)
 MIB = 2**20

@@ -10,8 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from traceql.runs.compare.shift import holm, interval_place, p_value, shift
-from traceql.runs.compare.verdict import Judged, Verdict, judged
+from traceql.runs.compare.verdict import (
+    Judged,
+    Verdict,
+    holm,
+    interval_place,
+    judged,
+    p_value,
+    shift,
+)
 
 SOME = settings(max_examples=60, deadline=None)
 VALUES = st.floats(0.5, 2, allow_nan=False)

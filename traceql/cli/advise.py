@@ -171,7 +171,7 @@ def _write_layouts(
 
 
 def _write_check(check: "Check", format_: str, spreadsheet_safe: bool, wide: bool) -> None:
-    from traceql.plan.advise.check_rows import KEYS, check_rows
+    from traceql.plan.advise.check import KEYS, check_rows
 
     rows = check_rows(check)
     if format_ == "table":
@@ -182,7 +182,7 @@ def _write_check(check: "Check", format_: str, spreadsheet_safe: bool, wide: boo
 
 def _write_checklist(database: Path, format_: str, spreadsheet_safe: bool, wide: bool) -> None:
     from traceql.database.trace import Trace
-    from traceql.plan.advise.checklist import checklist
+    from traceql.plan.advise.advice import checklist
 
     with Trace(database) as trace:
         rows = checklist(trace)

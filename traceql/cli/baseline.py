@@ -38,9 +38,8 @@ def save(name: Path, paths: tuple[Path, ...], replace: bool) -> None:
     The folder holds medians and sums by phase and size of step, and what is known of the set-up,
     without paths of the machine. It can be kept in a repository.
     """
-    from traceql.runs.compare.baseline import require_free, save_baseline
-    from traceql.runs.compare.shift import LEAST_RUNS
-    from traceql.runs.compare.sides import runs_of
+    from traceql.runs.compare.sides import require_free, runs_of, save_baseline
+    from traceql.runs.compare.verdict import LEAST_RUNS
     from traceql.runs.gate.decision import require_different
 
     if name.suffix.lower() in _FILES:
@@ -76,8 +75,7 @@ def _not_alike(runs: Sequence["Run"]) -> str:
 @click.argument("name", type=_FOLDER)
 def show(name: Path) -> None:
     """Show what a baseline holds: its runs, their set-up, and their steps."""
-    from traceql.runs.compare.baseline import manifest_of
-    from traceql.runs.compare.sides import runs_of
+    from traceql.runs.compare.sides import manifest_of, runs_of
 
     manifest = manifest_of(name)
     runs = runs_of([name])

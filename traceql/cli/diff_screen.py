@@ -9,8 +9,8 @@ from traceql.cli.console import print_text, terminal_width
 from traceql.result.text_table.texts import places, without_middle
 from traceql.runs.compare.changes import HAS_WAIT
 from traceql.runs.compare.comparison import Comparison
-from traceql.runs.compare.kernels import KernelChange, Use, kernel_changes
-from traceql.runs.compare.names import short
+from traceql.runs.compare.document import KernelChange, Use, kernel_changes
+from traceql.runs.compare.python_tables import short
 from traceql.runs.compare.sentences import (
     MARKS,
     answers,

@@ -11,9 +11,8 @@ import click
 from traceql.cli.console import print_text
 from traceql.cli.two_sides import accept_option, sides, sides_arguments
 from traceql.errors import TraceqlError
-from traceql.runs.gate import document, junit, markdown, text
-from traceql.runs.gate.config import NAME, Config, found_config, read_config
-from traceql.runs.gate.criterion import Criterion, criteria
+from traceql.runs.gate.criterion import NAME, Config, Criterion, criteria, found_config, read_config
+from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text, text_lines
 from traceql.util.files import whole_file
 from traceql.util.printable import printable
 
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
     from traceql.runs.gate.outcome import Gate
 
 _FORMS: dict[str, Callable[["Gate"], str]] = {
-    "text": text.text,
-    "json": document.json_text,
-    "junit": junit.junit,
-    "markdown": markdown.markdown,
+    "text": as_text,
+    "json": as_json,
+    "junit": as_junit,
+    "markdown": as_markdown,
 }
 _SUFFIXES = {".txt": "text", ".json": "json", ".xml": "junit", ".md": "markdown"}
 _INPUT = click.Path(path_type=Path, readable=False)
@@ -118,7 +117,7 @@ def _sides(
     paths: tuple[Path, ...], base: tuple[Path, ...], new: tuple[Path, ...], baseline: Path | None
 ) -> tuple[list[Path], list[Path]]:
     """The paths of base and new; the file's baseline must be one."""
-    from traceql.runs.compare.baseline import manifest_of
+    from traceql.runs.compare.sides import manifest_of
 
     hint = f"; BASE may also be the baseline in a {NAME}"
     bases, news = sides(paths, base, new, baseline=baseline, hint=hint)
@@ -143,7 +142,7 @@ def _decided(
 def _print(decided: "Gate", format_: str) -> None:
     try:
         if format_ == "text":
-            for line in text.lines(decided):
+            for line in text_lines(decided):
                 print_text(line.text, before=line.before, bold=line.is_bold)
         else:
             sys.stdout.write(_FORMS[format_](decided))

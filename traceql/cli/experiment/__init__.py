@@ -33,8 +33,7 @@ def command(ctx: click.Context) -> None:
 def weight_bytes(config: Mapping[str, Any], *, tp: int, pp: int, dp: int, ep: bool) -> float | None:
     """Bytes that the fullest GPU needs for weights, at least; None if that is not known."""
     from traceql.errors import UnknownModel
-    from traceql.plan.advise.layouts import Layout
-    from traceql.plan.advise.memory import least_weight_bytes
+    from traceql.plan.advise.layouts import Layout, least_weight_bytes
     from traceql.plan.advise.models import described
 
     try:

@@ -75,7 +75,7 @@ def command(
     if ray and executor not in (None, _RAY):
         raise click.UsageError(f"--ray is for --executor ray, not {executor}")
     if executor == _PRINT:
-        from traceql.runs.lake.commands import commands
+        from traceql.runs.lake.fan_out import commands
 
         for line in commands(runs, lake, *_options(timeout, trace_processor, again=again)):
             click.echo(line)

@@ -11,7 +11,7 @@ from traceql.cli.lake.options import lake_option
 from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
-    from traceql.runs.lake.check import Problem
+    from traceql.runs.lake.maintenance import Problem
 
 _MOST_OF_A_KIND = 5
 _TOLD = {
@@ -32,7 +32,7 @@ def command(lake: str, fast: bool) -> None:
     It says of each problem what to do. Runs that could not be loaded are listed, and are no fault
     of the lake.
     """
-    from traceql.runs.lake.check import check_lake
+    from traceql.runs.lake.maintenance import check_lake
 
     checked = check_lake(lake, content=not fast)
     for kind, told in _TOLD.items():

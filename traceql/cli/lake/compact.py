@@ -21,7 +21,7 @@ def command(lake: str, small_mb: float) -> None:
     Queries answer the same, and faster where there are many runs. One that runs meanwhile may have
     to be asked again.
     """
-    from traceql.runs.lake.compact import compact
+    from traceql.runs.lake.maintenance import compact
 
     done = compact(lake, small_bytes=int(small_mb * 2**20))
     strays = f"; removed {done.strays:,} that belonged to no run" if done.strays else ""

@@ -11,7 +11,7 @@ from traceql.util.printable import printable
 @lake_option
 def command(runs: tuple[str, ...], lake: str) -> None:
     """Remove runs from a lake, by the names that fleet.runs shows."""
-    from traceql.runs.lake.remove import remove_runs
+    from traceql.runs.lake.maintenance import remove_runs
 
     for entry in remove_runs(lake, runs):
         click.echo(printable(f"removed: {entry.run}"), err=True)

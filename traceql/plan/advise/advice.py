@@ -1,22 +1,30 @@
-"""Answers which layout of a model to run for a goal."""
+"""Which layout of a model to run for a goal."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+
+from traceql.database.terminology import Wording
 from traceql.database.trace import Trace
 from traceql.errors import TraceqlError
 from traceql.plan.advise.check import Check, check
-from traceql.plan.advise.default_times import DefaultTimes
-from traceql.plan.advise.goal import Goal
-from traceql.plan.advise.layouts import Layout, layouts
+from traceql.plan.advise.layouts import Layout, Memory, layouts, memory
 from traceql.plan.advise.machine import Machine, machine_named, with_points
-from traceql.plan.advise.measured import MeasuredPoint, Results, measured_points
-from traceql.plan.advise.memory import Memory, memory
+from traceql.plan.advise.measured import (
+    MeasuredPoint,
+    Results,
+    measured_points,
+    only_gpu,
+    only_model,
+)
 from traceql.plan.advise.models import Model, model_named
 from traceql.plan.advise.prediction import Prediction, Predictor, Requests
 from traceql.plan.advise.ranking import (
     Candidate,
+    Goal,
     best,
     between,
     most_requests,
@@ -24,10 +32,35 @@ from traceql.plan.advise.ranking import (
     overlapping,
     ranked,
 )
-from traceql.plan.advise.recorded_times import RecordedTimes, Recording, recording
-from traceql.plan.advise.subject import only_gpu, only_model
+from traceql.plan.advise.role_times import DefaultTimes, RecordedTimes, Recording, recording
+from traceql.result.result import Result
 from traceql.runs.experiment import experiment
 from traceql.runs.experiment.load import quiet
+from traceql.sql.query import Query, queries_in
+from traceql.util.resources import QUERIES
+
+FOLDER: Path = QUERIES / "advise"
+_ORDER = ("look", "unknown", "ok")
+_SENTENCES = ("item", "evidence", "advice")
+
+
+def items() -> dict[str, Query]:
+    """The queries of the checklist by name."""
+    return queries_in(FOLDER)
+
+
+def checklist(trace: Trace) -> Result:
+    """One row per item; what is worth a look first."""
+    rows = [_said(trace.wording, row) for one in items().values() for row in trace.select(one.sql)]
+    rows.sort(key=lambda row: _ORDER.index(row["state"]))
+    columns = [column.name for column in next(iter(items().values())).head.columns]
+    return Result(pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in columns])))
+
+
+def _said(wording: Wording, row: dict[str, Any]) -> dict[str, Any]:
+    """A row whose texts are in the words of the run."""
+    return row | {name: wording(row[name]) for name in _SENTENCES if row[name] is not None}
+
 
 MOST_ERROR_PCT = 25.0  # on recorded steps and measured points, up to which a ranking is told
 

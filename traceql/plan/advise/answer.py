@@ -1,14 +1,110 @@
 """The answer in sentences: what to run, why, how sure that is, and what is not known."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from statistics import median
 
 from traceql.plan.advise.advice import MOST_ERROR_PCT, Advice
-from traceql.plan.advise.best_measured import best_measured
-from traceql.plan.advise.check import Check
-from traceql.plan.advise.check_sentences import check_sentences, median_text
+from traceql.plan.advise.check import Check, Checked
 from traceql.plan.advise.layouts import Layout, obstacle
+from traceql.plan.advise.measured import MeasuredPoint
 from traceql.plan.advise.prediction import Prediction
-from traceql.plan.advise.ranking import Candidate, may_break
+from traceql.plan.advise.ranking import Candidate, Goal, may_break
+
+
+def best_measured(advice: Advice) -> MeasuredPoint | None:
+    """Of the points that can be compared, are of an allowed layout and keep the limits.
+
+    Points with the requests that were asked for come before others.
+    """
+    allowed = {one.layout for one in advice.candidates}
+    kept = [
+        one.point
+        for one in (advice.check.checked if advice.check else ())
+        if one.point.layout in allowed and one.point.tokens_per_s and _keeps(one.point, advice.goal)
+    ]
+    alike = [point for point in kept if point.requests == advice.requests]
+    return max(alike or kept, key=lambda point: _merit(point, advice.goal), default=None)
+
+
+def _keeps(point: MeasuredPoint, goal: Goal) -> bool:
+    measured = {"tpot": point.tpot_ns, "ttft": point.ttft_ns}
+    return all((measured[metric] or limit) < limit for metric, limit in goal.limits.items())
+
+
+def _merit(point: MeasuredPoint, goal: Goal) -> tuple[float, ...]:
+    tokens_per_s = point.tokens_per_s or 0.0
+    if goal.aim == "min tpot":
+        return (-(point.tpot_ns or 0.0), tokens_per_s)
+    if goal.aim == "min gpus":
+        return (-point.layout.gpus, tokens_per_s)
+    return (tokens_per_s, -point.layout.gpus)
+
+
+_WHOLE = 0.2  # share from which percents have no decimals
+
+
+def check_sentences(check: Check) -> Iterator[str]:
+    """How far predictions are from measured points, and which points say nothing of it."""
+    if check.checked:
+        yield _errors(check)
+        yield from _by_layout(check.checked)
+    else:
+        yield (
+            f"{check.name} holds no point that can be compared with a prediction: it is not "
+            "evidence for this advice."
+        )
+    if check.left_out:
+        reasons = Counter(one.reason for one in check.left_out)
+        listed = "; ".join(f"{_points(count)} with {why}" for why, count in reasons.most_common())
+        yield f"Left out of the comparison: {listed}."
+
+
+def _errors(check: Check) -> str:
+    worst = max(check.checked, key=lambda one: abs(one.tpot_error))
+    found = (
+        f"On {_points(len(check.checked))} of {check.name}, predicted TPOT is off by "
+        f"{_off([one.tpot_error for one in check.checked])} ({worst.point.layout}, "
+        f"{worst.point.load}, "
+        f"{worst.point.requests.prompt_tokens:,} prompt tokens)"
+    )
+    if not check.ttft_errors:
+        return f"{found}."
+    return f"{found}; TTFT by {_off(check.ttft_errors)}."
+
+
+def _by_layout(checked: Sequence[Checked]) -> Iterator[str]:
+    """If there are several layouts."""
+    found: dict[str, list[float]] = {}
+    for one in checked:
+        found.setdefault(str(one.point.layout), []).append(one.tpot_error)
+    if len(found) > 1:
+        listed = "; ".join(
+            f"{layout} by {_off(errors)} ({_points(len(errors))})"
+            for layout, errors in found.items()
+        )
+        yield f"TPOT by layout: {listed}."
+
+
+def median_text(errors: Sequence[float]) -> str:
+    """The median error, whichever way it goes."""
+    return f"{_pct(median(map(abs, errors)))} in the median"
+
+
+def _off(errors: Sequence[float]) -> str:
+    worst = max(errors, key=abs)
+    return (
+        f"{median_text(errors)}, at worst {_pct(abs(worst))} too {'low' if worst < 0 else 'high'}"
+    )
+
+
+def _pct(share: float) -> str:
+    return f"{100 * share:.{0 if share >= _WHOLE else 1}f}%"
+
+
+def _points(count: int) -> str:
+    return f"{count:,} point{'' if count == 1 else 's'}"
+
 
 _NAMED = 4  # layouts in a sentence
 _IDLE_SHARE = 0.25  # of a prefill step, from which it is told

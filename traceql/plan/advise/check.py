@@ -1,17 +1,125 @@
-"""How far predictions are from what was measured: every point that can be compared."""
+"""How far predictions are from measured points."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log
+from typing import Any
 
-from traceql.plan.advise.batch import batch_times
-from traceql.plan.advise.comparable import Comparable
-from traceql.plan.advise.layouts import Layout
+import pyarrow as pa
+
+from traceql.plan.advise.layouts import Layout, memory
 from traceql.plan.advise.machine import Machine
-from traceql.plan.advise.measured import MeasuredPoint, Results
-from traceql.plan.advise.prediction import Predictor, Requests
-from traceql.plan.advise.subject import require_subject
-from traceql.plan.advise.uncertainty import MeasuredErrors
+from traceql.plan.advise.measured import MeasuredPoint, Results, is_named, require_subject
+from traceql.plan.advise.models import Model
+from traceql.plan.advise.prediction import MeasuredErrors, Predictor, Requests, batch_times
+from traceql.result.result import Result
+
+# Arguments that change neither what a step computes nor how; those of sizes are read where they
+# count. Any other one may change everything.
+_HARMLESS = frozenset(
+    {
+        "disable_log_requests",
+        "disable_log_stats",
+        "download_dir",
+        "enable_log_requests",
+        "gpu_memory_utilization",
+        "load_format",
+        "max_logprobs",
+        "max_model_len",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "revision",
+        "seed",
+        "served_model_name",
+        "tokenizer",
+        "tokenizer_mode",
+        "tokenizer_revision",
+        "trust_remote_code",
+    }
+)
+# What vLLM does without the argument, or what experiments do.
+_USUAL: Mapping[str, object] = {
+    "dtype": "auto",
+    "enable_chunked_prefill": True,
+    "enable_prefix_caching": False,
+    "enforce_eager": False,
+    "kv_cache_dtype": "auto",
+}
+_HARMLESS_VARIABLES = frozenset({"CUDA_VISIBLE_DEVICES", "HF_HOME", "HF_HUB_OFFLINE"})
+_UTILIZATION = 0.9  # without the argument
+
+
+@dataclass(frozen=True)
+class Comparable:
+    """What predictions are made for."""
+
+    model: Model
+    machine: Machine
+
+    def difference(self, point: MeasuredPoint) -> str | None:
+        """The first reason against a comparison; None if it can be made."""
+        reasons: tuple[Callable[[], str | None], ...] = (
+            lambda: None if is_named(self.model, point.model) else f"model {point.model}",
+            lambda: None if point.gpu == self.machine.name else f"GPU {point.gpu or 'unknown'}",
+            lambda: _arguments(point),
+            lambda: _variables(point.environment),
+            lambda: self._replicas(point),
+            lambda: "requests that arrive at a rate" if point.in_flight is None else None,
+            lambda: None if _has_tpot(point) else "no TPOT",
+            lambda: self._queue(point),
+        )
+        return next((found for reason in reasons if (found := reason())), None)
+
+    def _replicas(self, point: MeasuredPoint) -> str | None:
+        """Such experts are split over the ranks of all replicas, which advice does not know."""
+        is_split = self.model.sizes.experts and point.layout.dp > 1 and not point.layout.ep
+        return "experts of replicas without EP" if is_split else None
+
+    def _queue(self, point: MeasuredPoint) -> str | None:
+        most, share = point.arguments.get("max_num_seqs"), _utilization(point)
+        held = memory(
+            self.model,
+            point.layout,
+            gpu_bytes=self.machine.memory_bytes,
+            utilization=share,
+            request_tokens=point.requests.tokens,
+        )
+        fitting = held.requests // point.layout.dp
+        fitting = min(fitting, most) if isinstance(most, int) else fitting
+        return "more requests than fit at once" if point.per_replica > fitting else None
+
+
+def _arguments(point: MeasuredPoint) -> str | None:
+    found = [
+        name
+        for name, value in point.arguments.items()
+        if name not in _HARMLESS
+        and value is not None
+        and value != _USUAL.get(name)
+        and not _has_own_graph(point, name, value)
+    ]
+    return f"engine argument {', '.join(found)}" if found else None
+
+
+def _has_own_graph(point: MeasuredPoint, name: str, value: Any) -> bool:
+    """Whether a decode step of the point has a CUDA graph of its size, as by default."""
+    sizes = value if name == "cudagraph_capture_sizes" and isinstance(value, list) else []
+    return point.per_replica in sizes
+
+
+def _variables(environment: Mapping[str, str]) -> str | None:
+    found = [name for name in environment if name not in _HARMLESS_VARIABLES]
+    return f"environment variable {', '.join(found)}" if found else None
+
+
+def _has_tpot(point: MeasuredPoint) -> bool:
+    return bool(point.tpot_ns) and point.requests.output_tokens > 1
+
+
+def _utilization(point: MeasuredPoint) -> float:
+    given = point.arguments.get("gpu_memory_utilization")
+    return given if isinstance(given, float) else _UTILIZATION
+
 
 _GIB = 2**30
 _LARGE_GPU_BYTES = 70 * _GIB
@@ -128,3 +236,64 @@ def _step_tokens(point: MeasuredPoint, machine: Machine) -> int:
         return given
     is_large = machine.memory_bytes >= _LARGE_GPU_BYTES and "A100" not in machine.name
     return 8192 if is_large else 2048
+
+
+_SCHEMA = pa.schema(
+    [
+        ("layout", pa.string()),
+        ("load", pa.string()),
+        ("prompt_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("repeats", pa.int64()),
+        ("measured_tpot_ns", pa.float64()),
+        ("predicted_tpot_ns", pa.float64()),
+        ("tpot_error_pct", pa.float64()),
+        ("measured_ttft_ns", pa.float64()),
+        ("predicted_ttft_ns", pa.float64()),
+        ("ttft_error_pct", pa.float64()),
+        ("measured_tokens_per_s", pa.float64()),
+        ("left_out", pa.string()),
+    ]
+)
+KEYS = (
+    "layout", "load", "prompt_tokens", "output_tokens", "measured_tpot_ns", "predicted_tpot_ns",
+    "tpot_error_pct", "left_out", "measured_ttft_ns", "predicted_ttft_ns", "ttft_error_pct",
+)  # fmt: skip
+
+
+def check_rows(check: Check) -> Result:
+    """The points that were predicted, then those that were left out, with the reason.
+
+    If any was predicted, points of other models have no row. Errors are predicted / measured - 1.
+    """
+    rows = [_measured(one.point) | _predicted(one) for one in check.checked]
+    models = {one.point.model for one in check.checked or check.left_out}
+    rows += [
+        _measured(one.point) | {"left_out": one.reason}
+        for one in check.left_out
+        if one.point.model in models
+    ]
+    return Result(pa.Table.from_pylist(rows, _SCHEMA))
+
+
+def _measured(point: MeasuredPoint) -> dict[str, object]:
+    return {
+        "layout": str(point.layout),
+        "load": point.load,
+        "prompt_tokens": point.requests.prompt_tokens,
+        "output_tokens": point.requests.output_tokens,
+        "repeats": point.repeats,
+        "measured_tpot_ns": point.tpot_ns,
+        "measured_ttft_ns": point.ttft_ns,
+        "measured_tokens_per_s": point.tokens_per_s,
+    }
+
+
+def _predicted(one: Checked) -> dict[str, object]:
+    ttft_error = one.ttft_error
+    return {
+        "predicted_tpot_ns": one.tpot_ns,
+        "tpot_error_pct": 100 * one.tpot_error,
+        "predicted_ttft_ns": one.ttft_ns,
+        "ttft_error_pct": None if ttft_error is None else 100 * ttft_error,
+    }

@@ -9,7 +9,7 @@ import duckdb
 
 from traceql.database.loading.peaks import write_peaks
 from traceql.errors import UnknownGpu
-from traceql.plan.advise.collective_times import CollectiveTimes
+from traceql.plan.advise.communication import CollectiveTimes
 from traceql.plan.limits.series import Series
 from traceql.sql.execute import create_sources, make_tables
 from traceql.util.suggestions import suggestion

@@ -1,14 +1,190 @@
-"""What users would see of a layout that serves so many requests at a time."""
+"""The step time of a layout, what users would see of it, and how uncertain that is."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
 
-from traceql.plan.advise.collective_times import CollectiveNs
-from traceql.plan.advise.layouts import Layout
-from traceql.plan.advise.load import decode, prefill
+from traceql.plan.advise.communication import CollectiveNs, communication
+from traceql.plan.advise.layouts import (
+    Layout,
+    Load,
+    decode,
+    fullest_rank,
+    prefill,
+    replicas_are_apart,
+    stage_sizes,
+)
 from traceql.plan.advise.models import Model
-from traceql.plan.advise.role_times import Evidence
-from traceql.plan.advise.step_time import StepTime, step_time
-from traceql.plan.advise.uncertainty import NOT_MEASURED, MeasuredErrors, Spread, spread_of
+from traceql.plan.advise.role_times import (
+    EVERY_STAGE,
+    EXPERTS,
+    FIRST_STAGE,
+    LAST_STAGE,
+    Evidence,
+    RoleTimes,
+)
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """One pass of one batch through all stages, ns.
+
+    Attributes:
+        ns: from the first stage to the end of the last.
+        slowest_stage_ns: of which the next batch has to wait.
+        computing_ns, communication_ns, idle_ns: the parts of `ns`.
+        least_ns: computing at the peaks of the GPU, without anything else.
+        unknown: the parts that are missing in all of these.
+    """
+
+    ns: float
+    slowest_stage_ns: float
+    computing_ns: float
+    communication_ns: float
+    idle_ns: float
+    least_ns: float
+    unknown: tuple[str, ...]
+
+
+def step_time(
+    model: Model,
+    layout: Layout,
+    load: Load,
+    evidence: Evidence,
+    collective_ns: CollectiveNs,
+) -> StepTime | None:
+    """The step of one replica; None if the evidence does not have the times of its roles."""
+    times = _times(model, layout, load, evidence)
+    if times is None:
+        return None
+    sent = communication(model, layout, load, collective_ns)
+    sizes = stage_sizes(model.layers, layout.pp)
+    computed = [_of_stage(times.ns, n, sizes) for n in range(layout.pp)]
+    least = [_of_stage(times.least_ns, n, sizes) for n in range(layout.pp)]
+    moved = [size * sent.layer_ns for size in sizes]
+    moved[0] += sent.first_ns
+    moved[-1] += sent.last_ns
+    handed = (layout.pp - 1) * sent.hand_over_ns
+    idle = times.ns.get("idle", 0.0)
+    stages = [a + b for a, b in zip(computed, moved, strict=True)]
+    return StepTime(
+        ns=sum(stages) + handed,
+        slowest_stage_ns=max(stages) + sent.hand_over_ns,
+        computing_ns=sum(computed) - idle,
+        communication_ns=sum(moved) + handed,
+        idle_ns=idle,
+        least_ns=sum(least),
+        unknown=times.unknown,
+    )
+
+
+def _times(model: Model, layout: Layout, load: Load, evidence: Evidence) -> RoleTimes | None:
+    """The times of a rank; of experts that are spread over replicas, those of the fullest rank."""
+    own = evidence.times(load, layout.tp)
+    if own is None or model.sizes.experts is None or not layout.ep:
+        return own
+    replicas = 1 if replicas_are_apart(layout) else layout.dp
+    all_loads = load.of_replicas(replicas)
+    spread = evidence.times(all_loads, layout.expert_ranks)
+    if spread is None:
+        return None
+    ratio = fullest_rank(model.sizes.experts, layout.expert_ranks, all_loads.tokens)
+    experts = {role: ns * ratio for role, ns in spread.ns.items() if role in EXPERTS}
+    least = {role: ns for role, ns in spread.least_ns.items() if role in EXPERTS}
+    return RoleTimes({**own.ns, **experts}, {**own.least_ns, **least}, own.unknown)
+
+
+def _of_stage(ns: Mapping[str, float], number: int, sizes: list[int]) -> float:
+    """The time of one stage, which has its share of the layers."""
+    share = sizes[number] / sum(sizes)
+    is_first, is_last = number == 0, number == len(sizes) - 1
+    total = 0.0
+    for role, whole in ns.items():
+        if role in FIRST_STAGE:
+            total += whole * is_first
+        elif role in LAST_STAGE:
+            total += whole * is_last
+        elif role in EVERY_STAGE:
+            total += whole
+        else:
+            total += whole * share
+    return total
+
+
+# Worst errors of predicted steps, percent; docs/advise.md and docs/definitions.md ("What if").
+_OTHER_BATCH = 11.0
+_OTHER_TP = 12.5
+_OTHER_GPU = 15.0
+_NOT_CHECKED = 25.0  # stages, spread experts: nothing or one recording to check them with
+_DEFAULTS_ABOVE = 1.5  # an allowance: recorded decode steps took 0.89 to 0.97 of the defaults
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The least and the most that a time may be, in relation to the predicted time."""
+
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        return f"{100 * (self.low - 1):+.0f}% to {100 * (self.high - 1):+.0f}%"
+
+
+@dataclass(frozen=True)
+class MeasuredErrors:
+    """Predicted / measured - 1 of the points of each layout that were measured."""
+
+    by_layout: Mapping[Layout, Sequence[float]] = field(default_factory=dict)
+
+    def counting_for(self, layout: Layout) -> Sequence[float]:
+        """Those of the layout; if it was not measured, of all."""
+        every = [error for errors in self.by_layout.values() for error in errors]
+        return self.by_layout.get(layout, every)
+
+    def worst_pct(self, layout: Layout) -> float | None:
+        """The largest that counts for the layout; None if nothing was measured."""
+        return max((100 * abs(error) for error in self.counting_for(layout)), default=None)
+
+
+NOT_MEASURED = MeasuredErrors()
+
+
+def spread_of(
+    evidence: Evidence, layout: Layout, step: StepTime, errors: MeasuredErrors = NOT_MEASURED
+) -> Spread:
+    """That of a prediction, no less than the errors that were found where points were measured.
+
+    Without a recording and without a measured point of the layout, it reaches from the floor to
+    what the slowest step took.
+    """
+    if not evidence.is_recorded and layout not in errors.by_layout:
+        usual = Spread(min(1.0, step.least_ns / step.ns), _DEFAULTS_ABOVE)
+    else:
+        share = max(_OTHER_BATCH, evidence.error_pct, *_changes(evidence, layout)) / 100
+        usual = Spread(1 / (1 + share), 1 + share)
+    return _with_errors(usual, errors.counting_for(layout))
+
+
+def _with_errors(usual: Spread, errors: Sequence[float]) -> Spread:
+    """Also as wide as the largest error, and so wide that each measured time is within it."""
+    worst = max(map(abs, errors), default=0.0)
+    measured = [1 / (1 + error) for error in errors]
+    return Spread(min(usual.low, 1 / (1 + worst), *measured), max(usual.high, 1 + worst, *measured))
+
+
+def _changes(evidence: Evidence, layout: Layout) -> list[float]:
+    """The errors of what differs from the recording."""
+    found = [0.0]
+    if not evidence.is_recorded:
+        return found
+    if layout.tp != evidence.recorded_tp:
+        found.append(_OTHER_TP)
+    if evidence.is_elsewhere:
+        found.append(_OTHER_GPU)
+    if layout.pp > 1 or (layout.ep and layout.dp > 1):
+        found.append(_NOT_CHECKED)
+    return found
 
 
 @dataclass(frozen=True)
@@ -117,3 +293,39 @@ class Predictor:
         usual = step_time(self.model, layout, load, self.prompt_evidence, self.collective_ns)
         assert usual is not None, "defaults know every layout"
         return usual, False
+
+
+@dataclass(frozen=True)
+class BatchTimes:
+    """Medians over the requests of a batch, ns."""
+
+    ttft_ns: float
+    tpot_ns: float
+
+
+def batch_times(
+    predictor: Predictor, layout: Layout, per_replica: int, *, step_tokens: int
+) -> BatchTimes | None:
+    """The times of a batch on each replica; None if the evidence does not have them.
+
+    Prompts are processed in the order of their requests, as many in a step as fit. A request has
+    its first token after the step of its own prompt; the steps of later prompts are in its time
+    between tokens.
+
+    Args:
+        step_tokens: tokens of prompts that a step can process.
+    """
+    found = predictor.predicted(layout, per_replica)
+    if found is None:
+        return None
+    together = min(per_replica, max(1, step_tokens // predictor.requests.prompt_tokens))
+    prompts, _ = predictor.prompts(layout, together)
+    # As numbers of full steps; the last one may have fewer prompts.
+    places = range(1, per_replica + 1)
+    done = median(min(-(-place // together) * together, per_replica) for place in places) / together
+    later = per_replica / together - done
+    answered = predictor.requests.output_tokens - 1
+    return BatchTimes(
+        ttft_ns=prompts.ns + (done - 1) * prompts.slowest_stage_ns,
+        tpot_ns=found.step_ns + later * prompts.slowest_stage_ns / answered,
+    )

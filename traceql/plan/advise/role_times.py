@@ -1,10 +1,19 @@
-"""How long the roles of a model take on one rank, in the form that all sources of times give."""
+"""How long the roles of a model take on one rank: recorded, or from peaks."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Protocol
+import json
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Protocol
 
-from traceql.plan.advise.load import Load
+from traceql.analysis.model.parts import LOGITS, Part, parts
+from traceql.database.trace import Trace
+from traceql.errors import TraceqlError, UnknownGpu, UnknownModel
+from traceql.plan.advise.layouts import Load
+from traceql.plan.advise.machine import Machine, Point
+from traceql.plan.advise.models import Model, described, has_layers_of
 
 EXPERTS = frozenset(("experts_gate_up", "experts_down"))
 FIRST_STAGE = frozenset(("embed",))
@@ -53,3 +62,272 @@ class Evidence(Protocol):
     def times(self, load: Load, tp: int) -> RoleTimes | None:
         """The times on one of `tp` ranks; None if this source does not have them."""
         ...
+
+
+_FROM_CACHE = ("activations", "kv_write", "gather")  # bytes that count even if they are few
+
+
+@dataclass(frozen=True)
+class PartFloor:
+    """Least times of one part of one layer at the peaks, ns.
+
+    Attributes:
+        layers: how many layers have it so; 1 outside layers.
+    """
+
+    part: Part
+    layers: int
+    compute_ns: float
+    memory_ns: float
+
+    @property
+    def ns(self) -> float:
+        return max(self.compute_ns, self.memory_ns)
+
+
+def floors(model: Model, machine: Machine, load: Load, tp: int) -> Iterator[PartFloor]:
+    """The floors of all parts on one of `tp` ranks.
+
+    Raises:
+        UnknownGpu: the GPU's peak of a type of numbers is not known.
+    """
+    for part, layers in _alike(model, tp).items():
+        flops = _flops(part, load)
+        rate = machine.flops_per_ns.get(part.dtype or "")
+        if flops and rate is None:
+            raise UnknownGpu(f"the {part.dtype} peak of {machine.name} is not known; use --peaks")
+        compute_ns = flops / rate if rate else 0.0
+        memory_ns = _bytes(model, machine, part, load) / machine.bytes_per_ns
+        yield PartFloor(part, layers, compute_ns, memory_ns)
+
+
+@cache
+def _alike(model: Model, tp: int) -> Mapping[Part, int]:
+    """The distinct parts of a rank, and how many layers have each."""
+    return Counter(replace(part, layer=None) for part in parts(model.sizes, model.formats, tp))
+
+
+def _rows(part: Part, load: Load) -> int:
+    return load.requests if part.rows == LOGITS else load.tokens
+
+
+def _flops(part: Part, load: Load) -> float:
+    pairs = part.context_pair * load.context_pairs + part.generation_pair * load.generation_pairs
+    return part.flops_per_row * _rows(part, load) + pairs * _seen(part, load)
+
+
+def _seen(part: Part, load: Load) -> float:
+    """Share of a request's tokens that its attention window leaves."""
+    return min(1.0, part.window / load.length) if part.window else 1.0
+
+
+def _bytes(model: Model, machine: Machine, part: Part, load: Load) -> float:
+    rows, element = _rows(part, load), model.formats.plain.input_bytes
+    weights = (part.weight_bytes or 0.0) * _touched(part, rows) + part.gathered * rows
+    cache = part.kv_written * rows + part.kv_read * load.kv_tokens * _seen(part, load)
+    tensors = [size * rows for size in part.tensors]
+    if part.formula not in _FROM_CACHE:
+        tensors = [size for size in tensors if size > machine.l2_bytes]
+    return weights + cache * element + sum(tensors)
+
+
+def _touched(part: Part, rows: int) -> float:
+    """Expected share of the experts that equally likely choices of so many rows touch."""
+    if not (part.experts and part.top_k):
+        return 1.0
+    return 1 - (1 - part.top_k / part.experts) ** rows
+
+
+# Decode steps of Qwen3-8B on an H200: products read their weights at 0.9 of the peak and take
+# some microseconds to start. docs/advise.md has the numbers.
+MEMORY_SHARE = 0.9
+COMPUTE_SHARE = 0.75
+_START_NS = {"product": 5_000, "experts": 10_000, "attention": 12_000, "latent_attention": 12_000}
+_SMALL_START_NS = 2_000
+_GAP_NS = 500  # between kernels of a replayed graph
+_SAMPLING_NS = 50_000  # sampling, inputs and copies
+
+
+@dataclass(frozen=True)
+class DefaultTimes:
+    """The defaults for a model on a kind of GPU."""
+
+    model: Model
+    machine: Machine
+    is_recorded: bool = False
+    recorded_tp: int | None = None
+    is_elsewhere: bool = False
+    error_pct: float = 0.0
+
+    def times(self, load: Load, tp: int) -> RoleTimes:
+        ns: dict[str, float] = defaultdict(float)
+        least: dict[str, float] = defaultdict(float)
+        for one in floors(self.model, self.machine, load, tp):
+            ns[one.part.role] += one.layers * _usual_ns(one)
+            least[one.part.role] += one.layers * one.ns
+        ns["sample"] = _SAMPLING_NS
+        return RoleTimes(ns, least)
+
+
+def _usual_ns(one: PartFloor) -> float:
+    start = _START_NS.get(one.part.formula, _SMALL_START_NS) + _GAP_NS
+    return max(one.compute_ns / COMPUTE_SHARE, one.memory_ns / MEMORY_SHARE) + start
+
+
+_SPLIT = (1, 2, 4, 8, 16)  # tensor-parallel sizes that whatif knows
+_WHAT = """
+    SELECT
+        layout.tp_size, layout.pp_size, trace.device_name,
+        model_config.document, model_config.path,
+        run.model AS name,
+        CAST(run.document ->> '$.gpus[0].memory_bytes' AS BIGINT) AS memory_bytes
+    FROM layout
+    INNER JOIN trace USING (rank)
+    LEFT JOIN model_config ON TRUE
+    LEFT JOIN run ON TRUE
+    ORDER BY layout.rank
+    LIMIT 1
+"""
+# Where sizes were measured (in a peaks.json that was loaded), the curve has no recorded ones.
+_POINTS = """
+    SELECT op, ranks, from_bytes AS bytes, ns
+    FROM transfer_curve
+    WHERE
+        source IN ('measured', 'recorded') AND from_bytes > 0
+        AND op <> 'peer_copy' AND device_name = $device
+    ORDER BY op, ranks, bytes
+"""
+_ELSEWHERE = ("communication", "waiting", "total")  # told by others, or not at all
+_OUTSIDE_LAYERS = FIRST_STAGE | LAST_STAGE | EVERY_STAGE
+
+
+@dataclass(frozen=True)
+class Recording:
+    """A loaded run that predictions start from.
+
+    Attributes:
+        model: what it recorded.
+        tp: its tensor-parallel size.
+        points: the times of its operations.
+        memory_bytes: of its GPU; None if it does not say.
+    """
+
+    trace: Trace
+    model: Model
+    tp: int
+    device_name: str
+    points: tuple[Point, ...]
+    memory_bytes: int | None
+
+
+def recording(trace: Trace) -> Recording:
+    """The recording in a database.
+
+    Raises:
+        TraceqlError: it has no model configuration, or several pipeline stages.
+    """
+    found: dict[str, Any] = next(iter(trace.select(_WHAT)), {})
+    path = trace.path
+    if not found.get("document"):
+        raise TraceqlError(f"{path} has no model configuration; load it with --model-config")
+    if not found["tp_size"] or not found["device_name"]:
+        raise TraceqlError(f"{path} does not say its layout and GPU; load all ranks of a run")
+    if found["pp_size"] != 1:
+        raise TraceqlError(f"{path} has pipeline stages; give a recording of one stage")
+    name = found["name"] or found["path"]
+    points = [
+        (row["op"], row["ranks"], float(row["bytes"]), float(row["ns"]))
+        for row in trace.select(_POINTS, {"device": found["device_name"]})
+    ]
+    model = described(name, json.loads(found["document"]))
+    return Recording(
+        trace, model, found["tp_size"], found["device_name"], tuple(points), found["memory_bytes"]
+    )
+
+
+class RecordedTimes:
+    """What a recording says of a model with the same layers, on a GPU of any kind.
+
+    Attributes:
+        recorded_tp: the tensor-parallel size of the recording.
+        is_elsewhere: whether the asked GPU is not the recorded one.
+        error_pct: of the method on the recorded decode steps; 0 if it could not be checked.
+
+    Raises:
+        UnknownModel: the recording is of another model.
+        UnknownGpu: the asked GPU is not in the recording's list of peaks.
+    """
+
+    is_recorded = True
+
+    def __init__(self, recording: Recording, model: Model, machine: Machine) -> None:
+        self._recording, self._model, self._machine = recording, model, machine
+        self._known: dict[tuple[Load, int], RoleTimes | None] = {}
+        self.recorded_tp = recording.tp
+        self.is_elsewhere = machine.name != recording.device_name
+        _require_same_layers(recording, model)
+        if self.is_elsewhere:
+            _require_listed(recording, machine)
+        *_, total = recording.trace.run("whatif", no_wait=True).rows() or [{"error_pct": None}]
+        self.error_pct: float = total["error_pct"] or 0.0
+
+    def times(self, load: Load, tp: int) -> RoleTimes | None:
+        """None if no step of the phase was recorded, or whatif does not know the size."""
+        if (load, tp) not in self._known:
+            self._known[load, tp] = self._predicted(load, tp) if tp in _SPLIT else None
+        return self._known[load, tp]
+
+    def _predicted(self, load: Load, tp: int) -> RoleTimes | None:
+        rows = self._recording.trace.run(
+            "whatif",
+            batch=load.requests,
+            context=load.length,
+            tp=tp,
+            phase=load.phase,
+            no_wait=True,
+            peak=_pattern(self._machine.name) if self.is_elsewhere else None,
+        ).rows()
+        known = [row for row in rows if row["kind"] not in _ELSEWHERE]
+        if not known:
+            return None
+        ns: dict[str, float] = defaultdict(float)
+        for row in known:
+            ns[_role(row)] += (row["predicted_ns"] or 0.0) * self._scale(_role(row))
+        least: dict[str, float] = defaultdict(float)
+        for one in floors(self._model, self._machine, load, tp):
+            least[one.part.role] += one.layers * one.ns
+        # whatif leaves out layers whose attention window is shorter than the context.
+        ns["attention"] = max(ns["attention"], least["attention"])
+        unknown = [row["part"] for row in known if row["predicted_ns"] is None]
+        return RoleTimes(ns, least, tuple(unknown))
+
+    def _scale(self, role: str) -> float:
+        """How many layers the model has for each recorded one."""
+        if role in _OUTSIDE_LAYERS:
+            return 1.0
+        return self._model.layers / self._recording.model.layers
+
+
+def _require_same_layers(recording: Recording, model: Model) -> None:
+    if not has_layers_of(model, recording.model):
+        raise UnknownModel(
+            f"{recording.trace.path} is a recording of another model than {model.name}; leave "
+            "--run out, or record that model"
+        )
+
+
+def _require_listed(recording: Recording, machine: Machine) -> None:
+    listed = "SELECT COALESCE(example, device) AS name FROM data_sheet_peak"
+    if machine.name not in {row["name"] for row in recording.trace.select(listed)}:
+        path = recording.trace.path
+        raise UnknownGpu(f"{path} does not list {machine.name}; load the recording with --peaks")
+
+
+def _role(row: dict[str, Any]) -> str:
+    part: str = row["part"]
+    return "idle" if row["kind"] == "idle" else part
+
+
+def _pattern(name: str) -> str:
+    """A regular expression for this name alone."""
+    return f"^{re.escape(name)}$"

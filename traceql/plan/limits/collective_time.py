@@ -1,4 +1,4 @@
-"""How long a collective takes on a machine, by what was measured on it."""
+"""How long a collective takes on a machine, from its peaks.json."""
 
 import math
 from bisect import bisect_left
@@ -7,11 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from traceql.database.loading.peaks_document import PeaksDocument
-from traceql.errors import NotMeasured
-from traceql.plan.limits.alpha_beta import AlphaBeta
-from traceql.plan.limits.peaks_file import peaks_file
-from traceql.plan.limits.series import Series, Timing, collective_series
+from traceql.database.loading.peaks_document import PeaksDocument, peaks_document
+from traceql.errors import NotMeasured, PeaksInvalid
+from traceql.plan.limits.series import AlphaBeta, Series, Timing, collective_series
+from traceql.util.input_file import Unusable, text
+
+
+def peaks_file(path: Path) -> PeaksDocument:
+    """What it holds.
+
+    Raises:
+        PeaksInvalid: it cannot be read or is not one; the message names it.
+    """
+    try:
+        _, peaks = peaks_document(text(path))
+    except Unusable as error:
+        raise PeaksInvalid(f"cannot read the peaks in {path}: {error}") from None
+    return peaks
+
 
 Basis = Literal["measured", "interpolated", "extrapolated"]
 

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 from traceql.database.loading.peaks_document import Collective, Source
-from traceql.plan.limits.bus import bus_factor
 from traceql.plan.limits.found import Found
+from traceql.plan.limits.series import bus_factor
 from traceql.util.input_file import Unusable
 
 PROGRAM = "nccl-tests"

@@ -10,7 +10,7 @@ from statistics import median
 import duckdb
 import pyarrow as pa
 
-from traceql.runs.compare.python_rows import table_of
+from traceql.runs.compare.python_tables import table_of
 from traceql.runs.compare.verdict import Judged, Verdict, judged
 
 _MORE_IS_BETTER = {"tokens_per_second"}

@@ -1,6 +1,6 @@
-"""A comparison of two sides: its tables, in a database in memory that SQL can ask."""
+"""A comparison of two sides: its tables, in a database in memory."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import cached_property
@@ -12,14 +12,15 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from traceql.database.flat_schemas import attach_flat
 from traceql.database.statement import require_select, result
+from traceql.database.tables import complete_database
 from traceql.database.terminology import Wording, wording
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.result.result import Result, as_html, display_in_notebook
-from traceql.runs.compare.attached import attached
 from traceql.runs.compare.changes import changes, roles_together
 from traceql.runs.compare.profile import RESULTS
-from traceql.runs.compare.rows import layer_rows, setup_rows, unnamed_rows
+from traceql.runs.compare.python_tables import layer_rows, setup_rows, unnamed_rows
 from traceql.runs.compare.sentences import answers
 from traceql.runs.compare.setup import Effect, differences
 from traceql.runs.compare.sides import Run, groups_of
@@ -28,6 +29,37 @@ from traceql.sql.query import Query, bound, queries_in, query_named
 from traceql.util.comment_head import source_text
 from traceql.util.printable import printable
 from traceql.util.resources import QUERIES
+
+
+def attached(
+    con: duckdb.DuckDBPyConnection,
+    sides: Mapping[str, Sequence[Path | None]],
+    *,
+    until_closed: ExitStack,
+) -> tuple[str, ...]:
+    """Attaches databases read-only: the first of the side base as base, the second as base_2.
+
+    All tables of a database are there, in whichever schema it has them.
+
+    Args:
+        con: the connection; from now on it can reach no other file.
+        sides: the databases of each side; None where a run has none.
+        until_closed: keeps what the connection reads.
+    """
+    databases = {
+        side if number == 1 else f"{side}_{number}": one.resolve()
+        for side, given in sides.items()
+        for number, one in enumerate(given, start=1)
+        if one is not None
+    }
+    for database in dict.fromkeys(databases.values()):
+        own = [name for name, one in databases.items() if one == database]
+        file = until_closed.enter_context(complete_database(database))
+        attach_flat(con, file, *own)
+    con.execute("SET enable_external_access = false")
+    con.execute("SET lock_configuration = true")
+    return tuple(databases)
+
 
 SIDES = ("base", "new")
 _TABLES = Path(__file__).parent / "tables"

@@ -1,4 +1,4 @@
-"""What a comparison says in words, the answer first."""
+"""What a comparison found in sentences, the answer first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,12 +1,139 @@
-"""Says what the runs of two sides allow to say about one number."""
+"""How far two groups of runs differ, how sure that is, and the verdict on one number."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import log1p
-from statistics import median_low
+from functools import cache
+from itertools import accumulate
+from math import ceil, comb, exp, log, log1p, sqrt
+from statistics import median, median_low, pstdev
 
-from traceql.runs.compare.shift import LEAST_RUNS, Shift, runs_for, shift
+CONFIDENCE = 0.95
+LEAST_RUNS = 4  # of each group: with three, no interval reaches 95%
+_MOST_RUNS = 50  # that are asked for; more cost more than the answer is worth
+_NORMAL_QUANTILE = 1.96  # of CONFIDENCE, two-sided
+# The interval of ranks is longer than that of a normal distribution with a known deviation. With
+# few runs its confidence can only take some values, which makes it longer still.
+_LONGER_THAN_NORMAL = 1.1
+
+
+@dataclass(frozen=True)
+class Shift:
+    """How far the second group is from the first one.
+
+    Attributes:
+        estimate: the Hodges-Lehmann estimate: a ratio minus 1, or a difference.
+        low: lower end of its interval; None with fewer than LEAST_RUNS runs in a group.
+        high: upper end of its interval.
+        p: of the two-sided exact Mann-Whitney test; None where there is no interval.
+        is_ratio: whether it is a ratio minus 1.
+    """
+
+    estimate: float
+    low: float | None
+    high: float | None
+    p: float | None
+    is_ratio: bool
+
+
+def shift(base: Sequence[float], new: Sequence[float]) -> Shift:
+    """The shift of a value from base to new: relative, unless a run has 0 or less.
+
+    Args:
+        base: one value for each run; at least one.
+        new: the same of the other group.
+    """
+    is_ratio = min(*base, *new) > 0
+    if not is_ratio:
+        return _shift(base, new, is_ratio=False)
+    found = _shift([log(value) for value in base], [log(value) for value in new], is_ratio=True)
+    low, high = (None if end is None else exp(end) - 1 for end in (found.low, found.high))
+    return Shift(exp(found.estimate) - 1, low, high, found.p, is_ratio=True)
+
+
+def _shift(base: Sequence[float], new: Sequence[float], *, is_ratio: bool) -> Shift:
+    differences = sorted(after - before for before in base for after in new)
+    place = interval_place(len(base), len(new))
+    if place is None:
+        return Shift(median(differences), None, None, None, is_ratio)
+    low, high = differences[place - 1], differences[-place]
+    return Shift(median(differences), low, high, p_value(base, new), is_ratio)
+
+
+def interval_place(base: int, new: int) -> int | None:
+    """The place, from 1, of the pairwise difference at which the interval begins.
+
+    It ends as many places before the last one. None if no interval reaches CONFIDENCE.
+    """
+    outside = 1 - CONFIDENCE
+    place = 0
+    for below, at_most in enumerate(_cumulated(base, new), start=1):
+        if 2 * at_most > outside:
+            break
+        place = below
+    return place if place and min(base, new) >= LEAST_RUNS else None
+
+
+def p_value(base: Sequence[float], new: Sequence[float]) -> float:
+    """Of the two-sided exact Mann-Whitney test; ties count one half for each group."""
+    above = sum((after > before) + (after == before) / 2 for before in base for after in new)
+    pairs = len(base) * len(new)
+    less_extreme = min(above, pairs - above)
+    # A half counts as the next whole number: that is the safe side.
+    return min(1.0, 2 * _cumulated(len(base), len(new))[ceil(less_extreme)])
+
+
+@cache
+def _cumulated(base: int, new: int) -> tuple[float, ...]:
+    """The probability that at most so many pairs have the new value above, without a difference."""
+    # Orders of the runs by the pairs with the new one above: each new run is above 0 to `base`.
+    counts = [1] + [0] * (base * new)
+    for step in range(1, new + 1):
+        # Multiplication by (1 - q^(base+step)) / (1 - q^step), a Gaussian binomial coefficient.
+        for place in range(len(counts) - 1, base + step - 1, -1):
+            counts[place] -= counts[place - base - step]
+        for place in range(step, len(counts)):
+            counts[place] += counts[place - step]
+    orders = comb(base + new, new)
+    return tuple(count / orders for count in accumulate(counts))
+
+
+def holm(p_values: Mapping[str, float | None]) -> dict[str, bool]:
+    """Which of several tests still hold if all are asked at once (Holm 1979).
+
+    Args:
+        p_values: by the names of the tests; None for a test that could not be made.
+    """
+    tests = sorted((p, name) for name, p in p_values.items() if p is not None)
+    held = dict.fromkeys(p_values, False)
+    for place, (p, name) in enumerate(tests):
+        if p > (1 - CONFIDENCE) / (len(tests) - place):
+            break
+        held[name] = True
+    return held
+
+
+def runs_for(base: Sequence[float], new: Sequence[float], margin: float) -> int | None:
+    """How many runs of each group would make the interval so short that it decides.
+
+    The spread of the runs at hand stands for that of more runs. None if it would take more than 50,
+    or if a group has one run, whose spread is unknown.
+
+    Args:
+        base: one value for each run.
+        new: the same of the other group.
+        margin: what half of the interval must not exceed; relative where `shift` is.
+    """
+    if min(len(base), len(new)) < 2 or margin <= 0:
+        return None
+    if min(*base, *new) > 0:
+        base, new = [log(value) for value in base], [log(value) for value in new]
+    freedom = len(base) + len(new) - 2
+    squares = len(base) * pstdev(base) ** 2 + len(new) * pstdev(new) ** 2
+    half = _NORMAL_QUANTILE * _LONGER_THAN_NORMAL * sqrt(2 * squares / freedom)
+    runs = max(LEAST_RUNS, ceil((half / margin) ** 2))
+    return runs if runs <= _MOST_RUNS else None
+
 
 NOISE = 0.01  # a smaller change than this is none; as in criterion.rs (noise_threshold)
 

@@ -1,5 +1,6 @@
-"""Loads folders of results into one database."""
+"""Finds folders of results and loads them into one database."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -8,18 +9,57 @@ import duckdb
 from traceql.database.opening import opened_database
 from traceql.errors import TraceqlError
 from traceql.runs.experiment.documents import read_plan
-from traceql.runs.experiment.engines import engine_titles
-from traceql.runs.experiment.fits import add_fits
-from traceql.runs.experiment.folder import add_folder
-from traceql.runs.experiment.gains import add_gains
-from traceql.runs.experiment.intervals import median_places
-from traceql.runs.experiment.places import distinct_names, results_folders
 from traceql.runs.experiment.profiles import add_profiles
-from traceql.runs.experiment.rows import Rows
-from traceql.runs.experiment.scaling import add_speedups
-from traceql.runs.experiment.schema import create_tables, derive, insert, storable
+from traceql.runs.experiment.results_folder import add_folder, engine_titles
+from traceql.runs.experiment.statistics import add_fits, add_gains, add_speedups, median_places
+from traceql.runs.experiment.tables import Rows, create_tables, derive, insert, storable
 from traceql.util.files import whole_file
 from traceql.util.version import __version__
+
+
+def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:
+    """A name for each experiment that no other one has.
+
+    Args:
+        named: for each its name, and that of its folder, which tells experiments of a name apart;
+            where it does not, they are counted.
+    """
+    times = Counter(name for name, _ in named)
+    told = [
+        name if times[name] == 1 or name == folder else f"{name} ({folder})"
+        for name, folder in named
+    ]
+    taken, found = set[str](), list[str]()
+    for name in told:
+        number, own = 1, name
+        while own in taken or (number > 1 and own in told):
+            number += 1
+            own = f"{name} {number}"
+        taken.add(own)
+        found.append(own)
+    return found
+
+
+def results_folders(paths: Sequence[Path]) -> list[Path]:
+    """The folders of results that paths name: each is one, or holds several.
+
+    Raises:
+        TraceqlError: a path does not exist, or holds none.
+    """
+    found: list[Path] = []
+    for path in paths:
+        if not path.is_dir():
+            what = "is not a folder of results" if path.exists() else "does not exist"
+            raise TraceqlError(
+                f"{path} {what}; name what traceql experiment run has written with -o"
+            )
+        inside = sorted(one.parent for one in path.glob("*/plan.json"))
+        found += [path] if (path / "plan.json").exists() or not inside else inside
+    by_place: dict[Path, Path] = {}
+    for one in found:
+        by_place.setdefault(one.resolve(), one)
+    return list(by_place.values())
+
 
 FORMAT = 1  # of the tables
 MARK = "traceql_experiment"  # the table by which such a database is known

@@ -13,8 +13,7 @@ from traceql.database.trace import Trace
 from traceql.errors import TraceqlError
 from traceql.runs.compare.profile import profile_of
 from traceql.runs.compare.setup import is_ignored
-from traceql.runs.experiment.rows import Profiled
-from traceql.runs.experiment.schema import PROFILES, Row, insert
+from traceql.runs.experiment.tables import PROFILES, Profiled, Row, insert
 
 _AT_ONCE = 2  # loads
 _DATA_SHEET, _MEASURED = "data sheet", "measured"  # kinds of peaks

@@ -6,8 +6,7 @@ from typing import Any
 
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import LEAST_COMPARED_PCT
-from traceql.runs.gate.criterion import Criterion
-from traceql.runs.gate.metrics import ALL_PHASES, Metric
+from traceql.runs.gate.criterion import ALL_PHASES, Criterion, Metric
 from traceql.runs.gate.outcome import Numbers
 
 _NOT_COMPARABLE = "not comparable"  # the verdict of table change

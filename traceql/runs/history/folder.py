@@ -1,18 +1,22 @@
 """The history of a folder of runs."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from traceql.errors import TraceqlError
+from traceql.errors import TraceNotFound, TraceqlError
 from traceql.result.result import Result
+from traceql.runs.compare.sides import is_baseline
 from traceql.runs.history.lookback import THRESHOLD, WINDOW
-from traceql.runs.history.places import run_places
-from traceql.runs.history.recorded import Recorded, day_and_time, recorded_runs
-from traceql.runs.history.sentences import (
+from traceql.runs.history.recordings import Recorded, day_and_time, recorded_runs, setups
+from traceql.runs.history.series import (
+    By,
+    Point,
+    Series,
+    all_series,
     changes,
     compared_words,
     difference,
@@ -21,9 +25,51 @@ from traceql.runs.history.sentences import (
     too_few,
     x_label,
 )
-from traceql.runs.history.series import By, Point, Series, all_series
-from traceql.runs.history.setups import setups
 from traceql.sql.query import Chart
+from traceql.util.files import is_database
+
+_DATABASE_SUFFIXES = (".duckdb", ".db")
+_RUN_DOCUMENT = "run.json"
+
+
+def run_places(folder: Path) -> list[Path]:
+    """The places of runs, by their paths. What is inside a run is not looked at.
+
+    Raises:
+        TraceNotFound: the folder does not exist, or has no run in it.
+        TraceqlError: it is no folder, or cannot be read.
+    """
+    if not folder.exists():
+        raise TraceNotFound(f"{folder} does not exist; name a folder with the runs of a history")
+    if not folder.is_dir():
+        raise TraceqlError(f"{folder} is one file; name the folder that holds all runs")
+    try:
+        found = list(_places(folder, set()))
+    except OSError as error:
+        raise TraceqlError(f"{error.filename}: {error.strerror or error}") from None
+    if not found:
+        raise TraceNotFound(
+            f"{folder} has no database, run directory or baseline in it; load traces with "
+            f"traceql load TRACE... -o {folder / 'RUN.duckdb'}"
+        )
+    return found
+
+
+def _places(folder: Path, seen: set[Path]) -> Iterator[Path]:
+    if folder.resolve() in seen:
+        return  # a link leads back
+    seen.add(folder.resolve())
+    if is_baseline(folder) or (folder / _RUN_DOCUMENT).is_file():
+        yield folder
+        return
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith("."):
+            continue
+        if path.is_dir():
+            yield from _places(path, seen)
+        elif path.suffix in _DATABASE_SUFFIXES and path.is_file() and is_database(path):
+            yield path
+
 
 _SCHEMA = pa.schema(
     [

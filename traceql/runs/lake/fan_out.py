@@ -1,23 +1,134 @@
-"""Adds many runs at once.
+"""Adds many runs at once, or prints the commands for a batch system."""
 
-What a task does is `add_run`: a function of a path that returns a manifest row. Where it runs, the
-executor decides. If machines share the work on a run, tasks before that one read a file each.
-"""
-
+import shlex
 import shutil
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from socket import gethostname
 
-from traceql.runs.lake.add import Added, failed, noted
-from traceql.runs.lake.executor.task import Executor, Room, Task, TaskLost
-from traceql.runs.lake.layout import lock_key
-from traceql.runs.lake.manifest import create_lake
-from traceql.runs.lake.parts import part_files
-from traceql.runs.lake.places import anywhere, store_at
-from traceql.runs.lake.source import source_at
-from traceql.runs.lake.work import Work
+from traceql.database.loading.ahead import read_ahead
+from traceql.database.loading.discovery import trace_files
+from traceql.errors import LakeError, TraceqlError
+from traceql.runs.lake.add import Added, add_run, failed, noted, source_at
+from traceql.runs.lake.executor.task import Executor, Room, Task, TaskLost, timeout_of
+from traceql.runs.lake.manifest import Entry, create_lake, entries
+from traceql.runs.lake.store import MARK, anywhere, is_url, lock_key, store_at
+
+
+def commands(sources: Sequence[Path], lake: str, *options: str) -> list[str]:
+    """A line of shell for each run, which does nothing if the lake has the run.
+
+    Args:
+        options: of `traceql lake add`, which each command gets.
+
+    Raises:
+        TraceqlError: a source does not exist, or its path does not fit into a line.
+    """
+    paths = dict.fromkeys(path.absolute() for path in sources)
+    return [_command(path, anywhere(lake), options) for path in paths]
+
+
+def _command(path: Path, lake: str, options: Sequence[str]) -> str:
+    if not path.exists():
+        raise TraceqlError(f"{path}: no such file or folder")
+    line = shlex.join(["traceql", "lake", "add", str(path), "--lake", lake, *options])
+    if len(line.splitlines()) > 1:
+        raise TraceqlError(f"{str(path)!r}: the path has a line break; rename it")
+    return line
+
+
+def part_files(sources: Sequence[Path], lake: str, *, again: bool) -> dict[Path, list[Path]]:
+    """The files of each run that are to be read one by one.
+
+    A run is left out if it is one file, or if the lake seems to have it. What is read needs a
+    folder that all machines see, so that none is parted for an object store.
+
+    Raises:
+        LakeError: the lake cannot be read.
+    """
+    if is_url(lake):
+        return {}
+    store = store_at(lake)
+    known = entries(store) if store.size(MARK) is not None and not again else []
+    found = {source: _files(source, known) for source in sources}
+    return {source: files for source, files in found.items() if files}
+
+
+def _files(source: Path, known: Sequence[Entry]) -> list[Path]:
+    try:
+        files = trace_files([source])
+        sizes = {(str(file), file.stat().st_size) for file in files}
+    except (TraceqlError, OSError):  # which whoever adds it will say
+        return []
+    if len(files) < 2 or any(one.is_ok and sizes <= _sizes(one) for one in known):
+        return []
+    return files
+
+
+def _sizes(entry: Entry) -> set[tuple[str, int]]:
+    return {(one.path, one.size_bytes) for one in entry.inputs}
+
+
+@dataclass(frozen=True)
+class Work:
+    """How runs are added.
+
+    Attributes:
+        lake: as all machines name it.
+        timeout_s: how long a task may run; None to go by the size of what it reads.
+        trace_processor: a native trace_processor_shell to load with.
+        again: whether runs that the lake has are added anew.
+    """
+
+    lake: str
+    timeout_s: float | None
+    trace_processor: Path | None
+    again: bool
+
+    def reading(self, file: Path, room: Room, folder: Path) -> Task:
+        """Reads a file of a run into a folder."""
+        return self._task(
+            partial(
+                read_ahead,
+                file,
+                folder,
+                trace_processor=self.trace_processor,
+                memory_bytes=room.memory_bytes,
+                processes=room.processors,
+            ),
+            file,
+            room,
+        )
+
+    def adding(self, run: Path, room: Room, ahead: Path | None = None) -> Task:
+        """Adds a run, of which files may have been read into a folder."""
+        return self._task(
+            partial(
+                _add,
+                run,
+                self.lake,
+                jobs=room.processors,
+                memory=room.memory_bytes,
+                trace_processor=self.trace_processor,
+                ahead=ahead,
+                again=self.again,
+            ),
+            run,
+            room,
+        )
+
+    def _task(self, work: "partial[Added] | partial[None]", reads: Path, room: Room) -> Task:
+        timeout_s = self.timeout_s or timeout_of(room.size_bytes)
+        return Task(work, reads, room.memory_bytes, timeout_s)
+
+
+def _add(run: Path, lake: str, **options: object) -> Added:
+    if store_at(lake).size(MARK) is None:
+        raise LakeError(f"{gethostname()} does not see the lake {lake}; all machines need it there")
+    return add_run(run, lake, **options)  # type: ignore[arg-type]
 
 
 def add_runs(

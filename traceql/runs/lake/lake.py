@@ -13,15 +13,13 @@ from traceql.database.statement import relation, require_select, result
 from traceql.errors import LakeError, QueryInvalid, RunNotFound
 from traceql.result.result import Result
 from traceql.result.row_stream import RowStream, without_statement
-from traceql.runs.lake.manifest import Entry, entries
-from traceql.runs.lake.places import store_at
-from traceql.runs.lake.runs_table import COLUMNS as RUN_COLUMNS
-from traceql.runs.lake.runs_table import NAME as RUNS_TABLE
-from traceql.runs.lake.runs_table import SUMMARY as RUNS_SUMMARY
-from traceql.runs.lake.runs_table import runs_table
-from traceql.runs.lake.statistics import INTERVALS, interval_places
-from traceql.runs.lake.tables import RUN, stored_tables
-from traceql.runs.lake.views import Views
+from traceql.runs.compare.verdict import LEAST_RUNS, interval_place
+from traceql.runs.lake.manifest import COLUMNS as RUN_COLUMNS
+from traceql.runs.lake.manifest import NAME as RUNS_TABLE
+from traceql.runs.lake.manifest import SUMMARY as RUNS_SUMMARY
+from traceql.runs.lake.manifest import Entry, entries, runs_table
+from traceql.runs.lake.store import store_at
+from traceql.runs.lake.tables import RUN, Views, stored_tables
 from traceql.sql.definition import described
 from traceql.sql.execute import search_path
 from traceql.sql.query import LIMIT, Query, bound, catalog, queries_in, query_named
@@ -29,6 +27,25 @@ from traceql.sql.registry import place_of
 from traceql.util.resources import QUERIES
 from traceql.util.sql_text import literal
 from traceql.util.suggestions import suggestion
+
+INTERVALS = "interval_place"
+MOST_RUNS = 20  # of a group; the exact interval of more takes long to count
+
+
+def interval_places() -> pa.Table:
+    """The table interval_place: one row per number of runs of two groups.
+
+    Its column place is that, from 1, of the pairwise difference at which the interval of the
+    Hodges-Lehmann estimate begins; it ends as many places before the last one.
+    """
+    counts = range(LEAST_RUNS, MOST_RUNS + 1)
+    rows = [
+        {"base_runs": base, "new_runs": new, "place": interval_place(base, new)}
+        for base in counts
+        for new in counts
+    ]
+    return pa.Table.from_pylist(rows)
+
 
 _FLEET = "fleet"
 # What errors about files say that are missing or damaged.

@@ -1,13 +1,77 @@
-"""Where a lake is kept: files that appear complete or not at all, and locks between writers.
+"""Where a lake is kept, a folder or an object store, and the names in it."""
 
-All names are relative to the lake, with `/` between their parts.
-"""
-
-from contextlib import AbstractContextManager
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 import duckdb
+
+from traceql.errors import LakeError
+from traceql.util.drafts import draft_folder
+from traceql.util.locks import locked
+from traceql.util.sql_text import literal
+
+MARK = "lake.json"
+MANIFEST = "manifest"
+LOCKS = "locks"
+TABLE = "table="
+RUN = "run="
+_DIGEST_LETTERS = 16  # of the name of a manifest row
+_SHORT_DIGEST = 8  # of the name of a run
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
+_LONGEST_NAME = 80
+
+
+def row_name(digest: str) -> str:
+    """The manifest row of the run with this digest."""
+    return f"{MANIFEST}/{digest[:_DIGEST_LETTERS]}.json"
+
+
+def run_name(name: str, digest: str) -> str:
+    """The name of a run: its source in letters that any file system takes, and its digest."""
+    plain = _NOT_IN_NAMES.sub("-", name).strip("-.")[:_LONGEST_NAME] or "run"
+    return f"{plain}-{digest[:_SHORT_DIGEST]}"
+
+
+def lock_key(digest: str) -> str:
+    """The lock that whoever changes the run with this digest holds."""
+    return digest[:_SHORT_DIGEST]
+
+
+def lock_key_of_run(run: str) -> str:
+    """The same, from the name of the run."""
+    return run[-_SHORT_DIGEST:]
+
+
+def run_folder(table: str, run: str) -> str:
+    """The folder of the files that have the rows of one run alone."""
+    return f"{TABLE}{table}/{RUN}{run}"
+
+
+def own_name(table: str, run: str, sha256: str) -> str:
+    """The file with the rows of one run."""
+    return f"{run_folder(table, run)}/{sha256[:_DIGEST_LETTERS]}.parquet"
+
+
+def shared_name(table: str, sha256: str) -> str:
+    """A file with the rows of several runs."""
+    return f"{TABLE}{table}/{sha256[:_DIGEST_LETTERS]}.parquet"
+
+
+def is_shared(name: str) -> bool:
+    """Whether a file of a table has the rows of several runs."""
+    return f"/{RUN}" not in name
+
+
+def run_of(name: str) -> str | None:
+    """The run whose rows a file has; None if it has those of several."""
+    return None if is_shared(name) else name.split("/")[1].removeprefix(RUN)
 
 
 class Store(Protocol):
@@ -82,3 +146,208 @@ def put_bytes(store: Store, name: str, content: bytes) -> None:
         draft = folder / "small"
         draft.write_bytes(content)
         store.put(draft, name)
+
+
+class LocalStore:
+    """See `Store`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.place = str(folder)
+        self._root = Path(os.path.realpath(folder))
+
+    def names(self, folder: str) -> list[str]:
+        top = self._root / folder
+        found = [
+            Path(at, file).relative_to(self._root).as_posix()
+            for at, _, files in os.walk(top)
+            for file in files
+        ]
+        return sorted(found)
+
+    def read(self, name: str) -> bytes:
+        return (self._root / name).read_bytes()
+
+    def size(self, name: str) -> int | None:
+        try:
+            return (self._root / name).stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def sha256(self, name: str) -> str:
+        return file_sha256(self._root / name)
+
+    def put(self, draft: Path, name: str) -> None:
+        """Moves a complete file into the lake.
+
+        It and its name are on the disk before this returns, so that what names it may be written.
+        """
+        target = self._root / name
+        _sync(draft)
+        while True:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                draft.replace(target)
+                break
+            except FileNotFoundError:  # another process removed the empty folder meanwhile
+                draft.stat()
+        if os.name == "posix":  # Windows cannot open folders
+            _sync(target.parent)
+
+    def remove(self, name: str) -> None:
+        path = self._root / name
+        path.unlink(missing_ok=True)
+        if path.parent != self._root:
+            with suppress(OSError):  # it is not empty
+                path.parent.rmdir()
+
+    def is_settled(self, _name: str) -> bool:
+        return True  # who writes it would hold the lock
+
+    def url(self, name: str) -> str:
+        return str(self._root / name)
+
+    def drafts(self) -> AbstractContextManager[Path]:
+        self._root.mkdir(parents=True, exist_ok=True)
+        return draft_folder(self._root)
+
+    def locked(self, key: str) -> AbstractContextManager[None]:
+        (self._root / LOCKS).mkdir(parents=True, exist_ok=True)
+        return locked(self._root / LOCKS / key)
+
+    def is_locked(self, key: str) -> bool:
+        from filelock import FileLock, Timeout
+
+        path = self._root / LOCKS / key
+        if not path.exists():
+            return False
+        try:
+            with FileLock(path, preserve_lock_file=True, blocking=False):
+                return False
+        except Timeout:
+            return True
+
+    def connect(self, _con: duckdb.DuckDBPyConnection) -> None:
+        """A connection can read local files."""
+
+    def confine(self, con: duckdb.DuckDBPyConnection) -> None:
+        con.execute(f"SET allowed_directories = [{literal(f'{self._root}/')}]")
+        con.execute("SET enable_external_access = false")
+        con.execute("SET allowed_configs = ['search_path']")
+        con.execute("SET lock_configuration = true")
+
+
+def file_sha256(path: Path) -> str:
+    """The SHA-256 of a local file, hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+_SETTLED = timedelta(days=1)
+_BLOCK = 2**20
+_EXTRA = "pip install 'traceql[s3]' for s3://, or the package of fsspec for another protocol"
+
+
+class ObjectStore:
+    """See `Store`."""
+
+    def __init__(self, url: str) -> None:
+        self.place = url.rstrip("/")
+        try:
+            from fsspec.core import url_to_fs
+
+            self._files, root = url_to_fs(self.place, use_listings_cache=False)
+        except (ImportError, ValueError) as error:
+            raise LakeError(f"{url} needs a package: {_EXTRA} ({error})") from None
+        self._root = str(root).rstrip("/")
+
+    def names(self, folder: str) -> list[str]:
+        found = self._files.find(self._path(folder))
+        return sorted(str(one).removeprefix(f"{self._root}/") for one in found)
+
+    def read(self, name: str) -> bytes:
+        return bytes(self._files.cat_file(self._path(name)))
+
+    def size(self, name: str) -> int | None:
+        try:
+            return int(self._files.info(self._path(name))["size"])
+        except FileNotFoundError:
+            return None
+
+    def sha256(self, name: str) -> str:
+        digest = hashlib.sha256()
+        with self._files.open(self._path(name), "rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
+
+    def put(self, draft: Path, name: str) -> None:
+        self._files.put_file(str(draft), self._path(name))
+
+    def remove(self, name: str) -> None:
+        if self.size(name) is not None:
+            self._files.rm_file(self._path(name))
+
+    def is_settled(self, name: str) -> bool:
+        try:
+            modified: datetime = self._files.modified(self._path(name))
+        except FileNotFoundError:
+            return False
+        aware = modified if modified.tzinfo else modified.replace(tzinfo=UTC)
+        return datetime.now(UTC) - aware > _SETTLED
+
+    def url(self, name: str) -> str:
+        return str(self._files.unstrip_protocol(self._path(name)))
+
+    @contextmanager
+    def drafts(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="traceql-") as folder:
+            yield Path(folder)
+
+    def locked(self, _key: str) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def is_locked(self, _key: str) -> bool:
+        return False
+
+    def connect(self, con: duckdb.DuckDBPyConnection) -> None:
+        con.register_filesystem(self._files)
+
+    def confine(self, con: duckdb.DuckDBPyConnection) -> None:
+        self.connect(con)
+        root = self.url("").rstrip("/")
+        con.execute(f"SET allowed_directories = [{literal(f'{root}/')}]")
+        con.execute("SET enable_external_access = false")
+        con.execute("SET allowed_configs = ['search_path']")
+        con.execute("SET lock_configuration = true")
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}".rstrip("/")
+
+
+def store_at(lake: str | Path) -> Store:
+    """The files of a lake in this folder or at this URL, which need not exist yet.
+
+    Raises:
+        LakeError: it is a URL, and a package that it needs is not installed.
+    """
+    if is_url(lake):
+        return ObjectStore(str(lake))
+    return LocalStore(Path(lake))
+
+
+def is_url(lake: str | Path) -> bool:
+    """Whether a lake is not a folder."""
+    return "://" in str(lake)
+
+
+def anywhere(lake: str) -> str:
+    """The lake, as a process in another folder names it."""
+    return lake if is_url(lake) else str(Path(lake).absolute())

@@ -12,10 +12,8 @@ from traceql.database.trace import Trace
 from traceql.errors import LakeError
 from traceql.runs.compare.profile import profile_of
 from traceql.runs.compare.setup import forbids, keeps_apart
-from traceql.runs.lake.layout import own_name
-from traceql.runs.lake.local_store import file_sha256
 from traceql.runs.lake.manifest import About, StoredFile
-from traceql.runs.lake.store import Store
+from traceql.runs.lake.store import Store, file_sha256, own_name
 from traceql.runs.lake.tables import PROFILE, QUERIES, StoredTable, stored_tables
 from traceql.sql.execute import make_macros, search_path
 from traceql.sql.tables_read import read_by

@@ -62,7 +62,7 @@ def command(
     fit.
     """
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
-    from traceql.plan.limits.peaks_file import peaks_file
+    from traceql.plan.limits.collective_time import peaks_file
 
     peaks = peaks_file(file)
     names = [table] if table else list(_TABLES)
@@ -95,7 +95,7 @@ def _result(rows: list[dict[str, Any]]) -> "Result":
 
 
 def _print(peaks: "PeaksDocument", names: Sequence[str], *, wide: bool) -> None:
-    from traceql.plan.limits.copies import copy_matrices
+    from traceql.plan.limits.series import copy_matrices
     from traceql.plan.limits.tables import TABLES
 
     done = "imported" if peaks.sources and not peaks.products else "measured"

@@ -14,9 +14,16 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Self
 
-from traceql.runs.lake.executor.queued import Attempt, Queued
-from traceql.runs.lake.executor.task import Ended, Room, outcome, too_slow
-from traceql.runs.lake.sizes import at_once_here, bytes_at
+from traceql.runs.lake.executor.task import (
+    Attempt,
+    Ended,
+    Queued,
+    Room,
+    at_once_here,
+    bytes_at,
+    outcome,
+    too_slow,
+)
 from traceql.util.child_process import end_with_parent
 from traceql.util.memory import LEAST_BYTES, memory_bytes
 

@@ -1,6 +1,7 @@
-"""The tables of a database of experiments, as the files in the folder tables describe them."""
+"""The tables of a database of experiments, and the rows that fill them."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import duckdb
 
 from traceql.runs.compare.profile import RESULTS, columns_of
-from traceql.runs.experiment.bench import finite_number
+from traceql.runs.experiment.measurements import finite_number
 from traceql.util.arrow_duckdb import create_table
 from traceql.util.comment_head import (
     Column,
@@ -97,3 +98,38 @@ def head(table: str) -> CommentHead:
 @cache
 def _source(table: str) -> str:
     return source_text(FOLDER / f"{table}.sql")
+
+
+@dataclass(frozen=True)
+class Profiled:
+    """The profiled repeat of a point.
+
+    Attributes:
+        folder: its run directory.
+        peaks: measured ceilings of the GPUs, if the folder of results has them.
+    """
+
+    folder: Path
+    peaks: Path | None
+
+
+@dataclass
+class Rows:
+    """Rows of the tables of all folders that are read, with one numbering.
+
+    Attributes:
+        tables: rows by table.
+        profiled: complete profiled repeats, by point_id.
+    """
+
+    tables: dict[str, list[Row]] = field(default_factory=dict)
+    profiled: dict[int, Profiled] = field(default_factory=dict)
+
+    def add(self, table: str, **row: Any) -> int:
+        """Adds a row, and returns its number, from 0."""
+        rows = self.tables.setdefault(table, [])
+        rows.append(row)
+        return len(rows) - 1
+
+    def next_id(self, table: str) -> int:
+        return len(self.tables.get(table, ()))

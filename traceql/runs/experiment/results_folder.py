@@ -1,18 +1,16 @@
-"""Reads a folder of results into the rows of tables experiment, point, start, repeat, measurement.
-
-Every repeat that the plan asks for has a row: complete, failed or missing.
-"""
+"""Reads a folder of results into rows of experiment, point, start, repeat and measurement."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from traceql.database.loading.peaks_document import peaks_document
 from traceql.database.loading.side_files import PEAKS
-from traceql.runs.experiment.bench import Measured
 from traceql.runs.experiment.documents import (
+    EngineDocument,
     PlanDocument,
     PointDocument,
     RepeatDocument,
@@ -20,12 +18,112 @@ from traceql.runs.experiment.documents import (
     is_inside,
     read_repeat,
 )
-from traceql.runs.experiment.engines import model_name
-from traceql.runs.experiment.repeat_facts import commit, fact, listed, server_arguments
-from traceql.runs.experiment.repeat_measurements import repeat_measurements
-from traceql.runs.experiment.rows import Profiled, Rows
-from traceql.runs.experiment.server_log import logged_memory
-from traceql.util.input_file import Unusable, text
+from traceql.runs.experiment.measurements import Measured, repeat_measurements
+from traceql.runs.experiment.tables import Profiled, Rows
+from traceql.util.input_file import Unusable, content, text
+
+Key = TypeVar("Key")
+
+
+def model_name(model: str) -> str:
+    """The last part of a path or an id."""
+    return model.rstrip("/").rpartition("/")[2] or model
+
+
+def engine_titles(engines: Mapping[Key, EngineDocument]) -> dict[Key, str]:
+    """A title for each engine, by key: "TP 2, EP", with the model and arguments if they differ."""
+    ones = list(engines.values())
+    several_models = len({one.model for one in ones}) > 1
+    differing = _differing([one.arguments for one in ones])
+    variables = _differing([one.environment for one in ones])
+    return {
+        key: _title(one, differing, variables, several_models=several_models)
+        for key, one in engines.items()
+    }
+
+
+def _title(
+    one: EngineDocument, arguments: Sequence[str], variables: Sequence[str], *, several_models: bool
+) -> str:
+    sizes = {"PP": one.pp, "DP": one.dp}
+    parts = [f"TP {one.tp}", *(f"{name} {size}" for name, size in sizes.items() if size > 1)]
+    parts += ["EP"] if one.ep else []
+    parts += [f"{name}={_text(one.arguments[name])}" for name in arguments if name in one.arguments]
+    parts += [f"{name}={one.environment[name]}" for name in variables if name in one.environment]
+    words = ", ".join(parts)
+    return f"{model_name(one.model)} {words}" if several_models else words
+
+
+def _differing(settings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The names whose values are not the same in all."""
+    names = sorted({name for one in settings for name in one})
+    return [n for n in names if len({_text(one.get(n)) for one in settings}) > 1]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, sort_keys=True)
+
+
+_GIB = 2**30
+_SIZES = {
+    "weights_bytes": re.compile(r"Model loading took (\d+(?:\.\d+)?) GiB", re.ASCII),
+    "kv_cache_bytes": re.compile(r"Available KV cache memory: (\d+(?:\.\d+)?) GiB", re.ASCII),
+    "graph_bytes": re.compile(
+        r"Graph capturing finished in .*?took (-?\d+(?:\.\d+)?) GiB", re.ASCII
+    ),
+}
+_TOKENS = re.compile(r"KV cache size: (\d[\d,]*) tokens", re.ASCII)
+_LONGEST = 12  # characters of a number that a machine can have
+
+
+def logged_memory(file: Path) -> Mapping[str, int | None]:
+    """The columns of table start that a log tells; None where it does not."""
+    try:
+        text = content(file).decode(errors="replace")
+    except Unusable:
+        text = ""
+    found: dict[str, int | None] = {}
+    for name, pattern in _SIZES.items():
+        sizes = [float(size) for size in pattern.findall(text) if len(size) <= _LONGEST]
+        found[name] = round(max(sizes) * _GIB) if sizes else None
+    logged = [size.replace(",", "") for size in _TOKENS.findall(text)]
+    tokens = [int(size) for size in logged if len(size) <= _LONGEST]
+    # Of several replicas each logs its own cache.
+    found["kv_cache_tokens"] = sum(tokens) if tokens else None
+    return found
+
+
+_OWN_ARGUMENTS = ("--host", "--port")
+
+
+def server_arguments(command: Sequence[str], point: PointDocument) -> str:
+    """The arguments of vllm serve, without the paths and the port of that machine."""
+    after = list(command[command.index("serve") + 1 :]) if "serve" in command else []
+    words = [model_name(point.engine.model), *after[1:]]
+    for name in _OWN_ARGUMENTS:
+        if name in words:
+            place = words.index(name)
+            del words[place : place + 2]
+    if "--profiler-config" in words[:-1]:
+        words[words.index("--profiler-config") + 1] = "..."
+    return " ".join(words)
+
+
+def listed(gpus: Sequence[Mapping[str, Any]], name: str) -> str | None:
+    return ", ".join(sorted({str(gpu[name]) for gpu in gpus if gpu.get(name)})) or None
+
+
+def fact(facts: Any, name: str) -> str | None:
+    """A text among facts of the machine; None if it is none."""
+    found = facts.get(name) if isinstance(facts, dict) else None
+    return found if isinstance(found, str) else None
+
+
+def commit(git: Any) -> str | None:
+    """The commit of a checkout, with -dirty if files differed from it; None if it is unknown."""
+    found = fact(git, "commit")
+    return f"{found}-dirty" if found and git.get("dirty") is True else found
+
 
 PROFILED = 0  # the number of the repeat under the profiler
 _STATUSES = ("complete", "failed")

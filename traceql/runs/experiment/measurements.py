@@ -1,0 +1,325 @@
+"""The measurements of a complete repeat: of vllm bench, and of the samples of its GPUs."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from traceql.database.loading.json_document import json_document
+from traceql.database.loading.telemetry import read_telemetry
+from traceql.runs.experiment.documents import PointDocument, RepeatDocument
+from traceql.util.input_file import Unusable, content
+
+Measured = tuple[str, str, float, str, str]  # metric, stat, value, unit, source
+
+BENCH = "vllm bench"
+_REQUESTS = "requests"
+_NS_PER_MS, _NS_PER_S = 1e6, 1e9
+_LATENCIES = {"ttft": "ttft", "tpot": "tpot", "itl": "itl", "e2e": "e2el"}  # as vLLM has them
+_STATS = ("mean", "median", "std")
+_SPREAD = "std"
+_LEAST = 1e-9  # of any number but 0; curves through smaller ones have no end
+_MOST = 1e15  # of any number; 1e15 ms are 30,000 years
+_PERHAPS_ZERO = ("total_input_tokens", "total_output_tokens", "request_goodput")
+_TOTALS = {
+    "request_throughput": ("requests_per_second", "requests/s", 1.0),
+    "output_throughput": ("output_tokens_per_second", "tokens/s", 1.0),
+    "total_token_throughput": ("tokens_per_second", "tokens/s", 1.0),
+    "request_goodput": ("good_requests_per_second", "requests/s", 1.0),
+    "duration": ("duration", "ns", _NS_PER_S),
+    "completed": ("requests", "requests", 1.0),
+    "total_input_tokens": ("input_tokens", "tokens", 1.0),
+    "total_output_tokens": ("output_tokens", "tokens", 1.0),
+}
+
+
+def serve_measurements(said: Mapping[str, Any], *, output_tokens: int) -> Iterator[Measured]:
+    """The measurements of a result of vllm bench serve, with so many tokens of each request.
+
+    Raises:
+        Unusable: a number of it is not possible.
+    """
+    for name, key in _LATENCIES.items():
+        for stat, value in _statistics(said, key, one_token=output_tokens == 1):
+            yield name, stat, value * _NS_PER_MS, "ns", BENCH
+    for key, (name, unit, factor) in _TOTALS.items():
+        least_is_zero = key in _PERHAPS_ZERO
+        if (total := _possible(said, key, or_zero=least_is_zero)) is not None:
+            yield name, "total", total * factor, unit, BENCH
+    if (most := _possible(said, "max_concurrent_requests")) is not None:
+        yield "in_flight", "max", most, "requests", BENCH
+    for name, key in (("ttft", "ttfts"), ("queue", "queue_times")):
+        if values := [seconds * _NS_PER_S for seconds in _listed(said, key)]:
+            yield name, "max", max(values), "ns", _REQUESTS
+
+
+def latency_measurements(
+    said: Mapping[str, Any], *, batch: int, output_tokens: int
+) -> Iterator[Measured]:
+    """The measurements of a result of vllm bench latency.
+
+    Raises:
+        Unusable: a number of it is not possible.
+    """
+    mean = _possible(said, "avg_latency")
+    if mean is None:
+        return
+    yield "batch_latency", "mean", mean * _NS_PER_S, "ns", BENCH
+    percentiles = said.get("percentiles") or {}
+    if not isinstance(percentiles, Mapping):
+        raise Unusable("percentiles is not a mapping")
+    for key in percentiles:
+        if (seconds := _possible(percentiles, key)) is not None:
+            yield "batch_latency", _stat(f"p{key}"), seconds * _NS_PER_S, "ns", BENCH
+    rate = batch * output_tokens / mean
+    yield "output_tokens_per_second", "total", rate, "tokens/s", _REQUESTS
+
+
+def _statistics(
+    said: Mapping[str, Any], key: str, *, one_token: bool
+) -> Iterator[tuple[str, float]]:
+    """The statistics of a latency, ms."""
+    for stat in (*_STATS, *_percentiles(said, key)):
+        or_zero = stat == _SPREAD or key == "itl" or (key == "tpot" and one_token)
+        if (value := _possible(said, f"{stat}_{key}_ms", or_zero=or_zero)) is not None:
+            yield stat, value
+
+
+def _percentiles(said: Mapping[str, Any], key: str) -> Sequence[str]:
+    end = f"_{key}_ms"
+    found = [name.removesuffix(end) for name in said if name.endswith(end)]
+    return [name for name in found if name.startswith("p") and name[1:].isdigit()]
+
+
+def _stat(name: str) -> str:
+    return "median" if name == "p50" else name
+
+
+def finite_number(value: Any) -> float | None:
+    """The value if it is a finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if isfinite(value) else None
+    except OverflowError:  # an integer of hundreds of digits
+        return None
+
+
+def _possible(said: Mapping[str, Any], key: str, *, or_zero: bool = False) -> float | None:
+    """The number under a key; None if there is none, or one that is not finite.
+
+    Raises:
+        Unusable: it is negative, or zero where that is not possible, or beyond all measure.
+    """
+    value = said.get(key)
+    found = finite_number(value)
+    if found is None and not isinstance(value, int):
+        return None
+    if found is None or not (_LEAST <= found <= _MOST or (found == 0 and or_zero)):
+        size = "that many digits" if found is None else f"{found:g}"
+        raise Unusable(f"{key} of {size} is not possible")
+    return found
+
+
+def _listed(said: Mapping[str, Any], key: str) -> Iterator[float]:
+    """The numbers of a list, which may be 0; nothing if there is none.
+
+    Raises:
+        Unusable: it is not a list, or has a number that is not possible.
+    """
+    values = said.get(key)
+    if values is None:
+        return
+    if not isinstance(values, list):
+        raise Unusable(f"{key} is not a list")
+    for value in values:
+        if (found := _possible({key: value}, key, or_zero=True)) is not None:
+            yield found
+
+
+SOURCE = "telemetry"
+_CAPPED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80  # NVML's reasons of power, slowdown and heat
+_LEAST_SAMPLES = 3  # of a GPU, before its mean means something
+_COUNTER = "energy_mj"
+_LEAST_COUNTED_NS = 1_000_000_000  # the counter goes on in steps of up to 100 ms
+_LEAST_POWER_NS = 10_000_000_000  # ten times what the power is a mean of
+
+Samples = Mapping[str, npt.NDArray[np.float64]]
+
+
+def telemetry_measurements(
+    file: Path, *, gpus: Sequence[int], begin_ns: int, end_ns: int, output_tokens: int
+) -> Iterator[Measured]:
+    """The measurements of the time between two moments.
+
+    Args:
+        gpus: numbers of the GPUs that the engine used.
+        begin_ns: when the first request was sent, Unix time in ns.
+        end_ns: when the last token came.
+        output_tokens: tokens that were generated in that time.
+
+    Raises:
+        Unusable: the file cannot be read.
+    """
+    columns = _columns(file)
+    within = [_of(columns, gpu, begin_ns, end_ns) for gpu in gpus]
+    if not within or any(len(one["unix_ns"]) < _LEAST_SAMPLES for one in within):
+        return
+    joules = sum(_joules(_of(columns, gpu), begin_ns, end_ns) for gpu in gpus)
+    if not np.isnan(joules):
+        yield "power", "total", joules / (end_ns - begin_ns) * 1e9, "W", SOURCE
+        yield "energy", "total", joules, "J", SOURCE
+        if output_tokens:
+            yield "energy_per_output_token", "total", joules / output_tokens, "J/token", SOURCE
+    yield from _extremes(within)
+
+
+def _columns(file: Path) -> dict[str, npt.NDArray[np.float64]]:
+    """The samples, in the order of time; the counter is NaN where it was not read."""
+    table = read_telemetry(file)
+    names = [name for name in table.column_names if name != "uuid"]
+    found = {name: np.array(table[name].to_pylist(), dtype=np.float64) for name in names}
+    found[_COUNTER] = _counter(file, len(table))
+    order = np.argsort(found["unix_ns"], kind="stable")
+    return {name: values[order] for name, values in found.items()}
+
+
+def _counter(file: Path, rows: int) -> npt.NDArray[np.float64]:
+    from pyarrow.parquet import ParquetFile  # as in read_telemetry
+
+    try:
+        given = ParquetFile(pa.BufferReader(content(file)))
+        if _COUNTER not in given.schema_arrow.names:
+            return np.full(rows, np.nan)
+        return np.array(given.read([_COUNTER])[_COUNTER].to_pylist(), dtype=np.float64)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise Unusable(f"column {_COUNTER}: {str(error).splitlines()[0]}") from None
+
+
+def _of(
+    columns: Samples, gpu: int, begin_ns: float = -np.inf, end_ns: float = np.inf
+) -> dict[str, npt.NDArray[np.float64]]:
+    inside = (columns["gpu"] == gpu) & (columns["unix_ns"] >= begin_ns)
+    inside &= columns["unix_ns"] <= end_ns
+    return {name: values[inside] for name, values in columns.items()}
+
+
+def _joules(samples: Samples, begin_ns: int, end_ns: int) -> float:
+    """Energy of a GPU between two moments, J; NaN if the time is too short to tell."""
+    times, counted = samples["unix_ns"], samples[_COUNTER]
+    is_covered = times[0] <= begin_ns and end_ns <= times[-1]
+    if is_covered and end_ns - begin_ns >= _LEAST_COUNTED_NS and not np.isnan(counted).any():
+        first, last = np.interp([begin_ns, end_ns], times, counted)
+        return float(last - first) / 1e3
+    if end_ns - begin_ns < _LEAST_POWER_NS:
+        return float("nan")
+    inside = (times >= begin_ns) & (times <= end_ns)
+    within, watts = times[inside], samples["power_mw"][inside] / 1e3
+    areas = (watts[1:] + watts[:-1]) / 2 * np.diff(within)
+    return float(np.sum(areas) / (within[-1] - within[0])) * (end_ns - begin_ns) / 1e9
+
+
+def _extremes(within: Sequence[Samples]) -> Iterator[Measured]:
+    memory = max(float(np.max(one["memory_used_bytes"])) for one in within)
+    if not np.isnan(memory):
+        yield "memory_used", "max", memory, "bytes", SOURCE
+    clock = float(np.mean(np.concatenate([one["sm_clock_mhz"] for one in within])))
+    if not np.isnan(clock):
+        yield "sm_clock", "mean", clock, "MHz", SOURCE
+    reasons = np.concatenate([one["throttle_reasons"] for one in within])
+    if not np.isnan(reasons).any():
+        capped = (reasons.astype(np.int64) & _CAPPED) != 0
+        yield "throttled", "total", 100 * float(np.mean(capped)), "%", SOURCE
+
+
+def repeat_measurements(
+    folder: Path, point: PointDocument, run: RepeatDocument, warn: Callable[[str], None]
+) -> list[Measured]:
+    """What the benchmark said, and what follows from the telemetry, if that can be read.
+
+    Args:
+        warn: is told why there is no telemetry.
+
+    Raises:
+        Unusable: bench.json cannot be read, or has a number that is not possible.
+    """
+    said = _said(folder / "bench.json")
+    return [*_measured(said, point), *_telemetry(folder, point, run, said, warn)]
+
+
+def _said(file: Path) -> Mapping[str, Any]:
+    """The result of a benchmark.
+
+    Raises:
+        Unusable: it cannot be read.
+    """
+    said = json_document(file).value
+    if not isinstance(said, dict):
+        raise Unusable("it is not a mapping")
+    return said
+
+
+def _measured(said: Mapping[str, Any], point: PointDocument) -> Iterator[Measured]:
+    """The measurements of the result of a benchmark.
+
+    Raises:
+        Unusable: it has a number that is not possible.
+    """
+    if point.bench == "latency":
+        batch = point.batch or point.requests
+        yield from latency_measurements(said, batch=batch, output_tokens=point.output_tokens)
+    else:
+        yield from serve_measurements(said, output_tokens=point.output_tokens)
+
+
+def _telemetry(
+    folder: Path,
+    point: PointDocument,
+    run: RepeatDocument,
+    said: Mapping[str, Any],
+    warn: Callable[[str], None],
+) -> Sequence[Measured]:
+    """The measurements of the telemetry of a repeat; none if it cannot be read."""
+    file, window = folder / "telemetry.parquet", _window(folder / "metrics.json")
+    if point.bench == "latency" or window is None or not file.exists():
+        return ()
+    try:
+        found = list(
+            telemetry_measurements(
+                file,
+                gpus=_gpus(point, run),
+                begin_ns=window[0],
+                end_ns=window[1],
+                output_tokens=round(finite_number(said.get("total_output_tokens")) or 0),
+            )
+        )
+    except Unusable as error:
+        warn(f"{file} cannot be used: {error}; the repeat has no energy")
+        return ()
+    return [one for one in found if isfinite(one[2])]
+
+
+def _window(file: Path) -> tuple[int, int] | None:
+    """From the first request to the last token, Unix time in ns."""
+    try:
+        measured = json_document(file).value["passes"]["unprofiled"]
+        begin, end = measured["begin_unix_ns"], measured["end_unix_ns"]
+    except (Unusable, KeyError, TypeError):
+        return None
+    is_time = isinstance(begin, int) and isinstance(end, int) and 0 <= begin < end < 2**62
+    return (begin, end) if is_time else None
+
+
+def _gpus(point: PointDocument, run: RepeatDocument) -> Sequence[int]:
+    """The GPUs of the engine: those that are visible to it, the first ones first."""
+    visible = str(
+        point.engine.environment.get("CUDA_VISIBLE_DEVICES")
+        or run.environment.get("CUDA_VISIBLE_DEVICES")
+        or ""
+    )
+    numbers = [int(one) for one in visible.split(",") if one.strip().isdecimal() and len(one) < 10]
+    return (numbers or range(len(run.gpus)))[: point.engine.gpus]

@@ -1,0 +1,323 @@
+"""Fits, gains, speed-ups and intervals of what was measured."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import median
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from traceql.runs.compare.verdict import CONFIDENCE, shift
+from traceql.runs.experiment.tables import Row, insert
+
+
+def median_place(repeats: int) -> tuple[int, float]:
+    """The greatest place, from 1, whose interval covers 95% or more; 1 if none does. Its coverage.
+
+    Args:
+        repeats: 1 or more; one repeat has a coverage of 0.
+    """
+    ways = below = 1  # orders of coins with as many heads as place - 1, and with as many or fewer
+    best = 1, _coverage(repeats, below)
+    for place in range(2, repeats // 2 + 1):
+        ways = ways * (repeats - place + 2) // (place - 1)
+        below += ways
+        coverage = _coverage(repeats, below)
+        if coverage < CONFIDENCE:
+            break
+        best = place, coverage
+    return best
+
+
+def _coverage(repeats: int, below: int) -> float:
+    return float(max(0.0, 1 - below / 2 ** (repeats - 1)))
+
+
+def median_places(numbers: Iterable[int]) -> Iterator[dict[str, float]]:
+    """The rows of table median_place, for some numbers of repeats."""
+    for repeats in sorted(numbers):
+        place, coverage = median_place(repeats)
+        yield {"repeats": repeats, "place": place, "coverage": coverage}
+
+
+Matrix = npt.NDArray[np.float64]
+
+PARTS = 3
+LEAST_POINTS = PARTS + 1  # as many as parts would always fit
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The coefficients, and how far the curve is from the points.
+
+    Attributes:
+        coefficients: of the parts.
+        errors: curve / measured - 1 of each point.
+        unseen: median distance of a point from the curve through the others; None if they are too
+            few.
+    """
+
+    coefficients: Matrix
+    errors: Sequence[float]
+    unseen: float | None
+
+
+def fitted(parts: Sequence[Sequence[float]], times: Sequence[float]) -> Curve:
+    """The curve through points.
+
+    Args:
+        parts: for each point, what its fixed, linear and context coefficient are multiplied by.
+        times: measured times, all above 0; LEAST_POINTS or more.
+    """
+    rows, measured = np.array(parts, dtype=np.float64), np.array(times, dtype=np.float64)
+    found = _coefficients(rows, measured)
+    unseen = None
+    if len(times) > LEAST_POINTS:
+        unseen = median(_error_unseen(rows, measured, place) for place in range(len(times)))
+    return Curve(found, [float(e) for e in rows @ found / measured - 1], unseen)
+
+
+def _error_unseen(rows: Matrix, times: Matrix, place: int) -> float:
+    others = np.arange(len(times)) != place
+    found = _coefficients(rows[others], times[others])
+    return abs(float(rows[place] @ found / times[place] - 1))
+
+
+def _coefficients(rows: Matrix, times: Matrix) -> Matrix:
+    """Non-negative least squares: of all subsets of the parts, the best without a negative one."""
+    relative = rows / times[:, None]
+    scale = np.where(relative.max(axis=0) > 0, relative.max(axis=0), 1.0)
+    relative = relative / scale
+    best, best_error = np.zeros(rows.shape[1]), np.inf
+    for count in range(1, rows.shape[1] + 1):
+        for chosen in combinations(range(rows.shape[1]), count):
+            some, *_ = np.linalg.lstsq(relative[:, chosen], np.ones(len(times)), rcond=None)
+            error = float(np.sum((relative[:, chosen] @ some - 1) ** 2))
+            if (some >= 0).all() and error < best_error:
+                best, best_error = np.zeros(rows.shape[1]), error
+                best[list(chosen)] = some
+    result: Matrix = best / scale
+    return result
+
+
+# What the linear and the context coefficient of a metric are multiplied by.
+_PARTS = {
+    "ttft": (
+        "CAST(in_flight AS DOUBLE) * prompt_tokens",
+        "CAST(in_flight AS DOUBLE) * prompt_tokens * prompt_tokens",
+    ),
+    "tpot": ("CAST(in_flight AS DOUBLE)", "in_flight * (prompt_tokens + output_tokens / 2)"),
+}
+_MEASURED = """
+SELECT
+    point.point_id,
+    point.experiment_id,
+    point.engine_key,
+    point.load,
+    point.output_tokens,
+    {linear} AS linear,
+    {context} AS context,
+    point_value.median
+FROM point
+INNER JOIN point_value USING (point_id)
+WHERE
+    point_value.metric = '{metric}'
+    AND point_value.stat = 'median'
+    AND point_value.median > 0
+    AND point.in_flight IS NOT NULL
+    AND point.request_rate IS NULL
+ORDER BY point.point_id
+"""
+_GROUP = ("experiment_id", "engine_key", "load", "output_tokens")
+
+
+def add_fits(con: duckdb.DuckDBPyConnection) -> None:
+    """Fits a curve to the points of each engine, number of output tokens and kind of load."""
+    fits, points = list[dict[str, Any]](), list[dict[str, Any]]()
+    for metric, (linear, context) in _PARTS.items():
+        statement = _MEASURED.format(metric=metric, linear=linear, context=context)
+        groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+        for row in con.sql(statement).to_arrow_table().to_pylist():
+            groups.setdefault(tuple(row[name] for name in _GROUP), []).append(row)
+        for group, rows in groups.items():
+            known = {"fit_id": len(fits), "metric": metric, **dict(zip(_GROUP, group, strict=True))}
+            found, own = _fit(rows)
+            fits.append({**known, "points": len(rows), **found})
+            points += [{"fit_id": known["fit_id"], **one} for one in own]
+    insert(con, "fit", list(fits))
+    insert(con, "fit_point", list(points))
+
+
+def _fit(rows: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The columns of a fit, and the rows of its points."""
+    if len(rows) < LEAST_POINTS:
+        needed = f"{len(rows)} points; a curve of three parts needs {LEAST_POINTS} or more"
+        return {"reason": needed}, []
+    parts = [(1.0, row["linear"], row["context"]) for row in rows]
+    curve = fitted(parts, [row["median"] for row in rows])
+    distances = [100 * abs(error) for error in curve.errors]
+    fixed, linear, context = map(float, curve.coefficients)
+    found = {
+        "fixed_ns": fixed,
+        "linear_ns": linear,
+        "context_ns": context,
+        "median_error_pct": median(distances),
+        "worst_error_pct": max(distances),
+        "unseen_error_pct": None if curve.unseen is None else 100 * curve.unseen,
+    }
+    own = [
+        {
+            "point_id": row["point_id"],
+            "measured_ns": row["median"],
+            "fixed_ns": fixed,
+            "linear_ns": linear * row["linear"],
+            "context_ns": context * row["context"],
+            "error_pct": 100 * error,
+        }
+        for row, error in zip(rows, curve.errors, strict=True)
+    ]
+    return found, own
+
+
+# Measured points in the order of their loads, each with the one before it.
+_STEPS = """
+SELECT point_id, before_point_id
+FROM (
+    SELECT
+        point_id,
+        LAG(point_id) OVER (PARTITION BY load_group ORDER BY load_value) AS before_point_id
+    FROM point_label
+    WHERE point_id IN (SELECT DISTINCT point_id FROM point_value)
+)
+WHERE before_point_id IS NOT NULL
+ORDER BY point_id
+"""
+_GAIN_VALUES = """
+SELECT measurement.point_id, measurement.metric, LIST(measurement.value ORDER BY repeat.number)
+FROM measurement
+INNER JOIN repeat USING (repeat_id)
+WHERE
+    repeat.number > 0
+    AND (measurement.metric, measurement.stat) IN (
+        ('output_tokens_per_second', 'total'), ('ttft', 'median'), ('queue', 'max')
+    )
+GROUP BY ALL
+"""
+_METRICS = ("output_tokens_per_second", "ttft", "queue")
+
+
+def add_gains(con: duckdb.DuckDBPyConnection) -> None:
+    """Compares each point with the same one at the next lower load."""
+    found = con.execute(_GAIN_VALUES).fetchall()
+    values = {(point, metric): own for point, metric, own in found}
+    rows = list[Row]()
+    for point, before in con.execute(_STEPS).fetchall():
+        for metric in _METRICS:
+            if (point, metric) not in values or (before, metric) not in values:
+                continue
+            change = shift(values[before, metric], values[point, metric])
+            rows.append(
+                {
+                    "point_id": point,
+                    "before_point_id": before,
+                    "metric": metric,
+                    "is_ratio": change.is_ratio,
+                    "change": change.estimate,
+                    "low": change.low,
+                    "high": change.high,
+                }
+            )
+    insert(con, "gain", rows)
+
+
+_LATENCIES = ("ttft", "tpot", "e2e", "batch_latency")
+_RATE = "output_tokens_per_second"
+# Points of one experiment that differ by their GPUs alone, with the one of the fewest GPUs first.
+_PAIRS = """
+WITH measured AS (
+    SELECT * FROM point
+    WHERE point_id IN (SELECT DISTINCT point_id FROM point_value)
+),
+paired AS (
+    SELECT
+        point.point_id,
+        base.point_id AS base_point_id,
+        base.gpus AS base_gpus,
+        {same_load} AS is_strong,
+        {same_load_per_gpu} AS is_weak
+    FROM measured AS point
+    INNER JOIN measured AS base
+        ON point.experiment_id = base.experiment_id
+        AND point.model = base.model
+        AND point.gpus > base.gpus
+        AND point.arguments = base.arguments
+        AND point.environment = base.environment
+        AND point.load = base.load
+        AND point.prompt_tokens = base.prompt_tokens
+        AND point.output_tokens = base.output_tokens
+        -- Of several layouts with as few GPUs, the plain one is the base.
+        AND NOT base.ep
+)
+SELECT point_id, base_point_id, scaling
+FROM (
+    SELECT *, 'strong' AS scaling FROM paired WHERE is_strong
+    UNION ALL
+    SELECT *, 'weak' FROM paired WHERE is_weak
+)
+QUALIFY
+    ROW_NUMBER() OVER (PARTITION BY point_id, scaling ORDER BY base_gpus, base_point_id) = 1
+ORDER BY scaling, point_id
+"""
+_SAME_LOAD = """(
+    point.in_flight IS NOT DISTINCT FROM base.in_flight
+    AND point.request_rate IS NOT DISTINCT FROM base.request_rate
+)"""
+_SAME_LOAD_PER_GPU = """(
+    point.in_flight IS NOT DISTINCT FROM base.in_flight * point.gpus / base.gpus
+    AND point.request_rate IS NOT DISTINCT FROM base.request_rate * point.gpus / base.gpus
+)"""
+_SCALING_VALUES = """
+SELECT measurement.point_id, measurement.metric, LIST(measurement.value ORDER BY repeat.number)
+FROM measurement
+INNER JOIN repeat USING (repeat_id)
+WHERE repeat.number > 0 AND measurement.stat = CASE
+    WHEN measurement.metric = $rate THEN 'total'
+    WHEN measurement.metric IN $latencies THEN 'median'
+END
+GROUP BY ALL
+"""
+
+
+def add_speedups(con: duckdb.DuckDBPyConnection) -> None:
+    """Compares each point with the same one on the fewest GPUs."""
+    found = con.execute(_SCALING_VALUES, {"rate": _RATE, "latencies": list(_LATENCIES)}).fetchall()
+    values = {(point, metric): own for point, metric, own in found}
+    pairs = con.execute(
+        _PAIRS.format(same_load=_SAME_LOAD, same_load_per_gpu=_SAME_LOAD_PER_GPU)
+    ).fetchall()
+    rows = list[dict[str, Any]]()
+    for point, base, scaling in pairs:
+        for metric in (*_LATENCIES, _RATE):
+            if (point, metric) not in values or (base, metric) not in values:
+                continue
+            sides = values[base, metric], values[point, metric]
+            if min(*sides[0], *sides[1]) <= 0:
+                continue
+            # A speed-up of a latency is base / point, so the sides change places.
+            before, after = sides if metric == _RATE else sides[::-1]
+            ratio = shift(before, after)
+            rows.append(
+                {
+                    "point_id": point,
+                    "base_point_id": base,
+                    "scaling": scaling,
+                    "metric": metric,
+                    "ratio": 1 + ratio.estimate,
+                    "low": None if ratio.low is None else 1 + ratio.low,
+                    "high": None if ratio.high is None else 1 + ratio.high,
+                }
+            )
+    insert(con, "speedup", list(rows))

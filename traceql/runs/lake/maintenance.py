@@ -1,0 +1,352 @@
+"""Checks a lake, removes runs, merges small files, and finds files that no run names."""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shlex import quote
+
+import duckdb
+
+from traceql.errors import LakeError
+from traceql.runs.lake.manifest import (
+    Entry,
+    StoredFile,
+    entries,
+    files_of,
+    named_run,
+    read_entry,
+    read_row,
+    require_lake,
+    row_names,
+    write_entry,
+)
+from traceql.runs.lake.store import (
+    MANIFEST,
+    TABLE,
+    Store,
+    file_sha256,
+    lock_key,
+    lock_key_of_run,
+    row_name,
+    run_of,
+    shared_name,
+    store_at,
+)
+from traceql.runs.lake.tables import RUN, StoredTable, layout, of_runs, stored_tables
+from traceql.util.memory import memory_bytes, writing_limits
+from traceql.util.sql_text import literal
+
+SHARED_LOCK = "shared"  # held by whoever writes or removes files of several runs
+
+
+def strays(store: Store, found: Sequence[Entry]) -> list[str]:
+    """The files that no run names, and that nobody is writing now."""
+    by_lock = _by_lock(_unnamed(store, found))
+    free = [names for lock, names in by_lock.items() if not store.is_locked(lock)]
+    return [name for names in free for name in names if store.is_settled(name)]
+
+
+def remove_strays(store: Store) -> list[str]:
+    """Removes the files that no run names; waits for those that are being written."""
+    return remove_unnamed(store, _unnamed(store, entries(store)))
+
+
+def remove_unnamed(store: Store, names: Iterable[str]) -> list[str]:
+    """Removes those of these files that no run names by now. The caller holds no lock.
+
+    Returns:
+        The files that are gone.
+    """
+    removed = []
+    for lock, of_lock in _by_lock(names).items():
+        with store.locked(lock):
+            named = files_of(_of_lock(store, lock))
+            for name in of_lock:
+                if name not in named and store.is_settled(name):
+                    store.remove(name)
+                    removed.append(name)
+    return removed
+
+
+def _unnamed(store: Store, found: Sequence[Entry]) -> list[str]:
+    named = files_of(found)
+    return [one for one in store.names("") if one.startswith(TABLE) and one not in named]
+
+
+def _by_lock(names: Iterable[str]) -> dict[str, list[str]]:
+    """Files of tables by the lock that whoever writes them holds."""
+    found = defaultdict(list)
+    for name in names:
+        run = run_of(name)
+        found[SHARED_LOCK if run is None else lock_key_of_run(run)].append(name)
+    return found
+
+
+def _of_lock(store: Store, lock: str) -> Iterable[Entry]:
+    """The runs that may name files which are written under a lock."""
+    if lock == SHARED_LOCK:
+        return entries(store)
+    names = [name for name in row_names(store) if name.startswith(f"{MANIFEST}/{lock}")]
+    return [entry for entry in (read_row(store, name) for name in names) if entry]
+
+
+def remove_runs(lake: str, runs: Sequence[str]) -> list[Entry]:
+    """Removes runs by name; their rows in files of several runs are left out until a compaction.
+
+    Raises:
+        RunNotFound: one of them is not in the lake; then none is removed.
+    """
+    store = store_at(lake)
+    found = entries(store)
+    chosen = [named_run(found, run) for run in dict.fromkeys(runs)]
+    for entry in chosen:
+        _remove(store, entry)
+    return chosen
+
+
+def _remove(store: Store, entry: Entry) -> None:
+    """The manifest row first: without it, the run is gone, whatever is left."""
+    with store.locked(lock_key(entry.digest)):
+        store.remove(row_name(entry.digest))
+    remove_unnamed(store, files_of([entry]))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is wrong with a lake, and what to do.
+
+    Attributes:
+        kind: missing, damaged, stray, row or failed; a failed run is no fault of the lake.
+        name: the file, or the run that failed.
+        advice: what to do.
+    """
+
+    kind: str
+    name: str
+    advice: str
+
+    @property
+    def is_fault(self) -> bool:
+        return self.kind != "failed"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a check found.
+
+    Attributes:
+        runs: how many runs there are.
+        files: how many files were checked.
+        size_bytes: of these files.
+        problems: in the order of the lake.
+    """
+
+    runs: int
+    files: int
+    size_bytes: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        return not any(one.is_fault for one in self.problems)
+
+
+def check_lake(lake: str, *, content: bool = True) -> Checked:
+    """Checks all files of a lake.
+
+    Args:
+        content: whether each file is read and its SHA-256 compared; else its size alone is.
+
+    Raises:
+        LakeError: the folder is not a lake.
+    """
+    store = store_at(lake)
+    require_lake(store)
+    found, problems = _rows(store)
+    files = files_of(found)
+    problems += _of_files(store, found, content=content)
+    if not any(one.kind == "row" for one in problems):  # whose files would seem to be strays
+        problems += _of_strays(store, found)
+    problems += [
+        Problem("failed", one.run, f"{one.error}; add it again, or traceql lake remove {one.run}")
+        for one in found
+        if not one.is_ok
+    ]
+    size = sum(one.size_bytes for one in files.values())
+    return Checked(len(found), len(files), size, tuple(problems))
+
+
+def _rows(store: Store) -> tuple[list[Entry], list[Problem]]:
+    found, problems = [], []
+    for name in row_names(store):
+        try:
+            entry = read_row(store, name)
+        except LakeError:
+            advice = f"remove {store.place}/{name} and add the run again"
+            problems.append(Problem("row", name, advice))
+        else:
+            found += [entry] if entry else []
+    return found, problems
+
+
+def _of_files(store: Store, found: list[Entry], *, content: bool) -> Iterator[Problem]:
+    runs = defaultdict(list)
+    for entry in found:
+        for one in entry.tables.values():
+            runs[one.file].append(entry)
+    for name, one in sorted(files_of(found).items()):
+        size = store.size(name)
+        if size is None:
+            yield Problem("missing", name, _again(store, runs[name]))
+        elif size != one.size_bytes or (content and store.sha256(name) != one.sha256):
+            yield Problem("damaged", name, _again(store, runs[name]))
+
+
+def _again(store: Store, found: list[Entry]) -> str:
+    sources = " ".join(quote(entry.source) for entry in found[:3])
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return f"traceql lake add {sources}{more} --again --lake {quote(store.place)}"
+
+
+def _of_strays(store: Store, found: list[Entry]) -> Iterator[Problem]:
+    for name in strays(store, found):
+        yield Problem("stray", name, f"traceql lake compact --lake {quote(store.place)} removes it")
+
+
+SMALL_BYTES = 32 * 2**20  # a larger file stays as it is
+_MERGED = "merged.parquet"
+_NAMED_EVERY_S = 60.0  # what was done until then is kept, if the rest is killed
+_MOST_BYTES = 256 * 2**20  # of the files that become one
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """What a compaction did: the number of files before and after, and strays that it removed."""
+
+    before: int
+    after: int
+    strays: int
+
+
+def compact(lake: str, *, small_bytes: int = SMALL_BYTES) -> Compacted:
+    """Merges the files of each table that are smaller than this, and removes what no run names.
+
+    It uses half of the memory of the machine, or of the container, and then the disk.
+
+    Raises:
+        LakeError: the folder is not a lake, or a file of it is damaged.
+        OSError: the lake cannot be written.
+    """
+    store = store_at(lake)
+    swept = len(remove_strays(store))
+    before = len(files_of(entries(store)))
+    with (
+        store.locked(SHARED_LOCK),
+        store.drafts() as drafts,
+        duckdb.connect(config=writing_limits(drafts / _MERGED, memory_bytes(None))) as con,
+    ):
+        store.connect(con)
+        found = {one.run: one for one in entries(store)}
+        old = files_of(found.values())
+        moved: dict[str, dict[str, StoredFile]] = {}
+        named_at = time.monotonic()
+        for table in stored_tables().values():
+            for group in _groups(table.name, [*found.values()], small_bytes):
+                if not _is_worthwhile(con, store, table.name, group):
+                    continue
+                for run, file in _merged(con, store, table, group, drafts).items():
+                    moved.setdefault(run, {})[table.name] = file
+            if time.monotonic() - named_at >= _NAMED_EVERY_S:
+                _rename_all(store, found, moved)
+                moved, named_at = {}, time.monotonic()
+        _rename_all(store, found, moved)
+    remove_unnamed(store, old)
+    return Compacted(before, len(files_of(entries(store))), swept)
+
+
+def _groups(table: str, found: Sequence[Entry], small_bytes: int) -> Iterator[list[Entry]]:
+    """Runs whose files of a table become one, in the order of their names."""
+    small = [
+        one
+        for one in found
+        if one.is_ok
+        and one.layout == layout()
+        and table in one.tables
+        and one.tables[table].size_bytes < small_bytes
+    ]
+    group: list[Entry] = []
+    files: dict[str, int] = {}
+    for one in sorted(small, key=lambda entry: entry.run):
+        stored = one.tables[table]
+        if sum(files.values()) >= _MOST_BYTES and stored.file not in files:
+            yield group
+            group, files = [], {}
+        group.append(one)
+        files[stored.file] = stored.size_bytes
+    yield group
+
+
+def _is_worthwhile(
+    con: duckdb.DuckDBPyConnection, store: Store, table: str, group: Sequence[Entry]
+) -> bool:
+    """Whether there are several files, or one with rows of runs that are gone."""
+    files = {one.tables[table].file for one in group}
+    if len(files) != 1:
+        return bool(files)
+    ((name, rows),) = [(name, sum(one.tables[table].rows for one in group)) for name in files]
+    counted = "SELECT SUM(num_rows) FROM parquet_file_metadata($url)"
+    try:
+        return con.execute(counted, {"url": store.url(name)}).fetchall() != [(rows,)]
+    except duckdb.Error as error:
+        raise LakeError(f"{str(error).splitlines()[0]}; {_see_check(store)}") from None
+
+
+def _merged(
+    con: duckdb.DuckDBPyConnection,
+    store: Store,
+    table: StoredTable,
+    group: Sequence[Entry],
+    drafts: Path,
+) -> dict[str, StoredFile]:
+    """Puts one file with the rows of all these runs; by run, what its manifest row will say."""
+    draft = drafts / _MERGED
+    expected = {one.run: one.tables[table.name].rows for one in group}
+    try:
+        counts = _write(con, of_runs(con, store, table, group), draft)
+    except duckdb.Error as error:
+        raise LakeError(f"{str(error).splitlines()[0]}; {_see_check(store)}") from None
+    if counts != expected:
+        raise LakeError(
+            f"files of table {table.name} have other rows than the manifest says; "
+            f"{_see_check(store)}"
+        )
+    sha256, size = file_sha256(draft), draft.stat().st_size
+    name = shared_name(table.name, sha256)
+    store.put(draft, name)
+    return {run: StoredFile(name, rows, size, sha256) for run, rows in counts.items()}
+
+
+def _write(con: duckdb.DuckDBPyConnection, rows: str, draft: Path) -> dict[str, int]:
+    """Writes the rows of runs, each in its order; counts them in the new file."""
+    con.execute(f"COPY ({rows}) TO {literal(draft)} (FORMAT parquet, COMPRESSION zstd)")
+    counted = f"SELECT {RUN}, COUNT(*) FROM read_parquet({literal(draft)}) GROUP BY {RUN}"
+    return dict(con.execute(counted).fetchall())
+
+
+def _see_check(store: Store) -> str:
+    return f"see traceql lake check --lake {store.place}"
+
+
+def _rename_all(
+    store: Store, found: dict[str, Entry], moved: Mapping[str, Mapping[str, StoredFile]]
+) -> None:
+    """Lets manifest rows name the new files; takes runs that changed meanwhile out of `found`."""
+    for run, files in moved.items():
+        entry = found.pop(run)
+        renamed = replace(entry, tables={**entry.tables, **files})
+        with store.locked(lock_key(entry.digest)):
+            if read_entry(store, entry.digest) == entry:
+                write_entry(store, renamed)
+                found[run] = renamed
