@@ -9,6 +9,7 @@ import pytest
 from ascend_like import call, frequency, operation, operator, overlap, part, task
 
 import traceql
+from traceql.present.ui.raw import trace_processor_input
 from traceql.readers.formats.ascend.devices import DevicePart
 from traceql.readers.formats.ascend.read import read_ascend
 
@@ -222,7 +223,7 @@ def test_devices_of_one_file_are_ranks_of_their_own(tmp_path: Path) -> None:
             trace_of_both,
             "SELECT rank, value, total, ok FROM ledger WHERE check_name = 'kernels of all devices'",
         )
-        fed = [b"".join(trace_of_both.feed(rank) or ()) for rank in (0, 1)]
+        fed = [b"".join(trace_processor_input(trace_of_both, rank) or ()) for rank in (0, 1)]
     assert found == [(0, 3, 2, 1, 100, 1), (1, 4, 2, 2, 600, 1)]
     assert calls == [(0, 101), (1, 102)]
     assert gaps == [(1, 300)]

@@ -10,7 +10,7 @@ from gates import outcome
 from repeats import saved
 from scaled_runs import run, scaled
 
-from traceql.database.terminology import wording
+from traceql.database.terminology import terminology
 from traceql.runs.compare import Comparison
 from traceql.runs.compare.sentences import roots
 from traceql.runs.compare.sides import Run
@@ -59,7 +59,7 @@ def test_the_screen_says_why_the_work_is_not_compared(tmp_path: Path) -> None:
 class _Rows:
     """A comparison of GPUs that has these rows."""
 
-    wording = wording(["pytorch"])
+    terminology = terminology(["pytorch"])
 
     def __init__(self, rows: list[dict[str, Any]]) -> None:
         self._rows = rows

@@ -327,16 +327,16 @@ def test_a_part_says_which_share_it_has() -> None:
         assert (row["kernels"], row["kernel_ns"]) == (kernels, ns)
         assert (row["all_kernels"], row["all_kernel_ns"]) == (total["n"], total["ns"])
         assert (row["steps"], row["all_steps"]) == (4, 28)
-        assert part.excerpted is not None
-        assert part.excerpted.text == row["text"]
+        assert part.excerpt_info is not None
+        assert part.excerpt_info.text == row["text"]
         assert (
             f"{kernels:,} of {total['n']:,} kernels ({100 * kernels / total['n']:.1f} %)"
             in row["text"]
         )
         assert "0.165 s to 0.190 s of 0.216912 s" in row["text"]
-        assert part.options == "--from 0.165s --to 0.19s"
+        assert part.excerpt_options == "--from 0.165s --to 0.19s"
         ledger = part.run("quality.ledger").rows()
-    assert whole.excerpted is None
+    assert whole.excerpt_info is None
     of_part = [row for row in ledger if row["check_name"] == "excerpt"]
     assert sum(row["value"] for row in of_part) == kernels
     assert sum(row["total"] for row in of_part) == total["n"]

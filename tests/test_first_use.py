@@ -21,8 +21,8 @@ from small_runs import all_reduce
 import traceql
 from traceql.cli.progress import first_use
 from traceql.database.excerpt import Choice, cut
-from traceql.database.first_use_notice import first_uses_told
 from traceql.database.loading.first_use import LOADED, every_table
+from traceql.database.notices import first_uses_reported
 from traceql.errors import DatabaseError, QueryInvalid
 from traceql.runs.compare.profile import RESULTS
 from traceql.runs.compare.sides import runs_of
@@ -95,7 +95,7 @@ def rows_of_all_tables(database: Path) -> dict[str, Any]:
     """How many rows each table has, and a hash of them, when all are made."""
     counted = "SELECT COUNT(*), BIT_XOR(hash(made)) FROM (FROM {}) AS made"
     with traceql.open(database) as trace:
-        trace._tables.complete()
+        trace.complete()
         return {name: trace.select(counted.format(name)).rows() for name in every_table()}
 
 
@@ -187,7 +187,7 @@ def test_a_long_first_use_is_told(
 ) -> None:
     monkeypatch.setattr("traceql.cli.progress._SILENCE_S", 0)
     for said in ("making tables of run.duckdb on their first use", ""):
-        with first_uses_told(first_use), traceql.open(database) as trace:
+        with first_uses_reported(first_use), traceql.open(database) as trace:
             trace.run(NEEDS_MORE)
         assert capsys.readouterr().err.startswith(said)
         assert said or not capsys.readouterr().err
@@ -312,7 +312,7 @@ def test_what_cannot_be_written_gives_answers_and_stays_as_it_is(
         with traceql.open(database) as one, traceql.open(complete) as other:
             for query in (NEEDS_MORE, "overview.findings"):
                 assert one.run(query).rows() == other.run(query).rows()
-            copies = one._tables._file.parent
+            copies = one._tables.file.parent
             assert copies != database.parent
         assert not copies.exists()
         assert (database.stat().st_mtime_ns, database.read_bytes()) == before
@@ -404,7 +404,7 @@ def test_a_database_may_have_any_name(name: str, database: Path) -> None:
 @pytest.mark.slow
 def test_what_has_answered_nothing_reads_what_a_load_has_written(database: Path) -> None:
     with traceql.open(database) as trace:
-        assert trace.wording is not None
+        assert trace.terminology is not None
         rules = database.with_name("own.csv")
         rules.write_text("priority,pattern,category\n1,own,gemm\n")
         traceql.load([], database, rules=[rules])
@@ -417,7 +417,7 @@ def test_a_complete_database_stays_complete(complete: Path) -> None:
     rules.write_text("priority,pattern,category\n1,own,gemm\n")
     traceql.load([], complete, rules=[rules])
     with traceql.open(complete) as trace:
-        assert trace._tables._present >= every_table()
+        assert trace._tables.made >= every_table()
 
 
 def test_changes_that_are_not_in_the_database_yet_are_told(database: Path) -> None:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from traceql.database.statement import result
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.runs.compare.verdict import judged
 from traceql.runs.lake.lake import fleet_queries, interval_places
 from traceql.runs.lake.manifest import COLUMNS

@@ -12,6 +12,7 @@ import databases
 import pytest
 
 import traceql
+from traceql.present.ui.raw import trace_file
 from traceql.readers.ncu.profile import Profile
 from traceql.readers.ncu.read import read_profile
 
@@ -190,7 +191,7 @@ def test_a_profile_may_be_loaded_alone_before_its_trace(tmp_path: Path) -> None:
         assert {row["joined"] for row in rows} == {"only profile"}
         assert alone.run("quality.ledger", failed=True).rows() == []
         with pytest.raises(traceql.TraceqlError, match="has no trace; load one"):
-            alone.file_of()
+            trace_file(alone)
     traceql.load(TRACES / f"{EAGER}.pt.trace.json.gz", database)
     again = traceql.load(NCU / f"{EAGER}-raw-base.csv.gz", database)
     assert (again.added, len(again.skipped)) == ([], 1)

@@ -13,7 +13,7 @@ from shared_files import shared_file
 
 import traceql
 from traceql.cli.console import print_table
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.result.text_table.columns import display_columns
 from traceql.result.text_table.layout import layout
 from traceql.result.text_table.texts import is_sentence, places

@@ -11,7 +11,7 @@ from command_line import called, output
 
 import traceql
 from traceql.analysis.findings.catalog import finding_kinds
-from traceql.database.terminology import wording
+from traceql.database.terminology import terminology
 from traceql.readers.dialects.registry import dialects, words
 
 _MACRO = Path(traceql.__file__).parent / "sql" / "macros" / "text_for_dialect.sql"
@@ -93,7 +93,7 @@ def test_a_comparison_of_an_npu_with_a_gpu_speaks_of_gpus(
     runs: tuple[Path, Path], tmp_path: Path
 ) -> None:
     with traceql.diff(runs[0], gpu_run(tmp_path)) as comparison:
-        assert comparison.wording(_SENTENCE) == _SENTENCE
+        assert comparison.terminology(_SENTENCE) == _SENTENCE
 
 
 def test_no_finding_names_gpus_itself() -> None:
@@ -111,9 +111,9 @@ def test_sql_and_python_have_the_same_words(dialect: str) -> None:
         said = [
             con.execute("SELECT text_for_dialect(?, ?)", [dialect, one]).fetchone() for one in texts
         ]
-    assert said == [(wording([dialect])(one),) for one in texts]
+    assert said == [(terminology([dialect])(one),) for one in texts]
 
 
 def test_words_of_npus() -> None:
-    assert wording(["ascend"])(_SENTENCE) == "A Call of CANN launches ACL graphs on NPUs"
-    assert wording(["ascend", "nsys"])(_SENTENCE) == _SENTENCE
+    assert terminology(["ascend"])(_SENTENCE) == "A Call of CANN launches ACL graphs on NPUs"
+    assert terminology(["ascend", "nsys"])(_SENTENCE) == _SENTENCE

@@ -1,5 +1,6 @@
 """Where did my milliseconds go? Profiler traces of LLM inference, lossless in DuckDB."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from traceql.errors import TraceqlError
@@ -7,9 +8,10 @@ from traceql.util.version import __version__
 
 if TYPE_CHECKING:
     from traceql.database.loading.load import load
-    from traceql.database.trace import Trace
-    from traceql.database.trace import open_trace as open
-    from traceql.result.result import Result
+    from traceql.result import Result
+    from traceql.run import Run
+    from traceql.run import Run as Trace
+    from traceql.run import open_run as open
     from traceql.runs.compare import Comparison, diff
     from traceql.runs.history import History, history
     from traceql.runs.lake import Lake, open_lake
@@ -19,6 +21,7 @@ __all__ = [
     "History",
     "Lake",
     "Result",
+    "Run",
     "Trace",
     "TraceqlError",
     "__version__",
@@ -28,6 +31,20 @@ __all__ = [
     "open",
     "open_lake",
 ]
+# Imported on first use, so that `traceql --help` does not wait for DuckDB.
+_PLACES = {
+    "Comparison": "traceql.runs.compare:Comparison",
+    "History": "traceql.runs.history:History",
+    "Lake": "traceql.runs.lake:Lake",
+    "Result": "traceql.result:Result",
+    "Run": "traceql.run:Run",
+    "Trace": "traceql.run:Run",  # the earlier name, for one release
+    "diff": "traceql.runs.compare:diff",
+    "history": "traceql.runs.history:history",
+    "load": "traceql.database.loading.load:load",
+    "open": "traceql.run:open_run",
+    "open_lake": "traceql.runs.lake:open_lake",
+}
 
 
 def load_ipython_extension(shell: Any) -> None:
@@ -38,29 +55,11 @@ def load_ipython_extension(shell: Any) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """Imports on first use, so that `traceql --help` does not wait for DuckDB."""
-    if name == "load":
-        from traceql.database.loading.load import load
+    if name not in _PLACES:
+        raise AttributeError(f"module 'traceql' has no attribute '{name}'")
+    module, _, attribute = _PLACES[name].partition(":")
+    return getattr(import_module(module), attribute)
 
-        return load
-    if name in ("open", "Trace"):
-        from traceql.database import trace
 
-        return trace.open_trace if name == "open" else trace.Trace
-    if name in ("Comparison", "diff"):
-        from traceql.runs import compare
-
-        return getattr(compare, name)
-    if name in ("Lake", "open_lake"):
-        from traceql.runs import lake
-
-        return getattr(lake, name)
-    if name in ("History", "history"):
-        from traceql.runs import history as trend
-
-        return getattr(trend, name)
-    if name == "Result":
-        from traceql.result.result import Result
-
-        return Result
-    raise AttributeError(f"module 'traceql' has no attribute '{name}'")
+def __dir__() -> list[str]:
+    return __all__

@@ -102,14 +102,14 @@ def _tried(statement: str, way: str, place: Path) -> Ended:
         return forked(["sql", LOADED, "--", statement], place)
     if way == "query file":
         return forked(["run", "--queries", "own", "my.attack", LOADED], place)
-    return called(lambda: _called(statement), ["Trace.sql", statement], place)
+    return called(lambda: _called(statement), ["Database.sql", statement], place)
 
 
 def _called(sql: str) -> None:
-    from traceql.database.trace import Trace
+    from traceql.database.database import Database
 
     secret_list = [_SECRET]  # a variable that a statement could name
-    with Trace(LOADED) as trace:
+    with Database(LOADED) as trace:
         print(json.dumps(trace.sql(sql).rows()[:100], default=str))
     del secret_list
 

@@ -13,8 +13,7 @@ import click
 from traceql.cli.command_group import CommandGroup, Subcommand
 from traceql.cli.progress import first_use
 from traceql.cli.streams import checked_output
-from traceql.database.excerpted import excerpts_told
-from traceql.database.first_use_notice import first_uses_told
+from traceql.database.notices import excerpts_reported, first_uses_reported
 from traceql.errors import TraceqlError
 from traceql.util.printable import one_line
 from traceql.util.version import __version__
@@ -78,8 +77,8 @@ class _Commands(CommandGroup):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with (
-                excerpts_told(lambda line: click.echo(one_line(line), err=True)),
-                first_uses_told(first_use),
+                excerpts_reported(lambda line: click.echo(one_line(line), err=True)),
+                first_uses_reported(first_use),
             ):
                 return super().invoke(ctx)
         except KeyboardInterrupt:

@@ -181,10 +181,10 @@ def _write_check(check: "Check", format_: str, spreadsheet_safe: bool, wide: boo
 
 
 def _write_checklist(database: Path, format_: str, spreadsheet_safe: bool, wide: bool) -> None:
-    from traceql.database.trace import Trace
+    from traceql.database.database import Database
     from traceql.plan.advise.advice import checklist
 
-    with Trace(database) as trace:
+    with Database(database) as trace:
         rows = checklist(trace)
     if format_ == "table":
         print_table(rows, keys=rows.columns, wide=wide)

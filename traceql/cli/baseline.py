@@ -105,7 +105,7 @@ def _print_strata(runs: Sequence[Sequence[Mapping[str, Any]]]) -> None:
     """One row for each stratum: how many runs have it, and how many steps of it."""
     import pyarrow as pa
 
-    from traceql.result.result import Result
+    from traceql.result import Result
 
     grain = "kv" if all(any(row["grain"] == "kv" for row in run) for run in runs) else "rows"
     found: dict[str, list[Mapping[str, Any]]] = {}

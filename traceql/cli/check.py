@@ -7,7 +7,7 @@ from shlex import quote
 import click
 
 from traceql.cli.console import print_command, print_table, print_text
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.errors import QueryNotFound, TraceqlError
 from traceql.sql.query import Query
 from traceql.util.printable import one_line
@@ -30,8 +30,8 @@ def command(database: Path, checks: tuple[Path, ...]) -> None:
     A check is a query that returns violations: it passes if it has no rows.
     """
     failed = 0
-    with Trace(database) as trace:
-        if (part := trace.excerpted) is not None:
+    with Database(database) as trace:
+        if (part := trace.excerpt_info) is not None:
             raise TraceqlError(f"{database} is an excerpt; check the whole run, {part.source}")
         for check in _checks(checks):
             found = trace.select(check.sql)

@@ -23,10 +23,10 @@ def complete_ranks(ctx: click.Context, _option: click.Parameter, begun: str) -> 
     database = ctx.params.get("database") or next(iter(ctx.args), None)
     if database is None:
         return []
-    from traceql.database.trace import Trace
+    from traceql.database.database import Database
 
     try:
-        with Trace(Path(database)) as trace:
+        with Database(Path(database)) as trace:
             ranks = [
                 str(row["rank"]) for row in trace.select("SELECT rank FROM trace ORDER BY rank")
             ]

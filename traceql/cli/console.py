@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import click
 
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.result.text_table.columns import display_columns
 from traceql.result.text_table.layout import Layout, ShownColumn, layout, unlimited
 from traceql.result.text_table.texts import places, wrapped

@@ -9,7 +9,7 @@ from traceql.cli.findings import write_findings
 from traceql.cli.output import print_answer
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.util.printable import one_line
 from traceql.util.resources import EXAMPLE_TRACE
 
@@ -51,7 +51,7 @@ def command(output: Path) -> None:
     click.echo()
     with progress() as done:
         load([EXAMPLE_TRACE], output, done=done)
-    with Trace(output) as trace:
+    with Database(output) as trace:
         write_findings(trace, output)
         click.echo()
         write_summary(trace, output)

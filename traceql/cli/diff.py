@@ -105,7 +105,9 @@ def command(
             write_comparison(comparison, report_file)
             click.echo(printable(f"wrote {report_file}"), err=True)
         if chart_file:
-            comparison.run(query or "waterfall", **parameter_values(params)).save_chart(chart_file)
+            comparison.query(query or "waterfall", **parameter_values(params)).save_chart(
+                chart_file
+            )
             click.echo(printable(f"wrote {chart_file}"), err=True)
         if report_file or chart_file:
             return

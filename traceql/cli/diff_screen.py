@@ -118,7 +118,7 @@ def _write_numbers(comparison: Comparison) -> None:
     title = ["", "base", "new", "change", "95% interval" if has_interval else "spread", "verdict"]
     cells = [
         [
-            comparison.wording(_name(row)),
+            comparison.terminology(_name(row)),
             _value(row, "base"),
             _value(row, "new"),
             signed(row["change_pct"]),
@@ -137,7 +137,7 @@ def _write_numbers(comparison: Comparison) -> None:
             "not comparable: the work of the GPU includes waiting for ranks that are not loaded; "
             "load the traces of all ranks to tell it apart"
         )
-        print_text(comparison.wording(text), before=" ")
+        print_text(comparison.terminology(text), before=" ")
 
 
 def _place(comparison: Comparison, row: dict[str, Any]) -> tuple[int, int]:
@@ -243,7 +243,7 @@ def _write_causes(
     click.echo()
     click.secho(
         f"Where the {signed_time(new - base)} of a {name} come from "
-        f"({comparison.wording('mean of the GPUs')}):",
+        f"({comparison.terminology('mean of the GPUs')}):",
         bold=True,
     )
     shown, rest = _shown(rows, details=details)

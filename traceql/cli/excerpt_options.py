@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from traceql.database.database import Database
     from traceql.database.excerpt import Choice
-    from traceql.database.trace import Trace
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _TEXTS = {
@@ -79,7 +79,7 @@ def part_of(parameters: dict[str, Any]) -> Part:
 
 
 @contextmanager
-def shown_part(trace: "Trace", part: Part) -> Iterator["Trace"]:
+def shown_part(trace: "Database", part: Part) -> Iterator["Database"]:
     """The excerpt that the options choose, as long as the block lasts; without them, the trace."""
     choice = part.choice
     if choice is None:

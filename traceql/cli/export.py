@@ -8,7 +8,7 @@ import click
 from traceql.cli.excerpt_options import Part, part_of, part_options, shown_part
 from traceql.cli.large import tell_if_large_file
 from traceql.cli.pair import opened_pair, tell_alignment
-from traceql.database.trace import open_trace
+from traceql.database.database import open_database
 from traceql.util.printable import printable
 
 
@@ -58,7 +58,7 @@ def perfetto(path: Path, new: Path | None, step: int | None, output: Path, **opt
 def _write_one(path: Path, output: Path, part: Part) -> None:
     from traceql.present.pftrace import export_perfetto
 
-    with open_trace(path) as whole, shown_part(whole, part) as trace:
+    with open_database(path) as whole, shown_part(whole, part) as trace:
         tell_if_large_file(trace)
         export_perfetto(trace, output)
 

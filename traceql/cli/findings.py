@@ -5,16 +5,16 @@ from shlex import quote
 
 from traceql.analysis.findings.catalog import evidence_command, nothing_found, saving
 from traceql.cli.console import print_command, print_text
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.util.printable import one_line, shortened
 
 _LONGEST = 1_000  # letters; a name in a trace may have any number of them
 _MARKS = {"severe": "✗", "notable": "!"}
 
 
-def write_findings(trace: Trace, database: Path) -> None:
+def write_findings(trace: Database, database: Path) -> None:
     """Prints each finding: the sentence, what it would save, the command that shows it, advice."""
-    findings = trace.run("overview.findings").rows()
+    findings = trace.query("overview.findings").rows()
     if not findings:
         print_text(f"no findings: {nothing_found(trace)}", hanging="  ")
     for row in findings:

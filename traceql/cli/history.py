@@ -91,7 +91,7 @@ def command(
     if output and output.suffix.lower() not in _SUFFIXES:
         raise TraceqlError(f"cannot draw into '{output}'; its name must end in .html, .png or .svg")
     from traceql.cli.result_output import write_result
-    from traceql.result.result import Result
+    from traceql.result import Result
     from traceql.runs.history import history
 
     found = history(

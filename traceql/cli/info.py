@@ -9,7 +9,7 @@ from traceql.cli.console import print_command, print_table, print_text
 from traceql.cli.findings import write_findings
 from traceql.cli.output import format_option, print_answer, require_csv, write_rows
 from traceql.cli.summary import write_run, write_summary
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.sql.query import bound, query_named
 from traceql.util.printable import one_line
 
@@ -71,7 +71,7 @@ def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
     table write the rows of the ledger only.
     """
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
-    with Trace(database) as trace:
+    with Database(database) as trace:
         if format_ != "table":
             ledger = query_named("quality.ledger", trace.queries)
             write_rows(

@@ -6,7 +6,7 @@ import click
 
 from traceql.cli.progress import progress
 from traceql.cli.summary import write_summary, write_warnings
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.util.printable import one_line
 from traceql.util.without_pandas import leave_out_pandas
 
@@ -126,6 +126,6 @@ def command(
         click.echo(one_line(f"skipped: already loaded: {path}"), err=True)
     for other in loaded.others:
         click.echo(one_line(f"skipped: {other}"), err=True)
-    with Trace(loaded.database) as trace:
+    with Database(loaded.database) as trace:
         write_summary(trace, loaded.database)
         write_warnings(trace)

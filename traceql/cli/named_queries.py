@@ -8,7 +8,7 @@ import click
 from traceql.cli.output import spreadsheet_option, wide_option
 
 if TYPE_CHECKING:
-    from traceql.result.result import Result
+    from traceql.result import Result
     from traceql.sql.query import Query
 
 LIST = "list"  # in place of a name: lists them
@@ -19,7 +19,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 class Asked(Protocol):
     """What can be asked by the name of a query, or in SQL."""
 
-    def run(self, name: str, /, **parameters: Any) -> "Result": ...
+    def query(self, name: str, /, **parameters: Any) -> "Result": ...
 
     def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> "Result": ...
 
@@ -73,7 +73,7 @@ def list_queries(
     import pyarrow as pa
 
     from traceql.cli.result_output import write_result
-    from traceql.result.result import Result
+    from traceql.result import Result
 
     rows = [
         {"query": name, "meaning": one.head.summary, "chart": chart.kind if chart else None}
@@ -102,4 +102,4 @@ def asked_rows(
     asked: Asked, query: str | None, sql: str | None, params: tuple[str, ...]
 ) -> "Result":
     """The rows of a query, or of a statement."""
-    return asked.run(query, **parameter_values(params)) if query else asked.sql(sql or "")
+    return asked.query(query, **parameter_values(params)) if query else asked.sql(sql or "")

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from traceql.cli.console import print_table, print_text
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.errors import TraceqlError
-from traceql.result.result import Result
-from traceql.result.row_stream import RowStream
+from traceql.result import Result, RowStream
 from traceql.sql.query import LIMIT, bound, query_named
 from traceql.util.printable import one_line
 
@@ -74,7 +73,7 @@ class TableForm:
 
 
 def write_rows(
-    trace: Trace,
+    trace: Database,
     sql: str,
     parameters: dict[str, Any] | None = None,
     *,
@@ -158,12 +157,12 @@ def _say_empty(why: str) -> None:
     print_text(one_line(f"no rows: {why}" if why else "no rows"), err=True)
 
 
-def print_answer(trace: Trace, query: str, **parameters: Any) -> None:
+def print_answer(trace: Database, query: str, **parameters: Any) -> None:
     """Prints the table of a query, and below it the command that shows more, if there is more."""
     found = query_named(query, trace.queries)
     options = "".join(_option(name, value) for name, value in parameters.items())
     command = f"traceql run {query} {quote(str(trace.path))}{options}"
-    result = trace.run(query, **parameters)
+    result = trace.query(query, **parameters)
     more = one_line(f"{command} --wide shows all")
     print_table(result, keys=found.head.keys, all_columns=more)
     say_if_cut(trace, query, bound(found, parameters), len(result))
@@ -173,7 +172,7 @@ def _option(name: str, value: Any) -> str:
     return f" --{name}" if value is True else f" --{name} {value}"
 
 
-def say_if_cut(trace: Trace, query: str, parameters: dict[str, Any], rows: int) -> None:
+def say_if_cut(trace: Database, query: str, parameters: dict[str, Any], rows: int) -> None:
     """Says how many rows a query has, if its limit left some out.
 
     Args:

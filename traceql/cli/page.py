@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.database.trace import Trace
-from traceql.result.result import Result
+from traceql.database.database import Database
+from traceql.result import Result
 from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     PageOf = Callable[[Path, str, Place | None, Sequence[str]], Page]
 
 _RANKS = r"^rank \d"
-_GROUPS = (r"^all ranks$", _RANKS)
-_DETAILS = (r"^Idle gaps$",)  # they say something only where each slice can be seen
 _NAME_LETTERS = 30  # of each run's name, because a file's name must not be too long
 
 
-def open_slowest_row(trace: Trace, query: str, result: Result) -> None:
+def open_slowest_row(trace: Database, query: str, result: Result) -> None:
     """Opens the enriched trace at the slowest row of a query's result."""
     from traceql.present.ui.place import place_of_row, slowest_row
+    from traceql.present.ui.site import open_groups
 
     row = slowest_row(query, result)
     place = place_of_row(trace, query, row)
@@ -39,7 +38,7 @@ def open_slowest_row(trace: Trace, query: str, result: Result) -> None:
     click.echo(one_line(values))
     server, page_of = page_server(offline=False)
     with server, enriched(trace) as file:
-        page = page_of(file, server.address, place, opened_groups(place))
+        page = page_of(file, server.address, place, open_groups(place))
         serve(server, page, browser=True)
 
 
@@ -63,11 +62,6 @@ def page_server(*, offline: bool) -> tuple["PageServer", "PageOf"]:
         return PageServer(port=0), offline_page
 
 
-def opened_groups(place: "Place | None") -> tuple[str, ...]:
-    """The groups of tracks of an enriched trace that are not collapsed at first."""
-    return _GROUPS if place is None else (*_GROUPS, *_DETAILS)
-
-
 def opened_groups_of_pair(pair: "Pair") -> tuple[str, ...]:
     """The rank of the aligned steps, which fits on a screen for both runs; else all ranks."""
     at = pair.alignment.at
@@ -77,7 +71,7 @@ def opened_groups_of_pair(pair: "Pair") -> tuple[str, ...]:
 
 
 @contextmanager
-def enriched(trace: Trace) -> Iterator[Path]:
+def enriched(trace: Database) -> Iterator[Path]:
     """The enriched trace in a temporary file, which is deleted afterwards."""
     from traceql.present.pftrace import ShownRun
 

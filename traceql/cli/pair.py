@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.database.trace import open_trace
+from traceql.database.database import open_database
 from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def opened_pair(base: Path, new: Path, step: int | None) -> Iterator["Pair"]:
     """Opens both runs, and aligns them."""
     from traceql.present.pftrace.pair import pair_of
 
-    with open_trace(base) as base_trace, open_trace(new) as new_trace:
+    with open_database(base) as base_trace, open_database(new) as new_trace:
         yield pair_of(base_trace, new_trace, step)
 
 

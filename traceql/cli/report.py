@@ -9,7 +9,7 @@ from traceql.cli.excerpt_options import part_of, part_options, shown_part
 from traceql.cli.folders import queries_option
 from traceql.cli.large import tell_if_large_report
 from traceql.cli.output import require_csv, spreadsheet_option
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.util.printable import printable
 
 _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
@@ -47,7 +47,7 @@ def command(
     require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     path = output or Path(_OUTPUTS[format_])
     with (
-        Trace(database, queries=queries) as whole,
+        Database(database, queries=queries) as whole,
         shown_part(whole, part_of(part)) as trace,
     ):
         tell_if_large_report(trace)
@@ -55,7 +55,7 @@ def command(
     click.echo(printable(f"wrote {path}"), err=True)
 
 
-def _write(trace: Trace, path: Path, format_: str, spreadsheet_safe: bool) -> None:
+def _write(trace: Database, path: Path, format_: str, spreadsheet_safe: bool) -> None:
     if format_ == "html":
         from traceql.present.report.page import page
         from traceql.util.files import whole_file

@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 from traceql.cli.console import print_table
 from traceql.errors import TraceqlError
-from traceql.result.result import Result
+from traceql.result import Result
 
 
 def write_result(

@@ -19,9 +19,9 @@ from traceql.cli.output import (
 from traceql.cli.page import open_slowest_row
 from traceql.cli.query_group import QueryGroup, query_command
 from traceql.cli.query_options import chart_option
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.present.ui.place import has_place
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.sql.query import LIMIT, Query, bound, catalog
 from traceql.util.printable import printable
 
@@ -48,11 +48,11 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     ) -> None:
         require_csv(format_, spreadsheet_safe=spreadsheet_safe)
         part = part_of(parameters)
-        with Trace(database, queries=folders) as whole, shown_part(whole, part) as trace:
+        with Database(database, queries=folders) as whole, shown_part(whole, part) as trace:
             if ui:
-                open_slowest_row(trace, query.name, trace.run(query.name, **parameters))
+                open_slowest_row(trace, query.name, trace.query(query.name, **parameters))
             elif chart_file:
-                _write_chart(trace.run(query.name, **parameters), chart_file)
+                _write_chart(trace.query(query.name, **parameters), chart_file)
             else:
                 rows = write_rows(
                     trace,
@@ -73,14 +73,14 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     return part_options(without=own)(format_option(wide_option(chart_option(command))))
 
 
-def _form(trace: Trace, query: Query, parameters: dict[str, Any], wide: bool) -> TableForm:
+def _form(trace: Database, query: Query, parameters: dict[str, Any], wide: bool) -> TableForm:
     empty = _missing_rank(trace, parameters.get("rank")) or trace.queries[query.name].head.empty
     if LIMIT in parameters:
         return TableForm(empty, query.head.keys, wide, most_rows=None)
     return TableForm(empty, query.head.keys, wide)
 
 
-def _missing_rank(trace: Trace, rank: int | None) -> str:
+def _missing_rank(trace: Database, rank: int | None) -> str:
     """Says that a rank is not loaded, if that is why there are no rows."""
     loaded = [row["rank"] for row in trace.select("SELECT rank FROM trace ORDER BY rank")]
     if rank is None or rank in loaded:

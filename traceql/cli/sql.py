@@ -9,7 +9,7 @@ import click
 
 from traceql.cli.excerpt_options import part_of, part_options, shown_part
 from traceql.cli.output import TableForm, format_option, wide_option, write_rows
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.errors import QueryInvalid
 
 
@@ -33,7 +33,7 @@ def command(
     neither write nor read other files.
     """
     statement = given_statement(statement)
-    with Trace(database) as whole, shown_part(whole, part_of(part)) as trace:
+    with Database(database) as whole, shown_part(whole, part_of(part)) as trace:
         write_rows(
             trace,
             statement,

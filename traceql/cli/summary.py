@@ -9,8 +9,8 @@ import click
 from traceql.analysis.findings.catalog import PARTS
 from traceql.cli.console import print_text
 from traceql.cli.output import print_answer
-from traceql.database.terminology import Wording
-from traceql.database.trace import Trace
+from traceql.database.database import Database
+from traceql.database.terminology import Terminology
 from traceql.util.comment_head import source_text
 from traceql.util.printable import one_line
 
@@ -69,9 +69,9 @@ _FACTS = (
 )
 
 
-def write_run(trace: Trace) -> None:
+def write_run(trace: Database) -> None:
     """Prints what ran, on what, for how long, and its steps by phase."""
-    facts = {row["fact"]: row["value"] for row in trace.run("overview.recording")}
+    facts = {row["fact"]: row["value"] for row in trace.query("overview.recording")}
     if "ranks" in facts:
         facts["ranks"] = f"ranks: {facts['ranks']}"
     if about := " · ".join(facts[name] for name in _FACTS if name in facts):
@@ -83,29 +83,29 @@ def write_run(trace: Trace) -> None:
     ]
     if "timeline" in facts:
         return
-    said = trace.wording
+    said = trace.terminology
     parts = [f"{recorded:,.1f} ms recorded" if recorded else said("no GPU activity")]
     parts += [f"steps: {', '.join(phases)}"] if phases else []
     print_text("; ".join(parts), hanging="  ")
 
 
-def write_summary(trace: Trace, database: Path) -> None:
+def write_summary(trace: Database, database: Path) -> None:
     """Prints a line of counts and a line with the verdict of the ledger."""
     (row,) = trace.select(_COUNTS).rows()
-    said = trace.wording
+    said = trace.terminology
     counts = [*_of_traces(row, said)] if row["ranks"] else ["no trace"]
     if row["profiled"]:
         counts.append(_number(row["profiled"], "profiled launch", "profiled launches"))
     print_text(one_line(f"{database}: {', '.join(counts)}"), hanging="  ")
     if row["ranks"] and not row["slices"]:
         print_text("! no events: was the profiler stopped before anything ran?", hanging="  ")
-    ledger = "ledger of the whole run" if trace.excerpted else "ledger"
+    ledger = "ledger of the whole run" if trace.excerpt_info else "ledger"
     print_text(said(_verdict(ledger, row["checks"], row["failed"], row["other_pct"])), hanging="  ")
     if row["failed"]:
         print_answer(trace, "quality.ledger", failed=True)
 
 
-def write_warnings(trace: Trace) -> None:
+def write_warnings(trace: Database) -> None:
     """Prints a line to stderr if ranks were recorded at other times than the lowest rank."""
     apart = trace.select(f"FROM ({source_text(_TIME_APART)}) ORDER BY rank").rows()
     if apart:
@@ -119,7 +119,7 @@ def write_warnings(trace: Trace) -> None:
         )
 
 
-def _of_traces(row: Mapping[str, Any], said: Wording) -> Iterator[str]:
+def _of_traces(row: Mapping[str, Any], said: Terminology) -> Iterator[str]:
     least = "at least " if row["at_least"] else ""
     yield f"{row['ranks']} of {least}{_number(row['world_size'], 'rank', 'ranks')}"
     yield _number(row["slices"], "slice", "slices")

@@ -11,13 +11,12 @@ from traceql.cli.excerpt_options import Part, part_of, part_options, shown_part
 from traceql.cli.page import (
     enriched,
     enriched_pair,
-    opened_groups,
     opened_groups_of_pair,
     page_server,
     serve,
 )
 from traceql.cli.pair import opened_pair, tell_alignment
-from traceql.database.trace import open_trace
+from traceql.database.database import open_database
 from traceql.util.files import is_database
 
 if TYPE_CHECKING:
@@ -94,8 +93,10 @@ def command(
         with server, _both(path, new, step) as (file, place, groups):
             serve(server, page_of(file, server.address, place, groups), browser=browser)
         return
+    from traceql.present.ui.site import open_groups
+
     with server, _shown(path, part, raw, rank, step, layer, finding) as (file, place):
-        page = page_of(file, server.address, place, () if raw else opened_groups(place))
+        page = page_of(file, server.address, place, () if raw else open_groups(place))
         serve(server, page, browser=browser)
 
 
@@ -135,7 +136,7 @@ def _shown(
     from traceql.present.ui.place import place_of_finding, place_of_step
     from traceql.present.ui.raw import raw_file
 
-    with open_trace(path) as whole, shown_part(whole, part) as trace:
+    with open_database(path) as whole, shown_part(whole, part) as trace:
         place = None if step is None else place_of_step(trace, step, layer)
         if finding is not None:
             place = place_of_finding(trace, finding)

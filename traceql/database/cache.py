@@ -7,12 +7,33 @@ from pathlib import Path
 from traceql.database.loading.discovery import profile_files, trace_files
 from traceql.database.loading.side_files import places_beside
 from traceql.errors import TraceqlError
-from traceql.util.files import size_and_time
+from traceql.util.files import is_database, size_and_time
 from traceql.util.resources import PACKAGE, SCHEMA_VERSION
 from traceql.util.user_folders import cache_folder
 from traceql.util.version import __version__
 
 _RECIPE_SUFFIXES = {".csv", ".py", ".sql", ".toml"}
+
+
+def database_of(
+    path: str | Path, *paths: str | Path, trace_processor: str | Path | None = None
+) -> Path:
+    """A database, or that of trace files and folders, which are loaded unless they are cached.
+
+    Args:
+        path: a database, a trace file or a folder of traces.
+        *paths: more trace files or folders of the same run.
+        trace_processor: a native trace_processor_shell to load with.
+
+    Raises:
+        TraceqlError: the path does not exist or cannot be loaded.
+    """
+    if not paths and is_database(Path(path)):
+        return Path(path)
+    try:
+        return cached_database([path, *paths], trace_processor)
+    except OSError as error:
+        raise TraceqlError(f"cannot use the cache folder: {error}") from None
 
 
 def cached_database(

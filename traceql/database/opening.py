@@ -1,17 +1,19 @@
-"""Opens a database for reading, so that no statement can reach anything else."""
+"""Opens databases so that no statement can reach anything else."""
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import duckdb
 
-from traceql.database.excerpted import tell_if_excerpt
+from traceql.database.notices import report_excerpt
 from traceql.errors import DatabaseError
 from traceql.sql.second_connection import MEMORY
 from traceql.util.resources import SCHEMA_VERSION
 from traceql.util.sql_text import identifier, literal
 
+EXCERPT_TABLE = "excerpt"  # a database is an excerpt if it has this table
 # With these settings no statement can read other files, load extensions or change the settings.
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "allow_community_extensions": "false",
@@ -28,7 +30,12 @@ _SCHEMAS = """
     WHERE database_name = $database AND schema_name IN ('main', 'internal', 'reference')
     ORDER BY schema_name = 'main' DESC, schema_name
 """
-# Names of DuckDB's own databases, and of our schemas, which could not be told from the database.
+_TABLES = """
+    SELECT schema_name, table_name FROM duckdb_tables()
+    WHERE database_name = $database AND NOT temporary
+    ORDER BY table_oid
+"""
+# Names of DuckDB's own databases and of our schemas, which would be ambiguous.
 _TAKEN = ("memory", "system", "temp", "main", "internal", "reference")
 _LOCK_HOLDER = re.compile(r"lock is held in (.*)\(PID (\d+)\)")
 # The kinds of databases by their marks: what each is, and what can be done with it elsewhere.
@@ -64,7 +71,10 @@ def opened_database(
     """
     con = duckdb.connect(config=_CONFIG | {"temp_directory": f"{path}.tmp"})
     try:
-        _attach(con, path, otherwise)
+        name = _attach(con, path, otherwise)
+        schemas = con.execute(_SCHEMAS, {"database": name}).fetchall()
+        found = ",".join([*(f"{identifier(name)}.{schema}" for (schema,) in schemas), MEMORY])
+        con.execute(f"SET search_path = {literal(found)}")
         try:
             versions = con.execute(f"SELECT schema_version FROM {mark}").fetchall()
         except duckdb.Error:
@@ -75,27 +85,80 @@ def opened_database(
     except DatabaseError:
         con.close()
         raise
-    tell_if_excerpt(con)
+    if excerpt := excerpt_in(con):
+        report_excerpt(excerpt.text)
     return con
 
 
-def _attach(con: duckdb.DuckDBPyConnection, path: Path, otherwise: str) -> None:
+def attach_public(con: duckdb.DuckDBPyConnection, path: Path) -> str:
+    """Attaches a database read-only; the connection finds its public tables by their names alone.
+
+    Returns:
+        The name of the database in SQL.
+
+    Raises:
+        DatabaseError: it cannot be opened now.
+    """
+    name = _attach(con, path, "load the traces again")
+    con.execute(f"SET search_path = {literal(public_search_path(name))}")
+    return identifier(name)
+
+
+def public_search_path(database: str) -> str:
+    """The search path of a connection that finds the tables of the schema main alone."""
+    return f"{identifier(database)}.main"
+
+
+def attach_flat(con: duckdb.DuckDBPyConnection, file: Path, *names: str) -> None:
+    """Attaches a database read-only; `NAME.TABLE` is its table, in whichever schema that is.
+
+    Args:
+        names: under which it is found; they are databases of views, as DuckDB attaches a file once.
+    """
+    database = f"file_of_{names[0]}"
+    con.execute(f"ATTACH {literal(file)} AS {identifier(database)} (READ_ONLY)")
+    tables = con.execute(_TABLES, {"database": database}).fetchall()
+    for name in names:
+        con.execute(f"ATTACH ':memory:' AS {identifier(name)}")
+        for schema, table in tables:
+            con.execute(
+                f"CREATE VIEW {identifier(name)}.main.{identifier(table)} AS "
+                f"FROM {identifier(database)}.{schema}.{identifier(table)}"
+            )
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """The part of a run that a database has.
+
+    Attributes:
+        source: name of the database of the whole run.
+        options: of the command line, that choose the same part of it.
+        text: one line: the windows, how they were chosen, and their share of the run.
+    """
+
+    source: str
+    options: str
+    text: str
+
+
+def excerpt_in(con: duckdb.DuckDBPyConnection) -> Excerpt | None:
+    """The part of a run that this database has; None for the database of a whole run."""
+    try:
+        found = con.execute(f"SELECT source, options, text FROM {EXCERPT_TABLE}").fetchall()
+    except duckdb.CatalogException:
+        return None
+    return Excerpt(*found[0])
+
+
+def _attach(con: duckdb.DuckDBPyConnection, path: Path, otherwise: str) -> str:
+    """The name under which the database is attached."""
     name = "database" if path.stem.lower() in _TAKEN else path.stem
     try:
         con.execute(f"ATTACH {literal(path)} AS {identifier(name)} (READ_ONLY)")
     except duckdb.Error as error:
         raise DatabaseError(_refusal(path, str(error), otherwise)) from None
-    schemas = con.execute(_SCHEMAS, {"database": name}).fetchall()
-    found = ",".join([*(f"{identifier(name)}.{schema}" for (schema,) in schemas), MEMORY])
-    con.execute(f"SET search_path = {literal(found)}")
-
-
-def public_cursor(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Another connection to the same database, which finds tables of the schema main alone."""
-    ((name,),) = con.execute("SELECT current_database()").fetchall()
-    cursor = con.cursor()
-    cursor.execute(f"SET search_path = {literal(f'{identifier(name)}.main')}")
-    return cursor
+    return name
 
 
 def _other_kind(con: duckdb.DuckDBPyConnection, mark: str) -> str | None:

@@ -1,15 +1,16 @@
 """One statement of the user: what it returns, in types that Arrow, Python and Parquet keep."""
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import duckdb
 from duckdb.sqltypes import DuckDBPyType
 
 from traceql.errors import QueryInvalid
-from traceql.result.result import Result
-from traceql.result.row_stream import without_statement
+from traceql.result import Result, without_statement
 from traceql.sql.query import Chart
+from traceql.sql.registry import public_tables
 from traceql.util.sql_text import identifier
 
 # Types that Arrow changes or Parquet refuses: UHUGEINT wraps, TIME WITH TIME ZONE loses its zone.
@@ -92,6 +93,26 @@ def result(
         return Result(relation(con, sql, parameters).to_arrow_table(), chart, limit=limit)
     except duckdb.Error as error:
         raise QueryInvalid(without_statement(error)) from None
+
+
+def register_frames(con: duckdb.DuckDBPyConnection, frames: Mapping[str, Any]) -> None:
+    """Lets the statements of this connection read data frames by their names.
+
+    Args:
+        frames: of pandas, Polars or Arrow, or results.
+
+    Raises:
+        QueryInvalid: one is no data frame, or has the name of a table.
+    """
+    import pyarrow as pa
+
+    for name, frame in frames.items():
+        if name.lower() in public_tables():
+            raise QueryInvalid(f"frame '{name}' has the name of a table; give it another name")
+        if not hasattr(frame, "__arrow_c_stream__"):
+            kind = type(frame).__name__
+            raise QueryInvalid(f"frame '{name}' is of type {kind}; give a data frame")
+        con.register(name, pa.table(frame))
 
 
 def _held_by_arrow(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:

@@ -6,13 +6,14 @@ from pathlib import Path
 from shutil import copyfile
 from tempfile import gettempdir
 from threading import RLock
+from weakref import WeakSet
 
 import duckdb
 
-from traceql.database.first_use_notice import Done, progress_of
 from traceql.database.loading.first_use import add_tables, every_table
 from traceql.database.loading.log_beside import require_no_log
-from traceql.database.opening import opened_database, public_cursor
+from traceql.database.notices import Done, first_use_progress
+from traceql.database.opening import opened_database, public_search_path
 from traceql.errors import (
     DatabaseError,
     DatabaseReplaced,
@@ -21,29 +22,34 @@ from traceql.errors import (
     TraceqlError,
 )
 from traceql.sql.execute import make_macros, present
+from traceql.sql.second_connection import search_path_of
 from traceql.sql.tables_read import read_by
 from traceql.util.drafts import draft_folder
+from traceql.util.sql_text import literal
 
 
 class Tables:
-    """A read-only connection to a database, and to its file as it grows.
+    """Read-only connections to a database, and to its file as it grows.
 
     Attributes:
-        con: sees all schemas.
-        public: sees the schema main.
+        path: the database.
+        file: the file that is read: the database, or a temporary copy that has more tables.
+        made: the names of the tables that the file has.
     """
 
     def __init__(self, path: Path, con: duckdb.DuckDBPyConnection) -> None:
-        self.path = self._file = path
+        self.path = self.file = path
         self._lock = RLock()
         self._after = ExitStack()
         self._has_answered = False
+        self._interrupts = 0
+        self._connections: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
         self._use(con)
 
-    def read_by(
+    def connection(
         self, *statements: str, public: bool = False, answers: bool = True
     ) -> duckdb.DuckDBPyConnection:
-        """A connection on which these statements find all tables and macros that they read.
+        """A new connection on which these statements find all tables and macros that they read.
 
         Args:
             public: whether they see the schema main alone.
@@ -53,71 +59,100 @@ class Tables:
             DatabaseError: the database was replaced by a load meanwhile, or there is no room even
                 for a temporary copy of it.
             DefinitionInvalid: the definition of a table is wrong.
-            QueryInvalid: it is closed.
+            QueryInvalid: it is closed, or it was interrupted.
         """
         try:
-            read = [read_by(self.con, sql, public=public) for sql in statements]
+            read = [read_by(self._con, sql, public=public) for sql in statements]
+            tables = frozenset().union(*(one.tables for one in read))
+            macros = frozenset().union(*(one.macros for one in read))
+            with self._lock:
+                self._require(tables)
+                self._has_answered |= answers
+                if new := macros - self._macros:
+                    make_macros(self._con, new)
+                    self._macros |= new
+                con = self._con.cursor()
+                path = self._public_path if public else self._path
         except duckdb.ConnectionException:
             raise QueryInvalid(f"{self.path} is closed; open it again") from None
-        tables = frozenset().union(*(one.tables for one in read))
-        macros = frozenset().union(*(one.macros for one in read))
-        with self._lock:
-            if missing := tables - self._present:
-                self._make(missing)
-            self._has_answered |= answers
-            if new := macros - self._macros:
-                make_macros(self.con, new)
-                self._macros |= new
-            return self.public if public else self.con
+        con.execute(f"SET search_path = {literal(path)}")
+        self._connections.add(con)
+        return con
 
-    def complete(self) -> Path:
-        """Makes all tables; returns the file that has them, which may go when this is closed.
+    def make(self, names: Set[str] | None = None) -> Path:
+        """Makes tables, all by default.
+
+        Returns:
+            The file that has them, which may go when this is closed.
 
         Raises:
-            DatabaseError: as for `read_by`.
+            DatabaseError: as for `connection`.
             DefinitionInvalid: the definition of a table is wrong.
         """
         with self._lock:
-            if missing := every_table() - self._present:
-                self._make(missing)
-            return self._file
+            self._require(every_table() if names is None else names)
+            return self.file
+
+    def interrupt(self) -> None:
+        """Ends the statements that other threads run, and the making of tables."""
+        self._interrupts += 1
+        for con in (*self._connections,):
+            con.interrupt()
 
     def close(self) -> None:
-        self.public.close()
-        self.con.close()
+        self._con.close()
         self._after.close()
 
     def _use(self, con: duckdb.DuckDBPyConnection) -> None:
         """Reads from now on with this connection; statements that run go on with the old one."""
-        self.con, self.public = con, public_cursor(con)
-        self._present = present(con)
-        ((self._load_id,),) = con.execute("SELECT load_id FROM traceql_database").fetchall()
+        ((name, self._load_id),) = con.execute(
+            "SELECT current_database(), load_id FROM traceql_database"
+        ).fetchall()
+        self._con = con
+        self._path, self._public_path = search_path_of(con), public_search_path(name)
+        self.made = present(con)
         self._macros: set[str] = set()
 
-    def _make(self, missing: Set[str]) -> None:
-        if self._file == self.path:
+    def _require(self, names: Set[str]) -> None:
+        missing = names - self.made
+        if not missing:
+            return
+        if self.file == self.path:
             require_no_log(self.path)
-        with progress_of(self.path) as done:
+        with self._progress() as done:
             try:
                 self._add(missing, done)
-            except (DatabaseReplaced, DefinitionInvalid):
+            except (DatabaseReplaced, DefinitionInvalid, QueryInvalid):
                 raise
             except (TraceqlError, OSError):
-                if self._file != self.path:
+                if self.file != self.path:
                     raise
                 # It is read-only, or in use: what is made lasts until this is closed.
-                self._file = self._private_copy()
+                self.file = self._private_copy()
                 self._add(missing, done)
-        self._use(opened_database(self._file, otherwise="load the traces again"))
+        self._use(opened_database(self.file, otherwise="load the traces again"))
+
+    @contextmanager
+    def _progress(self) -> Iterator[Done]:
+        """Reports how many tables were made, and stops when interrupted."""
+        before = self._interrupts
+        with first_use_progress(self.path) as report:
+
+            def done(count: int, total: int) -> None:
+                if self._interrupts > before:
+                    raise QueryInvalid("interrupted while tables were made")
+                report(count, total)
+
+            yield done
 
     def _add(self, missing: Set[str], done: Done) -> None:
         try:
-            add_tables(self._file, missing, self._load_id, done, shown=self.path)
+            add_tables(self.file, missing, self._load_id, done, shown=self.path)
         except DatabaseReplaced:
             if self._has_answered:
                 raise
             self._use(opened_database(self.path, otherwise="load the traces again"))
-            add_tables(self._file, missing, self._load_id, done, shown=self.path)
+            add_tables(self.file, missing, self._load_id, done, shown=self.path)
 
     def _private_copy(self) -> Path:
         place = Path(gettempdir())
@@ -140,4 +175,4 @@ def complete_database(path: Path) -> Iterator[Path]:
     """
     con = opened_database(path, otherwise="name a database that traceql load made")
     with closing(Tables(path, con)) as tables:
-        yield tables.complete()
+        yield tables.make()

@@ -12,8 +12,8 @@ from traceql.sql.query import Head, Query
 
 
 @dataclass(frozen=True)
-class Wording:
-    """Says texts of traceql in the words of a run.
+class Terminology:
+    """Writes texts of traceql in the terms of a run.
 
     Attributes:
         words: what to write for which words, the longer ones first.
@@ -28,31 +28,31 @@ class Wording:
 
     def query(self, query: Query) -> Query:
         """A query whose head is in these words."""
-        return _Worded(query.path, self) if self.words else query
+        return _Translated(query.path, self) if self.words else query
 
     def queries(self, queries: Mapping[str, Query]) -> dict[str, Query]:
         """Queries, by name, whose heads are in these words."""
         return {name: self.query(query) for name, query in queries.items()}
 
 
-def wording(dialects: Collection[str]) -> Wording:
+def terminology(dialects: Collection[str]) -> Terminology:
     """That of recordings of one dialect; of others, that of traceql."""
-    return Wording(words(*dialects) if len(dialects) == 1 else {})
+    return Terminology(words(*dialects) if len(dialects) == 1 else {})
 
 
 @dataclass(frozen=True)
-class _Worded(Query):
-    said: Wording
+class _Translated(Query):
+    terminology: Terminology
 
     @cached_property
     def head(self) -> Head:
-        head, said = super().head, self.said
-        columns = (replace(column, text=said(column.text)) for column in head.columns)
+        head, translated = super().head, self.terminology
+        columns = (replace(column, text=translated(column.text)) for column in head.columns)
         return replace(
             head,
-            summary=said(head.summary),
-            text=said(head.text),
+            summary=translated(head.summary),
+            text=translated(head.text),
             columns=tuple(columns),
-            chart=head.chart and replace(head.chart, title=said(head.chart.title)),
-            empty=said(head.empty),
+            chart=head.chart and replace(head.chart, title=translated(head.chart.title)),
+            empty=translated(head.empty),
         )

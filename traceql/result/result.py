@@ -1,4 +1,4 @@
-"""What a query returns: rows, for pandas, Arrow, Altair or a program."""
+"""What a query returns: rows, for pandas, Polars, Arrow, Altair or a program."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -11,7 +11,9 @@ from traceql.sql.query import Chart
 from traceql.util.files import write_whole
 
 if TYPE_CHECKING:
+    import duckdb
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
     from traceql.result.chart.data import Drawn
@@ -46,6 +48,11 @@ class Result:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return iter(self.rows())
 
+    def __getitem__(self, row: int) -> dict[str, Any]:
+        """A row, by its number from 0; those from the end are negative."""
+        number = range(len(self))[row]
+        return self.head(1, after=number).rows()[0]
+
     def rows(self) -> list[dict[str, Any]]:
         """One dict per row.
 
@@ -56,9 +63,21 @@ class Result:
 
         return python_rows(self._table)
 
-    def head(self, rows: int) -> "Result":
-        """The first rows."""
-        return Result(self._table.slice(0, rows), self._chart)
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """One tuple per row, as from a cursor.
+
+        Raises:
+            QueryInvalid: a date that Python does not have, such as one before the year 1.
+        """
+        return [tuple(row.values()) for row in self.rows()]
+
+    def head(self, rows: int, *, after: int = 0) -> "Result":
+        """The first rows.
+
+        Args:
+            after: rows to skip.
+        """
+        return Result(self._table.slice(after, rows), self._chart)
 
     def where(self, column: str, value: object) -> "Result":
         """The rows with that value in a column."""
@@ -75,6 +94,22 @@ class Result:
     def arrow(self) -> "pa.Table":
         """The rows as a pyarrow table."""
         return self._table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows for programs that read Arrow, such as DuckDB and Polars."""
+        return self._table.__arrow_c_stream__(requested_schema)
+
+    def pl(self) -> "pl.DataFrame":
+        """A Polars DataFrame.
+
+        Raises:
+            TraceqlError: Polars is not installed.
+        """
+        try:
+            import polars as pl
+        except ImportError:
+            raise TraceqlError("Polars is not installed; pip install polars") from None
+        return pl.DataFrame(self._table)
 
     def df(self) -> "pd.DataFrame":
         """A pandas DataFrame; integer columns with NULLs have the nullable type Int64.
@@ -194,6 +229,39 @@ class Result:
 
     def __repr__(self) -> str:
         return f"<Result: {len(self)} rows of {', '.join(self.columns)}>"
+
+
+class RowStream:
+    """The batches of a result, which can be read once; DuckDB computes them as they are read.
+
+    Raises:
+        QueryInvalid: on iteration, if the statement fails after its first rows.
+    """
+
+    def __init__(self, con: "duckdb.DuckDBPyConnection", batches: "pa.RecordBatchReader") -> None:
+        import pyarrow as pa
+
+        self._con = con  # closed with this object
+        self._batches = batches
+        names = distinct_names(batches.schema.names)
+        self.schema: pa.Schema = pa.schema(
+            field.with_name(name) for field, name in zip(batches.schema, names, strict=True)
+        )
+
+    def __iter__(self) -> "Iterator[pa.RecordBatch]":
+        import duckdb
+        import pyarrow as pa
+
+        try:
+            for batch in self._batches:
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=self.schema)
+        except (duckdb.Error, pa.ArrowException, OSError) as error:  # OSError comes from Arrow
+            raise QueryInvalid(without_statement(error)) from None
+
+
+def without_statement(error: Exception) -> str:
+    """DuckDB's message in one line, without the statement that it quotes."""
+    return str(error).split("\n\nLINE ")[0].replace("\n", " ").strip()
 
 
 def display_in_notebook(outputs: Iterable[dict[str, str]]) -> None:

@@ -38,7 +38,7 @@ from traceql.errors import QueryInvalid
 from traceql.util.comment_head import comment_head, source_text
 
 if TYPE_CHECKING:
-    from traceql.database.trace import Trace
+    from traceql.database.database import Database
 
 _FOLDER = Path(__file__).resolve().parent
 FINDING_FOLDERS = [_FOLDER]
@@ -264,7 +264,7 @@ def saving(finding: Mapping[str, Any]) -> str:
     )
 
 
-def nothing_found(trace: "Trace") -> str:
+def nothing_found(trace: "Database") -> str:
     """Why there are none."""
     if len(trace.select("FROM trace LIMIT 1")):
         return "no number reaches its threshold (table reference.finding_rule)"

@@ -105,7 +105,7 @@ def _write_screen(opened: "Experiment", *, wide: bool) -> None:
     for sentence in answers(opened):
         print_text(sentence.text, before="! " if sentence.warns else "  ")
     for name in (_SHOWN, _FAILURES):
-        rows = opened.run(name)
+        rows = opened.query(name)
         if len(rows):
             click.echo()
             click.secho(f"  {queries[name].head.summary}", bold=True)

@@ -14,7 +14,7 @@ from traceql.cli.query_group import QueryGroup, query_command
 from traceql.cli.query_options import chart_option
 from traceql.cli.result_output import write_result
 from traceql.errors import TraceqlError
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.runs.lake.lake import LISTED_BY, Lake, fleet_queries
 from traceql.sql.query import Query, catalog
 from traceql.util.printable import one_line, printable
@@ -42,7 +42,7 @@ def _query_command(query: Query, folders: Sequence[Path]) -> click.Command:
     ) -> None:
         require_csv(format_, spreadsheet_safe=spreadsheet_safe)
         with Lake(lake, queries=folders) as opened:
-            rows = opened.run(query.name, where=where, **parameters)
+            rows = opened.query(query.name, where=where, **parameters)
         if chart_file:
             _require_one_run(query, rows)
             rows.save_chart(chart_file)

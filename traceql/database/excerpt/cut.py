@@ -21,11 +21,9 @@ from traceql.database.excerpt.rows import (
 )
 from traceql.database.excerpt.slices import find_slices, insert_slices
 from traceql.database.excerpt.windows import create_windows, extent_of_source
-from traceql.database.excerpted import excerpt_in
-from traceql.database.flat_schemas import attach_flat
 from traceql.database.loading.draft import cannot_write, limit_deriving, open_draft
 from traceql.database.loading.first_use import LOADED
-from traceql.database.opening import opened_database
+from traceql.database.opening import attach_flat, excerpt_in, opened_database
 from traceql.database.tables import complete_database
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.sql.definition import Definition, Kind, comments

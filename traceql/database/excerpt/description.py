@@ -8,7 +8,7 @@ import duckdb
 from traceql.database.excerpt.choice import Choice
 from traceql.database.excerpt.times import seconds
 from traceql.database.excerpt.windows import Extent
-from traceql.database.excerpted import TABLE
+from traceql.database.opening import EXCERPT_TABLE
 from traceql.sql.definition import described
 
 _WHOLE = "whole run: "  # before the notes of checks that are about the recording as a whole
@@ -54,7 +54,7 @@ _TABLE = {
 _DESCRIBED = (
     described(
         "TABLE",
-        TABLE,
+        EXCERPT_TABLE,
         "One row: which part of a run this database has.",
         {name: text for name, (_, text) in _TABLE.items()},
     ),
@@ -85,11 +85,11 @@ _LEDGER = f"""
     INSERT INTO ledger
     SELECT
         trace.rank,
-        '{TABLE}',
+        '{EXCERPT_TABLE}',
         COALESCE(kept.kernels, 0),
         every.kernels,
         NULL,
-        (SELECT text FROM {TABLE})
+        (SELECT text FROM {EXCERPT_TABLE})
     FROM source.trace
     LEFT JOIN (SELECT rank, COUNT(*) AS kernels FROM kernel GROUP BY rank) AS kept USING (rank)
     LEFT JOIN ({{all_kernels}}) AS every USING (rank)
@@ -99,7 +99,7 @@ _LEDGER = f"""
         CASE WHEN starts_with(note, '{_WHOLE}') THEN note ELSE '{_WHOLE}' || note END AS note
     )
     FROM file_of_source.main.ledger
-    WHERE check_name NOT IN ('{TABLE}', 'idle in gaps')
+    WHERE check_name NOT IN ('{EXCERPT_TABLE}', 'idle in gaps')
     ORDER BY rowid;
     INSERT INTO ledger
     SELECT
@@ -148,9 +148,9 @@ def describe(
 
 def _create(con: duckdb.DuckDBPyConnection, shown: Mapping[str, Any]) -> None:
     columns = ", ".join(f"{name} {kind}" for name, (kind, _) in _TABLE.items())
-    con.execute(f"CREATE TABLE internal.{TABLE} ({columns})")
+    con.execute(f"CREATE TABLE internal.{EXCERPT_TABLE} ({columns})")
     values = [shown[name] for name in _TABLE]
-    con.execute(f"INSERT INTO {TABLE} VALUES ({', '.join('?' * len(values))})", values)
+    con.execute(f"INSERT INTO {EXCERPT_TABLE} VALUES ({', '.join('?' * len(values))})", values)
 
 
 def _row(con: duckdb.DuckDBPyConnection, sql: str) -> dict[str, Any]:

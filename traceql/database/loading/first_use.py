@@ -14,9 +14,9 @@ from pathlib import Path
 
 import duckdb
 
-from traceql.database.first_use_notice import Done
 from traceql.database.loading.draft import cannot_write, limit_deriving, open_draft
 from traceql.database.loading.workspace import workspace
+from traceql.database.notices import Done
 from traceql.database.opening import opened_database
 from traceql.errors import DatabaseError, DatabaseReplaced
 from traceql.sql.definition import Kind

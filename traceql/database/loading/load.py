@@ -12,7 +12,6 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.classification.rules import write_rules
-from traceql.database.excerpted import excerpt_in
 from traceql.database.loading.ahead import recordings_ahead
 from traceql.database.loading.database import add_files, create_tables
 from traceql.database.loading.discovery import profile_files, trace_files, trace_path
@@ -27,7 +26,7 @@ from traceql.database.loading.reading import FileRead, read_files
 from traceql.database.loading.run_directory import RunDirectory, run_directories
 from traceql.database.loading.run_files import add_runs
 from traceql.database.loading.workspace import workspace
-from traceql.database.opening import opened_database
+from traceql.database.opening import excerpt_in, opened_database
 from traceql.errors import TraceqlError
 from traceql.readers.ncu.profile import Profile
 from traceql.readers.registry import reader_of

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from traceql.database.terminology import Wording
-from traceql.database.trace import Trace
+from traceql.database.database import Database
+from traceql.database.terminology import Terminology
 from traceql.errors import TraceqlError
 from traceql.plan.advise.check import Check, check
 from traceql.plan.advise.layouts import Layout, Memory, layouts, memory
@@ -33,7 +33,7 @@ from traceql.plan.advise.ranking import (
     ranked,
 )
 from traceql.plan.advise.role_times import DefaultTimes, RecordedTimes, Recording, recording
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.runs.experiment import experiment
 from traceql.runs.experiment.load import quiet
 from traceql.sql.query import Query, queries_in
@@ -49,17 +49,19 @@ def items() -> dict[str, Query]:
     return queries_in(FOLDER)
 
 
-def checklist(trace: Trace) -> Result:
+def checklist(trace: Database) -> Result:
     """One row per item; what is worth a look first."""
-    rows = [_said(trace.wording, row) for one in items().values() for row in trace.select(one.sql)]
+    rows = [
+        _said(trace.terminology, row) for one in items().values() for row in trace.select(one.sql)
+    ]
     rows.sort(key=lambda row: _ORDER.index(row["state"]))
     columns = [column.name for column in next(iter(items().values())).head.columns]
     return Result(pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in columns])))
 
 
-def _said(wording: Wording, row: dict[str, Any]) -> dict[str, Any]:
+def _said(terminology: Terminology, row: dict[str, Any]) -> dict[str, Any]:
     """A row whose texts are in the words of the run."""
-    return row | {name: wording(row[name]) for name in _SENTENCES if row[name] is not None}
+    return row | {name: terminology(row[name]) for name in _SENTENCES if row[name] is not None}
 
 
 MOST_ERROR_PCT = 25.0  # on recorded steps and measured points, up to which a ranking is told
@@ -150,7 +152,7 @@ def advise(question: Question, *, warn: Callable[[str], None] = quiet) -> Advice
     results = _results(question, warn)
     if question.run is None:
         return _advice(question, None, results)
-    with Trace(question.run) as trace:
+    with Database(question.run) as trace:
         return _advice(question, recording(trace), results)
 
 

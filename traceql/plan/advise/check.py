@@ -12,7 +12,7 @@ from traceql.plan.advise.machine import Machine
 from traceql.plan.advise.measured import MeasuredPoint, Results, is_named, require_subject
 from traceql.plan.advise.models import Model
 from traceql.plan.advise.prediction import MeasuredErrors, Predictor, Requests, batch_times
-from traceql.result.result import Result
+from traceql.result import Result
 
 # Arguments that change neither what a step computes nor how; those of sizes are read where they
 # count. Any other one may change everything.

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any, Protocol
 
 from traceql.analysis.model.parts import LOGITS, Part, parts
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.errors import TraceqlError, UnknownGpu, UnknownModel
 from traceql.plan.advise.layouts import Load
 from traceql.plan.advise.machine import Machine, Point
@@ -212,7 +212,7 @@ class Recording:
         memory_bytes: of its GPU; None if it does not say.
     """
 
-    trace: Trace
+    trace: Database
     model: Model
     tp: int
     device_name: str
@@ -220,7 +220,7 @@ class Recording:
     memory_bytes: int | None
 
 
-def recording(trace: Trace) -> Recording:
+def recording(trace: Database) -> Recording:
     """The recording in a database.
 
     Raises:
@@ -268,7 +268,7 @@ class RecordedTimes:
         _require_same_layers(recording, model)
         if self.is_elsewhere:
             _require_listed(recording, machine)
-        *_, total = recording.trace.run("whatif", no_wait=True).rows() or [{"error_pct": None}]
+        *_, total = recording.trace.query("whatif", no_wait=True).rows() or [{"error_pct": None}]
         self.error_pct: float = total["error_pct"] or 0.0
 
     def times(self, load: Load, tp: int) -> RoleTimes | None:
@@ -278,7 +278,7 @@ class RecordedTimes:
         return self._known[load, tp]
 
     def _predicted(self, load: Load, tp: int) -> RoleTimes | None:
-        rows = self._recording.trace.run(
+        rows = self._recording.trace.query(
             "whatif",
             batch=load.requests,
             context=load.length,

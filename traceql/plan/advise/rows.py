@@ -5,7 +5,7 @@ import pyarrow as pa
 from traceql.plan.advise.advice import Advice
 from traceql.plan.advise.prediction import Prediction
 from traceql.plan.advise.ranking import Candidate
-from traceql.result.result import Result
+from traceql.result import Result
 
 _SCHEMA = pa.schema(
     [

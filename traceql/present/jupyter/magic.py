@@ -3,7 +3,7 @@
     %%traceql run.duckdb
     SELECT phase, COUNT(*) FROM step GROUP BY ALL
 
-The first line names a database, a trace file, or a variable that holds a `Trace`. Without a name,
+The first line names a database, a trace file, or a variable that holds a `Run`. Without a name,
 the cell uses the same database as the previous cell. `-o NAME` puts the result into a variable.
 """
 
@@ -11,9 +11,9 @@ import re
 import shlex
 from typing import Any
 
-from traceql.database.trace import Trace, open_trace
+from traceql.database.database import Database, open_database
 from traceql.errors import TraceqlError
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.sql.registry import public_tables
 
 _NAME = "traceql"
@@ -42,7 +42,7 @@ class _Cells:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
-        self._trace: Trace | None = None
+        self._trace: Database | None = None
         self._names: list[str] = []
 
     def run(self, line: str, cell: str) -> Result | None:
@@ -67,7 +67,7 @@ class _Cells:
 
     def _open(self, name: str) -> None:
         held = self._shell.user_ns.get(name)
-        self._trace = held if isinstance(held, Trace) else open_trace(name)
+        self._trace = held if isinstance(held, Database) else open_database(name)
         tables = public_tables()
         columns = {
             f"{name}.{column.name}" for name, one in tables.items() for column in one.columns

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.errors import QueryNotFound, TraceqlError
 from traceql.present.mcp.databases import Databases
 from traceql.present.mcp.definitions import section_named, sections
@@ -40,7 +40,7 @@ def databases(runs: Databases, _arguments: Arguments) -> list[dict[str, Any]]:
 
 def findings(runs: Databases, arguments: Arguments) -> dict[str, Any]:
     with runs.opened(arguments.get("database")) as trace:
-        found = [_finding(row) for row in trace.run("overview.findings")]
+        found = [_finding(row) for row in trace.query("overview.findings")]
         empty = query_named("overview.findings", trace.queries).head.empty
         failed = _all_of(trace, "quality.ledger", failed=True)
         return _excerpt(trace) | {
@@ -130,13 +130,13 @@ def definitions(_runs: Databases, arguments: Arguments) -> Any:
     return {"sections": list(sections())}
 
 
-def _excerpt(trace: Trace) -> dict[str, str]:
+def _excerpt(trace: Database) -> dict[str, str]:
     """Which part of a run all numbers are of, if it is not the whole run."""
-    return {"excerpt": trace.excerpted.text} if trace.excerpted else {}
+    return {"excerpt": trace.excerpt_info.text} if trace.excerpt_info else {}
 
 
 def _part(
-    trace: Trace,
+    trace: Database,
     sql: str,
     parameters: dict[str, Any],
     arguments: Arguments,
@@ -147,7 +147,7 @@ def _part(
     return part_of(stream, Part(arguments.get("offset", 0), arguments.get("max_rows", USUAL_ROWS)))
 
 
-def _all_of(trace: Trace, name: str, **parameters: Any) -> dict[str, Any]:
+def _all_of(trace: Database, name: str, **parameters: Any) -> dict[str, Any]:
     """The rows of a query; the first of them if a run has very many ranks."""
     query = query_named(name, trace.queries)
     return _part(trace, query.sql, bound(query, parameters), {})

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.errors import DatabaseError
 from traceql.sql.query import Query, catalog
 from traceql.util.printable import printable
@@ -32,7 +32,7 @@ class Databases:
                 )
         self._paths = paths
         self._queries = queries
-        self._open: Trace | None = None
+        self._open: Database | None = None
 
     def queries(self) -> dict[str, Query]:
         """All queries by name, read anew, with those of the user."""
@@ -43,13 +43,13 @@ class Databases:
         return list(self._files())
 
     @contextmanager
-    def opened(self, name: str | None = None) -> Iterator[Trace]:
+    def opened(self, name: str | None = None) -> Iterator[Database]:
         """The database of that name; without a name, the only one.
 
         Raises:
             DatabaseError: it is none of `names()`, it cannot be opened, or several need a name.
         """
-        with Trace(self._file(name), queries=self._queries) as trace:
+        with Database(self._file(name), queries=self._queries) as trace:
             self._open = trace
             try:
                 yield trace

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from traceql.result.row_stream import RowStream
+from traceql.result import RowStream
 from traceql.result.text_table.plain import plain
 from traceql.result.text_table.values import python_rows
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.errors import TraceqlError
 
 FIRST_KERNELS, FIRST_EVENTS = "their first kernels", "their first events"
@@ -96,7 +96,7 @@ class Alignment:
         return shown - self.base_ts, shown - self.new_ts
 
 
-def aligned(base: Trace, new: Trace, step: int | None = None) -> Alignment:
+def aligned(base: Database, new: Database, step: int | None = None) -> Alignment:
     """Aligns the runs at a step of the base and at the step of the new run that resembles it most.
 
     That is a step of the same phase with the same number of rows, or the nearest one; of several,
@@ -128,12 +128,12 @@ def aligned(base: Trace, new: Trace, step: int | None = None) -> Alignment:
     return Alignment(first, new_first, FIRST_KERNELS)
 
 
-def _at_steps(new: Trace, chosen: TimedStep, new_rank: int) -> Alignment:
+def _at_steps(new: Database, chosen: TimedStep, new_rank: int) -> Alignment:
     partner = _typical(new, new_rank, chosen.phase, chosen.tokens)
     return Alignment(chosen.ts, partner.ts, (chosen, partner))
 
 
-def _step(trace: Trace, step: int) -> TimedStep:
+def _step(trace: Database, step: int) -> TimedStep:
     found = trace.select(_STEP, {"step": step}).rows()
     if not found:
         raise TraceqlError(
@@ -144,7 +144,7 @@ def _step(trace: Trace, step: int) -> TimedStep:
     return TimedStep(**found[0])
 
 
-def _typical(trace: Trace, rank: int, phase: str, tokens: int | None = None) -> TimedStep:
+def _typical(trace: Database, rank: int, phase: str, tokens: int | None = None) -> TimedStep:
     """The median step of a phase by duration, among those whose number of rows is nearest."""
     sought: dict[str, Any] = {"rank": rank, "phase": phase, "tokens": tokens}
     found = trace.select(_TYPICAL, sought).rows()
@@ -154,16 +154,16 @@ def _typical(trace: Trace, rank: int, phase: str, tokens: int | None = None) -> 
     return TimedStep(**found[0])
 
 
-def _ranks(trace: Trace) -> set[int]:
+def _ranks(trace: Database) -> set[int]:
     return {row["rank"] for row in trace.select(_RANKS)}
 
 
-def _phases(trace: Trace, rank: int) -> list[str]:
+def _phases(trace: Database, rank: int) -> list[str]:
     """The phases of a rank's steps, the one that takes most time first."""
     return [row["phase"] for row in trace.select(_PHASES, {"rank": rank})]
 
 
-def _first_kernel(trace: Trace, rank: int) -> int | None:
+def _first_kernel(trace: Database, rank: int) -> int | None:
     (row,) = trace.select(_FIRST_KERNEL, {"rank": rank})
     ts: int | None = row["ts"]
     return ts

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.errors import TraceqlError
 from traceql.present.pftrace.compression import compressed
 from traceql.present.pftrace.interning import Interning
@@ -30,7 +30,7 @@ from traceql.util.files import path_text, whole_file
 _BATCH_ROWS = 1 << 13
 
 
-def export_perfetto(trace: Trace, path: str | Path) -> Path:
+def export_perfetto(trace: Database, path: str | Path) -> Path:
     """Writes the enriched trace completely or not at all; `ts` and `dur` are the database's.
 
     Raises:
@@ -50,14 +50,14 @@ def export_runs(runs: Sequence[ShownRun], path: str | Path) -> Path:
     return target
 
 
-def _require_not_loaded(trace: Trace, target: Path) -> None:
+def _require_not_loaded(trace: Database, target: Path) -> None:
     """Raises TraceqlError if the recording itself would be replaced."""
     loaded = {row["path"] for row in trace.select("SELECT path FROM trace")}
     if path_text(Path(os.path.realpath(target))) in loaded:
         raise TraceqlError(f"{target} is a trace of this run; name another file with -o")
 
 
-def _require_timeline(trace: Trace) -> None:
+def _require_timeline(trace: Database) -> None:
     """Raises TraceqlError if nothing in the database has a time."""
     if len(trace.select("SELECT 1 FROM slice UNION ALL SELECT 1 FROM memory LIMIT 1")):
         return

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.present.pftrace.alignment import Alignment, aligned
 from traceql.present.pftrace.shown_run import ShownRun
 
@@ -18,7 +18,7 @@ class Pair:
     alignment: Alignment
 
 
-def pair_of(base: Trace, new: Trace, step: int | None = None) -> Pair:
+def pair_of(base: Database, new: Database, step: int | None = None) -> Pair:
     """The two runs, aligned; see `aligned`."""
     alignment = aligned(base, new, step)
     base_ns, new_ns = alignment.shifts_ns

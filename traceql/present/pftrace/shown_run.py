@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.present.pftrace.kinds import EXCERPT, IDLE, KINDS, TRACKS, TrackKind
 
 _WINDOWS = """
@@ -30,7 +30,7 @@ class ShownRun:
         number: from 0; the flows of runs with different numbers never meet.
     """
 
-    trace: Trace
+    trace: Database
     label: str | None = None
     shift_ns: int = 0
     number: int = 0
@@ -47,7 +47,7 @@ class ShownRun:
 
         Between the windows of an excerpt nothing is known, so there is no share of idle time.
         """
-        if self.trace.excerpted is None:
+        if self.trace.excerpt_info is None:
             return KINDS
         (row,) = self.trace.select(_WINDOWS)
         left_out = {IDLE} if row["windows"] > 1 else set[TrackKind]()
@@ -59,8 +59,8 @@ class ShownRun:
         for name in rows.column_names:
             if name == "ts":
                 rows = _increased(rows, name, self.shift_ns)
-            elif name == _COMMAND and self.trace.options:
-                rows = _followed_by(rows, name, f" {self.trace.options}")
+            elif name == _COMMAND and self.trace.excerpt_options:
+                rows = _followed_by(rows, name, f" {self.trace.excerpt_options}")
             elif name in _FLOWS:
                 rows = _increased(rows, name, self.number * _APART)
         if self.label is None:

@@ -11,7 +11,7 @@ from traceql.present.report.facts import Answer
 from traceql.present.report.figure import Drawn, View, figure
 from traceql.present.report.sections import Figure, Section
 from traceql.present.report.shell import definitions, section_html, section_links
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.sql.query import Query
 
 
@@ -20,14 +20,14 @@ class Subject:
     """What a page is about.
 
     Attributes:
-        run: gives the rows of a query by its name and parameters.
+        query: gives the rows of a query by its name and parameters.
         queries: those that it answers, by name.
         variable: what it is called in the Python that gives the same rows.
         half: queries whose figures take half of the width, in pairs.
         same: columns with one value throughout, which tables do not need.
     """
 
-    run: Callable[..., Result]
+    query: Callable[..., Result]
     queries: Mapping[str, Query]
     variable: str
     half: Collection[str] = ()
@@ -84,7 +84,7 @@ def page_body(
 
 
 def _parts(subject: Subject, section: Section, drawing: PageDrawing) -> Iterator[_Begun]:
-    asked = [(one, subject.run(one.query, **one.parameters)) for one in section.figures]
+    asked = [(one, subject.query(one.query, **one.parameters)) for one in section.figures]
     wide = _wide_ones([one for one, result in asked if len(result)], subject.half)
     for one, result in asked:
         query = subject.queries[one.query]
@@ -116,4 +116,4 @@ def _nothing(one: Figure) -> str:
 def _command(one: Figure, variable: str) -> str:
     """What gives the same rows in Python."""
     given = "".join(f", {name}={value!r}" for name, value in one.parameters.items())
-    return f"{variable}.run({one.query!r}{given})"
+    return f"{variable}.query({one.query!r}{given})"

@@ -46,7 +46,7 @@ def write_comparison(comparison: Comparison, path: Path) -> None:
 
 def comparison_page(comparison: Comparison) -> str:
     """The HTML with styles, pictures and the script that sorts rows inside."""
-    subject = Subject(comparison.run, comparison.queries, "comparison", _HALF)
+    subject = Subject(comparison.query, comparison.queries, "comparison", _HALF)
     with closing(PageDrawing()) as drawing:
         body = page_body(subject, _sections(comparison), drawing, {ANSWER.name: _top(comparison)})
     return html_page(
@@ -139,7 +139,7 @@ def _has_databases(comparison: Comparison) -> bool:
 
 def _top(comparison: Comparison) -> str:
     """The answer in words, and a tile for each number that has one."""
-    rows = comparison.run("answer").rows()
+    rows = comparison.query("answer").rows()
     told = list(answers(comparison))
     tone = _tone(told[0].verdict) if told else "open"
     words = "".join(f"<p>{escape(sentence.text)}</p>" for sentence in told)

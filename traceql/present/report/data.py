@@ -4,19 +4,19 @@ import json
 from pathlib import Path
 from typing import Any
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.present.report.facts import Answer, answers
 from traceql.result.text_table.plain import csv_text, plain_rows
 from traceql.util.files import whole_file, write_folder
 from traceql.util.version import __version__
 
 
-def write_json(trace: Trace, path: Path) -> None:
+def write_json(trace: Database, path: Path) -> None:
     with whole_file(path) as draft:
         draft.write_bytes(_document(list(answers(trace)), trace))
 
 
-def write_csv(trace: Trace, folder: Path, *, spreadsheet_safe: bool = False) -> None:
+def write_csv(trace: Database, folder: Path, *, spreadsheet_safe: bool = False) -> None:
     """Writes one CSV file per query, and report.json with all of them; see `csv_text`."""
     found = list(answers(trace))
     files = {f"{one.name}.csv": _csv(one, spreadsheet_safe) for one in found}
@@ -29,22 +29,22 @@ def _csv(answer: Answer, spreadsheet_safe: bool) -> bytes:
     return "".join(lines).encode()
 
 
-def _document(found: list[Answer], trace: Trace) -> bytes:
+def _document(found: list[Answer], trace: Database) -> bytes:
     document = {
         "traceql": __version__,
         "database": trace.path.name,
-        "excerpt": trace.excerpted.text if trace.excerpted else None,
+        "excerpt": trace.excerpt_info.text if trace.excerpt_info else None,
         "answers": [_entry(answer, trace) for answer in found],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, default=str).encode()
 
 
-def _entry(answer: Answer, trace: Trace) -> dict[str, Any]:
+def _entry(answer: Answer, trace: Database) -> dict[str, Any]:
     return {
         "name": answer.name,
         "section": answer.section.name,
         "title": answer.title,
-        "command": answer.command(trace.argument),
+        "command": answer.command(trace.command_argument),
         "summary": answer.query.head.summary,
         "columns": [
             {"name": column.name, "type": column.type, "text": column.text}

@@ -10,8 +10,8 @@ from queue import SimpleQueue
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.present.report.facts import Answer
 from traceql.present.report.picture import inline
+from traceql.result import Result
 from traceql.result.chart.drawing import Drawing, Order
-from traceql.result.result import Result
 
 # Pixels: for a phone, for half of the page and for all of it. On a page of any width, the last two
 # are scaled alike, so that their letters have one size.

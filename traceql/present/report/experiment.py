@@ -52,7 +52,7 @@ def write_experiment(found: Experiment, path: Path) -> None:
 def experiment_page(found: Experiment) -> str:
     """The HTML with styles, pictures and the script that sorts rows inside."""
     same = () if len(_names(found)) > 1 else ("experiment",)
-    subject = Subject(found.run, experiment_queries(), "results", _HALF, same)
+    subject = Subject(found.query, experiment_queries(), "results", _HALF, same)
     with closing(PageDrawing()) as drawing:
         body = page_body(subject, SECTIONS, drawing, {ANSWER.name: _top(found)})
     return html_page(_title(found), _subtitle(found), body.links, body.html, footer=_FOOTER)

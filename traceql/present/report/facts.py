@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.present.report.sections import SECTIONS, Figure, Section
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.sql.query import Query
 
 
@@ -52,10 +52,10 @@ def anchor(name: str) -> str:
     return re.sub(r"\W+", "-", name)
 
 
-def answers(trace: Trace) -> Iterator[Answer]:
+def answers(trace: Database) -> Iterator[Answer]:
     """The figures of the report that have rows, in order. Queries run as the caller iterates."""
     named = {figure.query for section in SECTIONS for figure in section.figures}
-    said = trace.wording
+    said = trace.terminology
     trace.make(
         name
         for section in SECTIONS
@@ -68,7 +68,7 @@ def answers(trace: Trace) -> Iterator[Answer]:
         worded = replace(section, title=said(section.title), question=said(section.question))
         for figure in section.figures:
             for name in _queries(figure.query, trace.queries, named):
-                result = trace.run(name, **figure.parameters)
+                result = trace.query(name, **figure.parameters)
                 if len(result) or figure.empty:
                     yield Answer(worded, figure, trace.queries[name], result)
 

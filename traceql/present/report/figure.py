@@ -4,12 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.present.report.drawing import PageDrawing, Pictures
 from traceql.present.report.facts import Answer, anchor
 from traceql.present.report.layout import columns_in_order
 from traceql.present.report.phases import by_phase, is_of_phases
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.result.text_table.html import html_table
 
 _MOST_ROWS = 200  # of a table, because a page is for reading
@@ -41,13 +41,13 @@ class Drawn:
 
 
 def begun(
-    trace: Trace, answer: Answer, phases: list[str], drawing: PageDrawing, *, wide: bool
+    trace: Database, answer: Answer, phases: list[str], drawing: PageDrawing, *, wide: bool
 ) -> Drawn:
     """Begins to draw a figure."""
 
     def view(phase: str, asked: dict[str, str], result: Result) -> View:
         name = f"{answer.anchor}-{phase}" if phase else answer.anchor
-        command = answer.command(trace.argument, asked)
+        command = answer.command(trace.command_argument, asked)
         return View(phase, command, result, drawing.ask(answer, result, name=name, wide=wide))
 
     views = [view("", {}, answer.result)]

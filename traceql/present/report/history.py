@@ -10,8 +10,8 @@ from traceql.errors import TraceqlError
 from traceql.present.report.drawing import WIDTHS
 from traceql.present.report.picture import inline
 from traceql.present.report.shell import html_page
+from traceql.result import Result
 from traceql.result.chart.drawing import Drawing, Order
-from traceql.result.result import Result
 from traceql.result.text_table.html import html_table
 from traceql.runs.history import History
 from traceql.runs.history.folder import SHOWN

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby, takewhile
 
 from traceql.present.report.facts import Answer
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.result.text_table.columns import display_columns
 from traceql.sql.query import Chart
 from traceql.util.units import display_unit

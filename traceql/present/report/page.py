@@ -8,7 +8,7 @@ from os.path import commonpath
 from pathlib import Path
 
 from traceql.analysis.findings.catalog import nothing_found
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.present.report.drawing import PageDrawing
 from traceql.present.report.facts import Answer, answers
 from traceql.present.report.figure import Drawn, begun, figure
@@ -21,7 +21,7 @@ from traceql.present.report.shell import definitions, html_page, section_html, s
 _ALIKE = ("traces", "ASCEND_PROFILER_OUTPUT", "mindstudio_profiler_output")
 
 
-def page(trace: Trace) -> str:
+def page(trace: Database) -> str:
     """The HTML with styles, pictures and the script that sorts and filters rows inside."""
     phases = phases_of(trace)
     found: list[Answer] = []
@@ -45,15 +45,15 @@ def page(trace: Trace) -> str:
         section_links(section for section, _ in sections),
         body + definitions(named.values()),
         filters=_filters(trace, phases),
-        part=trace.excerpted.text if trace.excerpted else "",
+        part=trace.excerpt_info.text if trace.excerpt_info else "",
     )
 
 
-def _title(found: list[Answer], trace: Trace) -> str:
+def _title(found: list[Answer], trace: Database) -> str:
     return _fact(found, "model") or recording_name(trace) or trace.path.stem
 
 
-def recording_name(trace: Trace) -> str:
+def recording_name(trace: Database) -> str:
     """The name of the only trace file, or of the folder of all; empty if there is none.
 
     Folders in which a profiler puts its files of every recording are no names.
@@ -84,7 +84,7 @@ def _fact(found: list[Answer], name: str) -> str:
     )
 
 
-def _filters(trace: Trace, phases: list[str]) -> str:
+def _filters(trace: Database, phases: list[str]) -> str:
     """What to choose the rows of; shown by the script, without which nothing can be chosen."""
     ranks = [str(row["rank"]) for row in trace.select("SELECT rank FROM trace ORDER BY rank")]
     choices = _choice("phase", phases) + _choice("rank", ranks)
@@ -99,12 +99,12 @@ def _choice(name: str, values: Sequence[str]) -> str:
     return f"<label>{name} {select}</label>"
 
 
-def _section(section: Section, figures: list[Drawn], found: list[Answer], trace: Trace) -> str:
+def _section(section: Section, figures: list[Drawn], found: list[Answer], trace: Database) -> str:
     return section_html(section, (_part(drawn, found, trace) for drawn in figures))
 
 
-def _part(drawn: Drawn, found: list[Answer], trace: Trace) -> str:
-    answer, database = drawn.answer, trace.argument
+def _part(drawn: Drawn, found: list[Answer], trace: Database) -> str:
+    answer, database = drawn.answer, trace.command_argument
     if answer.query.name == "overview.headlines":
         return headlines(answer)
     if answer.query.name == "overview.findings":

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.present.report.facts import Answer
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.sql.query import Chart
 
 _PHASES = "SELECT phase FROM step WHERE gpu_dur > 0 AND phase IN ('prefill', 'decode', 'mixed')"
@@ -13,7 +13,7 @@ _PHASE = "phase"
 _OF_ALL_PHASES = {"heatmap", "point", "roofline", "timeline", "waterfall"}
 
 
-def phases_of(trace: Trace) -> list[str]:
+def phases_of(trace: Database) -> list[str]:
     """The phases to choose from; none if the run has only one."""
     rows = trace.select(f"{_PHASES} GROUP BY phase ORDER BY COUNT(*) DESC, phase").rows()
     return [row["phase"] for row in rows] if len(rows) > 1 else []
@@ -35,12 +35,12 @@ def _tells_phases(answer: Answer, chart: Chart) -> bool:
 
 
 def by_phase(
-    trace: Trace, answer: Answer, phases: list[str]
+    trace: Database, answer: Answer, phases: list[str]
 ) -> Iterator[tuple[str, dict[str, str], Result]]:
     """Each phase that has rows, the parameters that tell it apart, and its rows."""
     for phase in phases if is_of_phases(answer) else ():
         asks = {"phase": phase} if "phase" in _asks(answer) else {"by": "phase"}
-        result = trace.run(answer.query.name, **answer.figure.parameters | asks)
+        result = trace.query(answer.query.name, **answer.figure.parameters | asks)
         if len(own := result if "phase" in asks else result.where("phase", phase)):
             yield phase, asks, own
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from traceql.database.trace import Trace
+from traceql.database.database import Database
 from traceql.errors import TraceqlError
-from traceql.result.result import Result
+from traceql.result import Result
 
 if TYPE_CHECKING:
     from traceql.present.pftrace.pair import Pair
@@ -51,7 +51,7 @@ class Place:
         return Place(self.ts + offset_ns, self.dur, *view)
 
 
-def place_of_step(trace: Trace, step: int, layer: int | None) -> Place:
+def place_of_step(trace: Database, step: int, layer: int | None) -> Place:
     """The place of a step, or of the first pass of a layer in it.
 
     Raises:
@@ -70,7 +70,7 @@ def place_of_step(trace: Trace, step: int, layer: int | None) -> Place:
     return _around(trace, found[0]["ts"], found[0]["dur"])
 
 
-def place_of_finding(trace: Trace, number: int) -> Place:
+def place_of_finding(trace: Database, number: int) -> Place:
     """The place where a finding shows best.
 
     Args:
@@ -128,7 +128,7 @@ def has_place(columns: Iterable[str]) -> bool:
     return not _PLACES.isdisjoint(columns)
 
 
-def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
+def place_of_row(trace: Database, query: str, row: dict[str, Any]) -> Place:
     """The place of the row's kernel, of its `ts` and duration, or of its `step_id` and `layer`.
 
     Raises:
@@ -147,7 +147,7 @@ def place_of_row(trace: Trace, query: str, row: dict[str, Any]) -> Place:
     )
 
 
-def _around(trace: Trace, ts: int, dur: int) -> Place:
+def _around(trace: Database, ts: int, dur: int) -> Place:
     """Shows a little more than the interval, but nothing outside the trace."""
     (extent,) = trace.select(_EXTENT).rows()
     if ts > extent["end_ts"] or ts + dur < extent["ts"]:

@@ -1,23 +1,26 @@
 """The trace file of a rank, as the Perfetto UI opens it."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from traceql.database.trace import Trace
-from traceql.readers.registry import opens_in_perfetto
+from traceql.database.database import Database
+from traceql.errors import TraceNotFound
+from traceql.readers.registry import opens_in_perfetto, reader_of
 
 
 @contextmanager
-def raw_file(trace: Trace, rank: int | None) -> Iterator[tuple[Path, int]]:
+def raw_file(trace: Database, rank: int | None) -> Iterator[tuple[Path, int]]:
     """The file of a rank, and what to add to `ts` to get its times, ns.
 
     Databases and tables of other profilers are not traces to the Perfetto UI: it gets their events
     as JSON, until the block ends.
     """
-    path, to_file_ns = trace.file_of(rank)
-    fed = None if opens_in_perfetto(path) else trace.feed(rank)
+    path, to_file_ns = trace_file(trace, rank)
+    fed = None if opens_in_perfetto(path) else trace_processor_input(trace, rank)
     if fed is None:
         yield path, to_file_ns
         return
@@ -26,3 +29,47 @@ def raw_file(trace: Trace, rank: int | None) -> Iterator[tuple[Path, int]]:
         with made.open("wb") as file:
             file.writelines(fed)
         yield made, 0
+
+
+def trace_file(trace: Database, rank: int | None = None) -> tuple[Path, int]:
+    """A rank's trace file, and what to add to `ts` to get the times in the file, ns.
+
+    Args:
+        rank: the lowest by default.
+
+    Raises:
+        TraceNotFound: no such rank, or its file was moved or changed after it was loaded.
+    """
+    rows = trace.select(
+        "SELECT rank, path, size_bytes, file_offset_ns FROM trace ORDER BY rank"
+    ).rows()
+    row = next((r for r in rows if rank is None or r["rank"] == rank), None)
+    if not rows:
+        raise TraceNotFound(f"{trace.path} has no trace; load one with traceql load TRACE")
+    if row is None:
+        loaded = ", ".join(str(r["rank"]) for r in rows)
+        raise TraceNotFound(f"{trace.path} has no rank {rank} (it has: {loaded})")
+    path = Path(row["path"])
+    if not path.is_file() or path.stat().st_size != row["size_bytes"]:
+        raise TraceNotFound(f"{path} was moved or changed after it was loaded; load it again")
+    return path, -row["file_offset_ns"]
+
+
+def trace_processor_input(trace: Database, rank: int | None = None) -> Iterator[bytes] | None:
+    """A rank's trace file in a form that the trace processor accepts, with `ts` as in the database.
+
+    None if it opens the file itself. Raises what `trace_file` raises.
+    """
+    path, base_ns = trace_file(trace, rank)
+    feed = reader_of(path).feed
+    return None if feed is None else feed(path, base_ns, _metadata(trace, rank))
+
+
+def _metadata(trace: Database, rank: int | None) -> Mapping[str, Any]:
+    """What a rank's file says about it; the lowest rank by default."""
+    rows = trace.select(
+        "SELECT metadata FROM trace WHERE rank = COALESCE($rank, rank) ORDER BY rank LIMIT 1",
+        {"rank": rank},
+    )
+    found: Mapping[str, Any] = json.loads(rows[0]["metadata"])
+    return found

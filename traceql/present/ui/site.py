@@ -16,6 +16,16 @@ _ONLINE = "https://ui.perfetto.dev"
 _EXPAND = "dev.perfetto.ExpandTracksByRegex"
 
 
+# Groups of tracks of an enriched trace, as patterns.
+_GROUPS = (r"^all ranks$", r"^rank \d")
+_DETAILS = (r"^Idle gaps$",)  # they show something only where each slice can be seen
+
+
+def open_groups(place: Place | None) -> tuple[str, ...]:
+    """The groups of tracks of an enriched trace that are not collapsed at first."""
+    return _GROUPS if place is None else (*_GROUPS, *_DETAILS)
+
+
 @dataclass(frozen=True)
 class Page:
     """A site, and the link that opens the trace in it."""

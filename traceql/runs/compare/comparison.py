@@ -12,12 +12,12 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from traceql.database.flat_schemas import attach_flat
+from traceql.database.opening import attach_flat
 from traceql.database.statement import require_select, result
 from traceql.database.tables import complete_database
-from traceql.database.terminology import Wording, wording
+from traceql.database.terminology import Terminology, terminology
 from traceql.errors import QueryInvalid, TraceqlError
-from traceql.result.result import Result, as_html, display_in_notebook
+from traceql.result import Result, as_html, display_in_notebook
 from traceql.runs.compare.changes import changes, roles_together
 from traceql.runs.compare.profile import RESULTS
 from traceql.runs.compare.python_tables import layer_rows, setup_rows, unnamed_rows
@@ -134,20 +134,20 @@ class Comparison(AbstractContextManager["Comparison"]):
         self._load()
         facts = self._con.execute(_FACTS).fetchall()
         self.differences = tuple(
-            replace(one, title=self.wording(one.title), reason=self.wording(one.reason))
+            replace(one, title=self.terminology(one.title), reason=self.terminology(one.reason))
             for one in differences(facts, accepted=accepted)
         )
         self._compare()
 
     @cached_property
-    def wording(self) -> Wording:
+    def terminology(self) -> Terminology:
         """What to call the devices of both sides."""
-        return wording([dialect for (dialect,) in self._con.execute(_DIALECTS).fetchall()])
+        return terminology([dialect for (dialect,) in self._con.execute(_DIALECTS).fetchall()])
 
     @cached_property
     def queries(self) -> dict[str, Query]:
         """The queries of the folder queries/diff, with heads in the words of both sides."""
-        return self.wording.queries(diff_queries())
+        return self.terminology.queries(diff_queries())
 
     @property
     def forbidden(self) -> str:
@@ -169,8 +169,8 @@ class Comparison(AbstractContextManager["Comparison"]):
         """The phases that are compared, the one that takes most of base's time first."""
         return tuple(phase for (phase,) in self._con.execute(_PHASES).fetchall())
 
-    def run(self, name: str, /, **parameters: Any) -> Result:
-        """Runs a query of the folder queries/diff, e.g. `comparison.run("waterfall")`.
+    def query(self, name: str, /, **parameters: Any) -> Result:
+        """Runs a query of the folder queries/diff, e.g. `comparison.query("waterfall")`.
 
         Raises:
             QueryNotFound: no such query; the message suggests the closest name.
@@ -184,6 +184,8 @@ class Comparison(AbstractContextManager["Comparison"]):
                 "compare with the run itself"
             )
         return result(self._con, query.sql, bound(query, parameters), query.head.chart)
+
+    run = query  # the earlier name, for one release
 
     def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
         """Runs one statement over the tables of the comparison, and those of the databases.
@@ -210,11 +212,11 @@ class Comparison(AbstractContextManager["Comparison"]):
 
     def df(self) -> "Any":
         """The answer as a pandas DataFrame: step times, latencies and throughput with verdicts."""
-        return self.run("answer").df()
+        return self.query("answer").df()
 
     def chart(self, scope: str | None = None, *, width: int = 720) -> "Any":
         """The waterfall of the difference, as an Altair chart."""
-        return self.run("waterfall", scope=scope).chart(width=width)
+        return self.query("waterfall", scope=scope).chart(width=width)
 
     def _ipython_display_(self) -> None:
         """Shows the answer in words and as rows, and the waterfall as a picture."""
@@ -229,8 +231,8 @@ class Comparison(AbstractContextManager["Comparison"]):
         told = [printable(sentence.text) for sentence in answers(self)]
         html = "".join(f"<p>{escape(text)}</p>" for text in told)
         yield {"text/html": html, "text/plain": "\n".join(told)}
-        yield from Result(self.run("answer").select(list(_SHOWN)).arrow()).outputs()
-        waterfall = self.run("waterfall")
+        yield from Result(self.query("answer").select(list(_SHOWN)).arrow()).outputs()
+        waterfall = self.query("waterfall")
         if waterfall.can_be_drawn:
             yield from islice(waterfall.outputs(), 1)
 

@@ -58,7 +58,7 @@ def profile_of(database: Path) -> "Profile":
     names = list(dict.fromkeys((*_STEPS, *RESULTS)))
     with closing(Tables(database, con)) as tables:
         try:
-            con = tables.read_by(*map(_sql, names))
+            con = tables.connection(*map(_sql, names))
             for name in names:
                 kind = _OBJECTS[_head(name).only("kind")]
                 con.execute(f"CREATE TEMP {kind} {name} AS {_sql(name)}")

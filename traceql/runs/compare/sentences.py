@@ -84,7 +84,7 @@ def answers(comparison: "Comparison") -> Iterator[Sentence]:
         rows = {row["metric"]: row for row in comparison.table(_CHANGES, scope=scope)}
         yield Sentence(
             Verdict(rows["step"]["verdict"]),
-            f"{_step(scope, rows['step'])}{comparison.wording(_work(rows))}"
+            f"{_step(scope, rows['step'])}{comparison.terminology(_work(rows))}"
             f"{_named(comparison, scope)}{_share(comparison, scope)}",
         )
     for row in comparison.table(_LACKING):
@@ -182,7 +182,7 @@ def roots(comparison: "Comparison", scope: str) -> Iterator[str]:
     Only a rank that is to blame in every run of the slower side is named: where hosts are as slow
     as each other, the blame changes from start to start.
     """
-    rows, each = comparison.table(_ROOTS, scope=scope), comparison.wording("each GPU")
+    rows, each = comparison.table(_ROOTS, scope=scope), comparison.terminology("each GPU")
     for row in rows:
         rank, cause = row["metric"].removeprefix("rank ").split(": ")
         same = [one for one in rows if one["metric"].endswith(f": {cause}")]

@@ -9,7 +9,7 @@ import duckdb
 
 from traceql.database.statement import require_select, result
 from traceql.errors import TraceNotFound
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.runs.experiment.load import fill, opened_results, quiet
 from traceql.sql.query import LIMIT, Query, bound, queries_in, query_named
 from traceql.util.resources import QUERIES
@@ -32,8 +32,8 @@ class Experiment(AbstractContextManager["Experiment"]):
         self._con = con
         self.name = name
 
-    def run(self, name: str, /, **parameters: Any) -> Result:
-        """Runs a query of the folder queries/experiment, e.g. `results.run("latency")`.
+    def query(self, name: str, /, **parameters: Any) -> Result:
+        """Runs a query of the folder queries/experiment, e.g. `results.query("latency")`.
 
         Raises:
             QueryNotFound: no such query; the message suggests the closest name.
@@ -43,6 +43,8 @@ class Experiment(AbstractContextManager["Experiment"]):
         query = query_named(name, experiment_queries(), listed_by=listed)
         values = bound(query, parameters)
         return result(self._con, query.sql, values, query.head.chart, limit=values.get(LIMIT))
+
+    run = query  # the earlier name, for one release
 
     def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> Result:
         """Runs one statement over the tables.
@@ -55,7 +57,7 @@ class Experiment(AbstractContextManager["Experiment"]):
 
     def df(self) -> "Any":
         """The table of points with their headline numbers, as a pandas DataFrame."""
-        return self.run("points").df()
+        return self.query("points").df()
 
     def close(self) -> None:
         self._con.close()

@@ -8,8 +8,8 @@ from typing import Any
 import duckdb
 
 from traceql.database.cache import cached_database
+from traceql.database.database import Database
 from traceql.database.loading.side_files import PEAKS
-from traceql.database.trace import Trace
 from traceql.errors import TraceqlError
 from traceql.runs.compare.profile import profile_of
 from traceql.runs.compare.setup import is_ignored
@@ -59,12 +59,12 @@ def _add_profile(con: duckdb.DuckDBPyConnection, point_id: int, database: Path) 
         if name == "fact":  # paths and names of the machine stay out, as of a baseline
             rows = [row for row in rows if not is_ignored(row["name"])]
         insert(con, table, [_of(point_id, row) for row in rows])
-    with Trace(database) as trace:
+    with Database(database) as trace:
         peaks = [
             row["kind"] for row in trace.select("SELECT DISTINCT kind FROM rank_peak ORDER BY kind")
         ]
         bubbles, utilization = (
-            trace.run("pp.bubble"),
+            trace.query("pp.bubble"),
             _utilization(trace, measured=_MEASURED in peaks),
         )
         insert(con, "profile_bubble", [_of(point_id, row) for row in bubbles])
@@ -79,11 +79,11 @@ def _database(profiled: Profiled) -> Path:
     return cached_database([profiled.folder], None, peaks=peaks)
 
 
-def _utilization(trace: Trace, *, measured: bool) -> list[Row]:
-    rows = trace.run("model.mfu", peaks=_DATA_SHEET).rows()
+def _utilization(trace: Database, *, measured: bool) -> list[Row]:
+    rows = trace.query("model.mfu", peaks=_DATA_SHEET).rows()
     if not measured:
         return list(rows)
-    of_measured = {row["phase"]: row for row in trace.run("model.mfu", peaks=_MEASURED)}
+    of_measured = {row["phase"]: row for row in trace.query("model.mfu", peaks=_MEASURED)}
     return [
         {
             **row,

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from traceql.errors import TraceNotFound, TraceqlError
-from traceql.result.result import Result
+from traceql.result import Result
 from traceql.runs.compare.sides import is_baseline
 from traceql.runs.history.lookback import THRESHOLD, WINDOW
 from traceql.runs.history.recordings import Recorded, day_and_time, recorded_runs, setups

@@ -11,9 +11,8 @@ from typing import Any
 
 import duckdb
 
-from traceql.database.excerpted import excerpt_in
 from traceql.database.loading.discovery import profile_files, trace_files
-from traceql.database.opening import opened_database
+from traceql.database.opening import excerpt_in, opened_database
 from traceql.errors import DatabaseError, TraceqlError, reason
 from traceql.runs.lake.maintenance import remove_unnamed
 from traceql.runs.lake.manifest import (

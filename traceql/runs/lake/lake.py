@@ -11,8 +11,7 @@ import pyarrow as pa
 
 from traceql.database.statement import relation, require_select, result
 from traceql.errors import LakeError, QueryInvalid, RunNotFound
-from traceql.result.result import Result
-from traceql.result.row_stream import RowStream, without_statement
+from traceql.result import Result, RowStream, without_statement
 from traceql.runs.compare.verdict import LEAST_RUNS, interval_place
 from traceql.runs.lake.manifest import COLUMNS as RUN_COLUMNS
 from traceql.runs.lake.manifest import NAME as RUNS_TABLE
@@ -89,7 +88,7 @@ class Lake(AbstractContextManager["Lake"]):
         """One row per run of the manifest, those that failed too: table lake_run."""
         return Result(runs_table(self.entries))
 
-    def run(self, name: str, /, *, where: str | None = None, **parameters: Any) -> Result:
+    def query(self, name: str, /, *, where: str | None = None, **parameters: Any) -> Result:
         """Runs a query: one of the fleet, such as fleet.stragglers, or a canned query of each run.
 
         A canned query answers for each run as in the database of that run alone, its limit
@@ -112,6 +111,8 @@ class Lake(AbstractContextManager["Lake"]):
                 limit = values.get(LIMIT)
                 return result(self._all, query.sql, values, query.head.chart, limit=limit)
             return self._of_each(query, values, found)
+
+    run = query  # the earlier name, for one release
 
     def sql(
         self, sql: str, parameters: dict[str, Any] | None = None, *, where: str | None = None
@@ -237,7 +238,7 @@ def fleet_queries() -> dict[str, Query]:
 
 
 def open_lake(folder: str | Path, *, queries: Sequence[str | Path] = ()) -> Lake:
-    """Opens a lake, such as `open_lake("lake").run("fleet.runs")`.
+    """Opens a lake, such as `open_lake("lake").query("fleet.runs")`.
 
     Args:
         folder: made by `traceql lake add`.

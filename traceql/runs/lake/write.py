@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from traceql.database.database import Database
 from traceql.database.tables import complete_database
-from traceql.database.trace import Trace
 from traceql.errors import LakeError
 from traceql.runs.compare.profile import profile_of
 from traceql.runs.compare.setup import forbids, keeps_apart
@@ -39,9 +39,9 @@ def write_run(
         LakeError: a table cannot be written.
     """
     profile = profile_of(database)
-    with Trace(database) as trace:
+    with Database(database) as trace:
         said = _about(trace, profile["fact"])
-        computed = {name: trace.run(query).arrow() for name, query in QUERIES.items()}
+        computed = {name: trace.query(query).arrow() for name, query in QUERIES.items()}
     computed |= {PROFILE + name: rows for name, rows in profile.items()}
     try:
         with complete_database(database) as file, duckdb.connect() as con:
@@ -57,7 +57,7 @@ def write_run(
     return said, {name: _put(store, name, run, *draft) for name, draft in drafted.items()}
 
 
-def _about(trace: Trace, facts: pa.Table) -> About:
+def _about(trace: Database, facts: pa.Table) -> About:
     (row,) = trace.select(_ABOUT).rows()
     lists = {name: tuple(row[name] or ()) for name in ("hosts", "gpus")}
     return About(**{**row, **lists}, setup=_setup(facts))

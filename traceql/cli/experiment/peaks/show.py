@@ -14,7 +14,7 @@ from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
     from traceql.database.loading.peaks_document import PeaksDocument
-    from traceql.result.result import Result
+    from traceql.result import Result
 
 _TABLES = (
     "matmul",
@@ -89,7 +89,7 @@ def _rows(peaks: "PeaksDocument", names: Sequence[str]) -> "Result":
 def _result(rows: list[dict[str, Any]]) -> "Result":
     import pyarrow as pa
 
-    from traceql.result.result import Result
+    from traceql.result import Result
 
     return Result(pa.Table.from_pylist(rows))
 
