@@ -72,7 +72,7 @@ def test_runs_that_no_gate_would_compare_are_told() -> None:
     saved(Path("two"), side(OTHER_QUIET))
     done = called("baseline", "save", "main", "one", "two")
     assert done.returncode == 0
-    told = "! these runs are no repeats, and no gate will compare them: other GPU\n"
+    told = "! these runs are not repeats, so gate rejects them: they differ in GPU\n"
     assert done.stderr.decode() == told
 
 

@@ -35,36 +35,36 @@ Options:
   -h, --help  Show this message and exit.
 
 Look:
-  load        Load traces, folders of ranks or run directories into one file.
-  info        Show what ran, what costs most, and whether the checks hold.
+  load        Load traces, folders of ranks or run directories into DuckDB.
+  info        Show what ran, the findings, and whether the checks hold.
   run         Run a query.
   sql         Run a read-only SQL statement.
   queries     List the queries, or describe one.
-  report      Write a self-contained HTML report on where the time went.
+  report      Write a self-contained HTML report.
   ui          Open a run in Perfetto, or two runs on one time axis.
 
 Compare:
-  diff        Compare two runs, or repeats of each, and test what changed.
-  gate        Decide in CI whether new runs are slower: exit status 0, 1 or 3.
-  history     Chart many runs over time, and mark when they became slower.
-  baseline    Store the numbers of runs in a small file, to gate against.
+  diff        Compare two runs, or repeats of each, and test the differences.
+  gate        Fail CI on a performance regression: exit status 0, 1 or 3.
+  history     Plot metrics over runs and detect regressions.
+  baseline    Save the metrics of runs as a baseline for gate and diff.
 
 Record:
-  capture     Record vLLM under torch.profiler into a run directory.
-  experiment  Run a plan of measurements on vLLM, or measure GPU limits.
+  capture     Record vLLM with torch.profiler into a run directory.
+  experiment  Run a measurement plan on vLLM; measure GPU peaks.
 
 Plan:
-  advise      Choose a layout for a model, or check the set-up of a run.
+  advise      Recommend a parallel layout, or check a run's configuration.
 
 Many runs:
-  lake        Keep many runs in one folder, and query all of them at once.
+  lake        Store many runs as Parquet and query across them.
 
 More:
-  demo        Load the bundled four-GPU run and show where its time went.
+  demo        Load the bundled four-GPU trace and show where the time went.
   check       Check the layers and sums of a database: exit status 0 or 1.
-  cut         Cut a part of a run out of a database, into a smaller database.
+  cut         Extract part of a run into a smaller database.
   export      Export a database to another format.
-  mcp         Serve findings, queries and SQL to an AI assistant (MCP).
+  mcp         Run an MCP server: findings, queries and SQL for an assistant.
 """
 
 

@@ -17,13 +17,8 @@ from capture.cli.attach import command as attach_command
 from capture.cli.experiment import command as experiment_command
 from capture.cli.peaks import command as measure_command
 from capture.cli.run import command as run_command
-from traceql.cli import cli
-from traceql.cli.experiment.load import command as load_results_command
-from traceql.cli.experiment.peaks.import_ import command as import_command
-from traceql.cli.experiment.peaks.show import command as show_command
-from traceql.cli.experiment.report import command as report_results_command
-from traceql.cli.experiment.show import command as show_results_command
-from traceql.cli.lake import command as lake_command
+from traceql.cli import cli, experiment, peaks
+from traceql.cli.commands import lake as lake_command
 
 DOCS = databases.ROOT / "docs"
 PAGES = [databases.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
@@ -194,12 +189,12 @@ def test_every_option_of_capture_is_in_its_document() -> None:
 def test_every_command_of_experiments_has_options_that_exist_and_are_documented() -> None:
     known = {
         ("peaks", "measure"): measure_command,
-        ("peaks", "import"): import_command,
-        ("peaks", "show"): show_command,
+        ("peaks", "import"): peaks.import_,
+        ("peaks", "show"): peaks.show,
         ("run",): experiment_command,
-        ("load",): load_results_command,
-        ("show",): show_results_command,
-        ("report",): report_results_command,
+        ("load",): experiment.load,
+        ("show",): experiment.show,
+        ("report",): experiment.report,
     }
     found = [
         words[1:] for page in PAGES for words in all_commands(page) if words[0] == "experiment"

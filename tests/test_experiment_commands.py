@@ -120,7 +120,7 @@ def test_the_page_has_the_question_the_answer_and_what_is_missing(
         (
             ["show", "tp", "--query", "ledger", "--chart", "x.png"],
             1,
-            "no chart; --query list names",
+            "has no chart; --query list shows",
         ),
         (["show", "tp", "--query", "latency", "--chart", "x.gif"], 1, "must end in"),
         (["show", "tp", "--chart", "x.png"], 2, "--chart needs --query"),

@@ -13,7 +13,7 @@ from capture.experiment.plan_document import Override, parsed_set, read_plan
 from capture.experiment.points import Refusals, points_of
 from capture.models import built_in_config
 from capture.versions import InstalledVllm
-from traceql.cli.experiment import weight_bytes
+from traceql.cli.commands import weight_bytes
 
 GPU_BYTES = 24 * 10**9
 LARGE = built_in_config("qwen3-32b") or {}

@@ -39,9 +39,9 @@ def imported(tmp_path: Path) -> Path:
     assert done.stdout.decode().splitlines() == [
         f"wrote {target}, NVIDIA H200: 77 collectives and copies between GPUs, 8 copies of the "
         "host",
-        f"All of it: traceql experiment peaks show {target}",
+        f"next: traceql experiment peaks show {target}",
     ]
-    assert done.stderr.decode() == f"left out: {files[1]}: device_to_device_latency_sm\n"
+    assert done.stderr.decode() == f"skipped: {files[1]}: device_to_device_latency_sm\n"
     return target
 
 

@@ -55,7 +55,7 @@ def test_the_exit_status_and_the_first_line_are_the_answer(
     [
         ("gate base nowhere --fail-on 'step > 2%'", "nowhere does not exist"),
         ("gate base same --fail-on 'stepp > 2%'", "there is no metric 'stepp'"),
-        ("gate base same", "there is no criterion; add --fail-on"),
+        ("gate base same", "no criterion; add --fail-on"),
         ("gate same --fail-on 'step > 2%'", "BASE may also be the baseline in a traceql-gate.toml"),
         ("gate --fail-on 'step > 2%'", "name two sides"),
         ("gate base same slower --fail-on 'step > 2%'", "name two sides"),
@@ -125,7 +125,7 @@ def test_either_all_files_of_an_answer_are_written_or_none(sides: Path) -> None:
 
 def test_help_says_what_the_exit_status_means() -> None:
     said = called("gate", "--help").stdout.decode()
-    for line in ("0  every criterion", "1  a criterion", "2  the input", "3  inconclusive"):
+    for line in ("0  every criterion", "1  a criterion", "2  wrong input", "3  inconclusive"):
         assert line in said
 
 
@@ -156,7 +156,7 @@ def test_a_file_above_the_repository_does_not_count(
     inside = sides / "repository"
     (inside / ".git").mkdir(parents=True)
     monkeypatch.chdir(inside)
-    assert "there is no criterion" in refusal("gate", "../base", "../same", status=2)
+    assert "no criterion; add" in refusal("gate", "../base", "../same", status=2)
 
 
 def test_a_difference_can_be_accepted_in_the_file(sides: Path) -> None:

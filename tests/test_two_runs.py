@@ -291,8 +291,8 @@ def test_export_says_what_is_aligned(runs: dict[str, traceql.Trace], tmp_path: P
     without = runs["without steps"].path
     done = called("export", "perfetto", base, without, "-o", target)
     assert done.stderr.decode() == (
-        "Aligned at their first kernels, as no phase of steps is in both: "
-        f"base {base}, new {without}.\n"
+        "Aligned at their first kernels: no phase of steps is in both, "
+        f"base {base} and new {without}.\n"
     )
 
 

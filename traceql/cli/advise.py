@@ -5,40 +5,39 @@ from typing import TYPE_CHECKING
 
 import click
 
-from traceql.cli.console import print_table, print_text
-from traceql.cli.experiment.load import warn
-from traceql.cli.output import require_csv, spreadsheet_option, wide_option
-from traceql.cli.result_output import write_result
+from traceql.cli.console import print_table, print_text, print_warning
+from traceql.cli.options import PATH, OutputFormat, format_options
+from traceql.cli.output import write_result
 
 if TYPE_CHECKING:
     from traceql.plan.advise import Question
     from traceql.plan.advise.check import Check
 
-_FILE = click.Path(path_type=Path)
 _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "check")
 
 
-@click.command("advise")
-@click.argument("database", required=False, type=_FILE)
-@click.option("--model", help="A model such as qwen3-32b, or the path of a config.json.")
-@click.option("--gpu", help="A GPU such as h200; by default that of --run or --results.")
+@click.command()
+@click.argument("database", required=False, type=PATH)
+@click.option("--model", help="Model such as qwen3-32b, or the path of a config.json.")
+@click.option("--gpu", help="GPU such as h200; by default that of --run or --results.")
 @click.option(
     "--gpus",
     type=click.IntRange(1, 16),
     default=8,
     show_default=True,
-    help="Use at most this many GPUs, of one machine.",
+    help="Maximum number of GPUs, all in one machine.",
 )
 @click.option(
     "--goal",
     default="max throughput",
     show_default=True,
-    help='What for, e.g. "tpot < 20ms, ttft < 500ms, max throughput"; also min tpot or min gpus.',
+    help='Limits and a target, e.g. "tpot < 20ms, ttft < 500ms, max throughput"; the target may '
+    "also be min tpot or min gpus.",
 )
-@click.option("--run", type=_FILE, help="Predict from this database, a recording of one layout.")
+@click.option("--run", type=PATH, help="Predict from this database of a recorded layout.")
 @click.option(
     "--results",
-    type=_FILE,
+    type=PATH,
     help="Compare predictions with this experiment: a database of traceql experiment load, or a "
     "folder of results.",
 )
@@ -49,9 +48,9 @@ _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "c
 )
 @click.option(
     "--peaks",
-    type=_FILE,
+    type=PATH,
     multiple=True,
-    help="Peaks of the GPU, as for traceql load; measured ones have the times of collectives.",
+    help="Peaks of the GPU, as for traceql load; measured peaks include collective times.",
 )
 @click.option(
     "--prompt-tokens", type=click.IntRange(1), default=1024, show_default=True, help="Per request."
@@ -62,27 +61,21 @@ _LAYOUT_OPTIONS = ("model", "gpu", "gpus", "goal", "run", "peaks", "results", "c
 @click.option(
     "--max-model-len",
     type=click.IntRange(1),
-    help="Keep room in the KV cache for requests of this length; by default, as long as they are.",
+    help="Reserve KV cache for requests of this length.  [default: the length of the requests]",
 )
 @click.option(
     "--gpu-memory-utilization",
     type=click.FloatRange(0, 1, min_open=True),
     default=0.9,
     show_default=True,
-    help="Share of the memory that vLLM may use.",
+    help="Share of GPU memory that vLLM may use.",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(["table", "json", "csv"]),
-    default="table",
-    show_default=True,
-    help="Output format, written to stdout; json and csv have the rows alone.",
+@format_options(
+    *("table", "json", "csv"),
+    help_text="Output format, written to stdout; json and csv have only the rows.",
 )
-@spreadsheet_option
-@wide_option
 @click.pass_context
-def command(
+def advise(
     ctx: click.Context,
     database: Path | None,
     model: str | None,
@@ -97,20 +90,17 @@ def command(
     output_tokens: int,
     max_model_len: int | None,
     gpu_memory_utilization: float,
-    format_: str,
-    spreadsheet_safe: bool,
-    wide: bool,
+    output_format: OutputFormat,
 ) -> None:
-    """Say which layout to run, or check the set-up of a run.
+    """Recommend a parallel layout, or check a run's configuration.
 
-    With --model, --run or --results: which tensor, pipeline, data and expert parallelism serves the
-    goal best, how sure that is, and what does not fit. With DATABASE: what in its set-up is worth a
-    look.
+    With --model, --run or --results: rank layouts of tensor, pipeline, data and expert parallelism
+    by the goal, with the error of the prediction and the layouts that do not fit. With DATABASE:
+    list settings of the run that may cost time.
     """
-    require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     if database:
         _require_no_layout_options(ctx)
-        _write_checklist(database, format_, spreadsheet_safe, wide)
+        _write_checklist(database, output_format)
         return
     if check and results is None:
         raise click.UsageError("--check needs --results")
@@ -129,7 +119,7 @@ def command(
         peaks=peaks,
         results=results,
     )
-    _write_layouts(question, format_, spreadsheet_safe, wide, only_check=check)
+    _write_layouts(question, output_format, only_check=check)
 
 
 def _require_no_layout_options(ctx: click.Context) -> None:
@@ -140,53 +130,45 @@ def _require_no_layout_options(ctx: click.Context) -> None:
     ]
     if given:
         raise click.UsageError(
-            f"DATABASE is checked as it was run, without --{given[0]}; to predict layouts from it, "
-            "give it with --run"
+            f"--{given[0]} does not apply to DATABASE, which is checked as it was run; to predict "
+            "layouts from it, use --run"
         )
 
 
-def _write_layouts(
-    question: "Question", format_: str, spreadsheet_safe: bool, wide: bool, *, only_check: bool
-) -> None:
-    from traceql.plan.advise import advise
+def _write_layouts(question: "Question", output_format: OutputFormat, *, only_check: bool) -> None:
+    from traceql.plan.advise import advise as recommend
     from traceql.plan.advise.answer import answer, reasons
     from traceql.plan.advise.rows import KEYS, layout_rows, shown
 
-    advice = advise(question, warn=warn)
+    advice = recommend(question, warn=print_warning)
     if advice.check and only_check:
-        _write_check(advice.check, format_, spreadsheet_safe, wide)
+        _write_check(advice.check, output_format)
         return
     rows = layout_rows(advice)
-    if format_ != "table":
-        write_result(rows, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
+    if output_format.name != "table":
+        write_result(rows, output_format)
         return
     print_text(answer(advice), bold=True)
     for reason in reasons(advice, question.gpus):
         print_text(reason, before="  ")
+    wide = output_format.wide
     print_table(rows if wide else shown(rows), keys=KEYS, wide=wide)
     if advice.check:
         click.echo()
         click.secho("Measured, and predicted for the same load", bold=True)
-        _write_check(advice.check, format_, spreadsheet_safe, wide)
+        _write_check(advice.check, output_format)
 
 
-def _write_check(check: "Check", format_: str, spreadsheet_safe: bool, wide: bool) -> None:
+def _write_check(check: "Check", output_format: OutputFormat) -> None:
     from traceql.plan.advise.check import KEYS, check_rows
 
-    rows = check_rows(check)
-    if format_ == "table":
-        print_table(rows, keys=KEYS, wide=wide)
-    else:
-        write_result(rows, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
+    write_result(check_rows(check), output_format, keys=KEYS)
 
 
-def _write_checklist(database: Path, format_: str, spreadsheet_safe: bool, wide: bool) -> None:
+def _write_checklist(database: Path, output_format: OutputFormat) -> None:
     from traceql.database.database import Database
     from traceql.plan.advise.advice import checklist
 
     with Database(database) as trace:
         rows = checklist(trace)
-    if format_ == "table":
-        print_table(rows, keys=rows.columns, wide=wide)
-    else:
-        write_result(rows, format_=format_, spreadsheet_safe=spreadsheet_safe, wide=wide)
+    write_result(rows, output_format, keys=rows.columns)

@@ -1,73 +1,76 @@
-"""traceql gate"""
+"""traceql gate and baseline: fail CI on a regression, against saved metrics."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from traceql.cli.console import print_text
-from traceql.cli.two_sides import accept_option, sides, sides_arguments
+from traceql.cli.console import format_count, print_status, print_table, print_text
+from traceql.cli.options import INPUT, PATH, accept_option, base_and_new, sides_arguments
 from traceql.errors import TraceqlError
-from traceql.runs.gate.criterion import NAME, Config, Criterion, criteria, found_config, read_config
+from traceql.runs.gate.criterion import NAME, criteria, found_config, read_config
 from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text, text_lines
 from traceql.util.files import whole_file
-from traceql.util.printable import printable
+from traceql.util.printable import one_line, shortened
 
 if TYPE_CHECKING:
+    from traceql.runs.compare.sides import Run
     from traceql.runs.gate.outcome import Gate
 
-_FORMS: dict[str, Callable[["Gate"], str]] = {
+_FORMATS: dict[str, Callable[["Gate"], str]] = {
     "text": as_text,
     "json": as_json,
     "junit": as_junit,
     "markdown": as_markdown,
 }
 _SUFFIXES = {".txt": "text", ".json": "json", ".xml": "junit", ".md": "markdown"}
-_INPUT = click.Path(path_type=Path, readable=False)
 _EPILOG = """\b
 Exit status:
   0  every criterion shows that there is no regression
   1  a criterion shows a regression
-  2  the input or the command line cannot be used; nothing is decided
-  3  inconclusive (says how many runs would do), or not comparable
+  2  wrong input or wrong usage; no verdict
+  3  inconclusive (the number of runs needed is printed), or not comparable
 """
+_FILE_SUFFIXES = {".duckdb", ".db", ".json", ".gz", ".parquet", ".pftrace", ".perfetto-trace"}
+_SETTINGS = ("config.", "resolved.")  # many facts, of which only differences matter
+_MAX_LETTERS = 200
 
 
-@click.command("gate", epilog=_EPILOG)
+@click.command(epilog=_EPILOG)
 @sides_arguments
 @click.option(
     "--fail-on",
     multiple=True,
     metavar="CRITERION",
-    help='What is a regression: "METRIC > X%", as "decode.step > 2%" or "exposed_comm > 5%"; '
-    '"tokens_per_second < -X%". Repeat it for more criteria.',
+    help='A regression: "METRIC > X%", such as "decode.step > 2%" or "exposed_comm > 5%"; '
+    '"tokens_per_second < -X%". Repeatable.',
 )
 @accept_option
 @click.option(
     "--config",
-    type=_INPUT,
-    help=f"File with criteria.  [default: {NAME} here or above, up to the root of the repository]",
+    type=INPUT,
+    help=f"File of criteria.  [default: {NAME} here or above, up to the root of the repository]",
 )
 @click.option(
     "--format",
     "format_",
-    type=click.Choice(list(_FORMS)),
+    type=click.Choice(list(_FORMATS)),
     default="text",
     show_default=True,
-    help="Form of the answer on stdout.",
+    help="Output format, written to stdout.",
 )
 @click.option(
     "--write",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=PATH,
     metavar="FILE",
-    help="Write the answer to a file too; the ending says its form: .md, .xml (JUnit), .json or "
-    ".txt. Repeat it for more files.",
+    help="Also write the result to a file, in the format of its suffix: .md, .xml (JUnit), .json "
+    "or .txt. Repeatable.",
 )
-def command(
+def gate(
     paths: tuple[Path, ...],
     base: tuple[Path, ...],
     new: tuple[Path, ...],
@@ -77,75 +80,161 @@ def command(
     format_: str,
     write: tuple[Path, ...],
 ) -> None:
-    """Decide whether NEW is slower than BASE; made for CI.
+    """Fail if NEW is slower than BASE, for CI.
 
     BASE and NEW are repeats of the same workload: folders with a database or a run directory for
     each, or baselines. A verdict needs 4 runs on each side, better 5. If traceql-gate.toml names a
-    baseline, BASE can be left out.
+    baseline, BASE can be omitted.
 
-    METRIC is one of step, interval, computing, exposed_comm, exposed_wait, idle, idle.host ... or a
-    role such as qkv_proj, of all steps or, with prefill., decode. or mixed. before it, of one
-    phase; or ttft, tpot, itl, e2e or tokens_per_second.
+    METRIC is step, interval, computing, exposed_comm, exposed_wait, idle, idle.host ... or a role
+    such as qkv_proj, of all steps or, with the prefix prefill., decode. or mixed., of one phase; or
+    ttft, tpot, itl, e2e or tokens_per_second.
     """
     for path in write:
         if path.suffix not in _SUFFIXES:
-            endings = ", ".join(_SUFFIXES)
-            raise click.UsageError(f"{path} has none of the endings {endings}; rename it")
+            suffixes = ", ".join(_SUFFIXES)
+            raise click.UsageError(f"{path} has none of the suffixes {suffixes}; rename it")
+    from traceql.runs.compare.sides import groups_of, manifest_of
+    from traceql.runs.gate.decision import gate as compare
+
     chosen = read_config(config) if config else found_config(Path.cwd())
-    asked = _criteria(fail_on, chosen)
-    bases, news = _sides(paths, base, new, chosen.baseline)
-    with ExitStack() as files:  # a place that cannot be written is told before the work
-        drafts = {path: files.enter_context(whole_file(path)) for path in dict.fromkeys(write)}
-        decided = _decided(bases, news, asked, accept or chosen.accept)
-        for path, draft in drafts.items():
-            draft.write_bytes(_FORMS[_SUFFIXES[path.suffix]](decided).encode())
-        _print(decided, format_)
-    sys.exit(decided.exit_status)
-
-
-def _criteria(fail_on: Sequence[str], chosen: Config) -> tuple[Criterion, ...]:
-    found = criteria(fail_on or chosen.fail_on)
-    if not found:
+    wanted = criteria(fail_on or chosen.fail_on)
+    if not wanted:
         where = f"fail_on in {chosen.path}" if chosen.path else f"a {NAME}"
-        raise click.UsageError(
-            f'there is no criterion; add --fail-on "decode.step > 2%", or {where}'
-        )
-    return found
-
-
-def _sides(
-    paths: tuple[Path, ...], base: tuple[Path, ...], new: tuple[Path, ...], baseline: Path | None
-) -> tuple[list[Path], list[Path]]:
-    """The paths of base and new; the file's baseline must be one."""
-    from traceql.runs.compare.sides import manifest_of
-
+        raise click.UsageError(f'no criterion; add --fail-on "decode.step > 2%", or {where}')
     hint = f"; BASE may also be the baseline in a {NAME}"
-    bases, news = sides(paths, base, new, baseline=baseline, hint=hint)
-    if baseline is not None and bases == [baseline]:
-        manifest_of(baseline)
-    return bases, news
+    sides = base_and_new(paths, base, new, baseline=chosen.baseline, hint=hint)
+    if chosen.baseline is not None and sides[0] == [chosen.baseline]:
+        manifest_of(chosen.baseline)
+    with ExitStack() as files:  # fails before the work if a file is not writable
+        drafts = {path: files.enter_context(whole_file(path)) for path in dict.fromkeys(write)}
+        base_runs, new_runs = groups_of(sides, say=print_status)
+        result = compare(base_runs, new_runs, wanted, accept=accept or chosen.accept)
+        for path, draft in drafts.items():
+            draft.write_bytes(_FORMATS[_SUFFIXES[path.suffix]](result).encode())
+        _print(result, format_)
+    sys.exit(result.exit_status)
 
 
-def _decided(
-    bases: list[Path], news: list[Path], asked: Sequence[Criterion], accept: Sequence[str]
-) -> "Gate":
-    from traceql.runs.compare.sides import groups_of
-    from traceql.runs.gate.decision import gate
-
-    def say(text: str) -> None:
-        click.echo(printable(text), err=True)
-
-    base, new = groups_of((bases, news), say=say)
-    return gate(base, new, asked, accept=accept)
-
-
-def _print(decided: "Gate", format_: str) -> None:
+def _print(result: "Gate", format_: str) -> None:
     try:
         if format_ == "text":
-            for line in text_lines(decided):
+            for line in text_lines(result):
                 print_text(line.text, before=line.before, bold=line.is_bold)
         else:
-            sys.stdout.write(_FORMS[format_](decided))
+            sys.stdout.write(_FORMATS[format_](result))
         sys.stdout.flush()
-    except BrokenPipeError:  # click would end with 1, which means a regression
+    except BrokenPipeError:  # click would exit with 1, which means a regression
         raise TraceqlError("the program that reads the output has ended") from None
+
+
+@click.group()
+def baseline() -> None:
+    """Save the metrics of runs in a small folder, for gate and diff."""
+
+
+@baseline.command()
+@click.argument("name", type=PATH)
+@click.argument("paths", nargs=-1, required=True, type=INPUT, metavar="RUN...")
+@click.option("--replace", is_flag=True, help="Replace the baseline of that name.")
+def save(name: Path, paths: tuple[Path, ...], replace: bool) -> None:
+    """Save runs as a baseline: a small folder that replaces their traces in comparisons.
+
+    RUN is a database, a run directory, a trace, or a folder with several repeats. Five repeats make
+    a good baseline, of about 100 kB; a verdict needs four.
+
+    The folder holds medians and sums by phase and size of step, and the set-up without paths of the
+    machine. It is small enough for a repository.
+    """
+    from traceql.runs.compare.sides import require_free, runs_of, save_baseline
+    from traceql.runs.compare.verdict import LEAST_RUNS
+    from traceql.runs.gate.decision import require_different
+
+    if name.suffix.lower() in _FILE_SUFFIXES:
+        raise TraceqlError(f"{name} is the name of a file; a baseline is a folder, name it first")
+    require_free(name, replace=replace)
+    runs = runs_of(paths, say=print_status)
+    require_different(runs)
+    save_baseline(runs, name, replace=replace)
+    count = format_count(len(runs), "run")
+    click.echo(one_line(f"wrote {name}: {count}, {_format_size(name)}"))
+    if len(runs) < LEAST_RUNS:
+        print_text(f"! {count}: a verdict needs {LEAST_RUNS}, better 5", hanging="  ", err=True)
+    if facts := _forbidden_differences(runs):
+        warning = f"! these runs are not repeats, so gate rejects them: they differ in {facts}"
+        print_text(warning, hanging="  ", err=True)
+
+
+def _forbidden_differences(runs: Sequence["Run"]) -> str:
+    """The differences of set-up between the runs that forbid a comparison."""
+    from traceql.runs.compare.setup import Effect, differences
+
+    facts = [
+        (side, number, fact["name"], fact["value"])
+        for side in ("base", "new")
+        for number, run in enumerate(runs)
+        for fact in run.profile["fact"].to_pylist()
+    ]
+    found = [one.title for one in differences(facts) if one.effect is Effect.FORBIDS]
+    return ", ".join(dict.fromkeys(found))
+
+
+@baseline.command()
+@click.argument("name", type=PATH)
+def show(name: Path) -> None:
+    """Show the runs of a baseline, their set-up and their steps."""
+    from traceql.runs.compare.sides import manifest_of, runs_of
+
+    manifest = manifest_of(name)
+    runs = runs_of([name])
+    title = f"{name}: {format_count(len(runs), 'run')}, {_format_size(name)}"
+    print_text(one_line(title), hanging="  ", bold=True)
+    saved = f"saved {manifest.saved} by traceql {manifest.traceql}"
+    print_text(one_line(saved), hanging="  ")
+    print_text(one_line(f"runs: {', '.join(manifest.runs)}"), hanging="  ")
+    click.echo("")
+    _print_facts([fact for run in runs for fact in run.profile["fact"].to_pylist()])
+    _print_strata([run.profile["stratum"].to_pylist() for run in runs])
+
+
+def _print_facts(facts: Sequence[Mapping[str, str]]) -> None:
+    values: dict[str, set[str]] = {}
+    for fact in facts:
+        values.setdefault(fact["name"], set()).add(fact["value"])
+    for name, found in sorted(values.items()):
+        if not name.startswith(_SETTINGS):
+            value = shortened(" or ".join(sorted(found)), _MAX_LETTERS)
+            print_text(one_line(f"{name}: {value}"), hanging="  ")
+    if settings := sum(name.startswith(_SETTINGS) for name in values):
+        print_text(f"and {settings:,} settings of the model and the engine", hanging="  ")
+
+
+def _print_strata(runs: Sequence[Sequence[Mapping[str, Any]]]) -> None:
+    """One row for each stratum: how many runs have it, and how many steps of it."""
+    import pyarrow as pa
+
+    from traceql.result import Result
+
+    grain = "kv" if all(any(row["grain"] == "kv" for row in run) for run in runs) else "rows"
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for row in (row for run in runs for row in run if row["grain"] == grain):
+        found.setdefault(row["stratum"], []).append(row)
+    ordered = sorted(found.items(), key=lambda one: -sum(row["gpu_ns"] for row in one[1]))
+    rows = [
+        {
+            "steps of": stratum,
+            "runs": len(each),
+            "fewest": min(row["units"] for row in each),
+            "most": max(row["units"] for row in each),
+            "mean_step_ns": sum(row["gpu_ns"] / row["units"] / row["lanes"] for row in each)
+            / len(each),
+        }
+        for stratum, each in ordered
+    ]
+    if rows:
+        print_table(Result(pa.Table.from_pylist(rows)))
+
+
+def _format_size(folder: Path) -> str:
+    size = sum(file.stat().st_size for file in folder.iterdir() if file.is_file())
+    return f"{size / 1e3:,.0f} kB"

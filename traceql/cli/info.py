@@ -1,17 +1,21 @@
-"""traceql info"""
+"""traceql info, check and demo: what a database has, and whether it holds."""
 
+import sys
 from pathlib import Path
 from shlex import quote
 
 import click
 
 from traceql.cli.console import print_command, print_table, print_text
-from traceql.cli.findings import write_findings
-from traceql.cli.output import format_option, print_answer, require_csv, write_rows
-from traceql.cli.summary import write_run, write_summary
+from traceql.cli.options import PATH, STACK_FORMATS, TABLE_HELP, OutputFormat, format_options
+from traceql.cli.output import print_query, write_rows
+from traceql.cli.progress import load_progress
+from traceql.cli.run_summary import print_findings, print_run, print_summary
 from traceql.database.database import Database
-from traceql.sql.query import bound, query_named
+from traceql.errors import QueryNotFound, TraceqlError
+from traceql.sql.query import Query, bound, query_named
 from traceql.util.printable import one_line
+from traceql.util.resources import CHECKS, EXAMPLE_TRACE
 
 _FILES = "SELECT rank, path, format, reader, size_bytes FROM trace ORDER BY rank"
 _PROFILES = """
@@ -37,7 +41,7 @@ _MODELS = """
     FROM rank_model
     ORDER BY rank
 """
-# Ranks whose layers the order of their kernels does not tell, by the reason.
+# Ranks without layers, by the reason.
 _WITHOUT_LAYERS = """
     WITH kernels AS (
         SELECT
@@ -59,44 +63,137 @@ _WITHOUT_LAYERS = """
     GROUP BY reason
     ORDER BY MIN(rank)
 """
+_MAX_VIOLATIONS = 5  # printed of each check
+_DEMO_QUERIES: tuple[tuple[str, str, dict[str, int | str]], ...] = (
+    ("What did each GPU spend its time on?", "time.breakdown", {}),
+    ("Which kinds of kernels took the most GPU time?", "kernels.by_category", {}),
+    ("Which kernels were these?", "kernels.top", {"limit": 8}),
+    ("How long do the steps take?", "steps.phases", {"rank": 0}),
+    (
+        "What does a decode step need, and where does the rest of its time go?",
+        "step.waterfall",
+        {"phase": "decode", "by": "bar"},
+    ),
+    ("Do the ranks wait for each other, or transfer data?", "comm.skew", {}),
+    ("Why were the GPUs idle?", "idle.by_cause", {}),
+)
 
 
-@click.command("info")
-@click.argument("database", type=click.Path(path_type=Path))
-@format_option
-def command(database: Path, format_: str, spreadsheet_safe: bool) -> None:
+@click.command()
+@click.argument("database", type=PATH)
+@format_options(*STACK_FORMATS, help_text=TABLE_HELP, wide=False)
+def info(database: Path, output_format: OutputFormat) -> None:
     """Show what ran, the findings, the contents of a database, and whether its ledger holds.
 
-    The ledger compares what was in the trace files with what is in the database. Formats other than
-    table write the rows of the ledger only.
+    The ledger compares the events in the trace files with the rows in the database. Formats other
+    than table write only the rows of the ledger.
     """
-    require_csv(format_, spreadsheet_safe=spreadsheet_safe)
     with Database(database) as trace:
-        if format_ != "table":
+        if output_format.name != "table":
             ledger = query_named("quality.ledger", trace.queries)
-            write_rows(
-                trace,
-                ledger.sql,
-                bound(ledger, {}),
-                format_=format_,
-                spreadsheet_safe=spreadsheet_safe,
-            )
+            write_rows(trace, ledger.sql, bound(ledger, {}), output_format)
             return
         trace.make(("overview.recording", "overview.findings", "overview.run"))
-        write_run(trace)
+        print_run(trace)
         click.echo()
-        write_findings(trace, database)
-        files = trace.select(_FILES)
-        print_answer(trace, "overview.run" if len(files) else "ncu.profile")
-        if len(models := trace.select(_MODELS)):
-            print_table(models)
-        for row in trace.select(_WITHOUT_LAYERS):
-            print_text(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
-        if len(files):
-            print_table(files)
-        if len(profiles := trace.select(_PROFILES)):
-            print_table(profiles)
+        print_findings(trace, database)
+        _print_contents(trace)
         click.echo()
-        write_summary(trace, database)
-        checks = f"traceql run quality.ledger {quote(str(database))}"
-        print_command(one_line(checks), before="    see  ")
+        print_summary(trace, database)
+        print_command(f"traceql run quality.ledger {quote(str(database))}", before="    see  ")
+
+
+def _print_contents(trace: Database) -> None:
+    files = trace.select(_FILES)
+    print_query(trace, "overview.run" if len(files) else "ncu.profile")
+    if len(models := trace.select(_MODELS)):
+        print_table(models)
+    for row in trace.select(_WITHOUT_LAYERS):
+        print_text(f"No layers were found on rank {row['ranks']}: {row['reason']}.")
+    for rows in (files, trace.select(_PROFILES)):
+        if len(rows):
+            print_table(rows)
+
+
+@click.command()
+@click.argument("database", type=PATH)
+@click.option(
+    "--checks",
+    multiple=True,
+    type=PATH,
+    help="Folder of your own checks: SQL files that return one row per violation.",
+)
+def check(database: Path, checks: tuple[Path, ...]) -> None:
+    """Check the layers and sums of a database; exit status 1 if a check fails.
+
+    A check is a query that returns violations: it passes if it has no rows.
+    """
+    for folder in checks:
+        if not folder.is_dir():
+            raise QueryNotFound(f"folder of checks {folder} does not exist; correct --checks")
+    with Database(database) as trace:
+        if (part := trace.excerpt_info) is not None:
+            raise TraceqlError(f"{database} is an excerpt; check the whole run, {part.source}")
+        results = [
+            _run_check(trace, database, Query(path))
+            for folder in (CHECKS, *checks)
+            for path in sorted(folder.glob("*.sql"))
+        ]
+    sys.exit(0 if all(results) else 1)
+
+
+def _run_check(trace: Database, database: Path, query: Query) -> bool:
+    """Prints whether a check passes, and its first violations."""
+    found = trace.select(query.sql)
+    count = len(found)
+    if not count:
+        print_text(one_line(f"✓ {query.name}: pass"), hanging="  ")
+        return True
+    rows = f"{count:,} row{'' if count == 1 else 's'}"
+    print_text(one_line(f"✗ {query.name}: FAILED, {rows}"), hanging="  ")
+    print_text(one_line(query.head.summary), before="  ")
+    print_table(found.head(_MAX_VIOLATIONS))
+    if count > _MAX_VIOLATIONS:
+        print_text(f"{_MAX_VIOLATIONS} of {count:,} rows; for all of them:")
+        sql = f"traceql sql {quote(str(database))} - < {quote(str(query.path))}"
+        print_command(sql, before="  ")
+    return False
+
+
+@click.command()
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    default="demo.duckdb",
+    show_default=True,
+    help="Database file to create.",
+)
+def demo(output: Path) -> None:
+    """Load the bundled trace of a four-GPU run and show where the time went.
+
+    The trace was recorded with Qwen3-32B on four H200s with tensor parallelism and CUDA graphs. It
+    has one prefill step of 4 x 1024 tokens and five decode steps. The demo needs no GPU and no
+    network.
+    """
+    from traceql.database.loading.load import load
+
+    print_text("A real trace: Qwen3-32B in vLLM on 4 x H200, tensor parallelism, CUDA graphs.")
+    click.echo()
+    with load_progress() as done:
+        load([EXAMPLE_TRACE], output, done=done)
+    with Database(output) as trace:
+        print_findings(trace, output)
+        click.echo()
+        print_summary(trace, output)
+        for question, query, parameters in _DEMO_QUERIES:
+            options = "".join(f" --{name} {value}" for name, value in parameters.items())
+            click.secho(f"\n{question}", bold=True)
+            print_command(f"traceql run {query} {output}{options}", before="  ")
+            print_query(trace, query, **parameters)
+    click.echo("\nWith your own traces:")
+    for command in (
+        "traceql load YOUR_TRACES/ -o run.duckdb",
+        'traceql sql run.duckdb "SELECT category, SUM(dur) FROM kernel GROUP BY 1"',
+    ):
+        print_command(command, before="  ")

@@ -1,52 +1,51 @@
-"""traceql load"""
+"""traceql load and cut: the commands that write a database."""
 
 from pathlib import Path
 
 import click
 
-from traceql.cli.progress import progress
-from traceql.cli.summary import write_summary, write_warnings
+from traceql.cli.console import print_status
+from traceql.cli.options import INPUT, PATH, Part, part_options
+from traceql.cli.progress import load_progress
+from traceql.cli.run_summary import print_disjoint_recordings, print_summary
 from traceql.database.database import Database
-from traceql.util.printable import one_line
 from traceql.util.without_pandas import leave_out_pandas
 
-_INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cannot read, in one line
 
-
-@click.command("load")
-@click.argument("paths", nargs=-1, required=True, type=_INPUT)
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=INPUT)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     default="run.duckdb",
     show_default=True,
     help="Database file. If it exists, new files are added and loaded ones are skipped.",
 )
 @click.option(
     "--trace-processor",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Native trace_processor_shell to use instead of the bundled trace processor "
-    "(also: TRACEQL_TRACE_PROCESSOR).",
+    "(or TRACEQL_TRACE_PROCESSOR).",
 )
 @click.option(
     "--rules",
     multiple=True,
-    type=_INPUT,
-    help="CSV file with your own classification rules: priority, pattern, category.",
+    type=INPUT,
+    help="CSV file of your own classification rules: priority, pattern, category.",
 )
 @click.option(
     "--model-config",
-    type=_INPUT,
-    help="The model's config.json, to check the recognized layers against, and for the sizes of "
-    "all-reduces.  [default: run.json beside the traces, if any]",
+    type=INPUT,
+    help="The model's config.json, to verify the layers and to compute the sizes of all-reduces.  "
+    "[default: from run.json next to the traces, if any]",
 )
 @click.option(
     "--peaks",
     multiple=True,
-    type=_INPUT,
-    help="What the GPUs can reach: a peaks.json of traceql experiment peaks, or a CSV file with "
-    "own rows: device, dtype, tflops, hbm_gbps, link_gbps, l2_mib, memory_gb, kernel_ns, source.  "
+    type=INPUT,
+    help="Peaks of the GPUs: a peaks.json of traceql experiment peaks, or a CSV file with the "
+    "columns device, dtype, tflops, hbm_gbps, link_gbps, l2_mib, memory_gb, kernel_ns, source.  "
     "[default: data sheets, and peaks.json in the run directory, if any]",
 )
 @click.option(
@@ -59,28 +58,28 @@ _INPUT = click.Path(path_type=Path, readable=False)  # loading says what it cann
     type=click.Choice(["auto", "perfetto", "stream"]),
     default="auto",
     show_default=True,
-    help="How to read JSON traces: perfetto has Perfetto's trace processor nest the events of a "
-    "file at once, stream reads it section by section in bounded memory, auto streams from "
-    "400 MiB of JSON on. The tables are the same.",
+    help="Reader of JSON traces: perfetto reads a whole file with Perfetto's trace processor, "
+    "stream reads it in sections with bounded memory, auto streams from 400 MiB of JSON on. The "
+    "tables are the same.",
 )
 @click.option(
     "--memory",
     metavar="SIZE",
-    help="How much memory to use, about, such as 4GB; what does not fit goes to disk beside the "
+    help="Approximate memory to use, such as 4GB; the rest goes to temporary files next to the "
     "output.  [default: half of the machine's or the container's]",
 )
 @click.option(
     "--complete",
     is_flag=True,
-    help="Make all tables now, for programs that open the file with DuckDB. By default a load "
-    "makes those that most questions need; the others are made when a query first needs them.",
+    help="Make all tables now, for programs that open the file with DuckDB. By default, load makes "
+    "the common tables, and a query makes the others when it first needs them.",
 )
 @click.option(
     "--jobs",
     type=click.IntRange(1),
     help="Number of files to read in parallel.  [default: number of CPUs]",
 )
-def command(
+def load(
     paths: tuple[Path, ...],
     output: Path,
     trace_processor: Path | None,
@@ -105,10 +104,10 @@ def command(
     Failed checks of the ledger are printed, but the exit status is 0; see traceql check.
     """
     leave_out_pandas()
-    from traceql.database.loading.load import load
+    from traceql.database.loading.load import load as load_traces
 
-    with progress() as done:
-        loaded = load(
+    with load_progress() as done:
+        loaded = load_traces(
             paths,
             output,
             trace_processor=trace_processor,
@@ -123,9 +122,35 @@ def command(
             done=done,
         )
     for path in loaded.skipped:
-        click.echo(one_line(f"skipped: already loaded: {path}"), err=True)
+        print_status(f"skipped: already loaded: {path}")
     for other in loaded.others:
-        click.echo(one_line(f"skipped: {other}"), err=True)
+        print_status(f"skipped: {other}")
     with Database(loaded.database) as trace:
-        write_summary(trace, loaded.database)
-        write_warnings(trace)
+        print_summary(trace, loaded.database)
+        print_disjoint_recordings(trace)
+
+
+@click.command()
+@click.argument("database", type=PATH)
+@click.option(
+    "-o",
+    "--output",
+    type=PATH,
+    required=True,
+    help="Database file to write. An existing excerpt is replaced, another database is not.",
+)
+@part_options
+def cut(database: Path, output: Path, run_part: Part) -> None:
+    """Extract part of a run into a smaller database: a time span, steps, or a sample.
+
+    The output has the same tables, so all commands work on it; each prints which part of the run
+    it has. Steps and layers are those of the whole run. A step that is only partly inside is left
+    out, but its kernels are kept.
+    """
+    from traceql.database.excerpt import cut as cut_database
+
+    choice = run_part.choice
+    if choice is None:
+        raise click.UsageError("choose a part: --from and --to, or --steps, or --sample")
+    text = cut_database(database, output, choice)
+    print_status(f"wrote {output}, {output.stat().st_size / 1e6:,.1f} MB: {text}")

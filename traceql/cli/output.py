@@ -1,209 +1,188 @@
-"""Writes results to stdout: as a table for people, or in a format for programs."""
+"""Writes rows to stdout: as a table for people, or in a format for programs."""
 
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from shlex import quote
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import click
+from typing import TYPE_CHECKING, Any
 
 from traceql.cli.console import print_table, print_text
+from traceql.cli.options import OutputFormat
 from traceql.database.database import Database
 from traceql.errors import TraceqlError
 from traceql.result import Result, RowStream
-from traceql.sql.query import LIMIT, bound, query_named
+from traceql.sql.query import LIMIT, Query, bound, query_named
 from traceql.util.printable import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_Command = TypeVar("_Command", bound=Callable[..., Any])
-_MOST_ROWS = 1_000
-# The formats, and how many rows of each are in memory at once. Of Parquet it is a row group.
-_BATCH_ROWS = {"table": _MOST_ROWS, "csv": 4_096, "json": 4_096, "parquet": 65_536, "folded": 4_096}
-_format = click.option(
-    "--format",
-    "format_",
-    type=click.Choice(list(_BATCH_ROWS)),
-    default="table",
-    show_default=True,
-    help="Output format, written to stdout. table is for people: readable units; empty columns and "
-    "columns that do not fit are hidden. folded is for flamegraph.pl, speedscope and the like: "
-    "stacks with their self time in ns (host.flame).",
-)
-wide_option = click.option(
-    "--wide",
-    is_flag=True,
-    help="With --format table: show all columns, however long the lines become.",
-)
-spreadsheet_option = click.option(
-    "--spreadsheet-safe",
-    is_flag=True,
-    help="With --format csv: put an apostrophe before texts that a spreadsheet would run as a "
-    "formula (=, +, -, @).",
-)
-
-
-def format_option(command: _Command) -> _Command:
-    """Adds --format and --spreadsheet-safe: the parameters `format_` and `spreadsheet_safe`."""
-    return _format(spreadsheet_option(command))
-
-
-def require_csv(format_: str, *, spreadsheet_safe: bool) -> None:
-    if spreadsheet_safe and format_ != "csv":
-        raise click.UsageError("--spreadsheet-safe needs --format csv")
+MAX_TABLE_ROWS = 1_000
+# Rows of each format in memory at once. Of Parquet it is a row group.
+_BATCH_ROWS = {"table": MAX_TABLE_ROWS, "parquet": 65_536, "csv": 4_096, "json": 4_096}
+_ALL_COLUMNS = "--wide shows all"
 
 
 @dataclass(frozen=True)
-class TableForm:
-    """How rows become a table for people.
+class TableStyle:
+    """How rows are printed as a table.
 
     Attributes:
-        empty: what it means that there are no rows.
-        keys: the columns that are shown in any case, the most important first.
-        wide: whether all columns are shown, however long the lines become.
-        most_rows: how many are shown; None if the statement has a limit of its own.
+        if_empty: the meaning of a result without rows.
+        keys: the columns that are hidden last on a narrow terminal.
+        max_rows: rows that are printed; None if the statement has a limit of its own.
     """
 
-    empty: str = ""
+    if_empty: str = ""
     keys: Collection[str] = ()
-    wide: bool = False
-    most_rows: int | None = _MOST_ROWS
+    max_rows: int | None = MAX_TABLE_ROWS
 
 
 def write_rows(
     trace: Database,
     sql: str,
-    parameters: dict[str, Any] | None = None,
+    parameters: dict[str, Any] | None,
+    output_format: OutputFormat,
+    style: TableStyle = TableStyle(),
     *,
-    format_: str,
-    spreadsheet_safe: bool = False,
-    table: TableForm = TableForm(),
     public: bool = False,
 ) -> int:
-    """Writes the rows of a statement to stdout, with memory for a batch of them; counts them.
+    """Writes the rows of a statement, a batch in memory at a time; returns their number.
 
     Args:
-        public: whether the statement is the user's, who sees the public tables alone.
+        public: the statement is the user's, and sees only the public tables.
     """
     return write_stream(
-        lambda rows: trace.batches(sql, parameters, rows=rows, public=public),
-        format_=format_,
-        spreadsheet_safe=spreadsheet_safe,
-        table=table,
+        lambda rows: trace.batches(sql, parameters, rows=rows, public=public), output_format, style
     )
 
 
 def write_stream(
-    batches: Callable[[int], RowStream],
-    *,
-    format_: str,
-    spreadsheet_safe: bool = False,
-    table: TableForm = TableForm(),
+    stream: Callable[[int], RowStream],
+    output_format: OutputFormat,
+    style: TableStyle = TableStyle(),
 ) -> int:
-    """Writes rows to stdout, with memory for a batch of them; counts them.
+    """Writes rows, a batch in memory at a time; returns their number.
 
     Args:
-        batches: gives the rows in batches of at most so many.
+        stream: returns the rows in batches of at most the given size.
     """
-    require_csv(format_, spreadsheet_safe=spreadsheet_safe)
-    rows = _Counted(batches(_BATCH_ROWS[format_]))
-    writers: dict[str, Callable[[], None]] = {
-        "table": lambda: _write_table(rows, table),
-        "csv": lambda: _write_csv(rows, spreadsheet_safe),
-        "json": lambda: _write_json(rows),
-        "parquet": lambda: _write_parquet(rows),
-        "folded": lambda: _write_folded(rows, table.empty),
-    }
-    writers[format_]()
+    batches = stream(_BATCH_ROWS.get(output_format.name, 4_096))
+    rows = _Batches(batches.schema, batches)
+    if output_format.name == "table":
+        _write_table(rows, style, wide=output_format.wide)
+    else:
+        _write_plain(rows, output_format, style.if_empty)
     return rows.count
 
 
-class _Counted:
-    """Batches that can be read once, and how many rows they had."""
+def write_result(
+    result: Result, output_format: OutputFormat, *, keys: Collection[str] = ()
+) -> None:
+    """Writes the rows of a result that is in memory."""
+    if output_format.name == "table":
+        print_table(result, keys=keys, wide=output_format.wide, all_columns=_ALL_COLUMNS)
+    else:
+        rows = result.arrow()
+        _write_plain(_Batches(rows.schema, rows.to_batches()), output_format)
 
-    def __init__(self, rows: RowStream) -> None:
-        self._rows = rows
-        self.schema = rows.schema
+
+def write_dicts(rows: list[dict[str, Any]], output_format: OutputFormat) -> None:
+    import pyarrow as pa
+
+    write_result(Result(pa.Table.from_pylist(rows)), output_format)
+
+
+def write_query_list(queries: Mapping[str, Query], output_format: OutputFormat) -> None:
+    rows = [
+        {
+            "query": name,
+            "meaning": query.head.summary,
+            "chart": query.head.chart.kind if query.head.chart else None,
+        }
+        for name, query in queries.items()
+    ]
+    write_dicts(rows, output_format)
+
+
+class _Batches:
+    """Batches that can be read once, and the number of rows that were read."""
+
+    def __init__(self, schema: "pa.Schema", batches: "Iterable[pa.RecordBatch]") -> None:
+        self._batches = batches
+        self.schema = schema
         self.count = 0
 
     def __iter__(self) -> "Iterator[pa.RecordBatch]":
-        for batch in self._rows:
+        for batch in self._batches:
             self.count += batch.num_rows
             yield batch
 
 
-def _write_table(rows: _Counted, form: TableForm) -> None:
+def _write_table(rows: _Batches, style: TableStyle, *, wide: bool) -> None:
     import pyarrow as pa
 
     first: list[pa.RecordBatch] = []
     for batch in rows:
-        shown = rows.count - batch.num_rows
-        if form.most_rows is None:
+        printed = rows.count - batch.num_rows
+        if style.max_rows is None:
             first.append(batch)
-        elif shown < form.most_rows:
-            first.append(batch.slice(0, form.most_rows - shown))
+        elif printed < style.max_rows:
+            first.append(batch.slice(0, style.max_rows - printed))
     if not rows.count:
-        _say_empty(form.empty)
+        print_no_rows(style.if_empty)
         return
     result = Result(pa.Table.from_batches(first, rows.schema))
-    print_table(result, keys=form.keys, wide=form.wide, all_columns="--wide shows all")
+    print_table(result, keys=style.keys, wide=wide, all_columns=_ALL_COLUMNS)
     if len(result) < rows.count:
-        _say_cut(len(result), rows.count, "--format csv")
+        _print_truncated(len(result), rows.count, "--format csv")
 
 
-def _say_empty(why: str) -> None:
+def print_no_rows(why: str) -> None:
     print_text(one_line(f"no rows: {why}" if why else "no rows"), err=True)
 
 
-def print_answer(trace: Database, query: str, **parameters: Any) -> None:
-    """Prints the table of a query, and below it the command that shows more, if there is more."""
+def _print_truncated(printed: int, rows: int, option: str) -> None:
+    print_text(f"{printed:,} of {rows:,} rows; {option} for all", err=True)
+
+
+def print_query(trace: Database, query: str, **parameters: Any) -> None:
+    """Prints the table of a query, and how to see its hidden columns and rows."""
     found = query_named(query, trace.queries)
-    options = "".join(_option(name, value) for name, value in parameters.items())
-    command = f"traceql run {query} {quote(str(trace.path))}{options}"
+    options = "".join(
+        f" --{name}" if value is True else f" --{name} {value}"
+        for name, value in parameters.items()
+    )
     result = trace.query(query, **parameters)
-    more = one_line(f"{command} --wide shows all")
-    print_table(result, keys=found.head.keys, all_columns=more)
-    say_if_cut(trace, query, bound(found, parameters), len(result))
+    command = one_line(f"traceql run {query} {quote(str(trace.path))}{options} {_ALL_COLUMNS}")
+    print_table(result, keys=found.head.keys, all_columns=command)
+    print_if_limited(trace, query, bound(found, parameters), len(result))
 
 
-def _option(name: str, value: Any) -> str:
-    return f" --{name}" if value is True else f" --{name} {value}"
+def print_if_limited(trace: Database, query: str, parameters: dict[str, Any], printed: int) -> None:
+    """Prints the number of all rows, if the limit of the query left some out."""
+    if printed and printed == parameters.get(LIMIT):
+        sys.stdout.flush()  # show the table while the rows are counted
+        if (total := trace.count(query, **parameters)) > printed:
+            _print_truncated(printed, total, "--limit 0")
 
 
-def say_if_cut(trace: Database, query: str, parameters: dict[str, Any], rows: int) -> None:
-    """Says how many rows a query has, if its limit left some out.
+def _write_plain(rows: _Batches, output_format: OutputFormat, if_empty: str = "") -> None:
+    from traceql.result.text_table.plain import csv_text, json_text
 
-    Args:
-        parameters: the values that were bound.
-        rows: how many were shown.
-    """
-    if rows and rows == parameters.get(LIMIT):
-        sys.stdout.flush()  # the table is there while the rows are counted
-        if (total := trace.count(query, **parameters)) > rows:
-            _say_cut(rows, total, "--limit 0")
-
-
-def _say_cut(shown: int, rows: int, option: str) -> None:
-    print_text(f"{shown:,} of {rows:,} rows; {option} for all", err=True)
+    safe = output_format.spreadsheet_safe
+    match output_format.name:
+        case "csv":
+            sys.stdout.writelines(csv_text(rows.schema.names, rows, spreadsheet_safe=safe))
+        case "json":
+            sys.stdout.writelines(json_text(rows))
+        case "folded":
+            _write_folded(rows, if_empty)
+        case _:
+            _write_parquet(rows)
 
 
-def _write_csv(rows: _Counted, spreadsheet_safe: bool) -> None:
-    from traceql.result.text_table.plain import csv_text
-
-    for text in csv_text(rows.schema.names, rows, spreadsheet_safe=spreadsheet_safe):
-        sys.stdout.write(text)
-
-
-def _write_json(rows: _Counted) -> None:
-    from traceql.result.text_table.plain import json_text
-
-    for text in json_text(rows):
-        sys.stdout.write(text)
-
-
-def _write_parquet(rows: _Counted) -> None:
+def _write_parquet(rows: _Batches) -> None:
     if sys.stdout.isatty():
         raise TraceqlError("Parquet is binary; redirect it to a file: traceql ... > rows.parquet")
     from traceql.result.text_table.parquet import write_parquet
@@ -211,7 +190,7 @@ def _write_parquet(rows: _Counted) -> None:
     write_parquet(rows.schema, rows, sys.stdout.buffer)
 
 
-def _write_folded(rows: _Counted, empty: str) -> None:
+def _write_folded(rows: _Batches, if_empty: str) -> None:
     from traceql.result.text_table.folded import folded_text, require_stacks
 
     require_stacks(rows.schema)
@@ -220,4 +199,4 @@ def _write_folded(rows: _Counted, empty: str) -> None:
         sys.stdout.write(text)
         is_empty = is_empty and not text
     if is_empty:
-        _say_empty(empty)
+        print_no_rows(if_empty)

@@ -1,72 +1,87 @@
-"""traceql report"""
+"""traceql report and mcp: a run as a page, and as tools of an assistant."""
 
+import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
-from traceql.cli.excerpt_options import part_of, part_options, shown_part
-from traceql.cli.folders import queries_option
-from traceql.cli.large import tell_if_large_report
-from traceql.cli.output import require_csv, spreadsheet_option
-from traceql.database.database import Database
-from traceql.util.printable import printable
+from traceql.cli.options import (
+    PATH,
+    OutputFormat,
+    Part,
+    format_options,
+    part_options,
+    queries_option,
+)
+from traceql.errors import TraceqlError
 
 _OUTPUTS = {"html": "report.html", "json": "report.json", "csv": "report"}
 
 
-@click.command("report")
-@click.argument("database", type=click.Path(path_type=Path))
+@click.command()
+@click.argument("database", type=PATH)
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="File to write or replace; for csv, a folder.  "
     "[default: report.html, report.json, report/]",
 )
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(list(_OUTPUTS)),
-    default="html",
-    show_default=True,
-    help="html is one page, json one document, csv a folder with a file per query.",
+@format_options(
+    *_OUTPUTS,
+    help_text="html is one page, json one document, csv a folder with a file per query.",
+    wide=False,
 )
-@spreadsheet_option
 @queries_option
-@part_options()
-def command(
+@part_options
+def report(
     database: Path,
     output: Path | None,
-    format_: str,
-    spreadsheet_safe: bool,
+    output_format: OutputFormat,
     queries: tuple[Path, ...],
-    **part: Any,
+    run_part: Part,
 ) -> None:
     """Write a report on where the time went: one self-contained page that works offline."""
-    require_csv(format_, spreadsheet_safe=spreadsheet_safe)
-    path = output or Path(_OUTPUTS[format_])
-    with (
-        Database(database, queries=queries) as whole,
-        shown_part(whole, part_of(part)) as trace,
-    ):
-        tell_if_large_report(trace)
-        _write(trace, path, format_, spreadsheet_safe)
-    click.echo(printable(f"wrote {path}"), err=True)
-
-
-def _write(trace: Database, path: Path, format_: str, spreadsheet_safe: bool) -> None:
-    if format_ == "html":
-        from traceql.present.report.page import page
-        from traceql.util.files import whole_file
-
-        with whole_file(path) as draft:  # a place that cannot be written is told before the work
-            click.echo("running the queries and drawing their charts (5 to 30 s) ...", err=True)
-            draft.write_bytes(page(trace).encode())
-        return
+    from traceql.cli.console import print_status
+    from traceql.cli.run_summary import warn_if_large_for_report
+    from traceql.database.database import Database
     from traceql.present.report.data import write_csv, write_json
+    from traceql.present.report.page import page
+    from traceql.util.files import whole_file
 
-    if format_ == "json":
-        write_json(trace, path)
-    else:
-        write_csv(trace, path, spreadsheet_safe=spreadsheet_safe)
+    path = output or Path(_OUTPUTS[output_format.name])
+    with Database(database, queries=queries) as whole, run_part.excerpt_of(whole) as trace:
+        warn_if_large_for_report(trace)
+        if output_format.name == "json":
+            write_json(trace, path)
+        elif output_format.name == "csv":
+            write_csv(trace, path, spreadsheet_safe=output_format.spreadsheet_safe)
+        else:
+            with whole_file(path) as draft:  # fails before the work if the path is not writable
+                print_status("running the queries and drawing their charts (5 to 30 s) ...")
+                draft.write_bytes(page(trace).encode())
+    print_status(f"wrote {path}")
+
+
+@click.command()
+@click.argument("databases", nargs=-1, type=PATH)
+@queries_option
+def mcp(databases: tuple[Path, ...], queries: tuple[Path, ...]) -> None:
+    """Run an MCP server: findings, queries and SQL as tools of the Model Context Protocol.
+
+    An assistant starts this command and communicates over stdin and stdout. DATABASES are
+    databases, or folders of databases (*.duckdb); by default, the current folder. The assistant can
+    read these databases and no other file, and cannot write.
+    """
+    try:
+        from traceql.present.mcp.server import serve
+    except ImportError as error:
+        raise TraceqlError(
+            f"traceql mcp needs the MCP SDK ({error}); run pip install 'traceql[mcp]'"
+        ) from None
+    from traceql.present.mcp.databases import Databases
+
+    found = Databases(databases or (Path(),), queries)
+    if sys.stdin.isatty():
+        click.echo("MCP server on stdin and stdout; press Ctrl-D to stop", err=True)
+    serve(found)

@@ -1,4 +1,4 @@
-"""Standard output that may be full, closed, or piped into a program that has ended."""
+"""Standard output that is full, closed, or piped into a program that has ended."""
 
 import io
 import os
@@ -9,64 +9,11 @@ from typing import Any
 
 import click
 
-_IN, _OUT, _ERROR = range(3)
+_STDIN, _STDOUT, _STDERR = range(3)
 
 
 class _OutputFailed(OSError):
-    """Standard output cannot be written, as opposed to any file."""
-
-
-@contextmanager
-def checked_output(status: int = 1) -> Iterator[None]:
-    """Flushes stdout after the block; what cannot be written ends the program with this status.
-
-    The reason is one line on stderr. There is none if the program that reads our output has ended:
-    that is no error of ours.
-    """
-    is_ours = sys.stdout is sys.__stdout__
-    _open_what_is_closed()
-    if is_ours:
-        sys.stdout = _checked(sys.stdout)
-    try:
-        try:
-            yield
-        finally:
-            sys.stdout.flush()
-    except BrokenPipeError:
-        _discard_the_rest()
-        sys.exit(status)
-    except _OutputFailed as error:
-        _discard_the_rest()
-        click.echo(f"traceql: cannot write the output: {error.strerror}", err=True)
-        sys.exit(status)
-
-
-def _open_what_is_closed() -> None:
-    """A closed stdin is empty, a closed stderr takes everything, a closed stdout nothing.
-
-    A file that is opened later must not become one of them.
-    """
-    if sys.stdin is None:
-        sys.stdin = os.fdopen(_nowhere(_IN, os.O_RDONLY), closefd=False)
-    if sys.stdout is None:
-        sys.stdout = os.fdopen(_nowhere(_OUT, os.O_RDONLY), "w", closefd=False)
-    if sys.stderr is None:
-        sys.stderr = os.fdopen(_nowhere(_ERROR, os.O_WRONLY), "w", closefd=False)
-
-
-def _nowhere(number: int, mode: int) -> int:
-    opened = os.open(os.devnull, mode)
-    return opened if opened == number else os.dup2(opened, number)
-
-
-def _checked(stdout: Any) -> io.TextIOWrapper:
-    """The same stream, whose errors can be told from those of files."""
-    return io.TextIOWrapper(
-        io.BufferedWriter(_Output(_OUT, "w", closefd=False)),
-        encoding=stdout.encoding,
-        errors=stdout.errors,
-        line_buffering=stdout.line_buffering,
-    )
+    """A failed write to standard output, unlike one to a file."""
 
 
 class _Output(io.FileIO):
@@ -79,7 +26,54 @@ class _Output(io.FileIO):
             raise _OutputFailed(error.errno, error.strerror) from None
 
 
-def _discard_the_rest() -> None:
-    """The interpreter, when it ends, writes what is left of the output to nowhere."""
+@contextmanager
+def checked_output(status: int = 1) -> Iterator[None]:
+    """Flushes stdout after the block; exits with this status if stdout cannot be written.
+
+    Prints the reason in one line on stderr, but not if the program that reads our output has ended.
+    """
+    is_ours = sys.stdout is sys.__stdout__
+    _reopen_closed_streams()
+    if is_ours:
+        sys.stdout = io.TextIOWrapper(
+            io.BufferedWriter(_Output(_STDOUT, "w", closefd=False)),
+            encoding=sys.stdout.encoding,
+            errors=sys.stdout.errors,
+            line_buffering=bool(sys.stdout.line_buffering),
+        )
+    try:
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        _discard_output()
+        sys.exit(status)
+    except _OutputFailed as error:
+        _discard_output()
+        click.echo(f"traceql: cannot write the output: {error.strerror}", err=True)
+        sys.exit(status)
+
+
+def _reopen_closed_streams() -> None:
+    """Replaces closed streams: stdin is empty, stderr is discarded, writes to stdout fail.
+
+    Otherwise a file that is opened later would get their number.
+    """
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(_open_devnull(_STDIN, os.O_RDONLY), closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(_open_devnull(_STDOUT, os.O_RDONLY), "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(_open_devnull(_STDERR, os.O_WRONLY), "w", closefd=False)
+
+
+def _open_devnull(number: int, mode: int) -> int:
+    opened = os.open(os.devnull, mode)
+    return opened if opened == number else os.dup2(opened, number)
+
+
+def _discard_output() -> None:
+    """Sends to the null device what the interpreter flushes when it exits."""
     if isinstance(getattr(sys.stdout.buffer, "raw", None), _Output):
-        _nowhere(_OUT, os.O_WRONLY)
+        _open_devnull(_STDOUT, os.O_WRONLY)

@@ -1,0 +1,308 @@
+"""Options that several commands share, and their values."""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import click
+
+from traceql.errors import TraceqlError
+
+if TYPE_CHECKING:
+    from traceql.database.database import Database
+    from traceql.database.excerpt import Choice
+    from traceql.result import Result
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+PATH = click.Path(path_type=Path)
+INPUT = click.Path(path_type=Path, readable=False)  # the reader reports what it cannot read
+ROW_FORMATS = ("table", "csv", "json", "parquet")
+STACK_FORMATS = (*ROW_FORMATS, "folded")
+TABLE_HELP = (
+    "Output format, written to stdout. table is for people: readable units, without empty columns "
+    "and columns that do not fit."
+)
+FOLDED_HELP = (
+    "folded is for flamegraph.pl, speedscope and similar tools: stacks with self time in ns "
+    "(host.flame)."
+)
+_CHART_SUFFIXES = (".html", ".png", ".svg")
+
+queries_option = click.option(
+    "--queries", multiple=True, type=PATH, help="Folder of your own queries (or TRACEQL_QUERIES)."
+)
+chart_option = click.option(
+    "--chart",
+    "chart_file",
+    type=PATH,
+    help="Write a chart to this file (.html, .png or .svg) instead of printing rows.",
+)
+accept_option = click.option(
+    "--accept",
+    multiple=True,
+    metavar="NAME",
+    help="Accept this difference of set-up, such as gpu.name or parallel; all accepts every one. "
+    "The output lists their names.",
+)
+
+
+def validate_chart_file(path: Path | None) -> None:
+    if path and path.suffix.lower() not in _CHART_SUFFIXES:
+        raise TraceqlError(f"cannot draw into '{path}'; its name must end in .html, .png or .svg")
+
+
+def _with_options(command: Any, options: list[Callable[[Any], Any]]) -> Any:
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+# --- the format of rows --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    name: str
+    spreadsheet_safe: bool = False
+    wide: bool = False
+
+
+def format_options(
+    *names: str, help_text: str, wide: bool = True
+) -> Callable[[_Command], _Command]:
+    """Adds --format, --spreadsheet-safe and --wide: the parameter `output_format`.
+
+    Args:
+        names: of the formats; the first is the default.
+        wide: whether the command has --wide.
+    """
+    options = [
+        click.option(
+            "--format",
+            "format_",
+            type=click.Choice(names),
+            default=names[0],
+            show_default=True,
+            help=help_text,
+        ),
+        click.option(
+            "--spreadsheet-safe",
+            is_flag=True,
+            help="With --format csv: put an apostrophe before text that a spreadsheet would run as "
+            "a formula (=, +, -, @).",
+        ),
+    ]
+    if wide:
+        options.append(
+            click.option("--wide", is_flag=True, help="With --format table: show all columns.")
+        )
+
+    def add(command: _Command) -> _Command:
+        @wraps(command)
+        def run(
+            *args: Any, format_: str, spreadsheet_safe: bool, wide: bool = False, **parameters: Any
+        ) -> Any:
+            if spreadsheet_safe and format_ != "csv":
+                raise click.UsageError("--spreadsheet-safe needs --format csv")
+            chosen = OutputFormat(format_, spreadsheet_safe, wide)
+            return command(*args, output_format=chosen, **parameters)
+
+        decorated: _Command = _with_options(run, options)
+        return decorated
+
+    return add
+
+
+# --- a part of a run -----------------------------------------------------------------------------
+
+_PART_OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "from": {
+        "metavar": "TIME",
+        "help": "Only events that begin at this time or later, from the start of the recording: "
+        "12.5s, 40ms, 250us, 7ns; a number alone is seconds.",
+    },
+    "to": {"metavar": "TIME", "help": "Only events that begin before this time."},
+    "steps": {
+        "metavar": "STEP[-STEP]",
+        "help": "Only this step, such as 100, or this range, such as 100-110 (step_id, see "
+        "steps.timeline), with the same iterations of all ranks.",
+    },
+    "sample": {
+        "metavar": "N",
+        "type": click.IntRange(1),
+        "help": "Only every Nth iteration of each phase, on all ranks.",
+    },
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """The values of --from, --to, --steps and --sample; None where an option is not given."""
+
+    start: str | None
+    end: str | None
+    steps: str | None
+    sample: int | None
+
+    @property
+    def first_option(self) -> str | None:
+        """The first option that is given, for messages."""
+        values = zip(_PART_OPTIONS, (self.start, self.end, self.steps, self.sample), strict=True)
+        return next((f"--{name}" for name, value in values if value is not None), None)
+
+    @property
+    def choice(self) -> "Choice | None":
+        from traceql.database.excerpt import chosen
+
+        return chosen(self.start, self.end, self.steps, self.sample)
+
+    def excerpt_of(self, trace: "Database") -> AbstractContextManager["Database"]:
+        """The part of the trace, open within the block; the trace itself without options."""
+        choice = self.choice
+        return nullcontext(trace) if choice is None else trace.excerpt_of(choice)
+
+
+def part_options(command: _Command) -> _Command:
+    """Adds --from, --to, --steps and --sample: the parameter `run_part`."""
+    return part_options_except()(command)
+
+
+def part_options_except(*excluded: str) -> Callable[[_Command], _Command]:
+    """The same without options that the command has itself."""
+
+    def add(command: _Command) -> _Command:
+        @wraps(command)
+        def run(*args: Any, **parameters: Any) -> Any:
+            part = Part(*(parameters.pop(f"part_{name}", None) for name in _PART_OPTIONS))
+            return command(*args, run_part=part, **parameters)
+
+        options = [
+            click.option(f"--{name}", f"part_{name}", **more)
+            for name, more in _PART_OPTIONS.items()
+            if name not in excluded
+        ]
+        decorated: _Command = _with_options(run, options)
+        return decorated
+
+    return add
+
+
+# --- the rows of a query or a statement ----------------------------------------------------------
+
+
+class Queryable(Protocol):
+    def query(self, name: str, /, **parameters: Any) -> "Result": ...
+
+    def sql(self, sql: str, parameters: dict[str, Any] | None = None) -> "Result": ...
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The values of --query, --param and --sql."""
+
+    query: str | None
+    parameters: Mapping[str, str]
+    sql: str | None
+
+    @property
+    def is_given(self) -> bool:
+        return self.query is not None or self.sql is not None
+
+    @property
+    def is_list(self) -> bool:
+        """Whether --query is `list`: the names of the queries."""
+        return self.query == "list"
+
+    def rows(self, source: Queryable, *, default: str) -> "Result":
+        """The rows of the query, of the statement, or of the default query."""
+        if self.sql is not None:
+            return source.sql(self.sql)
+        return source.query(self.query or default, **self.parameters)
+
+
+def selection_options(*, sql: str, json: str) -> Callable[[_Command], _Command]:
+    """Adds --query, --param, --sql and those of format_options: the parameter `selection`.
+
+    Args:
+        sql: the tables that a statement can read.
+        json: the content of json without --query and --sql.
+    """
+    options = [
+        click.option(
+            "--query", metavar="NAME", help="Show the rows of this query; list shows their names."
+        ),
+        click.option(
+            "--param",
+            "params",
+            multiple=True,
+            metavar="NAME=VALUE",
+            help="Parameter of --query. Repeatable.",
+        ),
+        click.option("--sql", help=f"Show the rows of this statement. {sql}"),
+    ]
+    format_help = f"Output format, written to stdout. Without --query or --sql, json is {json}."
+
+    def add(command: _Command) -> _Command:
+        @wraps(command)
+        def run(
+            *args: Any, query: str | None, params: tuple[str, ...], sql: str | None, **more: Any
+        ) -> Any:
+            if query is not None and sql is not None:
+                raise click.UsageError("give --query or --sql, not both")
+            pairs = [param.partition("=") for param in params]
+            if wrong := [name for name, equals, _ in pairs if not equals]:
+                raise click.UsageError(f"--param {wrong[0]} has no value; write NAME=VALUE")
+            selection = Selection(query, {name: value for name, _, value in pairs}, sql)
+            return command(*args, selection=selection, **more)
+
+        formats = format_options("table", "json", "csv", "parquet", help_text=format_help)
+        decorated: _Command = _with_options(formats(run), options)
+        return decorated
+
+    return add
+
+
+# --- two sides of a comparison -------------------------------------------------------------------
+
+
+def sides_arguments(command: _Command) -> _Command:
+    """Adds BASE and NEW, and --base and --new for several repeats of each."""
+    options = [
+        click.argument("paths", nargs=-1, type=INPUT, metavar="[BASE] [NEW]"),
+        click.option("--base", multiple=True, type=INPUT, help="A repeat of BASE. Repeatable."),
+        click.option("--new", multiple=True, type=INPUT, help="A repeat of NEW. Repeatable."),
+    ]
+    decorated: _Command = _with_options(command, options)
+    return decorated
+
+
+def base_and_new(
+    paths: tuple[Path, ...],
+    base: tuple[Path, ...],
+    new: tuple[Path, ...],
+    *,
+    baseline: Path | None = None,
+    hint: str = "",
+) -> tuple[list[Path], list[Path]]:
+    """The paths of both sides: an argument names a side that no option names.
+
+    Args:
+        baseline: BASE if nothing names it.
+        hint: an alternative, for the message about a missing side.
+
+    Raises:
+        UsageError: a side is missing, or is named twice.
+    """
+    unnamed = (not base) + (not new)
+    named = list(paths)
+    if not base and baseline is not None and len(paths) == unnamed - 1:
+        named = [baseline, *paths]
+    if len(named) != unnamed:
+        raise click.UsageError(
+            f"name two sides: BASE NEW, or --base A1 --base A2 --new B1 --new B2{hint}"
+        )
+    return list(base) or [named[0]], list(new) or [named[-1]]

@@ -1,0 +1,219 @@
+"""traceql run, sql and queries: the rows of queries and statements, and what there is to query."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from traceql.cli.console import print_status, print_text
+from traceql.cli.options import (
+    FOLDED_HELP,
+    PATH,
+    STACK_FORMATS,
+    TABLE_HELP,
+    OutputFormat,
+    Part,
+    chart_option,
+    format_options,
+    part_options,
+    part_options_except,
+    queries_option,
+)
+from traceql.cli.output import MAX_TABLE_ROWS, TableStyle, print_if_limited, write_rows
+from traceql.cli.query_group import QueryGroup, complete_queries, query_command
+from traceql.database.database import Database
+from traceql.errors import QueryInvalid
+from traceql.present.ui.place import has_place
+from traceql.sql.query import LIMIT, Query, bound, catalog, query_named
+from traceql.util.printable import one_line, printable
+
+_format_options = format_options(*STACK_FORMATS, help_text=f"{TABLE_HELP} {FOLDED_HELP}")
+
+
+class _Queries(QueryGroup):
+    listed_by = "traceql queries"
+
+    def sections(self, folders: Sequence[Path]) -> dict[str, dict[str, Query]]:
+        return {"Queries": catalog(folders)}
+
+    def command_of(self, query: Query, folders: Sequence[Path]) -> click.Command:
+        @click.argument("database", type=PATH)
+        @part_options_except(*(parameter.name for parameter in query.head.parameters))
+        @_format_options
+        @chart_option
+        def run_query(
+            database: Path,
+            output_format: OutputFormat,
+            chart_file: Path | None,
+            run_part: Part,
+            ui: bool = False,
+            **parameters: Any,
+        ) -> None:
+            with Database(database, queries=folders) as whole, run_part.excerpt_of(whole) as trace:
+                if ui:
+                    from traceql.cli.perfetto import open_slowest_row
+
+                    open_slowest_row(trace, query.name, trace.query(query.name, **parameters))
+                elif chart_file:
+                    result = trace.query(query.name, **parameters)
+                    result.save_chart(chart_file)
+                    print_status(f"wrote {chart_file}: a chart of {len(result):,} rows")
+                else:
+                    _write_query(trace, query, parameters, output_format)
+
+        command = query_command(query, run_query)
+        if has_place(column.name for column in query.head.columns):
+            command.params.append(
+                click.Option(["--ui"], is_flag=True, help="Open Perfetto at the slowest row.")
+            )
+        return command
+
+
+def _write_query(
+    trace: Database, query: Query, parameters: dict[str, Any], output_format: OutputFormat
+) -> None:
+    head = query.head
+    values = bound(query, parameters)
+    style = TableStyle(
+        _not_loaded(trace, parameters.get("rank")) or head.empty,
+        head.keys,
+        None if LIMIT in parameters else MAX_TABLE_ROWS,
+    )
+    count = write_rows(trace, query.sql, values, output_format, style)
+    if output_format.name == "table":
+        print_if_limited(trace, query.name, values, count)
+
+
+def _not_loaded(trace: Database, rank: int | None) -> str:
+    """Why there are no rows, if the rank is not loaded."""
+    loaded = [row["rank"] for row in trace.select("SELECT rank FROM trace ORDER BY rank")]
+    if rank is None or rank in loaded:
+        return ""
+    return f"rank {rank} is not loaded (loaded: {', '.join(map(str, loaded))})"
+
+
+@click.command(cls=_Queries)
+@queries_option
+def run(queries: tuple[Path, ...]) -> None:
+    """Run a query, e.g. traceql run kernels.top run.duckdb --limit 10."""
+
+
+@click.command()
+@click.argument("database", type=PATH)
+@click.argument("statement")
+@_format_options
+@part_options
+def sql(database: Path, statement: str, output_format: OutputFormat, run_part: Part) -> None:
+    """Run one SQL statement, e.g. traceql sql run.duckdb "SELECT ...".
+
+    If STATEMENT is -, it is read from stdin. The statement cannot write, and cannot read other
+    files.
+    """
+    statement = statement_text(statement)
+    with Database(database) as whole, run_part.excerpt_of(whole) as trace:
+        write_rows(trace, statement, None, output_format, public=True)
+
+
+def statement_text(argument: str) -> str:
+    """The statement of a command line, from stdin if it is -.
+
+    Raises:
+        QueryInvalid: it is not UTF-8.
+    """
+    if argument.isascii() and argument != "-":
+        return argument
+    encoded = sys.stdin.buffer.read() if argument == "-" else os.fsencode(argument)
+    try:
+        return encoded.decode()
+    except UnicodeDecodeError:
+        raise QueryInvalid("the statement is not UTF-8; write bytes as '\\xFF'::BLOB") from None
+
+
+# --- traceql queries -----------------------------------------------------------------------------
+
+# The most common questions, in the order that leads to a cause.
+_FIRST = (
+    *("overview.findings", "time.breakdown", "time.lost", "steps.phases"),
+    *("layers.roles", "kernels.top", "comm.waits", "idle.host"),
+)
+_START, _OTHERS = "Start with", "Others"
+# Topics, each with the first words of the names of its queries.
+_TOPICS: Mapping[str, Sequence[str]] = {
+    _START: (),
+    "The run": ("overview", "quality", "gpu", "serving"),
+    "Steps": ("time", "step", "steps", "graphs", "whatif"),
+    "Layers": ("layers", "modules", "model", "moe"),
+    "Kernels": ("kernels", "ops", "launch", "annotations", "memory"),
+    "Communication": ("comm", "parallel", "tp", "pp", "dp", "ep"),
+    "Idle time and the host": ("idle", "host"),
+    "Limits of the hardware": ("efficiency", "roofline", "ncu"),
+    _OTHERS: (),
+}
+
+
+@click.command()
+@click.argument("name", required=False, shell_complete=complete_queries)
+@queries_option
+def queries(name: str | None, queries: tuple[Path, ...]) -> None:
+    """List the queries by topic. With NAME, show its definition, parameters, columns and units."""
+    found = catalog(queries)
+    if name:
+        _print_definition(query_named(name, found))
+        return
+    by_topic: dict[str, list[tuple[str, str]]] = {topic: [] for topic in _TOPICS}
+    broken: list[str] = []
+    for query in (found[name] for name in dict.fromkeys((*_FIRST, *found)) if name in found):
+        try:
+            by_topic[_topic(query.name)].append((query.name, query.head.summary))
+        except QueryInvalid as error:
+            broken.append(str(error))
+    width = max(map(len, found))
+    for topic, rows in by_topic.items():
+        if rows:
+            click.echo(f"{topic}:" if topic == _START else f"\n{topic}:")
+        for row in rows:
+            _print_row(row, [width])
+    if broken:
+        raise QueryInvalid("; ".join(broken))
+
+
+def _topic(name: str) -> str:
+    if name in _FIRST:
+        return _START
+    first_word = name.split(".")[0]
+    return next((topic for topic, words in _TOPICS.items() if first_word in words), _OTHERS)
+
+
+def _print_definition(query: Query) -> None:
+    head = query.head
+    print_text(one_line(f"{query.name}: {head.summary}"))
+    for paragraph in head.text.split("\n\n") if head.text else ():
+        click.echo()
+        is_list = paragraph.startswith("- ")
+        for item in paragraph.replace("\n- ", "\n\n- ").split("\n\n") if is_list else [paragraph]:
+            print_text(one_line(item), hanging="  " if is_list else "")
+    parameters = []
+    for one in head.parameters:
+        default = "" if one.default is None else f" [default: {one.default}]"
+        parameters.append((f"--{one.name}", one.type.__name__, f"{one.meaning}{default}"))
+    _print_block("Parameters", parameters)
+    _print_block("Columns", [(column.name, column.type, column.text) for column in head.columns])
+    click.echo(f"\nFile: {printable(str(query.path))}")
+
+
+def _print_block(title: str, rows: Sequence[tuple[str, str, str]]) -> None:
+    if rows:
+        click.echo(f"\n{title}:")
+    widths = [max((len(row[column]) for row in rows), default=0) for column in (0, 1)]
+    for row in rows:
+        _print_row(row, widths)
+
+
+def _print_row(row: Sequence[str], widths: Sequence[int]) -> None:
+    """Aligned names, then a text beside them, or below them on a narrow terminal."""
+    *names, text = row
+    aligned = [f"{printable(name):{width}}  " for name, width in zip(names, widths, strict=True)]
+    print_text(one_line(text), before="  " + "".join(aligned))
