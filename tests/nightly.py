@@ -49,10 +49,8 @@ _DAMAGE = [
     Rule("test_run_directories", ("never_a_pattern", "is_not_guessed")),
     Rule("test_unpacking", ("far_too_much",)),
     Rule("test_streaming", ("recording",)),
-    Rule("test_nsys_pages", ("recordings",)),
     Rule("test_parts", but=_RUNS[:1]),
     Rule("test_compiled", ("recordings_are_scanned_alike",)),
-    Rule("test_sqlite_pages", ("changed_bytes",)),
     Rule("test_waterfall_and_roofline", ("no_name_covers",)),
     Rule("test_shift", ("simulated_repeats",)),
     Rule("test_history", ("noise_is_not_marked", "five_deviations")),
@@ -60,7 +58,6 @@ _DAMAGE = [
 _KILLS = [
     Rule("test_bad_input", ("killed_load", "stopped_while_duckdb", "full_disk", "too_few_open")),
     Rule("test_reading_processes", ("process_that_is_killed", "load_that_is_killed")),
-    Rule("test_nsys_processes", ("is_killed", "is_left")),
     Rule("test_executors", ("died", "dies_again", "too_long", "end_with_the_process")),
     Rule("test_lake", ("killed", "two_writers")),
     Rule("test_files", ("killed_load",)),

@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from traceql.readers.formats.nsys.export import prepare
+from traceql.readers.relations import read_relations
+from traceql.readers.tables import TraceTables
+
 FOLDER = Path(__file__).parent / "data" / "nsys"
 
 
@@ -27,3 +31,8 @@ def in_memory(path: Path) -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:")) as con:
         con.deserialize(content(path))
         yield con
+
+
+def read_export(path: Path) -> Iterator[TraceTables]:
+    """The tables of an export."""
+    return read_relations(path, prepare)

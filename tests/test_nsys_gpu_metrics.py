@@ -6,8 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 from nsys_like import Row, kernel, write
-
-from traceql.readers.formats.nsys.read import read_export
+from nsys_samples import read_export
 
 _TYPE = 281479271677952  # of GPU 0, in a recording
 

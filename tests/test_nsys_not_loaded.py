@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nsys_like import PID, Row, call, global_id, kernel, nvtx, write
-
-from traceql.readers.formats.nsys.read import read_export
+from nsys_samples import read_export
 
 _THREAD = global_id(PID, PID)
 _EVENTS = (

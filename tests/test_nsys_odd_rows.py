@@ -9,11 +9,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nsys_like import PID, Row, call, kernel, nvtx, write
-from nsys_samples import unpacked
+from nsys_samples import read_export, unpacked
 
 import traceql
 from traceql.database.loading.discovery import trace_files
-from traceql.readers.formats.nsys.read import read_export
 
 SERVER, WORKER = PID - 1, PID
 

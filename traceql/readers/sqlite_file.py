@@ -89,12 +89,12 @@ class SqliteFile:
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """All rows of a short result."""
-        with _one_line():
+        with one_line():
             return self._con.execute(sql, values).fetchall()
 
     def each(self, sql: str) -> Iterator[tuple[Any, ...]]:
         """The rows of a result of any length, one after the other."""
-        with _one_line():
+        with one_line():
             yield from self._con.execute(sql)
 
     def value(self, sql: str, values: Sequence[Any] = ()) -> Any:
@@ -109,7 +109,7 @@ class SqliteFile:
             TraceCorrupt: a value is not of its column's type.
         """
         batches = []
-        with _one_line():
+        with one_line():
             cursor = self._con.execute(sql)
             told = [name for name, *_ in cursor.description]
             while rows := cursor.fetchmany(_BATCH_ROWS):
@@ -174,7 +174,7 @@ def connected(path: Path) -> Iterator[sqlite3.Connection]:
             name it.
     """
     before = size_and_time(path)
-    with _one_line():
+    with one_line():
         con = _connection(path)
     try:
         yield con
@@ -220,6 +220,29 @@ def is_compressed(path: Path) -> bool:
     """Whether a file is unpacked into memory when it is opened."""
     with path.open("rb") as file:
         return file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
+
+
+def settled_file(path: Path, folder: Path) -> Path:
+    """The file itself, or the unpacked one in a folder.
+
+    Raises:
+        TraceCorrupt: it is shorter than it says, or there are changes that are not in it yet.
+    """
+    if is_compressed(path):
+        file = folder / "unpacked.sqlite"
+        with file.open("wb") as target:
+            target.writelines(pieces(path, _PIECE_BYTES))
+    else:
+        file = path
+        _require_settled(path)
+    with file.open("rb") as opened:
+        _require_whole(opened.read(_HEAD_BYTES), file.stat().st_size)
+    return file
+
+
+def file_uri(file: Path) -> str:
+    """Opens a file as immutable: SQLite neither locks it nor makes files beside it."""
+    return f"file:{quote(str(file.absolute()))}?mode=ro&immutable=1"
 
 
 def _connection(path: Path) -> sqlite3.Connection:
@@ -271,7 +294,7 @@ def _require_whole(head: bytes, size: int) -> None:
 
 
 @contextmanager
-def _one_line() -> Iterator[None]:
+def one_line() -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:

@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent
-NAMES = ("pages", "scan")
+NAMES = ("scan",)
 _OPTIONS = [
     "-O3",
     "--target=wasm32-freestanding",

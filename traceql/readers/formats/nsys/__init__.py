@@ -46,21 +46,26 @@ def _traces_of_folder(folder: Path) -> list[Path]:
 
 
 def _read(path: Path, *, trace_processor: Path | None) -> "Iterator[TraceTables]":
-    from traceql.readers.formats.nsys.read import read_export
+    from traceql.readers.formats.nsys.export import prepare
+    from traceql.readers.relations import read_relations
 
-    return read_export(path)
+    return read_relations(path, prepare)
 
 
 def _stream(path: Path, folder: Path, memory_bytes: int, processes: int) -> "Iterator[TraceTables]":
-    from traceql.readers.formats.nsys.read import read_in_processes
+    from traceql.readers.formats.nsys.export import prepare
+    from traceql.readers.relations import read_relations
 
-    return read_in_processes(path, folder, memory_bytes, processes)
+    return read_relations(
+        path, prepare, folder=folder, memory_bytes=memory_bytes, threads=processes
+    )
 
 
 def _feed(path: Path, base_ns: int, metadata: Mapping[str, Any]) -> Iterator[bytes]:
-    from traceql.readers.formats.nsys.read import perfetto_feed
+    from traceql.readers.formats.nsys.export import prepare
+    from traceql.readers.relations import feed_relations
 
-    return perfetto_feed(path, base_ns, metadata)
+    return feed_relations(path, prepare, base_ns, metadata)
 
 
 READER = Reader(

@@ -1,65 +1,122 @@
-"""An export of Nsight Systems: an SQLite file with its texts in table StringIds."""
+"""Reads an export of Nsight Systems, or a report by way of its tool, into the relations."""
 
-import sqlite3
-from collections import Counter
-from collections.abc import Collection, Iterator
+import shutil
+import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from traceql.errors import NotATrace
-from traceql.readers.formats.nsys.event_tables import EVENT_TABLES
-from traceql.readers.sqlite_file import SqliteFile, connected
-from traceql.readers.sqlite_integers import Integers
-from traceql.readers.sqlite_pages import Pages, opened_pages
+import pyarrow as pa
 
-_STRINGS = "StringIds", "id", "value"
+from traceql.errors import NotATrace, TraceCorrupt
+from traceql.readers.formats.nsys.parquet_folder import ParquetFolder
+from traceql.readers.formats.nsys.parquet_layout import is_part
+from traceql.readers.formats.nsys.payloads import payloads
+from traceql.readers.scratch import Scratch
+from traceql.readers.shown import shown
+from traceql.readers.sqlite_container import SqliteContainer, opened_sqlite
+
+REPORT = ".nsys-rep"
 _ANEW = "make the file again with nsys export --type sqlite"
+_FOLDER = Path(__file__).parent
 _OTHER = (
     "is an SQLite database, but neither of rocprofv3 or Ascend nor an export of Nsight Systems (no "
     "table StringIds with texts); make one with nsys export --type sqlite REPORT.nsys-rep"
 )
+_EVENT_TABLES = frozenset(
+    (
+        *(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("KERNEL", "GRAPH_TRACE", "MEMCPY", "MEMSET")),
+        *(f"CUPTI_ACTIVITY_KIND_{kind}" for kind in ("SYNCHRONIZATION", "CUDA_EVENT", "RUNTIME")),
+        *("CUPTI_ACTIVITY_KIND_OVERHEAD", "CUDA_GPU_MEMORY_USAGE_EVENTS", "NVTX_EVENTS"),
+        *("OSRT_API", "PROFILER_OVERHEAD", "SCHED_EVENTS", "GPU_METRICS"),
+    )
+)
+# Other tables of events have a time, or a name that says so. The rest describes the job.
+_TIMES = frozenset(("start", "timestamp", "rawTimestamp"))
+_OF_EVENTS = ("EVENTS", "CALLCHAINS", "METRIC", "NIC_ID_MAP")  # ends of names
+_ABOUT = ("ENUM_", "TARGET_INFO_", "META_DATA_", "DIAGNOSTIC_EVENT", "sqlite_")  # beginnings
+# What is kept of tables that repeat the environment of the program.
+_FILE_TABLE = pa.schema(
+    [
+        ("name", pa.large_string()),
+        ("is_view", pa.bool_()),
+        ("is_read", pa.bool_()),
+        ("rows", pa.int64()),
+    ]
+)
+_KEPT = {
+    "META_DATA_EXPORT": ("*", "name LIKE 'EXPORT_%'"),
+    "EXPORT_META_DATA": ("*", "name LIKE 'EXPORT_%'"),
+    "META_DATA_CAPTURE": (
+        "*",
+        "name LIKE '%CUDA_GRAPH_TRACE_OPTIONS:MODE' AND value IN ('Node', 'Graph')",
+    ),
+    "DIAGNOSTIC_EVENT": ("severity, shown(text) AS text", "severity IN (2, 3)"),
+    "PROCESSES": ("* REPLACE (shown(name) AS name)", "TRUE"),
+    "StringIds": ("*", "id IN (FROM used_text)"),
+}
 
 
-class Export(SqliteFile):
-    """The opened file. All errors are TraceCorrupt and do not name the file.
+def prepare(path: Path, scratch: Scratch) -> None:
+    """Leaves the relations of an export.
 
-    Args:
-        pages: those of the file, to read integers from; None to let SQLite read all.
-
-    Attributes:
-        integers: columns of integers of its tables.
-        counted: numbers of rows that are known, by table and SQL of what is counted.
+    Raises:
+        TraceCorrupt: the file is damaged, or another SQLite database.
     """
-
-    def __init__(self, con: sqlite3.Connection, pages: Pages | None) -> None:
-        super().__init__(con, anew=_ANEW)
-        self.integers = Integers(self, pages)
-        self.counted: dict[tuple[str, ...], Counter[tuple[Any, ...]]] = {}
-        self._integers: dict[tuple[str, tuple[str, ...]], bool] = {}
-        self.copy_views(EVENT_TABLES)
-        if not self.has(*_STRINGS):
+    scratch.run(_FOLDER / "inputs.sql")
+    with _opened(path, scratch.folder) as export:
+        if not {"id", "value"} <= export.columns("StringIds"):
             raise NotATrace(_OTHER)
-
-    def are_integers(self, table: str, columns: tuple[str, ...]) -> bool:
-        """Whether columns hold nothing but integers and NULL, as the profiler writes them."""
-        if (table, columns) not in self._integers:
-            odd = " OR ".join(f"typeof(\"{name}\") NOT IN ('integer', 'null')" for name in columns)
-            first = f"SELECT 1 FROM {table} WHERE {odd} LIMIT 1"
-            self._integers[table, columns] = not columns or not self.rows(first)
-        return self._integers[table, columns]
-
-    def texts(self, ids: Collection[int]) -> dict[int, str]:
-        """The texts of these ids, and no others: the table also holds the program's environment."""
-        return self.texts_of("StringIds", ids)
+        if not any(export.columns(table) for table in _EVENT_TABLES):
+            raise NotATrace(
+                "an export of Nsight Systems without a table of kernels, calls, ranges or other "
+                "events to load; record with nsys profile -t cuda,nvtx, and export the report again"
+            )
+        for table in scratch.declared_tables():
+            select, where = _KEPT.get(table, ("*", "TRUE"))
+            scratch.fill(export, table, select=select, where=where)
+        scratch.create("file_table", [_file_tables(export)])
+    scratch.create("payload", payloads(scratch))
+    scratch.run(_FOLDER / "nsys.sql")
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Export]:
-    """Opens an export, compressed or not, without leaving anything beside it.
+def _opened(path: Path, folder: Path) -> Iterator[SqliteContainer | ParquetFolder]:
+    if is_part(path):
+        yield ParquetFolder(path.parent)
+        return
+    file = _exported(path, folder) if path.name.endswith(REPORT) else path
+    with opened_sqlite(file, folder, anew=_ANEW) as export:
+        yield export
 
-    Raises:
-        TraceCorrupt: the file is damaged, incomplete, or another SQLite database.
-    """
-    with connected(path) as con, opened_pages(path) as pages:
-        yield Export(con, pages)
+
+def _exported(path: Path, folder: Path) -> Path:
+    """The SQLite file that the tool makes of a report."""
+    tool = shutil.which("nsys")
+    if tool is None:
+        raise TraceCorrupt(
+            "a report of Nsight Systems, which only nsys can read, and it is not on PATH; where it "
+            f"is installed, run nsys export --type sqlite {path.name}, and load the .sqlite file"
+        )
+    made = folder / "export.sqlite"
+    options = ["export", "--type", "sqlite", "--include-blobs=true", "-o", str(made), str(path)]
+    done = subprocess.run(
+        [tool, *options], capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode or not made.exists():
+        lines = (done.stderr or done.stdout).strip().splitlines() or ["no message"]
+        raise TraceCorrupt(f"nsys export failed ({shown(lines[-1])})")
+    return made
+
+
+def _file_tables(export: SqliteContainer | ParquetFolder) -> pa.Table:
+    """All tables and views, with the numbers of rows of tables of events that are not read."""
+    found = []
+    for table, kind in export.tables.items():
+        is_view, is_read, rows = kind == "view", table in _EVENT_TABLES, None
+        if not (is_view or is_read or table.startswith(_ABOUT)) and (
+            table.endswith(_OF_EVENTS) or _TIMES & export.columns(table)
+        ):
+            rows = export.rows(table)
+        found.append({"name": table, "is_view": is_view, "is_read": is_read, "rows": rows})
+    return pa.Table.from_pylist(found, _FILE_TABLE)
