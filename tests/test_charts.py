@@ -13,9 +13,9 @@ from command_line import called
 
 import traceql
 from traceql.analysis.classification.rules import CATEGORIES
-from traceql.result.chart import palette
+from traceql.result.chart import theme
 from traceql.result.chart.draw import drawn
-from traceql.result.chart.files import picture
+from traceql.result.chart.worker import picture
 from traceql.sql.query import Chart
 
 BAR = {"x": "dur", "y": "name"}
@@ -156,13 +156,13 @@ def test_a_crowded_timeline_keeps_its_span_and_every_colour() -> None:
 
 def test_what_is_called_the_same_has_the_same_colour() -> None:
     groups = [
-        palette.CATEGORY_COLOURS, palette.ROLES, palette.CLASSES_OF_TIME, palette.PHASES,
-        palette.LOSSES, palette.BOUNDS, palette.CAUSES, palette.HOST_EVENTS, palette.CHANGES,
-        palette.VERDICTS,
+        theme.CATEGORY_COLOURS, theme.ROLES, theme.CLASSES_OF_TIME, theme.PHASES,
+        theme.LOSSES, theme.BOUNDS, theme.CAUSES, theme.HOST_EVENTS, theme.CHANGES,
+        theme.VERDICTS,
     ]  # fmt: skip
     for group in groups:
-        assert {name: palette.COLOURS[name] for name in group} == group
-    assert palette.CATEGORY_COLOURS.keys() == set(CATEGORIES)
+        assert {name: theme.COLOURS[name] for name in group} == group
+    assert theme.CATEGORY_COLOURS.keys() == set(CATEGORIES)
 
 
 @pytest.fixture(scope="module")

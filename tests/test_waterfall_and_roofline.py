@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from traceql.present.report.picture import inline
 from traceql.result.chart.draw import drawn
-from traceql.result.chart.files import picture
 from traceql.result.chart.placing import Box, Point, places
+from traceql.result.chart.worker import picture
 from traceql.sql.query import Chart
 
 _WATERFALL = {"x": "mean_ns", "y": "part", "color": "bar"}

@@ -147,17 +147,16 @@ class Result:
         Raises:
             QueryInvalid: the query declares no chart (free SQL never does), or has nothing to draw.
         """
-        from traceql.result.chart.draw import drawn
-        from traceql.result.chart.renderer import shown_offline
+        from traceql.result.chart.draw import drawn, rendered_offline
 
-        return shown_offline(drawn(self._table, self.declared_chart, width=width))
+        return rendered_offline(drawn(self._table, self.declared_chart, width=width))
 
     @property
     def can_be_drawn(self) -> bool:
         """Whether the query's file declares a chart and the rows have something to draw."""
         if self._chart is None:
             return False
-        from traceql.result.chart.drawable import can_be_drawn
+        from traceql.result.chart.drawing import can_be_drawn
 
         return can_be_drawn(self._table, self._chart)
 

@@ -54,6 +54,9 @@ _ARROW_TYPES = {
     "VARCHAR": pa.string(),
     "VARCHAR[]": pa.list_(pa.string()),
 }
+_ROWS = re.compile(r"(?P<table>\w+)( WHERE .+)?")
+Choice = TypeVar("Choice", bound=StrEnum)
+Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table | Iterator[pa.Table]]
 
 
 def table_head(path: Path, source: str) -> CommentHead:
@@ -76,11 +79,6 @@ def declared_schema(file: str) -> pa.Schema:
             known = ", ".join(_ARROW_TYPES)
             raise DefinitionInvalid(f"{path}: {column.name} is {column.type}, not one of {known}")
     return pa.schema([(column.name, _ARROW_TYPES[column.type]) for column in columns])
-
-
-_ROWS = re.compile(r"(?P<table>\w+)( WHERE .+)?")
-Choice = TypeVar("Choice", bound=StrEnum)
-Rows = Callable[[duckdb.DuckDBPyConnection], pa.Table | Iterator[pa.Table]]
 
 
 class Kind(StrEnum):

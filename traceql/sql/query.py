@@ -52,6 +52,7 @@ _CONVERT: dict[str, type] = {
     "VARCHAR": str,
     "BOOLEAN": bool,
 }
+VARIABLE = "TRACEQL_QUERIES"  # the user's own folders, separated as in PATH
 
 
 @dataclass(frozen=True)
@@ -166,9 +167,6 @@ def _chart(query: str, lines: Sequence[str], titles: Sequence[str]) -> Chart | N
     if not all(_CHANNEL.fullmatch(channel) for channel in channels):
         raise QueryInvalid(f"{query}: '@chart {lines[0]}' is not 'kind channel=column ...'")
     return Chart(kind, dict(channel.split("=", 1) for channel in channels), " ".join(titles))
-
-
-VARIABLE = "TRACEQL_QUERIES"  # the user's own folders, separated as in PATH
 
 
 @dataclass(frozen=True)

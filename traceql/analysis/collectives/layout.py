@@ -7,6 +7,10 @@ from typing import Literal, Self
 
 from traceql.readers.dialects.facts import FileFacts, ProcessGroup, is_ranks
 
+_EXPERT_ROLES = ("dispatch", "combine")
+_GATHERS = ("all_gather", "reduce_scatter")  # unlike an all_to_all, which sends to experts alone
+_DIRECTION = {"send": 1, "recv": -1}
+
 
 @dataclass(frozen=True)
 class RankPosition:
@@ -130,11 +134,6 @@ class Operations:
     def allow(self, tp: int) -> bool:
         """Whether there may be so many tensor-parallel ranks."""
         return tp == self.tensor_ranks if self.tensor_ranks else tp > 1 or not self.reduce_layers
-
-
-_EXPERT_ROLES = ("dispatch", "combine")
-_GATHERS = ("all_gather", "reduce_scatter")  # unlike an all_to_all, which sends to experts alone
-_DIRECTION = {"send": 1, "recv": -1}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,13 @@ from math import isqrt
 from traceql.analysis.collectives.layout import Layout, Operations, RankFacts, RankPosition, Sizes
 from traceql.readers.dialects.facts import ProcessGroup
 
+# The descriptions that Megatron-LM and the device meshes of PyTorch give to process groups.
+_DESCRIPTIONS = {
+    "tp": re.compile(r"^(mesh_)?(tp|tensor(_model)?_parallel(_group)?)$", re.IGNORECASE),
+    "pp": re.compile(r"^(mesh_)?(pp|pipeline(_model)?_parallel(_group)?)$", re.IGNORECASE),
+    "dp": re.compile(r"^(mesh_)?(dp|ddp|fsdp|data_parallel(_group)?)$", re.IGNORECASE),
+}
+
 
 def inferred_layout(
     ranks: Sequence[RankFacts],
@@ -87,14 +94,6 @@ def _by_operations(
         source = f"{layout.source}, DistributedDataParallel"
         return replace(layout, shared="work", stages_known=True, source=source)
     return replace(layout, shared=None, source=f"{layout.source}; kind of parallelism unknown")
-
-
-# The descriptions that Megatron-LM and the device meshes of PyTorch give to process groups.
-_DESCRIPTIONS = {
-    "tp": re.compile(r"^(mesh_)?(tp|tensor(_model)?_parallel(_group)?)$", re.IGNORECASE),
-    "pp": re.compile(r"^(mesh_)?(pp|pipeline(_model)?_parallel(_group)?)$", re.IGNORECASE),
-    "dp": re.compile(r"^(mesh_)?(dp|ddp|fsdp|data_parallel(_group)?)$", re.IGNORECASE),
-}
 
 
 def _by_descriptions(listed: Mapping[int, Sequence[ProcessGroup]], world: int) -> Layout | None:

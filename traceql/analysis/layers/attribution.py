@@ -23,6 +23,7 @@ from traceql.analysis.layers.roles import (
 )
 
 _ROWS = 250_000  # of a table
+_PRODUCT = letter("gemm")
 
 
 @dataclass(frozen=True)
@@ -239,9 +240,6 @@ def _until(place: KernelStream, layers: Layers) -> Int64s:
     return np.where(
         (layers.end < len(place.ts)) & in_step, place.ts[after], place.end_ts[layers.end - 1]
     )
-
-
-_PRODUCT = letter("gemm")
 
 
 def side_stream_layers(

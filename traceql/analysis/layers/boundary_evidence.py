@@ -38,6 +38,11 @@ _LAST_FEED_FORWARD = (
 _LAYER_TWICE = re.compile(f"[{letters(Trait.FEED_FORWARD)}].*{letter('attention')}")
 _NEW_LAYER = re.compile(f"[{NORMS}].*[{PRODUCTS}]")
 _MAY_BE_PRODUCT = re.compile(f"[{PRODUCTS}{UNKNOWN}]")
+# What can come directly before the first layer of a model whose layers begin without a norm.
+_EMBEDDING = (LOOKUP, letter("all_reduce"), letter("point_to_point"))
+_BEGINS = tuple(NORMS + UNKNOWN)
+# What so many passes show is no damage.
+_ENOUGH = 2
 
 
 class Cut(NamedTuple):
@@ -158,13 +163,6 @@ def first(text: str, kinds: str) -> int:
 def last(text: str, kinds: str) -> int:
     """The last kernel of one of these kinds; -1 if there is none."""
     return max(map(text.rfind, kinds))
-
-
-# What can come directly before the first layer of a model whose layers begin without a norm.
-_EMBEDDING = (LOOKUP, letter("all_reduce"), letter("point_to_point"))
-_BEGINS = tuple(NORMS + UNKNOWN)
-# What so many passes show is no damage.
-_ENOUGH = 2
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,22 @@ _MAY_BE_PRODUCT = re.compile(f"[{PRODUCTS}]|[{NORMS}].*{UNKNOWN}")
 _OTHER_LAYER = re.compile(f"[{letters(Trait.FEED_FORWARD)}{letter('sampling')}]")
 # A norm whose output goes to a product: a layer may begin with it.
 _NEW_LAYER = re.compile(f"[{NORMS}].*[{PRODUCTS}]")
+_SAMPLING = letter("sampling")
+_STAGE_END = letter("point_to_point")
+_BORDERS = letters(Trait.BETWEEN_PASSES) + _STAGE_END
+_BEGINNINGS = re.compile(f"[{_BORDERS}{LOOKUP}]")
+_BEFORE_PASS = re.compile(f"[{_BORDERS}{letter('copy')}]")
+_OUTSIDE = re.compile(f"[{letters(Trait.OUTSIDE_LAYERS)}]")
+_INSIDE = re.compile(f"[{letters(Trait.INSIDE_LAYERS)}]")
+_FEED_FORWARD = re.compile(f".*[{letters(Trait.FEED_FORWARD)}]")
+# The final norm, the product that makes the logits, and their exchange between ranks.
+_GATHERED_LOGITS = re.compile(
+    f"[{NORMS}][^{PRODUCTS}]*{PRODUCT}{letter('gemm_sum')}?"
+    f"[{letter('all_gather')}{letter('all_reduce')}]"
+)
+_MAY_BE_LOGITS = re.compile(f"[{PRODUCT}{UNKNOWN}]")
+# A kernel between two anchors that recurs in one step so often belongs to the layers.
+_RECURS = 3
 
 
 @dataclass(frozen=True)
@@ -168,24 +184,6 @@ class Pass:
         known[self.known] = True
         known, joined = known[::direction], self.joined[::direction]
         return int(np.argmin(np.append(known & np.append(True, joined), False)))
-
-
-_SAMPLING = letter("sampling")
-_STAGE_END = letter("point_to_point")
-_BORDERS = letters(Trait.BETWEEN_PASSES) + _STAGE_END
-_BEGINNINGS = re.compile(f"[{_BORDERS}{LOOKUP}]")
-_BEFORE_PASS = re.compile(f"[{_BORDERS}{letter('copy')}]")
-_OUTSIDE = re.compile(f"[{letters(Trait.OUTSIDE_LAYERS)}]")
-_INSIDE = re.compile(f"[{letters(Trait.INSIDE_LAYERS)}]")
-_FEED_FORWARD = re.compile(f".*[{letters(Trait.FEED_FORWARD)}]")
-# The final norm, the product that makes the logits, and their exchange between ranks.
-_GATHERED_LOGITS = re.compile(
-    f"[{NORMS}][^{PRODUCTS}]*{PRODUCT}{letter('gemm_sum')}?"
-    f"[{letter('all_gather')}{letter('all_reduce')}]"
-)
-_MAY_BE_LOGITS = re.compile(f"[{PRODUCT}{UNKNOWN}]")
-# A kernel between two anchors that recurs in one step so often belongs to the layers.
-_RECURS = 3
 
 
 def passes(stream: Stream) -> list[Pass]:

@@ -29,6 +29,25 @@ import numpy.typing as npt
 
 _FILE = Path(__file__).with_name("symbols.csv")
 _NAME = re.compile("[A-Za-z_]+")
+Int64s = npt.NDArray[np.int64]
+# Kernels of PyTorch by the part of a norm that they can be; the first pattern that matches counts.
+_PARTS = (
+    ("r", re.compile(r"rsqrt_kernel")),
+    ("m", re.compile(r"MeanOps")),
+    ("p", re.compile(r"pow_tensor_scalar|square_kernel")),
+    ("a", re.compile(r"CUDAFunctor(OnSelf)?_add<float>")),
+    ("x", re.compile(r"MulFunctor")),
+    ("c", re.compile(r"copy_kernel")),
+)
+# One part may be an unclassified kernel (o), but no copy or sum, which may be outside the norm.
+_NORM = re.compile("(?P<lead>[ca]*)(?:pma?r|oma?r|poa?r|pma?o|pmor)(?:x+|o{1,2})c?x?")
+_UNKNOWN = "o"
+_NEEDED = re.compile("[pmr]")  # every norm has one of these parts
+_RUN = re.compile(f"[^-]*{_NEEDED.pattern}[^-]*")  # kernels in a row that may be norms
+CONTINUED = "."  # stands for every kernel of such a norm but its first one
+# A run may be a damaged one if it occurs less often than this, and much less often than another.
+_OFTEN = 3
+_MUCH_LESS = 1 / 4
 
 
 class Trait(StrEnum):
@@ -117,9 +136,6 @@ def in_letters(pattern: str) -> str:
     return "".join(_NAME.sub(lambda found: letter(found[0]), pattern).split())
 
 
-Int64s = npt.NDArray[np.int64]
-
-
 @dataclass(frozen=True)
 class Stream:
     """The kernels of one stream of one rank, in the order of their starts.
@@ -157,26 +173,6 @@ class Stream:
     def positions(self, letters: str) -> Int64s:
         """The kernels that have one of these letters."""
         return np.flatnonzero(np.isin(self.codes, np.frombuffer(letters.encode(), np.uint8)))
-
-
-# Kernels of PyTorch by the part of a norm that they can be; the first pattern that matches counts.
-_PARTS = (
-    ("r", re.compile(r"rsqrt_kernel")),
-    ("m", re.compile(r"MeanOps")),
-    ("p", re.compile(r"pow_tensor_scalar|square_kernel")),
-    ("a", re.compile(r"CUDAFunctor(OnSelf)?_add<float>")),
-    ("x", re.compile(r"MulFunctor")),
-    ("c", re.compile(r"copy_kernel")),
-)
-# One part may be an unclassified kernel (o), but no copy or sum, which may be outside the norm.
-_NORM = re.compile("(?P<lead>[ca]*)(?:pma?r|oma?r|poa?r|pma?o|pmor)(?:x+|o{1,2})c?x?")
-_UNKNOWN = "o"
-_NEEDED = re.compile("[pmr]")  # every norm has one of these parts
-_RUN = re.compile(f"[^-]*{_NEEDED.pattern}[^-]*")  # kernels in a row that may be norms
-CONTINUED = "."  # stands for every kernel of such a norm but its first one
-# A run may be a damaged one if it occurs less often than this, and much less often than another.
-_OFTEN = 3
-_MUCH_LESS = 1 / 4
 
 
 def part(name: str) -> str:

@@ -39,6 +39,8 @@ _ANCHOR = 2
 # A text in which the anchor of a layer is missing is longer by that layer. Texts have about the
 # same length, so that it is nearly twice as long.
 MUCH_LONGER = 1.3
+# A model in which so large a share of the layers lacks an MLP may have layers of an MLP alone.
+_SOME = 0.05
 
 
 def contains_another(text: str, intact: Mapping[str, Cut], count: Mapping[str, int]) -> bool:
@@ -140,10 +142,6 @@ def _damaged_cut(text: str, known: str, cut: Cut, begin: int, end: int) -> Cut:
         head = text.find(known[cut.head], tail + (cut.head - cut.tail))
     missing = max(len(known) - begin - end, 0)
     return Cut(tail, head, near and min(tail, head) >= 0, whole=missing <= _FEW)
-
-
-# A model in which so large a share of the layers lacks an MLP may have layers of an MLP alone.
-_SOME = 0.05
 
 
 class Cuts:

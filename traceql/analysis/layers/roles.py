@@ -46,6 +46,35 @@ _IDLE_HELPER = 0.6  # kernels that prepare or finish the work of a role that has
 _BEFORE, _AFTER = 0.01, 0.011  # a kernel that prepares or finishes the work of a role
 _UNUSED = 0.001  # an optional role without a kernel: fewer of them fit better
 _NAMELESS = 0.1  # a kernel whose role is not known, though its place is
+# The layers that occur most often tell the family.
+_COMPARED = 6
+# A family fits if nothing but unclassified kernels, light ones and their consequences keeps the
+# layers from having exactly its roles, and if those are few: one unknown kernel in the place of a
+# known one costs 2.
+_FITS = 2.1
+_FITS_PER_KERNEL = 0.15
+# Layers that do not fit do not count against a family if they are at most such a share of those
+# that were compared: they get their roles from kinds and places.
+_EXCEPTIONS = 0.1
+# The roles that the kind of a kernel tells, wherever in a layer it is.
+_BY_KIND = {
+    letter(symbol): role
+    for symbol, role in (
+        ("attention", "attention"),
+        ("attention_combine", "attention"),
+        ("kv_write", "kv_write"),
+        ("state_update", "conv"),
+        ("state_prefill", "conv"),
+        ("rope", "rope"),
+        ("topk", "topk"),
+        ("expert_sort", "moe_align"),
+        ("expert_sum", "moe_sum"),
+    )
+}
+_FILE = Path(__file__).with_name("outside.toml")
+_BY_SYMBOL = {s.letter: s.role_outside_layers for s in symbols() if s.role_outside_layers}
+_MOVES_DATA = letters(Trait.MOVES_DATA)
+Roles = tuple[str | None, ...]
 
 
 class Alignment(NamedTuple):
@@ -171,33 +200,6 @@ def _traced(
     return total, tuple(reversed(named))
 
 
-# The layers that occur most often tell the family.
-_COMPARED = 6
-# A family fits if nothing but unclassified kernels, light ones and their consequences keeps the
-# layers from having exactly its roles, and if those are few: one unknown kernel in the place of a
-# known one costs 2.
-_FITS = 2.1
-_FITS_PER_KERNEL = 0.15
-# Layers that do not fit do not count against a family if they are at most such a share of those
-# that were compared: they get their roles from kinds and places.
-_EXCEPTIONS = 0.1
-# The roles that the kind of a kernel tells, wherever in a layer it is.
-_BY_KIND = {
-    letter(symbol): role
-    for symbol, role in (
-        ("attention", "attention"),
-        ("attention_combine", "attention"),
-        ("kv_write", "kv_write"),
-        ("state_update", "conv"),
-        ("state_prefill", "conv"),
-        ("rope", "rope"),
-        ("topk", "topk"),
-        ("expert_sort", "moe_align"),
-        ("expert_sum", "moe_sum"),
-    )
-}
-
-
 def family(texts: Mapping[str, int], model_type: str | None) -> Family | None:
     """The family whose roles fit the layers best; None if none fits.
 
@@ -270,12 +272,6 @@ def _cost(often: list[str], texts: Mapping[str, int], one: Family) -> float | No
 
 def _fits(cost: float, size: float) -> bool:
     return cost <= max(_FITS, _FITS_PER_KERNEL * size)
-
-
-_FILE = Path(__file__).with_name("outside.toml")
-_BY_SYMBOL = {s.letter: s.role_outside_layers for s in symbols() if s.role_outside_layers}
-_MOVES_DATA = letters(Trait.MOVES_DATA)
-Roles = tuple[str | None, ...]
 
 
 @dataclass(frozen=True)

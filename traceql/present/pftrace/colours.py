@@ -11,7 +11,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from traceql.result.chart.palette import colour
+from traceql.result.chart.theme import colour
 
 _HUES, _DEGREES, _DARKEST = 360, 40, 40
 _START, _FACTOR = 18652613, 16777619

@@ -1,21 +1,46 @@
-"""Bar charts: the quantities of each row, side by side or stacked."""
+"""Bar charts: the quantities of each row, side by side, stacked, or as parts of a total."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.result.chart.data import axis_title, chart_of, field_of, in_display_units, readable
-from traceql.result.chart.encodings import across, beside_labels, coloured, hover, row_axis
-from traceql.result.chart.theme import PAPER, ROW_HEIGHT
+from traceql.result.chart.data import (
+    axis_title,
+    chart_of,
+    field_of,
+    in_display_units,
+    layered,
+    readable,
+)
+from traceql.result.chart.encodings import (
+    SHARE_OF_LABELS,
+    across,
+    beside_labels,
+    coloured,
+    hover,
+    is_wide,
+    row_axis,
+)
+from traceql.result.chart.theme import CONFIG, INK, PAPER, QUIET, ROW_HEIGHT
 
 _MOST_ROWS = 30
 _PART_IN_WORDS = (
     "replace(replace(replace(datum.label, /_/g, ' '), /^kv /, 'KV '), /^cuda /, 'CUDA ')"
 )
 _SIDE_BY_SIDE = 15  # pixels of a bar in a group
+_PART_MOST_ROWS = 40  # of a panel
+_LETTER = 5.6  # pixels
+_TOTAL = 58  # pixels: room for the text of a total
+_STEP = ROW_HEIGHT + 4  # pixels
+_TICK = 18  # pixels: length of the line at a total that is not where a bar ends
+_EDGE = 2 * CONFIG["padding"] + 14  # pixels
+_DECIMALS = 3  # of a total below 10; of larger ones, fewer
+_SPAN_STEP = 18  # pixels of a row
 
 
 def bar(table: pa.Table, channels: dict[str, str], width: int) -> alt.Chart:
@@ -110,3 +135,114 @@ def _largest(data: pd.DataFrame, x: str, y: str) -> pd.DataFrame:
         return data
     totals = data.groupby(y, dropna=False)[x].sum().abs()
     return data[data[y].isin(totals.nlargest(_MOST_ROWS).index)]
+
+
+@dataclass(frozen=True)
+class _Plot:
+    """What all panels share; widths in pixels."""
+
+    y: str
+    total: str
+    title: str
+    order: list[str]
+    labels: int
+    width: int
+
+
+def parts(table: pa.Table, channels: dict[str, str], width: int) -> alt.VConcatChart:
+    """Positive parts go right from zero and negative ones left; the text is their sum."""
+    columns, y, total = channels["x"].split(","), channels["y"], channels["total"]
+    panel = channels["panel"]
+    data, (title,) = in_display_units(table, [*columns, total])
+    known = named_parts(data, columns, y)
+    seen = set(known.loc[known["value"] != 0, "part"])
+    longest = max((len(str(value)) for value in data[y]), default=0)
+    labels = int(min(longest * _LETTER, width * SHARE_OF_LABELS)) + 8
+    plot = _Plot(
+        y=y,
+        total=total,
+        title=f"time ({title.rpartition('(')[2]}; the number is the sum",
+        order=[name for name in map(part_name, columns) if name in seen],
+        labels=labels,
+        width=width - labels - _EDGE,
+    )
+    panels = [
+        _panel(own, columns, plot, str(name)) for name, own in data.groupby(panel, sort=False)
+    ]
+    drawn: alt.VConcatChart = alt.vconcat(*panels, spacing=18).resolve_scale(
+        x="independent", y="independent"
+    )
+    return drawn
+
+
+def _panel(data: pd.DataFrame, columns: list[str], plot: _Plot, name: str) -> alt.LayerChart:
+    shown = data.loc[data[plot.total].abs().nlargest(_PART_MOST_ROWS).index].sort_index()
+    if len(shown) < len(data):
+        name += f" (the {len(shown)} longest of {len(data):,}; the table has all)"
+    own = named_parts(shown, columns, plot.y)
+    own = own[own["value"] != 0]
+    own = own.assign(place=own["part"].map({part: n for n, part in enumerate(plot.order)}))
+    ends = _ends(shown, own, plot)
+    across_all = across("value", plot.title, plot.width)
+    spare = plot.width / max(1, plot.width - _TOTAL)
+    low, high = min(0.0, ends["low"].min()), max(0.0, ends["high"].max())
+    across_all["scale"] = alt.Scale(domain=[low, low + (high - low) * spare or 1.0], nice=False)
+    rows = row_axis(shown, plot.y, plot.width + plot.labels, list(dict.fromkeys(shown[plot.y])))
+    rows["axis"]["minExtent"] = rows["axis"]["maxExtent"] = plot.labels
+    encoding = {"x": across_all, "y": rows} | coloured(own, "part", plot.width, plot.order)
+    encoding["order"] = alt.Order(field="place", type="quantitative")
+    encoding["color"]["legend"]["labelExpr"] = "replace(datum.label, /_/g, ' ')"
+    encoding |= hover({plot.y: axis_title(plot.y), "part": "part", "value": plot.title})
+    bars = chart_of(own).mark_bar(stroke=PAPER, strokeWidth=0.5).encode(**encoding)
+    zero = chart_of(shown[[plot.y]].head(1)).mark_rule(color=QUIET).encode(x=alt.datum(0))
+    texts = chart_of(ends).mark_text(align="left", dx=5, color=INK, fontSize=11)
+    texts = texts.encode(
+        x="high:Q",
+        y=rows,
+        text="label:N",
+    )
+    layers = [bars, zero, texts]
+    if (ends["low"] < 0).any():  # of the other rows, the end of the bar is the total
+        ticks = chart_of(ends[ends["low"] < 0]).mark_tick(color=INK, thickness=2, size=_TICK)
+        layers.append(ticks.encode(x="total:Q", y=rows))
+    title = alt.TitleParams(name, fontSize=12, offset=6, frame="group")
+    return layered(layers, height=alt.Step(_STEP), width=plot.width, title=title)
+
+
+def _ends(shown: pd.DataFrame, own: pd.DataFrame, plot: _Plot) -> pd.DataFrame:
+    """For each row its total, the text of it, and where the parts below and above zero end."""
+    least = 0.005 * own["value"].abs().sum()  # less than a pixel
+    high = own[own["value"] > 0].groupby(plot.y)["value"].sum()
+    low = own[own["value"] < 0].groupby(plot.y)["value"].sum()
+    low = low.where(low < -least, 0)
+    largest = shown[plot.total].abs().max()
+    decimals = max(0, _DECIMALS - math.floor(math.log10(max(largest, 1))))
+    ends = shown[[plot.y, plot.total]].rename(columns={plot.total: "total"})
+    return ends.assign(
+        label=[f"{value:,.{decimals}f}".replace("-", "\u2212") for value in ends["total"]],
+        high=ends[plot.y].map(high).fillna(0),
+        low=ends[plot.y].map(low).fillna(0),
+    )
+
+
+def spans(table: pa.Table, channels: dict[str, str], width: int) -> alt.LayerChart:
+    """A line from the first to the last value, with a dot at the first and ticks at the others."""
+    columns, y, group = channels["x"].split(","), channels["y"], channels["color"]
+    data, (title,) = in_display_units(table, columns)
+    data = readable(data, group).dropna(subset=[columns[0]])
+    first, *others = columns
+    by_powers = is_wide(pd.concat([data[column] for column in columns]).dropna())
+    names = {column: axis_title(column) for column in columns}
+    title = f"{', '.join(names.values())} {title[title.rfind('(') :]}"
+    encoding: dict[str, Any] = {
+        "y": row_axis(data, y, width),
+        "yOffset": alt.YOffset(field=field_of(group), type="nominal", sort=None),
+    }
+    encoding |= coloured(data, group, beside_labels(data, y, width))
+    encoding |= hover({y: axis_title(y), group: axis_title(group)} | names)
+    rows = chart_of(data).encode(**encoding)
+    at = {column: across(column, title, width, log=by_powers) for column in columns}
+    line = rows.mark_rule(strokeWidth=2).encode(x=at[first], x2=alt.X2(field=field_of(others[-1])))
+    ticks = [rows.mark_tick(thickness=2, size=9).encode(x=at[column]) for column in others]
+    dots = rows.mark_circle(size=70, opacity=1).encode(x=at[first])
+    return layered([line, *ticks, dots], height=alt.Step(_SPAN_STEP))

@@ -1,34 +1,32 @@
-"""Draws a result with the function for its kind of chart."""
+"""Draws a result with the function for its kind of chart.
+
+In notebooks, charts are still pictures, which need no network: Altair's own renderer writes a page
+that loads a script from the internet. The one here draws the charts that have a mark, which they
+keep when they are changed, and leaves all others to Altair's.
+"""
 
 from collections.abc import Callable
 from textwrap import wrap
+from typing import Any
 
 import altair as alt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.errors import QueryInvalid
-from traceql.result.chart.bars import bar, stacked
+from traceql.errors import QueryInvalid, TraceqlError
+from traceql.result.chart.bars import bar, parts, spans, stacked
+from traceql.result.chart.comparison import dumbbell, forest
 from traceql.result.chart.curves import curve
-from traceql.result.chart.data import Drawn
-from traceql.result.chart.deviation import delta, deviation
-from traceql.result.chart.difference import difference
-from traceql.result.chart.drawable import can_be_drawn
-from traceql.result.chart.dumbbell import dumbbell
-from traceql.result.chart.flame import flame
-from traceql.result.chart.forest import forest
+from traceql.result.chart.data import Drawn, column_label, with_joined_rows, with_labels
+from traceql.result.chart.drawing import Specified, can_be_drawn, notebook_drawing
 from traceql.result.chart.front import front
-from traceql.result.chart.heatmap import heatmap
+from traceql.result.chart.heatmap import delta, deviation, heatmap
 from traceql.result.chart.history import history
-from traceql.result.chart.labels import column_label, with_joined_rows, with_labels
-from traceql.result.chart.palette import UNKNOWN
-from traceql.result.chart.parts import parts
-from traceql.result.chart.plane import line, point
+from traceql.result.chart.line_and_point import line, point
 from traceql.result.chart.roofline import roofline
-from traceql.result.chart.spans import spans
-from traceql.result.chart.theme import CONFIG
-from traceql.result.chart.timeline import timeline
-from traceql.result.chart.waterfall import waterfall
+from traceql.result.chart.theme import CONFIG, UNKNOWN
+from traceql.result.chart.timeline import flame, timeline
+from traceql.result.chart.waterfall import difference, waterfall
 from traceql.sql.query import Chart
 
 _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
@@ -55,10 +53,16 @@ _KINDS: dict[str, Callable[[pa.Table, dict[str, str], int], Drawn]] = {
 
 TAGS = ("phase", "rank")  # columns by which the marks of a page can be chosen
 _TITLE_LETTER = 8.2  # pixels
+SVG = "image/svg+xml"
+_NAME = "traceql"
+_MARK = {"traceql": "still"}
+_ALTAIRS = "default"
+_Bundle = dict[str, Any]
+_Renderer = Callable[..., _Bundle | tuple[_Bundle, _Bundle]]
 
 
 def drawn(table: pa.Table, chart: Chart, *, width: int, tagged: bool = False) -> Drawn:
-    """The chart of a result. If there are too many rows to tell apart, they are aggregated.
+    """The chart of a result. If there are too many rows to distinguish, they are aggregated.
 
     Args:
         width: of the whole picture with axes and labels, pixels.
@@ -113,3 +117,28 @@ def _named(table: pa.Table, channels: dict[str, str]) -> pa.Table:
             place = table.schema.get_field_index(column)
             table = table.set_column(place, column, pc.fill_null(table[column], UNKNOWN))
     return table
+
+
+def rendered_offline(chart: Drawn) -> Drawn:
+    """The chart with the mark.
+
+    A renderer that the user has chosen, as with `alt.renderers.enable("mimetype")`, stays.
+    """
+    if alt.renderers.active == _ALTAIRS and (of_altair := alt.renderers.get()):
+        alt.renderers.register(_NAME, _renderer(of_altair))
+        alt.renderers.enable(_NAME)
+    marked: Drawn = chart.properties(usermeta=_MARK)
+    return marked
+
+
+def _renderer(of_altair: _Renderer) -> _Renderer:
+    def render(spec: dict[str, Any], **options: Any) -> _Bundle | tuple[_Bundle, _Bundle]:
+        if spec.get("usermeta") != _MARK:
+            return of_altair(spec, **options)
+        try:
+            picture = notebook_drawing().draw(Specified(spec)).decode()
+        except TraceqlError as error:
+            return {"text/plain": f"no picture: {error}"}
+        return {SVG: picture, "text/plain": "<chart>"}
+
+    return render

@@ -1,4 +1,4 @@
-"""Draws charts in a separate process, which may crash without harm."""
+"""Draws charts in a separate process, which may crash without harm; imports no Altair."""
 
 import os
 import pickle
@@ -15,13 +15,44 @@ from typing import Any
 
 import pyarrow as pa
 
-from traceql.errors import TraceqlError
+from traceql.errors import QueryInvalid, TraceqlError
 from traceql.sql.query import Chart
 
+_QUANTITIES = {  # channels; of other kinds of chart, x
+    "curve": ("x", "y"),
+    "delta": ("color",),
+    "deviation": ("color",),
+    "front": ("x", "y"),
+    "heatmap": ("color",),
+    "history": ("y",),
+    "line": ("x", "y"),
+    "point": ("x", "y"),
+    "roofline": ("x", "y", "size"),
+}
 SUFFIXES = (".html", ".png", ".svg")
 WORKER = (sys.executable, "-P", "-m", "traceql.result.chart.worker")
 _NO_FONTS = str(Path(__file__).with_name("no_fonts.conf"))
 _LAST_BREATH_S = 10
+
+
+def can_be_drawn(table: pa.Table, chart: Chart) -> bool:
+    """Whether there are values for the chart's quantities.
+
+    Raises:
+        QueryInvalid: the chart lacks a quantity, or names a column that the result does not have.
+    """
+    quantities = _QUANTITIES.get(chart.kind, ("x",))
+    for channel in quantities:
+        if channel not in chart.channels:
+            raise QueryInvalid(f"the chart has no {channel}; correct the line @chart")
+    for name in (name for names in chart.channels.values() for name in names.split(",")):
+        if name not in table.column_names:
+            raise QueryInvalid(f"the chart needs column '{name}'; correct the line @chart")
+    return all(_has_values(table, chart.channels[channel]) for channel in quantities)
+
+
+def _has_values(table: pa.Table, columns: str) -> bool:
+    return any(table[name].null_count < len(table) for name in columns.split(","))
 
 
 @dataclass(frozen=True)

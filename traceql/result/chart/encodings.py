@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import cycle
 from typing import Any
 
@@ -9,7 +10,7 @@ import altair as alt
 import pandas as pd
 
 from traceql.result.chart.data import axis_title, field_of
-from traceql.result.chart.palette import SEQUENCE, UNKNOWN, colour
+from traceql.result.chart.theme import CONFIG, INK, PAPER, SEQUENCE, UNKNOWN, colour
 
 _LETTER, _SYMBOL = 5.8, 28  # pixels: a letter in a legend, and the symbol and space around the text
 _TICK = 90  # pixels between the ticks of an axis
@@ -35,6 +36,7 @@ _FAINT_BETWEEN_POWERS = {
 _LEAST_SPAN = 16  # between the ends of an axis of sizes
 _LONGEST_GRADIENT, _SHORTEST_GRADIENT = 160, 60  # pixels
 _WIDE = 30  # from this ratio of largest to smallest value on, the scale is logarithmic
+LETTER, MARGIN = 5.6, 5  # pixels: of the text at a bar, and between the two
 
 
 def across(column: str, title: str, width: int, *, log: bool = False) -> alt.X:
@@ -159,3 +161,58 @@ def _in_order(values: pd.Series) -> list[Any]:
     """The distinct values: numbers sorted, texts as they come."""
     distinct = [v.item() if hasattr(v, "item") else v for v in values.dropna().unique()]
     return sorted(distinct) if all(isinstance(v, int) for v in distinct) else distinct
+
+
+@dataclass(frozen=True)
+class Area:
+    """What a chart shows: the values at both ends of its axis, and the pixels between them."""
+
+    low: float
+    high: float
+    pixels: float
+
+
+def beside(bars: pd.DataFrame, area: Area) -> pd.DataFrame:
+    """The bars with a place for each label: where, on which side of that, and in which color.
+
+    It is right of the bar, or left of it, or else in it.
+
+    Args:
+        bars: columns start, end and label.
+    """
+    low, high = bars[["start", "end"]].min(axis=1), bars[["start", "end"]].max(axis=1)
+    pixel = (area.high - area.low) / area.pixels
+    needed = (bars["label"].str.len() * LETTER + 2 * MARGIN) * pixel
+    right, left = area.high - high > needed, low - area.low > needed
+    return bars.assign(
+        at=high.where(right, low.where(left, high)),
+        align=right.map({True: "left", False: "right"}),
+        ink=(right | left).map({True: INK, False: PAPER}),
+    )
+
+
+def label_marks(base: alt.Chart) -> alt.Chart:
+    """The labels of the bars of a chart, where `beside` has placed them."""
+    marks: alt.Chart = base.mark_text(
+        align={"expr": "datum.align"},
+        dx={"expr": f"datum.align === 'left' ? {MARGIN} : -{MARGIN}"},
+        fontSize=CONFIG["axis"]["labelFontSize"],
+    ).encode(
+        x="at:Q",
+        text="label:N",
+        color=alt.Color(field="ink", type="nominal", scale=None),
+    )
+    return marks
+
+
+def signed(value: float, decimals: int) -> str:
+    """A difference as people write it: +1.20 or \u22121.20; without a sign if it looks like 0."""
+    rounded = round(value, decimals)
+    return f"{rounded:+,.{decimals}f}".replace("-", "\u2212") if rounded else "0"
+
+
+def percent(share: float) -> str:
+    """A relative difference as people write it, with a decimal where that says something."""
+    if share >= 9.995:
+        return f"\u00d7{1 + share:,.0f}"
+    return signed(100 * share, 0 if abs(share) >= 0.0995 else 1) + "%"

@@ -12,10 +12,16 @@ import altair as alt
 import pandas as pd
 import pyarrow as pa
 
-from traceql.result.chart.data import axis_title, chart_of
+from traceql.result.chart.axes import (
+    MeasuredAxis,
+    are_far_apart,
+    in_rows,
+    measured_axis,
+    named,
+    row_of,
+)
+from traceql.result.chart.data import axis_title, chart_of, layered
 from traceql.result.chart.encodings import coloured, hover
-from traceql.result.chart.measured_axis import MeasuredAxis, are_far_apart, measured_axis
-from traceql.result.chart.panels import in_rows, named, row_of
 from traceql.result.chart.placing import Box, Place, Point, places
 from traceql.result.chart.theme import CONFIG, INK, QUIET
 
@@ -79,10 +85,7 @@ def _panel(
     corners = _steps(points)
     labelled = pd.concat([points, _labels(points, corners, across, up)], axis=1)
     layers = [*named(points["panel"].iloc[0]), *_layers(labelled, corners, across, up, look)]
-    panel: alt.LayerChart = alt.LayerChart(layer=layers).properties(
-        width=across.length, height=_HEIGHT
-    )
-    return panel
+    return layered(layers, width=across.length, height=_HEIGHT)
 
 
 def _layers(
@@ -108,13 +111,19 @@ def _layers(
     bars = base.transform_filter("isValid(datum.x_low) && isValid(datum.y_low)")
     seen = {"color": look["color"], "opacity": look["opacity"]}
     bars = bars.mark_rule(strokeWidth=1.25).encode(**seen)
-    yield bars.encode(x=x("x_low"), x2=alt.X2(field="x_high"), y=y())
-    yield bars.encode(x=x(), y=y("y_low"), y2=alt.Y2(field="y_high"))
+    yield bars.encode(x=x("x_low"), x2="x_high:Q", y=y())
+    yield bars.encode(x=x(), y=y("y_low"), y2="y_high:Q")
     lines = base.transform_filter("datum.has_line").mark_rule(strokeWidth=0.6, color=QUIET)
-    yield lines.encode(x=x(), y=y(), x2=alt.X2(field="label_x"), y2=alt.Y2(field="label_y"))
-    told = {"color": "engine", "label": "load", "x": across.title, "y": up.title, "front": "front"}
+    yield lines.encode(x=x(), y=y(), x2="label_x:Q", y2="label_y:Q")
+    tooltip = {
+        "color": "engine",
+        "label": "load",
+        "x": across.title,
+        "y": up.title,
+        "front": "front",
+    }
     marks = base.mark_point(filled=True, size=_DOT, strokeWidth=0)
-    yield marks.encode(x=x(), y=y(), **look, **hover(told))
+    yield marks.encode(x=x(), y=y(), **look, **hover(tooltip))
     labels = base.transform_filter("datum.shown").mark_text(
         align={"expr": "datum.align"}, color=INK, fontSize=CONFIG["axis"]["labelFontSize"] - 1
     )

@@ -12,10 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from traceql.result.chart.data import chart_of, in_display_units
+from traceql.result.chart.data import chart_of, in_display_units, layered
 from traceql.result.chart.encodings import hover
-from traceql.result.chart.palette import SEQUENCE
-from traceql.result.chart.theme import CONFIG, INK, PAPER, QUIET, RULE
+from traceql.result.chart.theme import CONFIG, INK, PAPER, QUIET, RULE, SEQUENCE
 
 _HEIGHT = 170  # pixels of a panel
 _AXIS = 62  # pixels: of the values and the title beside a panel
@@ -80,7 +79,7 @@ def _panel(rows: pa.Table, channels: dict[str, str], in_ns: list[str]) -> tuple[
     data["text"] = data["shift"].where(data["mark"] == "change", None)
     unit = title[title.rfind("(") + 1 : -1] if "(" in title else ""
     data["ink"] = [_KINDS[kind][1] for kind in data["kind"]]
-    data["told"] = [f"{value:.4g} {unit}" for value in data["y"]]
+    data["tooltip"] = [f"{value:.4g} {unit}" for value in data["y"]]
     return data, f"median ({unit})" if unit else "median"
 
 
@@ -155,7 +154,7 @@ def _drawn(
     known = base.transform_filter("isValid(datum.band_low)")
     layers = [
         known.mark_area(color=QUIET, opacity=0.13, clip=True, interpolate="linear").encode(
-            y=at("band_low"), y2=alt.Y2(field="band_high"), detail=_detail("band")
+            y=at("band_low"), y2="band_high:Q", detail=_detail("band")
         ),
         base.mark_line(color=QUIET, strokeWidth=1, clip=True).encode(
             y=at("level"), detail=_detail("segment")
@@ -165,7 +164,7 @@ def _drawn(
         .encode(y=at("y")),
         base.transform_filter("datum.low < datum.high")
         .mark_rule(color=_BLUE, strokeWidth=3, opacity=0.4)
-        .encode(y=at("low"), y2=alt.Y2(field="high")),
+        .encode(y=at("low"), y2="high:Q"),
         base.transform_filter("datum.text")
         .mark_rule(strokeDash=[4, 3], strokeWidth=1.25)
         .encode(color=alt.Color(field="ink", type="nominal", scale=None)),
@@ -173,7 +172,7 @@ def _drawn(
             y=y,
             fill=alt.Fill(**_coloured(kinds, 0, width)),
             stroke=alt.Stroke(**_coloured(kinds, 1, width)),
-            **hover({"label": "run", "told": "median", "z": "z", "kind": "mark"}),
+            **hover({"label": "run", "tooltip": "median", "z": "z", "kind": "mark"}),
         ),
         base.transform_filter("datum.text")
         .mark_text(
@@ -184,14 +183,14 @@ def _drawn(
             fontWeight=600,
             color=INK,
         )
-        .encode(y=alt.value(2), text=alt.Text(field="text", type="nominal")),
+        .encode(y=alt.value(2), text="text:N"),
     ]
     if note := data["note"].iloc[0]:
         layers.append(_note(note, width))
     above = alt.TitleParams(
         data["panel"].iloc[0], fontSize=12, fontWeight=600, offset=8, frame="group"
     )
-    chart = alt.LayerChart(layer=layers).properties(width=width, height=_HEIGHT)
+    chart = layered(layers, width=width, height=_HEIGHT)
     return chart.properties(title=above) if names else chart
 
 
@@ -200,9 +199,7 @@ def _note(text: str, width: int) -> alt.Chart:
     noted = chart_of(pd.DataFrame({"text": [text]})).mark_text(
         align="right", baseline="top", color=QUIET, fontSize=CONFIG["axis"]["labelFontSize"]
     )
-    encoded: alt.Chart = noted.encode(
-        x=alt.value(width), y=alt.value(2), text=alt.Text(field="text", type="nominal")
-    )
+    encoded: alt.Chart = noted.encode(x=alt.value(width), y=alt.value(2), text="text:N")
     return encoded
 
 

@@ -23,6 +23,7 @@ _SAMPLES = 24  # of a line
 _DOT = 1.5  # pixels: half the side of the box around a sample
 
 Boxes = npt.NDArray[np.float64]  # one per row
+_Group = list[int]  # numbers of points, from the top
 
 
 class Box(NamedTuple):
@@ -68,9 +69,6 @@ class Place:
 
     def needs_line(self, point: Point) -> bool:
         return point.distance(self) > point.radius + 2 * _BESIDE
-
-
-_Group = list[int]  # numbers of points, from the top
 
 
 def places(

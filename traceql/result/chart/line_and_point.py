@@ -1,11 +1,12 @@
 """Line and point charts: one quantity against another."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import altair as alt
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from traceql.result.chart.data import (
     COUNTED,
@@ -16,8 +17,7 @@ from traceql.result.chart.data import (
     in_display_units,
 )
 from traceql.result.chart.encodings import across, coloured, hover, is_wide, sizes, upward
-from traceql.result.chart.limits import limit_lines
-from traceql.result.chart.theme import HEIGHT, PAPER, QUIET
+from traceql.result.chart.theme import CONFIG, HEIGHT, PAPER, QUIET
 
 _MOST_POINTS = 1_000  # more than that overlap
 _MOST_STEPS = 300  # of one line; more than that are narrower than the line
@@ -120,3 +120,24 @@ def _counted(data: pd.DataFrame, x: str, y: str, colour: str | None) -> pd.DataF
     return cells.agg(
         {x: "mean", y: "mean", "rows": "sum"} | ({colour: "first"} if colour else {})
     ).reset_index(drop=True)
+
+
+def limit_lines(table: pa.Table, columns: list[str], y: str) -> Iterator[alt.Chart]:
+    """A line at the largest value of each column, which has the unit of y, with its name."""
+    for column in columns:
+        largest = pc.max(table[column]).as_py()
+        if largest is None:
+            continue
+        data, (title,) = in_display_units(pa.table({y: [largest]}), [y])
+        unit = title[title.rfind("(") + 1 : -1]
+        data["limit"] = f"{axis_title(column)} {data[y].iloc[0]:,.0f} {unit}"
+        line = chart_of(data).encode(y=alt.Y(field=field_of(y), type="quantitative"))
+        yield line.mark_rule(strokeDash=[5, 4], color=QUIET)
+        yield line.mark_text(
+            align="left",
+            baseline="bottom",
+            color=QUIET,
+            dx=4,
+            dy=-2,
+            fontSize=CONFIG["axis"]["labelFontSize"],
+        ).encode(x=alt.value(0), text="limit:N")
