@@ -32,7 +32,7 @@ from traceql.runs.compare.comparison import Comparison
 from traceql.runs.compare.profile import RESULTS, columns_of
 from traceql.runs.compare.sides import Run
 from traceql.runs.compare.verdict import NOISE, Judged, Verdict, judged
-from traceql.util.comment_head import source_text
+from traceql.util.text import source_text
 
 _SEED = 20260101
 _RUN_EFFECT = 0.01  # standard deviation from run to run, relative

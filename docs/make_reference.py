@@ -14,7 +14,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # the packages beside this folder
 
 from capture.experiment.plan import plan_schema
-from traceql.database.loading.first_use import LOADED
+from traceql.database.loading.draft import LOADED
 from traceql.plan.advise.advice import items
 from traceql.runs import compare, experiment
 from traceql.runs.compare import diff_queries
@@ -26,7 +26,7 @@ from traceql.runs.lake.tables import RUN, RUN_TEXT, SUMMARIES, stored_tables
 from traceql.sql.definition import Definition, Kind, Schema
 from traceql.sql.query import Parameter, Query, catalog
 from traceql.sql.registry import definitions
-from traceql.util.comment_head import (
+from traceql.util.text import (
     Column,
     CommentHead,
     comment_head,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from traceql.util.user_folders import cache_folder
+from traceql.util.resources import cache_folder
 
 
 def with_engine(folder: Path) -> str:

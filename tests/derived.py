@@ -9,7 +9,7 @@ import duckdb
 from traces import Event
 
 from traceql.analysis.classification.rules import write_rules
-from traceql.database.loading.first_use import every_table
+from traceql.database.loading.draft import every_table
 from traceql.sql.definition import Kind
 from traceql.sql.execute import (
     create_sources,

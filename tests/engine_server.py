@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from traceql.readers.trace_processor.backend import BundledBackend
-from traceql.readers.trace_processor.perfetto_api import api
+from traceql.readers.trace_processor.backend import BundledBackend, api
 
 
 class EngineServer(ThreadingHTTPServer):

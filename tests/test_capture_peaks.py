@@ -15,7 +15,7 @@ from capture.errors import GpuBusy, ModelNotFound
 from capture.peaks import gpu as gpu_module
 from capture.peaks.gpu import Rounds, require_idle, timed, visible_gpus
 from capture.peaks.model_products import configuration, model_products
-from traceql.database.loading.peaks_document import peaks_document
+from traceql.database.loading.peaks import peaks_document
 
 ROOT = Path(__file__).parent.parent
 MEASURE = ("experiment", "peaks", "measure")

@@ -18,7 +18,7 @@ from databases import EXAMPLES
 
 import traceql
 from traceql.database.cache import cached_database
-from traceql.database.loading.side_files import NAMES, RUN
+from traceql.database.loading.discovery import NAMES, RUN
 from traceql.sql.query import catalog
 from traceql.util.resources import PACKAGE
 

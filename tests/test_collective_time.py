@@ -7,7 +7,7 @@ from typing import Any
 import databases
 import pytest
 
-from traceql.database.loading.peaks_document import peaks_document
+from traceql.database.loading.peaks import peaks_document
 from traceql.errors import NotMeasured, PeaksInvalid
 from traceql.plan.limits.collective_time import CollectiveTime
 from traceql.plan.limits.series import bus_factor

@@ -16,8 +16,7 @@ from traceql.readers.dialects.pytorch.vocabulary import Argument
 from traceql.readers.formats.kineto import kineto_json
 from traceql.readers.formats.kineto.gathering import Gathered
 from traceql.readers.formats.kineto.kineto_json import KinetoJson
-from traceql.readers.formats.kineto.scan import Scanned, new_scanner
-from traceql.readers.formats.kineto.scan.scanner import NUMBERS, SIZES
+from traceql.readers.formats.kineto.scanner import NUMBERS, SIZES, Scanned, new_scanner
 from traceql.readers.formats.kineto.streaming.read import stream_kineto
 
 _SOURCES = Path(build.__file__).parent
@@ -159,9 +158,7 @@ def test_without_compiled_code_the_tables_are_the_same(
 ) -> None:
     path = _RECORDINGS[0]
     compiled_tables = tables(path, tmp_path)
-    monkeypatch.setattr(
-        "traceql.readers.formats.kineto.scan.scanner.new_instance", lambda name: None
-    )
+    monkeypatch.setattr("traceql.readers.formats.kineto.scanner.new_instance", lambda name: None)
     assert new_scanner() is None
     assert tables(path, tmp_path) == compiled_tables
 

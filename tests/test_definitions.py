@@ -14,7 +14,7 @@ from sqlglot import exp
 
 import traceql
 from traceql.analysis.findings.catalog import FindingFile, finding_files
-from traceql.database.loading.first_use import every_table
+from traceql.database.loading.draft import every_table
 from traceql.readers.dialects.registry import table_folders
 from traceql.sql import execute
 from traceql.sql.definition import Definition, Kind, Schema, Scope, table_of

@@ -22,7 +22,7 @@ from traceql.readers.trace_processor import (
     open_trace_processor,
     will_compile,
 )
-from traceql.readers.trace_processor.perfetto_api import api
+from traceql.readers.trace_processor.backend import api
 from traceql.readers.trace_processor.wasm import WasmEngine
 
 ROOT = Path(__file__).resolve().parent.parent

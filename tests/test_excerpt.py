@@ -15,7 +15,7 @@ from traces import host, kernel, launch, step
 
 import traceql
 from traceql import TraceqlError
-from traceql.database.excerpt.rules import RULES
+from traceql.database.excerpt.rows import RULES
 from traceql.sql.definition import Kind
 from traceql.sql.registry import definitions
 

@@ -9,7 +9,7 @@ from command_line import called, refusal
 
 import traceql
 from traceql.cli import run_summary
-from traceql.database.excerpt.times import nanoseconds, option
+from traceql.database.excerpt.windows import nanoseconds, option
 from traceql.present.mcp import answers
 from traceql.present.mcp.databases import Databases
 

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from traceql.database.cache import cached_database
-from traceql.database.loading.workspace import workspace
+from traceql.database.loading.draft import workspace
 from traceql.errors import DatabaseError, TraceqlError
-from traceql.util import user_folders
+from traceql.util import resources
 from traceql.util.files import whole_file, write_folder, write_whole
 
 # What a load does as far as others can see: it fails if another one is in the workspace.
 _LOADS = """
 import sys, time
 from pathlib import Path
-from traceql.database.loading.workspace import workspace
+from traceql.database.loading.draft import workspace
 
 folder = Path(sys.argv[1])
 for _ in range(15):
@@ -36,7 +36,7 @@ for _ in range(15):
 _WAITS_INSIDE = """
 import sys, time
 from pathlib import Path
-from traceql.database.loading.workspace import workspace
+from traceql.database.loading.draft import workspace
 
 with workspace(Path(sys.argv[1])) as place:
     (place / "0").mkdir()
@@ -267,17 +267,17 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def unknown(*_: object, **__: object) -> Path:
         raise RuntimeError("could not determine the home directory")
 
-    monkeypatch.setattr(user_folders, "user_cache_path", unknown)
+    monkeypatch.setattr(resources, "user_cache_path", unknown)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     return tmp_path
 
 
 @pytest.mark.slow
 def test_without_a_home_directory_the_cache_is_temporary(temporary: Path) -> None:
-    folder = user_folders.cache_folder()
+    folder = resources.cache_folder()
     assert folder is not None
     assert folder.parent == temporary
-    assert folder == user_folders.cache_folder()
+    assert folder == resources.cache_folder()
     (temporary / "rank0.json").write_text('{"traceEvents": []}')
     assert cached_database([temporary / "rank0.json"], None).is_relative_to(folder)
 
@@ -287,7 +287,7 @@ def test_without_a_home_directory_the_cache_is_temporary(temporary: Path) -> Non
 def test_a_temporary_cache_that_others_can_write_is_not_used(
     temporary: Path, squatter: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = user_folders.cache_folder()
+    folder = resources.cache_folder()
     assert folder is not None
     if squatter == "open to others":
         folder.chmod(0o777)
@@ -301,7 +301,7 @@ def test_a_temporary_cache_that_others_can_write_is_not_used(
             folder.symlink_to(temporary / "elsewhere")
         else:
             folder.touch()
-    assert user_folders.cache_folder() is None
+    assert resources.cache_folder() is None
     (temporary / "rank0.json").write_text('{"traceEvents": []}')
     with pytest.raises(TraceqlError, match="set XDG_CACHE_HOME"):
         cached_database([temporary / "rank0.json"], None)

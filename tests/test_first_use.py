@@ -21,7 +21,7 @@ from small_runs import all_reduce
 import traceql
 from traceql.cli.progress import first_use
 from traceql.database.excerpt import Choice, cut
-from traceql.database.loading.first_use import LOADED, every_table
+from traceql.database.loading.draft import LOADED, every_table
 from traceql.database.notices import first_uses_reported
 from traceql.errors import DatabaseError, QueryInvalid
 from traceql.runs.compare.profile import RESULTS
@@ -237,14 +237,14 @@ def test_two_processes_make_the_same_tables_at_the_same_time(
 _ENDLESS = """
 import sys, time
 import traceql
-from traceql.database.loading import first_use
+from traceql.database.loading import draft
 
 def make_tables(con, names, **_):
     con.execute("CREATE TABLE half AS SELECT 1")
     print("begun", flush=True)
     time.sleep(600)
 
-first_use.make_tables = make_tables
+draft.make_tables = make_tables
 traceql.open(sys.argv[1]).run(sys.argv[2])
 """
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from traceql.analysis.intervals import Elapsed
 from traceql.errors import TraceCorrupt
-from traceql.readers.formats.kineto.decimal_ns import nanoseconds
 from traceql.readers.formats.kineto.read import read_kineto
+from traceql.readers.formats.kineto.times import nanoseconds
 from traceql.readers.lanes import lanes
 
 Interval = tuple[int, int]  # start and duration

@@ -276,9 +276,7 @@ def test_a_damaged_file_is_found_told_and_mended(tmp_path: Path, small: Path) ->
         opened.run("kernels.top")
     told = command("check", lake=lake)
     assert told.exit_code == 1
-    assert f"{entry.tables['kernel'].file} has changed" in told.stdout.replace(
-        "\n  ", " "
-    )
+    assert f"{entry.tables['kernel'].file} has changed" in told.stdout.replace("\n  ", " ")
     assert "--again" in told.stdout
     file.unlink()
     assert [one.kind for one in check_lake(str(lake), content=False).problems] == ["missing"]

@@ -8,12 +8,12 @@ import pytest
 import traces
 from command_line import refusal
 
-from traceql.database.loading import disk, load
+from traceql.database.loading import load
 from traceql.errors import DatabaseError, TraceqlError
 from traceql.readers.packing import Packing
 from traceql.readers.ways import Way, is_streamed
-from traceql.util import memory
-from traceql.util.memory import memory_bytes
+from traceql.util import process
+from traceql.util.process import memory_bytes
 
 FROM = 400 << 20  # bytes of JSON
 Usage = namedtuple("Usage", "total used free")
@@ -46,19 +46,19 @@ def test_room_for_a_large_load_is_told_and_required(
     large = of_size(tmp_path / "x.json", 10 << 30)
     told: list[tuple[str, int, int]] = []
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 40 << 30))
-    disk.require_room([large], tmp_path, lambda *what: told.append(what))
+    load.require_room([large], tmp_path, lambda *what: told.append(what))
     assert [(what, free) for what, _, free in told] == [("disk", 40 << 30)]
     assert told[0][1] > 10 << 30
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 9 << 30))
     with pytest.raises(DatabaseError, match=r"needs about .* GiB of disk .*, where 9.0 GiB are"):
-        disk.require_room([large], tmp_path, lambda *_: None)
+        load.require_room([large], tmp_path, lambda *_: None)
 
 
 def test_room_for_a_small_load_is_not_told(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(0, 0, 1))
-    disk.require_room([trace], tmp_path, lambda *_: pytest.fail("told"))
+    load.require_room([trace], tmp_path, lambda *_: pytest.fail("told"))
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_room_for_a_small_load_is_not_told(
     [("4GB", 4 * 10**9), ("512MiB", 512 << 20), ("2g", 2 * 10**9), ("1.5 GiB", 3 << 29)],
 )
 def test_sizes_of_memory(given: str, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "machine_bytes", lambda: 8 * 10**9)
+    monkeypatch.setattr(process, "machine_bytes", lambda: 8 * 10**9)
     assert memory_bytes(given) == size
     assert memory_bytes("99999999999TB") == 8 * 10**9  # no more than there is
 
@@ -86,9 +86,9 @@ def test_a_container_limits_the_usual_memory(
     whole = memory_bytes(None)
     (tmp_path / "limit").write_text(f"{1 << 30}\n")
     (tmp_path / "unlimited").write_text("max\n")
-    monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "unlimited"),))
+    monkeypatch.setattr(process, "_GROUP_LIMITS", (str(tmp_path / "unlimited"),))
     assert memory_bytes(None) >= whole
-    monkeypatch.setattr(memory, "_GROUP_LIMITS", (str(tmp_path / "limit"),))
+    monkeypatch.setattr(process, "_GROUP_LIMITS", (str(tmp_path / "limit"),))
     assert memory_bytes(None) == 1 << 29
 
 

@@ -11,7 +11,7 @@ from command_line import called, output, refusal
 from rich.cells import cell_len
 
 import traceql
-from traceql.util.printable import one_line, printable
+from traceql.util.text import one_line, printable
 
 # Sets the title, clears the screen (also in one character), turns the direction, ends a line.
 _ACTS = "\x1b]0;t\x07\x1b[2J\x9b\x7f\u202e\u2066\u2028"

@@ -12,8 +12,8 @@ from command_line import called
 from ncu_like import DURATION, READ, WRITTEN, launch, raw
 
 import traceql
-from traceql.readers.ncu.profile import Profile
 from traceql.readers.ncu.read import read_profile
+from traceql.readers.ncu.values import Profile
 
 DATA = Path(__file__).parent / "data" / "ncu"
 _TOOL = "==PROF== Connected to process 1 (/usr/bin/python3)\n"

@@ -2,10 +2,9 @@
 
 import pytest
 
-from traceql.readers.ncu.base_units import base_unit
-from traceql.readers.ncu.decimal_marks import Mark, evidence, looks_like_number, number
+from traceql.readers.ncu.csv_file import ranges
 from traceql.readers.ncu.kernel_names import kernel_name
-from traceql.readers.ncu.nvtx_ranges import ranges
+from traceql.readers.ncu.values import Mark, base_unit, evidence, looks_like_number, number
 
 POINT, COMMA = Mark.POINT, Mark.COMMA
 

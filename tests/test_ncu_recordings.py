@@ -13,8 +13,8 @@ import pytest
 
 import traceql
 from traceql.present.ui.raw import trace_file
-from traceql.readers.ncu.profile import Profile
 from traceql.readers.ncu.read import read_profile
+from traceql.readers.ncu.values import Profile
 
 DATA = Path(__file__).parent / "data"
 NCU = DATA / "ncu"

@@ -340,10 +340,10 @@ def test_a_duration_read_wrong_fails_the_ledger(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ledger's sum comes from the text of the file, and not from the times of the events."""
-    from traceql.readers.formats.kineto import decimal_ns, event_times
+    from traceql.readers.formats.kineto.times import nanoseconds as exact
 
-    exact = decimal_ns.nanoseconds
-    monkeypatch.setattr(event_times, "nanoseconds", lambda texts: exact(texts) // 2)
+    gathering = "traceql.readers.formats.kineto.gathering"
+    monkeypatch.setattr(f"{gathering}.nanoseconds", lambda texts: exact(texts) // 2)
     with load([traces.kernel(ts=1, dur=10)]) as trace:
         assert rows(trace, "SELECT dur FROM kernel") == [(5_000,)]
         assert [

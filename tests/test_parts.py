@@ -10,7 +10,7 @@ from traceql.analysis import parts_of_time
 from traceql.analysis.layers import attribution
 from traceql.database.loading.load import load
 from traceql.sql.registry import definitions
-from traceql.util import spooled
+from traceql.util import arrow_duckdb
 
 _DIFFERENT = """
     (FROM small.{0} EXCEPT ALL FROM whole.{0})
@@ -34,8 +34,8 @@ def tiny_parts(run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scale = 100 if run == databases.SERVING else 1
     monkeypatch.setattr(parts_of_time, "_ROWS", 50 * scale)
     monkeypatch.setattr(parts_of_time, "_SAMPLED", 7)
-    monkeypatch.setattr(spooled, "_IN_MEMORY_BYTES", 1000 * scale)
-    monkeypatch.setattr(spooled, "_BATCH_ROWS", 100 * scale)
+    monkeypatch.setattr(arrow_duckdb, "_IN_MEMORY_BYTES", 1000 * scale)
+    monkeypatch.setattr(arrow_duckdb, "_BATCH_ROWS", 100 * scale)
     monkeypatch.setattr(attribution, "_ROWS", 100 * scale)
     of_arrival = definitions()["collective_arrival"].rows.__globals__
     assert "_STATES_AT_ONCE" in of_arrival

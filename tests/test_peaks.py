@@ -14,7 +14,7 @@ import traceql
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
 from traceql.database.loading.peaks import write_peaks
 from traceql.errors import PeaksInvalid
-from traceql.util.input_file import text
+from traceql.util.files import text
 
 LISTED = peak_rows(SHIPPED, text(SHIPPED))
 ONE_H200 = Path(__file__).parent / "data" / "peaks-h200.json"

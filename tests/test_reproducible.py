@@ -14,7 +14,7 @@ from workload_runs import DENSE, loaded
 
 import traceql
 from traceql.database.loading import database
-from traceql.database.loading.first_use import every_table
+from traceql.database.loading.draft import every_table
 from traceql.database.loading.load import load
 from traceql.database.loading.reading import FileRead
 from traceql.sql.execute import drop_derived, make_macros, search_path

@@ -15,7 +15,7 @@ from command_line import refusal
 from recorded_runs import run_directory
 
 import traceql
-from traceql.database.loading.side_files import NAMES, places_beside
+from traceql.database.loading.discovery import NAMES, places_beside
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ import traces
 
 from traceql.errors import TraceCorrupt, TraceqlError
 from traceql.readers.formats.kineto.read import read_kineto
-from traceql.readers.formats.kineto.streaming import by_range, ranges, scratch, sections
-from traceql.readers.formats.kineto.streaming.ranges import Range
+from traceql.readers.formats.kineto.streaming import scratch, sections
 from traceql.readers.formats.kineto.streaming.read import stream_kineto
+from traceql.readers.formats.kineto.streaming.sections import Range
 from traceql.readers.tables import TraceTables
 
 Event = dict[str, Any]
@@ -152,14 +152,16 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Ranges of few bytes, in threads instead of processes; how many each file was given."""
     found: list[int] = []
 
+    whole_ranges = sections.ranges
+
     def noted(path: Path, wanted: int) -> list[Range]:
-        parts = ranges.ranges(path, wanted)
+        parts = whole_ranges(path, wanted)
         found.append(len(parts))
         return parts
 
-    monkeypatch.setattr(ranges, "_LEAST_BYTES", 1)
-    monkeypatch.setattr(by_range, "ranges", noted)
-    monkeypatch.setattr(by_range, "ProcessPoolExecutor", lambda n, _: ThreadPoolExecutor(n))
+    monkeypatch.setattr(sections, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(sections, "ranges", noted)
+    monkeypatch.setattr(sections, "ProcessPoolExecutor", lambda n, _: ThreadPoolExecutor(n))
     return found
 
 
@@ -174,7 +176,7 @@ def test_ranges_of_a_file_give_the_same_tables(small_ranges: list[int], tmp_path
 def test_processes_that_read_ranges_give_the_same_tables(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(ranges, "_LEAST_BYTES", 1)
+    monkeypatch.setattr(sections, "_LEAST_BYTES", 1)
     require_equal(unpacked(_SOURCES[0], tmp_path))
 
 

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from traceql.errors import TraceqlError
-from traceql.util.version import __version__
+from traceql.util.resources import __version__
 
 if TYPE_CHECKING:
     from traceql.database.loading.load import load

@@ -16,7 +16,7 @@ from traceql.database.opening import attach_public
 from traceql.errors import QueryInvalid, TraceqlError
 from traceql.result import Result
 from traceql.sql.registry import public_tables
-from traceql.util.suggestions import suggestion
+from traceql.util.text import suggestion
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,8 +15,8 @@ from traceql.cli.progress import first_use
 from traceql.cli.streams import checked_output
 from traceql.database.notices import excerpts_reported, first_uses_reported
 from traceql.errors import TraceqlError
-from traceql.util.printable import one_line
-from traceql.util.version import __version__
+from traceql.util.resources import __version__
+from traceql.util.text import one_line
 
 # The exit status of errors, where 1 is a result of the command.
 _ERROR_STATUS = {"gate": 2}

@@ -48,7 +48,7 @@ class CommandGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in self._subcommands and not args[0].startswith("-"):
-            from traceql.util.suggestions import suggestion
+            from traceql.util.text import suggestion
 
             hint = suggestion(args[0], self._subcommands) or f"see {ctx.command_path} --help"
             ctx.fail(f"there is no command '{args[0]}'; {hint}")

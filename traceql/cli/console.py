@@ -9,7 +9,7 @@ import click
 from traceql.result.text_table.columns import display_columns
 from traceql.result.text_table.layout import Layout, layout, unlimited
 from traceql.result.text_table.texts import places, wrapped
-from traceql.util.printable import one_line
+from traceql.util.text import one_line
 
 if TYPE_CHECKING:
     from traceql.result import Result

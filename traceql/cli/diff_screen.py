@@ -24,7 +24,7 @@ from traceql.runs.compare.sentences import (
 )
 from traceql.runs.compare.setup import Difference, Effect
 from traceql.runs.compare.verdict import Verdict
-from traceql.util.printable import one_line
+from traceql.util.text import one_line
 
 _MAX_CAUSES, _MAX_LARGE = 10, 6  # lines of causes; the largest of them, significant or not
 _MAX_KERNELS = 3  # in a line

@@ -14,7 +14,7 @@ from traceql.errors import TraceqlError
 from traceql.runs.gate.criterion import NAME, criteria, found_config, read_config
 from traceql.runs.gate.reports import as_json, as_junit, as_markdown, as_text, text_lines
 from traceql.util.files import whole_file
-from traceql.util.printable import one_line, shortened
+from traceql.util.text import one_line, shortened
 
 if TYPE_CHECKING:
     from traceql.runs.compare.sides import Run

@@ -7,7 +7,7 @@ import click
 
 from traceql.cli.console import print_status, print_table, print_text
 from traceql.cli.options import PATH, OutputFormat, format_options, validate_chart_file
-from traceql.util.printable import one_line
+from traceql.util.text import one_line
 
 if TYPE_CHECKING:
     from traceql.runs.history import History

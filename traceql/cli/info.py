@@ -14,8 +14,8 @@ from traceql.cli.run_summary import print_findings, print_run, print_summary
 from traceql.database.database import Database
 from traceql.errors import QueryNotFound, TraceqlError
 from traceql.sql.query import Query, bound, query_named
-from traceql.util.printable import one_line
 from traceql.util.resources import CHECKS, EXAMPLE_TRACE
+from traceql.util.text import one_line
 
 _FILES = "SELECT rank, path, format, reader, size_bytes FROM trace ORDER BY rank"
 _PROFILES = """

@@ -26,7 +26,7 @@ from traceql.errors import TraceqlError
 from traceql.result import Result
 from traceql.runs.lake.lake import LISTED_BY, Lake, fleet_queries
 from traceql.sql.query import Query, catalog
-from traceql.util.printable import one_line
+from traceql.util.text import one_line
 
 if TYPE_CHECKING:
     from traceql.runs.lake.add import Added

@@ -9,7 +9,7 @@ from traceql.cli.options import INPUT, PATH, Part, part_options
 from traceql.cli.progress import load_progress
 from traceql.cli.run_summary import print_disjoint_recordings, print_summary
 from traceql.database.database import Database
-from traceql.util.without_pandas import leave_out_pandas
+from traceql.util.process import leave_out_pandas
 
 
 @click.command()

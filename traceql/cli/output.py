@@ -12,7 +12,7 @@ from traceql.database.database import Database
 from traceql.errors import TraceqlError
 from traceql.result import Result, RowStream
 from traceql.sql.query import LIMIT, Query, bound, query_named
-from traceql.util.printable import one_line
+from traceql.util.text import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

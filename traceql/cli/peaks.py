@@ -13,11 +13,11 @@ from traceql.cli.console import print_table, print_text
 from traceql.cli.options import INPUT, PATH, OutputFormat, format_options
 from traceql.cli.output import write_dicts
 from traceql.result import Result
-from traceql.util.printable import one_line
+from traceql.util.text import one_line
 from traceql.util.units import SIZE
 
 if TYPE_CHECKING:
-    from traceql.database.loading.peaks_document import PeaksDocument
+    from traceql.database.loading.peaks import PeaksDocument
 
 _DEFAULT_BUFFER_MIB = 512  # of nvbandwidth 0.8
 _TABLES = ("matmul", "memory", "copies", "host", "collectives", "fit")  # plan.limits.tables

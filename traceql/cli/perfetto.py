@@ -16,7 +16,7 @@ from traceql.cli.run_summary import warn_if_large_for_perfetto
 from traceql.database.database import Database, open_database
 from traceql.result import Result
 from traceql.util.files import is_database
-from traceql.util.printable import one_line
+from traceql.util.text import one_line
 
 if TYPE_CHECKING:
     from traceql.present.pftrace.pair import Pair

@@ -9,7 +9,7 @@ from time import monotonic
 
 import click
 
-from traceql.util.printable import one_line
+from traceql.util.text import one_line
 from traceql.util.units import SIZE
 
 _COMPILING = "compiling Perfetto's trace processor, once per machine (5 to 20 s) ..."

@@ -28,7 +28,7 @@ from traceql.database.database import Database
 from traceql.errors import QueryInvalid
 from traceql.present.ui.place import has_place
 from traceql.sql.query import LIMIT, Query, bound, catalog, query_named
-from traceql.util.printable import one_line, printable
+from traceql.util.text import one_line, printable
 
 _format_options = format_options(*STACK_FORMATS, help_text=f"{TABLE_HELP} {FOLDED_HELP}")
 

@@ -10,7 +10,7 @@ import click
 
 from traceql.errors import TraceqlError
 from traceql.sql.query import Parameter, Query, catalog, query_named
-from traceql.util.printable import printable
+from traceql.util.text import printable
 
 
 class QueryGroup(click.Group):

@@ -9,8 +9,7 @@ from traceql.analysis.findings.catalog import PARTS, evidence_command, nothing_f
 from traceql.cli.console import format_count, print_command, print_status, print_text
 from traceql.cli.output import print_query
 from traceql.database.database import Database
-from traceql.util.comment_head import source_text
-from traceql.util.printable import one_line, shortened
+from traceql.util.text import one_line, shortened, source_text
 
 # The steps of the lowest rank, as a person counts the steps of a run.
 _PHASES = """

@@ -4,13 +4,10 @@ import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from traceql.database.loading.discovery import profile_files, trace_files
-from traceql.database.loading.side_files import places_beside
+from traceql.database.loading.discovery import places_beside, profile_files, trace_files
 from traceql.errors import TraceqlError
 from traceql.util.files import is_database, size_and_time
-from traceql.util.resources import PACKAGE, SCHEMA_VERSION
-from traceql.util.user_folders import cache_folder
-from traceql.util.version import __version__
+from traceql.util.resources import PACKAGE, SCHEMA_VERSION, __version__, cache_folder
 
 _RECIPE_SUFFIXES = {".csv", ".py", ".sql", ".toml"}
 

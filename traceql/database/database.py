@@ -20,7 +20,7 @@ from traceql.errors import DatabaseError, QueryInvalid
 from traceql.result import Result, RowStream, without_statement
 from traceql.sql.query import LIMIT, Query, bound, catalog, query_named
 from traceql.sql.registry import place_of
-from traceql.util.drafts import draft_folder
+from traceql.util.files import draft_folder
 
 if TYPE_CHECKING:
     from typing import Self

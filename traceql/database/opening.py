@@ -11,7 +11,7 @@ from traceql.database.notices import report_excerpt
 from traceql.errors import DatabaseError
 from traceql.sql.second_connection import MEMORY
 from traceql.util.resources import SCHEMA_VERSION
-from traceql.util.sql_text import identifier, literal
+from traceql.util.text import identifier, literal
 
 EXCERPT_TABLE = "excerpt"  # a database is an excerpt if it has this table
 # With these settings no statement can read other files, load extensions or change the settings.

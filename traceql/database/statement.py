@@ -11,7 +11,7 @@ from traceql.errors import QueryInvalid
 from traceql.result import Result, without_statement
 from traceql.sql.query import Chart
 from traceql.sql.registry import public_tables
-from traceql.util.sql_text import identifier
+from traceql.util.text import identifier
 
 # Types that Arrow changes or Parquet refuses: UHUGEINT wraps, TIME WITH TIME ZONE loses its zone.
 _NOT_IN_ARROW = {"bignum", "bit", "interval", "time with time zone", "uhugeint", "union"}

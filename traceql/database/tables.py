@@ -10,8 +10,7 @@ from weakref import WeakSet
 
 import duckdb
 
-from traceql.database.loading.first_use import add_tables, every_table
-from traceql.database.loading.log_beside import require_no_log
+from traceql.database.loading.draft import add_tables, every_table, require_no_log
 from traceql.database.notices import Done, first_use_progress
 from traceql.database.opening import opened_database, public_search_path
 from traceql.errors import (
@@ -24,8 +23,8 @@ from traceql.errors import (
 from traceql.sql.execute import make_macros, present
 from traceql.sql.second_connection import search_path_of
 from traceql.sql.tables_read import read_by
-from traceql.util.drafts import draft_folder
-from traceql.util.sql_text import literal
+from traceql.util.files import draft_folder
+from traceql.util.text import literal
 
 
 class Tables:

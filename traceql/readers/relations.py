@@ -47,7 +47,7 @@ from traceql.readers.total_time import absolute_sum, require_sum_fits
 from traceql.readers.track_nesting import NONE, SLICE
 from traceql.readers.tracks import Track
 from traceql.readers.unpacked import ANEW
-from traceql.util.sql_text import identifier
+from traceql.util.text import identifier
 
 Int64s = npt.NDArray[np.int64]
 Prepare = Callable[[Path, Scratch], None]  # opens a file and leaves the relations

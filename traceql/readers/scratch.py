@@ -17,7 +17,7 @@ import pyarrow as pa
 from traceql.errors import LossyLoad, TraceCorrupt
 from traceql.readers.shown import shown
 from traceql.readers.unpacked import ANEW
-from traceql.util.sql_text import identifier
+from traceql.util.text import identifier
 
 BATCH_ROWS = 122_880
 _MACROS = Path(__file__).with_name("relations.sql")

@@ -21,7 +21,7 @@ from traceql.readers.shown import shown
 from traceql.readers.sqlite_file import file_uri, one_line, settled_file
 from traceql.readers.unpacked import ANEW
 from traceql.util.files import size_and_time
-from traceql.util.sql_text import identifier
+from traceql.util.text import identifier
 
 _BATCH_OPTION = {"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)}
 

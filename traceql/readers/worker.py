@@ -20,7 +20,7 @@ from threading import Thread
 from traceback import format_exception_only
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from traceql.util.without_pandas import leave_out_pandas
+from traceql.util.process import leave_out_pandas
 
 if TYPE_CHECKING:
     from traceql.errors import TraceqlError

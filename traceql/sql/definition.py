@@ -35,14 +35,14 @@ import duckdb
 import pyarrow as pa
 
 from traceql.errors import DefinitionInvalid, reason
-from traceql.util.comment_head import (
+from traceql.util.text import (
     Column,
     CommentHead,
     comment_head,
     described_columns,
+    literal,
     source_text,
 )
-from traceql.util.sql_text import literal
 
 _TAGS = ("kind", "schema", "scope", "needs", "empty_unless", "column")
 _ARROW_TYPES = {

@@ -18,9 +18,8 @@ from traceql.errors import DatabaseError, DefinitionInvalid, TraceqlError, reaso
 from traceql.sql.definition import Definition, Kind, Schema, comments, table_of
 from traceql.sql.registry import definitions
 from traceql.sql.second_connection import connection_to_memory, second_connection, see_memory
-from traceql.util.arrow_duckdb import create_table
-from traceql.util.spooled import spooled
-from traceql.util.sql_text import identifier, literal
+from traceql.util.arrow_duckdb import create_table, spooled
+from traceql.util.text import identifier, literal
 
 _SCRATCH = "scratch"  # a database in memory: all connections see it, and it writes no log
 _Making = Callable[[duckdb.DuckDBPyConnection, Definition, str], None]

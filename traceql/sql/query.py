@@ -31,9 +31,8 @@ from typing import Any
 import duckdb
 
 from traceql.errors import QueryInvalid, QueryNotFound
-from traceql.util.comment_head import Column, comment_head, described_columns, source_text
 from traceql.util.resources import QUERIES
-from traceql.util.suggestions import suggestion
+from traceql.util.text import Column, comment_head, described_columns, source_text, suggestion
 
 _VALUE = re.compile(r"'[^']*'|\S+")
 _PARAM = re.compile(r"(\w+)\s+(\w+)\s*=\s*('[^']*'|\S+)\s*(.*)")

@@ -2,7 +2,7 @@
 
 import duckdb
 
-from traceql.util.sql_text import literal
+from traceql.util.text import literal
 
 MEMORY = "memory.main"  # of every connection that attaches its databases
 

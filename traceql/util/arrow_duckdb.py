@@ -1,7 +1,11 @@
-"""Moves rows between DuckDB and Arrow or numpy."""
+"""Moves rows between DuckDB and Arrow or numpy, and keeps many of them on disk."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any
 
 import duckdb
 import numpy as np
@@ -33,3 +37,84 @@ def in_order(columns: Columns, *by: str) -> Columns:
     """The rows sorted by these columns, the first one first; quick if they nearly are already."""
     order = np.lexsort([columns[name] for name in reversed(by)])
     return {name: column[order] for name, column in columns.items()}
+
+
+_IN_MEMORY_BYTES = 64 << 20  # what is less stays in memory
+_BATCH_ROWS = 100_000
+_FILES = "SELECT path FROM duckdb_databases() WHERE path IS NOT NULL ORDER BY database_oid"
+
+
+@contextmanager
+def spooled(con: duckdb.DuckDBPyConnection, parts: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """All parts as one table, made before the block begins, so that the block can write.
+
+    Args:
+        parts: tables of one schema; one at least, which may be empty.
+    """
+    folder = _folder(con)  # asked first: the parts may be those of a query that is open
+    first = _while_small(parts)
+    after = next(parts, None)
+    if after is None:
+        yield pa.concat_tables(first)
+        return
+    with TemporaryDirectory(dir=folder) as own:
+        path = str(Path(own) / "rows.arrow")
+        with pa.ipc.new_file(path, after.schema) as sink:
+            for part in chain(first, [after], parts):
+                sink.write_table(part)
+        first.clear()
+        with pa.memory_map(path) as source:
+            yield pa.ipc.open_file(source).read_all()
+
+
+def tables_of(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.Table]:
+    """All rows of a query, in tables that are small enough for memory."""
+    reader = con.sql(sql).to_arrow_reader(_BATCH_ROWS)
+    yield reader.schema.empty_table()
+    for batch in reader:
+        yield pa.Table.from_batches([batch])
+
+
+def mapped_columns(con: duckdb.DuckDBPyConnection, sql: str, params: object = None) -> Columns:
+    """All rows of a query of numbers, as one array per column, mapped from disk if they are many.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    folder = _folder(con)
+    reader = con.sql(sql, params=params).to_arrow_reader(_BATCH_ROWS)
+    batches = (pa.Table.from_batches([batch]) for batch in reader)
+    first = _while_small(batches)
+    after = next(batches, None)
+    if after is None:
+        table = pa.concat_tables([reader.schema.empty_table(), *first])
+        return {name: table[name].to_numpy() for name in table.column_names}
+    files = [TemporaryFile(dir=folder) for _ in reader.schema]  # noqa: SIM115 (map keeps it)
+    for part in chain(first, [after], batches):
+        for file, column in zip(files, part.columns, strict=True):
+            file.write(column.to_numpy().tobytes())
+    return {
+        field.name: _mapped(file, field.type.to_pandas_dtype())
+        for file, field in zip(files, reader.schema, strict=True)
+    }
+
+
+def _mapped(file: IO[bytes], kind: type[np.generic]) -> npt.NDArray[Any]:
+    file.flush()
+    return np.memmap(file, kind, mode="r")
+
+
+def _while_small(parts: Iterator[pa.Table]) -> list[pa.Table]:
+    """The first parts, as many as may be in memory together."""
+    found: list[pa.Table] = []
+    size = 0
+    while size <= _IN_MEMORY_BYTES and (part := next(parts, None)) is not None:
+        found.append(part)
+        size += part.nbytes
+    return found
+
+
+def _folder(con: duckdb.DuckDBPyConnection) -> Path | None:
+    """The folder of the database; None for the usual one if it is in memory."""
+    found = con.execute(_FILES).fetchall()
+    return Path(found[0][0]).parent if found else None

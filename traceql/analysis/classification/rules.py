@@ -12,7 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.errors import RulesInvalid
-from traceql.util.input_file import Unusable, text
+from traceql.util.files import Unusable, text
 
 BUILT_IN = Path(__file__).with_name("kernels.csv")
 CATEGORIES = frozenset(

@@ -35,7 +35,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from traceql.errors import QueryInvalid
-from traceql.util.comment_head import comment_head, source_text
+from traceql.util.text import comment_head, source_text
 
 if TYPE_CHECKING:
     from traceql.database.database import Database

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from traceql.analysis.layers.kernel_text import letter
-from traceql.util.sql_text import literal
+from traceql.util.text import literal
 
 _FILE = Path(__file__).with_name("modules.csv")
 # Modules of an encoder, or of a model that drafts tokens.

@@ -5,9 +5,7 @@ from typing import Any
 
 import duckdb
 
-from traceql.database.excerpt.choice import Choice
-from traceql.database.excerpt.times import seconds
-from traceql.database.excerpt.windows import Extent
+from traceql.database.excerpt.windows import Choice, Extent, seconds
 from traceql.database.opening import EXCERPT_TABLE
 from traceql.sql.definition import described
 

@@ -1,10 +1,151 @@
 """The rows of each table of an excerpt, as a SELECT from the attached source database."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 
-from traceql.database.excerpt.overlap import Overlap
-from traceql.database.excerpt.rules import RULES, Rule
+import duckdb
+
 from traceql.sql.definition import Definition
+
+
+class Rule(StrEnum):
+    """Which rows of a table an excerpt has.
+
+    WHOLE: all, because they are facts of the run, and do not become fewer with its time.
+    BEGUN: the events that begin in a window, with their whole durations.
+    CLIPPED: the intervals of a device that are in a window, cut at its edges, so that they still
+        cover the time without overlap.
+    KERNEL: what is said of kernels that the excerpt has.
+    OPERATION: on all ranks, if one of them has a kernel of the operation in the excerpt.
+    STEP: what is said of steps that the excerpt has whole.
+    OWN: each such table has a query of its own (see `rows`).
+    """
+
+    WHOLE = "whole"
+    BEGUN = "begun"
+    CLIPPED = "clipped"
+    KERNEL = "kernel"
+    OPERATION = "operation"
+    STEP = "step"
+    OWN = "own"
+
+
+_TABLES = {
+    Rule.WHOLE: """
+        clock communicator cost_formula data_sheet_peak event_kind file_count finding_rule
+        fixed_cost graph_node kernel_class kernel_key kernel_metric kernel_rule layer_kind
+        layout link load_check measured_collective measured_device model_config model_part
+        model_size parsed_kernel_name peak peak_file profile_check profile_file profiled_launch
+        profiled_work quantization_pattern rank_model rank_model_part recorder run run_file
+        run_iteration symbol trace traceql_database track transfer_curve user_peak
+    """,
+    Rule.BEGUN: "counter instant memory",
+    Rule.CLIPPED: "device_timeline device_state gap",
+    Rule.KERNEL: """
+        activity collective kernel_match kernel_module launch_origin operation_plane
+        profiled_kernel role_call
+    """,
+    Rule.OPERATION: "collective_arrival",
+    Rule.STEP: "aligned_step cost request_step step step_time step_tokens",
+    Rule.OWN: "flow kernel launch ledger lost_time module request slice telemetry telemetry_sample",
+}
+RULES: Mapping[str, Rule] = {
+    table: rule for rule, tables in _TABLES.items() for table in tables.split()
+}
+
+
+_CELLS = 50_000  # of all windows together, about
+_SHORT_NS = 10_000_000  # rows that last longer are few, and compared with all windows of their rank
+_BOUNDS = "SELECT MIN(ts), MAX(ts + dur), SUM(dur) FROM excerpt_window"
+_CELL_TABLE = """
+    CREATE TEMP TABLE cell AS
+    SELECT
+        number,
+        rank,
+        ts AS from_ts,
+        ts + dur AS to_ts,
+        UNNEST(range(ts // $size, (ts + dur - 1) // $size + 1)) AS cell
+    FROM excerpt_window
+"""
+_EDGE_TABLE = """
+    CREATE TEMP TABLE edge AS
+    SELECT
+        number,
+        rank,
+        ts AS from_ts,
+        ts + dur AS to_ts,
+        UNNEST([ts // $size - 1, ts // $size]) AS cell
+    FROM excerpt_window
+"""
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """How to find rows by the windows of the table excerpt_window.
+
+    Attributes:
+        cell_ns: length of the cells of windows.
+        first_ts: where the first window begins.
+        last_ts: where the last one ends.
+    """
+
+    cell_ns: int
+    first_ts: int
+    last_ts: int
+
+    def begun(self, table: str) -> str:
+        """The rows that begin in a window, with its number, from_ts and to_ts."""
+        return f"""
+            SELECT each.*, cell.number, cell.from_ts, cell.to_ts
+            FROM {table} AS each
+            INNER JOIN cell
+                ON each.rank = cell.rank
+                AND each.ts // {self.cell_ns} = cell.cell
+                AND each.ts >= cell.from_ts
+                AND each.ts < cell.to_ts
+            WHERE each.ts >= {self.first_ts} AND each.ts < {self.last_ts}
+        """
+
+    def open(self, table: str) -> str:
+        """The rows that began before the start of a window and last beyond it, for each window."""
+        return f"""
+            SELECT each.*, edge.number, edge.from_ts, edge.to_ts
+            FROM {table} AS each
+            INNER JOIN edge
+                ON each.rank = edge.rank
+                AND each.ts // {_SHORT_NS} = edge.cell
+                AND each.ts < edge.from_ts
+                AND each.ts + each.dur > edge.from_ts
+            WHERE each.dur <= {_SHORT_NS} AND each.ts >= {self.first_ts - _SHORT_NS}
+                AND each.ts < {self.last_ts}
+            UNION ALL
+            SELECT each.*, edge.number, edge.ts, edge.ts + edge.dur
+            FROM {table} AS each
+            INNER JOIN excerpt_window AS edge
+                ON each.rank = edge.rank AND each.ts < edge.ts AND each.ts + each.dur > edge.ts
+            WHERE each.dur > {_SHORT_NS}
+        """
+
+    def clipped(self, table: str) -> str:
+        """What the rows have in windows: ts and dur cut at their edges."""
+        return f"""
+            SELECT * EXCLUDE (number, from_ts, to_ts) REPLACE (
+                GREATEST(ts, from_ts) AS ts,
+                LEAST(ts + dur, to_ts) - GREATEST(ts, from_ts) AS dur
+            )
+            FROM ({self.begun(table)} UNION ALL {self.open(table)})
+        """
+
+
+def overlap_with_windows(con: duckdb.DuckDBPyConnection) -> Overlap:
+    """Lists the windows of excerpt_window in temporary tables that the SELECTs join."""
+    ((first, last, total),) = con.execute(_BOUNDS).fetchall()
+    cell_ns = max(1000, int(total) // _CELLS)
+    con.execute(_CELL_TABLE, {"size": cell_ns})
+    con.execute(_EDGE_TABLE, {"size": _SHORT_NS})
+    return Overlap(cell_ns, first, last)
+
 
 # What other tables are chosen by. A step is whole if it and the same iteration on other ranks, as
 # far as that is in the windows at all, begins and ends in them: then what compares ranks is exact.

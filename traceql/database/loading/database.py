@@ -11,19 +11,24 @@ from secrets import token_hex
 import duckdb
 import pyarrow as pa
 
-from traceql.database.loading.forms import Recorded, require_one_form
-from traceql.database.loading.graph_nodes import write_graph_nodes
-from traceql.database.loading.ranks import Rank, ranks
+from traceql.database.loading.ranks import (
+    Extent,
+    Placement,
+    Rank,
+    Recorded,
+    placements,
+    ranks,
+    require_one_form,
+)
 from traceql.database.loading.reading import FileRead
 from traceql.database.loading.run_directory import RunDirectory
-from traceql.database.loading.time_base import Extent, Placement, placements
+from traceql.database.loading.run_files import write_graph_nodes
 from traceql.errors import TraceCorrupt
 from traceql.readers.dialects.registry import loaded_facts
 from traceql.readers.tables import SCHEMAS
 from traceql.sql.execute import create_sources
 from traceql.sql.second_connection import second_connection
-from traceql.util.resources import SCHEMA_VERSION
-from traceql.util.version import __version__
+from traceql.util.resources import SCHEMA_VERSION, __version__
 
 _INT64 = range(-(2**63), 2**63)
 

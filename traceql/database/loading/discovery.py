@@ -1,13 +1,33 @@
-"""Finds the trace files, and the profiles of Nsight Compute, in the paths that a user gives."""
+"""Finds the trace files, profiles and files beside them in the paths of the user."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from traceql.database.loading.side_files import NAMES, RUN
 from traceql.errors import TraceNotFound
-from traceql.readers.ncu import recognition
+from traceql.readers.ncu import csv_text as ncu
 from traceql.readers.registry import is_superseded, suffixes, traces_of_folder, whole
 from traceql.util.files import is_database, path_text
+
+RUN = "run.json"  # a folder with this file is a run directory, which has its traces in `traces`
+METRICS = "metrics.json"
+STEPS = "steps.jsonl"
+TELEMETRY = "telemetry.parquet"
+PEAKS = "peaks.json"
+MODEL_CONFIG = "config.json"
+GRAPH_NODES = "graph_nodes.json"
+NAMES = (RUN, METRICS, STEPS, TELEMETRY, PEAKS, MODEL_CONFIG, GRAPH_NODES)
+
+
+def folders_beside(trace: Path) -> tuple[Path, ...]:
+    """The folder of a trace and the one around it, which is that of its run directory."""
+    return tuple(trace.parents[:2])
+
+
+def places_beside(traces: Iterable[Path]) -> Iterator[Path]:
+    """Each path where a load of these traces may look for a file, whether there is one or not."""
+    for folder in dict.fromkeys(folder for trace in traces for folder in folders_beside(trace)):
+        for name in NAMES:
+            yield folder / name
 
 
 def trace_files(paths: Iterable[Path]) -> list[Path]:
@@ -65,7 +85,7 @@ def _files(path: Path) -> list[Path]:
         if path.is_file() and is_database(path):
             raise TraceNotFound(f"{path} is a database; show it with traceql info {path}")
         if path.is_file():
-            return [] if recognition.is_profile(path) else [trace_path(path)]
+            return [] if ncu.is_profile(path) else [trace_path(path)]
         if path.exists():
             raise TraceNotFound(
                 f"{path} is neither a file nor a folder; save the trace to a file and load that"
@@ -98,16 +118,16 @@ def _files_of_folder(folder: Path) -> list[Path]:
 
 def _profiles(path: Path) -> list[Path]:
     if path.is_file():
-        return [trace_path(path)] if recognition.is_profile(path) else []
+        return [trace_path(path)] if ncu.is_profile(path) else []
     places = [place for place in (path, path / "traces") if place.is_dir()]
     files = [file for place in places for file in sorted(place.iterdir()) if _may_be_profile(file)]
-    found = [file for file in files if recognition.is_profile(file)]
-    return [trace_path(file) for file in found if not recognition.is_superseded(file)]
+    found = [file for file in files if ncu.is_profile(file)]
+    return [trace_path(file) for file in found if not ncu.is_superseded(file)]
 
 
 def _may_be_profile(file: Path) -> bool:
     """Whether a file of a folder has the name of a profile, so that its content is looked at."""
-    return file.is_file() and file.name.endswith(recognition.SUFFIXES)
+    return file.is_file() and file.name.endswith(ncu.SUFFIXES)
 
 
 def _files_in_places(folder: Path, ends: tuple[str, ...]) -> list[Path]:

@@ -1,15 +1,86 @@
-"""The draft of a database: a file that only this process writes, until it replaces the database."""
+"""The draft of a database, the folder for it, and tables that are added on first use."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import shlex
+import shutil
+import stat
+from collections.abc import Collection, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import duckdb
 
-from traceql.errors import DatabaseError
-from traceql.sql.execute import search_path
-from traceql.util.memory import deriving_bytes, writing_limits
-from traceql.util.sql_text import literal
+from traceql.database.notices import Done
+from traceql.database.opening import opened_database
+from traceql.errors import DatabaseError, DatabaseReplaced
+from traceql.sql.definition import Kind
+from traceql.sql.execute import make_tables, present, search_path
+from traceql.sql.registry import definitions
+from traceql.util.files import (
+    draft_folder,
+    is_device,
+    path_text,
+    size_and_time,
+    target_of,
+    whole_file,
+)
+from traceql.util.locks import locked
+from traceql.util.process import deriving_bytes, memory_bytes, writing_limits
+from traceql.util.text import literal
+
+
+def require_no_log(database: Path) -> None:
+    """Raises DatabaseError if a write-ahead log of DuckDB is beside the database.
+
+    A log belongs to the very file that it was written for: DuckDB cannot open a new file with it.
+    """
+    for path in (database, Path(os.path.realpath(database))):
+        log = path.with_name(f"{path.name}.wal")
+        if log.exists() and not path.exists():
+            raise DatabaseError(
+                f"{log} is left of a database that is gone; remove it, or name another file with -o"
+            )
+        if log.exists():
+            raise DatabaseError(
+                f"{log} has changes that are not in the database yet: a program has the database "
+                "open, or was killed. Close that program; if there is none, bring the changes in "
+                f"with python -c {shlex.quote(_brings_in(path))}"
+            )
+
+
+def _brings_in(database: Path) -> str:
+    return f"import duckdb; duckdb.connect({str(database)!r}).close()"
+
+
+@contextmanager
+def workspace(database: Path) -> Iterator[Path]:
+    """An empty folder on the file system of `database`, which is removed at the end in any case.
+
+    Only one load of a database at a time gets one. Another load waits, and then finds the database
+    that the first has written.
+
+    Raises:
+        DatabaseError: `database` is a folder or a device, its path is not UTF-8, or files cannot be
+            created beside it.
+    """
+    if (shown := path_text(database)) != str(database):
+        raise DatabaseError(f"{shown}: the path is not UTF-8; choose another place with -o")
+    if database.is_dir():
+        raise DatabaseError(f"{database} is a folder; name a file with -o")
+    if is_device(database):
+        raise DatabaseError(f"{database} is not a file; name a file with -o")
+    with ExitStack() as stack:
+        try:
+            target = target_of(database)
+            stack.enter_context(locked(target.with_name(f".{target.name}.loading.lock")))
+            folder = stack.enter_context(draft_folder(target.parent))
+        except OSError as error:
+            raise DatabaseError(
+                f"cannot write in {database.parent}: {error.strerror or error}; "
+                "choose another place with -o"
+            ) from None
+        yield folder
+
 
 _AMPLE_BYTES = 4 << 30  # with less memory, tables are made one by one
 _EVENTS = ("slice", "instant", "counter")
@@ -67,3 +138,81 @@ def limit_deriving(con: duckdb.DuckDBPyConnection, budget_bytes: int) -> int:
         con.execute("SET threads = 1")
         return 1
     return 2 if budget_bytes >= _AMPLE_BYTES else 1
+
+
+# The tables that every load makes, and recorder, which its summary reads.
+LOADED = (
+    *("trace", "run", "slice", "instant", "flow", "counter", "track", "launch", "kernel", "step"),
+    *("layer", "gap", "collective", "communicator", "memory", "module", "request", "request_step"),
+    *("telemetry", "kernel_metric", "ledger", "recorder"),
+)
+
+
+def every_table() -> set[str]:
+    """The names of the tables of a complete database."""
+    return {name for name, one in definitions().items() if one.kind is Kind.TABLE}
+
+
+def add_tables(
+    database: Path, names: Collection[str], load_id: str, done: Done, *, shown: Path
+) -> None:
+    """Makes these tables of a database, and what they need, and replaces its file.
+
+    Another process that does the same waits, and finds the tables there.
+
+    Args:
+        load_id: of the load whose tables are meant (traceql_database.load_id).
+        done: called with how many tables were made, and of how many.
+        shown: the name of the database in messages.
+
+    Raises:
+        DatabaseReplaced: the database was loaded anew.
+        TraceqlError: the file cannot be replaced.
+        OSError: the same.
+        DefinitionInvalid: the definition of a table is wrong.
+    """
+    if not _may_be_replaced(database):
+        raise DatabaseError(f"{shown} cannot be written")
+    with workspace(database) as folder:
+        if _made(database, load_id, shown=shown).issuperset(names):
+            return
+        draft = folder / "new.duckdb"
+        target = target_of(database)
+        before = size_and_time(target)
+        shutil.copyfile(target, draft)
+        with whole_file(database, draft=draft, may_replace_database=True):
+            _make(draft, names, done, shown=shown)
+            if size_and_time(target) != before or target.with_name(f"{target.name}.wal").exists():
+                raise DatabaseError(f"{shown} is written by another program")
+
+
+def _made(database: Path, load_id: str, *, shown: Path) -> set[str]:
+    """The tables that a database has now, after others may have made some."""
+    with closing(opened_database(database, otherwise="load the traces again")) as con:
+        if con.execute("SELECT load_id FROM traceql_database").fetchall() != [(load_id,)]:
+            raise DatabaseReplaced(
+                f"{shown} was replaced by a load while it was open; open it again"
+            )
+        return present(con)
+
+
+def _make(draft: Path, names: Collection[str], done: Done, *, shown: Path) -> None:
+    """Makes tables in a draft.
+
+    Args:
+        shown: the name of the database in messages.
+    """
+    budget = memory_bytes(None)
+    try:
+        with open_draft(draft, budget_bytes=budget) as con:
+            make_tables(con, names, at_once=limit_deriving(con, budget), done=done)
+    except duckdb.Error as error:
+        raise cannot_write(shown, error) from None
+
+
+def _may_be_replaced(database: Path) -> bool:
+    """Whether its owner lets the file change; whoever may write the folder could replace it."""
+    mode = database.stat().st_mode
+    return bool(mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)) and os.access(
+        database, os.W_OK
+    )

@@ -12,29 +12,67 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.classification.rules import write_rules
-from traceql.database.loading.ahead import recordings_ahead
 from traceql.database.loading.database import add_files, create_tables
 from traceql.database.loading.discovery import profile_files, trace_files, trace_path
-from traceql.database.loading.disk import require_room
-from traceql.database.loading.draft import cannot_write, limit_deriving, open_draft
-from traceql.database.loading.first_use import LOADED, every_table
-from traceql.database.loading.log_beside import require_no_log
+from traceql.database.loading.draft import (
+    LOADED,
+    cannot_write,
+    every_table,
+    limit_deriving,
+    open_draft,
+    require_no_log,
+    workspace,
+)
 from traceql.database.loading.model_config import write_model_config
 from traceql.database.loading.peaks import write_peaks
 from traceql.database.loading.profiles import add_profiles, read_profiles
-from traceql.database.loading.reading import FileRead, read_files
+from traceql.database.loading.reading import FileRead, read_files, recordings_ahead
 from traceql.database.loading.run_directory import RunDirectory, run_directories
 from traceql.database.loading.run_files import add_runs
-from traceql.database.loading.workspace import workspace
 from traceql.database.opening import excerpt_in, opened_database
-from traceql.errors import TraceqlError
-from traceql.readers.ncu.profile import Profile
+from traceql.errors import DatabaseError, TraceqlError
+from traceql.readers.ncu.values import Profile
 from traceql.readers.registry import reader_of
-from traceql.readers.ways import Way, named_way
+from traceql.readers.ways import Way, named_way, unpacked_bytes
 from traceql.sql.execute import drop_derived, make_tables, present
 from traceql.sql.registry import definitions
 from traceql.util.files import whole_file
-from traceql.util.memory import memory_bytes
+from traceql.util.process import memory_bytes
+from traceql.util.units import SIZE
+
+# Of the unpacked size of the files, while they are loaded: their events in sections, what DuckDB
+# sorts, and the new database (benchmarks/large_traces.py).
+_NEEDED = 1.3
+_WORTH_TELLING = 4 << 30
+
+
+def require_room(
+    files: Sequence[Path], folder: Path, done: Callable[[str, int, int], None]
+) -> None:
+    """Tells how much disk a large load needs, and how much is free.
+
+    Args:
+        folder: where the load writes.
+        done: is called with disk, the bytes that are needed, and those that are free.
+
+    Raises:
+        DatabaseError: the load would not fit.
+    """
+    needed, free = needed_bytes(files), shutil.disk_usage(folder).free
+    if needed < _WORTH_TELLING:
+        return
+    done("disk", needed, free)
+    if needed > free:
+        raise DatabaseError(
+            f"the load needs about {SIZE.text(needed)} of disk in {folder}, where "
+            f"{SIZE.text(free)} are free; free some space, or choose another place with -o"
+        )
+
+
+def needed_bytes(files: Sequence[Path]) -> int:
+    """About how much disk a load of these files needs while it runs."""
+    return int(_NEEDED * sum(map(unpacked_bytes, files)))
+
 
 DEFAULT_DATABASE = Path("run.duckdb")
 _OTHERWISE = "name another file with -o"
@@ -99,7 +137,7 @@ def load(
         complete: whether to make all tables at once, for programs that open the file with DuckDB.
             By default a load makes those that most questions need, and the others are made when a
             query first needs them. A complete database stays complete.
-        ahead: a folder of files that `traceql.database.loading.ahead` has read, which are not read
+        ahead: a folder of files that `reading.py` has read, which are not read
             again.
         done: called for progress, with what was done (files or database), how many, and of how
             many; also with engine, before the trace processor is compiled, and with disk, the bytes

@@ -9,12 +9,10 @@ import duckdb
 from msgspec import Meta, Struct
 
 from traceql.analysis.layers.families import families as layer_families
-from traceql.database.loading.json_document import checked, json_document
-from traceql.database.loading.run_directory import RunDirectory
-from traceql.database.loading.side_files import MODEL_CONFIG, RUN, folders_beside
+from traceql.database.loading.discovery import MODEL_CONFIG, RUN, folders_beside
+from traceql.database.loading.run_directory import RunDirectory, checked, json_document
 from traceql.errors import ModelConfigInvalid
-from traceql.util.files import path_text
-from traceql.util.input_file import Unusable
+from traceql.util.files import Unusable, path_text
 
 
 class ModelConfig(Struct, frozen=True):

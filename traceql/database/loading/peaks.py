@@ -1,17 +1,142 @@
-"""Loads peaks that a user gives: rows for the list of data sheets, and measured ceilings."""
+"""Loads peaks that a user gives: data sheets as CSV, measured ceilings as peaks.json."""
 
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 from pathlib import Path
+from typing import Annotated, Literal
 
 import duckdb
+from msgspec import Meta, Struct
 
 from traceql.analysis.peaks.rows import PeakRow, peak_rows
-from traceql.database.loading.json_document import JsonDocument
-from traceql.database.loading.peaks_document import PeaksDocument, peaks_document
+from traceql.database.loading.run_directory import JsonDocument, checked, parsed
 from traceql.errors import PeaksInvalid
-from traceql.util.files import path_text
-from traceql.util.input_file import Unusable, text
+from traceql.util.files import Unusable, path_text, text
+
+SCHEMA_VERSION = 2  # version 1 lacks GPUs of copies, copies of the host, and sources
+_Count = Annotated[int, Meta(ge=1, lt=2**62)]
+_Size = Annotated[int, Meta(ge=1, lt=2**31)]
+_Ns = Annotated[float, Meta(ge=1, le=1e15)]  # no kernel and no operation takes less than 1 ns
+_Spread = Annotated[float, Meta(ge=0, le=1e15)]
+_Mask = Annotated[int, Meta(ge=0, lt=2**62)]
+_Gpu = Annotated[int, Meta(ge=0, lt=2**31)]
+
+
+class _Measurement(Struct, frozen=True, kw_only=True):
+    """How long something took: the median and the median absolute deviation, ns."""
+
+    ns: _Ns
+    mad_ns: _Spread | None = None
+    sm_clock_mhz: _Count | None = None
+    throttle_reasons: _Mask | None = None
+
+
+class _Ceiling(_Measurement, frozen=True, kw_only=True):
+    fastest_ns: _Ns | None = None
+
+    def __post_init__(self) -> None:
+        if self.fastest_ns is not None and self.fastest_ns > self.ns:
+            raise ValueError("`fastest_ns` is above `ns`, the median")
+
+
+class _Kernel(_Measurement, frozen=True, kw_only=True):
+    period_ns: _Ns | None = None
+
+
+class Memory(_Ceiling, frozen=True, kw_only=True):
+    """Reading, or copying, where bytes are read and written; traceql measures the first GPU."""
+
+    op: Literal["copy", "read"]
+    bytes: _Count
+    gpu: _Gpu | None = None
+    source: str | None = None
+
+
+class Product(_Ceiling, frozen=True, kw_only=True):
+    dtype: Literal["bf16", "fp8", "int8", "fp4"]
+    m: _Size
+    k: _Size
+    n: _Size
+    role: str | None = None
+    load: Literal["burst", "sustained"] | None = None
+
+
+class Collective(_Measurement, frozen=True, kw_only=True):
+    """A collective of all ranks, or a copy from one GPU to another.
+
+    Attributes:
+        bytes: size of the whole buffer; of a copy or a send, in one direction.
+        source: the program that measured it; None if traceql did.
+    """
+
+    op: Literal[
+        "all_reduce",
+        "all_gather",
+        "reduce_scatter",
+        "all_to_all",
+        "send_recv",
+        "peer_copy",
+        "peer_copy_both",
+    ]
+    ranks: Annotated[int, Meta(ge=2, lt=2**31)]
+    bytes: _Count
+    algorithm: Literal["nccl", "custom", "copy", "copy_kernel"]
+    kernel_ns: _Ns | None = None
+    fastest_ns: _Ns | None = None
+    from_gpu: _Gpu | None = None
+    to_gpu: _Gpu | None = None
+    source: str | None = None
+
+
+class HostCopy(_Measurement, frozen=True, kw_only=True):
+    """A copy between the memory of the host and that of a GPU; `bytes` counts one direction."""
+
+    op: Literal["to_gpu", "from_gpu", "to_gpu_both", "from_gpu_both"]
+    gpu: _Gpu
+    bytes: _Count
+    algorithm: Literal["copy", "copy_kernel"]
+    source: str | None = None
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """A file of another program that rows come from."""
+
+    program: str
+    file: str
+    version: str | None = None
+    started: str | None = None
+
+
+class PeaksDocument(Struct, frozen=True, kw_only=True):
+    """The measured ceilings of a machine's GPUs of one name."""
+
+    schema_version: Annotated[int, Meta(ge=1)]
+    device_name: Annotated[str, Meta(min_length=1)]
+    measured: str
+    memory_bytes: _Count | None = None
+    l2_bytes: _Count | None = None
+    kernel: _Kernel | None = None
+    memory: list[Memory]
+    products: list[Product]
+    collectives: list[Collective]
+    host_copies: list[HostCopy] = []
+    skipped: list[str] = []
+    sources: list[Source] = []
+
+
+def peaks_document(found: str) -> tuple[JsonDocument, PeaksDocument]:
+    """What the text of a peaks.json holds.
+
+    Raises:
+        Unusable: it is not that of a peaks.json, or was written by a newer version.
+    """
+    document = parsed(found)
+    if not isinstance(document.value, dict) or "schema_version" not in document.value:
+        raise Unusable("it has no schema_version; give a peaks.json of traceql experiment peaks")
+    peaks = checked(document.value, PeaksDocument)
+    if peaks.schema_version > SCHEMA_VERSION:
+        raise Unusable("it was written by a newer version of traceql; update traceql")
+    return document, peaks
 
 
 def write_peaks(con: duckdb.DuckDBPyConnection, files: Sequence[Path]) -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 import duckdb
 
 from traceql.errors import ProfileSkipped
-from traceql.readers.ncu.profile import Profile
 from traceql.readers.ncu.read import read_profile
+from traceql.readers.ncu.values import Profile
 from traceql.util.files import path_text
 
 _LAUNCH = """

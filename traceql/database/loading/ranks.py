@@ -1,15 +1,51 @@
-"""Finds the rank of each file: from run.json, the trace, the file name or the order of files."""
+"""The rank and the time base of each file; two forms of one recording count once."""
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from traceql.database.loading.run_directory import RunDirectory
-from traceql.database.loading.run_document import RankEntry
+from traceql.database.loading.run_directory import RankEntry, RunDirectory
 from traceql.errors import RankConflict
 from traceql.readers.dialects.facts import FileFacts
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A rank of a file.
+
+    Attributes:
+        first_ts: the time of its first event in the file's own time, ns; None if it is unknown.
+    """
+
+    path: str
+    facts: FileFacts
+    first_ts: int | None = None
+
+
+def require_one_form(found: Iterable[Recorded]) -> None:
+    """Raises RankConflict if two files have the same process and GPU in different forms.
+
+    Or in the same form, if they also begin at the same time.
+    """
+    seen: dict[str, list[Recorded]] = {}
+    for one in found:
+        before = seen.setdefault(one.facts.recorded, [])
+        for other in before if one.facts.recorded else ():
+            if one.path != other.path and _is_same(one, other):
+                raise RankConflict(
+                    f"{one.facts.recorded} is both in {other.path} and in {one.path}, which seem "
+                    "to be the same recording; load one of them, or different runs into different "
+                    "databases (-o)"
+                )
+        before.append(one)
+
+
+def _is_same(one: Recorded, other: Recorded) -> bool:
+    is_at_once = one.first_ts is not None and one.first_ts == other.first_ts
+    return one.facts.form != other.facts.form or is_at_once
+
 
 # A number of more digits is no rank, but perhaps a time.
 _RANK_IN_NAME = re.compile(r"(?:^|[_\-.])rank[_\-]?([0-9]{1,9})(?=[^0-9]|$)", re.IGNORECASE)
@@ -106,3 +142,107 @@ def _with_world_size(rank: Rank, size: int) -> Rank:
     return Rank(
         rank.rank, size, rank.source, rank.tp_rank, rank.pp_rank, rank.dp_rank, rank.ep_rank
     )
+
+
+_SECOND = 1_000_000_000
+# Clocks that count from the boot of their hosts differ by more; traces of one run begin closer
+# together.
+_UNRELATED_S = 60
+
+
+@dataclass(frozen=True)
+class Extent:
+    """The first and the last time in a file, and the base that its times count from."""
+
+    first_ts: int  # ns
+    last_ts: int  # ns
+    base_ns: int | None  # baseTimeNanoseconds; None if the file has none
+
+    @property
+    def is_empty(self) -> bool:
+        return self.first_ts > self.last_ts
+
+    @property
+    def span_ns(self) -> tuple[int, int]:
+        """First and last time, with the base added, ns."""
+        base = self.base_ns or 0
+        return self.first_ts + base, self.last_ts + base
+
+
+PlacedExtent = tuple[Extent, int]  # an extent, and the shift of its clock, ns
+
+
+@dataclass(frozen=True)
+class Placement:
+    """What to add to the times of a file to get the run's time, ns, and a note that says why."""
+
+    shift_ns: int
+    note: str
+
+
+class _Clock:
+    """A clock that some ranks share, and what to add to its times to get the run's time, ns."""
+
+    def __init__(self, extent: Extent, shift_ns: int) -> None:
+        self.first_ns, self.last_ns = extent.span_ns
+        self.base_ns = extent.base_ns or 0
+        self.shift_ns = shift_ns
+
+    def seconds_to(self, extent: Extent) -> float:
+        first_ns, last_ns = extent.span_ns
+        return max(first_ns - self.last_ns, self.first_ns - last_ns) / _SECOND
+
+    def take(self, extent: Extent) -> None:
+        first_ns, last_ns = extent.span_ns
+        self.first_ns, self.last_ns = min(self.first_ns, first_ns), max(self.last_ns, last_ns)
+
+
+def placements(extents: Sequence[Extent], placed: Sequence[PlacedExtent] = ()) -> list[Placement]:
+    """The placement of each extent; the first rank with events is the reference rank.
+
+    The times compared are those of the file plus baseTimeNanoseconds. If a rank is more than a
+    minute away from the reference rank, its clock counts from something else, such as the boot of
+    its host. All ranks with such a clock get the same shift, so that the first of them begins
+    together with the reference rank.
+
+    Args:
+        extents: the extents of the files to place.
+        placed: the extents of files that were placed before, the reference rank first.
+    """
+    clocks: list[_Clock] = []
+    for extent, shift_ns in placed:
+        _clock_of(extent, clocks, shift_ns)
+    known = len(clocks)
+    for extent in extents:
+        if not extent.is_empty:
+            _clock_of(extent, clocks, 0)
+    for clock in clocks[max(known, 1) :]:
+        clock.shift_ns = clocks[0].first_ns + clocks[0].shift_ns - clock.first_ns
+    return [_placement(extent, clocks) for extent in extents]
+
+
+def _clock_of(extent: Extent, clocks: list[_Clock], shift_ns: int) -> None:
+    for clock in clocks:
+        if clock.seconds_to(extent) <= _UNRELATED_S:
+            clock.take(extent)
+            return
+    clocks.append(_Clock(extent, shift_ns))
+
+
+def _placement(extent: Extent, clocks: Sequence[_Clock]) -> Placement:
+    base = extent.base_ns or 0
+    if extent.is_empty:
+        return Placement(base, "no events")
+    clock = next(c for c in clocks if c.seconds_to(extent) <= _UNRELATED_S)
+    if clock is not clocks[0]:
+        apart = clocks[0].seconds_to(extent)
+        return Placement(
+            base + clock.shift_ns,
+            f"clock unrelated to the reference rank's ({apart:.0f} s away): shifted so that the "
+            "first rank of each clock begins at the same time; do not compare times across clocks",
+        )
+    if base != clock.base_ns:
+        note = f"base time {base - clock.base_ns} ns after the reference rank's: Unix time is used"
+        return Placement(base + clock.shift_ns, note)
+    source = "as in the file" if extent.base_ns is None else "plus baseTimeNanoseconds"
+    return Placement(base + clock.shift_ns, f"same clock as the reference rank; times {source}")

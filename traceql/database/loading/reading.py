@@ -1,5 +1,6 @@
-"""Reads trace files: small ones here, others in parallel processes; tables are written to disk."""
+"""Reads trace files: small ones here, others in parallel processes, as Arrow files on disk."""
 
+import hashlib
 import json
 import os
 import secrets
@@ -9,9 +10,10 @@ import sys
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, Any
 
 import pyarrow as pa
@@ -23,7 +25,7 @@ from traceql.readers.registry import reader_of
 from traceql.readers.trace_processor.module_cache import native_binary
 from traceql.readers.ways import Way, unpacked_bytes
 from traceql.readers.worker import RESULT, Request, failure, read, traceql_error
-from traceql.util.user_folders import cache_folder
+from traceql.util.resources import cache_folder
 
 _SMALL_BYTES = 32 << 20  # of JSON, of all files together
 # -P: do not import modules from the current folder of the user.
@@ -113,7 +115,7 @@ def read_files(
             other files are skipped.
         loaded: SHA-256 of the files that are already in the database, which are not read again.
         ahead: the recordings in files that have been read already, see
-            `traceql.database.loading.ahead`.
+            `traceql.database.loading.reading`.
         trace_processor: a native trace_processor_shell to use instead of the bundled one.
         way: how to read JSON traces.
         memory_bytes: how much all processes together may use.
@@ -300,3 +302,61 @@ def results(file: Path, request: Request) -> list[FileRead]:
         FileRead(file, folder=folder / str(recording["number"]), **result, **recording)
         for recording in recordings
     ] or [FileRead(file, **result)]
+
+
+_NONCE = "ahead"
+
+
+def read_ahead(
+    file: Path,
+    folder: Path,
+    *,
+    trace_processor: Path | None,
+    memory_bytes: int,
+    processes: int,
+) -> None:
+    """Reads a file into a folder, where it appears when it is complete. It may be read twice.
+
+    Args:
+        file: as `traceql.database.loading.discovery` names it.
+        folder: for all files of a load; it exists.
+        trace_processor: a native trace_processor_shell to use instead of the bundled one.
+        memory_bytes: how much memory to use, about.
+        processes: how many processes may read the file.
+
+    Raises:
+        TraceqlError: the file cannot be read, which a load will say too.
+    """
+    draft = folder / f"draft-{token_hex(8)}"
+    request = Request(
+        str(file),
+        str(draft),
+        _NONCE,
+        trace_processor=str(trace_processor) if trace_processor else None,
+        memory_bytes=memory_bytes,
+        processes=processes,
+    )
+    Workers().read(request)
+    with suppress(OSError):  # another process has read it meanwhile
+        draft.rename(_place(file, folder))
+
+
+def recordings_ahead(
+    files: Sequence[Path], folder: Path, loaded: Collection[str]
+) -> dict[Path, list[FileRead]]:
+    """The recordings of those files that have been read into a folder, where they stay.
+
+    Args:
+        loaded: SHA-256 of files of which they are not wanted.
+    """
+    found = {}
+    for file in files:
+        with suppress(FileNotFoundError):
+            read = results(file, Request(str(file), str(_place(file, folder)), _NONCE))
+            if read[0].sha256 not in loaded:
+                found[file] = [replace(one, is_kept=True) for one in read]
+    return found
+
+
+def _place(file: Path, folder: Path) -> Path:
+    return folder / hashlib.sha256(bytes(file)).hexdigest()[:16]

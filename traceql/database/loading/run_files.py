@@ -1,26 +1,199 @@
-"""Loads what run directories hold besides traces; `traceql capture` writes them.
+"""Loads what run directories hold besides traces; `traceql capture` writes them."""
 
-A file that is damaged costs what is in it, and the ledger says so.
-"""
-
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import types
 
-from traceql.database.loading.json_document import checked, json_document
+from traceql.database.loading.discovery import (
+    GRAPH_NODES,
+    METRICS,
+    PEAKS,
+    RUN,
+    STEPS,
+    TELEMETRY,
+    folders_beside,
+)
 from traceql.database.loading.model_config import described_model
-from traceql.database.loading.peaks import add_peak_file
-from traceql.database.loading.peaks_document import peaks_document
-from traceql.database.loading.run_directory import RunDirectory
-from traceql.database.loading.run_document import Metrics, RunFacts
-from traceql.database.loading.side_files import METRICS, PEAKS, RUN, STEPS, TELEMETRY
-from traceql.database.loading.steps import read_steps
-from traceql.database.loading.telemetry import read_telemetry
-from traceql.util.input_file import Unusable, text
+from traceql.database.loading.peaks import add_peak_file, peaks_document
+from traceql.database.loading.run_directory import (
+    Metrics,
+    RunDirectory,
+    RunFacts,
+    Step,
+    Tokens,
+    checked,
+    json_document,
+)
+from traceql.errors import ModelConfigInvalid
+from traceql.util.files import Unusable, content, text
+
+# Without leading zeros, so that no node has two names.
+_NODE = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+def write_graph_nodes(con: duckdb.DuckDBPyConnection, rank: int, trace: Path) -> None:
+    """Fills `graph_node` from the graph_nodes.json beside a rank's trace, if there is one.
+
+    The file maps ranks, as text, to objects that map the number that the profiler gives as
+    "graph node id" to the module that launched the node's kernel during capture:
+    `{"0": {"4294967301": "model.layers.3.self_attn.qkv_proj"}}`.
+
+    Raises:
+        ModelConfigInvalid: the file exists, but cannot be read.
+    """
+    for path in (folder / GRAPH_NODES for folder in folders_beside(trace)):
+        try:
+            if not path.exists():
+                continue
+            modules = checked(json_document(path).value, dict[str, dict[str, str]])
+            rows = list(_rows(rank, modules.get(str(rank), {})))
+        except (OSError, Unusable) as error:
+            raise ModelConfigInvalid(
+                f"{path} is not a map of graph nodes: {error}; correct it, or move it away"
+            ) from None
+        if rows:
+            con.executemany("INSERT INTO graph_node VALUES (?, ?, ?)", rows)
+        return
+
+
+def _rows(rank: int, nodes: dict[str, str]) -> Iterator[tuple[int, int, str]]:
+    for node, module in nodes.items():
+        if not _NODE.fullmatch(node) or int(node) >= 2**63:
+            raise Unusable(f"'{node[:40]}' of rank {rank} is not the number of a graph node")
+        yield rank, int(node), module.replace(".", "/")
+
+
+_NUMBERS = (
+    *("unix_ns", "gpu", "utilization_pct", "memory_used_bytes", "temperature_c", "power_mw"),
+    *("sm_clock_mhz", "throttle_reasons"),
+)
+_UUID = "uuid"
+
+
+def read_telemetry(file: Path) -> pa.Table:
+    """The samples in a file; columns that are not known here are left out.
+
+    Raises:
+        Unusable: the file cannot be read, or a column is missing or has another type.
+    """
+    from pyarrow.parquet import ParquetFile  # takes 50 ms, and few runs have telemetry
+
+    given = pa.BufferReader(content(file))
+    try:
+        read = ParquetFile(given).read(columns=[*_NUMBERS, _UUID])  # those that are there
+        columns = {name: _column(read, name) for name in (*_NUMBERS, _UUID)}
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise Unusable(str(error).splitlines()[0]) from None
+    return pa.table(columns)
+
+
+def _column(read: pa.Table, name: str) -> pa.ChunkedArray:
+    if read.column_names.count(name) != 1:
+        raise Unusable(f"it has not one column {name}")
+    column, type_ = read[name], pa.string() if name == _UUID else pa.int64()
+    is_expected = types.is_string if name == _UUID else types.is_integer
+    if not (is_expected(column.type) or types.is_null(column.type)):
+        raise Unusable(f"column {name} is {column.type}, not {type_}")
+    found = column.cast(type_)
+    found.validate(full=True)  # text may not be UTF-8
+    if name != _UUID and not _is_moderate(found):
+        raise Unusable(f"column {name} has a number of more than 62 bits")
+    return found
+
+
+def _is_moderate(numbers: pa.ChunkedArray) -> bool:
+    """Whether a sum or difference of two of the numbers has 64 bits."""
+    extremes = pc.min_max(numbers).as_py().values()
+    return all(number is None or abs(number) < 2**62 for number in extremes)
+
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_TOKENS = pa.map_(pa.string(), pa.int64())
+_READ_STEP = msgspec.json.Decoder(Step).decode
+_READ_COMPUTED = msgspec.json.Decoder(Tokens | None).decode
+
+
+@dataclass(frozen=True)
+class Steps:
+    """The lines that could be read, as rows, and what is wrong with the first of the others.
+
+    Attributes:
+        whole: the number of lines with nothing wrong in them.
+    """
+
+    rows: pa.Table
+    lines: int
+    whole: int
+    first_error: str | None
+
+
+@dataclass(frozen=True)
+class _Line:
+    """What could be read of a line, and what is wrong with it."""
+
+    step: Step | None
+    computed: Tokens | None = None
+    error: str | None = None
+
+
+def read_steps(file: Path) -> Steps:
+    """The steps in a file; a damaged line costs only itself, as does a step that comes again.
+
+    Of a line in which only the computed tokens are wrong, the rest is kept.
+
+    Raises:
+        Unusable: the file cannot be read.
+    """
+    text = content(file).removeprefix(_BYTE_ORDER_MARK)
+    lines = [(n, line) for n, line in enumerate(text.splitlines(), start=1) if line.strip()]
+    found: dict[tuple[int, int], _Line] = {}
+    errors = []
+    for number, text_line in lines:
+        line = _line(text_line)
+        error = line.error
+        if (step := line.step) and found.setdefault((step.rank, step.number), line) is not line:
+            error = f"step {step.number} of rank {step.rank} again"
+        if error:
+            errors.append(f"line {number}: {error}")
+    whole = len(lines) - len(errors)
+    return Steps(_table(found.values()), len(lines), whole, next(iter(errors), None))
+
+
+def _line(text: bytes) -> _Line:
+    try:
+        step = _READ_STEP(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return _Line(None, error=str(error))
+    try:
+        return _Line(step, _READ_COMPUTED(step.computed))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return _Line(step, error=f"computed: {error}")
+
+
+def _table(lines: Iterable[_Line]) -> pa.Table:
+    found = [(line.step, line.computed) for line in lines if line.step]
+    return pa.table(
+        {
+            "rank": pa.array([step.rank for step, _ in found], pa.int64()),
+            "number": pa.array([step.number for step, _ in found], pa.int64()),
+            "begin_unix_ns": pa.array([step.begin_unix_ns for step, _ in found], pa.int64()),
+            "requests": _maps([step.requests or {} for step, _ in found]),
+            "computed": _maps([computed for _, computed in found]),
+        }
+    )
+
+
+def _maps(maps: Sequence[Tokens | None]) -> pa.MapArray:
+    """A map for each dict, and null for None."""
+    return pa.array([None if one is None else list(one.items()) for one in maps], _TOKENS)
 
 
 @dataclass(frozen=True)

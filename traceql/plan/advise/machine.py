@@ -12,7 +12,7 @@ from traceql.errors import UnknownGpu
 from traceql.plan.advise.communication import CollectiveTimes
 from traceql.plan.limits.series import Series
 from traceql.sql.execute import create_sources, make_tables
-from traceql.util.suggestions import suggestion
+from traceql.util.text import suggestion
 
 _NAMED = "SELECT DISTINCT example, position FROM data_sheet_peak WHERE example IS NOT NULL"
 _PEAKS = """

@@ -10,9 +10,9 @@ from typing import Any
 from traceql.analysis.model.sizes import Sizes, sizes
 from traceql.analysis.model.weights import Formats, formats
 from traceql.errors import UnknownModel
-from traceql.util.input_file import Unusable, text
+from traceql.util.files import Unusable, text
 from traceql.util.resources import MODELS
-from traceql.util.suggestions import suggestion
+from traceql.util.text import suggestion
 
 
 @dataclass(frozen=True)

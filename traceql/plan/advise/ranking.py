@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from traceql.errors import GoalInvalid
 from traceql.plan.advise.layouts import Layout, Memory
 from traceql.plan.advise.prediction import Prediction
-from traceql.util.suggestions import suggestion
+from traceql.util.text import suggestion
 
 _LIMIT = re.compile(r"(?P<metric>\w+)\s*<=?\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]*)")
 _AIM = re.compile(r"(?:max|min)\s+\w+")

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from traceql.database.loading.peaks_document import PeaksDocument, peaks_document
+from traceql.database.loading.peaks import PeaksDocument, peaks_document
 from traceql.errors import NotMeasured, PeaksInvalid
 from traceql.plan.limits.series import AlphaBeta, Series, Timing, collective_series
-from traceql.util.input_file import Unusable, text
+from traceql.util.files import Unusable, text
 
 
 def peaks_file(path: Path) -> PeaksDocument:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from traceql.database.loading.peaks_document import Collective, HostCopy, Memory, Source
+from traceql.database.loading.peaks import Collective, HostCopy, Memory, Source
 
 
 @dataclass(frozen=True)

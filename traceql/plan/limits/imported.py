@@ -9,13 +9,12 @@ from typing import Any
 
 import msgspec
 
-from traceql.database.loading.json_document import checked, json_document
-from traceql.database.loading.peaks_document import SCHEMA_VERSION, peaks_document
+from traceql.database.loading.peaks import SCHEMA_VERSION, peaks_document
+from traceql.database.loading.run_directory import checked, json_document
 from traceql.errors import PeaksInvalid
 from traceql.plan.limits import nccl_tests, nvbandwidth
 from traceql.plan.limits.found import Found
-from traceql.util.files import path_text, write_whole
-from traceql.util.input_file import Unusable
+from traceql.util.files import Unusable, path_text, write_whole
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-from traceql.database.loading.peaks_document import Collective, Source
+from traceql.database.loading.peaks import Collective, Source
 from traceql.plan.limits.found import Found
 from traceql.plan.limits.series import bus_factor
-from traceql.util.input_file import Unusable
+from traceql.util.files import Unusable
 
 PROGRAM = "nccl-tests"
 _Op = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"]

@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
-from traceql.database.loading.peaks_document import Collective, HostCopy, Memory, Source
+from traceql.database.loading.peaks import Collective, HostCopy, Memory, Source
 from traceql.plan.limits.found import Found
-from traceql.util.input_file import Unusable
+from traceql.util.files import Unusable
 
 PROGRAM = "nvbandwidth"
 _PASSED = "Passed"

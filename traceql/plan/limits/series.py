@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from traceql.database.loading.peaks_document import Collective, PeaksDocument
+from traceql.database.loading.peaks import Collective, PeaksDocument
 
 
 def bus_factor(op: str, ranks: int) -> float:

@@ -6,9 +6,9 @@ from itertools import groupby
 from typing import Any
 
 from traceql.analysis.peaks.rows import SHIPPED, PeakRow, peak_rows
-from traceql.database.loading.peaks_document import PeaksDocument, Product
+from traceql.database.loading.peaks import PeaksDocument, Product
 from traceql.plan.limits.series import Series, collective_series, copies, host_copies
-from traceql.util.input_file import text
+from traceql.util.files import text
 
 
 def data_sheet(device_name: str) -> Mapping[str, PeakRow]:

@@ -10,7 +10,7 @@ from traceql.present.mcp.definitions import section_named, sections
 from traceql.present.mcp.rows import BATCH_ROWS, USUAL_ROWS, Part, part_of
 from traceql.sql.query import Query, bound, query_named
 from traceql.sql.registry import public_tables
-from traceql.util.suggestions import suggestion
+from traceql.util.text import suggestion
 
 Arguments = Mapping[str, Any]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from traceql.database.database import Database
 from traceql.errors import DatabaseError
 from traceql.sql.query import Query, catalog
-from traceql.util.printable import printable
+from traceql.util.text import printable
 
 _SUFFIX = ".duckdb"
 _MOST_LISTED = 20

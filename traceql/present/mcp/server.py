@@ -19,9 +19,8 @@ from traceql.present.mcp.calls import Calls
 from traceql.present.mcp.databases import Databases
 from traceql.present.mcp.definitions import all_definitions
 from traceql.present.mcp.tools import INSTRUCTIONS, TOOLS, Tool
-from traceql.util.printable import one_line
-from traceql.util.suggestions import suggestion
-from traceql.util.version import __version__
+from traceql.util.resources import __version__
+from traceql.util.text import one_line, suggestion
 
 _DEFINITIONS = "traceql://definitions"
 _Context = ServerRequestContext[Any]

@@ -5,7 +5,7 @@ import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 
 from traceql.present.pftrace.octets import Fields, constant, fixed64_field, message, varint_field
-from traceql.util.protobuf.wire import Mask, UInt64s
+from traceql.util.protobuf_wire import Mask, UInt64s
 
 _Legacy = TrackEvent.LegacyEvent
 _APART = 1 << 62  # added to the numbers of `flow`, so that they differ from those of `flow_out`

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import InternedData
 
-from traceql.util.protobuf.wire import UInt64s
+from traceql.util.protobuf_wire import UInt64s
 
 EVENT_CATEGORY, EVENT_NAME = "event_categories", "event_names"
 ANNOTATION_NAME, ANNOTATION_TEXT = "debug_annotation_names", "debug_annotation_string_values"

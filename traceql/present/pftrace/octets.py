@@ -2,7 +2,7 @@
 
 The bytes of a field form a matrix with one row per message. Messages differ in length, so a mask
 says which bytes of the matrix are used. `benchmarks/codecs.py` measures this against protobuf's
-own objects; `traceql.util.protobuf.wire` has the numbers.
+own objects; `traceql.util.protobuf_wire` has the numbers.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.util.protobuf.wire import (
+from traceql.util.protobuf_wire import (
     DELIMITED,
     FIXED64,
     VARINT,

@@ -8,7 +8,7 @@ from traceql.database.database import Database
 from traceql.present.report.facts import Answer, answers
 from traceql.result.text_table.plain import csv_text, plain_rows
 from traceql.util.files import whole_file, write_folder
-from traceql.util.version import __version__
+from traceql.util.resources import __version__
 
 
 def write_json(trace: Database, path: Path) -> None:

@@ -9,8 +9,8 @@ from traceql.present.report.facts import anchor
 from traceql.present.report.sections import Section
 from traceql.present.report.style import style
 from traceql.sql.query import Query
-from traceql.util.printable import printable
-from traceql.util.version import __version__
+from traceql.util.resources import __version__
+from traceql.util.text import printable
 
 _FOLDER = Path(__file__).parent
 _TEMPLATE = """\

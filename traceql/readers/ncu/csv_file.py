@@ -1,4 +1,4 @@
-"""Reads a CSV of Nsight Compute: the raw page has a row per launch, the details page per metric."""
+"""Reads a CSV of Nsight Compute: the raw page and the details page."""
 
 import re
 from collections import Counter
@@ -8,11 +8,34 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from traceql.readers.ncu.csv_text import CsvText
-from traceql.readers.ncu.decimal_marks import Evidence, Mark, evidence
-from traceql.readers.ncu.nvtx_ranges import ranges
-from traceql.readers.ncu.profile import LAUNCH, Remark
-from traceql.readers.ncu.values import MetricRows, is_series
-from traceql.util.input_file import Unusable
+from traceql.readers.ncu.values import (
+    LAUNCH,
+    Evidence,
+    Mark,
+    MetricRows,
+    Remark,
+    evidence,
+    is_series,
+)
+from traceql.util.files import Unusable
+
+_RANGE = re.compile(r'"([^"]*)"')
+# Domain:Push/Pop_Range:PL_Type:PL_Value:CLR_Type:Color:Msg_Type:Msg. A name may hold colons.
+_FIELDS = re.compile(
+    r"(?:<default domain>|[^:]*):(?P<name>.*):(?:none|[A-Z0-9_]+):[^:]*"
+    r":(?:none|[A-Z]+):[^:]*:(?:none|[A-Z_]+):(?P<message>.*)"
+)
+
+
+def ranges(cell: str) -> list[str]:
+    """The names of the ranges around a launch, the outermost one first."""
+    return [_name(found) for found in _RANGE.findall(cell)]
+
+
+def _name(text: str) -> str:
+    fields = _FIELDS.fullmatch(text)
+    return fields["name"] if fields else text
+
 
 _OF_LAUNCH = (
     *("ID", "Process ID", "Process Name", "Host Name", "Kernel Name", "Kernel Time", "Context"),
@@ -33,7 +56,7 @@ _Row = dict[str, str]
 
 
 class CsvProfile(NamedTuple):
-    """What a CSV holds; see traceql.readers.ncu.profile."""
+    """What a CSV holds; see traceql.readers.ncu.values."""
 
     page: str
     launches: pa.Table

@@ -1,4 +1,4 @@
-"""Finds the CSV of Nsight Compute in a file, which may begin with the output of the program."""
+"""Recognizes files of Nsight Compute, and finds the CSV in the output of a program."""
 
 import csv
 import gzip
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from traceql.util.input_file import Unusable, content
+from traceql.util.files import Unusable, content
 
 _HEADER = re.compile(
     rb'^"(?:ID|Process ID)","Process (?:ID|Name)",.*"Kernel Name".*$', re.MULTILINE
@@ -166,3 +166,17 @@ def _unpacked(file: bytes) -> bytes:
         raise Unusable(
             "its compressed data is damaged or incomplete; copy the file again"
         ) from None
+
+
+REPORTS = (".ncu-rep", ".ncu-repz")
+SUFFIXES = (".csv", ".csv.gz", *REPORTS)  # of the files of a folder that may be profiles
+
+
+def is_profile(path: Path) -> bool:
+    """Whether a file is one of Nsight Compute: a report by its name, a CSV by its content."""
+    return path.name.endswith(REPORTS) or is_csv(path)
+
+
+def is_superseded(path: Path) -> bool:
+    """Whether a report has the CSV that was printed from it beside it."""
+    return path.name.endswith(REPORTS) and is_csv(path.with_suffix(".csv"))

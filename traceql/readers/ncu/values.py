@@ -1,13 +1,239 @@
-"""Gathers the values of metrics, in base units."""
+"""The values of metrics in base units, and what a file of Nsight Compute holds."""
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from traceql.readers.ncu.base_units import base_unit
-from traceql.readers.ncu.decimal_marks import Mark, Number, looks_like_number, number
-from traceql.readers.ncu.profile import METRIC, Remark
+# One row per profiled launch, in the order of the file. Every column but `index` may be NULL.
+LAUNCH = pa.schema(
+    [
+        ("index", pa.int64()),  # 0, 1, 2, ... in this order
+        ("number", pa.int64()),  # ID in the file
+        ("process_id", pa.int64()),
+        ("device", pa.int64()),
+        ("device_name", pa.string()),
+        ("compute_capability", pa.string()),
+        ("context", pa.int64()),
+        ("stream", pa.int64()),
+        ("name", pa.string()),
+        ("kind", pa.string()),  # kernel, graph or range
+        ("grid", pa.list_(pa.int32())),
+        ("block", pa.list_(pa.int32())),
+        ("ranges", pa.list_(pa.string())),  # NVTX ranges, the outermost one first
+    ]
+)
+# One row per launch and metric with a value. Sizes, times and rates are in base units.
+METRIC = pa.schema(
+    [
+        ("launch", pa.int64()),  # LAUNCH.index
+        ("section", pa.string()),  # NULL unless the details page names it
+        ("metric", pa.string()),
+        ("unit", pa.string()),  # base unit; NULL if it has none
+        ("value", pa.float64()),  # NULL if it is no number
+        ("text", pa.string()),  # as in the file, if it is no number; else NULL
+        ("file_unit", pa.string()),  # unit in the file; NULL if it has none
+        ("step", pa.float64()),  # place value of the last digit in the file, in `unit`
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """A statement about a file for the ledger; see table profile_check."""
+
+    check_name: str
+    value: int | None
+    total: int | None
+    ok: bool | None
+    note: str
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A file of Nsight Compute.
+
+    Attributes:
+        page: raw or details (pages of CSV), or report.
+        launches: rows of LAUNCH.
+        metrics: rows of METRIC.
+    """
+
+    path: Path
+    sha256: str
+    size_bytes: int
+    page: str
+    launches: pa.Table
+    metrics: pa.Table
+    remarks: list[Remark] = field(default_factory=list)
+
+
+_SECONDS = ("s", "second", "sec")
+_TIMES_NS = {
+    f"{prefix}{second}": factor
+    for prefix, factor in (("n", 1.0), ("u", 1e3), ("m", 1e6), ("", 1e9))
+    for second in _SECONDS
+}
+_PREFIXES = {"K": 1e3, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_STEMS = {
+    "b": "byte", "byte": "byte", "bytes": "byte", "hz": "hz", "inst": "inst", "cycle": "cycle",
+    "sector": "sector", "request": "request", "thread": "thread", "warp": "warp",
+}  # fmt: skip
+_WORDS = {"%": "%", "percent": "%"}
+
+
+class BaseUnit(NamedTuple):
+    """A unit, and how many of it one of the file's unit is."""
+
+    name: str
+    factor: float
+
+
+@cache
+def base_unit(unit: str) -> BaseUnit:
+    """The base unit of a unit; one that is not known stays as it is.
+
+    Times are in ns, rates per second, sizes in bytes: Kbyte is 1,000, as `ncu` counts.
+    """
+    above, slash, below = unit.partition("/")
+    if not slash:
+        return _simple(unit)
+    numerator = _simple(above)
+    if below in _TIMES_NS:
+        per_second = numerator.factor * 1e9 / _TIMES_NS[below]
+        return BaseUnit("hz" if numerator.name == "cycle" else f"{numerator.name}/s", per_second)
+    return BaseUnit(f"{numerator.name}/{below}", numerator.factor)
+
+
+def _simple(unit: str) -> BaseUnit:
+    if unit in _WORDS:
+        return BaseUnit(_WORDS[unit], 1.0)
+    if unit in _TIMES_NS:
+        return BaseUnit("ns", _TIMES_NS[unit])
+    if unit.lower() in _STEMS:
+        return BaseUnit(_STEMS[unit.lower()], 1.0)
+    stem = unit[1:].lower()
+    if unit[:1] in _PREFIXES and stem in _STEMS:
+        return BaseUnit(_STEMS[stem], _PREFIXES[unit[0]])
+    return BaseUnit(unit, 1.0)
+
+
+_SEPARATED = re.compile(r"-?(\d+)([.,])([\d.,]*\d)")
+_AMBIGUOUS = re.compile(r"-?[1-9]\d{0,2}[.,]\d{3}")
+_GROUPED = re.compile(r"-?\d{1,3}(?:[., ]\d{2,3})*[., ]\d{3}(?:[.,]\d+)?")
+_PLAIN = re.compile(r"[-+]?\d+")
+_EXPONENT = re.compile(r"[-+]?\d+(?:\.\d+)?[eE][-+]?\d+")
+# The raw page prints scaled values in this way, in every locale.
+_SIX_PLACES = re.compile(r"-?\d+\.\d{6}")
+_TOO_LARGE = 1e30  # for a counter
+_GROUPS = str.maketrans("", "", "\u00a0\u202f'\u2019")  # of thousands, in other locales
+
+
+class Mark(StrEnum):
+    """What stands before the decimals."""
+
+    POINT = "."
+    COMMA = ","
+
+
+@dataclass(frozen=True)
+class Number:
+    """A value, and the place value of its last digit."""
+
+    value: float
+    step: float
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What the numbers of a file tell of its decimal mark.
+
+    Attributes:
+        mark: None if no number tells it, or if they contradict each other.
+        numbers: how many numbers tell it, by mark.
+        example: the first number that tells each mark.
+    """
+
+    mark: Mark | None
+    numbers: dict[Mark, int]
+    example: dict[Mark, str]
+
+
+def evidence(texts: Iterable[str]) -> Evidence:
+    """The decimal mark that these texts have in common."""
+    numbers: Counter[Mark] = Counter()
+    example: dict[Mark, str] = {}
+    for text, count in Counter(texts).items():
+        mark = _mark_of(text.translate(_GROUPS))
+        if mark:
+            numbers[mark] += count
+            example.setdefault(mark, text)
+    only = next(iter(numbers)) if len(numbers) == 1 else None
+    return Evidence(only, dict(numbers), example)
+
+
+@lru_cache(maxsize=65_536)  # most values of a profile are repeated
+def number(text: str, mark: Mark | None) -> Number | None:
+    """The number that a text is; None if it is none, or if `mark` is needed and not known."""
+    found = _number(text.translate(_GROUPS), mark)
+    return found if found and abs(found.value) < _TOO_LARGE else None
+
+
+def _number(text: str, mark: Mark | None) -> Number | None:
+    if _PLAIN.fullmatch(text):
+        return Number(float(text), 1.0)
+    if _SIX_PLACES.fullmatch(text):
+        return Number(float(text), 1e-6)
+    if _EXPONENT.fullmatch(text):
+        return Number(float(text), 0.0)
+    mark = _mark_of(text) or mark
+    if mark is None or not _SEPARATED.fullmatch(text):
+        return None
+    other = Mark.COMMA if mark is Mark.POINT else Mark.POINT
+    whole, _, places = text.partition(mark)
+    if other in places or mark in places or not _are_groups(whole.lstrip("-").split(other)):
+        return None
+    return Number(float(f"{whole.replace(other, '')}.{places or 0}"), 10.0 ** -len(places))
+
+
+def looks_like_number(text: str) -> bool:
+    """Whether it is a number with groups of digits, which may be read in two ways or in none.
+
+    Examples are 1,024 and 12,34,567.
+    """
+    return bool(_GROUPED.fullmatch(text.translate(_GROUPS)))
+
+
+def _mark_of(text: str) -> Mark | None:
+    """The decimal mark that a number tells by itself."""
+    found = _SEPARATED.fullmatch(text)
+    if not found or _SIX_PLACES.fullmatch(text):
+        return None
+    separators = [letter for letter in text if letter in ".,"]
+    first, last = separators[0], Mark(separators[-1])
+    if first != last:
+        return last if separators.count(last) == 1 else None
+    if len(separators) > 1:
+        other = Mark.COMMA if last is Mark.POINT else Mark.POINT
+        return other if _are_groups(text.lstrip("-").split(first)) else None
+    return None if _AMBIGUOUS.fullmatch(text) else last
+
+
+def _are_groups(parts: list[str]) -> bool:
+    """Whether these are the groups of digits of a whole number."""
+    first, *others = parts
+    return (
+        first.isdigit()
+        and (not others or len(first) <= 3)
+        and all(len(part) == 3 and part.isdigit() for part in others)
+    )
+
 
 _BATCH_ROWS = 65_536
 _SHOWN = 40  # letters of a value that is told
@@ -21,7 +247,7 @@ def is_series(metric: str) -> bool:
 
 
 class MetricRows:
-    """Rows of traceql.readers.ncu.profile.METRIC.
+    """Rows of traceql.readers.ncu.values.METRIC.
 
     Attributes:
         count: the number of rows.

@@ -6,9 +6,8 @@ from traceql.readers.trace_processor.module_cache import will_compile
 
 if TYPE_CHECKING:
     from traceql.readers.trace_processor.arrow import Engine, arrow_table
-    from traceql.readers.trace_processor.backend import TraceProcessor
+    from traceql.readers.trace_processor.backend import TraceProcessor, open_trace_processor
     from traceql.readers.trace_processor.opening import open_engine
-    from traceql.readers.trace_processor.session import open_trace_processor
 
 __all__ = [
     "Engine",
@@ -35,7 +34,7 @@ def __getattr__(name: str) -> Any:
 
         return TraceProcessor
     if name == "open_trace_processor":
-        from traceql.readers.trace_processor.session import open_trace_processor
+        from traceql.readers.trace_processor.backend import open_trace_processor
 
         return open_trace_processor
     raise AttributeError(f"module 'traceql.readers.trace_processor' has no attribute '{name}'")

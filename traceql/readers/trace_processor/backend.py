@@ -1,14 +1,51 @@
-"""The official Perfetto API on top of the bundled engine. Nothing is ever downloaded."""
+"""The official Perfetto API on top of the bundled engine or a native one."""
 
 import dataclasses
+import importlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
+from types import ModuleType
 from typing import Any, BinaryIO
 
 from traceql.errors import EngineError
-from traceql.readers.trace_processor.bundled import APPEND_BYTES, append_header, query_bytes
-from traceql.readers.trace_processor.messages import last_line
-from traceql.readers.trace_processor.perfetto_api import TraceProcessorBackend, api
+from traceql.readers.trace_processor.arrow import last_line
+from traceql.readers.trace_processor.bundled import APPEND_BYTES, append_header, pieces, query_bytes
+from traceql.readers.trace_processor.module_cache import TRACE_PROCESSOR_VARIABLE, native_binary
 from traceql.readers.trace_processor.wasm import WasmEngine
+
+
+class _OnDemand(ModuleType):
+    """A module that is imported when one of its attributes is first asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:  # another thread asks while the API is imported
+            del sys.modules[self.__name__]
+        return getattr(importlib.import_module(self.__name__), name)
+
+
+@contextmanager
+def _imported_on_demand(*names: str) -> Iterator[None]:
+    absent = [name for name in names if name not in sys.modules and importlib.util.find_spec(name)]
+    sys.modules.update({name: _OnDemand(name) for name in absent})
+    try:
+        yield
+    finally:
+        for name in absent:
+            if isinstance(sys.modules.get(name), _OnDemand):
+                del sys.modules[name]
+
+
+with _imported_on_demand("pandas", "polars"):
+    from perfetto.common.exceptions import PerfettoException
+    from perfetto.trace_processor import api
+    from perfetto.trace_processor.backend import TraceProcessorBackend
+
+__all__ = ["PerfettoException", "TraceProcessorBackend", "api"]
 
 
 class BundledBackend(TraceProcessorBackend):  # type: ignore[misc]  # perfetto has no types
@@ -158,3 +195,59 @@ def _refuse_shell_options(config: Any) -> None:
     given = [name for name in (*options, "fetch_latest_trace_processor") if getattr(config, name)]
     if given:
         raise EngineError(f"{given[0]} needs a native trace_processor_shell; set bin_path to one")
+
+
+def open_trace_processor(
+    feed: Iterable[bytes] | str | Path | None = None,
+    *,
+    trace_processor: str | Path | None = None,
+) -> TraceProcessor:
+    """A trace processor that has loaded `feed`.
+
+    Args:
+        feed: a trace file, or its bytes in pieces of any size.
+        trace_processor: a native `trace_processor_shell` to use instead of the bundled one; by
+            default what the environment variable TRACEQL_TRACE_PROCESSOR names.
+
+    Raises:
+        EngineError: the engine does not start or rejects the trace.
+    """
+    native = native_binary(trace_processor)
+    tp = _native(Path(native)) if native else TraceProcessor()
+    if feed is None:
+        return tp
+    try:
+        _load(tp, feed)
+    except BaseException:
+        tp.close()
+        raise
+    return tp
+
+
+def _native(binary: Path) -> TraceProcessor:
+    choice = (
+        f"set {TRACE_PROCESSOR_VARIABLE} to a native trace_processor_shell, "
+        "or unset it to use the bundled one"
+    )
+    binary = binary.expanduser()
+    if not binary.is_file():
+        raise EngineError(f"no trace processor at {binary}; {choice}")
+    if not os.access(binary, os.X_OK):
+        raise EngineError(f"{binary} is not executable; chmod +x it")
+    try:
+        return TraceProcessor(config=api.TraceProcessorConfig(bin_path=str(binary)))
+    except (PerfettoException, OSError) as error:
+        said = str(error).partition("\nIf this is a slow machine")[0]
+        raise EngineError(f"{binary} does not start ({last_line(said)}); {choice}") from error
+
+
+def _load(tp: TraceProcessor, feed: Iterable[bytes] | str | Path) -> None:
+    try:
+        tp._parse_trace(pieces(feed))
+    except PerfettoException as error:
+        reason = last_line(str(error))
+        raise EngineError(f"the trace processor rejected the trace: {reason}") from error
+    except (HTTPException, ConnectionError) as error:
+        raise EngineError(
+            f"the trace processor went away while loading ({error}); is there enough memory?"
+        ) from error

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from traceql.errors import EngineError, TraceqlError
 from traceql.util.files import whole_file
 from traceql.util.locks import locked
-from traceql.util.user_folders import cache_folder
+from traceql.util.resources import cache_folder
 
 if TYPE_CHECKING:
     from wasmtime import Config, Engine, Module

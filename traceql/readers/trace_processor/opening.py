@@ -4,9 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from traceql.readers.trace_processor.bundled import BundledEngine
+from traceql.readers.trace_processor.bundled import BundledEngine, pieces
 from traceql.readers.trace_processor.module_cache import native_binary
-from traceql.readers.trace_processor.pieces import pieces
 
 if TYPE_CHECKING:
     from traceql.readers.trace_processor.backend import TraceProcessor
@@ -17,10 +16,10 @@ def open_engine(
 ) -> "BundledEngine | TraceProcessor":
     """An engine that has loaded `feed`; the arguments and errors are those of a trace processor.
 
-    See `traceql.readers.trace_processor.session.open_trace_processor`.
+    See `traceql.readers.trace_processor.backend.open_trace_processor`.
     """
     if native_binary(trace_processor):
-        from traceql.readers.trace_processor.session import open_trace_processor
+        from traceql.readers.trace_processor.backend import open_trace_processor
 
         return open_trace_processor(feed, trace_processor=trace_processor)
     engine = BundledEngine()

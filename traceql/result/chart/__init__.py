@@ -31,6 +31,6 @@
 -- @title Where each rank's time went
 """
 
-from traceql.util.user_folders import require_home
+from traceql.util.resources import require_home
 
 require_home()  # Altair asks for it when it is imported

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from traceql.result.chart.theme import UNKNOWN
 from traceql.result.text_table.names import distinct_names
-from traceql.util.printable import printable, shortened
+from traceql.util.text import printable, shortened
 from traceql.util.units import display_unit
 
 _OF_PATHS = re.compile(r"[.\[\]'\"]")

@@ -21,7 +21,7 @@ from traceql.errors import TraceqlError, reason
 from traceql.result.chart.data import Drawn
 from traceql.result.chart.draw import drawn
 from traceql.result.chart.drawing import Order, Specified
-from traceql.util.printable import printable
+from traceql.util.text import printable
 
 _STAND_IN = "\ue000"  # a character of Unicode's private use that replaces <
 _NO_TEXT = re.compile(r"<text [^>]*/>")  # a label that has no room in its mark

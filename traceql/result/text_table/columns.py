@@ -13,7 +13,7 @@ from traceql.result.text_table.plain import plain
 from traceql.result.text_table.shared_units import shared_units
 from traceql.result.text_table.texts import is_sentence, places
 from traceql.result.text_table.values import python_values
-from traceql.util.printable import one_line, shortened
+from traceql.util.text import one_line, shortened
 from traceql.util.units import Unit
 
 if TYPE_CHECKING:

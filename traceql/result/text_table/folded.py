@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from traceql.errors import QueryInvalid
-from traceql.util.printable import one_line
+from traceql.util.text import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -4,7 +4,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from traceql.result.text_table.html import html_table
-from traceql.util.printable import printable
+from traceql.util.text import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa

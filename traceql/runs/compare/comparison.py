@@ -26,9 +26,8 @@ from traceql.runs.compare.setup import Effect, differences
 from traceql.runs.compare.sides import Run, groups_of
 from traceql.runs.compare.verdict import NOISE
 from traceql.sql.query import Query, bound, queries_in, query_named
-from traceql.util.comment_head import source_text
-from traceql.util.printable import printable
 from traceql.util.resources import QUERIES
+from traceql.util.text import printable, source_text
 
 
 def attached(

@@ -15,7 +15,7 @@ import duckdb
 from traceql.database.opening import opened_database
 from traceql.database.tables import Tables
 from traceql.errors import DatabaseError
-from traceql.util.comment_head import (
+from traceql.util.text import (
     Column,
     CommentHead,
     comment_head,

@@ -14,7 +14,7 @@ from traceql.errors import TraceNotFound, TraceqlError
 from traceql.runs.compare.profile import RESULTS, columns_of, profile_of
 from traceql.runs.compare.setup import is_ignored
 from traceql.util.files import is_database, write_folder
-from traceql.util.version import __version__
+from traceql.util.resources import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa

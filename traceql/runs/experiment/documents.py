@@ -10,9 +10,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
-from traceql.database.loading.json_document import checked, json_document
+from traceql.database.loading.run_directory import checked, json_document
 from traceql.errors import TraceqlError
-from traceql.util.input_file import Unusable
+from traceql.util.files import Unusable
 
 Count = Annotated[int, Meta(ge=1, le=2**31)]
 Size = Annotated[int, Meta(ge=1, le=2**10)]  # three of them are multiplied, and that with a count

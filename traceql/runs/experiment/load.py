@@ -14,7 +14,7 @@ from traceql.runs.experiment.results_folder import add_folder, engine_titles
 from traceql.runs.experiment.statistics import add_fits, add_gains, add_speedups, median_places
 from traceql.runs.experiment.tables import Rows, create_tables, derive, insert, storable
 from traceql.util.files import whole_file
-from traceql.util.version import __version__
+from traceql.util.resources import __version__
 
 
 def distinct_names(named: Sequence[tuple[str, str]]) -> list[str]:

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.database.loading.json_document import json_document
-from traceql.database.loading.telemetry import read_telemetry
+from traceql.database.loading.run_directory import json_document
+from traceql.database.loading.run_files import read_telemetry
 from traceql.runs.experiment.documents import PointDocument, RepeatDocument
-from traceql.util.input_file import Unusable, content
+from traceql.util.files import Unusable, content
 
 Measured = tuple[str, str, float, str, str]  # metric, stat, value, unit, source
 

@@ -9,7 +9,7 @@ import duckdb
 
 from traceql.database.cache import cached_database
 from traceql.database.database import Database
-from traceql.database.loading.side_files import PEAKS
+from traceql.database.loading.discovery import PEAKS
 from traceql.errors import TraceqlError
 from traceql.runs.compare.profile import profile_of
 from traceql.runs.compare.setup import is_ignored

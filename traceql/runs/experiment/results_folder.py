@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from traceql.database.loading.peaks_document import peaks_document
-from traceql.database.loading.side_files import PEAKS
+from traceql.database.loading.discovery import PEAKS
+from traceql.database.loading.peaks import peaks_document
 from traceql.runs.experiment.documents import (
     EngineDocument,
     PlanDocument,
@@ -20,7 +20,7 @@ from traceql.runs.experiment.documents import (
 )
 from traceql.runs.experiment.measurements import Measured, repeat_measurements
 from traceql.runs.experiment.tables import Profiled, Rows
-from traceql.util.input_file import Unusable, content, text
+from traceql.util.files import Unusable, content, text
 
 Key = TypeVar("Key")
 

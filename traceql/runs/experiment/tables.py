@@ -11,7 +11,7 @@ import duckdb
 from traceql.runs.compare.profile import RESULTS, columns_of
 from traceql.runs.experiment.measurements import finite_number
 from traceql.util.arrow_duckdb import create_table
-from traceql.util.comment_head import (
+from traceql.util.text import (
     Column,
     CommentHead,
     comment_head,

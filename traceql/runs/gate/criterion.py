@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from traceql.errors import CriterionInvalid
-from traceql.util.printable import one_line, shortened
-from traceql.util.suggestions import suggestion
+from traceql.util.text import one_line, shortened, suggestion
 
 _FILE = Path(__file__).with_name("metrics.csv")
 PHASES = ("prefill", "decode", "mixed", "idle", "unknown")  # of the column unit.phase

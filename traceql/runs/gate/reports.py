@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 from traceql.runs.compare.setup import Difference, Effect
 from traceql.runs.gate.outcome import Cause, Gate, Numbers, Outcome, Verdict
-from traceql.util.printable import one_line, printable, shortened
+from traceql.util.resources import __version__
+from traceql.util.text import one_line, printable, shortened
 from traceql.util.units import TIME
-from traceql.util.version import __version__
 
 _LONGEST_NAME = 60
 _LONGEST_VALUE = 60

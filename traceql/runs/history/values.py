@@ -11,8 +11,7 @@ import pyarrow as pa
 from traceql.errors import QueryInvalid
 from traceql.runs import compare
 from traceql.runs.history.recordings import Recorded
-from traceql.util.comment_head import source_text
-from traceql.util.suggestions import suggestion
+from traceql.util.text import source_text, suggestion
 
 STEP = "step"
 _WITHOUT_WORK = "idle"  # a phase, whose steps are asked for by name only

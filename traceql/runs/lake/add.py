@@ -38,8 +38,8 @@ from traceql.runs.lake.store import (
 from traceql.runs.lake.tables import layout, stored_tables
 from traceql.runs.lake.write import write_run
 from traceql.util.files import is_database, is_sqlite
-from traceql.util.printable import one_line
 from traceql.util.resources import SCHEMA_VERSION
+from traceql.util.text import one_line
 
 _TRACES = """
     SELECT path, sha256, size_bytes FROM trace
@@ -173,7 +173,7 @@ def add_run(
         jobs: the number of files to read at once; None for one per processor.
         memory: how many bytes of memory to use, about; None for half of what the machine has.
         trace_processor: a native trace_processor_shell to load with.
-        ahead: a folder of files that have been read already, see `traceql.database.loading.ahead`.
+        ahead: a folder of files that have been read already, see `loading/reading.py`.
         again: whether a run that the lake has is added anew.
 
     Raises:

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 from socket import gethostname
 
-from traceql.database.loading.ahead import read_ahead
 from traceql.database.loading.discovery import trace_files
+from traceql.database.loading.reading import read_ahead
 from traceql.errors import LakeError, TraceqlError
 from traceql.runs.lake.add import Added, add_run, failed, noted, source_at
 from traceql.runs.lake.executor.task import Executor, Room, Task, TaskLost, timeout_of

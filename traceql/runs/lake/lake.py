@@ -24,8 +24,7 @@ from traceql.sql.execute import search_path
 from traceql.sql.query import LIMIT, Query, bound, catalog, queries_in, query_named
 from traceql.sql.registry import place_of
 from traceql.util.resources import QUERIES
-from traceql.util.sql_text import literal
-from traceql.util.suggestions import suggestion
+from traceql.util.text import literal, suggestion
 
 INTERVALS = "interval_place"
 MOST_RUNS = 20  # of a group; the exact interval of more takes long to count

@@ -35,8 +35,8 @@ from traceql.runs.lake.store import (
     store_at,
 )
 from traceql.runs.lake.tables import RUN, StoredTable, layout, of_runs, stored_tables
-from traceql.util.memory import memory_bytes, writing_limits
-from traceql.util.sql_text import literal
+from traceql.util.process import memory_bytes, writing_limits
+from traceql.util.text import literal
 
 SHARED_LOCK = "shared"  # held by whoever writes or removes files of several runs
 

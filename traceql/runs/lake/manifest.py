@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from traceql.errors import LakeError, RunNotFound
 from traceql.runs.lake.store import LOCKS, MANIFEST, MARK, TABLE, Store, put_bytes, row_name
-from traceql.util.comment_head import Column
-from traceql.util.suggestions import suggestion
-from traceql.util.version import __version__
+from traceql.util.resources import __version__
+from traceql.util.text import Column, suggestion
 
 # What another process may have written into a lake since its lake.json was looked for.
 _OWN_NAMES = (".", LOCKS, MANIFEST, MARK, TABLE)

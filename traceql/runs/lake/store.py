@@ -13,9 +13,9 @@ from typing import Protocol
 import duckdb
 
 from traceql.errors import LakeError
-from traceql.util.drafts import draft_folder
+from traceql.util.files import draft_folder
 from traceql.util.locks import locked
-from traceql.util.sql_text import literal
+from traceql.util.text import literal
 
 MARK = "lake.json"
 MANIFEST = "manifest"

@@ -16,8 +16,7 @@ from traceql.sql.execute import make_macros
 from traceql.sql.query import shipped_queries
 from traceql.sql.registry import definitions
 from traceql.sql.tables_read import lists_tables, words_of
-from traceql.util.comment_head import Column, comment_head, described_columns, source_text
-from traceql.util.sql_text import literal
+from traceql.util.text import Column, comment_head, described_columns, literal, source_text
 
 FOLDER = Path(__file__).parent / "summaries"
 SUMMARIES = ("rank_summary", "step_summary", "role_summary")  # in the order of their needs

@@ -18,7 +18,7 @@ from traceql.runs.lake.tables import PROFILE, QUERIES, StoredTable, stored_table
 from traceql.sql.execute import make_macros, search_path
 from traceql.sql.tables_read import read_by
 from traceql.util.resources import PACKAGE
-from traceql.util.sql_text import literal
+from traceql.util.text import literal
 
 _ABOUT = (PACKAGE / "runs" / "lake" / "about.sql").read_text(encoding="utf-8")
 

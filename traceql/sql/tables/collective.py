@@ -39,8 +39,7 @@ import pyarrow as pa
 
 from traceql.analysis.collectives.operation_matching import series_by_communicator, shared_numbers
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import columns_of
-from traceql.util.spooled import tables_of
+from traceql.util.arrow_duckdb import columns_of, tables_of
 
 # The number of a unit is the same on all ranks of the communicator; -1 if the unit was not found on the
 # rank that the others are compared with. A unit is a step, or a single operation outside of steps.

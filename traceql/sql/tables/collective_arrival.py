@@ -30,8 +30,7 @@ import pyarrow as pa
 
 from traceql.analysis.intervals import Elapsed, Int64s
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import Columns, rows_where
-from traceql.util.spooled import mapped_columns, spooled, tables_of
+from traceql.util.arrow_duckdb import Columns, mapped_columns, rows_where, spooled, tables_of
 
 # What the device did since the end of the previous operation, or since the start of the GPU span.
 _SPENT = pa.schema(

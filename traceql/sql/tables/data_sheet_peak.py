@@ -27,7 +27,7 @@ import duckdb
 import pyarrow as pa
 
 from traceql.analysis.peaks.rows import SHIPPED, peak_rows
-from traceql.util.input_file import text
+from traceql.util.files import text
 
 # The list is `incoming`; its peaks of links are those of table link.
 _LISTED = """

@@ -26,8 +26,14 @@ import pyarrow as pa
 from traceql.analysis.intervals import Elapsed, Int64s
 from traceql.analysis.parts_of_time import starts_of_parts
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import Columns, columns_of, rows_where
-from traceql.util.spooled import mapped_columns, spooled, tables_of
+from traceql.util.arrow_duckdb import (
+    Columns,
+    columns_of,
+    mapped_columns,
+    rows_where,
+    spooled,
+    tables_of,
+)
 
 _TIMES = pa.schema(
     [

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from traceql.analysis.layers.module_paths import decoder_layer, module_roles, of_other_model
 from traceql.sql.definition import declared_schema
-from traceql.util.spooled import tables_of
+from traceql.util.arrow_duckdb import tables_of
 
 _IS_KNOWN = "SELECT EXISTS (FROM kernel_module) OR EXISTS (FROM graph_node)"
 _EVIDENCE = """

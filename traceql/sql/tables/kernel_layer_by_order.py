@@ -26,7 +26,7 @@ import pyarrow as pa
 from traceql.analysis.layers.attribution import KernelStream, Model, attributed
 from traceql.analysis.layers.kernel_text import Stream, folded, letter, parts_of_norms
 from traceql.sql.definition import declared_schema
-from traceql.util.spooled import mapped_columns
+from traceql.util.arrow_duckdb import mapped_columns
 
 _CONFIGURED = "SELECT MAX(model_type), MAX(layers) FROM model_config"
 # Streams of ranks with anchors: writes to a KV cache, or updates of the state of linear attention.

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from traceql.analysis.layers.module_paths import of_other_model
 from traceql.sql.definition import declared_schema
-from traceql.util.spooled import tables_of
+from traceql.util.arrow_duckdb import tables_of
 
 _MODULES = """
     WITH RECURSIVE call AS (

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from traceql.analysis.layers.module_paths import decoder_layer
 from traceql.sql.definition import declared_schema
-from traceql.util.spooled import spooled, tables_of
+from traceql.util.arrow_duckdb import spooled, tables_of
 
 _CALLS = """
     WITH event AS (

@@ -27,8 +27,7 @@ import pyarrow.compute as pc
 
 from traceql.analysis.intervals import Elapsed
 from traceql.sql.definition import declared_schema
-from traceql.util.arrow_duckdb import columns_of, rows_where
-from traceql.util.spooled import tables_of
+from traceql.util.arrow_duckdb import columns_of, rows_where, tables_of
 
 _IDLE = pa.schema(
     [

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from traceql.readers.formats.kineto.event_times import times
+from traceql.readers.formats.kineto.gathering import times
 from traceql.readers.formats.kineto.kineto_json import Event
 from traceql.readers.tables import COUNTER, NAME
 from traceql.readers.tracks import Track

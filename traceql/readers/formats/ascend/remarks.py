@@ -21,7 +21,7 @@ from traceql.readers.formats.ascend.groups import operation_of_parts, operations
 from traceql.readers.formats.ascend.kernel_details import KernelDetails
 from traceql.readers.formats.ascend.overlap import overlap_remarks
 from traceql.readers.formats.ascend.side_files import SideFiles
-from traceql.readers.formats.kineto.remarks import remarks as of_json
+from traceql.readers.formats.kineto.ledger import remarks as of_json
 from traceql.readers.nesting import Nesting
 from traceql.readers.remarks import Remark
 

@@ -16,7 +16,7 @@ from traceql.errors import TraceCorrupt
 from traceql.readers.dialects.ascend.vocabulary import MOST_RANKS, Metadata
 from traceql.readers.dialects.facts import is_ranks
 from traceql.readers.formats.ascend.layout import OUTPUTS
-from traceql.readers.formats.kineto.json_repair import repaired_json
+from traceql.readers.formats.kineto.kineto_json import repaired_json
 from traceql.readers.unpacked import pieces
 
 _LOCAL_NUMBER = re.compile(r"-?\d+,\d+")

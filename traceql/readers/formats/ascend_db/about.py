@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from traceql.readers.formats.ascend_db.profile import Profile, is_utf8
-from traceql.readers.formats.kineto.json_repair import repaired_json
+from traceql.readers.formats.kineto.kineto_json import repaired_json
 from traceql.readers.remarks import Remark
 
 METADATA, NPU = "META_DATA", "NPU_INFO"

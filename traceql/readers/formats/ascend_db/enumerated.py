@@ -3,7 +3,7 @@
 import json
 
 from traceql.readers.formats.ascend_db.profile import Profile
-from traceql.util.sql_text import literal
+from traceql.util.text import literal
 
 
 def enumerated(profile: Profile, names: str, table: str, column: str) -> str:

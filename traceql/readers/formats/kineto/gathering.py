@@ -1,28 +1,238 @@
-"""Collects events into columns, batch by batch, while the CPU's cache still holds the batch."""
+"""Collects events into columns, with the tracks and the ends of flows."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import count, islice
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from traceql.errors import TraceCorrupt
 from traceql.readers.activities import activity_table, is_on_gpu
 from traceql.readers.arguments import Texts, decoded, int64_column, text_column
-from traceql.readers.coded import DistinctValues, Recoding, concatenated
+from traceql.readers.coded import DistinctValues, Recoding, concatenated, distinct_rows
 from traceql.readers.dialects.pytorch.vocabulary import Argument
-from traceql.readers.formats.kineto.counted_ns import counted_ns, counted_ns_of_list
-from traceql.readers.formats.kineto.event_times import durations, times
-from traceql.readers.formats.kineto.flow_ends import FlowEnds
-from traceql.readers.formats.kineto.kineto_json import Batch, Event, event_in
-from traceql.readers.formats.kineto.scan import Coded, Scanned, ScannedSlices
-from traceql.readers.formats.kineto.scan.activities import number_column, scanned_activities
-from traceql.readers.formats.kineto.track_numbers import TrackNumbers
-from traceql.readers.phases import COMPLETE, FLOW_ENDS, INSTANTS, METADATA
+from traceql.readers.flows import EndKind, Flows
+from traceql.readers.formats.kineto.kineto_json import ABSENT, Batch, Event, Raw, event_in
+from traceql.readers.formats.kineto.scanner import (
+    Coded,
+    Scanned,
+    ScannedEnds,
+    ScannedSlices,
+    number_column,
+    scanned_activities,
+)
+from traceql.readers.formats.kineto.times import Int64s, counted_ns, counted_ns_of_list, nanoseconds
+from traceql.readers.phases import COMPLETE, FLOW_ENDS, FLOW_FINISHES, INSTANTS, METADATA
 from traceql.readers.tables import ACTIVITY
+from traceql.readers.timeline import Timeline, point_timeline
+from traceql.readers.tracks import Track
 
-Int64s = npt.NDArray[np.int64]
+_ZERO_TEXT = Raw(b"0")
+_NO_DURATION = {b"", b"null"}
+
+
+def times(events: Sequence[Event]) -> Int64s:
+    """The start of each event, ns.
+
+    Raises:
+        TraceCorrupt: an event has no time, or a time that does not fit 64 bits.
+    """
+    try:
+        return nanoseconds([e.ts for e in events])
+    except TraceCorrupt:
+        for event in events:
+            if event.ts is ABSENT:
+                name = str(event.name)[:60]
+                raise TraceCorrupt(f'event "{name}" has no "ts"; the trace is damaged') from None
+        raise
+
+
+def durations(texts: Sequence[Raw]) -> Int64s:
+    """The duration of each event, ns; 0 if the file has none."""
+    try:
+        return nanoseconds(texts)
+    except TraceCorrupt:
+        return nanoseconds([_ZERO_TEXT if bytes(t) in _NO_DURATION else t for t in texts])
+
+
+# Metadata events by name, and the argument that holds the value.
+_OF_PROCESS = {
+    "process_name": "name",
+    "process_labels": "labels",
+    "process_sort_index": "sort_index",
+}
+_OF_THREAD = {"thread_name": "name", "thread_sort_index": "sort_index"}
+
+
+class TrackNumbers:
+    """Numbers the (pid, tid) pairs of a file: 0, 1, 2, ... in the order of first use."""
+
+    def __init__(self) -> None:
+        self._numbers = DistinctValues()
+
+    def of(self, events: Sequence[Event]) -> Int64s:
+        """The track of each event; new pairs get the next numbers."""
+        return self._numbers.of([(e.pid, e.tid) for e in events])
+
+    def recoding(self) -> Recoding:
+        """For codes of pairs in another list."""
+        return Recoding(self._numbers)
+
+    def numbered(self, pairs: Sequence[tuple[Any, Any]], codes: Int64s) -> Int64s:
+        """The track of each pair, given as a position in `pairs`; pairs not used get no track."""
+        distinct, place = np.unique(codes, return_inverse=True)
+        return self._numbers.of([pairs[code] for code in distinct.tolist()])[place]
+
+    def merged(self, others: "TrackNumbers") -> Int64s:
+        """The number here of each track of another part of the file, which may be new."""
+        return self._numbers.of(list(others._numbers))
+
+    def known(self, pairs: Sequence[tuple[Any, Any]]) -> Int64s:
+        """The track of each pair; -1 for pairs that have none yet."""
+        return np.array([self._numbers.get(pair, -1) for pair in pairs], np.int64)
+
+    def named(self, metadata: Sequence[Event]) -> list[Track]:
+        """All tracks by number, with what the metadata events of the file say about them.
+
+        They include tracks that have a name but no events.
+        """
+        processes: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        threads: defaultdict[Any, dict[str, Any]] = defaultdict(dict)
+        for event in metadata:
+            if event.name in _OF_PROCESS:
+                processes[event.pid][str(event.name)] = _argument(event, _OF_PROCESS)
+            elif event.name in _OF_THREAD:
+                threads[event.pid, event.tid][str(event.name)] = _argument(event, _OF_THREAD)
+        for pair in threads:
+            self._numbers.setdefault(pair, len(self._numbers))
+        for pid in processes.keys() - {pid for pid, _ in self._numbers}:
+            self._numbers[pid, None] = len(self._numbers)
+        return [
+            Track(
+                pid,
+                tid,
+                processes[pid].get("process_name"),
+                threads[pid, tid].get("thread_name"),
+                processes[pid].get("process_labels"),
+                processes[pid].get("process_sort_index"),
+                threads[pid, tid].get("thread_sort_index"),
+            )
+            for pid, tid in self._numbers
+        ]
+
+
+def unread(metadata: Sequence[Event]) -> int:
+    """The number of metadata events whose content is not in any column."""
+    return sum(e.name not in _OF_PROCESS and e.name not in _OF_THREAD for e in metadata)
+
+
+def _argument(event: Event, names: Mapping[str, str]) -> Any:
+    try:
+        return json.loads(bytes(event.args))[names[str(event.name)]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+_ZERO = Raw(b"0")
+END = pa.schema(
+    [
+        ("ts", pa.int64()),  # ns
+        ("phase", pa.int64()),  # place in FLOW_ENDS
+        ("is_late", pa.bool_()),  # whether it is bound to the slice that begins next
+        ("family", pa.int64()),  # name and category of its flow, as a number
+        ("id", pa.binary()),  # of its flow, as in the file
+        ("place", pa.int64()),  # process and thread, as a number
+    ]
+)
+
+
+class FlowEnds:
+    """Collects the ends of flows, batch by batch."""
+
+    def __init__(self, tracks: TrackNumbers) -> None:
+        self._tracks = tracks
+        self._kinds, self._ids, self._places = DistinctValues(), DistinctValues(), DistinctValues()
+        self._kind: list[Int64s] = []
+        self._id: list[Int64s] = []
+        self._ts: list[Int64s] = []
+        self._place: list[Int64s] = []
+        self._scanned_places = Recoding(self._places)
+
+    def add(self, events: Sequence[Event]) -> None:
+        """Appends ends. Two ids are the same if their text in the file is the same."""
+        self._kind.append(self._kind_codes(events))
+        self._id.append(self._ids.of([bytes(e.id or _ZERO) for e in events]))
+        self._ts.append(times(events))
+        self._place.append(self._places.of([(e.pid, e.tid) for e in events]))
+
+    def add_scanned(self, ends: ScannedEnds) -> None:
+        """Appends ends, as `add` does."""
+        described = (ends.phase, ends.name, ends.cat, ends.binding)
+        rows, place = distinct_rows([one.codes for one in described])
+        kinds = [
+            tuple(one.values[code] for one, code in zip(described, row, strict=True))
+            for row in rows
+        ]
+        self._kind.append(Recoding(self._kinds).of(kinds, place))
+        self._id.append(self._ids.of(ends.id))
+        self._ts.append(ends.ts)
+        self._place.append(self._scanned_places.of(ends.place.values, ends.place.codes))
+
+    def _kind_codes(self, events: Sequence[Event]) -> Int64s:
+        phases, names = {e.ph for e in events}, {e.name for e in events}
+        cats, bindings = {e.cat for e in events}, {e.bp for e in events}
+        if len(phases) == len(names) == len(cats) == len(bindings) == 1:  # the usual case
+            kind = (phases.pop(), names.pop(), cats.pop(), bindings.pop())
+            return np.full(len(events), self._kinds[kind])
+        return self._kinds.of([(e.ph, e.name, e.cat, e.bp) for e in events])
+
+    def table(self, families: DistinctValues, places: DistinctValues) -> pa.Table:
+        """The ends in the order of the file, with the columns of `END`.
+
+        Args:
+            families: numbers the names and categories of flows, also for other sections of a file.
+            places: numbers the processes and threads of ends likewise.
+        """
+        kind, kinds = concatenated(self._kind), list(self._kinds)
+        phase = np.array([FLOW_ENDS.index(phase) for phase, *_ in kinds], np.int64)
+        is_late = np.array([phase == FLOW_FINISHES and bp != "e" for phase, *_, bp in kinds], bool)
+        family = families.of([(name, cat) for _, name, cat, _ in kinds])
+        ids = pa.array(list(self._ids), pa.binary())
+        of_columns = [
+            pa.array(concatenated(self._ts)),
+            pa.array(phase[kind]),
+            pa.array(is_late[kind]),
+            pa.array(family[kind]),
+            ids.take(pa.array(concatenated(self._id))),
+            pa.array(places.of(list(self._places))[concatenated(self._place)]),
+        ]
+        return pa.table(of_columns, schema=END)
+
+    def flows(self, slices: Timeline) -> Flows:
+        """All flows that begin; the profiler also writes ends of flows that never began."""
+        kinds, kind = list(self._kinds), concatenated(self._kind)
+        phase = np.array([FLOW_ENDS.index(phase) for phase, *_ in kinds], np.int64)[kind]
+        number = _flow_numbers(kinds, kind, concatenated(self._id))
+        begun = np.isin(number, number[phase == 0])
+        order = np.argsort(phase, kind="stable")
+        kept = order[begun[order]]
+        track = self._tracks.numbered(list(self._places), concatenated(self._place)[kept])
+        ends = point_timeline(concatenated(self._ts)[kept], track, slices)
+        return Flows(ends, kinds, kind[kept], number[kept])
+
+
+def _flow_numbers(kinds: Sequence[EndKind], kind: Int64s, ids: Int64s) -> Int64s:
+    """The number of the flow of each end; a flow is identified by name, category and id."""
+    families = DistinctValues()
+    family = families.of([(name, cat) for _, name, cat, _ in kinds])
+    if len(families) <= 1:
+        return ids
+    # Numbers without holes, because arrays are as long as the largest number.
+    place: Int64s = np.unique(ids * len(families) + family[kind], return_inverse=True)[1]
+    return place
 
 
 class Gathered:

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
@@ -14,18 +13,16 @@ from traceql.readers import feed
 from traceql.readers.arguments import int64_column, whole_numbers
 from traceql.readers.asked_nesting import nesting
 from traceql.readers.flows import Flows
-from traceql.readers.formats.kineto.counting import counted
 from traceql.readers.formats.kineto.gathering import Gathered
 from traceql.readers.formats.kineto.kineto_json import Event, KinetoJson
-from traceql.readers.formats.kineto.remarks import remarks
-from traceql.readers.formats.kineto.span import Span
+from traceql.readers.formats.kineto.ledger import counted, remarks
+from traceql.readers.formats.kineto.times import Span
 from traceql.readers.nesting import Nesting
 from traceql.readers.remarks import remark_table
 from traceql.readers.tables import COUNTER, FLOW, INSTANT, SLICE, TraceTables
 from traceql.readers.timeline import Timeline, complete_timeline, point_timeline
 from traceql.readers.tracks import Track, track_table
 
-Int64s = npt.NDArray[np.int64]
 Kept = Callable[[Iterable[list[Event]]], Iterable[list[Event]]]
 
 

@@ -16,9 +16,8 @@ import pyarrow.compute as pc
 from traceql.errors import EngineError, LossyLoad, TraceCorrupt
 from traceql.readers.activities import activity_table
 from traceql.readers.arguments import Texts, int64_column
-from traceql.readers.formats.perfetto.counts import count_table
 from traceql.readers.formats.perfetto.dialects import TraceDialect, dialect_of
-from traceql.readers.formats.perfetto.track_events import TrackEvents, track_events
+from traceql.readers.formats.perfetto.track_events import TrackEvents, count_table, track_events
 from traceql.readers.lost_data import Losses, listed, losses
 from traceql.readers.remarks import Remark, remark_table
 from traceql.readers.tables import (

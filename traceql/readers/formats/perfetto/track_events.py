@@ -1,21 +1,62 @@
-"""Counts the slices of a native Perfetto trace in its packets, without the trace processor.
-
-A track event makes a slice if it begins one, is an instant, or has one of the phases that the
-Chrome format has for these. Other kinds of packets (ftrace, frame timelines ...) may make slices
-too, which only the trace processor knows to find; whether there are any is noted.
-"""
+"""Counts the slices of a native Perfetto trace in its packets."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
+import pyarrow as pa
 from google.protobuf.message import DecodeError
 from google.protobuf.unknown_fields import UnknownFieldSet
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TracePacket, TrackEvent
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.formats.perfetto.packets import packets
+from traceql.readers.tables import COUNT
 from traceql.readers.unpacked import ANEW, inflated, require_plausible_size
+from traceql.util.protobuf_wire import DELIMITED, tag, varint_at
+
+(_PACKET,) = tag(1, DELIMITED)  # field 1 of the message Trace
+
+
+def packets(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The content of each packet of a trace, which is given in pieces of any size.
+
+    Raises:
+        TraceCorrupt: the trace is damaged, or ends within a packet; the message does not name the
+            file.
+    """
+    held: list[bytes] = []  # the beginning of a packet, which goes on in the next piece
+    held_bytes, wanted_bytes, position = 0, 1, 0
+    for piece in pieces:
+        held.append(piece)
+        held_bytes += len(piece)
+        if held_bytes < wanted_bytes:
+            continue
+        text, at = b"".join(held), 0
+        wanted_bytes = 1
+        try:
+            while at < len(text):
+                if text[at] != _PACKET:
+                    raise TraceCorrupt(_damaged(position + at))
+                size, body = varint_at(text, at + 1)
+                end = body + size
+                if end > len(text):
+                    wanted_bytes = end - at
+                    break
+                yield text[body:end]
+                at = end
+        except IndexError:  # the text ends within a length
+            wanted_bytes = len(text) - at + 1
+        except ValueError:
+            raise TraceCorrupt(_damaged(position + at)) from None
+        held, held_bytes, position = [text[at:]], len(text) - at, position + at
+    if held_bytes:
+        raise TraceCorrupt(f"truncated within a packet; {ANEW}")
+
+
+def _damaged(byte: int) -> str:
+    return f"not a trace, or damaged at byte {byte}; {ANEW}"
+
 
 # The types of track events, and the phases of those that come from the Chrome format.
 _BEGINS = {TrackEvent.TYPE_SLICE_BEGIN, "B", "b", "S"}
@@ -175,3 +216,26 @@ class _Counting:
 def _text(given: str | bytes) -> str:
     """A text of a packet, which protobuf gives as bytes if it is not UTF-8."""
     return given if isinstance(given, str) else given.decode(errors="replace")
+
+
+def count_table(in_file: TrackEvents, cats: pa.ChunkedArray) -> pa.Table:
+    """One row per category, and one per kind of track event that no table gets.
+
+    If other packets than track events may make slices, only a category with too few slices has a
+    number. Durations are unknown: they need the slices nested, which the trace processor does.
+
+    Args:
+        cats: the category of each slice that was read.
+    """
+    kept = Counter({row["values"] or "": row["counts"] for row in cats.value_counts().to_pylist()})
+    rows = []
+    for cat in in_file.slices | kept:
+        events = in_file.slices[cat]
+        is_known = kept[cat] < events or not in_file.may_have_others
+        rows.append(_row("slice", cat, events if is_known else None, None))
+    rows += [_row(kind, "", events, 0) for kind, events in in_file.unread.items()]
+    return pa.Table.from_pylist(rows, COUNT)
+
+
+def _row(phase: str, cat: str, events: int | None, dur: int | None) -> dict[str, Any]:
+    return {"phase": phase, "cat": cat, "events": events, "dur": dur}

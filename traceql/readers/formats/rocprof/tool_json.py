@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from traceql.errors import TraceCorrupt
-from traceql.readers.formats.kineto.json_repair import repaired_json
+from traceql.readers.formats.kineto.kineto_json import repaired_json
 from traceql.readers.formats.rocprof import tool_records as tool
 from traceql.readers.formats.rocprof.forms import Form, is_utf16
 from traceql.readers.formats.rocprof.recording import Agent, Process, Recording

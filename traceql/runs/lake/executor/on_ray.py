@@ -26,8 +26,8 @@ from traceql.runs.lake.executor.task import (
     outcome,
     too_slow,
 )
+from traceql.util.resources import __version__
 from traceql.util.units import SIZE
-from traceql.util.version import __version__
 
 _PORT_S = 10.0
 _JOIN_S = 60.0

@@ -24,8 +24,7 @@ from traceql.runs.lake.executor.task import (
     outcome,
     too_slow,
 )
-from traceql.util.child_process import end_with_parent
-from traceql.util.memory import LEAST_BYTES, memory_bytes
+from traceql.util.process import LEAST_BYTES, end_with_parent, memory_bytes
 
 _KILLED = "the process that loaded it was killed, perhaps for lack of memory; try --jobs 1"
 _TIDYING_S = 5.0  # for a process that is told to end to remove its drafts

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from traceql.errors import TraceqlError, reason
 from traceql.readers.ways import unpacked_bytes
-from traceql.util.memory import memory_bytes
+from traceql.util.process import memory_bytes
 
 
 @dataclass(frozen=True)

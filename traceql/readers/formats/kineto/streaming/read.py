@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from traceql.errors import TraceCorrupt
 from traceql.readers.arguments import int64_column, whole_numbers
-from traceql.readers.formats.kineto.remarks import Found, by_streaming, stated
-from traceql.readers.formats.kineto.streaming.arrows import Arrows
+from traceql.readers.formats.kineto.gathering import unread
+from traceql.readers.formats.kineto.ledger import Found, by_streaming, stated
 from traceql.readers.formats.kineto.streaming.nested import (
+    Arrows,
     Placed,
     ends_by_flow,
     nest,
@@ -25,7 +26,6 @@ from traceql.readers.formats.kineto.streaming.nested import (
 )
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
 from traceql.readers.formats.kineto.streaming.sections import Sections, sections
-from traceql.readers.formats.kineto.track_numbers import unread
 from traceql.readers.phases import METADATA
 from traceql.readers.remarks import Remark, remark_table
 from traceql.readers.tables import INSTANT, SCHEMAS, SLICE, TraceTables
@@ -80,7 +80,7 @@ def _parsed(path: Path, scratch: Scratch, processes: int) -> Sections:
 
 
 def _by_range(path: Path, scratch: Scratch, processes: int) -> Sections | None:
-    from traceql.readers.formats.kineto.streaming.by_range import (
+    from traceql.readers.formats.kineto.streaming.sections import (
         sections_by_range,  # and multiprocessing
     )
 

@@ -1,21 +1,26 @@
-"""The events of a file, section by section, before their parents are known."""
+"""The events of a file, section by section, in one process or several."""
 
-from collections.abc import Iterable, Iterator, Set
+import re
+from collections.abc import Iterable, Iterator, Sequence, Set
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from traceql.errors import TraceCorrupt
 from traceql.readers.coded import DistinctValues
-from traceql.readers.formats.kineto.counting import Counts
-from traceql.readers.formats.kineto.flow_ends import END
-from traceql.readers.formats.kineto.gathering import Gathered
+from traceql.readers.formats.kineto.gathering import END, Gathered, TrackNumbers
 from traceql.readers.formats.kineto.kineto_json import Batch, Event, KinetoJson
-from traceql.readers.formats.kineto.span import Span
+from traceql.readers.formats.kineto.ledger import Counts
 from traceql.readers.formats.kineto.streaming.scratch import Scratch
-from traceql.readers.formats.kineto.track_numbers import TrackNumbers
+from traceql.readers.formats.kineto.times import Int64s, Span
+from traceql.readers.packing import MAGIC_BYTES, packing_of
 from traceql.readers.tables import ACTIVITY, INSTANT, SLICE
 
 _EVENTS = 100_000  # of a section, at least
@@ -146,3 +151,118 @@ def _section(first: Batch, batches: Iterator[Batch]) -> Iterator[Batch]:
     while events < _EVENTS and (batch := next(batches, None)) is not None:
         events += len(batch)
         yield batch
+
+
+_PIECE_BYTES = 1 << 18
+_SEARCHED_BYTES = 1 << 20  # for the next seam between two events
+_LEAST_BYTES = 64 << 20  # of a range: with less, starting a process takes longer than it saves
+_FIRST_KEY = re.compile(rb'"traceEvents"\s*:\s*\[\s*\{\s*("[^"\\]*")\s*:')
+_BEGIN, _END = b'{"traceEvents":[', b"]}"
+
+
+@dataclass(frozen=True)
+class Range:
+    """Bytes of a trace from a seam between two events to another, or to an end of the file."""
+
+    begin: int
+    end: int
+    is_first: bool
+    is_last: bool
+
+    def texts(self, path: Path) -> Iterator[bytes]:
+        """A trace with the events of the range, and with what is before or after all events."""
+        if not self.is_first:
+            yield _BEGIN
+        with path.open("rb") as file:
+            file.seek(self.begin)
+            left = self.end - self.begin
+            while left and (piece := file.read(min(left, _PIECE_BYTES))):
+                left -= len(piece)
+                yield piece
+        if not self.is_last:
+            yield _END
+
+
+def ranges(path: Path, wanted: int) -> list[Range]:
+    """As many ranges of about one size, or fewer; none if the file can only be read as a whole.
+
+    Whether a seam is one is not certain: it may be text, or a list inside an event. Then it splits
+    an event in two, and the range before it is no JSON.
+    """
+    size = path.stat().st_size
+    number = min(wanted, size // _LEAST_BYTES)
+    with path.open("rb") as file:
+        head = file.read(_SEARCHED_BYTES)
+        opening = _FIRST_KEY.search(head)
+        if number < 2 or packing_of(head[:MAGIC_BYTES]) or not opening:
+            return []
+        seam = re.compile(rb"\}\s*,\s*(?=\{\s*%b\s*:)" % re.escape(opening[1]))
+        seams = []  # the end of an event, and the begin of the next one
+        for place in range(1, number):
+            near = size * place // number
+            file.seek(near)
+            if found := seam.search(file.read(_SEARCHED_BYTES)):
+                seams.append((near + found.start() + 1, near + found.end()))
+    borders = [(0, 0), *dict.fromkeys(seams), (size, size)]
+    last = len(borders) - 2
+    return [
+        Range(begin, end, is_first=place == 0, is_last=place == last)
+        for place, ((_, begin), (end, _)) in enumerate(pairwise(borders))
+        if last
+    ]
+
+
+def sections_by_range(path: Path, scratch: Scratch, processes: int) -> Sections | None:
+    """The events of a file, parsed by so many processes at most.
+
+    None if it can only be read as a whole: it is small, compressed, or damaged, or a range does not
+    begin where an event begins.
+    """
+    parts = ranges(path, processes)
+    if not parts:
+        return None
+    folders = [scratch.folder_for(f"range{number}") for number in range(len(parts))]
+    with ProcessPoolExecutor(len(parts), get_context("spawn")) as pool:
+        jobs = [pool.submit(_parsed, path, *one) for one in zip(parts, folders, strict=True)]
+        try:
+            return _joined([job.result() for job in jobs], scratch)
+        except TraceCorrupt:
+            return None
+
+
+def _parsed(path: Path, part: Range, folder: Path) -> Sections:
+    """The events of a range; this runs in a process of its own."""
+    return sections(path, Scratch(folder, memory_bytes=0), part.texts(path))
+
+
+def _joined(parts: Sequence[Sections], scratch: Scratch) -> Sections:
+    """The events of all ranges, with numbers as if one process had read them."""
+    whole = Sections(scratch)
+    for part in parts:
+        whole.metadata |= part.metadata
+        tracks = whole.tracks.merged(part.tracks)
+        family = whole.families.of(list(part.families))
+        place = whole.end_places.of(list(part.end_places))
+        slices, ends = sum(whole.slices), whole.ends
+        scratch.adopt(
+            part.scratch.files,
+            {
+                "slice": partial(_mapped, track=tracks),
+                "instant": partial(_mapped, track=tracks),
+                "span": partial(_mapped, track=tracks, number=slices),
+                "activity": partial(_mapped, index=slices),
+                "end": partial(_mapped, number=ends, family=family, place=place),
+            },
+        )
+        whole.include(part)
+    return whole
+
+
+def _mapped(rows: pa.Table, **columns: Int64s | int) -> pa.Table:
+    """Rows with other numbers: of each column, what an array has at that place, or a sum."""
+    for name, change in columns.items():
+        values = rows[name].to_numpy()
+        numbers = values + change if isinstance(change, int) else change[values]
+        at = rows.schema.get_field_index(name)
+        rows = rows.set_column(at, rows.schema.field(at), pa.array(numbers))
+    return rows

@@ -1,20 +1,69 @@
-"""Reads the comment at the beginning of a file: prose first, then tagged lines.
-
-    -- One row per kernel name, by total GPU time.
-    --
-    -- Durations are summed across streams, so a sum may exceed wall time.
-    -- @column total_ns  BIGINT  Summed duration, ns.
-
-Queries, tables, findings and checks describe themselves in this way. A Python file that
-makes a table has the same head, with `#` in place of `--`.
-"""
+"""Text: heads of files, names in SQL, suggestions, and what may be printed."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from traceql.errors import QueryInvalid
+
+
+def literal(text: object) -> str:
+    """A text or a path as a literal of SQL, with its quotes."""
+    return "'" + str(text).replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """The name of a table or column in SQL, with its quotes."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def suggestion(name: str, names: Iterable[str]) -> str:
+    """A question with all names of the group (`comm` has `comm.skew`), or else the nearest few.
+
+    Empty if no name is close.
+    """
+    known = list(names)
+    group = [n for n in known if n.startswith(f"{name}.")]
+    near = group or get_close_matches(name, known, cutoff=0.5)
+    if not near:
+        return ""
+    *first, last = (f"'{n}'" for n in near)
+    return f"did you mean {', '.join(first)} or {last}?" if first else f"did you mean {last}?"
+
+
+_OBEYED = re.compile(
+    "["
+    "\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls, but for tab and line feed
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # change the direction of writing
+    "\u2028\u2029"  # end a line
+    "\ud800-\udfff\ufffe\uffff"  # no characters; XML forbids them, and UTF-8 the first
+    "]"
+)
+_BLANKS = re.compile(r"[ \t\n\v\f\r]+")
+_ENDING = "…"
+
+
+def printable(text: str) -> str:
+    r"""The text with every character that is obeyed written as `\x1b`; lines stay lines."""
+    return text if text.isprintable() else _OBEYED.sub(_escaped, text)
+
+
+def one_line(text: str) -> str:
+    """The same, as one line with single spaces."""
+    return printable(_BLANKS.sub(" ", text).strip(" "))
+
+
+def shortened(text: str, letters: int) -> str:
+    """The beginning of a text that is longer than that."""
+    return text if len(text) <= letters else text[: letters - 1] + _ENDING
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
 
 _COLUMN = re.compile(r"(\w+)\s+(\w+(?:\([^)]*\))?(?:\[\])?)\s+(.*)")
 

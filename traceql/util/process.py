@@ -1,8 +1,13 @@
-"""How much memory a load may use."""
+"""How much memory a load may use, and what child processes do."""
 
 import os
 import re
+import sys
+import warnings
+from multiprocessing import parent_process
 from pathlib import Path
+from threading import Thread
+from types import ModuleType
 
 from traceql.errors import TraceqlError
 
@@ -78,3 +83,34 @@ def _limit(path: Path) -> int | None:
         return int(path.read_text())
     except (OSError, ValueError):  # no such file, or "max"
         return None
+
+
+def end_with_parent() -> None:
+    """Ends this process at once when the one that started it ends, even if that was killed."""
+    Thread(target=_wait_and_end, daemon=True).start()
+
+
+def _wait_and_end() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def leave_out_pandas() -> None:
+    """For the rest of this process, pyarrow takes no values of pandas, unless pandas is there.
+
+    pyarrow looks for pandas as soon as it converts a list, and again when it makes a frame.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa
+
+    too_old = ModuleType("pandas")
+    too_old.__dict__["__version__"] = "0"
+    sys.modules["pandas"] = too_old
+    warnings.filterwarnings("ignore", "pyarrow requires pandas")
+    try:
+        pa.array([0])
+    finally:
+        del sys.modules["pandas"]

@@ -1,7 +1,4 @@
-"""Converts decimal microseconds, given as text, to integer nanoseconds without using floats.
-
-It parses all numbers of a batch at once, because one at a time would dominate the reading time.
-"""
+"""Times of a JSON trace: decimal microseconds as integer nanoseconds, without floats."""
 
 import re
 from collections.abc import Sequence
@@ -12,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from traceql.errors import TraceCorrupt
+from traceql.readers.total_time import absolute_sum, require_sum_fits
 
 Int64s = npt.NDArray[np.int64]
 
 _NUMBER = re.compile(rb"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
-_ZERO, _DOT, _COMMA, _MINUS = b"0.,-"
+_DIGIT_ZERO, _DOT, _COMMA, _MINUS = b"0.,-"
 _INT64 = np.iinfo(np.int64)
 _BEYOND_INT64 = 2**64
 # Whole microseconds of at most 15 digits stay below 2**63 ns.
@@ -86,7 +84,7 @@ def _is_plain(
     text: npt.NDArray[np.uint8], starts: Int64s, dots: Int64s, ends: Int64s
 ) -> npt.NDArray[np.bool_]:
     """Whether each number has only digits and at most one dot, and surely fits 64 bits."""
-    digit = (text >= _ZERO) & (text < _ZERO + 10)
+    digit = (text >= _DIGIT_ZERO) & (text < _DIGIT_ZERO + 10)
     digits_before = np.concatenate(([0], np.cumsum(digit)))
     digits = digits_before[ends] - digits_before[starts]
     whole, fraction = dots - starts, np.maximum(ends - dots - 1, 0)
@@ -113,7 +111,7 @@ def _digits_value(
         inside = plain & (at < ends)
         if not inside.any():
             break
-        digit = text[np.minimum(at, last)].astype(np.int64) - _ZERO
+        digit = text[np.minimum(at, last)].astype(np.int64) - _DIGIT_ZERO
         values = np.where(inside, values * 10 + digit, values)
     return values
 
@@ -125,7 +123,7 @@ def _fraction_value(
     last = len(text) - 1
     for place, weight in enumerate((100, 10, 1)):
         at = dots + 1 + place
-        digit = text[np.minimum(at, last)].astype(np.int64) - _ZERO
+        digit = text[np.minimum(at, last)].astype(np.int64) - _DIGIT_ZERO
         values += np.where(plain & (at < ends), digit * weight, 0)
     return values
 
@@ -145,3 +143,79 @@ def _exact(number: bytes) -> int:
     if not _INT64.min <= value <= _INT64.max:
         raise TraceCorrupt(f"time {said} us does not fit 64-bit nanoseconds")
     return value
+
+
+# Microseconds below this are exact to the nanosecond in a double.
+_EXACT_US = 2.0**40
+_NEARLY_HALF = 1e-3  # of a nanosecond: this close to a half, a double may round the wrong way
+
+
+def counted_ns(texts: Sequence[msgspec.Raw]) -> Int64s:
+    """Each number of microseconds in nanoseconds; 0 for a missing number."""
+    found = _by_doubles(b",".join(texts), len(texts))
+    return _one_by_one(texts) if found is None else found
+
+
+def counted_ns_of_list(text: bytes) -> Int64s:
+    """The same for numbers in one text, with a comma after each."""
+    found = _by_doubles(text[:-1], text.count(b","))
+    return _one_by_one(text.split(b",")[:-1]) if found is None else found
+
+
+def _by_doubles(text: bytes, numbers: int) -> Int64s | None:
+    """None if the text does not have so many numbers, or doubles are not exact enough."""
+    try:
+        us = np.fromstring(text, np.float64, sep=",")
+    except ValueError:
+        return None
+    if len(us) != numbers or (np.abs(us) >= _EXACT_US).any():
+        return None
+    ns = us * 1000
+    if (np.abs(ns - np.floor(ns) - 0.5) < _NEARLY_HALF).any():
+        return None
+    return np.rint(ns).astype(np.int64)
+
+
+def _one_by_one(texts: Sequence[bytes | msgspec.Raw]) -> Int64s:
+    return np.fromiter(map(_counted, texts), np.int64, len(texts))
+
+
+def _counted(text: bytes | msgspec.Raw) -> int:
+    digits = bytes(text).decode().strip().strip('"')
+    return round(Decimal(digits) * 1000) if digits and digits != "null" else 0
+
+
+_LARGEST_NS = np.iinfo(np.int64).max
+
+
+class Span:
+    """The first and the last time of events, and how long they last in all."""
+
+    def __init__(self) -> None:
+        self._borders: tuple[int, int] | None = None
+        self._ends_fit = True
+        self._total = 0.0
+
+    def add(self, ts: Int64s, dur: Int64s, points: Int64s) -> None:
+        """Takes the starts and durations of slices and the times of instants, ns."""
+        ends = ts + np.maximum(dur, 0)
+        self._ends_fit &= not (ends < ts).any()
+        self._total += absolute_sum(dur)
+        every = np.concatenate((ts, ends, points))
+        if len(every):
+            borders = (int(every.min()), int(every.max()), *(self._borders or ()))
+            self._borders = min(borders), max(borders)
+
+    def require_fits(self) -> None:
+        """Raises TraceCorrupt if an end, the time between two events, or all durations do not."""
+        first, last = self._borders or (0, 0)
+        if not self._ends_fit or last - first > _LARGEST_NS:
+            raise TraceCorrupt("events are more than 292 years apart; one of their times is wrong")
+        require_sum_fits(self._total)
+
+    def include(self, other: "Span") -> None:
+        """Takes the events of another part of the file."""
+        self._ends_fit &= other._ends_fit
+        self._total += other._total
+        borders = (*(other._borders or ()), *(self._borders or ()))
+        self._borders = (min(borders), max(borders)) if borders else None
