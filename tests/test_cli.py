@@ -230,17 +230,6 @@ def test_sql_can_neither_write_nor_reach_other_files(
     assert not list(tmp_path.iterdir())
 
 
-def test_python_gives_the_same_rows_as_pandas_arrow_and_chart(database: Path) -> None:
-    with traceql.open(database) as trace:
-        result = trace.run("kernels.top", limit=3)
-        assert result.arrow().num_rows == len(result.df()) == len(result.rows()) == 3
-        assert list(result.df()["total_ns"]) == [row["total_ns"] for row in result.rows()]
-        chart = result.chart().to_dict()
-        assert (chart["mark"]["type"], chart["encoding"]["x"]["field"]) == ("bar", "work_ns")
-        with pytest.raises(traceql.TraceqlError, match="has no parameter 'top'"):
-            trace.run("kernels.top", top=3)
-
-
 @pytest.mark.slow
 def test_traces_opened_by_path_are_loaded_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -300,17 +289,6 @@ def test_a_kept_database_is_made_again_when_a_file_beside_its_traces_comes_chang
     assert len({without, given, changed}) == 3
     file.unlink()
     assert cached_database([run], None) == without
-
-
-def test_perfetto_sees_the_same_kernels_at_the_same_times(database: Path) -> None:
-    with traceql.open(database) as trace, trace.perfetto(rank=0) as tp:
-        seen = tp.query("SELECT ts, dur, name FROM slice WHERE category = 'kernel'")
-        assert sorted((row.ts, row.dur, row.name) for row in seen) == sorted(
-            tuple(row.values())
-            for row in trace.sql("SELECT ts, dur, name FROM kernel WHERE kind = 'kernel'")
-        )
-        with pytest.raises(traceql.TraceqlError, match="has no rank 5"):
-            trace.perfetto(rank=5)
 
 
 @pytest.mark.slow

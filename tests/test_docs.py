@@ -35,7 +35,14 @@ _COMMANDS = re.compile(
     r"^```\w*\n(?P<block>.*?)^```|(?<=\| )`(?P<cell>traceql [^`]+)`(?= \|)",
     re.MULTILINE | re.DOTALL,
 )
+_PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
+PYTHON_PAGES = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("python", "compare", "experiments", "how-to")),
+]
+RESULTS = databases.EXAMPLES / "experiment-h200" / "results.duckdb"
+MEASURED_PEAKS = databases.EXAMPLES / "experiment-h100" / "peaks.json"
 LAKE_COMMANDS = ("add", "run", "sql", "check", "compact", "remove")
 _BUNDLED = re.compile(r"(?<![\w/])examples/[\w./-]*\w")
 _EXAMPLE = "qwen3-32b-tp4-graph-nccl"
@@ -161,6 +168,18 @@ def test_every_command_on_results_runs_after_those_before_it(readers_folder: Pat
     assert {tuple(words[:2]) for words in found} == set(of_results)
     for words in found:
         succeed(words)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PYTHON_PAGES)
+def test_the_python_of_a_page_runs(page: str, readers_folder: Path) -> None:
+    give(readers_folder, "run", "after")
+    (readers_folder / "results").mkdir()
+    (readers_folder / "results" / "tp").symlink_to(RESULTS)
+    (readers_folder / "peaks.json").symlink_to(MEASURED_PEAKS)
+    names: dict[str, object] = {}
+    for block in _PYTHON.findall((databases.ROOT / page).read_text(encoding="utf-8")):
+        exec(block, names)  # each block goes on with the names of those before
 
 
 def test_every_capture_command_has_options_that_exist() -> None:

@@ -196,20 +196,6 @@ def test_a_long_first_use_is_told(
 # --- who else has the file -----------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_process_opens_a_database_several_times(database: Path) -> None:
-    with (
-        traceql.open(database) as one,
-        traceql.open(database) as other,
-        duckdb.connect(str(database), read_only=True) as con,
-    ):
-        found = one.run(NEEDS_MORE).rows()
-        assert other.run(NEEDS_MORE).rows() == found
-        assert con.execute("SELECT COUNT(*) FROM kernel").fetchall() == [(8,)]
-        with traceql.open(database) as third:
-            assert third.run(NEEDS_MORE).rows() == found
-
-
 def started(*arguments: str | Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-c", PROGRAM, *map(str, arguments)],

@@ -13,11 +13,13 @@ if TYPE_CHECKING:
     from traceql.run import Run as Trace
     from traceql.run import open_run as open
     from traceql.runs.compare import Comparison, diff
+    from traceql.runs.experiment.experiment import Experiment, experiment
     from traceql.runs.history import History, history
     from traceql.runs.lake import Lake, open_lake
 
 __all__ = [
     "Comparison",
+    "Experiment",
     "History",
     "Lake",
     "Result",
@@ -26,6 +28,7 @@ __all__ = [
     "TraceqlError",
     "__version__",
     "diff",
+    "experiment",
     "history",
     "load",
     "open",
@@ -34,12 +37,14 @@ __all__ = [
 # Imported on first use, so that `traceql --help` does not wait for DuckDB.
 _PLACES = {
     "Comparison": "traceql.runs.compare:Comparison",
+    "Experiment": "traceql.runs.experiment.experiment:Experiment",
     "History": "traceql.runs.history:History",
     "Lake": "traceql.runs.lake:Lake",
     "Result": "traceql.result:Result",
     "Run": "traceql.run:Run",
     "Trace": "traceql.run:Run",  # the earlier name, for one release
     "diff": "traceql.runs.compare:diff",
+    "experiment": "traceql.runs.experiment.experiment:experiment",
     "history": "traceql.runs.history:history",
     "load": "traceql.database.loading.load:load",
     "open": "traceql.run:open_run",

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache, partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -200,7 +200,9 @@ def _make_all(
     free = SimpleQueue[duckdb.DuckDBPyConnection]()
     for _ in range(at_once):
         free.put(_scratch_connection(con, database))
-    with ThreadPoolExecutor(at_once) as pool:
+    pool = ThreadPoolExecutor(at_once)
+    with ExitStack() as stack:
+        stack.callback(pool.shutdown, cancel_futures=True)  # after an error
         while order.is_active():
             for name in sorted(order.get_ready(), key=lambda n: (-heights[n], n)):
                 one = missing[name]

@@ -1,0 +1,339 @@
+"""What users of Python rely on, on a bundled recording."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+import databases
+import duckdb
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from shared_files import shared_file
+
+import traceql
+from traceql.database.loading.draft import every_table
+from traceql.database.notices import Done, first_uses_reported
+from traceql.sql.registry import definitions, public_tables
+
+BUNDLED = "qwen3-8b-tp1-graph"
+# By hand: the trace file has 3,663 activities of the GPU.
+KERNELS = 3_663
+PUBLIC_BUT_NOT_LOADED = "waterfall"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """As a load makes it."""
+
+    def load(file: Path) -> None:
+        traceql.load(databases.files(BUNDLED), file)
+
+    loaded = shared_file(f"{BUNDLED}-as-loaded.duckdb", load)
+    return Path(shutil.copy(loaded, tmp_path / "run.duckdb"))
+
+
+@pytest.fixture
+def run(database: Path) -> Iterator[traceql.Run]:
+    with traceql.open(database) as run:
+        yield run
+
+
+@pytest.fixture(scope="module")
+def complete() -> traceql.Run:
+    return databases.trace(BUNDLED)
+
+
+def tables_in(database: Path) -> set[str]:
+    with duckdb.connect(str(database), read_only=True) as con:
+        found = con.execute("SELECT table_name FROM duckdb_tables()").fetchall()
+    return {name for (name,) in found}
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def test_a_result_has_the_same_rows_in_every_form(complete: traceql.Run) -> None:
+    result = complete.query("kernels.top", limit=3)
+    rows = result.rows()
+    assert len(result) == len(rows) == 3
+    assert list(result) == [result[0], result[1], result[-1]] == rows
+    assert result.fetchall() == [tuple(row.values()) for row in rows]
+    assert result.arrow().to_pylist() == result.pl().to_dicts() == rows
+    assert result.df()["total_ns"].tolist() == [row["total_ns"] for row in rows]
+    # Other programs read it as Arrow.
+    assert duckdb.execute("FROM result").fetchall() == result.fetchall()
+    assert pl.DataFrame(result).to_dicts() == pa.table(result).to_pylist() == rows
+    chart = result.chart().to_dict()
+    assert (chart["mark"]["type"], chart["encoding"]["x"]["field"]) == ("bar", "work_ns")
+    with pytest.raises(IndexError):
+        result[3]
+
+
+def test_without_polars_the_error_says_how_to_install_it(
+    complete: traceql.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "polars", None)
+    with pytest.raises(traceql.TraceqlError, match="; pip install polars"):
+        complete.sql("SELECT 1 AS a").pl()
+
+
+def test_unknown_names_are_refused_with_the_next_step(complete: traceql.Run) -> None:
+    with pytest.raises(traceql.TraceqlError, match="has no parameter 'top'"):
+        complete.query("kernels.top", top=3)
+    with pytest.raises(traceql.TraceqlError, match=r"did you mean 'kernels\.top'"):
+        complete.query("kernel.top")
+    with pytest.raises(KeyError, match="did you mean 'kernel'"):
+        complete.tables["kernels"]
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def test_a_public_table_that_no_load_makes_is_made_on_first_use(run: traceql.Run) -> None:
+    assert PUBLIC_BUT_NOT_LOADED not in tables_in(run.path)
+    table = run.tables[PUBLIC_BUT_NOT_LOADED]
+    assert len(table) == len(table.df()) > 0
+    assert PUBLIC_BUT_NOT_LOADED in tables_in(run.path)
+    assert run.sql(f"FROM {PUBLIC_BUT_NOT_LOADED}").rows() == table.pl().to_dicts()
+
+
+def test_tables_and_columns_are_those_of_the_database(run: traceql.Run) -> None:
+    run.complete()
+    assert every_table() <= tables_in(run.path)
+    assert set(run.tables) == set(public_tables())
+    described = "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = $table"
+    for name, table in run.tables.items():
+        expected = run.sql(described, {"table": name}).fetchall()
+        assert [(column.name, column.comment) for column in table.columns] == expected, name
+    kernel = run.tables["kernel"]
+    assert len(kernel) == KERNELS
+    assert next(column for column in kernel.columns if column.name == "ts").type == "BIGINT"
+    assert "\n  ts BIGINT: Start on the GPU, ns since the run's first event.\n" in repr(kernel)
+
+
+# --- statements of the user ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_sql_reads_data_frames_that_are_given_by_name(kind: type, complete: traceql.Run) -> None:
+    owners = kind({"category": ["gemm", "memcpy"], "owner": ["ana", None]})
+    joined = """
+        SELECT owner, COUNT(*) AS kernels FROM kernel JOIN owners USING (category)
+        GROUP BY ALL ORDER BY ALL
+    """
+    counted = "SELECT COUNT(*) AS n FROM kernel WHERE category = $category"
+    of = {one: complete.sql(counted, {"category": one})[0]["n"] for one in ("gemm", "memcpy")}
+    found = complete.sql(joined, frames={"owners": owners}).fetchall()
+    assert found == [("ana", of["gemm"]), (None, of["memcpy"])]
+    with pytest.raises(traceql.TraceqlError, match="owners does not exist"):
+        complete.sql(joined)  # neither in scope nor left from the statement before
+
+
+def test_what_is_no_frame_or_hides_a_table_is_refused(complete: traceql.Run) -> None:
+    with pytest.raises(traceql.TraceqlError, match="is of type list; give a data frame"):
+        complete.sql("FROM mine", frames={"mine": [1, 2]})
+    with pytest.raises(traceql.TraceqlError, match="has the name of a table"):
+        complete.sql("FROM kernel", frames={"Kernel": pd.DataFrame({"a": [1]})})
+
+
+def test_sql_is_confined_and_con_is_not(run: traceql.Run, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("word\nsecret\n")
+    read = f"FROM '{tmp_path / 'secret.csv'}'"
+    local = pd.DataFrame({"category": ["gemm"]})
+    for statement in (read, "FROM local", f"COPY kernel TO '{tmp_path / 'kernel.csv'}'"):
+        with pytest.raises(traceql.TraceqlError):
+            run.sql(statement)
+    assert len(local) == 1
+    assert run.con.sql(read).fetchall() == [("secret",)]
+    with pytest.raises(traceql.TraceqlError):  # as before, once there is a connection
+        run.sql(read)
+
+
+def test_con_joins_data_frames_in_scope_and_has_all_public_tables(run: traceql.Run) -> None:
+    wanted = pd.DataFrame({"category": ["gemm"]})
+    counted = "SELECT COUNT(*) FROM kernel JOIN wanted USING (category)"
+    expected = run.sql("SELECT COUNT(*) AS n FROM kernel WHERE category = 'gemm'")[0]["n"]
+    assert run.con.sql(counted).fetchall() == [(expected,)]
+    assert len(wanted) == 1
+    assert run.con.execute("SHOW TABLES").fetchall() == [(name,) for name in public_tables()]
+
+
+def test_con_reads_what_was_made_since_and_keeps_what_the_user_made(run: traceql.Run) -> None:
+    run.con.execute("CREATE TEMP TABLE mine AS SELECT 1 AS a")
+    before = tables_in(run.path)
+    later = next(
+        name
+        for name, one in definitions().items()
+        if one.schema == "internal" and name in every_table() - before
+    )
+    run.complete()
+    counted = f"SELECT COUNT(*) AS n FROM internal.{later}"
+    assert run.con.sql(counted).fetchall() == run.sql(counted).fetchall()
+    assert run.con.sql("FROM mine").fetchall() == [(1,)]
+    with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+        run.con.execute("DELETE FROM kernel")
+
+
+# --- other connections ---------------------------------------------------------------------------
+
+_COUNTS = """
+import duckdb, sys
+con = duckdb.connect(sys.argv[1], read_only=True)
+print(con.execute("SELECT COUNT(*) FROM kernel").fetchone()[0])
+"""
+
+
+def test_duckdb_opens_the_file_while_a_run_is_open_and_makes_tables(database: Path) -> None:
+    with traceql.open(database) as one, traceql.open(database) as other:
+        one.con.execute("SELECT 1")
+        with duckdb.connect(str(database), read_only=True) as con:
+            found = one.query("kernels.top").rows()
+            assert other.query("kernels.top").rows() == found
+            assert con.execute("SELECT COUNT(*) FROM kernel").fetchall() == [(KERNELS,)]
+            other.complete()
+            assert one.query("kernels.top").rows() == found
+            with traceql.open(database) as third:
+                assert third.query("kernels.top").rows() == found
+        with duckdb.connect(str(database), read_only=True) as con:
+            assert con.execute("SELECT COUNT(*) FROM finding").fetchall() == [(2,)]
+        counted = subprocess.run(
+            [sys.executable, "-c", _COUNTS, database], capture_output=True, text=True, check=True
+        )
+        assert counted.stdout == f"{KERNELS}\n"
+
+
+def test_threads_share_a_run(database: Path, complete: traceql.Run) -> None:
+    names = ("kernels.top", "overview.findings", "idle.gaps", "steps.timeline", "layers.roles")
+    with traceql.open(database) as run, ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda name: run.query(name).rows(), names * 6))
+    assert found == [complete.query(name).rows() for name in names] * 6
+
+
+def test_an_interrupt_ends_a_statement_and_the_making_of_tables(run: traceql.Run) -> None:
+    made: list[int] = []
+
+    @contextmanager
+    def interrupting(_: Path) -> Iterator[Done]:
+        def done(count: int, _total: int) -> None:
+            made.append(count)
+            run.interrupt()
+
+        yield done
+
+    before = tables_in(run.path)
+    with first_uses_reported(interrupting), pytest.raises(traceql.TraceqlError, match="interrupt"):
+        run.complete()
+    assert made == [1]
+    assert tables_in(run.path) == before
+    endless = "SELECT COUNT(*) AS n FROM range(1_000_000) AS a, range(10_000_000) AS b"
+    refused: list[str] = []
+
+    def count() -> None:
+        try:
+            run.sql(endless)
+        except traceql.TraceqlError as error:
+            refused.append(str(error))
+
+    thread = Thread(target=count)
+    thread.start()
+    while thread.is_alive():
+        run.interrupt()
+        thread.join(0.05)
+    assert "Interrupted" in refused[0]
+    assert run.query("kernels.top").rows()
+
+
+# --- the run as a whole --------------------------------------------------------------------------
+
+
+def test_findings_are_those_of_the_query(complete: traceql.Run) -> None:
+    rows = complete.query("overview.findings").rows()
+    assert [one.text for one in complete.findings] == [row["finding"] for row in rows]
+    first = complete.findings[0]
+    assert (first.number, first.severity, first.saving_ns) == (1, "severe", rows[0]["saving_ns"])
+    assert complete.query(first.query, **first.parameters).rows()
+    shown = repr(complete.findings)
+    assert shown.startswith(f"1. severe: {first.text}")
+    assert f'see run.query("{first.query}")' in shown
+
+
+def test_a_run_displays_its_findings(complete: traceql.Run) -> None:
+    assert repr(complete).endswith("1 rank of NVIDIA H200, 9 steps, 3,663 kernels>")
+    shown = complete._repr_html_()
+    assert "1 rank of NVIDIA H200" in shown
+    assert shown.count("<li>") == len(complete.findings) == 2
+
+
+def test_a_closed_run_says_so(database: Path) -> None:
+    with traceql.open(database) as run:
+        pass
+    assert repr(run) == f"<Run {database}, closed>"
+    with pytest.raises(traceql.TraceqlError, match="is closed; open it again"):
+        run.sql("SELECT 1 AS a")
+
+
+def test_completion_offers_what_users_need(complete: traceql.Run) -> None:
+    offered = {name for name in dir(complete) if not name.startswith("_")}
+    assert offered == {
+        *("close", "complete", "con", "diff", "excerpt", "findings", "interrupt", "path"),
+        *("perfetto", "queries", "query", "report", "run", "sql", "tables", "ui"),
+    }
+
+
+def test_the_earlier_names_are_kept_for_a_release(database: Path) -> None:
+    with traceql.Trace(database) as trace:
+        assert trace.run("kernels.top").rows() == trace.query("kernels.top").rows()
+
+
+def test_an_excerpt_is_a_run(complete: traceql.Run) -> None:
+    first, *_, last = complete.sql("SELECT step_id FROM step ORDER BY step_id").fetchall()
+    with complete.excerpt(steps=(*first, *first)) as part:
+        assert isinstance(part, traceql.Run)
+        assert part.sql("SELECT DISTINCT step_id FROM step").fetchall() == [first]
+        assert last != first
+
+
+def test_a_run_is_compared_with_another(complete: traceql.Run) -> None:
+    with complete.diff(complete) as comparison:
+        assert comparison.same_recordings
+        assert [one.database for one in (*comparison.base, *comparison.new)] == [complete.path] * 2
+
+
+def test_a_report_has_the_form_that_its_name_says(complete: traceql.Run, tmp_path: Path) -> None:
+    complete.report(tmp_path / "report.json")
+    assert '"overview.findings"' in (tmp_path / "report.json").read_text()
+    with pytest.raises(traceql.TraceqlError, match=r"name a \.html or \.json"):
+        complete.report(tmp_path / "report.pdf")
+
+
+def test_the_ui_gets_the_place_of_a_finding(
+    complete: traceql.Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served = []
+    monkeypatch.setattr("webbrowser.open", lambda link: served.append(link))
+    monkeypatch.setattr(
+        "traceql.present.ui.server.PageServer.serve", lambda _, site: served.append(site)
+    )
+    complete.ui(finding=1, offline=True)
+    link, site = served
+    assert link == capsys.readouterr().out.strip()
+    assert f"{complete.path.stem}.pftrace" in str(site.files)
+    (place,) = complete.sql("SELECT ts FROM finding WHERE rank_order = 1").fetchall()
+    assert f"&ts={place[0]}&" in link
+
+
+def test_perfetto_sees_the_same_kernels_at_the_same_times(complete: traceql.Run) -> None:
+    kernels = "SELECT ts, dur, name FROM kernel WHERE kind = 'kernel' ORDER BY ALL"
+    with complete.perfetto(rank=0) as tp:
+        seen = tp.query("SELECT ts, dur, name FROM slice WHERE category = 'kernel'")
+        found = sorted((row.ts, row.dur, row.name) for row in seen)
+    assert found == complete.sql(kernels).fetchall()
+    with pytest.raises(traceql.TraceqlError, match="has no rank 5"):
+        complete.perfetto(rank=5)
